@@ -1,0 +1,100 @@
+"""From samples and bounds to a verdict with three values."""
+
+from __future__ import annotations
+
+import enum
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from assay.judge.references import Reference
+
+#: With n independent launches [min, max] covers the median with probability 1 - 2^(1-n): 96.9 %
+#: for six, 93.75 % for five (Hoefler & Belli, SC15, section 3.1.3).
+LAUNCHES_FOR_95_PERCENT = 6
+
+
+class Verdict(str, enum.Enum):
+    """What is said of a metric, a test or a run."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    #: Measured with evidence, and by decision of the site not judged.
+    RECORDED = "RECORDED"
+
+
+#: Worst first.
+ORDER = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.RECORDED)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of several verdicts; RECORDED where there is none."""
+    present = set(verdicts)
+    return next((v for v in ORDER if v in present), Verdict.RECORDED)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict and the reason for it, in one line."""
+
+    verdict: Verdict
+    why: str
+
+
+def median_interval(samples: Sequence[float]) -> tuple[float, float]:
+    """Interval that covers the median of the population at 95 %, without assuming a distribution.
+
+    Order statistics (Hoefler & Belli, SC15, 10.1145/2807591.2807644): the k-th smallest to the
+    k-th largest of n samples, with the largest k that still covers 95 %. Below six samples no
+    such interval exists: the range is returned, which is then narrower than the truth.
+
+    :param samples: at least one finite value.
+    """
+    ordered = sorted(samples)
+    n = len(ordered)
+    tail = 0.0
+    k = 0
+    # Coverage of [x_(k+1), x_(n-k)] is 1 - 2 P(Binomial(n, 1/2) <= k).
+    while k < n // 2:
+        tail += math.comb(n, k) / 2**n
+        if 1 - 2 * tail < 0.95:
+            break
+        k += 1
+    k = max(k - 1, 0)
+    return ordered[k], ordered[n - 1 - k]
+
+
+def judge(samples: Sequence[float], reference: Reference) -> Judgement:
+    """PASS when the interval of the samples lies within the bounds, FAIL when it lies outside.
+
+    INCONCLUSIVE when it straddles a bound: more launches would decide. One sample is an interval
+    of width zero, so it passes or fails.
+
+    :param samples: values of one metric, one for each launch, in the reference's unit; finite.
+    :param reference: with its bounds, see :class:`assay.judge.references.Reference`.
+    """
+    low, high = median_interval(samples)
+    middle = statistics.median(samples)
+    spread = f" (95 % interval {low:.4g} to {high:.4g}, n={len(samples)})" if high > low else ""
+    unit = f" {reference.unit}" if reference.unit != "1" else ""
+    said = f"{middle:.4g}{unit}{spread}"
+    inside = []
+    for bound, beyond, sign in (
+        (reference.lower_bound, "below the lower bound", 1),
+        (reference.upper_bound, "above the upper bound", -1),
+    ):
+        if bound is None:
+            continue
+        worst_end, best_end = (low, high) if sign == 1 else (-high, -low)
+        if best_end < sign * bound:
+            return Judgement(Verdict.FAIL, f"{said} is {beyond} {bound:.4g}{unit}")
+        inside.append(worst_end >= sign * bound)
+    if not all(inside):
+        return Judgement(
+            Verdict.INCONCLUSIVE, f"{said} straddles {reference.bounds}; more launches would decide"
+        )
+    return Judgement(Verdict.PASS, f"{said} is within {reference.bounds}")

@@ -1,0 +1,193 @@
+"""Sites: the vocabulary they are written in, and the parts of a ReFrame configuration they share.
+
+A site is one folder, ``site-config/<site>/``: ``reframe.py`` says how it is reached and
+``references.yaml`` how it is judged. Its ``reframe.py`` calls :func:`configuration`, which refuses
+a word that ``site-config/vocabulary.yaml`` does not know.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from reframe.core.exceptions import ConfigError
+
+#: Names of the profiles: what ``--mode`` accepts.
+PROFILES = ("smoke", "full")
+
+#: What each line of the perflog says of its test case, beside the metrics.
+_PERFLOG = ", ".join(
+    f'"{key}": "%(check_{attribute})s"'
+    for key, attribute in (
+        ("completed", "job_completion_time"),
+        ("test", "display_name"),
+        ("system", "system"),
+        ("partition", "partition"),
+        ("environ", "environ"),
+        ("nodes", "job_nodelist"),
+        ("result", "result"),
+    )
+)
+
+
+def repository(site_file: str | Path) -> Path:
+    """Root of the repository that a site's ``reframe.py`` belongs to."""
+    return Path(site_file).resolve().parents[2]
+
+
+def results_directory(site_file: str | Path) -> Path:
+    """Where a run leaves everything: ``$ASSAY_RESULTS``, by default ``results/``.
+
+    :raises ConfigError: the directory cannot be made or written.
+    """
+    named = os.environ.get("ASSAY_RESULTS")
+    path = Path(named).resolve() if named else repository(site_file) / "results"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / f".writable.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: results cannot be written here ({error.strerror}); "
+            "set ASSAY_RESULTS to a directory that can"
+        ) from None
+    return path
+
+
+@lru_cache(maxsize=None)
+def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """The words of ``vocabulary.yaml``: ``[partition|environment][features|extras][word]``.
+
+    :raises ConfigError: the file cannot be read or is not of that shape.
+    """
+    try:
+        words = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for owner in ("partition", "environment"):
+            for kind in ("features", "extras"):
+                if not isinstance(words[owner][kind], dict):
+                    raise TypeError
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, KeyError, TypeError):
+        raise ConfigError(
+            f"{path}: must have partition and environment, each with features and extras "
+            "as a mapping of word to meaning"
+        ) from None
+    return words  # type: ignore[no-any-return]
+
+
+def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> None:
+    for word in used:
+        if word in known:
+            continue
+        near = difflib.get_close_matches(word, known, n=1)
+        mend = f"did you mean {near[0]!r}?" if near else "known are " + ", ".join(sorted(known))
+        raise ConfigError(
+            f"{where}: unknown word {word!r}; {mend} (new words go into site-config/vocabulary.yaml)"
+        )
+
+
+def configuration(
+    site_file: str | Path,
+    systems: list[dict[str, Any]],
+    environments: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """The ReFrame configuration of a site, with what all sites share.
+
+    Shared are: the results store, run reports, JUnit and JSON perflogs below
+    :func:`results_directory`, and the modes ``smoke`` and ``full``.
+
+    :param site_file: the site's ``__file__``.
+    :param systems: as ReFrame's configuration reference has it; the one system is named like the
+        folder.
+    :raises ConfigError: an unknown word, a system not named like its folder, or results that
+        cannot be written.
+    """
+    site_file = Path(site_file).resolve()
+    site = site_file.parent.name
+    words = vocabulary(site_file.parents[1] / "vocabulary.yaml")
+    for system in systems:
+        if system["name"] != site:
+            raise ConfigError(
+                f"{site_file}: systems/name is {system['name']!r}; name it {site!r} like its folder"
+            )
+        for partition in system["partitions"]:
+            where = f"{site_file}: partition {partition['name']!r}"
+            for kind in ("features", "extras"):
+                _check_words(
+                    partition.get(kind, ()), words["partition"][kind], f"{where}: {kind}"
+                )
+    for environment in environments:
+        where = f"{site_file}: environment {environment['name']!r}"
+        for kind in ("features", "extras"):
+            _check_words(
+                environment.get(kind, ()), words["environment"][kind], f"{where}: {kind}"
+            )
+
+    results = results_directory(site_file)
+    for system in systems:
+        system.setdefault("stagedir", str(results / "stage"))
+        system.setdefault("outputdir", str(results / "output"))
+    return {
+        "systems": systems,
+        "environments": environments,
+        "general": [
+            {
+                "report_file": str(results / "reports" / "run-report-{sessionid}.json"),
+                "report_junit": str(results / "reports" / "junit-{sessionid}.xml"),
+                "timestamp_dirs": "%Y%m%dT%H%M%S",
+                # The stack's own settings are part of what is measured: leave the rest alone.
+                "purge_environment": False,
+            }
+        ],
+        "storage": [
+            {
+                "enable": True,
+                "backend": "sqlite",
+                "sqlite_db_file": str(results / "results.db"),
+            }
+        ],
+        "logging": [_logging(results)],
+        "modes": [
+            {"name": profile, "options": [f"--setvar=profile={profile}", *extra]}
+            for profile, extra in zip(PROFILES, (["--tag=smoke"], []))
+        ],
+    }
+
+
+def _logging(results: Path) -> dict[str, Any]:
+    return {
+        "level": "debug",
+        "handlers": [
+            {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"},
+            {
+                "type": "file",
+                "name": str(results / "reframe.log"),
+                "level": "debug",
+                "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
+                "append": False,
+            },
+        ],
+        # ReFrame's `file` handler, since its `filelog` puts a header line before the JSON.
+        "handlers_perflog": [
+            {
+                "type": "file",
+                "name": str(results / "perflog.jsonl"),
+                "level": "info",
+                "append": True,
+                "format": "{" + _PERFLOG + ', "metrics": {%(check_perfvalues)s}}',
+                "format_perfvars": (
+                    '"%(check_perf_var)s": {"value": %(check_perf_value)s,'
+                    ' "unit": "%(check_perf_unit)s", "reference": %(check_perf_ref)s,'
+                    ' "lower": %(check_perf_lower_thres)s,'
+                    ' "upper": %(check_perf_upper_thres)s},'
+                ),
+            }
+        ],
+    }

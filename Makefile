@@ -1,0 +1,72 @@
+# The front door. Each step says what it does and does nothing the second time.
+#
+#   SITE=local              folder below site-config/
+#   PROFILE=smoke|full      how much of the suite (default: full)
+#   REFRAME_ARGS='...'      further arguments of reframe
+#   PYTEST_ARGS='...'       further arguments of pytest
+#   PYTHON=python3.12       the interpreter for .venv (default: the first that can run ReFrame)
+#   YES=1                   install missing packages without asking
+
+SITE ?= local
+PROFILE ?=
+REFRAME_ARGS ?=
+PYTEST_ARGS ?=
+
+export SITE PROFILE PYTHON YES
+# Modules of a cluster like to set these; packages of another Python would leak into .venv.
+unexport PYTHONPATH PYTHONHOME
+
+.PHONY: help setup system venv osu-py acceptance report test lint lock clean
+.NOTPARALLEL:
+
+help:
+	@echo 'make acceptance  set up, run the suite on this machine, write results/report.html'
+	@echo 'make report      write the report of the last run again'
+	@echo 'make test        set up, then all linters, the type checker and the tests'
+	@echo 'make lint        linters and type checker only'
+	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU'
+	@echo 'make venv        .venv only, from requirements.lock'
+	@echo 'make lock        solve the locks anew from pyproject.toml (LOCK_ARGS=--upgrade)'
+	@echo 'make clean       remove .venv, .cache and the caches of tools; results/ stays'
+	@sed -n 's/^#   /  /p' Makefile
+
+# Only the site "local" runs on packages of the distribution; others bring their own stack.
+setup: $(if $(filter local,$(SITE)),system) venv osu-py
+
+system:
+	@ci/system-stack.sh
+
+venv:
+	@ci/setup-venv.sh run
+
+osu-py: venv
+	@ci/fetch-osu-py.sh
+
+acceptance: setup
+	@ci/acceptance.sh $(REFRAME_ARGS)
+
+report:
+	@.venv/bin/assay report
+
+test: system
+	@ci/setup-venv.sh dev
+	@ci/fetch-osu-py.sh
+	@lint=0; ci/lint.sh || lint=$$?; .venv/bin/python -m pytest $(PYTEST_ARGS) && exit $$lint
+
+lint:
+	@ci/setup-venv.sh dev
+	@ci/lint.sh
+
+LOCK = .venv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.9 \
+	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
+	--custom-compile-command 'make lock' $(LOCK_ARGS)
+
+lock:
+	@ci/setup-venv.sh dev
+	$(LOCK) --extra checkout --output-file requirements.lock
+	$(LOCK) --extra checkout --extra dev --constraints requirements.lock \
+		--output-file requirements-dev.lock
+
+clean:
+	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info
+	find src reframe site-config tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# All linters and the type checker, each run to its end; 1 when any of them objects.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+export PATH="$PWD/.venv/bin:$PATH"
+
+failed=()
+step() {
+    echo "lint: $*"
+    "$@" || failed+=("$1")
+}
+
+step ruff check .
+step ruff format --check .
+step mypy
+step shellcheck ci/*.sh .ci/run
+step yamllint --strict .
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "lint: failed: ${failed[*]}" >&2
+    exit 1
+fi

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Make .venv from a lock: pinned, hashed, and this checkout in it in editable form.
+#
+#   ci/setup-venv.sh [run|dev]      run (default): requirements.lock; dev: requirements-dev.lock
+#
+# A second call does nothing while lock, pyproject.toml, Python and the checkout's path are the same.
+set -euo pipefail
+
+die() {
+    echo "setup-venv: $*" >&2
+    exit 1
+}
+
+cd "$(dirname "$0")/.."
+kind=${1:-run}
+case $kind in
+run) locks=(requirements.lock) ;;
+dev) locks=(requirements.lock requirements-dev.lock) ;; # the second holds the first
+*) die "unknown kind '$kind': run or dev" ;;
+esac
+lock=${locks[${#locks[@]} - 1]}
+
+chosen=$(ci/find-python.sh)
+version=$("$chosen" -c 'import sys; print(*sys.version_info[:3], sep=".")')
+
+# An environment does not survive a change of its interpreter or its path: these two remake it.
+home="$version $PWD"
+content() { # what the environment holds once LOCK is installed
+    sha256sum "$1" pyproject.toml
+}
+
+if [ ! -x .venv/bin/python ] || [ "$home" != "$(cat .venv/.assay-home 2>/dev/null)" ]; then
+    "$chosen" -c 'import ensurepip, venv' 2>/dev/null ||
+        die "$chosen cannot make environments (no ensurepip): install python3-venv," \
+            "or type ci/system-stack.sh"
+    echo "setup-venv: making .venv with Python $version"
+    "$chosen" -m venv --clear .venv || die ".venv could not be made; the lines above say why"
+    echo "$home" >.venv/.assay-home
+fi
+
+done_already=yes
+for each in "${locks[@]}"; do
+    [ "$(content "$each")" = "$(cat ".venv/.assay-$each" 2>/dev/null)" ] || done_already=
+done
+[ -z "$done_already" ] || exit 0
+
+echo "setup-venv: installing $lock"
+# One line per package, so that a slow network shows; errors come on standard error, whole.
+show() { sed -n -e 's/^Collecting \([^ ;]*\).*/  \1/p' -e 's/^Installing.*/  unpacking/p'; }
+.venv/bin/python -m pip install --require-hashes --only-binary :all: \
+    --disable-pip-version-check -r "$lock" | show ||
+    die "pip could not install $lock; the lines above say why (network? proxy? pip's index?)"
+# setuptools is in the lock: nothing is fetched here, so nothing can differ from the lock.
+.venv/bin/python -m pip install --no-deps --no-build-isolation --disable-pip-version-check \
+    --quiet --editable . || die "this checkout could not be installed into .venv; see above"
+
+for each in "${locks[@]}"; do
+    content "$each" >".venv/.assay-$each"
+done
+echo "setup-venv: .venv is ready"

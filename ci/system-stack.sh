@@ -1,0 +1,252 @@
+#!/usr/bin/env bash
+# The programs of the system stack: say which are missing and install them with apt, on Debian and
+# its relatives. Elsewhere, or where the answer is no, name them and go on with what there is.
+#
+#   YES=1 ci/system-stack.sh        without asking (as root with CI set, it does not ask either)
+#
+# Ends with 1 only where there is no MPI at all. A call that finds everything does nothing.
+# /etc/apt is never written to.
+set -euo pipefail
+export LC_ALL=C # apt's answers are read
+
+cd "$(dirname "$0")/.."
+
+say() { echo "system-stack: $*"; }
+have() { command -v "$1" >/dev/null; }
+
+# Names of a program, and the package that has it.
+programs=(
+    "mpirun openmpi-bin"
+    "ucx_perftest ucx-utils"
+    "ucx_info ucx-utils"
+    "NPmpi,NPopenmpi netpipe-openmpi"
+    "hpcc hpcc"
+    "iozone iozone3"
+)
+# Tests run them where a site provides them; no distribution packages them.
+optional=(osu_latency xhpl bt.S.x.mpi_io_full)
+
+have_any() { # have_any NAME,NAME...
+    local name
+    for name in ${1//,/ }; do
+        have "$name" && return 0
+    done
+    return 1
+}
+
+reference_blas() { # is hpcc linked with the unoptimised BLAS, a tenth as fast?
+    local blas
+    blas=$(ldd "$(command -v hpcc)" | awk '/libblas\.so/ {print $3}')
+    [ -n "$blas" ] && [[ $(readlink -f "$blas") == */blas/libblas.so* ]]
+}
+
+# A packaged program is linked with the packaged MPI; another mpirun starts it as N singletons.
+mpi_is_not_packaged() { have mpirun && [[ $(command -v mpirun) != /usr/bin/* ]]; }
+
+missing=()  # programs, as said to the reader
+packages=() # what brings them
+want() {    # want PACKAGE, once
+    local each
+    for each in "${packages[@]}"; do
+        [ "$each" != "$1" ] || return 0
+    done
+    packages+=("$1")
+}
+
+look() { # fill missing and packages
+    local entry names package
+    missing=() packages=()
+    for entry in "${programs[@]}"; do
+        names=${entry% *} package=${entry#* }
+        have_any "$names" && continue
+        if [[ $package =~ ^(netpipe-openmpi|hpcc)$ ]] && mpi_is_not_packaged; then
+            missing+=("${names//,/ or } for $(command -v mpirun)")
+        else
+            missing+=("${names//,/ or }")
+            want "$package"
+        fi
+    done
+    # One thread per rank: with the threaded builds each rank would start a thread per core.
+    if have hpcc && reference_blas; then
+        missing+=("an optimised BLAS for hpcc")
+        want libopenblas0-serial
+    elif [[ " ${packages[*]} " == *" hpcc "* ]]; then
+        want libopenblas0-serial
+    fi
+    if [ ! -x .venv/bin/python ] && ! python_can_make_environments; then
+        missing+=("python3 with venv")
+        want python3-venv
+    fi
+}
+
+python_can_make_environments() {
+    local python
+    python=$(ci/find-python.sh 2>/dev/null) && "$python" -c 'import ensurepip, venv' 2>/dev/null
+}
+
+sudo=()
+become_root() { # may we install? says why not
+    if [ "$(id -u)" = 0 ]; then
+        return 0
+    elif ! have sudo; then
+        say "not root, and no sudo; as root: $by_hand"
+    elif [ ! -t 0 ] && ! sudo -n true 2>/dev/null; then
+        say "sudo wants a password and there is no terminal; as root: $by_hand"
+    else
+        sudo=(sudo)
+        return 0
+    fi
+    return 1
+}
+
+agreed() { # does the user want it?
+    local answer
+    if [ "${YES:-}" = 1 ] || { [ "$(id -u)" = 0 ] && [ -n "${CI:-}" ]; }; then
+        return 0
+    elif [ ! -t 0 ]; then
+        say "no terminal to ask on; type YES=1 make setup, or as root: $by_hand"
+        return 1
+    fi
+    read -r -p "system-stack: install them? [y/N] " answer
+    [[ $answer == [yY]* ]]
+}
+
+apt() {
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+        -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+
+apt_knows() { [[ $(apt-cache policy "$1") == *"Candidate: "[0-9]* ]]; }
+
+# iozone3 is in Debian's non-free and in Ubuntu's multiverse. Where apt does not read them, it gets
+# a source list and a state directory of our own for the time of one call: the machine's own entry
+# (mirror, suite, signing key, proxy) with the component exchanged.
+own=
+cleanup() { [ -z "$own" ] || "${sudo[@]}" rm -rf "$own"; }
+trap cleanup EXIT
+trap 'exit 130' INT TERM HUP
+
+install_from_nonfree() { # install_from_nonfree PACKAGE
+    local origin suite entry file number component
+    # Origin, suite and "file:number" of the entry; number counts lines or, in deb822, stanzas.
+    # The release that this machine runs is preferred to others that it also reads.
+    # shellcheck disable=SC2016 # apt-get expands these
+    read -r origin suite entry < <(
+        apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(SOURCESENTRY) $(CODENAME)' \
+            'Created-By: Packages' 'Component: main' |
+            awk -v here="$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)" '
+                ($1 == "Debian" || $1 == "Ubuntu") && $2 !~ /-/ {
+                    if (!n++ || (!same && $4 == here)) {best = $1 " " $2 " " $3; same = $4 == here}
+                }
+                END {print best}'
+    ) || true
+    case ${origin:-} in
+    Debian) component=non-free ;;
+    Ubuntu) component=multiverse ;;
+    *)
+        say "apt has no entry of Debian or Ubuntu from which to derive the one for $1"
+        return 1
+        ;;
+    esac
+    file=${entry%:*} number=${entry##*:}
+
+    own=$(mktemp -d)
+    chmod 755 "$own" # apt downloads as a user of its own
+    mkdir "$own/parts"
+    case $file in
+    *.sources)
+        awk -v wanted="$number" '
+            /^[ \t]*$/ {inside = 0; next}
+            /^#/ {next}
+            !inside {inside = 1; stanza++}
+            /^[^ \t]/ {keep = tolower($0) !~ /^(types|suites|components|architectures|enabled):/}
+            stanza == wanted && keep' "$file" >"$own/parts/own.sources"
+        printf '%s\n' "Types: deb" "Suites: $suite" "Components: $component" \
+            "Architectures: $(dpkg --print-architecture)" >>"$own/parts/own.sources"
+        ;;
+    *)
+        sed -n "${number}p" "$file" |
+            sed -E "s/^deb[[:space:]]+((\[[^]]*\])?[[:space:]]*[^[:space:]]+)[[:space:]].*/deb \1 $suite $component/" \
+                >"$own/parts/own.list"
+        ;;
+    esac
+    local options=(-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$own/parts"
+        -o Dir::State::lists="$own/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=)
+    say "$1 is in $component: reading it through a source list of its own, which goes away again"
+    apt "${options[@]}" update &&
+        apt "${options[@]}" install --no-install-recommends "$1"
+}
+
+install() { # install PACKAGE...; say what could not be
+    local package known=() nonfree=() updated=
+    for package in "$@"; do
+        apt_knows "$package" || updated=no
+    done
+    if [ "$updated" = no ]; then
+        say "apt-get update"
+        apt update || say "apt-get update failed; going on with the lists there are"
+        updated=yes
+    fi
+    for package in "$@"; do
+        if apt_knows "$package"; then
+            known+=("$package")
+        elif [ "$package" = iozone3 ]; then
+            nonfree+=("$package")
+        else
+            say "apt knows no package $package on this machine"
+        fi
+    done
+    if [ ${#known[@]} -gt 0 ]; then
+        say "apt-get install ${known[*]}"
+        # The lists may be older than the mirror: one update, one more try.
+        apt install --no-install-recommends "${known[@]}" ||
+            { [ -z "$updated" ] && apt update && apt install --no-install-recommends "${known[@]}"; } ||
+            say "apt-get failed, see above; going on with what there is"
+    fi
+    for package in "${nonfree[@]}"; do
+        install_from_nonfree "$package" ||
+            say "$package could not be installed, see above; going on without"
+    done
+}
+
+join() {
+    local first=$1 each
+    shift
+    printf '%s' "$first"
+    for each in "$@"; do printf ', %s' "$each"; done
+}
+
+look
+if [ ${#missing[@]} -gt 0 ]; then
+    say "missing: $(join "${missing[@]}")"
+    by_hand="apt-get install --no-install-recommends ${packages[*]}"
+    [[ $by_hand != *iozone3* ]] || by_hand+=" (iozone3 is in non-free or multiverse)"
+    if [ ${#packages[@]} -eq 0 ]; then
+        say "what is missing must come from where that MPI came from"
+    elif ! have apt-get; then
+        say "no apt-get here: install them by this distribution's own means, or load your modules"
+    else
+        new=$(apt-get -s install --no-install-recommends "${packages[@]}" 2>/dev/null |
+            grep -c '^Inst ') || new=
+        say "would install: ${packages[*]}${new:+ (with what they need: $new packages)}"
+        if become_root && agreed; then
+            install "${packages[@]}"
+            look
+        fi
+    fi
+fi
+
+absent=()
+for program in "${optional[@]}"; do
+    have "$program" || absent+=("$program")
+done
+if ! have mpirun; then
+    say "no MPI: mpirun is not on PATH; install openmpi-bin or load your MPI module" >&2
+    exit 1
+fi
+if [ ${#missing[@]} -eq 0 ]; then
+    say "complete"
+else
+    say "going on without: $(join "${missing[@]}")"
+fi
+[ ${#absent[@]} -eq 0 ] || say "optional, not here: $(join "${absent[@]}")"

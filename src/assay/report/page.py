@@ -1,0 +1,134 @@
+"""The report as one HTML page that needs nothing beside itself."""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from assay.judge import Verdict
+from assay.report import figures, summary, units
+from assay.report.session import Case, Metric, Session
+
+HERE = Path(__file__).parent
+
+#: Sign of each verdict, so that it does not hang on colour alone.
+SIGNS = {
+    Verdict.PASS: "\N{CHECK MARK}",
+    Verdict.FAIL: "\N{MULTIPLICATION X}",
+    Verdict.INCONCLUSIVE: "?",
+    Verdict.RECORDED: "\N{BULLET}",
+    None: "\N{EN DASH}",
+}
+
+
+@dataclass(frozen=True)
+class Link:
+    """A file beside the report."""
+
+    name: str
+    href: str
+
+
+def render(session: Session, beside: Path, max_harness: float | None = None) -> str:
+    """The page as HTML.
+
+    :param beside: where the page will lie: links to outputs are relative to its directory.
+    :param max_harness: as for :func:`assay.report.summary.faults`.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=units.number, quantity=units.quantity, expected=expected, flatten=flatten
+    )
+    environment.globals.update(sign=SIGNS.__getitem__, links=lambda case: _links(case, beside))
+    counts = summary.Counts.of(session.cases)
+    faults = summary.faults(session, max_harness)
+    return environment.get_template("page.html").render(
+        session=session,
+        site=", ".join(session.systems) or "no site",
+        counts=counts,
+        faults=faults,
+        verdict=Verdict.FAIL if faults else counts.verdict,
+        harness=summary.harness(session),
+        partitions=_partitions(session.cases),
+        bad=[case for case in summary.sorted_cases(session.cases) if _bad(case)],
+        metrics=sorted(_metrics(session.cases), key=lambda pair: _order(*pair)),
+        not_run=summary.reasons_not_run(session.cases),
+        figures=[
+            (anchor, heading, [(figure, Markup(figure.svg)) for figure in found])  # noqa: S704
+            for anchor, heading, found in figures.all_figures(session.cases)
+        ],
+        cases=summary.sorted_cases(session.cases),
+        provenance=list(flatten(session.provenance)),
+        style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
+    )
+
+
+def expected(metric: Metric) -> str:
+    """Reference and bounds of a metric in words; empty where there are none."""
+    low, high = (units.quantity(b, metric.unit) for b in (metric.lower, metric.upper))
+    parts = []
+    if metric.reference is not None:
+        parts.append(units.quantity(metric.reference, metric.unit))
+    if metric.lower is not None and metric.upper is not None:
+        parts.append(f"{low} to {high}")
+    elif metric.lower is not None:
+        parts.append(f"at least {low}")
+    elif metric.upper is not None:
+        parts.append(f"at most {high}")
+    return "; ".join(parts)
+
+
+def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Nested JSON as lines of (dotted key, value), in the order of the record."""
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from flatten(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(tree, list) and any(isinstance(item, (Mapping, list)) for item in tree):
+        for number, value in enumerate(tree, 1):
+            yield from flatten(value, f"{path} {number}")
+    elif isinstance(tree, list):
+        yield path, ", ".join(map(str, tree))
+    else:
+        yield path, "" if tree is None else str(tree)
+
+
+def _partitions(cases: Iterable[Case]) -> list[tuple[str, summary.Counts]]:
+    """Counts by place, worst first."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(case.where, []).append(case)
+    counted = [(where, summary.Counts.of(group)) for where, group in groups.items()]
+    return sorted(counted, key=lambda row: (-row[1].failed, -row[1].inconclusive, row[0]))
+
+
+def _metrics(cases: Iterable[Case]) -> list[tuple[Case, Metric]]:
+    return [(case, metric) for case in cases for metric in case.metrics]
+
+
+def _order(case: Case, metric: Metric) -> tuple[int, str, str]:
+    return summary.WORST_FIRST.index(metric.verdict), case.where, case.display_name
+
+
+def _bad(case: Case) -> bool:
+    return case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
+
+
+def _links(case: Case, beside: Path) -> list[Link]:
+    start = beside.resolve().parent
+    return [
+        Link(path.name, urllib.parse.quote(os.path.relpath(path.resolve(), start)))
+        for path in case.outputs
+    ]

@@ -1,0 +1,155 @@
+"""What there is to draw: curves over message size and heat maps, selected from the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.report.session import Case, finite
+
+#: Columns of a table of file size by record size (IOzone), in bytes.
+FILE_SIZE, RECORD_SIZE = "size", "record"
+
+#: What the reader of a colour bar wants IOzone's KiB/s in.
+_SCALES = {"KiB/s": (1024 / 1e6, "MB/s"), "kB/s": (1e-3, "MB/s")}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: `y` in the figure's unit over `x` in bytes, both greater than zero."""
+
+    label: str
+    transport: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """All lines of one benchmark on one partition.
+
+    :ivar column: the column of the output that is drawn, in `unit`.
+    """
+
+    family: str
+    program: str
+    partition: str
+    column: str
+    unit: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """One operation of one case: value by (file size, record size) in bytes.
+
+    :ivar scale: least and greatest value of all heat maps of the row, in `unit`.
+    """
+
+    partition: str
+    operation: str
+    label: str
+    unit: str
+    cells: Mapping[tuple[float, float], float]
+    scale: tuple[float, float]
+
+
+def curves(cases: Iterable[Case]) -> list[Curves]:
+    """One entry for each (family, program, partition) and unit, with a line for each transport.
+
+    Of several columns in the same unit (average, minimum, percentiles) the first is drawn.
+    """
+    groups: dict[tuple[str, str, str, str, str], list[tuple[Case, list[tuple[float, float]]]]] = {}
+    for case in cases:
+        if case.units.get("size") != "B" or RECORD_SIZE in case.units:
+            continue
+        for column, unit in _first_of_each_unit(case).items():
+            points = [
+                (x, y)
+                for row in case.rows
+                if (x := finite(row.get("size"))) is not None
+                and (y := finite(row.get(column))) is not None
+                and x > 0
+                and y > 0
+            ]
+            if len(points) > 1:
+                key = (case.family, case.program, case.partition, column, unit)
+                groups.setdefault(key, []).append((case, sorted(points)))
+    found = []
+    for (family, program, partition, column, unit), members in sorted(
+        groups.items(), key=lambda group: group[0]
+    ):
+        names = labels([case for case, _ in members], always="transport")
+        lines = [
+            Line(name, case.transport, *zip(*points))
+            for name, (case, points) in zip(names, members)
+        ]
+        lines.sort(key=lambda line: line.label)
+        found.append(Curves(family, program, partition, column, unit, tuple(lines)))
+    return found
+
+
+def heat_maps(cases: Iterable[Case]) -> list[list[HeatMap]]:
+    """Rows of heat maps: a row for each (partition, operation), a map for each mode in it."""
+    rows: dict[tuple[str, str, str], list[tuple[Case, dict[tuple[float, float], float]]]] = {}
+    for case in cases:
+        if case.units.get(FILE_SIZE) != "B" or case.units.get(RECORD_SIZE) != "B":
+            continue
+        for column, raw_unit in case.units.items():
+            factor, unit = _SCALES.get(raw_unit, (1.0, raw_unit))
+            if not raw_unit.endswith("/s"):
+                continue
+            cells = {
+                (x, y): value * factor
+                for row in case.rows
+                if (x := finite(row.get(FILE_SIZE))) is not None
+                and (y := finite(row.get(RECORD_SIZE))) is not None
+                and (value := finite(row.get(column))) is not None
+                and min(x, y, value) > 0
+            }
+            if cells:
+                rows.setdefault((case.partition, column, unit), []).append((case, cells))
+    found = []
+    for (partition, operation, unit), members in rows.items():
+        values = [value for _, cells in members for value in cells.values()]
+        scale = (min(values), max(values))
+        names = labels([case for case, _ in members])
+        row = [
+            HeatMap(partition, operation, name, unit, cells, scale)
+            for name, (_, cells) in zip(names, members)
+        ]
+        found.append(sorted(row, key=lambda m: m.label))
+    return sorted(found, key=lambda row: row[0].partition)
+
+
+def labels(cases: Sequence[Case], always: str = "") -> list[str]:
+    """Names for cases of the same benchmark that differ: by what varies among them."""
+    traits = [
+        {"transport": case.transport, "environ": case.environ, **case.parameters} for case in cases
+    ]
+    keys = dict.fromkeys(key for trait in traits for key in trait)
+    varying = [
+        key
+        for key in keys
+        if key != "benchmark" and len({trait.get(key, "") for trait in traits}) > 1
+    ]
+    if always in keys and always not in varying:
+        varying.insert(0, always)
+    return [
+        ", ".join(
+            trait[key] if key in ("transport", "environ") else f"{key} {trait[key]}"
+            for key in varying
+            if trait.get(key)
+        )
+        or "all"
+        for trait in traits
+    ]
+
+
+def _first_of_each_unit(case: Case) -> dict[str, str]:
+    first: dict[str, str] = {}
+    for column in case.rows[0] if case.rows else ():
+        unit = case.units.get(str(column), "1")
+        if column != "size" and unit not in ("1", "B"):
+            first.setdefault(unit, str(column))
+    return {column: unit for unit, column in first.items()}

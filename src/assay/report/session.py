@@ -1,0 +1,484 @@
+"""A finished session: ReFrame's run report joined with the evidence record of each test case.
+
+The run report (``results/reports/run-report-N.json``) is written by ReFrame 4.10
+(``reframe/frontend/reporting/__init__.py``, ``RunReport.update_run_stats``); it knows which test
+cases there were and how each ended. What was measured, and what proves it, stands in the record
+``assay.json`` that each test leaves in its directory. A test case that passed in ReFrame without
+such a record has proven nothing and is a FAIL here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from assay.judge import Verdict, worst
+
+RECORD = "assay.json"
+SCHEMA = 1
+
+#: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
+NOT_RUN = {"skip": "no reason was recorded", "fail_deps": "a test that it depends on failed"}
+
+#: Files of a case that a reader may want to open.
+TEXT_SUFFIXES = frozenset(
+    [".dat", ".data", ".err", ".json", ".launch", ".lock", ".log", ".out", ".sh", ".txt", ".yaml"]
+)
+
+#: A record may be this much older than its session before it counts as left over from another:
+#: the clocks of a file server and of this machine differ.
+CLOCK_SKEW_SECONDS = 60
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_SKIP_LINE = re.compile(
+    r"SKIP *\] \(\s*\d+/\d+\) .*/(?P<hash>[0-9a-f]+) @(?P<where>\S+) \[(?P<why>.*)\]\s*$"
+)
+
+
+class ReportError(Exception):
+    """What was asked for cannot be done: one line that names the file and the mend."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One judged or recorded number of a test case.
+
+    :ivar value: in `unit`; None where the record has no finite number.
+    :ivar reference: the expected value, and `lower` and `upper` its bounds, all in `unit`.
+    :ivar percent: `value` in percent of `peak`, where the same run measured one; `peak_of` says
+        what that peak is.
+    """
+
+    name: str
+    value: float | None
+    unit: str
+    verdict: Verdict
+    why: str = ""
+    samples: tuple[float, ...] = ()
+    reference: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    percent: float | None = None
+    peak: float | None = None
+    peak_unit: str = ""
+    peak_of: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case: how it ended, and what its record says.
+
+    :ivar verdict: None for a case that was not run; `why` then has the reason.
+    :ivar why: one line: the cause of a FAIL or INCONCLUSIVE, the reason for not running.
+    :ivar parameters: ReFrame's parameters of the test, each as text.
+    :ivar rows: the whole curve or table, columns in `units`.
+    :ivar benchmark_seconds: wall time inside the benchmark itself; 0 where unknown.
+    :ivar outputs: verbatim outputs and the record, as far as they still exist.
+    """
+
+    test: str
+    display_name: str
+    unique_name: str
+    system: str
+    partition: str
+    environ: str
+    verdict: Verdict | None
+    why: str = ""
+    aborted: bool = False
+    kind: str = ""
+    family: str = ""
+    program: str = ""
+    version: str = ""
+    transport: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    metrics: tuple[Metric, ...] = ()
+    problems: tuple[str, ...] = ()
+    rows: tuple[Mapping[str, Any], ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    proof: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    benchmark_seconds: float = 0.0
+    total_seconds: float = 0.0
+    outputs: tuple[Path, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """As ReFrame writes it: ``system:partition+environ``."""
+        return f"{self.system}:{self.partition}+{self.environ}"
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of ReFrame, with all its test cases.
+
+    :ivar elapsed: wall time of the whole run in seconds.
+    """
+
+    file: Path
+    uuid: str
+    host: str
+    start: datetime.datetime | None
+    elapsed: float
+    command: str
+    reframe: str
+    cases: tuple[Case, ...]
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The sites that the cases ran on; one, unless sessions were merged by hand."""
+        return tuple(sorted({case.system for case in self.cases}))
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """What the node tests found out about machine and programs, by partition if several."""
+        found = {case.where: case.provenance for case in self.cases if case.provenance}
+        return next(iter(found.values())) if len(found) == 1 else found
+
+
+def newest(results: Path) -> Path:
+    """The run report of the last session: the one with the highest number, as ReFrame counts.
+
+    :raises ReportError: there is none.
+    """
+    reports = {
+        int(match.group(1)): path
+        for path in (results / "reports").glob("run-report-*.json")
+        if (match := re.fullmatch(r"run-report-(\d+)\.json", path.name))
+    }
+    if not reports:
+        raise ReportError(
+            f"{results / 'reports'}: no run-report-*.json here: no test was selected, or nothing "
+            "has run yet; run the acceptance first, or name a run report with --session FILE"
+        )
+    return reports[max(reports)]
+
+
+def load(file: Path) -> Session:
+    """Read a run report and the records of its test cases.
+
+    A record that is missing or unreadable is no error here: its case says so.
+
+    :raises ReportError: the run report itself is missing, not JSON, or not of ReFrame's shape.
+    """
+    try:
+        report = json.loads(file.read_text(encoding="utf-8"))
+        info = report["session_info"]
+        entries = [dict(entry) for run in report["runs"] for entry in run["testcases"]]
+        elapsed = float(info["time_elapsed"])
+        if not isinstance(info, dict) or not math.isfinite(elapsed):
+            raise TypeError
+    except OSError as error:
+        raise ReportError(
+            f"{file}: {error.strerror}; name a readable run report with --session FILE"
+        ) from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        at = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise ReportError(
+            f"{file}: not JSON{at}, perhaps cut short; run the acceptance again, or name another "
+            "run report with --session FILE"
+        ) from None
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise ReportError(
+            f"{file}: not a run report of ReFrame 4.10 (session_info, runs and testcases are "
+            "expected); name another with --session FILE"
+        ) from None
+    reader = _Reader(file, info)
+    return Session(
+        file=file,
+        uuid=_line(info.get("uuid")),
+        host=_line(info.get("hostname")),
+        start=_date(info.get("time_start")),
+        elapsed=elapsed,
+        command=_line(info.get("cmdline")),
+        reframe=_line(info.get("version")),
+        cases=_last_attempts(reader.case(entry) for entry in entries if not _set_up(entry)),
+    )
+
+
+def _set_up(entry: Mapping[str, Any]) -> bool:
+    """A fixture that did its work measures nothing; one that failed is a failed case."""
+    return entry.get("fixture") is True and entry.get("result") == "pass"
+
+
+def _last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
+    """One case for all its attempts (ReFrame's ``--max-retries``, ``--reruns``).
+
+    The last attempt counts, but one that follows a failed attempt never passes: a test that
+    fails now and then is what an acceptance is there to find.
+    """
+    by_case: dict[tuple[str, str], list[Case]] = {}
+    for case in attempts:
+        by_case.setdefault((case.unique_name or case.display_name, case.where), []).append(case)
+    cases = []
+    for tries in by_case.values():
+        last = tries[-1]
+        failed = [n for n, case in enumerate(tries, 1) if case.verdict is Verdict.FAIL]
+        if failed and last.verdict in (Verdict.PASS, Verdict.RECORDED):
+            cause = tries[failed[0] - 1].why
+            last = replace(
+                last,
+                verdict=Verdict.INCONCLUSIVE,
+                why=f"failed in attempt {failed[0]} of {len(tries)} ({cause}), then passed",
+            )
+        seconds = sum(case.benchmark_seconds for case in tries)
+        cases.append(replace(last, benchmark_seconds=seconds))
+    return tuple(cases)
+
+
+class _Reader:
+    """Reads the test cases of one run report.
+
+    :param file: the run report.
+    :param info: its ``session_info``.
+    """
+
+    def __init__(self, file: Path, info: Mapping[str, Any]) -> None:
+        self._start = finite(info.get("time_start_unix"))
+        prefixes = [str(info.get(f"prefix_{kind}") or "") for kind in ("output", "stage")]
+        self._root_then = os.path.commonpath(prefixes) if all(map(os.path.isabs, prefixes)) else ""
+        # reports/ lies in the results directory.
+        self._root_now = file.resolve().parent.parent
+        self._skips = self._read_skips(info.get("log_files"))
+
+    def case(self, entry: Mapping[str, Any]) -> Case:
+        """One entry of ``testcases``, with its record."""
+        result = _line(entry.get("result"))
+        name = _line(entry.get("display_name") or entry.get("name"))
+        bare = Case(
+            test=name.split(" ")[0],
+            display_name=name,
+            unique_name=_line(entry.get("unique_name")),
+            system=_line(entry.get("system")),
+            partition=_line(entry.get("partition")),
+            environ=_line(entry.get("environ")),
+            verdict=Verdict.FAIL,
+            aborted=result == "abort",
+            total_seconds=finite(entry.get("time_total")) or 0.0,
+            parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
+            kind=_line(entry.get("kind")),
+            transport=_line(entry.get("transport")),
+        )
+        directory = self._directory(entry, passed=result == "pass")
+        if result in NOT_RUN:
+            record, _ = self._record(directory, entry)
+            why = (
+                _line(record.get("not_run"))
+                or self._skips.get((_line(entry.get("hashcode")), bare.where))
+                or NOT_RUN[result]
+            )
+            return replace(bare, verdict=None, why=why)
+        record, lack = self._record(directory, entry)
+        case = _with_record(bare, record)
+        case = replace(case, outputs=_outputs(directory, entry))
+        if result == "pass":
+            if lack:
+                return replace(case, verdict=Verdict.FAIL, why=f"no evidence: {lack}")
+            return case
+        if result == "fail":
+            # A test that needs more launches to decide fails in ReFrame, which has no third state.
+            inconclusive = record.get("verdict") == Verdict.INCONCLUSIVE.value
+            verdict = Verdict.INCONCLUSIVE if inconclusive else Verdict.FAIL
+            why = _cause(case, verdict) or _reason(entry) or "ReFrame gives no reason"
+            return replace(case, verdict=verdict, why=why)
+        if result == "abort":
+            return replace(
+                case, verdict=Verdict.FAIL, why=_reason(entry) or "aborted before it was done"
+            )
+        return replace(
+            case, verdict=Verdict.FAIL, why=f"ended as {result!r}, which is neither pass nor fail"
+        )
+
+    def _directory(self, entry: Mapping[str, Any], *, passed: bool) -> Path | None:
+        """Where the outputs lie: the output directory after success, else the stage directory."""
+        for key in ("outputdir", "stagedir") if passed else ("stagedir", "outputdir"):
+            named = entry.get(key)
+            if not isinstance(named, str) or not named:
+                continue
+            places = [Path(named)]
+            # A results directory that was moved as a whole (an artefact of a CI job, say).
+            if self._root_then and named.startswith(self._root_then + os.sep):
+                places.append(self._root_now / os.path.relpath(named, self._root_then))
+            for place in places:
+                if place.is_dir():
+                    return place
+        return None
+
+    def _record(
+        self, directory: Path | None, entry: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], str]:
+        """The record of a case, and why it is no evidence ("" where it is)."""
+        if directory is None:
+            return {}, "its output directory is gone"
+        path = directory / RECORD
+        try:
+            age = path.stat().st_mtime
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}, f"the test left no {RECORD}"
+        except OSError as error:
+            return {}, f"{RECORD} cannot be read: {error.strerror}"
+        except (ValueError, RecursionError):
+            return {}, f"{RECORD} is not JSON"
+        if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+            return {}, f"{RECORD} is not a record of schema {SCHEMA}"
+        if self._start is not None and age < self._start - CLOCK_SKEW_SECONDS:
+            return {}, f"{RECORD} is older than this session"
+        for key in ("unique_name", "partition", "environ"):
+            if record.get(key, entry.get(key)) != entry.get(key):
+                return {}, f"{RECORD} belongs to another test case ({_line(record[key])})"
+        if record.get("verdict") not in {verdict.value for verdict in Verdict}:
+            return record, f"{RECORD} has no verdict"
+        return record, ""
+
+    def _read_skips(self, logs: Any) -> dict[tuple[str, str], str]:
+        """Reasons for skips by (hash, where): the run report leaves them out, the log has them."""
+        found: dict[tuple[str, str], str] = {}
+        for log in logs if isinstance(logs, list) else ():
+            for path in (Path(str(log)), self._root_now / Path(str(log)).name):
+                try:
+                    text = path.read_text(encoding="utf-8", errors="replace")
+                except OSError:
+                    continue
+                for match in filter(
+                    None, map(_SKIP_LINE.search, _COLOUR.sub("", text).splitlines())
+                ):
+                    found[match["hash"], match["where"]] = _line(match["why"])
+                break
+        return found
+
+
+def _with_record(case: Case, record: Mapping[str, Any]) -> Case:
+    """The case with what its record says; its verdict is the worst that the record gives."""
+    parsed = _mapping(record.get("parsed"))
+    metrics = tuple(
+        _metric(str(name), _mapping(value))
+        for name, value in _mapping(record.get("metrics")).items()
+    )
+    case = replace(
+        case,
+        metrics=metrics,
+        problems=tuple(_line(p) for p in _list(record.get("problems"))),
+        rows=tuple(r for r in _list(parsed.get("rows")) if isinstance(r, dict)),
+        units={str(k): _line(v) for k, v in _mapping(parsed.get("units")).items()},
+        facts=_mapping(parsed.get("facts")),
+        parameters={str(k): _line(v) for k, v in _mapping(record.get("parameters")).items()}
+        or case.parameters,
+        proof=_mapping(record.get("proof")),
+        provenance=_mapping(record.get("provenance")),
+        benchmark_seconds=finite(_mapping(record.get("seconds")).get("benchmark")) or 0.0,
+        test=_line(record.get("test")) or case.test,
+        kind=_line(record.get("kind")) or case.kind,
+        family=_line(record.get("family")),
+        program=_line(record.get("program")),
+        version=_line(record.get("version")),
+        transport=_line(record.get("transport")) or case.transport,
+    )
+    verdict = worst([_verdict(record.get("verdict")), *(metric.verdict for metric in metrics)])
+    return replace(case, verdict=verdict, why=_cause(case, verdict))
+
+
+def _metric(name: str, raw: Mapping[str, Any]) -> Metric:
+    value = finite(raw.get("value"))
+    verdict = _verdict(raw.get("verdict"))
+    why = _line(raw.get("why"))
+    if value is None and verdict is not Verdict.FAIL:
+        verdict, why = Verdict.FAIL, f"not a finite number: {_line(raw.get('value'))}"
+    peak = _mapping(raw.get("percent_of"))
+    return Metric(
+        name=name,
+        value=value,
+        unit=_line(raw.get("unit")),
+        verdict=verdict,
+        why=why,
+        samples=tuple(s for s in map(finite, _list(raw.get("samples"))) if s is not None),
+        reference=finite(raw.get("reference")),
+        lower=finite(raw.get("lower")),
+        upper=finite(raw.get("upper")),
+        percent=finite(peak.get("percent")),
+        peak=finite(peak.get("peak")),
+        peak_unit=_line(peak.get("unit")),
+        peak_of=_line(peak.get("what")),
+        source=_line(raw.get("source")),
+    )
+
+
+def _cause(case: Case, verdict: Verdict) -> str:
+    """Why a case is not a PASS, in one line: its first problem, else its first bad metric."""
+    if verdict not in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+        return ""
+    causes = list(case.problems) + [
+        f"{metric.name}: {metric.why}" for metric in case.metrics if metric.verdict is verdict
+    ]
+    more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
+    return causes[0] + more if causes else ""
+
+
+def _reason(entry: Mapping[str, Any]) -> str:
+    """ReFrame's own reason for a failure, without its prefix for failed sanity patterns."""
+    reason = _line(entry.get("fail_reason"))
+    return re.sub(r"^(sanity|performance) error: ", "", reason)
+
+
+def _outputs(directory: Path | None, entry: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Standard output and error first, then the other text files that a reader may want."""
+    if directory is None:
+        return ()
+    first = [_line(entry.get(key)) for key in ("job_stdout", "job_stderr")] + [RECORD]
+    others = sorted(
+        path.name
+        for path in directory.iterdir()
+        if path.suffix in TEXT_SUFFIXES and not path.name.startswith(".") and path.is_file()
+    )
+    names = dict.fromkeys([name for name in first if name in others] + others)
+    return tuple(directory / name for name in names)
+
+
+def _verdict(raw: Any) -> Verdict:
+    """A verdict as the record writes it; anything else is a FAIL."""
+    try:
+        return Verdict(raw)
+    except ValueError:
+        return Verdict.FAIL
+
+
+def finite(raw: Any) -> float | None:
+    """A finite float, or None for all else."""
+    if isinstance(raw, bool) or not isinstance(raw, (int, float)):
+        return None
+    try:
+        value = float(raw)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _line(raw: Any) -> str:
+    """Any value as one line of printable text."""
+    if raw is None:
+        return ""
+    text = " ".join(_COLOUR.sub("", str(raw)).split())
+    return "".join(c for c in text if c.isprintable())[:500]
+
+
+def _date(raw: Any) -> datetime.datetime | None:
+    try:
+        return datetime.datetime.strptime(str(raw), "%Y%m%dT%H%M%S%z")
+    except ValueError:
+        return None
+
+
+def _mapping(raw: Any) -> Mapping[str, Any]:
+    return raw if isinstance(raw, dict) else {}
+
+
+def _list(raw: Any) -> Sequence[Any]:
+    return raw if isinstance(raw, list) else ()

@@ -1,0 +1,43 @@
+"""Numbers and sizes as a reader wants them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.report.session import finite
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, without an exponent between 1e-4 and 1e9: ``12 340``, ``0.1234``."""
+    if value is None:
+        return "not a number"
+    if abs(value) >= 1e9 or 0 < abs(value) < 1e-4:
+        return f"{value:.3e}"
+    if abs(value) >= 1000:
+        # A no-break space: digits in groups of three, without a comma to be taken for a point.
+        return f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
+    return f"{value:.4g}"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A number with its unit; the unit ``1`` of counts and ratios is not written."""
+    return number(value) if unit in ("", "1") else f"{number(value)}\N{NO-BREAK SPACE}{unit}"
+
+
+def size(count: float) -> str:
+    """A number of bytes in the largest binary unit that divides it: ``1 B``, ``64 KiB``."""
+    step = 0
+    while count >= 1024 and count % 1024 == 0 and step < len(_BINARY) - 1:
+        count /= 1024
+        step += 1
+    return f"{count:g}\N{NO-BREAK SPACE}{_BINARY[step]}"
+
+
+def cell(value: Any, unit: str) -> str:
+    """One cell of a table of outputs."""
+    as_number = finite(value)
+    if as_number is None:
+        return str(value)
+    return size(as_number) if unit == "B" else number(as_number)

@@ -5,6 +5,7 @@ written: ASSAY_SCRATCH (default: results/scratch) and ASSAY_TMPFS (default: /dev
 """
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -17,7 +18,7 @@ REPOSITORY = sites.repository(__file__)
 SCRATCH = Path(
     os.environ.get("ASSAY_SCRATCH", sites.results_directory(__file__) / "scratch")
 ).resolve()
-TMPFS = Path(os.environ.get("ASSAY_TMPFS", "/dev/shm")).resolve()
+TMPFS = Path(os.environ.get("ASSAY_TMPFS", "/dev/shm")).resolve()  # noqa: S108 - under test
 
 
 def launcher_environment():
@@ -87,7 +88,9 @@ def stack():
     python, ports = REPOSITORY / ".venv/bin/python", REPOSITORY / ".cache/osu-py"
     if python.exists() and (ports / "osu_latency.py").exists():
         features.append("osu-py")
-        extras["osu_py_command"] = f"{python} {ports}/osu_{{benchmark}}.py"
+        extras["osu_py_command"] = (
+            f"{shlex.quote(str(python))} {shlex.quote(str(ports))}/osu_{{benchmark}}.py"
+        )
     return {
         "name": "system",
         "cc": "mpicc",

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Optional
 
 #: Feature word of a stack -> names that its program has, in the order of preference.
 PROGRAMS = {
@@ -70,13 +69,13 @@ def _output(*command: str) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def openmpi_version() -> Optional[str]:
+def openmpi_version() -> str | None:
     """Version of the Open MPI on PATH, None where mpirun is another MPI or missing."""
     match = re.search(r"\(Open MPI\) (\d+(?:\.\d+)+\S*)", _output("mpirun", "--version"))
     return match.group(1) if match else None
 
 
-def ucx_version() -> Optional[str]:
+def ucx_version() -> str | None:
     """Version of the UCX on PATH, None where there is no ``ucx_info``."""
     match = re.search(
         r"(?:Library version:|UCT version=|Version) *(\d+\.\d+\.\d+)", _output("ucx_info", "-v")
@@ -84,7 +83,7 @@ def ucx_version() -> Optional[str]:
     return match.group(1) if match else None
 
 
-def osu_version() -> Optional[str]:
+def osu_version() -> str | None:
     """Version of the OSU Micro-Benchmarks on PATH, None where there are none."""
     match = re.search(r"v?(\d+\.\d+(?:\.\d+)?)", _output("osu_latency", "--version"))
     return match.group(1) if match else None

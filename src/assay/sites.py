@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def results_directory(site_file: str | Path) -> Path:
     return path
 
 
-@lru_cache(maxsize=None)
+@cache
 def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """The words of ``vocabulary.yaml``: ``[partition|environment][features|extras][word]``.
 
@@ -89,7 +89,8 @@ def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> N
         near = difflib.get_close_matches(word, known, n=1)
         mend = f"did you mean {near[0]!r}?" if near else "known are " + ", ".join(sorted(known))
         raise ConfigError(
-            f"{where}: unknown word {word!r}; {mend} (new words go into site-config/vocabulary.yaml)"
+            f"{where}: unknown word {word!r}; {mend} "
+            "(new words go into site-config/vocabulary.yaml)"
         )
 
 
@@ -120,15 +121,11 @@ def configuration(
         for partition in system["partitions"]:
             where = f"{site_file}: partition {partition['name']!r}"
             for kind in ("features", "extras"):
-                _check_words(
-                    partition.get(kind, ()), words["partition"][kind], f"{where}: {kind}"
-                )
+                _check_words(partition.get(kind, ()), words["partition"][kind], f"{where}: {kind}")
     for environment in environments:
         where = f"{site_file}: environment {environment['name']!r}"
         for kind in ("features", "extras"):
-            _check_words(
-                environment.get(kind, ()), words["environment"][kind], f"{where}: {kind}"
-            )
+            _check_words(environment.get(kind, ()), words["environment"][kind], f"{where}: {kind}")
 
     results = results_directory(site_file)
     for system in systems:

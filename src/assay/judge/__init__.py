@@ -1,15 +1,17 @@
 """Verdicts: what was measured against what this partition is expected to do."""
 
+from assay.judge.peaks import peak
 from assay.judge.references import Reference, References, ReferencesError
 from assay.judge.verdict import Judgement, Verdict, judge, median_interval, worst
 
 __all__ = [
     "Judgement",
     "Reference",
-    "ReferencesError",
     "References",
+    "ReferencesError",
     "Verdict",
     "judge",
     "median_interval",
+    "peak",
     "worst",
 ]

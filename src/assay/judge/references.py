@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import jsonschema
 import yaml
@@ -32,21 +32,25 @@ class Reference:
     :ivar lower: tolerance below, as a fraction <= 0 of `value`; None where less is no fault.
     :ivar upper: tolerance above, as a fraction >= 0 of `value`; None where more is no fault.
     :ivar source: where it comes from: a document, or date and sample size of a measurement.
+    :ivar floor: least value that passes whatever the history says, in `unit`: a share of the
+        hardware's peak, which catches a cluster that was built wrong from the start.
     """
 
     value: float
     unit: str
-    lower: Optional[float]
-    upper: Optional[float]
+    lower: float | None
+    upper: float | None
     source: str
+    floor: float | None = None
 
     @property
-    def lower_bound(self) -> Optional[float]:
+    def lower_bound(self) -> float | None:
         """The least value that passes, in `unit`."""
-        return None if self.lower is None else self.value * (1 + self.lower)
+        bounds = [] if self.lower is None else [self.value * (1 + self.lower)]
+        return max([*bounds, *([] if self.floor is None else [self.floor])], default=None)
 
     @property
-    def upper_bound(self) -> Optional[float]:
+    def upper_bound(self) -> float | None:
         """The greatest value that passes, in `unit`."""
         return None if self.upper is None else self.value * (1 + self.upper)
 
@@ -96,20 +100,23 @@ class References:
             where = f" line {mark.line + 1}" if mark else ""
             what = getattr(error, "problem", None) or "not a text in UTF-8"
             raise ReferencesError(f"{path}:{where} is not valid YAML: {what}") from None
-        error = jsonschema.exceptions.best_match(_validator().iter_errors(document))
-        if error is not None:
-            key = "/".join(str(part) for part in error.absolute_path) or "(top level)"
-            hint = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
+        fault = jsonschema.exceptions.best_match(_validator().iter_errors(document))
+        if fault is not None:
+            key = "/".join(str(part) for part in fault.absolute_path) or "(top level)"
+            hint = fault.schema.get("description", "") if isinstance(fault.schema, dict) else ""
             mend = f" ({hint})" if hint else ""
-            raise ReferencesError(f"{path}: {key}: {error.message[:200]}{mend}")
+            raise ReferencesError(f"{path}: {key}: {fault.message[:200]}{mend}")
         return cls(path, document)
 
-    def find(self, case: Mapping[str, Scalar], metric: str, unit: str) -> Reference | Recorded:
+    def find(
+        self, case: Mapping[str, Scalar], metric: str, unit: str, peak: float | None = None
+    ) -> Reference | Recorded:
         """What is expected of one metric of one test case.
 
         :param case: ``partition``, ``environ``, ``test`` and every parameter of the case.
         :param metric: name of the metric.
         :param unit: its unit; an entry in another unit is an error, never converted.
+        :param peak: what the hardware allows, in that unit; needed where the entry has a floor.
         :raises ReferencesError: nothing is said of the metric, two entries are equally close, or
             the unit differs.
         """
@@ -126,7 +133,7 @@ class References:
                     f"{self.path}: references: {len(closest)} entries for {metric!r} of "
                     f"{describe(case)} are equally close; add a key to the `for` of one of them"
                 )
-            return self._reference(closest[0], metric, unit)
+            return self._reference(closest[0], metric, unit, peak)
         for rule in self._recorded:
             if _matches(rule["for"], case) and unit in rule.get("units", [unit]):
                 return Recorded(rule["why"])
@@ -135,7 +142,9 @@ class References:
             "add one, or a `recorded` rule that says why it is not judged"
         )
 
-    def _reference(self, entry: Mapping[str, Any], metric: str, unit: str) -> Reference:
+    def _reference(
+        self, entry: Mapping[str, Any], metric: str, unit: str, peak: float | None
+    ) -> Reference:
         spec = entry["metrics"][metric]
         if spec["unit"] != unit:
             raise ReferencesError(
@@ -145,7 +154,20 @@ class References:
         source = entry["source"]
         if not isinstance(source, str):
             source = f"measured {source['date']}, n={source['n']}, {source['on']}"
-        return Reference(spec["value"], unit, spec["lower"], spec["upper"], source)
+        floor = spec.get("peak_floor")
+        if floor is not None and peak is None:
+            raise ReferencesError(
+                f"{self.path}: references: {metric!r} has a peak_floor, but its peak is unknown; "
+                "name the hardware in the partition's extra `hardware`"
+            )
+        return Reference(
+            spec["value"],
+            unit,
+            spec["lower"],
+            spec["upper"],
+            source,
+            None if floor is None or peak is None else floor * peak,
+        )
 
 
 def describe(case: Mapping[str, Scalar]) -> str:
@@ -161,7 +183,7 @@ def _matches(wanted: Mapping[str, Any], case: Mapping[str, Scalar]) -> bool:
     return True
 
 
-@lru_cache(maxsize=None)
+@cache
 def _validator() -> jsonschema.Draft202012Validator:
     schema = Path(__file__).with_name("references.schema.json").read_text(encoding="utf-8")
     return jsonschema.Draft202012Validator(json.loads(schema))

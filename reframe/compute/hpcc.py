@@ -1,0 +1,103 @@
+"""HPC Challenge: HPL, DGEMM, STREAM, PTRANS, RandomAccess, FFT and ring tests in one world.
+
+N, NB and P x Q come from the memory and the cores of the partition. HPL is a percentage of the
+DGEMM that the same run measured: a ratio that holds whatever else the machine does.
+"""
+
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import run_before, variable
+
+from assay.checks import hpl_input
+from assay.checks.mpi import MpiCheck
+from assay.checks.sizing import matrix_order, process_grid, usable_ranks
+from assay.checks.strict import Peak
+from assay.outputs import hpcc
+
+#: metric -> (name in HPCC's summary, unit, factor to that unit)
+METRICS = {
+    "hpl": ("HPL_Tflops", "GFLOP/s", 1000),
+    "dgemm_star": ("StarDGEMM_Gflops", "GFLOP/s", 1),
+    "stream_copy_star": ("StarSTREAM_Copy", "GB/s", 1),
+    "stream_triad_star": ("StarSTREAM_Triad", "GB/s", 1),
+    "ptrans": ("PTRANS_GBs", "GB/s", 1),
+    "random_access": ("MPIRandomAccess_GUPs", "GUP/s", 1),
+    "fft": ("MPIFFT_Gflops", "GFLOP/s", 1),
+    "ring_latency": ("RandomlyOrderedRingLatency_usec", "us", 1),
+    "ring_bandwidth": ("RandomlyOrderedRingBandwidth_GBytes", "GB/s", 1),
+}
+#: Order of the matrix above which the smoke profile would take longer than a few seconds.
+SMOKE_ORDER = 4000
+
+
+@rfm.simple_test
+class Hpcc(MpiCheck):
+    """All of HPCC on one node, sized from its memory."""
+
+    #: Block size NB.
+    block = variable(int, value=128)
+    kind = "compute"
+    descr = "HPC Challenge"
+    time_limit = "2h"
+    tags = {"smoke", "compute"}
+    valid_systems = ["+intra-node"]
+    valid_prog_environs = ["+hpcc"]
+    executable = "hpcc"
+    # Each rank has one core: a threaded BLAS would start as many threads on each of them.
+    env_vars = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
+    declares = {
+        **{metric: unit for metric, (_, unit, _) in METRICS.items()},
+        "hpl_per_dgemm": "1",
+        "ring_bandwidth_per_stream_copy": "1",
+    }
+    keep_files = ["hpccinf.txt", "hpccoutf.txt"]
+
+    def ranks(self, cores):
+        return usable_ranks(cores)
+
+    @run_before("run")
+    def input_file(self):
+        extras = self.current_partition.extras
+        grid = process_grid(self.num_tasks)
+        order = matrix_order(extras["memory_bytes"], extras["memory_fraction"], self.block, grid)
+        if self.profile == "smoke":
+            order = min(order, SMOKE_ORDER // self.block * self.block)
+        self.order, self.grid = order, grid
+        text = hpl_input.hpcc([order], [self.block], grid)
+        (Path(self.stagedir) / "hpccinf.txt").write_text(text)
+
+    def read(self):
+        return hpcc.parse(Path("hpccoutf.txt").read_text(errors="replace"))
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        asked = {"n": self.order, "nb": self.block, "p": self.grid.p, "q": self.grid.q}
+        for key, value in asked.items():
+            if parsed.facts.get(key) != value:
+                problems.append(f"HPL ran with {key}={parsed.facts.get(key)}, not {value}")
+        return problems
+
+    def measure(self, parsed):
+        values = {
+            metric: parsed.at("value", name=name) * factor
+            for metric, (name, _, factor) in METRICS.items()
+        }
+        values["hpl_per_dgemm"] = values["hpl"] / (values["dgemm_star"] * self.num_tasks)
+        values["ring_bandwidth_per_stream_copy"] = (
+            values["ring_bandwidth"] / values["stream_copy_star"]
+        )
+        return values
+
+    def peaks(self, parsed):
+        dgemm = parsed.at("value", name="StarDGEMM_Gflops") * self.num_tasks
+        single_copy = parsed.at("value", name="SingleSTREAM_Copy")
+        return {
+            "hpl": Peak(f"DGEMM on all {self.num_tasks} ranks, same run", dgemm),
+            "dgemm_star": Peak(
+                "DGEMM on one rank alone, same run", parsed.at("value", name="SingleDGEMM_Gflops")
+            ),
+            "stream_copy_star": Peak("STREAM copy on one rank alone, same run", single_copy),
+        }

@@ -1,0 +1,37 @@
+"""NetPIPE over MPI: a ping-pong with sizes off the powers of two, where protocols switch."""
+
+import reframe as rfm
+from reframe.core.builtins import run_before
+
+from assay.checks.mpi import MpiTransportCheck
+from assay.outputs import netpipe
+
+MIB = 1 << 20
+
+
+@rfm.simple_test
+class NetPipe(MpiTransportCheck):
+    """Latency and bandwidth of a ping-pong up to 1 MiB."""
+
+    kind = "network"
+    descr = "NetPIPE ping-pong"
+    time_limit = "10m"
+    tags = {"smoke", "network"}
+    valid_prog_environs = ["+netpipe"]
+    declares = {"latency_8B": "us", "latency_1MiB": "us", "bandwidth_1MiB": "MB/s"}
+
+    @run_before("run")
+    def command(self):
+        self.executable = self.current_environ.extras.get("netpipe_command", "NPmpi")
+        # Without a perturbation (-p 0) the sizes are those between the protocols' switches only.
+        self.executable_opts = ["-l", "1", "-u", str(MIB), "-n", "20"]
+
+    def read(self):
+        return netpipe.parse(self.stdout_text() + self.stderr_text(), last_size=MIB)
+
+    def measure(self, parsed):
+        return {
+            "latency_8B": parsed.at("latency", size=8),
+            "latency_1MiB": parsed.at("latency", size=MIB),
+            "bandwidth_1MiB": parsed.at("bandwidth", size=MIB),
+        }

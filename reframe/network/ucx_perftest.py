@@ -1,0 +1,143 @@
+"""ucx_perftest: UCX alone, without MPI, over each transport of the partition.
+
+Together with `ucx_info -M` in the same job it says how much of the machine's own memory copy a
+message gets: a ratio that holds on any machine, however busy.
+"""
+
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before
+from reframe.utility import udeps
+
+from assay.checks.mpi import TransportCheck
+from assay.checks.strict import Peak, StrictCheck
+from assay.outputs import Parsed, ucx_info, ucx_perftest
+
+MIB = 1 << 20
+MEMORY_COPY = "memcpy.txt"
+
+#: test of ucx_perftest -> message size [B], iterations (full), metric -> (column, unit)
+TESTS = {
+    "tag_lat": (8, 20000, {"latency_8B": ("latency", "us")}),
+    "tag_bw": (MIB, 500, {"bandwidth_1MiB": ("bandwidth", "MB/s")}),
+    "tag_mr": (8, 20000, {"messages_8B": ("messages_per_s", "1/s")}),
+}
+
+#: test -> the metric that relations compare
+METRIC = {"tag_lat": "latency_8B", "tag_bw": "bandwidth_1MiB"}
+
+# Server and client are two processes of one node. The server is told the port, and the client
+# waits until it listens: reading /proc does not disturb it, connecting would.
+SERVER = """\
+port=$((20000 + $$ % 20000))
+{command} -p $port >server.out 2>&1 &
+server=$!
+for _ in $(seq 100); do
+  grep -q ":$(printf %04X $port) .* 0A " /proc/net/tcp && break
+  kill -0 $server 2>/dev/null || break
+  sleep 0.1
+done"""
+
+
+@rfm.simple_test
+class UcxPerftest(TransportCheck):
+    """Latency, bandwidth and message rate of tagged messages between two processes."""
+
+    test = parameter(list(TESTS))
+    kind = "network"
+    time_limit = "5m"
+    tags = {"smoke", "network"}
+    valid_prog_environs = ["+ucx-perftest +ucx"]
+
+    @run_after("init")
+    def declare(self):
+        self.size, self.iterations, self._wanted = TESTS[self.test]
+        self.declares = {name: unit for name, (_, unit) in self._wanted.items()}
+        if self.test == "tag_bw":
+            self.declares["bandwidth_per_memory_copy"] = "1"
+        self.descr = f"ucx_perftest {self.test}, {self.size} B, over {self.transport}"
+
+    @run_before("run")
+    def command(self):
+        self.executable = "ucx_perftest"
+        # tag_mr is no name of ucx_perftest: the rate of small messages is a column of tag_bw.
+        name = "tag_bw" if self.test == "tag_mr" else self.test
+        self.executable_opts = [
+            "127.0.0.1", "-p", "$port", "-t", name, "-s", str(self.size),
+            "-n", str(self.iterations), "-w", "100",
+        ]  # fmt: skip
+        if self.test == "tag_bw":
+            self.prerun_cmds += [f"ucx_info -M >{MEMORY_COPY}"]
+            self.keep_files.append(MEMORY_COPY)
+        self.prerun_cmds += SERVER.format(command=self.executable).splitlines()
+        self.postrun_cmds += ["kill $server 2>/dev/null", "wait $server 2>/dev/null"]
+        self.keep_files.append("server.out")
+
+    def read(self):
+        return ucx_perftest.parse(self.stdout_text())
+
+    def sizes(self, parsed):
+        return [self.size]
+
+    def measure(self, parsed):
+        values = {name: parsed.facts["final"][column] for name, (column, _) in self._wanted.items()}
+        if self.test == "tag_bw":
+            values["bandwidth_per_memory_copy"] = values["bandwidth_1MiB"] / self._memory_copy()
+        return values
+
+    def peaks(self, parsed):
+        if self.test != "tag_bw":
+            return {}
+        return {"bandwidth_1MiB": Peak("memory copy (ucx_info -M, same job)", self._memory_copy())}
+
+    def _memory_copy(self):
+        """Bandwidth of memcpy at the largest size that ucx_info tries [MB/s]."""
+        text = (Path(self.stagedir) / MEMORY_COPY).read_text()
+        return ucx_info.parse(text).rows[-1]["bandwidth"]
+
+
+@rfm.simple_test
+class SharedMemoryAgainstTcp(StrictCheck):
+    """Shared memory beats TCP on the same node, in one run, by a factor that no load explains.
+
+    Where it does not, one of the two did not take the path that its name says, or both ranks share
+    a core.
+    """
+
+    faster = parameter(["posix", "sysv"])
+    kind = "network"
+    tags = {"smoke", "network"}
+    valid_prog_environs = ["+ucx-perftest +ucx"]
+    executable = "true"
+    declares = {"latency_tcp_per_shared": "1", "bandwidth_shared_per_tcp": "1"}
+
+    @run_after("init")
+    def operands(self):
+        self.valid_systems = [f"+intra-node +{self.faster} +tcp"]
+        self.descr = f"{self.faster} against tcp, same run"
+        self.cases = {}
+        for test in ("tag_lat", "tag_bw"):
+            for transport in (self.faster, "tcp"):
+                (variant,) = UcxPerftest.get_variant_nums(
+                    test=lambda name, wanted=test: name == wanted,
+                    transport=lambda name, wanted=transport: name == wanted,
+                )
+                self.cases[test, transport] = UcxPerftest.variant_name(variant)
+                self.depends_on(self.cases[test, transport], udeps.by_case)
+
+    def read(self):
+        rows = tuple(
+            {"test": test, "transport": transport, "value": self.getdep(case).value(METRIC[test])}
+            for (test, transport), case in self.cases.items()
+        )
+        return Parsed("assay", "relation", None, True, rows, {"value": "1"})
+
+    def measure(self, parsed):
+        def value(test, transport):
+            return parsed.at("value", test=test, transport=transport)
+
+        return {
+            "latency_tcp_per_shared": value("tag_lat", "tcp") / value("tag_lat", self.faster),
+            "bandwidth_shared_per_tcp": value("tag_bw", self.faster) / value("tag_bw", "tcp"),
+        }

@@ -1,0 +1,53 @@
+"""Every test file of the suite loads.
+
+ReFrame skips a file that does not import, with a warning and exit code 0.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.meta import RegressionTestMeta
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+SUITE = Path(__file__).resolve().parents[1]
+
+
+@rfm.simple_test
+class SuiteLoads(StrictCheck):
+    """Imports every file below `reframe/` and counts its tests."""
+
+    kind = "node"
+    descr = "all test files load"
+    time_limit = "1m"
+    tags = {"smoke", "node"}
+    valid_systems = ["+intra-node"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+
+    def read(self):
+        rows, problems = [], []
+        for path in sorted(SUITE.rglob("*.py")):
+            name = str(path.relative_to(SUITE))
+            try:
+                tests = count_tests(path)
+            except Exception as error:
+                problems.append(f"{name} does not import: {type(error).__name__}: {error}")
+                continue
+            if not tests:
+                problems.append(f"{name} has no test")
+            rows.append({"file": name, "tests": tests})
+        return Parsed("assay", "suite", None, True, tuple(rows), {"tests": "1"}, tuple(problems))
+
+
+def count_tests(path):
+    """Number of test classes that a file defines. Raises whatever the file raises."""
+    spec = importlib.util.spec_from_file_location(f"suite_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return sum(
+        isinstance(thing, RegressionTestMeta) and thing.__module__ == module.__name__
+        for thing in vars(module).values()
+    )

@@ -1,0 +1,1 @@
+"""What tests share: the strict base classes, transports, stacks. Tests import from here."""

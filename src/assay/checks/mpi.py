@@ -1,0 +1,166 @@
+"""MPI programs: the world has the size that was asked for, and the bytes took the path under test.
+
+Open MPI leaves UCX, and UCX leaves a transport, without a word and with exit code 0. Both can be
+made to say what they chose; a test that derives from these classes asks them and believes nothing
+else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from reframe.core.builtins import parameter, run_after, run_before, variable
+
+from assay.checks import transports
+from assay.checks.sizing import SizingError
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed, openmpi, ucx_log
+
+#: One log for each process, so that UCX never writes into the benchmark's own output.
+UCX_LOGS = "ucx.%h.%p.log"
+
+
+class MpiCheck(StrictCheck):
+    """A program of several ranks that must come up as one world."""
+
+    parallel = True
+
+    def ranks(self, cores: int) -> int:
+        """Number of ranks to start where each node has `cores` cores for us.
+
+        :raises assay.checks.sizing.SizingError: the partition is too small for the test.
+        """
+        return 2
+
+    @run_after("setup")
+    def _choose_ranks(self) -> None:
+        processor = self.current_partition.processor
+        cores = min(processor.num_cores or 1, processor.num_cpus or 1)
+        try:
+            self.num_tasks = self.ranks(cores)
+        except SizingError as error:
+            self.skip(str(error))
+        self.skip_if(
+            self.num_tasks > cores,
+            f"{self.num_tasks} ranks are needed; {self.current_partition.fullname} has "
+            f"{cores} cores",
+        )
+        self.num_tasks_per_node = self.num_tasks
+
+    @run_before("run")
+    def _ask_open_mpi(self) -> None:
+        self.env_vars.update(transports.verbose_environment())
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """What Open MPI said of the world, and what the program said of it."""
+        world = openmpi.parse(_text(self.stderr))
+        asked = self.num_tasks
+        self._record["proof"] = {
+            "pml": sorted(world.pml),
+            "ranks": {"asked": asked, "seen": world.ranks_seen},
+        }
+        problems = list(world.aborts)
+        if world.worlds > 1:
+            problems.append(
+                f"{world.worlds} worlds came up instead of one of {asked} ranks: "
+                "is the launcher of another MPI, or was its environment lost?"
+            )
+        elif world.ranks_seen != asked:
+            problems.append(
+                f"the world has {world.ranks_seen} ranks, {asked} were asked for"
+                if world.ranks_seen
+                else "Open MPI said nothing of its world: is the program linked to another MPI?"
+            )
+        said = parsed.facts.get("ranks") if parsed else None
+        if said is not None and said != asked:
+            problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
+        return problems
+
+
+class TransportCheck(StrictCheck):
+    """A program over UCX whose bytes must take one transport, and are shown to have taken it.
+
+    It runs on every partition that says by a feature that it can open the transport.
+    """
+
+    #: The data path under test.
+    #:
+    #: :type: :class:`str`
+    #: :values: the names in :mod:`assay.checks.transports`
+    transport = parameter(["posix", "sysv", "cma", "tcp"])
+
+    #: Link class: a feature of the partition.
+    #:
+    #: :type: :class:`str`
+    #: :default: ``'intra-node'``
+    link = variable(str, value="intra-node")
+
+    @run_after("init")
+    def _select(self) -> None:
+        self.valid_systems = [f"+{self.link} +{self.transport}"]
+
+    @run_before("run")
+    def _force_the_path(self) -> None:
+        version = self.current_environ.extras.get("ucx_version")
+        self.skip_if(version is None, "this stack does not say which UCX it has (ucx_version)")
+        refused = transports.unusable(self.transport, version)
+        self.skip_if(refused is not None, str(refused))
+        self.env_vars.update(
+            transports.environment(
+                self.transport, version, self.current_partition.extras.get("network_device")
+            )
+        )
+        self.env_vars["UCX_LOG_FILE"] = UCX_LOGS
+        self.keep_files.append("ucx.*.log")
+
+    def sizes(self, parsed: Parsed) -> list[int]:
+        """Message sizes [B] whose path must be proven: by default the whole curve."""
+        return [int(row["size"]) for row in parsed.rows if "size" in row]
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """Adds what the logs of UCX prove, or fail to prove, about the path."""
+        problems = super().examine(parsed)
+        log = ucx_log.parse("".join(_text(path) for path in sorted(Path().glob("ucx.*.log"))))
+        proof = transports.prove(
+            self.transport,
+            log,
+            self.sizes(parsed) if parsed else [],
+            ucx_version=self.current_environ.extras["ucx_version"],
+        )
+        said = self._record.setdefault("proof", {})
+        said.update({k: v for k, v in asdict(proof).items() if k != "problems"})
+        self._record["transport"] = self.transport
+        return problems + list(proof.problems)
+
+
+class MpiTransportCheck(TransportCheck, MpiCheck):
+    """An MPI program over a chosen transport: pml ucx is forced, and shown to have been chosen."""
+
+    @run_before("run")
+    def _force_ucx(self) -> None:
+        self.env_vars.update(transports.pml_environment())
+        if self.current_partition.launcher_type.registered_name == "mpirun":
+            # Across nodes mpirun passes on OMPI_* by itself, but not UCX_*.
+            names = [name for name in self.env_vars if name.startswith("UCX_")]
+            self.job.launcher.options = [
+                *self.job.launcher.options,
+                *(option for name in names for option in ("-x", name)),
+            ]
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """Adds that no rank fell back to another pml."""
+        problems = super().examine(parsed)
+        pml: list[Any] = self._record["proof"]["pml"]
+        if pml and pml != ["ucx"]:
+            problems.append(f"Open MPI chose the pml {', '.join(pml)}; ucx was asked for")
+        return problems
+
+
+def _text(path: Any) -> str:
+    """A log, whatever bytes are in it; empty where there is none."""
+    try:
+        return Path(str(path)).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,58 @@
+"""The record of a test case: what was run, what proves it, and what was said of it.
+
+One JSON object, ``assay.json``, beside the verbatim output of each case. The report reads nothing
+else but these and ReFrame's own run report.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from assay.outputs import Parsed
+
+FILE = "assay.json"
+
+#: Raised by one whenever a key changes its meaning.
+SCHEMA = 1
+
+
+def begin(test: Any) -> dict[str, Any]:
+    """The part of a record that is known before the output is read.
+
+    :param test: a :class:`assay.checks.strict.StrictCheck` after its setup.
+    """
+    case = test.case()
+    return {
+        "schema": SCHEMA,
+        "test": case.pop("test"),
+        "unique_name": test.unique_name,
+        "display_name": test.display_name,
+        "system": test.current_system.name,
+        "partition": case.pop("partition"),
+        "environ": case.pop("environ"),
+        "kind": test.kind,
+        "profile": test.profile,
+        "parameters": case,
+        "nodes": list(test.job.nodelist or ()),
+    }
+
+
+def of_output(parsed: Parsed | None) -> dict[str, Any]:
+    """The part of a record that comes from the output; empty where it could not be read."""
+    if parsed is None:
+        return {}
+    return {
+        "family": parsed.family,
+        "program": parsed.program,
+        "version": parsed.version,
+        "parsed": parsed.as_dict(),
+    }
+
+
+def write(path: Path, record: dict[str, Any]) -> None:
+    """Write a record whole or not at all."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
+    temporary.replace(path)

@@ -1,0 +1,102 @@
+"""How many ranks, which process grid, how large a matrix: pure arithmetic, refused when it is poor.
+
+Sources: HPL's tuning notes (a grid close to square, Q >= P, N a multiple of NB; netlib.org HPL,
+tuning.html); NPB 3.4, BT/setup_mpi.f90 (a square number of ranks).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+BYTES_PER_DOUBLE = 8
+
+
+class SizingError(ValueError):
+    """What was asked for cannot be run well; the message names what can."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A P x Q process grid with P <= Q."""
+
+    p: int
+    q: int
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks in the grid."""
+        return self.p * self.q
+
+
+def process_grid(ranks: int) -> Grid:
+    """The grid closest to a square that uses exactly `ranks` ranks.
+
+    A prime number of ranks above 3 leaves only 1 x ranks, where every panel broadcast crosses the
+    whole row: that is refused, not chosen silently.
+
+    :raises SizingError: `ranks` is below 1, or a prime above 3.
+    """
+    if ranks < 1:
+        raise SizingError(f"{ranks} ranks: at least 1 is needed")
+    p = next(d for d in range(math.isqrt(ranks), 0, -1) if ranks % d == 0)
+    if p == 1 and ranks > 3:
+        near = usable_ranks(ranks)
+        raise SizingError(
+            f"{ranks} ranks are a prime number: the only process grid is 1 x {ranks}; "
+            f"use {near} ranks ({process_grid(near).p} x {process_grid(near).q})"
+        )
+    return Grid(p, ranks // p)
+
+
+def usable_ranks(cores: int) -> int:
+    """The largest number of ranks up to `cores` that has a grid with P >= Q / 2, or 1, 2 or 3.
+
+    :raises SizingError: `cores` is below 1.
+    """
+    if cores < 1:
+        raise SizingError(f"{cores} cores: at least 1 is needed")
+    for ranks in range(cores, 3, -1):
+        p = next(d for d in range(math.isqrt(ranks), 0, -1) if ranks % d == 0)
+        if 2 * p >= ranks // p:
+            return ranks
+    return min(cores, 3)
+
+
+def matrix_order(memory_bytes: int, fraction: float, block: int, grid: Grid) -> int:
+    """Order N of a matrix of doubles that fills `fraction` of the memory.
+
+    :param memory_bytes: memory of all nodes together [B].
+    :param fraction: share of it for the matrix, above 0 and at most 0.9.
+    :param block: NB; N is a multiple of NB * lcm(P, Q), so that every rank has whole blocks.
+    :raises SizingError: the fraction is out of range, or not even one block fits.
+    """
+    if not 0 < fraction <= 0.9:
+        raise SizingError(
+            f"memory fraction {fraction}: must be above 0 and at most 0.9, or the node swaps"
+        )
+    step = block * math.lcm(grid.p, grid.q)
+    largest = math.isqrt(int(memory_bytes * fraction / BYTES_PER_DOUBLE))
+    if largest < step:
+        raise SizingError(
+            f"{fraction:.0%} of {memory_bytes} B hold a matrix of order {largest}, less than one "
+            f"block of {step}: use a smaller NB or a larger share of the memory"
+        )
+    return largest // step * step
+
+
+def square_ranks(cores: int) -> int:
+    """The largest square number of ranks up to `cores`, as BT needs."""
+    if cores < 1:
+        raise SizingError(f"{cores} cores: at least 1 is needed")
+    return math.isqrt(cores) ** 2
+
+
+def even_ranks(cores: int) -> int:
+    """The largest even number of ranks up to `cores`, for tests that work in pairs.
+
+    :raises SizingError: there is only one core.
+    """
+    if cores < 2:
+        raise SizingError(f"{cores} core: a test in pairs needs at least 2")
+    return cores // 2 * 2

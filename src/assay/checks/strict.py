@@ -1,0 +1,314 @@
+"""The base class of every test: no verdict without evidence.
+
+ReFrame passes a run whose metric cannot be parsed, whose reference is for another system, or whose
+program crashed after printing what the sanity pattern wanted. Tests that derive from
+:class:`StrictCheck` do not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+import reframe.core.runtime as rt
+import reframe.utility.sanity as sn
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import PerformanceError, SanityError
+
+from assay.checks import record
+from assay.judge import (
+    Reference,
+    References,
+    ReferencesError,
+    Verdict,
+    judge,
+    worst,
+)
+from assay.judge import peak as hardware_peak
+from assay.outputs import Parsed, ParseError
+
+#: What the job script says of the benchmark itself; ReFrame may not know its exit code.
+LAUNCH_FILE = "assay.launch"
+
+#: How many problems the failure message of ReFrame names; all of them are in the record.
+NAMED_PROBLEMS = 4
+
+
+@dataclass(frozen=True)
+class Peak:
+    """What a metric is a percentage of.
+
+    :ivar what: in words, with where it was measured or published.
+    :ivar value: in the unit of the metric.
+    """
+
+    what: str
+    value: float
+
+
+class StrictCheck(rfm.RunOnlyRegressionTest):
+    """A benchmark whose every number has evidence.
+
+    ==================  ==========================================================================
+    a test says         with
+    ==================  ==========================================================================
+    what runs           ``executable``, ``executable_opts``, ReFrame's own variables
+    where               ``valid_systems``, ``valid_prog_environs``: feature words, no site names
+    what was printed    :meth:`read`, from text to :class:`assay.outputs.Parsed`
+    what counts         ``declares`` (metric -> unit) and :meth:`measure`
+    what it is % of     :meth:`peaks`, where the same run measured or the hardware states a peak
+    ==================  ==========================================================================
+
+    Enforced here, for all of them: the exit code of the benchmark; a complete output of a known
+    program and version without a problem; every declared metric there and finite; the world of the
+    size that was asked for and the data path under test (:class:`assay.checks.mpi.MpiCheck`); a
+    reference, or the site's reason for having none.
+    """
+
+    #: What is measured: ``network``, ``compute``, ``storage`` or ``node``.
+    #:
+    #: :type: :class:`str`
+    #: :default: *required*
+    kind = variable(str)
+
+    #: How much is run: ``smoke`` (minutes in all) or ``full``. Set by ReFrame's ``--mode``.
+    #:
+    #: :type: :class:`str`
+    #: :default: ``'full'``
+    profile = variable(str, value="full")
+
+    #: ``acceptance`` judges by the site's references; ``calibration`` looks at none.
+    #:
+    #: :type: :class:`str`
+    #: :default: ``'acceptance'``
+    purpose = variable(str, value="acceptance")
+
+    #: Every metric that this test promises, with its unit.
+    #:
+    #: :type: :class:`dict` of metric to unit
+    #: :default: ``{}``
+    declares = variable(dict, value={})
+
+    #: Whether the program is started by the partition's parallel launcher.
+    #:
+    #: :type: :class:`bool`
+    #: :default: ``False``
+    parallel = variable(bool, value=False)
+
+    # --- what a test implements -----------------------------------------------------------------
+
+    def read(self) -> Parsed:
+        """The output as typed rows. Runs in the stage directory.
+
+        :raises assay.outputs.ParseError: the output is not of the program that was started.
+        """
+        raise NotImplementedError
+
+    def stdout_text(self) -> str:
+        """Standard output of the job, whatever bytes are in it. Runs in the stage directory."""
+        return Path(str(self.stdout)).read_text(encoding="utf-8", errors="replace")
+
+    def stderr_text(self) -> str:
+        """Standard error of the job, likewise."""
+        return Path(str(self.stderr)).read_text(encoding="utf-8", errors="replace")
+
+    def measure(self, parsed: Parsed) -> Mapping[str, float | Sequence[float]]:
+        """Value of each declared metric, or one value for each launch."""
+        raise NotImplementedError
+
+    def peaks(self, parsed: Parsed) -> Mapping[str, Peak]:
+        """The peak of any metric that has one."""
+        return {}
+
+    def hardware_peak(self, role: str, quantity: str) -> float | None:
+        """Peak of the partition's hardware (see ``site-config/hardware.yaml``), None if unnamed."""
+        hardware = self.current_partition.extras.get("hardware", {})
+        return hardware_peak(site_directory().parent / "hardware.yaml", hardware, role, quantity)
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """Problems beyond the output, one line each; `parsed` is None if it was unreadable."""
+        return []
+
+    # --- what the job script adds ---------------------------------------------------------------
+
+    @run_before("run", always_last=True)
+    def _witness_the_launch(self) -> None:
+        if not self.parallel:
+            self.job.launcher = getlauncher("local")()
+        self.prerun_cmds.insert(0, "assay_stage=$PWD")
+        self.prerun_cmds.append("assay_begin=$(date +%s.%N)")
+        self.postrun_cmds[:0] = [
+            "assay_rc=$?",
+            'printf "rc=%s begin=%s end=%s host=%s\\n" "$assay_rc" "$assay_begin" '
+            f'"$(date +%s.%N)" "$(uname -n)" >"$assay_stage"/{LAUNCH_FILE}',
+        ]
+        self.postrun_cmds.append("exit $assay_rc")
+        self.keep_files.extend([record.FILE, LAUNCH_FILE])
+
+    # --- evidence -------------------------------------------------------------------------------
+
+    @sanity_function
+    def evidence(self) -> bool:
+        """Fails, naming the cause, unless the run can be believed."""
+        self._record = record.begin(self)
+        problems, seconds = self._launch()
+        parsed = None
+        try:
+            parsed = self.read()
+        except ParseError as error:
+            problems.append(f"{self._program()}: {error}")
+        except OSError as error:
+            problems.append(f"{self._program()} left no {error.filename} ({error.strerror})")
+        else:
+            if not parsed.complete:
+                problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
+            problems += [f"{parsed.program}: {problem}" for problem in parsed.problems]
+        problems += self.examine(parsed)
+        self._parsed = parsed
+        self._record.update(record.of_output(parsed), seconds={"benchmark": seconds})
+        self._close_record(Verdict.FAIL if problems else Verdict.RECORDED, problems)
+        if problems:
+            more = len(problems) - NAMED_PROBLEMS
+            named = problems[:NAMED_PROBLEMS] + (
+                [f"{more} more in {record.FILE}"] if more > 0 else []
+            )
+            raise SanityError("; ".join(named))
+        return True
+
+    def _program(self) -> str:
+        return Path(str(self.executable)).name
+
+    def _launch(self) -> tuple[list[str], float]:
+        """Problems of the launch, and the wall time of the benchmark [s]."""
+        try:
+            text = Path(LAUNCH_FILE).read_text(encoding="utf-8")
+        except OSError:
+            return ["the job script did not reach its end: killed, or out of time"], 0.0
+        match = re.fullmatch(r"rc=(\d+) begin=([\d.]+) end=([\d.]+) host=\S*\n", text)
+        if match is None:
+            return [f"{LAUNCH_FILE} is torn: {text.strip()!r}"], 0.0
+        rc, seconds = int(match[1]), float(match[3]) - float(match[2])
+        if rc == 0:
+            return [], seconds
+        signal = f" (signal {rc - 128})" if rc > 128 else ""
+        return [f"{self._program()} ended with exit code {rc}{signal}"], seconds
+
+    # --- verdict --------------------------------------------------------------------------------
+
+    @run_before("performance")
+    def _judge(self) -> None:
+        if self.is_dry_run() or not self.declares:
+            return
+        parsed = self._parsed
+        assert parsed is not None, "sanity fails without one"
+        try:
+            measured = dict(self.measure(parsed))
+            peaks = dict(self.peaks(parsed))
+        except (KeyError, ValueError, IndexError, ZeroDivisionError) as error:
+            self._fail([f"metrics cannot be read from the output of {parsed.program}: {error}"])
+        problems = [
+            f"metric {name!r} was not extracted" for name in self.declares if name not in measured
+        ]
+        problems += [
+            f"metric {name!r} is not declared" for name in measured if name not in self.declares
+        ]
+        samples: dict[str, list[float]] = {}
+        for name, value in measured.items():
+            samples[name] = list(value) if isinstance(value, Sequence) else [float(value)]
+            if not samples[name] or not all(map(math.isfinite, samples[name])):
+                problems.append(f"metric {name!r} is not finite: {value}")
+        if problems:
+            self._fail(problems)
+
+        metrics: dict[str, Any] = {}
+        errors = []
+        for name, unit in self.declares.items():
+            try:
+                metrics[name] = self._judge_one(name, unit, samples[name], peaks.get(name))
+            except ReferencesError as error:
+                errors.append(str(error))
+        self._record["metrics"] = metrics
+        if errors:
+            self._fail(errors)
+        self._close_record(worst(Verdict(m["verdict"]) for m in metrics.values()), [])
+
+    def _judge_one(
+        self, name: str, unit: str, samples: list[float], peak: Peak | None
+    ) -> dict[str, Any]:
+        middle = sorted(samples)[len(samples) // 2]
+        self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
+        entry: dict[str, Any] = {"value": middle, "unit": unit, "samples": samples}
+        if peak:
+            entry["percent_of"] = {
+                "what": peak.what,
+                "peak": peak.value,
+                "unit": unit,
+                "percent": 100 * middle / peak.value,
+            }
+        if self.purpose == "calibration":
+            return {**entry, "verdict": Verdict.RECORDED.value, "why": "calibration run"}
+        expected = _references().find(self.case(), name, unit, peak.value if peak else None)
+        if not isinstance(expected, Reference):
+            return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}
+        judgement = judge(samples, expected)
+        scope = self.reference.setdefault(self.current_partition.fullname, {})
+        scope[name] = (expected.value, expected.lower, expected.upper, unit)
+        return {
+            **entry,
+            "reference": expected.value,
+            "lower": expected.lower_bound,
+            "upper": expected.upper_bound,
+            "source": expected.source,
+            "verdict": judgement.verdict.value,
+            "why": judgement.why,
+        }
+
+    @run_after("performance")
+    def _no_pass_without_verdict(self) -> None:
+        """ReFrame judged one value against its bounds; the interval may say otherwise."""
+        if self.is_dry_run():
+            return
+        bad = [
+            f"{name}: {metric['verdict']}: {metric['why']}"
+            for name, metric in self._record.get("metrics", {}).items()
+            if metric["verdict"] in (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
+        ]
+        if bad:
+            raise PerformanceError("; ".join(bad))
+
+    def value(self, metric: str) -> float:
+        """A metric of this case, for a test that depends on it. Raises KeyError for none."""
+        return float(self._record["metrics"][metric]["value"])
+
+    def case(self) -> dict[str, Any]:
+        """What the site's references are looked up by."""
+        parameters = {name: getattr(self, name) for name in type(self).raw_params}
+        return {
+            "partition": self.current_partition.name,
+            "environ": self.current_environ.name,
+            "test": type(self).__name__.split("_")[0],
+            **parameters,
+        }
+
+    def _fail(self, problems: list[str]) -> None:
+        self._close_record(Verdict.FAIL, problems)
+        raise PerformanceError("; ".join(problems))
+
+    def _close_record(self, verdict: Verdict, problems: list[str]) -> None:
+        self._record.update(verdict=verdict.value, problems=problems)
+        record.write(Path(self.stagedir) / record.FILE, self._record)
+
+
+def site_directory() -> Path:
+    """The folder of the site that ReFrame was started with: where its ``reframe.py`` lies."""
+    return Path(rt.runtime().site_config.sources[-1]).resolve().parent
+
+
+def _references() -> References:
+    return References.load(site_directory() / "references.yaml")

@@ -1,0 +1,163 @@
+"""What this node is and runs, as one JSON object on standard output.
+
+Runs on the compute node, with whatever Python is there (3.6 or newer, standard library only):
+``python3 provenance.py [DIRECTORY...]``. What cannot be read is null, never guessed; no variable
+is read but those that change what is measured.
+"""
+
+import glob
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+
+#: Variables that change what is measured. Others may hold secrets and are not touched.
+VARIABLES = ("UCX_", "OMPI_", "PMIX_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_VISIBLE_DEVICES")
+
+#: Programs that say which versions really run: name -> command.
+PROGRAMS = {
+    "mpirun": ["mpirun", "--version"],
+    "ucx": ["ucx_info", "-v"],
+    "nvidia_driver": [
+        "nvidia-smi",
+        "--query-gpu=name,driver_version,vbios_version,memory.total",
+        "--format=csv,noheader",
+    ],
+    "infiniband": ["ibstat"],
+    "slurm": ["sinfo", "--version"],
+}
+
+
+def read(path):
+    """Content of a small file without its line end, None where it cannot be read."""
+    try:
+        with open(path, errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def output(command, lines=40):
+    """First lines that a command prints, None where it is missing or fails."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=20,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return "\n".join(done.stdout.decode(errors="replace").splitlines()[:lines])
+
+
+def first(pattern, text):
+    """First group of a pattern, None where it does not match."""
+    match = re.search(pattern, text or "", re.MULTILINE)
+    return match.group(1).strip() if match else None
+
+
+def cpu():
+    """Model, counts and clock of the processors."""
+    info = read("/proc/cpuinfo")
+    governors = {
+        read(p) for p in glob.glob("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
+    }
+    return {
+        "model": first(r"^model name\s*:\s*(.*)", info) or platform.machine(),
+        "usable": len(os.sched_getaffinity(0)),
+        "online": os.cpu_count(),
+        "microcode": first(r"^microcode\s*:\s*(.*)", info),
+        "governors": sorted(g for g in governors if g),
+        "load_1min": os.getloadavg()[0],
+        "smt": read("/sys/devices/system/cpu/smt/active"),
+    }
+
+
+def memory():
+    """Sizes from /proc/meminfo [B]."""
+    info = read("/proc/meminfo")
+    kib = {k: first(rf"^{k}:\s+(\d+) kB", info) for k in ("MemTotal", "MemAvailable", "SwapTotal")}
+    return {k: int(v) * 1024 if v else None for k, v in kib.items()}
+
+
+def file_system(directory):
+    """The mount under a directory, its options and how full it is."""
+    path = os.path.realpath(directory)
+    found = {"directory": directory, "mount": None, "type": None, "options": None}
+    for line in (read("/proc/self/mounts") or "").splitlines():
+        source, mount, kind, options = line.split(" ")[:4]
+        mount = mount.replace("\\040", " ")
+        inside = path == mount or path.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= len(found["mount"] or ""):
+            found.update(mount=mount, type=kind, options=options, source=source)
+    try:
+        space = os.statvfs(path)
+    except OSError as error:
+        found["error"] = error.strerror
+        return found
+    size = space.f_blocks * space.f_frsize
+    free = space.f_bavail * space.f_frsize
+    found.update(size_bytes=size, free_bytes=free, fill=1 - free / size if size else None)
+    found["writable"] = os.access(path, os.W_OK | os.X_OK)
+    if found["type"] == "lustre":
+        found["stripe"] = output(["lfs", "getstripe", "-d", path])
+    return found
+
+
+def network_devices():
+    """InfiniBand ports and network interfaces with their rate."""
+    ports = {}
+    for port in sorted(glob.glob("/sys/class/infiniband/*/ports/*")):
+        parts = port.split("/")
+        device = "/".join(parts[:5])
+        ports[f"{parts[4]}:{parts[6]}"] = {
+            "rate": read(port + "/rate"),
+            "state": read(port + "/state"),
+            "firmware": read(device + "/fw_ver"),
+            "numa_node": read(device + "/device/numa_node"),
+        }
+    links = {}
+    for link in sorted(glob.glob("/sys/class/net/*")):
+        links[os.path.basename(link)] = {
+            "state": read(link + "/operstate"),
+            "mtu": read(link + "/mtu"),
+            "speed_mbit": read(link + "/speed"),
+        }
+    return {"infiniband": ports, "interfaces": links}
+
+
+def ucx():
+    """Transports and devices that UCX can open on this node."""
+    listing = output(["ucx_info", "-d"], lines=None)
+    pairs = re.findall(r"Transport: (\S+)\n#\s+Device: (\S+)", listing or "")
+    return sorted({"{}/{}".format(*pair) for pair in pairs})
+
+
+def collect(directories):
+    """Everything, as a dictionary of plain values."""
+    release = read("/etc/os-release") or ""
+    return {
+        "host": platform.node(),
+        "system": first(r'^PRETTY_NAME="?([^"\n]*)', release),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "cpu": cpu(),
+        "memory": memory(),
+        "transparent_huge_pages": read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "ptrace_scope": read("/proc/sys/kernel/yama/ptrace_scope"),
+        "network": network_devices(),
+        "ucx_devices": ucx(),
+        "file_systems": [file_system(d) for d in directories],
+        "programs": {name: output(command) for name, command in PROGRAMS.items()},
+        "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith(VARIABLES)},
+    }
+
+
+if __name__ == "__main__":
+    json.dump(collect(sys.argv[1:]), sys.stdout, indent=1)
+    print()

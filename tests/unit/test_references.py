@@ -1,0 +1,147 @@
+from datetime import date
+from pathlib import Path
+
+import pytest
+import yaml
+
+from assay.judge import Reference, References, ReferencesError, peak
+from assay.judge.references import Recorded
+
+ROOT = Path(__file__).resolve().parents[2]
+
+GOOD = {
+    "references": [
+        {
+            "for": {"partition": "ib", "test": "Osu"},
+            "metrics": {"latency_8B": {"value": 2.0, "unit": "us", "lower": None, "upper": 0.5}},
+            "source": "a datasheet",
+        },
+        {
+            "for": {"partition": "ib", "test": "Osu", "transport": ["rc", "dc"]},
+            "metrics": {"latency_8B": {"value": 1.0, "unit": "us", "lower": -0.5, "upper": 0.2}},
+            "source": {"date": "2026-11-20", "n": 10, "on": "four nodes"},
+        },
+    ],
+    "recorded": [{"for": {"partition": "*"}, "units": ["MB/s"], "why": "a shared machine"}],
+}
+
+
+def load(tmp_path, document) -> References:
+    path = tmp_path / "references.yaml"
+    path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
+    return References.load(path)
+
+
+def case(**more):
+    return {"partition": "ib", "environ": "spack", "test": "Osu", **more}
+
+
+def test_the_entry_with_the_most_keys_wins(tmp_path):
+    references = load(tmp_path, GOOD)
+    assert references.find(case(transport="ud"), "latency_8B", "us") == Reference(
+        2.0, "us", None, 0.5, "a datasheet"
+    )
+    near = references.find(case(transport="dc"), "latency_8B", "us")
+    assert (near.value, near.lower_bound, near.upper_bound) == (1.0, 0.5, 1.2)
+    assert near.source == "measured 2026-11-20, n=10, four nodes"
+
+
+def test_a_reference_for_another_partition_does_not_count(tmp_path):
+    with pytest.raises(ReferencesError, match=r"no reference for 'latency_8B'.*partition: nvlink"):
+        load(tmp_path, GOOD).find({**case(), "partition": "nvlink"}, "latency_8B", "us")
+
+
+def test_what_is_recorded_has_its_reason_and_only_in_its_units(tmp_path):
+    references = load(tmp_path, GOOD)
+    assert references.find(case(), "bandwidth_1M", "MB/s") == Recorded("a shared machine")
+    with pytest.raises(ReferencesError, match="no reference"):
+        references.find(case(), "ratio", "1")
+
+
+def test_a_reference_in_another_unit_is_refused(tmp_path):
+    with pytest.raises(ReferencesError, match="is in 'us', the test reports 'ms'"):
+        load(tmp_path, GOOD).find(case(transport="ud"), "latency_8B", "ms")
+
+
+def test_two_equally_close_entries_are_refused(tmp_path):
+    twice = {"references": [GOOD["references"][0]] * 2}
+    with pytest.raises(ReferencesError, match="equally close; add a key"):
+        load(tmp_path, twice).find(case(), "latency_8B", "us")
+
+
+def broken(**change):
+    entry = {**GOOD["references"][0], **change}
+    return {"references": [{k: v for k, v in entry.items() if v is not ...}]}
+
+
+METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        ("references: [", r"line 1 is not valid YAML"),
+        ("- just a list", r"\(top level\).*mapping with `references`"),
+        ({"reference": []}, r"Additional properties.*'reference'|'references' is a required"),
+        (broken(source=...), r"references/0: 'source' is a required property"),
+        (broken(source="x"), r"references/0/source"),
+        (broken(source={"date": "2026", "n": 1, "on": "it"}), r"references/0/source"),
+        (broken(**{"for": {"test": "Osu"}}), r"references/0/for: 'partition' is a required"),
+        (broken(metrics={"m": {**METRIC, "value": 0}}), r"references/0/metrics/m/value: .*above 0"),
+        (broken(metrics={"m": {**METRIC, "lower": 0.1}}), r"metrics/m/lower"),
+        (broken(metrics={"m": {**METRIC, "upper": -0.1}}), r"metrics/m/upper"),
+        (broken(metrics={"m": {**METRIC, "upper": None}}), r"metrics/m"),
+        (
+            broken(metrics={"m": {"value": 1, "unit": "us", "lower": -0.1}}),
+            r"'upper' is a required",
+        ),
+        (broken(metrics={"m": {**METRIC, "tolerance": 1}}), r"tolerance"),
+    ],
+)
+def test_bad_references_are_one_line_with_file_and_key(tmp_path, document, names):
+    with pytest.raises(ReferencesError, match=names) as error:
+        load(tmp_path, document)
+    assert str(tmp_path / "references.yaml") in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ReferencesError, match=r"nowhere\.yaml: No such file"):
+        References.load(tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "site-config").glob("*/references.yaml")), ids=lambda p: p.parent.name
+)
+def test_the_references_of_every_site_are_valid_and_not_of_the_future(path):
+    References.load(path)
+    for entry in yaml.safe_load(path.read_text())["references"] or ():
+        if isinstance(entry["source"], dict):
+            assert date.fromisoformat(entry["source"]["date"]) <= date.today()
+
+
+def test_a_floor_is_a_share_of_the_peak_and_binds_where_it_is_higher(tmp_path):
+    spec = {"value": 40.0, "unit": "MB/s", "lower": -0.5, "upper": None, "peak_floor": 0.6}
+    references = load(tmp_path, broken(metrics={"bandwidth": spec}))
+    assert references.find(case(), "bandwidth", "MB/s", peak=50.0).lower_bound == 30.0
+    assert references.find(case(), "bandwidth", "MB/s", peak=20.0).lower_bound == 20.0
+    with pytest.raises(ReferencesError, match="peak is unknown; name the hardware"):
+        references.find(case(), "bandwidth", "MB/s")
+
+
+HARDWARE = ROOT / "site-config" / "hardware.yaml"
+
+
+def test_a_peak_is_looked_up_by_role_and_name():
+    edr = peak(HARDWARE, {"link": "infiniband-edr"}, "link", "bandwidth")
+    assert edr == pytest.approx(4 * 25.78125 * 64 / 66 / 8 * 1000)
+    assert peak(HARDWARE, {}, "link", "bandwidth") is None
+    with pytest.raises(ReferencesError, match="link/edr/bandwidth is not there; known"):
+        peak(HARDWARE, {"link": "edr"}, "link", "bandwidth")
+
+
+def test_every_peak_has_a_source_and_a_number():
+    for role in yaml.safe_load(HARDWARE.read_text()).values():
+        for name, entry in role.items():
+            assert len(entry["source"]) > 10, name
+            assert all(v > 0 for k, v in entry.items() if k != "source"), name

@@ -152,7 +152,7 @@ install_from_nonfree() { # install_from_nonfree PACKAGE
 
     own=$(mktemp -d)
     chmod 755 "$own" # apt downloads as a user of its own
-    mkdir "$own/parts"
+    mkdir -p "$own/parts" "$own/lists/partial"
     case $file in
     *.sources)
         awk -v wanted="$number" '

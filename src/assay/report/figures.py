@@ -13,7 +13,7 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,15 +34,18 @@ PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
 
-#: Width of a figure [inch]. A phone shows it at about 1.1 px per point: 9 pt stays readable.
-WIDTH = 4.6
+#: Width of a figure and of a heat map [inch], the text in them being 10 pt. A phone shows them at
+#: 1 px per point or more, so that it stays readable; a desktop shows two heat maps beside each
+#: other in the place of one and a half figures.
+WIDTH, NARROW = 4.3, 3.7
 
 
 @dataclass(frozen=True)
 class Figure:
     """A drawing with all that a reader who cannot see it needs.
 
-    :ivar caption: what it shows, in words.
+    :ivar caption: one line below it.
+    :ivar description: what it shows, in words, for who cannot see it.
     :ivar svg: one ``<svg>`` element, its ids unique in the page.
     :ivar header: columns of the table of its numbers.
     :ivar table: its numbers, as text.
@@ -50,6 +53,7 @@ class Figure:
 
     title: str
     caption: str
+    description: str
     svg: str
     header: tuple[str, ...]
     table: tuple[tuple[str, ...], ...]
@@ -88,7 +92,7 @@ def _draw_curves(group: Curves, transports: Sequence[str]) -> Figure:
         axes.yaxis.set_major_locator(ticks["locator"])
         axes.yaxis.set_major_formatter(ticks["formatter"])
         axes.yaxis.set_minor_locator(ticker.NullLocator())
-        _size_axes(axes, x=([x for line in group.lines for x in line.x], 1.3))
+        _size_axes(axes, 6, x=([x for line in group.lines for x in line.x], 1.3))
         axes.set_xlabel("message size")
         axes.set_ylabel(f"{what} [{group.unit}]")
         axes.grid(which="major")
@@ -99,7 +103,9 @@ def _draw_curves(group: Curves, transports: Sequence[str]) -> Figure:
         f"{units.quantity(line.y[-1], group.unit)} at {units.size(line.x[-1])}"
         for line in group.lines
     )
-    caption = f"{what.capitalize()} by message size. {ends}."
+    better = "Lower" if group.unit in ("us", "s") else "Higher"
+    caption = f"{better} is better; both scales are logarithmic."
+    description = f"{what.capitalize()} by message size. {ends}."
     by_size: dict[float, dict[str, float]] = {}
     for line in group.lines:
         for x, y in zip(line.x, line.y):
@@ -110,8 +116,9 @@ def _draw_curves(group: Curves, transports: Sequence[str]) -> Figure:
         for x, ys in sorted(by_size.items())
     )
     header = ("size", *(f"{name} [{group.unit}]" for name in names))
-    height = 3.2 + 0.22 * math.ceil(len(group.lines) / 4)
-    return Figure(title, caption, _svg(draw, height, title, caption), header, table)
+    height = 3.0 + 0.22 * math.ceil(len(group.lines) / 4)
+    svg = _svg(draw, (WIDTH, height), title, description)
+    return Figure(title, caption, description, svg, header, table)
 
 
 def draw_heat_map(found: HeatMap) -> Figure:
@@ -120,11 +127,11 @@ def draw_heat_map(found: HeatMap) -> Figure:
     title = f"{found.operation}, {found.partition}{mode}"
     best = max(found.cells, key=lambda at: found.cells[at])
     caption = (
-        f"{found.operation.capitalize()} by file size and record size{mode}: "
-        f"{units.quantity(min(found.cells.values()), found.unit)} to "
-        f"{units.quantity(found.cells[best], found.unit)}, the best with a file of "
+        f"{units.number(min(found.cells.values()))} to "
+        f"{units.quantity(found.cells[best], found.unit)}; best: a file of "
         f"{units.size(best[0])} in records of {units.size(best[1])}."
     )
+    description = f"{found.operation} by file size and record size{mode}: {caption}"
 
     def draw(figure: Any) -> None:
 
@@ -150,6 +157,7 @@ def draw_heat_map(found: HeatMap) -> Figure:
         axes.add_collection(patches)
         _size_axes(
             axes,
+            4,
             x=([at[0] for at in found.cells], x_step),
             y=([at[1] for at in found.cells], y_step),
         )
@@ -174,7 +182,8 @@ def draw_heat_map(found: HeatMap) -> Figure:
         for record in records
     )
     header = (f"record \\ file [{found.unit}]", *map(units.size, files))
-    return Figure(title, caption, _svg(draw, 3.2, title, caption), header, table)
+    svg = _svg(draw, (NARROW, 2.9), title, description)
+    return Figure(title, caption, description, svg, header, table)
 
 
 def draw_peaks(case: Case) -> Figure | None:
@@ -187,13 +196,16 @@ def draw_peaks(case: Case) -> Figure | None:
         f"{m.name}: {units.quantity(m.value, m.unit)}, {m.percent:.3g} % of {m.peak_of or 'peak'}"
         for m in metrics
     ]
-    caption = "; ".join(texts) + "."
+    caption = "The dashed line is the peak."
+    description = "; ".join(texts) + "."
 
     def draw(figure: Any) -> None:
         axes = figure.add_subplot()
+        paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
         for place, (metric, text) in enumerate(zip(metrics, texts)):
             axes.barh(-place, metric.percent, height=0.36, color=BLUE)
-            axes.text(0, -place + 0.26, textwrap.shorten(text, 62), va="bottom", fontsize=8.5)
+            words = textwrap.shorten(text, 60, placeholder=" ...")
+            axes.text(0, -place + 0.25, words, va="bottom", fontsize=9, bbox=paper)
         axes.axvline(100, color=BLACK, linestyle="--", linewidth=1)
         axes.set_xlim(0, max(105, *(1.05 * (m.percent or 0) for m in metrics)))
         axes.set_ylim(-len(metrics) + 0.6, 0.75)
@@ -213,19 +225,22 @@ def draw_peaks(case: Case) -> Figure | None:
         )
         for m in metrics
     )
-    svg = _svg(draw, 0.7 + 0.52 * len(metrics), title, caption)
-    return Figure(title, caption, svg, header, table)
+    svg = _svg(draw, (WIDTH, 0.7 + 0.52 * len(metrics)), title, description)
+    return Figure(title, caption, description, svg, header, table)
 
 
-def _size_axes(axes: Any, **margins: tuple[Sequence[float], float]) -> None:
-    """Axes of sizes, logarithmic to base 2, labelled in binary units at no more than 7 places.
+def _size_axes(axes: Any, places: int, **margins: tuple[Sequence[float], float]) -> None:
+    """Axes of sizes, logarithmic to base 2, labelled in binary units.
 
+    :param places: least number of labels that there is no room for.
     :param margins: for ``x`` and ``y``: the sizes [B], and the factor of space at both ends.
     """
     for name, (values, margin) in margins.items():
         low, high = min(values), max(values)
         first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
-        step = next(s for s in (1, 2, 5, 10, 20, 50, 200, 1100) if (last - first) / s <= 6)
+        step = next(
+            s for s in (1, 2, 3, 5, 10, 20, 50, 100, 1100) if (last - first) // s + 1 < places
+        )
         ticks = [2.0**exponent for exponent in range(first, last + 1) if exponent % step == 0]
         getattr(axes, f"set_{name}scale")("log", base=2)
         axes.set(**{f"{name}lim": (low / margin, high * margin)})
@@ -252,14 +267,17 @@ def _half_step(values: Iterable[float]) -> float:
     return math.sqrt(min(ratios, default=2.0))
 
 
-def _svg(draw: Callable[[Any], None], height: float, title: str, caption: str) -> str:
+def _svg(
+    draw: Callable[[Any], None], inches: tuple[float, float], title: str, description: str
+) -> str:
     """What `draw` puts on a matplotlib figure, as one accessible ``<svg>`` element."""
 
     style = {
         "svg.fonttype": "none",
         "svg.hashsalt": title,
         "text.parse_math": False,
-        "font.size": 9,
+        "font.size": 10,
+        "axes.axisbelow": True,
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.edgecolor": "#555555",
@@ -272,15 +290,15 @@ def _svg(draw: Callable[[Any], None], height: float, title: str, caption: str) -
         "legend.columnspacing": 1.4,
     }
     with mpl.rc_context(style):
-        figure = Canvas(figsize=(WIDTH, height), layout="constrained")
+        figure = Canvas(figsize=inches, layout="constrained")
         draw(figure)
         stream = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(stream, format="svg", metadata=nothing, transparent=True)
-    return _embed(stream.getvalue(), title, caption)
+    return _embed(stream.getvalue(), title, description)
 
 
-def _embed(svg: str, title: str, caption: str) -> str:
+def _embed(svg: str, title: str, description: str) -> str:
     """A stand-alone SVG made fit for a page that holds many: unique ids, a name, no fixed size."""
     body = svg[svg.index("<svg") :]
     prefix = "f" + hashlib.sha256(body.encode()).hexdigest()[:8]
@@ -290,24 +308,28 @@ def _embed(svg: str, title: str, caption: str) -> str:
     head, rest = body.split(">", 1)
     head = re.sub(r'\s(width|height)="[^"]*"', "", head)
     name = f'<title id="{prefix}-t">{html.escape(title)}</title>'
-    words = f'<desc id="{prefix}-d">{html.escape(caption)}</desc>'
+    words = f'<desc id="{prefix}-d">{html.escape(description)}</desc>'
     labelled = f' role="img" aria-labelledby="{prefix}-t {prefix}-d"'
     return f"{head}{labelled}>{name}{words}{rest}".strip()
 
 
-def all_figures(cases: Sequence[Case]) -> Iterator[tuple[str, str, list[Figure]]]:
-    """Every figure of a session in groups of (anchor, heading, figures), without empty ones."""
-    groups = (
-        ("curves", "Latency and bandwidth by message size", draw_curves(curves(cases))),
-        (
-            "compute",
-            "Compute against its peaks",
-            [f for case in cases if case.kind == "compute" and (f := draw_peaks(case))],
-        ),
-        (
-            "storage",
-            "Storage by file size and record size",
-            [draw_heat_map(found) for row in heat_maps(cases) for found in row],
-        ),
-    )
-    return ((anchor, heading, figures) for anchor, heading, figures in groups if figures)
+@dataclass(frozen=True)
+class Section:
+    """Figures under one heading, in rows that share a scale; `narrow` figures go side by side."""
+
+    anchor: str
+    heading: str
+    rows: list[list[Figure]]
+    narrow: bool = False
+
+
+def sections(cases: Sequence[Case]) -> list[Section]:
+    """Every figure of a session; a section without any is left out."""
+    compute = [figure for case in cases if case.kind == "compute" and (figure := draw_peaks(case))]
+    storage = [[draw_heat_map(found) for found in row] for row in heat_maps(cases)]
+    found = [
+        Section("curves", "Latency and bandwidth by message size", [draw_curves(curves(cases))]),
+        Section("compute", "Compute against its peaks", [compute]),
+        Section("storage", "Storage by file size and record size", storage, narrow=True),
+    ]
+    return [section for section in found if any(section.rows)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,11 +50,17 @@ def render(session: Session, beside: Path, max_harness: float | None = None) -> 
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=units.number, quantity=units.quantity, expected=expected, flatten=flatten
+        svg=lambda figure: Markup(figure.svg),  # noqa: S704
+        number=units.number,
+        quantity=units.quantity,
+        expected=expected,
+        flatten=flatten,
     )
     environment.globals.update(sign=SIGNS.__getitem__, links=lambda case: _links(case, beside))
     counts = summary.Counts.of(session.cases)
     faults = summary.faults(session, max_harness)
+    metrics = [(case, metric) for case in session.cases for metric in case.metrics]
+    metrics.sort(key=lambda pair: _order(*pair))
     return environment.get_template("page.html").render(
         session=session,
         site=", ".join(session.systems) or "no site",
@@ -64,12 +70,10 @@ def render(session: Session, beside: Path, max_harness: float | None = None) -> 
         harness=summary.harness(session),
         partitions=_partitions(session.cases),
         bad=[case for case in summary.sorted_cases(session.cases) if _bad(case)],
-        metrics=sorted(_metrics(session.cases), key=lambda pair: _order(*pair)),
+        judged=[pair for pair in metrics if pair[1].verdict is not Verdict.RECORDED],
+        recorded=[pair for pair in metrics if pair[1].verdict is Verdict.RECORDED],
         not_run=summary.reasons_not_run(session.cases),
-        figures=[
-            (anchor, heading, [(figure, Markup(figure.svg)) for figure in found])  # noqa: S704
-            for anchor, heading, found in figures.all_figures(session.cases)
-        ],
+        sections=figures.sections(session.cases),
         cases=summary.sorted_cases(session.cases),
         provenance=list(flatten(session.provenance)),
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
@@ -105,17 +109,15 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, "" if tree is None else str(tree)
 
 
-def _partitions(cases: Iterable[Case]) -> list[tuple[str, summary.Counts]]:
-    """Counts by place, worst first."""
-    groups: dict[str, list[Case]] = {}
+def _partitions(cases: Sequence[Case]) -> list[tuple[str, str, summary.Counts]]:
+    """Counts by partition and stack, worst first; the site is named where there are several."""
+    several = len({case.system for case in cases}) > 1
+    groups: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
-        groups.setdefault(case.where, []).append(case)
-    counted = [(where, summary.Counts.of(group)) for where, group in groups.items()]
-    return sorted(counted, key=lambda row: (-row[1].failed, -row[1].inconclusive, row[0]))
-
-
-def _metrics(cases: Iterable[Case]) -> list[tuple[Case, Metric]]:
-    return [(case, metric) for case in cases for metric in case.metrics]
+        partition = f"{case.system}:{case.partition}" if several else case.partition
+        groups.setdefault((partition, case.environ), []).append(case)
+    counted = [(*place, summary.Counts.of(group)) for place, group in groups.items()]
+    return sorted(counted, key=lambda row: (-row[2].failed, -row[2].inconclusive, row[:2]))
 
 
 def _order(case: Case, metric: Metric) -> tuple[int, str, str]:

@@ -111,6 +111,11 @@ class Case:
     outputs: tuple[Path, ...] = ()
 
     @property
+    def title(self) -> str:
+        """The display name as a reader wants it: without ReFrame's percent signs."""
+        return self.display_name.replace(" %", " ")
+
+    @property
     def where(self) -> str:
         """As ReFrame writes it: ``system:partition+environ``."""
         return f"{self.system}:{self.partition}+{self.environ}"

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from assay.report.session import finite
-
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -33,11 +29,3 @@ def size(count: float) -> str:
         count /= 1024
         step += 1
     return f"{count:g}\N{NO-BREAK SPACE}{_BINARY[step]}"
-
-
-def cell(value: Any, unit: str) -> str:
-    """One cell of a table of outputs."""
-    as_number = finite(value)
-    if as_number is None:
-        return str(value)
-    return size(as_number) if unit == "B" else number(as_number)

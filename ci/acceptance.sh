@@ -11,9 +11,9 @@ site=${SITE:-local}
 config=site-config/$site/reframe.py
 
 if [ ! -f "$config" ]; then
-    echo "acceptance: no site '$site': $config does not exist; there are:" \
-        "$(find site-config -mindepth 2 -maxdepth 2 -name reframe.py -printf '%P ' |
-            sed 's,/reframe\.py,,g')" >&2
+    known=(site-config/*/reframe.py)
+    known=("${known[@]#site-config/}")
+    echo "acceptance: no site '$site': $config does not exist; there are: ${known[*]%/reframe.py}" >&2
     exit 1
 fi
 if [ ! -x .venv/bin/reframe ]; then
@@ -26,8 +26,20 @@ arguments=(-C "$config" -c reframe -R)
 [ -z "${PROFILE:-}" ] || arguments+=(--mode "$PROFILE")
 echo "acceptance: reframe ${arguments[*]} -r $*"
 
-run=0 report=0
+begin=$(mktemp)
+trap 'rm -f "$begin"' EXIT
+run=0
 .venv/bin/reframe "${arguments[@]}" "$@" -r || run=$?
+
+# Without a run report of its own the page would show the run before this one.
+reports=${ASSAY_RESULTS:-results}/reports
+if [ -z "$(find "$reports" -name 'run-report-*.json' -newer "$begin" 2>/dev/null)" ]; then
+    echo "acceptance: failed (reframe ended with $run and wrote no run report to $reports:" \
+        "nothing ran)" >&2
+    exit 1
+fi
+
+report=0
 .venv/bin/assay report || report=$?
 if [ "$run" -ne 0 ] || [ "$report" -ne 0 ]; then
     echo "acceptance: failed (reframe ended with $run, assay report with $report)" >&2

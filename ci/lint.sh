@@ -14,7 +14,8 @@ step() {
 step ruff check .
 step ruff format --check .
 step mypy
-step shellcheck ci/*.sh .ci/run
+mapfile -t scripts < <(git grep --untracked -lIE '^#! ?/.*\b(ba)?sh\b' -- ':!tests/data')
+step shellcheck "${scripts[@]}"
 step yamllint --strict .
 if [ ${#failed[@]} -gt 0 ]; then
     echo "lint: failed: ${failed[*]}" >&2

@@ -34,9 +34,9 @@ have_any() { # have_any NAME,NAME...
     return 1
 }
 
-reference_blas() { # is hpcc linked with the unoptimised BLAS, a tenth as fast?
+reference_blas() { # is hpcc linked with the unoptimised BLAS, a tenth as fast or less?
     local blas
-    blas=$(ldd "$(command -v hpcc)" | awk '/libblas\.so/ {print $3}')
+    blas=$(ldd "$(command -v hpcc)" 2>/dev/null | awk '/libblas\.so/ {print $3}') || true
     [ -n "$blas" ] && [[ $(readlink -f "$blas") == */blas/libblas.so* ]]
 }
 

@@ -24,13 +24,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--session", type=Path, metavar="FILE", help="a run report (default: the newest one)"
     )
     parser.add_argument(
-        "--since",
-        type=Path,
-        metavar="FILE",
-        help="red unless the newest run report is newer than FILE: ReFrame writes none for a run "
-        "that selected no test",
-    )
-    parser.add_argument(
         "--output", type=Path, metavar="FILE", help="the page (default: report.html in results)"
     )
     parser.add_argument(
@@ -52,9 +45,6 @@ def command(arguments: argparse.Namespace) -> int:
     output = arguments.output or results / "report.html"
     try:
         file = arguments.session or session.newest(results)
-        if arguments.since and not _newer(file, arguments.since):
-            print(f"verdict: FAIL: no test was selected: {file} is of an earlier run")
-            return 1
         run = session.load(file)
         # Matplotlib takes a second to import: only after the input has turned out readable.
         from assay.report import page  # noqa: PLC0415
@@ -90,17 +80,4 @@ def write(path: Path, text: str) -> None:
             temporary.unlink(missing_ok=True)
         raise session.ReportError(
             f"{path}: cannot be written ({error.strerror}); name another place with --output FILE"
-        ) from None
-
-
-def _newer(file: Path, than: Path) -> bool:
-    """Whether `file` was written after `than`.
-
-    :raises ReportError: one of them is not there.
-    """
-    try:
-        return file.stat().st_mtime_ns > than.stat().st_mtime_ns
-    except OSError as error:
-        raise session.ReportError(
-            f"{error.filename}: {error.strerror}; --since compares it with the run report"
         ) from None

@@ -75,7 +75,7 @@ def render(session: Session, beside: Path, max_harness: float | None = None) -> 
         not_run=summary.reasons_not_run(session.cases),
         sections=figures.sections(session.cases),
         cases=summary.sorted_cases(session.cases),
-        provenance=list(flatten(session.provenance)),
+        provenance=_provenance(session.cases),
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
     )
 
@@ -118,6 +118,22 @@ def _partitions(cases: Sequence[Case]) -> list[tuple[str, str, summary.Counts]]:
         groups.setdefault((partition, case.environ), []).append(case)
     counted = [(*place, summary.Counts.of(group)) for place, group in groups.items()]
     return sorted(counted, key=lambda row: (-row[2].failed, -row[2].inconclusive, row[:2]))
+
+
+def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
+    """(key, place, value) of what the node tests found; no place where all found the same."""
+    found: dict[str, dict[str, str]] = {}
+    nodes = [case for case in cases if case.provenance]
+    for case in nodes:
+        for key, value in flatten(case.provenance):
+            found.setdefault(key, {})[f"{case.partition}, {case.environ}"] = value
+    lines = []
+    for key, by_place in found.items():
+        if len(by_place) == len(nodes) and len(set(by_place.values())) == 1:
+            lines.append((key, "", next(iter(by_place.values()))))
+        else:
+            lines += [(key, place, value) for place, value in by_place.items()]
+    return lines
 
 
 def _order(case: Case, metric: Metric) -> tuple[int, str, str]:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from assay.report.session import Case, finite
 
-#: Columns of a table of file size by record size (IOzone), in bytes.
-FILE_SIZE, RECORD_SIZE = "size", "record"
+#: Columns of IOzone's table.
+FILE_SIZE, RECORD_SIZE = "file_size", "record_size"
+
+#: Units of sizes, in bytes.
+_BYTES = {"B": 1, "KiB": 1024, "MiB": 1 << 20}
 
 #: What the reader of a colour bar wants IOzone's KiB/s in.
 _SCALES = {"KiB/s": (1024 / 1e6, "MB/s"), "kB/s": (1e-3, "MB/s")}
@@ -61,7 +64,7 @@ def curves(cases: Iterable[Case]) -> list[Curves]:
     """
     groups: dict[tuple[str, str, str, str, str], list[tuple[Case, list[tuple[float, float]]]]] = {}
     for case in cases:
-        if case.units.get("size") != "B" or RECORD_SIZE in case.units:
+        if case.units.get("size") != "B":
             continue
         for column, unit in _first_of_each_unit(case).items():
             points = [
@@ -93,14 +96,16 @@ def heat_maps(cases: Iterable[Case]) -> list[list[HeatMap]]:
     """Rows of heat maps: a row for each (partition, operation), a map for each mode in it."""
     rows: dict[tuple[str, str, str], list[tuple[Case, dict[tuple[float, float], float]]]] = {}
     for case in cases:
-        if case.units.get(FILE_SIZE) != "B" or case.units.get(RECORD_SIZE) != "B":
+        file_unit = _BYTES.get(case.units.get(FILE_SIZE, ""))
+        record_unit = _BYTES.get(case.units.get(RECORD_SIZE, ""))
+        if file_unit is None or record_unit is None:
             continue
         for column, raw_unit in case.units.items():
             factor, unit = _SCALES.get(raw_unit, (1.0, raw_unit))
             if not raw_unit.endswith("/s"):
                 continue
             cells = {
-                (x, y): value * factor
+                (x * file_unit, y * record_unit): value * factor
                 for row in case.rows
                 if (x := finite(row.get(FILE_SIZE))) is not None
                 and (y := finite(row.get(RECORD_SIZE))) is not None

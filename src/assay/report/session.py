@@ -142,12 +142,6 @@ class Session:
         """The sites that the cases ran on; one, unless sessions were merged by hand."""
         return tuple(sorted({case.system for case in self.cases}))
 
-    @property
-    def provenance(self) -> Mapping[str, Any]:
-        """What the node tests found out about machine and programs, by partition if several."""
-        found = {case.where: case.provenance for case in self.cases if case.provenance}
-        return next(iter(found.values())) if len(found) == 1 else found
-
 
 def newest(results: Path) -> Path:
     """The run report of the last session: the one with the highest number, as ReFrame counts.

@@ -1,0 +1,264 @@
+"""HPL, the High-Performance Linpack benchmark (``xhpl``).
+
+Read against HPL 2.3: the banner and the parameters come from ``testing/ptest/HPL_pdinfo.c`` lines
+757-1121, table and residual from ``testing/ptest/HPL_pdtest.c`` lines 216-432, the summary from
+``testing/ptest/HPL_pddriver.c`` lines 239-279, error messages from ``src/pauxil/HPL_pwarn.c``.
+Versions 2.0 to 2.3 print the same layout; 2.0 writes the residual in fixed notation.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from assay.outputs._base import Parsed, ParseError, Value
+from assay.outputs._scan import integer, only, real, split
+
+VERSIONS = ("2.0", "2.1", "2.2", "2.3")
+#: Threshold of the scaled residual in HPL's own input file. A larger one proves less.
+THRESHOLD = 16.0
+
+_COLUMNS = {
+    "T/V": "variant",
+    "N": "n",
+    "NB": "nb",
+    "P": "p",
+    "Q": "q",
+    "Time": "time",
+    "Gflops": "performance",
+}
+UNITS = {
+    "n": "1",
+    "nb": "1",
+    "p": "1",
+    "q": "1",
+    "time": "s",
+    "performance": "GFLOP/s",
+    "residual": "1",
+    "passed": "1",
+}
+# Each combination of these, on each process grid, is one problem (HPL_pddriver.c:158-232).
+_SWEPT = ("N", "NB", "PFACT", "NBMIN", "NDIV", "RFACT", "BCAST", "DEPTH")
+
+_HPCC = re.compile(r"^This is the DARPA/DOE HPC Challenge Benchmark version ", re.MULTILINE)
+_RELATIVE = re.compile(r"HPL\S* +\S+ +-- ")
+_BANNER = re.compile(r"HPLinpack (\S+) +-- +High-Performance Linpack benchmark +--")
+_ERROR = re.compile(r"HPL ERROR (?:from process|in function|on line)")
+_MESSAGE = re.compile(r">>> (.*) <<<$")
+_OURS = re.compile(f"^(?:{_RELATIVE.pattern}|{_ERROR.pattern})", re.MULTILINE)
+
+_PARAMETERS = "The following parameter values will be used:"
+_PARAMETER = re.compile(r"([A-Z][A-Z0-9]*) *:(.*)$")
+_LIMIT = re.compile(r"- Computational tests pass if scaled residuals are less than +(\S+)$")
+_HEADER = re.compile(r"T/V +N +NB ")
+_ROW = re.compile(r"W[RC]\S+\s")
+_RESIDUAL = re.compile(
+    r"\|\|Ax-b\|\|_oo/\(eps\*\(\|\|A\|\|_oo\*\|\|x\|\|_oo\+\|\|b\|\|_oo\)\*N\)= *(\S+)"
+    r" \.{6} (PASSED|FAILED)$"
+)
+_FINISHED = re.compile(r"Finished +(\d{1,9}) tests with the following results:$")
+_TALLY = re.compile(
+    r" +(\d{1,9}) tests (?:completed and (passed|failed) residual checks,"
+    r"|completed (without) checking,"
+    r"|(skipped) because of illegal input values\.)$"
+)
+_END = "End of Tests."
+_RULE = "=" * 80
+
+
+def recognise(text: str) -> bool:
+    """Whether `text` looks like an output of HPL or of a relative of it; HPCC's is not ours."""
+    return bool(_OURS.search(text)) and not _HPCC.search(text)
+
+
+def parse(text: str) -> Parsed:
+    """Read the output of one run of ``xhpl``.
+
+    Rows, one for each problem solved: ``variant`` (the T/V code), ``n``, ``nb``, ``p``, ``q``,
+    ``time`` [s], ``performance`` [GFLOP/s], ``residual`` [1, scaled; NaN where none was printed],
+    ``passed`` (True when HPL printed PASSED for it).
+
+    Complete when the problems are as many as the parameters in the header ask for, less those
+    that HPL itself says it skipped, and the output ends as HPL ends it.
+
+    :raises ParseError: no banner, an unknown version or name, more than one run, a table that is
+        not HPL's; or HPL refused to start, with its reason.
+    """
+    lines = split(text)
+    version = _version(lines)
+    parameters = _parameters(lines)
+    wanted = _wanted(parameters)
+    run = _Run()
+    for number, line in enumerate(lines, 1):
+        run.read(number, line)
+    run.judge(wanted)
+    return Parsed(
+        family="hpl",
+        program="xhpl",
+        version=version,
+        complete=run.complete(wanted),
+        rows=tuple(run.rows),
+        units=UNITS,
+        problems=tuple(_errors(lines) + run.problems),
+        facts={
+            "grids": [f"{p}x{q}" for p, q in zip(parameters.get("P", ()), parameters.get("Q", ()))],
+            "threshold": run.threshold,
+            "tests": dict(run.tally),
+            "parameters": {name: " ".join(words) for name, words in parameters.items()},
+        },
+    )
+
+
+def _version(lines: Sequence[str]) -> str:
+    try:
+        number, _ = only(lines, _RELATIVE, "banner of HPL")
+    except ParseError as problem:
+        # HPL writes its complaint before the banner, which then never comes.
+        if problem.line == 0 and (errors := _errors(lines)):
+            raise ParseError("; ".join(errors)) from None
+        raise
+    line = lines[number - 1]
+    match = _BANNER.match(line)
+    if not match or match[1] not in VERSIONS:
+        raise ParseError(f"only HPLinpack {', '.join(VERSIONS)} is known", number, line)
+    return match[1]
+
+
+def _errors(lines: Sequence[str]) -> list[str]:
+    errors = []
+    for number, line in enumerate(lines, 1):
+        if _ERROR.match(line):
+            message = _MESSAGE.match(lines[number]) if number < len(lines) else None
+            errors.append(f"line {number}: HPL ERROR: {message[1] if message else line}")
+    return errors
+
+
+def _parameters(lines: Sequence[str]) -> dict[str, list[str]]:
+    """The values that the header lists under each name; long lists go on over indented lines."""
+    values: dict[str, list[str]] = {}
+    if _PARAMETERS not in lines:
+        return values
+    name = ""
+    for line in lines[lines.index(_PARAMETERS) + 1 :]:
+        match = _PARAMETER.match(line)
+        if match:
+            name = match[1]
+            values[name] = match[2].split()
+        elif line.startswith(" " * 8) and name:
+            values[name] += line.split()
+        elif line:
+            break
+    return values
+
+
+def _wanted(parameters: dict[str, list[str]]) -> int | None:
+    """How many problems the header asks for; None when part of it is missing."""
+    grids = len(parameters.get("P", ()))
+    if grids != len(parameters.get("Q", ())):
+        return None
+    return math.prod(len(parameters.get(name, ())) for name in _SWEPT) * grids or None
+
+
+@dataclass
+class _Run:
+    """What the lines say, in the order in which they come."""
+
+    rows: list[dict[str, Value]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    tally: dict[str, int] = field(default_factory=dict)
+    threshold: float | None = None
+    header: tuple[str, ...] = ()
+    open_row: bool = False  # the last row's residual has not come yet
+    residuals: int = 0
+    end: int = 0  # line of "End of Tests."
+    ended: bool = False
+
+    def read(self, number: int, line: str) -> None:
+        if _HEADER.match(line):
+            self._read_header(number, line)
+        elif _ROW.match(line):
+            self._read_row(number, line)
+        elif match := _RESIDUAL.match(line):
+            self._read_residual(number, line, match)
+        elif match := _LIMIT.match(line):
+            self.threshold = real(match[1], number, line)
+        elif match := _FINISHED.match(line):
+            self.tally["finished"] = int(match[1])
+        elif match := _TALLY.match(line):
+            self._read_tally(number, line, match)
+        elif line == _END:
+            self.end = number
+        elif line == _RULE:
+            self.ended = self.end == number - 1 > 0
+
+    def _read_header(self, number: int, line: str) -> None:
+        names = line.split()
+        if set(names) != set(_COLUMNS) or len(names) != len(_COLUMNS):
+            raise ParseError("unknown columns in the table of HPL", number, line)
+        self.header = tuple(_COLUMNS[name] for name in names)
+
+    def _read_row(self, number: int, line: str) -> None:
+        cells = line.split()
+        if not self.header or len(cells) != len(self.header):
+            raise ParseError("a row that does not fit the table's header", number, line)
+        at = dict(zip(self.header, cells))
+        time = real(at["time"], number, line)
+        rate = real(at["performance"], number, line)
+        # The time is rounded to 0.01 s, so only the rate can prove that something ran.
+        if not (time >= 0 and rate > 0):
+            self.problems.append(f"line {number}: not a measurement: {line}")
+        row: dict[str, Value] = {"variant": at["variant"]}
+        row.update({name: integer(at[name], number, line) for name in ("n", "nb", "p", "q")})
+        row.update(time=time, performance=rate, residual=math.nan, passed=False)
+        self.rows.append(row)
+        self.open_row = True
+
+    def _read_residual(self, number: int, line: str, match: re.Match[str]) -> None:
+        residual = real(match[1], number, line)
+        if not self.open_row:
+            self.problems.append(f"line {number}: a residual without a result")
+            return
+        self.open_row = False
+        self.residuals += 1
+        passed = match[2] == "PASSED"
+        self.rows[-1].update(residual=residual, passed=passed)
+        if not passed:
+            self.problems.append(f"line {number}: residual check FAILED: {match[1]}")
+        elif not (self.threshold is None or residual < self.threshold):
+            self.problems.append(f"line {number}: PASSED with a residual of {match[1]}")
+
+    def _read_tally(self, number: int, line: str, match: re.Match[str]) -> None:
+        outcome = match[2] or match[3] or match[4]
+        count = int(match[1])
+        self.tally[outcome] = count
+        if count and outcome != "passed":
+            self.problems.append(f"line {number}: {line.strip().rstrip('.,')}")
+
+    def judge(self, wanted: int | None) -> None:
+        """Add what only the whole output shows."""
+        passed = sum(bool(row["passed"]) for row in self.rows)
+        if self.tally.get("passed", passed) != passed:
+            self.problems.append(f"{passed} residuals PASSED, the summary counts another number")
+        if wanted is not None and self.tally.get("finished", wanted) != wanted:
+            self.problems.append(
+                f"the header asks for {wanted} problems, the summary counts others"
+            )
+        if self.threshold is not None and not self.threshold <= THRESHOLD:
+            self.problems.append(
+                f"residual threshold is {self.threshold}, HPL's own is {THRESHOLD}"
+            )
+
+    def complete(self, wanted: int | None) -> bool:
+        """Whether all that the header asks for is there, in a summary that adds up."""
+        tally = self.tally
+        checked = {"passed", "failed"} <= set(tally) and self.residuals == len(self.rows)
+        return (
+            self.ended
+            and wanted is not None
+            and wanted == tally.get("finished")
+            and wanted == len(self.rows) + tally.get("skipped", wanted)
+            and wanted == sum(tally.values()) - tally["finished"]
+            and (checked or "without" in tally)
+        )

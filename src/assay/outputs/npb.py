@@ -1,0 +1,232 @@
+"""NPB, the NAS Parallel Benchmarks: BT, and BT-IO in its four ways of writing.
+
+Read against NPB 3.4.3 (MPI): the header and the BTIO statistics come from ``BT/bt.f90``, the check
+from ``BT/verify.f90``, the results from ``common/print_results.f90``, the refusal of a world that
+is not a square from ``common/get_active_nprocs.f90``. BT exits 0 when its own check fails, when
+the file system is full, and when the problem does not fit the compiled arrays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from assay.outputs._base import Parsed, ParseError, Value
+from assay.outputs._scan import integer, only, real, split
+
+VERSIONS = ("3.4",)
+
+#: What BT-IO calls its way of writing, and the suffix of the program built for it (BT/Makefile).
+_SUFFIXES = {
+    "FULL MPI-IO": ".mpi_io_full",
+    "SIMPLE MPI-IO": ".mpi_io_simple",
+    "EPIO": ".ep_io",
+    "FORTRAN IO": ".fortran_io",
+}
+UNITS = {
+    "iterations": "1",
+    "processes": "1",
+    "time": "s",
+    "mops_total": "Mop/s",
+    "mops_per_process": "Mop/s",
+}
+IO_UNITS = {
+    "io_time": "s",
+    "io_share": "%",
+    "io_verify_time": "s",
+    "io_written": "MB",
+    "io_rate": "MB/s",
+}
+_RESULTS = {
+    "Time in seconds": "time",
+    "Mop/s total": "mops_total",
+    "Mop/s/process": "mops_per_process",
+}
+_STATISTICS = {
+    "I/O timing in seconds": "io_time",
+    "I/O timing percentage": "io_share",
+    "I/O timing in verify": "io_verify_time",
+    "Total data written (MB)": "io_written",
+    "I/O data rate  (MB/sec)": "io_rate",
+}
+# Times are rounded to 0.01 s and may be 0; these may not.
+_POSITIVE = ("mops_total", "mops_per_process", "io_written", "io_rate")
+
+_HEADER = re.compile(r" NAS Parallel Benchmarks\b(.*) Benchmark$")
+_KNOWN = re.compile(r" (\S+) -- BT$")
+_TOPOLOGY = re.compile(r" \*\*\* (ERROR determining processor topology for .*)$")
+_OURS = re.compile(
+    r"^ (?:NAS Parallel Benchmarks\b.* Benchmark|\*\*\* ERROR determining processor topology for )",
+    re.MULTILINE,
+)
+_SIZE = re.compile(r" Size: *(\d{1,9})x *(\d{1,9})x *(\d{1,9}) +\(class (\w)\)$")
+_RANKS = re.compile(r" Total number of processes: +(\d{1,9})$")
+_BTIO = re.compile(r" BTIO -- (\S.*\S) write interval: +(\d{1,9})$")
+_STATISTIC = re.compile(r" {3}(\S.*?) *: +(\S+)$")
+_RESULT = re.compile(r" ([A-Z][\w/ ]*?) *= +(\S.*)$")
+_FIRST = " BT Benchmark Completed."
+_LAST = (
+    " Please send feedbacks and/or the results of this run to:",
+    " NPB Development Team",
+    " Internet: npb@nas.nasa.gov",
+)
+# What BT, the Fortran runtime and Open MPI's file layer print when something goes wrong.
+_FAILURE = re.compile(
+    r" +[Ee]rror[ :]|Fortran runtime error: |mca_\w+: error |.*No space left on device"
+    r"| +Problem size too big| Verification failed| No verification performed"
+    r"| WARNING: Number of processes"
+)
+
+_Found = Mapping[str, tuple[str, int]]
+
+
+def recognise(text: str) -> bool:
+    """Whether `text` holds the header of an NPB program, or its refusal to start."""
+    return bool(_OURS.search(text))
+
+
+def parse(text: str) -> Parsed:
+    """Read the output of one run of BT or BT-IO.
+
+    One row: ``class``, ``size`` (as in ``12x12x12``), ``iterations``, ``processes``, ``time`` [s],
+    ``mops_total`` and ``mops_per_process`` [Mop/s]; for BT-IO also ``io_time`` [s], ``io_share``
+    [% of the time], ``io_verify_time`` [s], ``io_written`` [MB] and ``io_rate`` [MB/s], MB being
+    10^6 bytes. BT computes what it wrote and does not measure it: only the verification tells
+    whether the bytes arrived. No row when part of that is missing.
+
+    :raises ParseError: no header, another version or program, more than one run, or a world that
+        BT refuses.
+    """
+    lines = split(text)
+    version = _version(lines)
+    header = _header(lines)
+    results = _results(lines)
+    statistics = _statistics(lines)
+    mode = header.get("mode", ("", 0))[0]
+    row, problems = _row(results, statistics if mode else {}, header)
+    return Parsed(
+        family="npb",
+        program=f"bt.{header.get('class', ('?', 0))[0]}.x{_SUFFIXES.get(mode, '')}",
+        version=results.get("Version", (version, 0))[0],
+        complete=(
+            bool(row)
+            and {"size", "processes"} <= set(header)
+            and bool(mode) == bool(statistics)
+            and _ended(lines)
+        ),
+        rows=(row,) if row else (),
+        units={**UNITS, **IO_UNITS} if mode else UNITS,
+        problems=(*_failures(lines), *problems),
+        facts={
+            name: int(value) if name in ("processes", "write_interval") else value
+            for name, (value, _) in header.items()
+        },
+    )
+
+
+def _version(lines: Sequence[str]) -> str:
+    for number, line in enumerate(lines, 1):
+        if match := _TOPOLOGY.match(line):
+            advice = lines[number].strip() if number < len(lines) else ""
+            raise ParseError(f"BT refuses to run: {match[1]}: {advice}", number)
+    number, banner = only(lines, _HEADER, "header of NPB")
+    match = _KNOWN.match(banner[1])
+    if not match or match[1] not in VERSIONS:
+        raise ParseError(
+            f"only BT of NPB {', '.join(VERSIONS)} is known", number, lines[number - 1]
+        )
+    return match[1]
+
+
+def _header(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Value and line of class, size, processes, mode and write_interval, where they are stated."""
+    header: dict[str, tuple[str, int]] = {}
+    for number, line in enumerate(lines, 1):
+        if match := _SIZE.match(line):
+            header["class"] = (match[4], number)
+            header["size"] = ("x".join(match.group(1, 2, 3)), number)
+        elif match := _RANKS.match(line):
+            header["processes"] = (match[1], number)
+        elif match := _BTIO.match(line):
+            if match[1] not in _SUFFIXES:
+                raise ParseError("an unknown way of writing", number, line)
+            header["mode"] = (match[1], number)
+            header["write_interval"] = (match[2], number)
+    return header
+
+
+def _results(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Value and line of each ``name = value`` that BT prints when it has finished."""
+    results: dict[str, tuple[str, int]] = {}
+    start = lines.index(_FIRST) + 1 if _FIRST in lines else len(lines)
+    for number, line in enumerate(lines[start:], start + 1):
+        match = _RESULT.match(line)
+        if not match:
+            break
+        results[match[1]] = (match[2], number)
+    return results
+
+
+def _statistics(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
+    title = " BTIO -- statistics:"
+    statistics: dict[str, tuple[str, int]] = {}
+    start = lines.index(title) + 1 if title in lines else len(lines)
+    for number, line in enumerate(lines[start:], start + 1):
+        match = _STATISTIC.match(line)
+        if not match:
+            break
+        statistics[match[1]] = (match[2], number)
+    return statistics
+
+
+def _row(results: _Found, statistics: _Found, header: _Found) -> tuple[dict[str, Value], list[str]]:
+    """The row, empty unless all of it is there, and what is wrong with it."""
+    named = {**_RESULTS, **(_STATISTICS if "mode" in header else {})}
+    found = {**results, **statistics}
+    texts = ("Class", "Size", "Iterations", "Total processes", "Verification", "Version")
+    if not {*texts, *named} <= set(found):
+        return {}, []
+    size = re.sub(r"\s", "", found["Size"][0])
+    row: dict[str, Value] = {
+        "class": found["Class"][0],
+        "size": size,
+        "iterations": integer(*found["Iterations"], "Iterations"),
+        "processes": integer(*found["Total processes"], "Total processes"),
+    }
+    problems = []
+    for name, column in named.items():
+        text, number = found[name]
+        value = real(text, number, f"{name} = {text}")
+        row[column] = value
+        if not (value > 0 if column in _POSITIVE else value >= 0):
+            problems.append(f"line {number}: {name} = {text}: not a measurement")
+    verification, number = found["Verification"]
+    if verification != "SUCCESSFUL":
+        problems.append(f"line {number}: Verification = {verification}")
+    for column in ("class", "size", "processes"):
+        stated, number = header.get(column, (str(row[column]), 0))
+        if stated != str(row[column]):
+            problems.append(f"line {number}: {column} {stated}, but {row[column]} in the results")
+    return row, problems
+
+
+def _failures(lines: Sequence[str]) -> list[str]:
+    """Complaints, each different one once: a full file system repeats itself a thousand times."""
+    seen: dict[str, list[int]] = {}
+    for number, line in enumerate(lines, 1):
+        if _FAILURE.match(line):
+            seen.setdefault(line.strip(), []).append(number)
+    return [
+        f"line {at[0]}: {what}" + (f" ({len(at)} times)" if len(at) > 1 else "")
+        for what, at in seen.items()
+    ]
+
+
+def _ended(lines: Sequence[str]) -> bool:
+    """Whether the closing lines follow the results, in their order."""
+    at = lines.index(_FIRST)
+    for last in _LAST:
+        if last not in lines[at:]:
+            return False
+        at = lines.index(last, at)
+    return True

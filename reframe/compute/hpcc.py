@@ -75,14 +75,14 @@ class Hpcc(MpiCheck):
         if parsed is None:
             return problems
         asked = {"n": self.order, "nb": self.block, "p": self.grid.p, "q": self.grid.q}
-        for key, value in asked.items():
-            if parsed.facts.get(key) != value:
-                problems.append(f"HPL ran with {key}={parsed.facts.get(key)}, not {value}")
+        ran = [{key: row[key] for key in asked} for row in parsed.facts["hpl"]]
+        if ran != [asked]:
+            problems.append(f"HPL solved {ran}, it was asked for {asked}")
         return problems
 
     def measure(self, parsed):
         values = {
-            metric: parsed.at("value", name=name) * factor
+            metric: parsed.at("value", metric=name) * factor
             for metric, (name, _, factor) in METRICS.items()
         }
         values["hpl_per_dgemm"] = values["hpl"] / (values["dgemm_star"] * self.num_tasks)
@@ -92,12 +92,12 @@ class Hpcc(MpiCheck):
         return values
 
     def peaks(self, parsed):
-        dgemm = parsed.at("value", name="StarDGEMM_Gflops") * self.num_tasks
-        single_copy = parsed.at("value", name="SingleSTREAM_Copy")
+        dgemm = parsed.at("value", metric="StarDGEMM_Gflops") * self.num_tasks
+        single_copy = parsed.at("value", metric="SingleSTREAM_Copy")
         return {
             "hpl": Peak(f"DGEMM on all {self.num_tasks} ranks, same run", dgemm),
             "dgemm_star": Peak(
-                "DGEMM on one rank alone, same run", parsed.at("value", name="SingleDGEMM_Gflops")
+                "DGEMM on one rank alone, same run", parsed.at("value", metric="SingleDGEMM_Gflops")
             ),
             "stream_copy_star": Peak("STREAM copy on one rank alone, same run", single_copy),
         }

@@ -51,6 +51,9 @@ class OsuBase(MpiTransportCheck):
     def ranks(self, cores):
         return self._ranks(cores)
 
+    def sizes(self, parsed):
+        return [] if self.benchmark in COLLECTIVE else super().sizes(parsed)
+
     def measure(self, parsed):
         return {
             f"{self._column}_{label}": parsed.at(self._column, size=size)

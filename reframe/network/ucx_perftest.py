@@ -10,7 +10,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
-from assay.checks.mpi import TransportCheck
+from assay.checks.mpi import TransportMixin
 from assay.checks.strict import Peak, StrictCheck
 from assay.outputs import Parsed, ucx_info, ucx_perftest
 
@@ -41,7 +41,7 @@ done"""
 
 
 @rfm.simple_test
-class UcxPerftest(TransportCheck):
+class UcxPerftest(TransportMixin, StrictCheck):
     """Latency, bandwidth and message rate of tagged messages between two processes."""
 
     test = parameter(list(TESTS))

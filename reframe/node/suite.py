@@ -4,6 +4,7 @@ ReFrame skips a file that does not import, with a warning and exit code 0.
 """
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import reframe as rfm
@@ -46,7 +47,11 @@ def count_tests(path):
     """Number of test classes that a file defines. Raises whatever the file raises."""
     spec = importlib.util.spec_from_file_location(f"suite_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[module.__name__] = module  # ReFrame asks where the class was defined
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[module.__name__]
     return sum(
         isinstance(thing, RegressionTestMeta) and thing.__module__ == module.__name__
         for thing in vars(module).values()

@@ -25,12 +25,7 @@ class BtIo(MpiCheck):
     tags = {"smoke", "storage"}
     valid_systems = ["+storage"]
     valid_prog_environs = ["+btio"]
-    declares = {
-        "total_time": "s",
-        "io_time": "s",
-        "compute_rate": "Mop/s",
-        "io_rate": "MB/s",
-    }
+    declares = {"time": "s", "io_time": "s", "mops_total": "Mop/s", "io_rate": "MB/s"}
 
     def ranks(self, cores):
         return square_ranks(cores)

@@ -59,8 +59,6 @@ def partition(name, features, extras):
         "scheduler": "local",
         "launcher": "mpirun",
         "environs": ["system"],
-        # One case at a time: two measurements at once would measure each other.
-        "max_jobs": 1,
         "processor": processor(),
         "features": features,
         "extras": extras,
@@ -118,6 +116,8 @@ site_configuration = sites.configuration(
             "descr": "this machine, with the packages of its distribution",
             "hostnames": [".*"],
             "modules_system": "nomod",
+            # One case at a time, over all partitions: two would measure each other.
+            "max_local_jobs": 1,
             "partitions": [
                 partition(
                     "intra-node",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import time
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -128,9 +129,11 @@ def configuration(
             _check_words(environment.get(kind, ()), words["environment"][kind], f"{where}: {kind}")
 
     results = results_directory(site_file)
+    # Every run keeps its outputs: ReFrame's own --timestamp cannot be set in a configuration.
+    started = time.strftime("%Y%m%dT%H%M%S")
     for system in systems:
-        system.setdefault("stagedir", str(results / "stage"))
-        system.setdefault("outputdir", str(results / "output"))
+        system.setdefault("stagedir", str(results / "stage" / started))
+        system.setdefault("outputdir", str(results / "output" / started))
     return {
         "systems": systems,
         "environments": environments,
@@ -138,7 +141,6 @@ def configuration(
             {
                 "report_file": str(results / "reports" / "run-report-{sessionid}.json"),
                 "report_junit": str(results / "reports" / "junit-{sessionid}.xml"),
-                "timestamp_dirs": "%Y%m%dT%H%M%S",
                 # The stack's own settings are part of what is measured: leave the rest alone.
                 "purge_environment": False,
             }
@@ -181,9 +183,7 @@ def _logging(results: Path) -> dict[str, Any]:
                 "format": "{" + _PERFLOG + ', "metrics": {%(check_perfvalues)s}}',
                 "format_perfvars": (
                     '"%(check_perf_var)s": {"value": %(check_perf_value)s,'
-                    ' "unit": "%(check_perf_unit)s", "reference": %(check_perf_ref)s,'
-                    ' "lower": %(check_perf_lower_thres)s,'
-                    ' "upper": %(check_perf_upper_thres)s},'
+                    ' "unit": "%(check_perf_unit)s"},'
                 ),
             }
         ],

@@ -11,12 +11,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from assay.checks import transports
 from assay.checks.sizing import SizingError
 from assay.checks.strict import StrictCheck
 from assay.outputs import Parsed, openmpi, ucx_log
+
+#: What programs call the number of their ranks (in ``Parsed.facts``).
+RANK_FACTS = ("ranks", "processes", "CommWorldProcs")
 
 #: One log for each process, so that UCX never writes into the benchmark's own output.
 UCX_LOGS = "ucx.%h.%p.log"
@@ -73,16 +77,19 @@ class MpiCheck(StrictCheck):
                 if world.ranks_seen
                 else "Open MPI said nothing of its world: is the program linked to another MPI?"
             )
-        said = parsed.facts.get("ranks") if parsed else None
-        if said is not None and said != asked:
-            problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
+        for fact in RANK_FACTS:
+            said = parsed.facts.get(fact, asked) if parsed else asked
+            if said != asked:
+                problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
         return problems
 
 
-class TransportCheck(StrictCheck):
+class TransportMixin(rfm.RegressionTestPlugin):
     """A program over UCX whose bytes must take one transport, and are shown to have taken it.
 
-    It runs on every partition that says by a feature that it can open the transport.
+    It runs on every partition that says by a feature that it can open the transport. A mixin, to be
+    named before :class:`assay.checks.strict.StrictCheck` or a class derived from it: ReFrame
+    refuses to inherit its variables twice.
     """
 
     #: The data path under test.
@@ -105,23 +112,23 @@ class TransportCheck(StrictCheck):
     def _force_the_path(self) -> None:
         version = self.current_environ.extras.get("ucx_version")
         self.skip_if(version is None, "this stack does not say which UCX it has (ucx_version)")
-        refused = transports.unusable(self.transport, version)
+        device = self.current_partition.extras.get("network_device")
+        refused = transports.unusable(self.transport, version, device)
         self.skip_if(refused is not None, str(refused))
-        self.env_vars.update(
-            transports.environment(
-                self.transport, version, self.current_partition.extras.get("network_device")
-            )
-        )
+        self.env_vars.update(transports.environment(self.transport, version, device))
         self.env_vars["UCX_LOG_FILE"] = UCX_LOGS
         self.keep_files.append("ucx.*.log")
 
     def sizes(self, parsed: Parsed) -> list[int]:
-        """Message sizes [B] whose path must be proven: by default the whole curve."""
+        """Message sizes [B] whose path must be proven: by default those of the curve.
+
+        None for a collective: its messages have the sizes that Open MPI's algorithm chooses.
+        """
         return [int(row["size"]) for row in parsed.rows if "size" in row]
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds what the logs of UCX prove, or fail to prove, about the path."""
-        problems = super().examine(parsed)
+        problems: list[str] = super().examine(parsed)
         log = ucx_log.parse("".join(_text(path) for path in sorted(Path().glob("ucx.*.log"))))
         proof = transports.prove(
             self.transport,
@@ -135,7 +142,7 @@ class TransportCheck(StrictCheck):
         return problems + list(proof.problems)
 
 
-class MpiTransportCheck(TransportCheck, MpiCheck):
+class MpiTransportCheck(TransportMixin, MpiCheck):
     """An MPI program over a chosen transport: pml ucx is forced, and shown to have been chosen."""
 
     @run_before("run")

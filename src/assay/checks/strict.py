@@ -137,10 +137,15 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     # --- what the job script adds ---------------------------------------------------------------
 
-    @run_before("run", always_last=True)
-    def _witness_the_launch(self) -> None:
+    @run_after("setup")
+    def _choose_launcher(self) -> None:
         if not self.parallel:
             self.job.launcher = getlauncher("local")()
+        # Cases of all partitions of one machine then share ReFrame's limit `max_local_jobs`.
+        self.local = self.current_partition.scheduler.is_local
+
+    @run_before("run", always_last=True)
+    def _witness_the_launch(self) -> None:
         self.prerun_cmds.insert(0, "assay_stage=$PWD")
         self.prerun_cmds.append("assay_begin=$(date +%s.%N)")
         self.postrun_cmds[:0] = [

@@ -70,7 +70,8 @@ look() { # fill missing and packages
     if have hpcc && reference_blas; then
         missing+=("an optimised BLAS for hpcc")
         want libopenblas0-serial
-    elif [[ " ${packages[*]} " == *" hpcc "* ]]; then
+    elif [[ " ${packages[*]} " == *" hpcc "* ]] &&
+        ! compgen -G '/usr/lib/*/libopenblas.so.0' >/dev/null; then
         want libopenblas0-serial
     fi
     if [ ! -x .venv/bin/python ] && ! python_can_make_environments; then

@@ -24,7 +24,8 @@ fi
 
 arguments=(-C "$config" -c reframe -R)
 [ -z "${PROFILE:-}" ] || arguments+=(--mode "$PROFILE")
-echo "acceptance: reframe ${arguments[*]} -r $*"
+[ -t 1 ] || export RFM_COLORIZE=n # no escape sequences in a log
+echo "acceptance: reframe ${arguments[*]} -r${*:+ $*}"
 
 begin=$(mktemp)
 trap 'rm -f "$begin"' EXIT

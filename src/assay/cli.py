@@ -1,0 +1,95 @@
+"""The command ``assay``: what the library knows, one function for each sub-command.
+
+What a command needs is imported when it runs: ``assay parse`` starts without the report's figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one sub-command and return its exit code; 2 for wrong usage, as argparse has it."""
+    parser = argparse.ArgumentParser(prog="assay", description="What the Assay library knows.")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_parse(commands)
+    # A further command: one _add_NAME here, and one function that it sets as `run`.
+    args = parser.parse_args(argv)
+    try:
+        return cast(int, args.run(args))
+    except BrokenPipeError:
+        # The reader, `head` for example, has what it wanted; Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _add_parse(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "parse",
+        help="recognise outputs of benchmarks and print them as JSON",
+        description=(
+            "Recognise the program that wrote each FILE and print one JSON object for each, on "
+            "its own line. Exit code 0 when all are complete and passed their own validation, "
+            "else 1."
+        ),
+    )
+    command.add_argument("files", nargs="+", metavar="FILE", help="an output, - for stdin")
+    command.add_argument(
+        "--last-size",
+        type=_size,
+        metavar="BYTES",
+        help="message size at which network programs were told to stop",
+    )
+    command.set_defaults(run=_parse)
+
+
+def _size(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes above 0")
+    return int(text)
+
+
+def _parse(args: argparse.Namespace) -> int:
+    sound = True
+    for name in args.files:
+        result, good = _parse_file(name, args.last_size)
+        print(json.dumps(_finite(result), allow_nan=False), flush=True)
+        sound = sound and good
+    return 0 if sound else 1
+
+
+def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], bool]:
+    """The JSON object for one file, and whether its run was sound. Every file gets one."""
+    from assay.outputs import registry  # noqa: PLC0415
+    from assay.outputs._base import ParseError  # noqa: PLC0415
+
+    try:
+        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        parsed = registry.parse(_text(raw), last_size=last_size)
+    except (OSError, ParseError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        unread: dict[str, Any] = dict.fromkeys(("family", "program", "version"))
+        unread.update(complete=False, rows=[], units={}, problems=[reason], facts={})
+        return {"file": name, **unread}, False
+    return {"file": name, **parsed.as_dict()}, parsed.sound
+
+
+def _text(raw: bytes) -> str:
+    """An output as text: Open MPI 5 puts NUL bytes into it, a terminal carriage returns."""
+    return raw.decode("utf-8", errors="replace").replace("\0", "").replace("\r\n", "\n")
+
+
+def _finite(value: Any) -> Any:
+    """`value` with null for what JSON cannot say: NaN and infinities."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

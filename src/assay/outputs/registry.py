@@ -1,0 +1,50 @@
+"""Which parser reads a text: each knows its own programs by lines that no other prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+
+from assay.outputs import hpcc, hpl, iozone, npb
+from assay.outputs._base import Parsed, ParseError
+
+#: Parsers of network programs by family; their ``parse`` takes ``last_size``.
+NETWORK: Mapping[str, ModuleType] = {}
+#: All parsers by family: modules with ``recognise(text) -> bool`` and ``parse(text) -> Parsed``.
+PARSERS: Mapping[str, ModuleType] = {
+    **NETWORK,
+    "hpcc": hpcc,
+    "hpl": hpl,
+    "npb": npb,
+    "iozone": iozone,
+}
+
+
+def recognise(text: str) -> str:
+    """The family whose parser reads `text`, a key of :data:`PARSERS`.
+
+    :raises ParseError: none knows the text, or more than one does, as in a log of several
+        programs.
+    """
+    families = [family for family, parser in PARSERS.items() if parser.recognise(text)]
+    if not families:
+        raise ParseError("unknown program")
+    if len(families) > 1:
+        raise ParseError(f"output of more than one program: {', '.join(families)}")
+    return families[0]
+
+
+def parse(text: str, *, last_size: int | None = None) -> Parsed:
+    """Read the output of any known program.
+
+    :param last_size: the message size [B] at which a network program was told to stop; without
+        it, an output that stops early cannot be told from one that was asked to. Other programs
+        state in their own output what they were asked for.
+    :raises ParseError: unknown program, or whatever its parser raises.
+    """
+    family = recognise(text)
+    if family in NETWORK:
+        parsed: Parsed = NETWORK[family].parse(text, last_size=last_size)
+    else:
+        parsed = PARSERS[family].parse(text)
+    return parsed

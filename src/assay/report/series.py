@@ -72,8 +72,7 @@ def curves(cases: Iterable[Case]) -> list[Curves]:
                 for row in case.rows
                 if (x := finite(row.get("size"))) is not None
                 and (y := finite(row.get(column))) is not None
-                and x > 0
-                and y > 0
+                and drawable(x, y)
             ]
             if len(points) > 1:
                 key = (case.family, case.program, case.partition, column, unit)
@@ -84,7 +83,7 @@ def curves(cases: Iterable[Case]) -> list[Curves]:
     ):
         names = labels([case for case, _ in members], always="transport")
         lines = [
-            Line(name, case.transport, *zip(*points))
+            Line(name or program, case.transport, *zip(*points))
             for name, (case, points) in zip(names, members)
         ]
         lines.sort(key=lambda line: line.label)
@@ -110,7 +109,7 @@ def heat_maps(cases: Iterable[Case]) -> list[list[HeatMap]]:
                 if (x := finite(row.get(FILE_SIZE))) is not None
                 and (y := finite(row.get(RECORD_SIZE))) is not None
                 and (value := finite(row.get(column))) is not None
-                and min(x, y, value) > 0
+                and drawable(x, y, value)
             }
             if cells:
                 rows.setdefault((case.partition, column, unit), []).append((case, cells))
@@ -146,9 +145,13 @@ def labels(cases: Sequence[Case], always: str = "") -> list[str]:
             for key in varying
             if trait.get(key)
         )
-        or "all"
         for trait in traits
     ]
+
+
+def drawable(*values: float) -> bool:
+    """Whether a logarithmic axis has room for all of them: 0 and nonsense stay in the outputs."""
+    return all(1e-18 < value < 1e18 for value in values)
 
 
 def _first_of_each_unit(case: Case) -> dict[str, str]:

@@ -14,12 +14,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from assay import report
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return its exit code; 2 for wrong usage, as argparse has it."""
     parser = argparse.ArgumentParser(prog="assay", description="What the Assay library knows.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_parse(commands)
+    report.add_parser(commands)
     # A further command: one _add_NAME here, and one function that it sets as `run`.
     args = parser.parse_args(argv)
     try:

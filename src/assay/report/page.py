@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from markupsafe import Markup
 
 from assay.judge import Verdict
 from assay.report import figures, summary, units
-from assay.report.session import Case, Metric, Session
+from assay.report.session import Case, Metric, ReportError, Session
 
 HERE = Path(__file__).parent
 
@@ -78,6 +79,30 @@ def render(session: Session, beside: Path, max_harness: float | None = None) -> 
         provenance=_provenance(session.cases),
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
     )
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole or not at all, readable for all whom the umask lets.
+
+    :raises ReportError: it cannot be written.
+    """
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as stream:
+            temporary = Path(stream.name)
+            stream.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    except OSError as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        raise ReportError(
+            f"{path}: cannot be written ({error.strerror}); name another place with --output FILE"
+        ) from None
 
 
 def expected(metric: Metric) -> str:

@@ -22,6 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="assay", description="What the Assay library knows.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_parse(commands)
+    _add_sites(commands)
     report.add_parser(commands)
     # A further command: one _add_NAME here, and one function that it sets as `run`.
     args = parser.parse_args(argv)
@@ -51,6 +52,25 @@ def _add_parse(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="message size at which network programs were told to stop",
     )
     command.set_defaults(run=_parse)
+
+
+def _add_sites(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "sites",
+        help="list the sites and check every word and reference of them",
+        description="Load each site as ReFrame would. Exit code 1 when one of them is refused.",
+    )
+    command.add_argument("names", nargs="*", metavar="SITE", help="default: all")
+    command.add_argument(
+        "--folder", type=Path, default=Path("site-config"), help="default: site-config"
+    )
+    command.set_defaults(run=_sites)
+
+
+def _sites(args: argparse.Namespace) -> int:
+    from assay import survey  # noqa: PLC0415
+
+    return survey.run(args.names, args.folder)
 
 
 def _size(text: str) -> int:

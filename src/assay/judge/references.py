@@ -82,6 +82,16 @@ class References:
         self._entries = list(document.get("references") or ())
         self._recorded = list(document.get("recorded") or ())
 
+    @property
+    def judged(self) -> int:
+        """Number of metrics that have a reference."""
+        return sum(len(entry["metrics"]) for entry in self._entries)
+
+    @property
+    def recorded(self) -> int:
+        """Number of rules by which metrics are not judged."""
+        return len(self._recorded)
+
     @classmethod
     def load(cls, path: Path) -> References:
         """Read and validate a ``references.yaml``.

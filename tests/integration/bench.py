@@ -1,0 +1,230 @@
+"""A throw-away site, real ReFrame runs on it, and what ReFrame reported of each case.
+
+Faults are injected below ReFrame's feet: a program on PATH that replays a recorded real run through
+a filter, or that does something to the real program. The tests of the suite are the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data"
+REFRAME = Path(sys.executable).with_name("reframe")
+
+SITE = """\
+import json
+from pathlib import Path
+
+from assay import sites
+
+spec = json.loads((Path(__file__).parent / "site.json").read_text())
+site_configuration = sites.configuration(__file__, spec["systems"], spec["environments"])
+"""
+
+#: Prints a recorded run; everything it prints was printed by the real program.
+REPLAY = """\
+#!/bin/sh
+here={here}
+cat "$here/stderr" >&2
+cat "$here/stdout"
+for file in "$here"/files/*; do [ -e "$file" ] && cp "$file" .; done
+exit {rc}
+"""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recorded run: what a program left behind. `files` appear in the stage directory."""
+
+    stdout: str
+    stderr: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    rc: int = 0
+
+    @classmethod
+    def load(cls, name: str) -> Recorded:
+        """A run under tests/data/replay."""
+        folder = DATA / "replay" / name
+        files = {
+            path.name: path.read_text()
+            for path in sorted(folder.iterdir())
+            if path.name not in ("stdout", "stderr")
+        }
+        return cls((folder / "stdout").read_text(), (folder / "stderr").read_text(), files)
+
+    def but(self, **change: Any) -> Recorded:
+        """The same run with something changed."""
+        return Recorded(**{**self.__dict__, **change})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What ReFrame said of one test case."""
+
+    result: str
+    reason: str
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One invocation of ReFrame."""
+
+    returncode: int
+    output: str
+    cases: dict[tuple[str, str, str], Outcome]
+
+    def case(self, test: str, environ: str = "", partition: str = "") -> Outcome:
+        """The only case whose test starts with `test` on that stack and partition."""
+        hits = [
+            outcome
+            for (name, env, part), outcome in self.cases.items()
+            if name.startswith(test) and environ in ("", env) and partition in ("", part)
+        ]
+        assert len(hits) == 1, f"{len(hits)} cases of {test} on {environ}:\n{self.output[-3000:]}"
+        return hits[0]
+
+
+class Bench:
+    """A site below `folder`: partitions and stacks are added, then it is run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.site = folder / "site-config" / "bench"
+        self.site.mkdir(parents=True)
+        for name in ("vocabulary.yaml", "hardware.yaml"):
+            (self.site.parent / name).symlink_to(ROOT / "site-config" / name)
+        self.results = folder / "results"
+        self.partitions: list[dict[str, Any]] = []
+        self.environments: list[dict[str, Any]] = []
+        self.references: dict[str, Any] = {"references": []}
+
+    def partition(self, name: str = "here", launcher: str = "mpirun", **more: Any) -> None:
+        """A partition of this machine with two cores."""
+        self.partitions.append(
+            {
+                "name": name,
+                "scheduler": "local",
+                "launcher": launcher,
+                "environs": [],
+                "processor": {
+                    "num_cpus": 2,
+                    "num_cpus_per_core": 1,
+                    "num_cpus_per_socket": 2,
+                    "num_sockets": 1,
+                },
+                "features": ["intra-node", "posix", "sysv", "cma", "tcp"],
+                "extras": {
+                    "memory_bytes": 2**33,
+                    "memory_fraction": 0.02,
+                    "network_device": "lo",
+                },
+                "env_vars": [
+                    ["OMPI_ALLOW_RUN_AS_ROOT", "1"],
+                    ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"],
+                ],
+                **more,
+            }
+        )
+
+    def stack(self, name: str, features: list[str], path: Path | None = None, **extras: Any) -> None:
+        """A stack whose programs are found in `path` first."""
+        variables = [["PATH", f"{path}:{os.environ['PATH']}"]] if path else []
+        self.environments.append(
+            {"name": name, "features": features, "extras": extras, "env_vars": variables}
+        )
+
+    def program(self, stack: str, name: str, script: str) -> Path:
+        """An executable script in a folder of its own; returns the folder, to be a stack's path."""
+        folder = self.folder / "programs" / stack
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(script)
+        (folder / name).chmod(0o755)
+        return folder
+
+    def replay(self, stack: str, program: str, recorded: Recorded) -> Path:
+        """A program that repeats a recorded run."""
+        data = self.folder / "recorded" / stack / program
+        (data / "files").mkdir(parents=True)
+        (data / "stdout").write_text(recorded.stdout)
+        (data / "stderr").write_text(recorded.stderr)
+        for name, text in recorded.files.items():
+            (data / "files" / name).write_text(text)
+        script = REPLAY.format(here=shlex.quote(str(data)), rc=recorded.rc)
+        return self.program(stack, program, script)
+
+    def expect(self, test: str, metrics: dict[str, dict[str, Any]], **where: Any) -> None:
+        """A reference."""
+        self.references["references"].append(
+            {
+                "for": {"partition": "*", "test": test, **where},
+                "metrics": metrics,
+                "source": "made for this test of the suite",
+            }
+        )
+
+    def record_all(self) -> None:
+        """Judge nothing that has no reference."""
+        self.references["recorded"] = [{"for": {"partition": "*"}, "why": "a test of the suite"}]
+
+    def run(self, *arguments: str, path: str = "reframe", **variables: str) -> Run:
+        """Runs ReFrame with `-r` and the arguments on the tests below `path`."""
+        names = [environment["name"] for environment in self.environments]
+        for partition in self.partitions:
+            partition["environs"] = partition["environs"] or names
+        system = {
+            "name": "bench",
+            "hostnames": [".*"],
+            "modules_system": "nomod",
+            "max_local_jobs": 1,
+            "partitions": self.partitions,
+        }
+        spec = {"systems": [system], "environments": self.environments}
+        (self.site / "site.json").write_text(json.dumps(spec))
+        (self.site / "reframe.py").write_text(SITE)
+        references = self.site / "references.yaml"
+        if not references.exists():
+            references.write_text(yaml.safe_dump(self.references))
+        return run_reframe(
+            self.site / "reframe.py", self.results, "-c", path, "-R", "-r", *arguments, **variables
+        )
+
+
+def run_reframe(config: Path, results: Path, *arguments: str, **variables: str) -> Run:
+    """Runs the real ReFrame and reads its newest run report."""
+    before = set(results.glob("reports/run-report-*.json"))
+    done = subprocess.run(
+        [str(REFRAME), "-C", str(config), *arguments],
+        cwd=ROOT,
+        env={**os.environ, "ASSAY_RESULTS": str(results), "RFM_COLORIZE": "no", **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    cases = {}
+    for report in set(results.glob("reports/run-report-*.json")) - before:
+        for entry in json.loads(report.read_text())["runs"][-1]["testcases"]:
+            key = (entry["display_name"], entry["environ"], entry["partition"])
+            cases[key] = Outcome(entry["result"], entry["fail_reason"] or "", _record(entry))
+    return Run(done.returncode, done.stdout, cases)
+
+
+def _record(entry: dict[str, Any]) -> dict[str, Any]:
+    for folder in ("outputdir", "stagedir"):
+        path = Path(entry.get(folder) or "/nonexistent") / "assay.json"
+        if path.is_file():
+            return json.loads(path.read_text())
+    return {}

@@ -1,0 +1,357 @@
+"""Each sabotage turns a real run red, with a message that names the cause.
+
+Live where the machine has the programs (real MPI, real benchmark, something done to it); otherwise
+a recorded real run is replayed through a visible change.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bench import DATA, ROOT, Recorded
+
+pytestmark = pytest.mark.slow
+
+UCX = {"ucx_version": "1.13.1"}
+PORTS = ROOT / ".cache" / "osu-py"
+
+
+def live_ucx():
+    """Version of the UCX on this machine; skips where there is none to run."""
+    from assay import detect
+
+    version = detect.ucx_version()
+    if not (shutil.which("mpirun") and version):
+        pytest.skip("needs mpirun and UCX on this machine")
+    if not (PORTS / "osu_latency.py").exists():
+        pytest.skip("needs the Python ports of the OSU tests: make setup")
+    return version
+
+
+def osu_py(*before: str) -> str:
+    command = [*before, sys.executable, str(PORTS)]
+    return " ".join(map(shlex.quote, command)) + "/osu_{benchmark}.py"
+
+
+def live(bench, version, stack="live", *, before=(), path=None):
+    bench.stack(
+        stack, ["osu-py"], path, ucx_version=version, osu_py_command=osu_py(*map(str, before))
+    )
+
+
+def test_a_healthy_run_passes_with_its_proof(bench):
+    version = live_ucx()
+    bench.partition()
+    live(bench, version)
+    bench.record_all()
+    run = bench.run("-n", "OsuPy.*latency.*posix", path="reframe/network")
+    outcome = run.case("OsuPy")
+    assert (run.returncode, outcome.result) == (0, "pass"), run.output
+    proof = outcome.record["proof"]
+    assert proof["pml"] == ["ucx"]
+    assert proof["ranks"] == {"asked": 2, "seen": 2}
+    assert proof["ucx"] == version
+    assert set(proof["lanes"]) == {"posix/memory"}
+    assert outcome.record["verdict"] == "RECORDED"
+
+
+def test_a_benchmark_killed_half_way(bench):
+    """The real program is sent SIGKILL by its own rank 0 once ten lines are out."""
+    version = live_ucx()
+    killer = bench.folder / "kill_after_ten_lines.py"
+    killer.write_text(
+        "import os, signal, subprocess, sys\n"
+        "child = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)\n"
+        "for n, line in enumerate(child.stdout):\n"
+        "    sys.stdout.buffer.write(line); sys.stdout.buffer.flush()\n"
+        "    if n == 10:\n"
+        "        child.kill(); child.wait(); os.kill(os.getpid(), signal.SIGKILL)\n"
+        "sys.exit(child.wait())\n"
+    )
+    bench.partition()
+    live(bench, version, before=(sys.executable, "-u", killer))
+    bench.record_all()
+    run = bench.run("-n", "OsuPy.*latency.*posix", path="reframe/network", PYTHONUNBUFFERED="1")
+    outcome = run.case("OsuPy")
+    assert run.returncode != 0
+    assert outcome.result == "fail"
+    assert "ended with exit code 137 (signal 9)" in outcome.reason
+    assert "incomplete" in outcome.reason
+    assert outcome.record["parsed"]["complete"] is False
+
+
+def test_tcp_behind_the_back_of_the_test(bench):
+    version = live_ucx()
+    bench.partition()
+    live(bench, version, before=("env", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo"))
+    bench.record_all()
+    run = bench.run("-n", "OsuPy.*latency.*posix", path="reframe/network")
+    outcome = run.case("OsuPy")
+    assert run.returncode != 0
+    assert outcome.result == "fail"
+    assert "tcp/lo carried messages" in outcome.reason
+    assert "UCX_TLS was tcp,self where the program ran, posix,self was asked for" in outcome.reason
+
+
+def test_another_pml_behind_the_back_of_the_test(bench):
+    version = live_ucx()
+    bench.partition()
+    live(bench, version, before=("env", "OMPI_MCA_pml=ob1"))
+    bench.record_all()
+    outcome = bench.run("-n", "OsuPy.*latency.*posix", path="reframe/network").case("OsuPy")
+    assert outcome.result == "fail"
+    assert "Open MPI chose the pml ob1; ucx was asked for" in outcome.reason
+    assert "UCX said nothing" in outcome.reason
+
+
+HELLO = """\
+import reframe as rfm
+
+from assay.checks.mpi import MpiCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Hello(MpiCheck):
+    kind = "network"
+    valid_systems = ["+intra-node"]
+    valid_prog_environs = ["*"]
+    executable = {python!r}
+    executable_opts = ["-c", "'from mpi4py import MPI; MPI.COMM_WORLD.Barrier()'"]
+
+    def read(self):
+        return Parsed("hello", "hello", None, True, (), {{}})
+"""
+
+
+@pytest.mark.parametrize("foreign", [False, True], ids=["one world", "two singletons"])
+def test_n_singletons_are_not_a_world_though_they_exit_with_0(bench, foreign):
+    """A launcher of another MPI starts the program twice, and each thinks that it is alone."""
+    live_ucx()
+    checks = bench.folder / "checks"
+    checks.mkdir()
+    (checks / "hello.py").write_text(HELLO.format(python=sys.executable))
+    bench.partition()
+    path = None
+    if foreign:
+        path = bench.program(
+            "foreign",
+            "mpirun",
+            '#!/bin/sh\n[ "$1" = -np ] && shift 2\n"$@" & "$@"; first=$?; wait $! && exit $first\n',
+        )
+    bench.stack("mpi", ["mpi"], path)
+    outcome = bench.run("-n", "Hello", path=str(checks)).case("Hello")
+    if not foreign:
+        assert outcome.result == "pass", outcome.reason
+        return
+    assert outcome.result == "fail"
+    assert "2 worlds came up instead of one of 2 ranks" in outcome.reason
+
+
+def test_a_full_scratch_file_system(bench, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small tmpfs")
+    if not shutil.which("iozone"):
+        pytest.skip("needs iozone on this machine")
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(small)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip(f"cannot mount here: {mounted.stderr.decode().strip()}")
+    try:
+        bench.partition(
+            features=["storage"], extras={"directory": str(small), "memory_bytes": 2**33}
+        )
+        bench.stack("system", ["iozone"])
+        bench.record_all()
+        run = bench.run("-n", "Iozone.*cached", "--mode", "smoke", path="reframe/storage")
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    outcome = run.case("Iozone")
+    assert run.returncode != 0
+    assert outcome.result == "fail"
+    assert "No space left on device" in outcome.reason
+
+
+METRIC = """\
+import reframe as rfm
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Careless(StrictCheck):
+    kind = "compute"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+    declares = {{"rate": "MB/s", "time": "s"}}
+
+    def read(self):
+        return Parsed("careless", "careless", None, True, ({{"rate": 1.0}},), {{"rate": "MB/s"}})
+
+    def measure(self, parsed):
+        return {measured}
+"""
+
+
+@pytest.mark.parametrize(
+    ("measured", "cause"),
+    [
+        ("{'rate': 1.0}", "metric 'time' was not extracted"),
+        ("{'rate': 1.0, 'time': float('nan')}", "metric 'time' is not finite: nan"),
+        ("{'rate': 1.0, 'time': [1.0, float('inf')]}", "metric 'time' is not finite"),
+        ("{'rate': 1.0, 'time': []}", "metric 'time' is not finite"),
+        ("{'rate': 1.0, 'time': parsed.at('time')}", "metrics cannot be read"),
+        ("{'rate': 1.0, 'time': 1.0, 'more': 1.0}", "metric 'more' is not declared"),
+    ],
+)
+def test_a_metric_that_is_missing_or_no_number(bench, measured, cause):
+    checks = bench.folder / "checks"
+    checks.mkdir()
+    (checks / "careless.py").write_text(METRIC.format(measured=measured))
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    run = bench.run("-n", "Careless", path=str(checks))
+    outcome = run.case("Careless")
+    assert run.returncode != 0
+    assert outcome.result == "fail"
+    assert cause in outcome.reason
+    assert outcome.record["verdict"] == "FAIL"
+
+
+def replayed(bench, program, features, recorded, **extras):
+    bench.partition(launcher="local")
+    path = bench.replay("replayed", program, recorded)
+    bench.stack("replayed", features, path, **extras)
+
+
+def test_a_reference_that_exists_only_for_another_system(bench):
+    replayed(bench, "xhpl", ["hpl"], Recorded.load("hpl"))
+    metrics = {"performance": {"value": 10, "unit": "GFLOP/s", "lower": -0.9, "upper": None}}
+    bench.references["references"].append(
+        {"for": {"partition": "gpu", "test": "Hpl"}, "metrics": metrics, "source": "elsewhere"}
+    )
+    run = bench.run("-n", "Hpl", "--mode", "smoke", path="reframe/compute")
+    assert run.returncode != 0
+    assert "no reference for 'performance' [GFLOP/s] of {partition: here" in run.case("Hpl").reason
+
+
+def test_a_reference_that_is_missed(bench):
+    """ReFrame's own judgement and ours agree, and the record has the bounds."""
+    replayed(bench, "xhpl", ["hpl"], Recorded.load("hpl"))
+    metric = {"value": 10000, "unit": "GFLOP/s", "lower": -0.1, "upper": 0.1}
+    bench.expect("Hpl", {"performance": metric})
+    outcome = bench.run("-n", "Hpl", "--mode", "smoke", path="reframe/compute").case("Hpl")
+    assert outcome.result == "fail"
+    assert "performance" in outcome.reason
+    judged = outcome.record["metrics"]["performance"]
+    assert (judged["verdict"], judged["lower"], judged["upper"]) == ("FAIL", 9000, 11000)
+
+
+HPL = Recorded.load("hpl")
+
+
+def hpl_with(old, new):
+    assert old in HPL.stdout
+    return HPL.but(stdout=HPL.stdout.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "cause"),
+    [
+        (HPL, ""),
+        (hpl_with("PASSED", "FAILED"), "FAILED"),
+        (
+            hpl_with(
+                "              0 tests completed and failed",
+                "             10 tests completed and failed",
+            ),
+            "10 tests completed and failed",
+        ),
+        (hpl_with("HPLinpack 2.3", "HPLinpack 9.9"), "HPLinpack 9.9"),
+        (HPL.but(rc=1), "xhpl ended with exit code 1"),
+        (HPL.but(stdout=HPL.stdout[: len(HPL.stdout) // 2]), "incomplete"),
+    ],
+    ids=["healthy", "residual failed", "10 failed", "unknown version", "exit code", "half"],
+)
+def test_hpl(bench, recorded, cause):
+    replayed(bench, "xhpl", ["hpl"], recorded)
+    bench.record_all()
+    run = bench.run("-n", "Hpl", "--mode", "smoke", path="reframe/compute")
+    outcome = run.case("Hpl")
+    assert outcome.result == ("fail" if cause else "pass"), outcome.reason
+    assert (run.returncode == 0) is not bool(cause)
+    assert cause in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"), [("btio-full", ""), ("btio-full-enospc", "Verification = UNSUCCESSFUL")]
+)
+def test_btio_that_failed_its_verification_with_exit_code_0(bench, tmp_path, name, cause):
+    bench.partition(
+        launcher="local",
+        features=["storage"],
+        extras={"directory": str(tmp_path), "memory_bytes": 2**33},
+    )
+    path = bench.replay("replayed", "bt.S.x.mpi_io_full", Recorded.load(name))
+    bench.stack("replayed", ["btio"], path, btio_classes=["S"], btio_subtypes=["full"])
+    bench.record_all()
+    run = bench.run("-n", "BtIo.*full", path="reframe/storage")
+    outcome = run.case("BtIo")
+    assert outcome.result == ("fail" if cause else "pass"), outcome.reason
+    assert cause in outcome.reason
+
+
+def test_what_a_stack_has_not_is_said(bench):
+    bench.partition()
+    bench.stack("bare", ["mpi"])
+    run = bench.run("-n", "StackHas", path="reframe/node")
+    assert run.case("StackHas %program=btio").result == "skip"
+    assert "this stack has no btio" in run.output
+
+
+def test_a_test_file_that_does_not_import_is_red(bench):
+    suite = bench.folder / "reframe"
+    shutil.copytree(ROOT / "reframe", suite)
+    (suite / "network" / "torn.py").write_text("import nothing_of_that_name\n")
+    bench.partition()
+    bench.stack("bare", ["mpi"])
+    run = bench.run("-n", "SuiteLoads", path=str(suite))
+    assert run.returncode != 0
+    reason = run.case("SuiteLoads").reason
+    assert "network/torn.py does not import" in reason
+    assert "nothing_of_that_name" in reason
+
+
+def test_the_suite_loads(bench):
+    bench.partition()
+    bench.stack("bare", ["mpi"])
+    run = bench.run("-n", "SuiteLoads", path="reframe")
+    outcome = run.case("SuiteLoads")
+    assert outcome.result == "pass", outcome.reason
+    files = {row["file"]: row["tests"] for row in outcome.record["parsed"]["rows"]}
+    assert files["network/osu.py"] == 2
+    assert set(files) == {
+        str(path.relative_to(ROOT / "reframe")) for path in (ROOT / "reframe").rglob("*.py")
+    }
+
+
+def test_data_is_recorded_from_one_world_of_two(bench):
+    """The recordings are what this file takes them for."""
+    from assay.outputs import openmpi
+
+    for name in ("hpl",):
+        world = openmpi.parse((DATA / "replay" / name / "stderr").read_text())
+        assert (world.ranks_seen, world.worlds) == (2, 1)
+        assert Path(DATA / "replay" / name / "stdout").stat().st_size > 1000

@@ -79,6 +79,7 @@ _OURS = re.compile(r"^[ \t]*Iozone: Performance Test of File I/O\s*$", re.MULTIL
 _VERSION = re.compile(r"\s*Version \$Revision: (\S+) \$$")
 _KNOWN = re.compile(r"3\.\d{1,4}", re.ASCII)
 _COMMAND = re.compile(r"\tCommand line used: (.*)$")
+_LOWEST = re.compile(r"\tUsing minimum file size of (\d{1,12}) kilobytes\.$", re.ASCII)
 _THROUGHPUT = re.compile(r"\tThroughput test with \d+ ")
 _HEADER = re.compile(r" +[kK]B +reclen ")
 _ROW = re.compile(r" *\d+ +\d+(?: |$)", re.ASCII)
@@ -123,6 +124,8 @@ def parse(text: str) -> Parsed:
     version = _version(lines)
     command = _first(lines, _COMMAND)
     options = _Options(command or "")
+    if lowest := _first(lines, _LOWEST):
+        options.values["n"] = [lowest]  # what became of -n: no file is smaller than a page
     unit = next((unit for mark, unit in _UNITS if any(map(mark.match, lines))), "KiB/s")
     table = _table(lines, options)
     rows, problems = _rows(lines, table, unit)
@@ -205,6 +208,8 @@ class _Options:
 
     def columns(self) -> set[str]:
         """The columns that the selected tests fill; those of all tests without ``-i``."""
+        if "A" in self.flags:
+            return {*_TESTS[0], *_TESTS[1]}
         tests = {int(value) for value in self.values.get("i", ()) if _TEST.fullmatch(value)}
         return {name for test in tests or _TESTS for name in _TESTS.get(test, ())}
 

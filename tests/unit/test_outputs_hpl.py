@@ -1,0 +1,215 @@
+"""HPL: rows, residuals, the summary's counts, and outputs that must not pass."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from assay.outputs import ParseError, hpl
+
+DATA = Path(__file__).parents[1] / "data" / "hpl"
+
+
+def output(name):
+    return (DATA / f"{name}.txt").read_text()
+
+
+def edited(old, new, name="progress_and_timing.np2"):
+    """A real output with its first `old` made `new`."""
+    text = output(name)
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+def test_rows_of_a_build_with_progress_and_timing_lines():
+    parsed = hpl.parse(output("progress_and_timing.np2"))
+
+    assert parsed.sound
+    assert (parsed.family, parsed.program, parsed.version) == ("hpl", "xhpl", "2.3")
+    assert parsed.rows == (
+        {
+            "variant": "WR11C2R4",
+            "n": 1000,
+            "nb": 128,
+            "p": 1,
+            "q": 2,
+            "time": 0.12,
+            "performance": 5.6931,
+            "residual": 3.47532332e-03,
+            "passed": True,
+        },
+        {
+            "variant": "WR11C2R4",
+            "n": 2000,
+            "nb": 128,
+            "p": 1,
+            "q": 2,
+            "time": 38.28,
+            "performance": 0.13949,
+            "residual": 3.67900133e-03,
+            "passed": True,
+        },
+    )
+    assert set(parsed.units) == set(parsed.rows[0]) - {"variant"}
+    assert parsed.facts["threshold"] == 16.0
+    assert parsed.facts["grids"] == ["1x2"]
+    assert parsed.facts["parameters"]["N"] == "1000 2000"
+
+
+def test_fixed_and_scientific_residuals_are_the_same_number():
+    fixed = hpl.parse(edited("   3.47532332e-03 ......", "        0.0034753 ......"))
+
+    assert fixed.sound
+    assert fixed.rows[0]["residual"] == pytest.approx(3.47532332e-03, rel=1e-4)
+
+
+def test_columns_are_read_by_header():
+    text = output("plain.np2")
+    header = "T/V                N    NB     P     Q               Time                 Gflops"
+    row = "WR11C2R4         300    32     1     2               0.00             6.5783e+00"
+    assert header in text
+    assert row in text
+    turned = text.replace(header, "T/V N NB P Q Gflops Time").replace(
+        row, "WR11C2R4 300 32 1 2 6.5783e+00 0.00"
+    )
+
+    assert hpl.parse(turned).rows == hpl.parse(text).rows
+
+
+def test_ten_failed_residuals_are_not_none():
+    # "10 tests completed and failed" holds the words that a healthy run prints.
+    text = output("ten_failed.np2")
+    assert "0 tests completed and failed residual checks" in text
+
+    parsed = hpl.parse(text)
+
+    assert parsed.complete
+    assert not parsed.sound
+    assert parsed.column("passed") == [False] * 10
+    number = 1 + text.split("\n").index(
+        "             10 tests completed and failed residual checks,"
+    )
+    assert f"line {number}: 10 tests completed and failed residual checks" in parsed.problems
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("e-03 ...... PASSED", "e-03 ...... FAILED", "FAILED"),
+        ("3.47532332e-03 ...... PASSED", "3.47532332e+03 ...... PASSED", "3.47532332e+03"),
+        ("3.47532332e-03 ...... PASSED", "nan ...... PASSED", "nan"),
+        (" 0 tests completed and failed", "10 tests completed and failed", "10 tests"),
+        (" 0 tests skipped because", "10 tests skipped because", "10 tests"),
+        (" 2 tests completed and passed", "12 tests completed and passed", "2 residuals PASSED"),
+        ("5.6931e+00", "nan", "not a measurement"),
+        ("5.6931e+00", "0.0000e+00", "not a measurement"),
+        ("less than                16.0", "less than              1600.0", "1600.0"),
+    ],
+)
+def test_what_the_checks_of_hpl_say_is_heard(old, new, word):
+    parsed = hpl.parse(edited(old, new))
+
+    assert not parsed.sound
+    assert any(word in problem for problem in parsed.problems)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("N      :    1000     2000 ", "N      :    1000     2000     3000 "),
+        ("NB     :     128 ", "NB     :     128      256 "),
+        ("PFACT  :   Right ", "PFACT  :   Right    Crout "),
+        ("Q      :       2 \n", ""),
+        ("WR11C2R4        1000", "# WR11C2R4        1000"),
+        ("||Ax-b||_oo/(eps", "# ||Ax-b||_oo/(eps"),
+        ("Finished      2 tests", "Finished      1 tests"),
+        ("              0 tests completed and failed residual checks,\n", ""),
+        ("End of Tests.\n", ""),
+    ],
+)
+def test_less_than_the_header_asks_for_is_not_complete(old, new):
+    assert not hpl.parse(edited(old, new)).complete
+
+
+def test_killed_between_two_problems():
+    text = output("progress_and_timing.np2")
+    cut = text[: text.index("Column=000001024")]
+
+    parsed = hpl.parse(cut)
+
+    assert not parsed.complete
+    assert parsed.column("n") == [1000]
+
+
+def test_a_result_without_its_residual_has_not_passed():
+    text = output("plain.np2")
+    cut = text[: text.index("||Ax-b||_oo/(eps")]
+
+    row = hpl.parse(cut).rows[0]
+
+    assert row["passed"] is False
+    assert math.isnan(row["residual"])
+
+
+@pytest.mark.parametrize(
+    "banner",
+    [
+        "HPLinpack 2.4  --  High-Performance Linpack benchmark  --   December 2, 2018",
+        "HPLinpack 12.3  --  High-Performance Linpack benchmark  --   December 2, 2018",
+        "HPL-NG 2.3  --  High-Performance Linpack benchmark  --   December 2, 2018",
+    ],
+)
+def test_an_unknown_version_or_name_is_named(banner):
+    known = "HPLinpack 2.3  --  High-Performance Linpack benchmark  --   December 2, 2018"
+    text = edited(known, banner)
+
+    assert hpl.recognise(text)
+    with pytest.raises(ParseError) as error:
+        hpl.parse(text)
+    assert (error.value.line, error.value.text) == (2, banner)
+
+
+def test_an_unknown_column_is_named():
+    text = edited("Time                 Gflops", "Time  Gflops  GPUs")
+
+    with pytest.raises(ParseError, match="unknown columns") as error:
+        hpl.parse(text)
+    assert error.value.text.startswith("T/V")
+
+
+def test_a_problem_too_large_for_the_memory_is_a_problem():
+    parsed = hpl.parse(output("skipped.np2"))
+
+    assert parsed.complete
+    assert "Memory allocation failed" in parsed.problems[0]
+    assert "1 tests skipped" in parsed.problems[1]
+
+
+def test_switched_off_checks_are_a_problem():
+    parsed = hpl.parse(output("unchecked.np2"))
+
+    assert parsed.complete
+    assert parsed.column("passed") == [False]
+    assert "1 tests completed without checking" in parsed.problems[0]
+
+
+def test_an_empty_matrix_measures_nothing():
+    parsed = hpl.parse(output("zero_n.np2"))
+
+    assert parsed.complete
+    assert len(parsed.problems) == 2
+    assert all("not a measurement" in problem for problem in parsed.problems)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("too_few.np2", "Need at least 4 processes"),
+        ("no_input.np2", "cannot open file HPL.dat"),
+        ("singletons", "2 runs in one text"),
+    ],
+)
+def test_no_run_at_all_says_why(name, reason):
+    assert hpl.recognise(output(name))
+    with pytest.raises(ParseError, match=reason):
+        hpl.parse(output(name))

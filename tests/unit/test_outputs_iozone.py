@@ -1,0 +1,278 @@
+"""IOzone: columns by header and command line, the cells asked for, and runs that stopped."""
+
+from pathlib import Path
+
+import pytest
+
+from assay.outputs import ParseError, iozone
+
+DATA = Path(__file__).parents[1] / "data" / "iozone"
+
+
+def output(name):
+    return (DATA / f"{name}.txt").read_text()
+
+
+def edited(old, new, name="osync"):
+    """A real output with its first `old` made `new`."""
+    text = output(name)
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+def table(name):
+    """The words of each row, told by nothing but what stands between header and last line."""
+    body = output(name).split("freread")[1].split("iozone test complete.")[0]
+    return [line.split() for line in body.split("\n") if line.strip()]
+
+
+def test_auto_mode():
+    parsed = iozone.parse(output("auto"))
+
+    assert parsed.sound
+    assert (parsed.family, parsed.program, parsed.version) == ("iozone", "iozone", "3.489")
+    names = ("file_size", "record_size", "write", "rewrite", "read", "reread")
+    assert [tuple(row) for row in parsed.rows] == [names] * 35
+    assert [[str(value) for value in row.values()] for row in parsed.rows] == table("auto")
+    assert parsed.units == {
+        "file_size": "KiB",
+        "record_size": "KiB",
+        "write": "KiB/s",
+        "rewrite": "KiB/s",
+        "read": "KiB/s",
+        "reread": "KiB/s",
+    }
+    assert parsed.facts["coarse_below"] == 64
+
+
+@pytest.mark.parametrize(
+    ("name", "modes"),
+    [
+        ("auto", set()),
+        ("osync", {"o_sync"}),
+        ("fsync_close", {"fsync_timed", "close_timed"}),
+        ("direct_no_retest", {"o_direct"}),
+    ],
+)
+def test_how_the_file_was_written(name, modes):
+    facts = iozone.parse(output(name)).facts
+
+    assert {mode for mode, on in facts.items() if on is True} == modes
+
+
+def test_sizes_given_one_by_one():
+    parsed = iozone.parse(output("osync"))
+
+    assert parsed.sound
+    assert [(row["file_size"], row["record_size"]) for row in parsed.rows] == [
+        (size, record) for size in (4096, 8192) for record in (64, 256, 1024)
+    ]
+
+
+def test_all_tests_of_the_table():
+    (row,) = iozone.parse(output("fsync_close")).rows
+
+    assert tuple(row) == (
+        "file_size",
+        "record_size",
+        "write",
+        "rewrite",
+        "read",
+        "reread",
+        "random_read",
+        "random_write",
+        "backward_read",
+        "record_rewrite",
+        "stride_read",
+        "fwrite",
+        "frewrite",
+        "fread",
+        "freread",
+    )
+    assert [[str(value) for value in row.values()]] == table("fsync_close")
+
+
+def test_repetitions_that_were_not_made_have_no_column():
+    parsed = iozone.parse(output("direct_no_retest"))
+
+    assert parsed.sound
+    assert parsed.rows == (
+        {
+            "file_size": 1024,
+            "record_size": 64,
+            "write": 721139,
+            "random_read": 148919,
+            "random_write": 375079,
+            "stride_read": 387884,
+        },
+    )
+
+
+def test_numbers_that_do_not_stand_under_their_headers():
+    # 3.508 leaves 18 blanks for a pair of columns 20 wide when it skips the pair.
+    parsed = iozone.parse(output("3.508.some_tests"))
+
+    assert parsed.sound
+    assert parsed.rows[0] == {
+        "file_size": 1024,
+        "record_size": 64,
+        "write": 4876180,
+        "rewrite": 11278631,
+        "random_read": 18936769,
+        "random_write": 17985196,
+        "stride_read": 42606394,
+    }
+
+
+def test_numbers_that_run_into_each_other():
+    text = output("3.414.auto")
+    (line,) = [line for line in text.split("\n") if line.split()[:2] == ["256", "256"]]
+    parsed = iozone.parse(text)
+
+    assert len(line.split()) < len(parsed.rows[0])
+    assert parsed.sound
+    digits = "".join(str(value) for value in parsed.rows[-1].values())
+    assert digits == line.replace(" ", "")
+    rates = list(parsed.rows[-1].values())[2:]
+    assert all(4 <= len(str(rate)) <= 8 for rate in rates)
+
+
+def test_a_number_wider_than_its_column_is_refused_not_guessed():
+    # Made of a real row: the first rate has one digit more than the column has room for.
+    (line,) = [x for x in output("3.414.auto").split("\n") if x.split()[:2] == ["256", "256"]]
+    rate = line[24:32].strip()
+    wide = line[:24] + rate.ljust(9, "7") + line[32:]
+
+    with pytest.raises(ParseError, match="does not fit") as error:
+        iozone.parse(edited(line, wide, "3.414.auto"))
+    assert error.value.text.split() == wide.split()
+
+
+def test_versions_with_other_tables():
+    assert iozone.parse(output("3.414.auto")).version == "3.414"
+    assert len(iozone.parse(output("3.414.auto")).rows[0]) == 19
+    parsed = iozone.parse(output("3.508.auto"))
+    assert parsed.sound
+    assert [[str(value) for value in row.values()] for row in parsed.rows] == table("3.508.auto")
+
+
+def test_microseconds():
+    parsed = iozone.parse(output("microseconds"))
+
+    assert parsed.sound
+    assert parsed.units["write"] == "us"
+    assert parsed.rows[0]["write"] == 282
+
+
+def test_a_full_file_system():
+    parsed = iozone.parse(output("full"))
+
+    assert not parsed.complete
+    assert any(
+        "Error writing block 256, fd= 3: write: No space left on device" in problem
+        for problem in parsed.problems
+    )
+    assert any("cut short: 2048       4" in problem for problem in parsed.problems)
+    assert parsed.rows[-1]["file_size"] == 1024
+
+
+def test_a_directory_that_is_not_there():
+    parsed = iozone.parse(output("no_directory"))
+
+    assert not parsed.complete
+    assert "Can not open temp file: nodir/t: open: No such file or directory" in parsed.problems[0]
+
+
+def test_killed():
+    parsed = iozone.parse(output("killed"))
+
+    assert not parsed.complete
+    assert len(parsed.rows) == 11
+
+
+def test_the_last_number_of_a_cut_text_is_not_believed():
+    text = output("osync")
+    cut = text[: text.index("20604163") + 4]
+
+    parsed = iozone.parse(cut)
+
+    assert not parsed.complete
+    assert [row["record_size"] for row in parsed.rows] == [64]
+
+
+def test_sizes_that_iozone_left_out():
+    # It takes them in ascending order only, and exits 0.
+    parsed = iozone.parse(output("descending"))
+
+    assert not parsed.complete
+    (problem,) = parsed.problems
+    assert problem.startswith("no row for 1 of the sizes asked for")
+    assert problem.endswith("file 64 KiB, record 16 KiB")
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("iozone -a -n 64k -g 1m -i 0 -i 1 -f t", 0),
+        ("iozone -a -g1024 -i0 -i1", 0),
+        ("iozone -a -n 256 -g 1m -y 64k -q 128k -i 0 -i 1", 0),
+        ("iozone -a -n 64k -g 2m -i 0 -i 1", 10),
+        ("iozone -a -n 32k -g 64k -i 0 -i 1", 4),
+        ("iozone -a -n 64k -g 64k -y 1 -i 0 -i 1", 2),
+        ("iozone -a -+x 4 -n 64k -g 4m -i 0 -i 1", 6),
+        ("iozone -a -s 512k -r 3k -i 0 -i 1", 1),
+        ("iozone -s 1m -r 1m -i 0 -i 1", 0),
+        ("iozone -i 0 -i 1", 0),
+        ("iozone -s 3m -i 0 -i 1", 1),
+        ("iozone -a -n 32m -g 32m -i 0 -i 1", 9),
+        ("iozone -a -n 32m -g 32m -z -i 0 -i 1", 13),
+        ("iozone -Aci 0 -i 1 -n 64 -g 1m", 0),
+    ],
+)
+def test_what_the_command_line_asks_for(command, missing):
+    # The real table under another command line: 64 KiB to 1 MiB, records of 4 KiB and more.
+    text = edited("iozone -a -n 64k -g 1m -i 0 -i 1 -f t", command, "auto")
+    text = text.replace("\tUsing minimum file size of 64 kilobytes.\n", "")
+
+    parsed = iozone.parse(text)
+
+    assert parsed.complete is (missing == 0)
+    said = [problem for problem in parsed.problems if problem.startswith("no row for")]
+    assert [int(problem.split()[3]) for problem in said] == [missing] * bool(missing)
+
+
+def test_no_file_is_smaller_than_a_page():
+    # IOzone makes of -n 3 one page and says so.
+    text = edited("-n 64k -g 1m", "-n 3 -g 1m", "auto")
+
+    assert iozone.parse(text).complete
+
+
+@pytest.mark.parametrize("rate", ["   464825", "        0"])
+def test_a_rate_of_0_is_a_problem(rate):
+    parsed = iozone.parse(edited("   464825", rate))
+
+    assert parsed.complete
+    assert parsed.sound is (rate.strip() != "0")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("$Revision: 3.489 $", "$Revision: 4.001 $", "only IOzone 3"),
+        ("write  rewrite    read", "write   append    read", "unknown columns"),
+        ("            4096     256", "            4096      64", "a second row"),
+        ("  1189263", "  1189263  1189263", "does not fit"),
+        ("  1189263", "  1189x63", "does not fit|whole number"),
+        ("-i 0 -i 1", "-i 0", "does not fit"),
+        ("\tRun began", "\tIozone: Performance Test of File I/O\n\tRun began", "2 runs"),
+    ],
+)
+def test_what_is_not_iozones_table_is_refused(old, new, reason):
+    with pytest.raises(ParseError, match=reason):
+        iozone.parse(edited(old, new))
+
+
+def test_a_throughput_run_is_refused_with_its_reason():
+    with pytest.raises(ParseError, match="throughput run"):
+        iozone.parse(output("throughput"))

@@ -1,0 +1,154 @@
+"""``assay parse``: one line of JSON for each file, whatever it is, and an honest exit code."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assay import cli
+
+DATA = Path(__file__).parents[1] / "data"
+SOUND = DATA / "hpl" / "plain.np2.txt"
+FAILED = DATA / "hpl" / "ten_failed.np2.txt"
+KEYS = ["file", "family", "program", "version", "complete", "rows", "units", "problems", "facts"]
+
+
+def run(capsys, *arguments):
+    """Exit code, and the objects printed, which must be JSON in the strict sense."""
+    code = cli.main(["parse", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    assert err == ""
+    return code, [json.loads(line, parse_constant=pytest.fail) for line in out.splitlines()]
+
+
+def test_a_sound_output(capsys):
+    code, (result,) = run(capsys, SOUND)
+
+    assert code == 0
+    assert list(result) == KEYS
+    assert result["file"] == str(SOUND)
+    assert (result["program"], result["version"], result["complete"]) == ("xhpl", "2.3", True)
+    assert result["rows"][0]["performance"] == 6.5783
+    assert result["units"]["performance"] == "GFLOP/s"
+
+
+def test_one_object_for_each_file_in_order(capsys):
+    files = [SOUND, DATA / "iozone" / "osync.txt", DATA / "hpcc" / "np2.txt"]
+
+    code, results = run(capsys, *files)
+
+    assert code == 0
+    assert [result["file"] for result in results] == [str(file) for file in files]
+    assert [result["program"] for result in results] == ["xhpl", "iozone", "hpcc"]
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        (FAILED, "10 tests completed and failed"),
+        (DATA / "iozone" / "full.txt", "No space left on device"),
+        (DATA / "npb" / "bt.S.x.mpi_io_full.np4.enospc.txt", "Verification = UNSUCCESSFUL"),
+        (DATA / "hpcc" / "appended.np2.txt", "2 runs in one text"),
+        (Path(__file__), "unknown program"),
+        (DATA / "no such file", "No such file or directory"),
+        (DATA, "Is a directory"),
+    ],
+)
+def test_one_bad_file_among_good_ones(capsys, file, problem):
+    code, results = run(capsys, SOUND, file, SOUND)
+
+    assert code == 1
+    assert len(results) == 3
+    assert list(results[1]) == KEYS
+    assert any(problem in text for text in results[1]["problems"])
+
+
+def test_an_unknown_program_has_no_name(capsys):
+    _, (result,) = run(capsys, __file__)
+
+    assert result["program"] is None
+    assert result["complete"] is False
+    assert result["rows"] == []
+
+
+def test_an_output_without_a_problem_but_cut_short(capsys, tmp_path):
+    cut = tmp_path / "cut.txt"
+    cut.write_text(SOUND.read_text().rpartition("=" * 80)[0])
+
+    code, (result,) = run(capsys, cut)
+
+    assert code == 1
+    assert result["problems"] == []
+    assert result["complete"] is False
+
+
+def test_nan_is_null(capsys):
+    _, (result,) = run(capsys, DATA / "hpl" / "unchecked.np2.txt")
+
+    assert result["rows"][0]["residual"] is None
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda raw: b"\0\0" + raw.replace(b"\n", b"\0\n"),
+        lambda raw: raw.replace(b"\n", b"\r\n"),
+        lambda raw: b"warning: \xff\xfe\n" + raw,
+    ],
+    ids=["NUL", "CRLF", "not UTF-8"],
+)
+def test_bytes_that_are_no_text(capsys, tmp_path, spoil):
+    file = tmp_path / "output.txt"
+    file.write_bytes(spoil(SOUND.read_bytes()))
+
+    code, (result,) = run(capsys, file)
+
+    assert code == 0
+    assert result["rows"][0]["performance"] == 6.5783
+
+
+def test_standard_input(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SOUND.read_bytes())))
+
+    code, (result,) = run(capsys, "-")
+
+    assert code == 0
+    assert (result["file"], result["program"]) == ("-", "xhpl")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["parse"],
+        ["guess"],
+        ["parse", "--last-size", "0", str(SOUND)],
+        ["parse", "--last-size", "4M", str(SOUND)],
+        ["parse", "--last-size", "-8", str(SOUND)],
+        ["parse", "--no-such-option", str(SOUND)],
+    ],
+)
+def test_wrong_usage(capsys, arguments):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+
+    assert stop.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "usage: assay" in err
+
+
+def test_a_reader_that_leaves_early():
+    command = [sys.executable, "-m", "assay", "parse", *[str(SOUND)] * 500]
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 1

@@ -370,6 +370,14 @@ def test_wrong_hash_is_one_line_and_leaves_nothing(
     assert list((checkout / ".cache").iterdir()) == []
 
 
+def test_pin_without_hash_is_refused(offline: tuple[Path, str, dict[str, object]]) -> None:
+    checkout, _, pip = offline
+    (checkout / "ci/osu-py.txt").write_text("mpi4py==4.1.2\n")
+    done = run("bash", checkout / "ci/fetch-osu-py.sh", **pip)
+    assert done.returncode == 1, done.stdout
+    assert list((checkout / ".cache").iterdir()) == []
+
+
 # --- the run ------------------------------------------------------------------------------------
 
 

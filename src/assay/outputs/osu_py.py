@@ -1,0 +1,107 @@
+"""The Python ports of OSU benchmarks in mpi4py's ``demo/osu_*.py``; read at mpi4py 4.1.2.
+
+A family of its own: between two messages the interpreter runs, so their latencies are not those of
+the C programs. They print no version, take no options and validate nothing.
+
+osu_multi_lat.py and osu_alltoall.py run with any number of ranks, also alone: one process prints a
+whole table without a partner. Of N singletons in one text the second table is found here; that
+the world had the size asked for, the caller must prove elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from assay.outputs._base import Parsed, ParseError
+from assay.outputs._table import (
+    SIZE,
+    Column,
+    Line,
+    Table,
+    body,
+    capped,
+    quote,
+    units,
+)
+
+FAMILY = "osu-py"
+
+LATENCY = Column("latency", "us")
+# osu_bw.py and osu_bibw.py print MB/s (10^6 B/s, lines 73-76 and 76-79) under the heading
+# "Latency [us]" (line 34 of both): only the title tells. osu_bibw.py counts the bytes of one
+# direction, where the C program counts both (mpi/pt2pt/osu_bibw.c of 5.7: "* 2").
+BANDWIDTH = Column("bandwidth", "MB/s")
+
+# Title (the argument BENCHMARH of each) -> program, column, first and last size (MAX_MSG_SIZE).
+PROGRAMS: dict[str, tuple[str, Column, int, int]] = {
+    "Latency": ("osu_latency", LATENCY, 0, 1 << 22),
+    "Bandwidth": ("osu_bw", BANDWIDTH, 1, 1 << 22),
+    "Bi-Directional Bandwidth": ("osu_bibw", BANDWIDTH, 1, 1 << 22),
+    "Multi Latency": ("osu_multi_lat", LATENCY, 0, 1 << 22),
+    "Allgather Latency": ("osu_allgather", LATENCY, 0, 1 << 20),
+    "All-to-All Latency": ("osu_alltoall", LATENCY, 0, 1 << 20),
+    "Alltoallv Latency": ("osu_alltoallv", LATENCY, 0, 1 << 20),
+    "Barrier Latency": ("osu_barrier", LATENCY, 0, 0),
+    "Broadcast Latency": ("osu_bcast", LATENCY, 0, 1 << 20),
+    "Gather Latency": ("osu_gather", LATENCY, 0, 1 << 20),
+    "Scatter Latency": ("osu_scatter", LATENCY, 0, 1 << 20),
+}
+# These refuse any other number ("requires exactly two processes").
+TWO_RANKS = ("osu_latency", "osu_bw", "osu_bibw")
+
+_TITLE = re.compile(r"# MPI (.+) Test")
+_HEADINGS = re.compile(r"# Size \[B\]\s+Latency \[us\]")
+_REFUSAL = re.compile(r"This test requires (?:exactly|at least) two processes")
+
+
+def recognise(text: str) -> bool:
+    """The text has a title line of one of the ports."""
+    return any(_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))
+
+
+def parse(text: str, *, last_size: int | None = None) -> Parsed:
+    """The table of one run: ``size`` [B] and ``latency`` [us] or ``bandwidth`` [MB/s, 10^6 B/s].
+
+    Facts: ``ranks`` where the program refuses any other number.
+
+    :param last_size: the last size [B], where the port was changed to end elsewhere.
+    :raises ParseError: no title, an unknown one, or the program refused to run.
+    """
+    lines, problems = body(text)
+    title, (program, column, first, last) = _title(lines)
+    if last_size is not None and last > 0:
+        last = last_size
+    columns = (SIZE, column)
+    table = Table(program, columns, last, problems)
+    headed = False
+    for number, line in lines[lines.index(title) + 1 :]:
+        if _TITLE.fullmatch(line) or (headed and _HEADINGS.fullmatch(line)):
+            problems.append(f"line {number}: a second table (of N singletons?): {quote(line)}")
+            break
+        if headed and line:
+            table.take((number, line))
+        elif line:
+            if not _HEADINGS.fullmatch(line):
+                raise ParseError(f"not the headings of {program}", number, line)
+            headed = True
+    complete = table.close(text)
+    if table.rows and table.rows[0]["size"] != first:
+        complete = False
+        problems.append(f"the table begins at size {table.rows[0]['size']}, not {first}")
+    facts: dict[str, Any] = {"ranks": 2} if program in TWO_RANKS else {}
+    return Parsed(
+        FAMILY, program, None, complete, tuple(table.rows), units(columns), capped(problems), facts
+    )
+
+
+def _title(lines: list[Line]) -> tuple[Line, tuple[str, Column, int, int]]:
+    for number, text in lines:
+        if title := _TITLE.fullmatch(text):
+            if title[1] not in PROGRAMS:
+                raise ParseError(f"unknown test {title[1]!r}", number, text)
+            return (number, text), PROGRAMS[title[1]]
+    for number, text in lines:
+        if _REFUSAL.fullmatch(text):
+            raise ParseError("no result, the program refused", number, text)
+    raise ParseError("no title of an OSU port of mpi4py")

@@ -1,0 +1,170 @@
+"""ucx_perftest: what the client (or a server with results) prints; read at UCX 1.13 to 1.22.
+
+Printed by src/tools/perf/perftest_run.c, print_header() and print_progress(). What it calls MB/s is
+2^20 B/s (``/ (1024.0 * 1024.0)``), in all versions; turned into MB/s here, 10^6 B/s, as all
+bandwidths of this library. "average" is over the time since the last report, "overall" over the
+whole run. A bandwidth test has the time of one send call, "overhead", where others have "latency".
+The first percentile column was "typical" before 1.12.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from assay.outputs._base import Parsed, ParseError, Value
+from assay.outputs._table import Column, Line, body, capped, cells, crashes, quote, units
+
+FAMILY = "ucx-perftest"
+PROGRAM = "ucx_perftest"
+
+MIB_PER_S = (1 << 20) / 1e6
+
+_GROUPS = re.compile(
+    r"\| +\| +\| +(latency|overhead) \(usec\) +\| +bandwidth \(MB/s\) +"
+    r"\| +message rate \(msg/s\) +\|"
+)
+_NAMES = re.compile(
+    r"\| +(Stage|Test) +\| # iterations \| +(?:(\d{1,3}\.\d)%ile|typical) +\| average \| overall "
+    r"\| +average \| +overall \| +average +\| +overall +\|"
+)
+_CSV = re.compile(r"(?:\S+,)?iterations,\d{1,3}\.\d_percentile_lat,avg_lat,overall_lat,.*")
+_INFO = re.compile(r"\| (API|Test|Send memory|Recv memory|Message size|Window size): +(.+?) +\|")
+_QUIET = re.compile(
+    r"\+[-+]+\+|\| Data layout: .*|Waiting for connection\.\.\.|Accepted connection from .*"
+)
+_VERSION = re.compile(r"UCX +INFO +Version (\S+) \(loaded from ")
+_USAGE = re.compile(r" +Usage: ucx_perftest .*")
+_FINAL = re.compile(r"Final: +(\S.*)")
+# With -f there is one row, of the column "Test", which has no name outside of batch files.
+_ONLY = re.compile(r" +(\S.*)")
+_PROGRESS = re.compile(r"\[thread \d+\] *(\S.*)")
+_OVERALL = ("iterations", "bandwidth", "messages_per_s")
+
+
+def recognise(text: str) -> bool:
+    """The text has the headings of a result table, or the usage that follows a bad option."""
+    return any(
+        pattern.fullmatch(line.rstrip())
+        for line in text.split("\n")
+        for pattern in (_GROUPS, _CSV, _USAGE)
+    )
+
+
+def parse(text: str, *, last_size: int | None = None) -> Parsed:
+    """The final result as the only row.
+
+    Columns: ``iterations``; ``latency``, or ``overhead`` of a bandwidth test, overall [us];
+    ``latency_recent`` since the last report and the percentile, ``p50`` unless asked otherwise
+    [us]; ``bandwidth`` and ``bandwidth_recent`` [MB/s, 10^6 B/s]; ``messages_per_s`` and
+    ``messages_per_s_recent``. A run of several threads (``-T``) prints only the overall ones.
+
+    Facts: ``final`` (the row again); ``test``, ``api``, ``message_size`` [B], ``window_size``,
+    ``send_memory`` and ``recv_memory`` where the server's side is in the text.
+
+    :param last_size: ignored: one run has one size.
+    :raises ParseError: no result table, other headings, or CSV (``-v``).
+    """
+    lines, problems = body(text)
+    result = _Result(problems)
+    for line in lines:
+        result.take(line)
+    if not result.columns:
+        raise ParseError("no result table" + (f"; {problems[0]}" if problems else ""))
+    complete = len(result.rows) == 1 and result.last_row != text.count("\n") + 1
+    if result.last_row == text.count("\n") + 1:
+        problems.append(f"line {result.last_row}: no line end, the output was cut")
+    elif not result.rows:
+        problems.append("no final result")
+    version = _VERSION.search(text)
+    facts = {**result.facts, "final": dict(result.rows[0])} if result.rows else result.facts
+    return Parsed(
+        FAMILY,
+        PROGRAM,
+        version[1] if version else None,
+        complete,
+        tuple(result.rows),
+        units(result.printed or result.columns),
+        capped(problems + crashes(result.loose)),
+        facts,
+    )
+
+
+class _Result:
+    """Reads a result table, whatever side effects stand between its lines."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        self.kind = ""
+        self.named = False
+        self.columns: list[Column] = []
+        self.printed: list[Column] = []
+        self.rows: list[dict[str, Value]] = []
+        self.facts: dict[str, Any] = {}
+        self.last_row = 0
+        self.loose: list[Line] = []
+
+    def take(self, line: Line) -> None:
+        number, text = line
+        if not text or _QUIET.fullmatch(text):
+            return
+        if info := _INFO.fullmatch(text):
+            key, value = info[1].lower().replace(" ", "_"), info[2]
+            self.facts[key] = int(value) if re.fullmatch(r"[0-9]{1,18}", value) else value
+        elif _CSV.fullmatch(text):
+            why = "CSV (-v) does not say whether its times are latencies: run without -v"
+            raise ParseError(why, number, text)
+        elif groups := _GROUPS.fullmatch(text):
+            if self.columns:
+                self.problems.append(f"line {number}: a second table: {quote(text)}")
+            self.kind = groups[1]
+        elif text.startswith("|") and self.kind and not self.columns:
+            self._headings(line)
+        elif self.columns and not self.rows:
+            self._row(line)
+        elif text.startswith("Final:"):
+            self.problems.append(f"line {number}: a second result: {quote(text)}")
+        else:
+            self.loose.append(line)
+
+    def _headings(self, line: Line) -> None:
+        names = _NAMES.fullmatch(line[1])
+        if names is None:
+            raise ParseError("unknown headings of ucx_perftest", *line)
+        self.named = names[1] == "Stage"
+        rank = f"p{float(names[2]):g}" if names[2] else "typical"
+        self.columns = _columns(self.kind, rank)
+
+    def _row(self, line: Line) -> None:
+        number, text = line
+        progress = _PROGRESS.fullmatch(text)
+        values = progress or (_FINAL if self.named else _ONLY).fullmatch(text)
+        if values is None:
+            self.problems.append(f"line {number}: not a row of ucx_perftest: {quote(text)}")
+            return
+        columns = self.columns
+        if not progress:
+            self.last_row = number
+            if len(values[1].split()) == 4:
+                columns = [c for c in columns if c.name in (*_OVERALL, self.kind)]
+        row = cells((number, values[1]), columns, self.problems)
+        if row is None or progress:
+            return
+        self.printed = columns
+        self.rows.append(
+            {k: float(v) * MIB_PER_S if k.startswith("bandwidth") else v for k, v in row.items()}
+        )
+
+
+def _columns(kind: str, percentile: str) -> list[Column]:
+    """In the order of print_progress(). Only the overall time of a message cannot be 0.00."""
+    return [
+        Column("iterations", "1", whole=True),
+        Column(percentile, "us", positive=False),
+        Column(f"{kind}_recent", "us", positive=False),
+        Column(kind, "us"),
+        Column("bandwidth_recent", "MB/s", positive=False),
+        Column("bandwidth", "MB/s", positive=False),
+        Column("messages_per_s_recent", "1/s", positive=False),
+        Column("messages_per_s", "1/s"),
+    ]

@@ -1,0 +1,103 @@
+"""What Open MPI says of itself: the pml that each process chose, and the world they came up as.
+
+Asked for by OMPI_MCA_pml_base_verbose=10 and OMPI_MCA_mpi_show_mca_params=enviro; written to the
+standard error of the program, by Open MPI 4.1 and 5.0 alike (5.0 puts NUL bytes between).
+
+How the world is proven: within MPI_Init every process names the pml that it selected
+(ompi/mca/pml/base/pml_base_select.c), and rank 0 of each MPI_COMM_WORLD, no other, lists its
+settings (ompi/runtime/ompi_mpi_params.c:ompi_show_all_mca_params, v4.1.4 line 354, v5.0.10 line
+464). One list and N processes are one world of N; N lists are N worlds, which is what N ranks are
+that were started by the launcher of another MPI, or that lost its environment. The lines
+``check:select: checking my pml`` prove less: there are none where one pml is forced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+#: Host name and process id.
+Process = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class OpenMpi:
+    """What the processes of one launch said.
+
+    :ivar selected: the pml of each process that selected one.
+    :ivar leaders: the processes that are rank 0 of a world.
+    :ivar settings: the MCA settings of the leaders that came from the environment.
+    :ivar aborts: the lines that say that MPI gave up, each once.
+    :ivar connections: the table of hook_comm_method_display (5.0 only): transports of the
+        connections ``on-host`` and ``off-host``.
+    """
+
+    selected: Mapping[Process, str] = field(default_factory=dict)
+    leaders: frozenset[Process] = frozenset()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    aborts: tuple[str, ...] = ()
+    connections: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def pml(self) -> frozenset[str]:
+        """Names of the pml that were selected."""
+        return frozenset(self.selected.values())
+
+    @property
+    def worlds(self) -> int:
+        """Number of MPI_COMM_WORLDs that came up; 0 where nothing was said of them."""
+        return len(self.leaders)
+
+    @property
+    def ranks_seen(self) -> int:
+        """Number of ranks in all worlds together; 0 where that is not proven."""
+        return len(self.selected) if self.leaders else 0
+
+
+# A torn line has the beginning of another within it. UCX has two colons in its brackets.
+_PREFIX = re.compile(r"\[([^\s\[\]:]+):(\d{1,9})\] ")
+_SELECTED = re.compile(r"select: component (\w+) selected|selected (\w+) best priority -?\d+")
+_SETTING = re.compile(r"(\w+)=(.*) \(environment\)")
+_CONNECTIONS = re.compile(r" +(o\w+-host): +all connections are (.+)")
+_ABORTS = re.compile(
+    r"PML \w+ cannot be selected"
+    r"|No components were able to be opened in the \w+ framework"
+    r"|PML add procs failed"
+    r"|It looks like (?:MPI_INIT|\w+_init) failed"
+    r"|\*\*\* An error occurred in MPI_\w+"
+    r"|\S+ selected pml \w+, but peer .* selected pml \w+"
+    r"|There are not enough slots available"
+    r"|noticed that process rank \d+"
+    r"|returned a non-zero exit code"
+    r"|processes? exited with non-zero status"
+    r"|has exited due to process rank"
+)
+
+
+def parse(text: str) -> OpenMpi:
+    """Reads the standard error (and output) of one launch. Never raises.
+
+    Give it one launch at a time: two of them, one after the other, are two worlds.
+    """
+    selected: dict[Process, str] = {}
+    leaders: set[Process] = set()
+    settings: dict[str, str] = {}
+    aborts: dict[str, None] = {}
+    connections: dict[str, str] = {}
+    for line in text.replace("\0", "").splitlines():
+        if match := _CONNECTIONS.fullmatch(line):
+            connections[match[1]] = match[2].strip()
+        if _ABORTS.search(line):
+            aborts[_PREFIX.sub("", line).partition(";")[0].strip(" *-")] = None
+        starts = list(_PREFIX.finditer(line))
+        ends = [start.start() for start in starts[1:]] + [len(line)]
+        for start, end in zip(starts, ends):
+            process = (start[1], int(start[2]))
+            said = line[start.end() : end].strip()
+            if match := _SELECTED.fullmatch(said):
+                selected[process] = match[1] or match[2]
+            elif match := _SETTING.fullmatch(said):
+                settings[match[1]] = match[2]
+                leaders.add(process)
+    return OpenMpi(selected, frozenset(leaders), settings, tuple(aborts), connections)

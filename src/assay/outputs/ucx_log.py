@@ -1,0 +1,429 @@
+"""What UCX says of its own data path, in the output of any program run with UCX_LOG_LEVEL=info.
+
+Read are UCX 1.13 to 1.22: the lanes of each endpoint (``ep_cfg[1]: tag(...)`` or ``ucp_context_0
+intra-node cfg#1 tag(...)``), the protocol tables of UCX_PROTO_INFO=y, and those with a count of
+UCX_PROTO_INFO=used (1.21 and later). Lines of several processes may be interleaved, and torn where
+mpirun forwarded them in pieces: a row that is not whole is no row. With a file for each process
+(UCX_LOG_FILE) nothing is torn.
+
+Formats: src/ucp/proto/proto_debug.c:ucp_proto_select_elem_info, src/ucp/proto/proto_multi.c:
+ucp_proto_multi_query_config, src/ucp/core/ucp_worker.c:ucp_worker_print_used_tls,
+src/ucs/config/parser.c and src/ucs/debug/log.c of UCX v1.13.1, v1.16.0, v1.21.0 and v1.22.0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+#: Host name and process id.
+Process = tuple[str, int]
+
+COUNT = "count"
+TABLE = "protocol table"
+ONLY_LANE = "only lane"
+FIRST_USE = "first use"
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a protocol table says of one range of sizes.
+
+    :ivar first: smallest size [B].
+    :ivar last: largest size [B], itself included; ``math.inf`` where there is no end.
+    :ivar description: the protocol, in UCX's words.
+    :ivar lanes: share of the bytes by lane (``tcp/eth0``: 0.48); empty where none are moved.
+    :ivar estimate: UCX marks the row ``(?)``: a table of the peer decides.
+    :ivar count: how many operations took this row, each fragment of a multi-fragment one for
+        itself; None where UCX did not count.
+    """
+
+    first: int
+    last: float
+    description: str
+    lanes: Mapping[str, float]
+    estimate: bool = False
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """One protocol table: an operation of one process on endpoints of one configuration.
+
+    :ivar config: the endpoint configuration, as UCX names it (``ucp_context_0 self cfg#0``).
+    :ivar kind: the operation without its attributes (``tagged message by ucp_tag_send*``).
+    :ivar variant: its attributes (``fast-completion``, ``multi``), empty for the plain one.
+    :ivar memory: what it moves (``host memory``, ``host memory from host``).
+    """
+
+    process: Process
+    config: str
+    kind: str
+    variant: str
+    memory: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Config:
+    """The lanes that an endpoint has for tagged messages: they exist, and may never be used."""
+
+    process: Process
+    name: str
+    lanes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UcxLog:
+    """All that the processes of one job said.
+
+    :ivar processes: every process that wrote a line.
+    :ivar versions: version and path of the library, by process.
+    :ivar env: the UCX_* variables that UCX read, by process.
+    :ivar unused: the UCX_* variables that nothing in this UCX reads.
+    :ivar warnings: text of each UCX WARN line that is not about unused variables, once.
+    :ivar errors: text of each UCX ERROR or FATAL line, once.
+    :ivar diagnostics: text of each UCX DIAG line, once: noise where there is no InfiniBand.
+    :ivar copiers: processes whose cma endpoint moved data at least once. Said at
+        UCX_LOG_LEVEL=debug only: the first transfer fills the pool of its descriptors
+        (src/uct/sm/scopy/base/scopy_ep.c:64 of v1.13.1).
+    """
+
+    processes: frozenset[Process] = frozenset()
+    versions: Mapping[Process, tuple[str, str]] = field(default_factory=dict)
+    env: Mapping[Process, Mapping[str, str]] = field(default_factory=dict)
+    unused: frozenset[str] = frozenset()
+    configs: tuple[Config, ...] = ()
+    tables: tuple[Table, ...] = ()
+    warnings: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    diagnostics: tuple[str, ...] = ()
+    copiers: frozenset[Process] = frozenset()
+
+    def peer_configs(self) -> tuple[Config, ...]:
+        """Configurations of endpoints to *another* process."""
+        own = self._own()
+        return tuple(c for c in self.configs if (c.process, c.name) not in own)
+
+    def peer_tables(self, kind: str) -> tuple[Table, ...]:
+        """Tables of endpoints to *another* process whose kind contains `kind`."""
+        own = self._own()
+        return tuple(t for t in self.tables if kind in t.kind and (t.process, t.config) not in own)
+
+    def _own(self) -> frozenset[tuple[Process, str]]:
+        """The configurations of endpoints to the process itself.
+
+        A rank of an MPI job opens one to itself before any other. UCX 1.15 and later name it
+        ``self``; in older ones the lane tells.
+        """
+        lanes = {(c.process, c.name): set(c.lanes) for c in self.configs}
+        for table in self.tables:
+            seen = lanes.setdefault((table.process, table.config), set())
+            seen.update(lane for row in table.rows for lane in row.lanes)
+        return frozenset(
+            key
+            for key, names in lanes.items()
+            if re.search(r"\bself cfg#", key[1]) or "self" in map(transport_of, names)
+        )
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What moved the tagged messages between processes, as far as the log proves it.
+
+    :ivar means: what proves it: ``count`` (UCX counted operations), ``protocol table`` (the tables
+        that UCX selects by), ``only lane`` (there is no other way), ``first use`` (cma moved
+        something, UCX does not say which sizes), ``none``. More than one, joined by ``+``, where
+        sizes differ: UCX does not count its shortest messages.
+    :ivar lanes: by lane, the largest share that it has of any one size: 1.0 where some size went
+        over it alone. A transport without device (``tcp``) where all lanes are of one transport
+        and no table says how it shared the bytes out.
+    :ivar by_size: the same for each size [B] that is decided. Where tables disagree all their
+        lanes are here, and the shares add up to more than 1.
+    :ivar unproven: sizes [B] that nothing in the log decides.
+    """
+
+    means: str
+    lanes: Mapping[str, float]
+    by_size: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    unproven: tuple[int, ...] = ()
+
+
+def transport_of(lane: str) -> str:
+    """``tcp`` of the lane ``tcp/eth0``."""
+    return lane.partition("/")[0]
+
+
+def carriers(log: UcxLog, sizes: Sequence[int] = ()) -> Carried:
+    """Which lanes carried tagged messages of `sizes` [B] to another process.
+
+    All of MPI's point-to-point messages are tagged messages, and so are those that Open MPI builds
+    its collectives of; bytes that a collective moves by itself (coll/sm, UCC) are not seen here.
+    The sizes of a collective's messages are the library's choice: give none, and every range of
+    sizes that the tables tell apart is looked at (where UCX counted, those that it counted).
+
+    A row marked ``(?)`` is a plan only. The receiver decides it (table "rendezvous data fetch"),
+    and where that row is marked too, the sender again ("rendezvous data send"): UCX 1.13.1 with the
+    new protocols plans to read by cma, and then copies through posix. UCX 1.16 to 1.20 never print
+    the deciding tables. There a plan counts where no other lane exists, or where cma is planned and
+    is seen to have moved something (:attr:`UcxLog.copiers`).
+    """
+    only = _only_way(log)
+    if tagged := _rows(log.peer_tables("tagged message")):
+        return _by_tables(log, tagged, sizes, only)
+    if only:
+        return Carried(ONLY_LANE, only, dict.fromkeys(sizes, only))
+    lanes = {lane for config in log.peer_configs() for lane in config.lanes}
+    # cma and knem fill the same pool: only one of them may be there.
+    copying = [lane for lane in lanes if transport_of(lane) in ("cma", "knem")]
+    if log.copiers and len(copying) == 1:
+        return Carried(FIRST_USE, {copying[0]: 1.0}, {}, tuple(sizes))
+    return Carried(NONE, {}, {}, tuple(sizes))
+
+
+def _only_way(log: UcxLog) -> dict[str, float]:
+    """The one lane, or the one transport, that every endpoint to a peer has; or nothing."""
+    configs = log.peer_configs()
+    lanes = {lane for config in configs for lane in config.lanes}
+    transports = set(map(transport_of, lanes))
+    if len(transports) != 1 or not all(config.lanes for config in configs):
+        return {}
+    return {(lanes if len(lanes) == 1 else transports).pop(): 1.0}
+
+
+def _by_tables(
+    log: UcxLog, tagged: Sequence[Row], sizes: Sequence[int], only: Mapping[str, float]
+) -> Carried:
+    fetch = _rows(log.peer_tables("rendezvous data fetch"))
+    send = _rows(log.peer_tables("rendezvous data send"))
+    means: set[str] = set()
+    by_size: dict[int, dict[str, float]] = {}
+    for size in sizes or sorted({row.first for row in (*tagged, *fetch, *send)}):
+        shares: list[Mapping[str, float]] = []
+        proof: set[str] = set()
+        taken = _taken(size, tagged)
+        for row in taken:
+            if ends := _decided(row, size, fetch, send):
+                shares.append(_largest([end.lanes for end in ends]))
+                proof.add(COUNT if row.count else TABLE)
+            elif only:
+                shares.append(only)
+                proof.add(ONLY_LANE)
+            elif log.copiers and any(transport_of(lane) == "cma" for lane in row.lanes):
+                shares.append(row.lanes)
+                proof |= {TABLE, FIRST_USE}
+        if shares and len(shares) == len(taken):
+            means |= proof
+            by_size[size] = _largest(shares)
+    return Carried(
+        " + ".join(name for name in (COUNT, TABLE, ONLY_LANE, FIRST_USE) if name in means) or NONE,
+        _largest(list(by_size.values())),
+        by_size,
+        tuple(size for size in sizes if size not in by_size),
+    )
+
+
+def _rows(tables: Sequence[Table]) -> tuple[Row, ...]:
+    return tuple(row for table in tables for row in table.rows)
+
+
+def _taken(size: int, rows: Sequence[Row]) -> list[Row]:
+    """Rows that messages of this size took: those with a count, where UCX counted any.
+
+    The fast path of "eager short" goes past the counter: there a 0 says nothing.
+    """
+    held = [row for row in rows if row.first <= size <= row.last]
+    counted = [row for row in held if row.count]
+    return counted or [row for row in held if row.count is None or "short" in row.description]
+
+
+def _decided(row: Row, size: int, *deciders: Sequence[Row]) -> list[Row]:
+    """The row itself, or the rows of the tables that decide it; empty where one is missing."""
+    if not row.estimate:
+        return [row]
+    if not deciders:
+        return []
+    ends = [_decided(taken, size, *deciders[1:]) for taken in _taken(size, deciders[0])]
+    return [end for found in ends for end in found] if all(ends) else []
+
+
+def _largest(shares: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    largest: dict[str, float] = {}
+    for lanes in shares:
+        for lane, share in lanes.items():
+            largest[lane] = max(share, largest.get(lane, 0.0))
+    return largest
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+# The thread is a name or a number; the pid is padded to five places.
+_PREFIX = re.compile(r"\[\d+\.\d+\] \[([^\s\[\]:]+):(\d{1,9}) *:[^\]\s]*\]")
+_MESSAGE = re.compile(r"\S+:\d+\s+UCX\s+([A-Z]+)\s+(.*)")
+_VERSION = re.compile(r"Version (\S+) \(loaded from (.*)\)")
+_ENV = re.compile(r"UCX_\* env variables?: (.*)")
+_UNUSED = re.compile(r"unused env(?:ironment)? variables?: (.*)")
+_LANES = re.compile(r"((?:.*\b)?(?:cfg#\d+|ep_cfg\[\d+\])):? +tag\(([^()]*)\)")
+_FIRST_COPY = re.compile(r"mpool uct_scopy_iface_tx_mp: allocated chunk")
+_CONFIG_NAME = re.compile(r"(?:.*\b)?(?:cfg#\d+|ep_cfg\[\d+\])")
+_TITLE = re.compile(r"(?P<kind>.+?)(?:\((?P<variant>[^)]*)\))? (?:from|into|of) (?P<memory>.+)")
+_RANGE = re.compile(
+    r"(?:(\d{1,20})  +)?(\d{1,20})([KMGTPE]?)(?:\.\.(?:(\d{1,20})([KMGTPE]?)|(inf)))?"
+)
+_SHARE = re.compile(r"(\d{1,3})% on (\S+?)(?=,? and |, |$)")
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
+
+
+def parse(text: str) -> UcxLog:
+    """Reads the output of one job. Never raises: what is not understood is not there."""
+    reader = _Reader()
+    for line in text.replace("\0", "").splitlines():
+        reader.line(line)
+    return reader.result()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.processes: set[Process] = set()
+        self.versions: dict[Process, tuple[str, str]] = {}
+        self.env: dict[Process, dict[str, str]] = {}
+        self.unused: set[str] = set()
+        self.configs: dict[Config, None] = {}
+        self.messages: dict[str, dict[str, None]] = {"WARN": {}, "ERROR": {}, "DIAG": {}}
+        self.copiers: set[Process] = set()
+        self.tables: list[Table] = []
+        self.open: dict[Process, _OpenTable] = {}
+
+    def result(self) -> UcxLog:
+        for process, table in self.open.items():
+            self._close(process, table)
+        return UcxLog(
+            frozenset(self.processes),
+            self.versions,
+            self.env,
+            frozenset(self.unused),
+            tuple(self.configs),
+            tuple(self.tables),
+            tuple(self.messages["WARN"]),
+            tuple(self.messages["ERROR"]),
+            tuple(self.messages["DIAG"]),
+            frozenset(self.copiers),
+        )
+
+    def line(self, line: str) -> None:
+        # A torn line has the beginning of another within it.
+        starts = list(_PREFIX.finditer(line))
+        self._before_the_log(line[: starts[0].start()] if starts else line)
+        ends = [start.start() for start in starts[1:]] + [len(line)]
+        for start, end in zip(starts, ends):
+            process = (start[1], int(start[2]))
+            self.processes.add(process)
+            said = line[start.end() : end].strip()
+            if said.startswith("|"):
+                self._cells(process, said)
+            elif match := _MESSAGE.match(said):
+                self._message(process, match[1], match[2])
+
+    def _before_the_log(self, text: str) -> None:
+        """A message from before the log was opened has no process in its prefix."""
+        match = re.search(r"\bUCX  (WARN|ERROR|FATAL) +(.*)", text)
+        if match:
+            self._remember(match[1], match[2])
+
+    def _message(self, process: Process, level: str, said: str) -> None:
+        if match := _VERSION.match(said):
+            self.versions[process] = (match[1], match[2])
+        elif match := _ENV.match(said):
+            # A value may hold blanks: it ends where the next name begins.
+            pairs = re.findall(r"(UCX_\w+)=(.*?)(?= UCX_\w+=|$)", match[1])
+            self.env[process] = dict(pairs)
+        elif match := _LANES.match(said):
+            self.configs[Config(process, match[1].strip(), tuple(match[2].split()))] = None
+        elif _FIRST_COPY.match(said):
+            self.copiers.add(process)
+        else:
+            self._remember(level, said)
+
+    def _remember(self, level: str, said: str) -> None:
+        if match := _UNUSED.match(said):
+            names = re.sub(r"\([^)]*\)", "", match[1])  # "(maybe: UCX_TLS?)", "(set ... to ...)"
+            self.unused.update(re.findall(r"UCX_\w+", names))
+        elif not said.startswith("(set UCX_WARN_UNUSED_ENV_VARS"):
+            self.messages.get("ERROR" if level == "FATAL" else level, {})[said] = None
+
+    def _cells(self, process: Process, said: str) -> None:
+        table = self.open.get(process)
+        cells = [cell.strip() for cell in said.strip("|").split("|")]
+        if len(cells) <= 2 and _CONFIG_NAME.fullmatch(cells[0]):
+            if table:
+                self._close(process, table)
+            self.open[process] = _OpenTable(len(said), cells[0], "".join(cells[1:]))
+        elif table is None or table.width != len(said):  # two torn halves make one line
+            return
+        elif len(cells) == 1:
+            table.title = cells[0]  # 1.22 gives it a line of its own
+        elif len(cells) in (3, 4) and (row := _row(cells)):
+            table.rows.append(row)
+
+    def _close(self, process: Process, table: _OpenTable) -> None:
+        match = _TITLE.fullmatch(table.title)
+        if match and table.rows:
+            self.tables.append(
+                Table(
+                    process,
+                    table.config,
+                    match["kind"],
+                    match["variant"] or "",
+                    match["memory"],
+                    tuple(table.rows),
+                )
+            )
+
+
+@dataclass
+class _OpenTable:
+    width: int
+    config: str
+    title: str
+    rows: list[Row] = field(default_factory=list)
+
+
+def _row(cells: Sequence[str]) -> Row | None:
+    *counts, sizes, description, config = cells
+    match = _RANGE.fullmatch(sizes)
+    if match is None or not all(re.fullmatch(r"\d{1,20}", count) for count in counts):
+        return None
+    count = next(iter(counts), match[1])
+    first = int(match[2]) << _UNITS[match[3]]
+    last: float = first
+    if match[6]:
+        last = math.inf
+    elif match[4]:
+        last = int(match[4]) << _UNITS[match[5]]
+    estimate = description.startswith("(?) ")
+    return Row(
+        first,
+        last,
+        description[4:] if estimate else description,
+        _shares(config),
+        estimate,
+        None if count is None else int(count),
+    )
+
+
+def _shares(config: str) -> dict[str, float]:
+    """``52% on tcp/lo and 48% on tcp/eth0``, or one lane, or nothing."""
+    if not config:
+        return {}
+    parts = _SHARE.findall(config)
+    if not parts:
+        return {config: 1.0}
+    if all(lane.startswith("path") for _, lane in parts):  # several paths of one device
+        return {config.split(maxsplit=1)[0]: 1.0}
+    shares: dict[str, float] = {}
+    for percent, lane in parts:
+        shares[lane] = shares.get(lane, 0.0) + int(percent) / 100
+    return shares

@@ -1,0 +1,167 @@
+"""What Open MPI says: the pml of each process, and how many worlds came up."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.outputs.openmpi import OpenMpi, parse
+
+DATA = Path(__file__).parents[1] / "data" / "openmpi"
+
+
+def output(name):
+    return (DATA / f"{name}.txt").read_text()
+
+
+# Pml by number of processes, worlds, ranks that are proven.
+EVERY = {
+    "4.1.4/world.np1": ({"ucx": 1}, 1, 1),
+    "4.1.4/world.np1.no-mpirun": ({"ucx": 1}, 1, 1),
+    "4.1.4/world.np2": ({"ucx": 2}, 1, 2),
+    "4.1.4/world.np4": ({"ucx": 4}, 1, 4),
+    "4.1.4/two-hosts.np2": ({"ucx": 2}, 1, 2),
+    "4.1.4/tag-output.np2": ({"ucx": 2}, 1, 2),
+    "4.1.4/singletons.np2": ({"ucx": 2}, 2, 2),
+    "4.1.4/lost-environment.np2": ({"ucx": 2}, 2, 2),
+    "4.1.4/two-jobs.np2": ({"ucx": 4}, 2, 4),
+    "4.1.4/ob1.np2": ({"ob1": 2}, 1, 2),
+    "4.1.4/no-pml.np2": ({}, 0, 0),
+    "4.1.4/missing-device.np2": ({"ucx": 2}, 0, 0),
+    "4.1.4/killed.np2": ({"ucx": 2}, 1, 2),
+    "4.1.4/notpml-tlsany-verbose": ({"ob1": 2}, 0, 0),
+    "5.0.11/world.np1": ({"ucx": 1}, 1, 1),
+    "5.0.11/world.np1.no-mpirun": ({"ucx": 1}, 1, 1),
+    "5.0.11/world.np2": ({"ucx": 2}, 1, 2),
+    "5.0.11/world.np4": ({"ucx": 4}, 1, 4),
+    "5.0.11/singletons.np2": ({"ucx": 2}, 2, 2),
+    "5.0.11/lost-environment.np2": ({"ucx": 2}, 2, 2),
+    "5.0.11/ob1.np2": ({"ob1": 2}, 1, 2),
+    "5.0.11/no-pml.np2": ({}, 0, 0),
+    "5.0.11/notpml-tlsany-verbose": ({"ucx": 2}, 0, 0),
+    "5.0.11/nopml-bogus-tls": ({"ob1": 2}, 0, 0),
+    "5.0.11/pmlucx-info-tcp": ({}, 0, 0),
+    "5.0.11/commmethod-ucx": ({}, 0, 0),
+    "5.0.11/commmethod-ob1tcp": ({}, 0, 0),
+}
+FAILED = {
+    "4.1.4/no-pml.np2",
+    "4.1.4/missing-device.np2",
+    "4.1.4/killed.np2",
+    "5.0.11/no-pml.np2",
+    "5.0.11/pmlucx-info-tcp",
+}
+
+
+def test_every_output_here_is_expected_to_say_something():
+    assert {str(path.relative_to(DATA))[:-4] for path in DATA.glob("*/*.txt")} == set(EVERY)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_pml_and_world(name):
+    by_pml, worlds, ranks = EVERY[name]
+    said = parse(output(name))
+
+    chosen = list(said.selected.values())
+    assert {pml: chosen.count(pml) for pml in said.pml} == by_pml
+    assert (said.worlds, said.ranks_seen) == (worlds, ranks)
+    assert bool(said.aborts) == (name in FAILED)
+
+
+def test_processes_of_two_hosts():
+    assert set(parse(output("4.1.4/two-hosts.np2")).selected) == {("node0", 9785), ("node1", 9786)}
+
+
+def test_settings_are_those_that_reached_the_program():
+    settings = parse(output("5.0.11/world.np2")).settings
+
+    assert settings["pml"] == "ucx"
+    assert settings["opal_common_ucx_devices"] == "any"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("4.1.4/no-pml.np2", "PML ucx cannot be selected"),
+        ("4.1.4/missing-device.np2", "PML add procs failed"),
+        (
+            "4.1.4/killed.np2",
+            "mpirun noticed that process rank 0 with PID 0 on node vm exited on signal 9 (Killed).",
+        ),
+        ("5.0.11/no-pml.np2", "No components were able to be opened in the pml framework."),
+        ("5.0.11/pmlucx-info-tcp", "It looks like MPI_INIT failed for some reason"),
+    ],
+)
+def test_the_line_that_says_why_mpi_gave_up(name, line):
+    assert line in parse(output(name)).aborts
+
+
+def test_table_of_connections():
+    assert parse(output("5.0.11/commmethod-ucx")).connections == {
+        "on-host": "ucx=posix;memory,cma;memory",
+        "off-host": "n/a",
+    }
+    assert parse(output("5.0.11/commmethod-ob1tcp")).connections["on-host"] == "tcp"
+
+
+# --- without the lines that prove, no proof -----------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, (_, worlds, _) in EVERY.items() if worlds])
+def test_no_world_is_proven_unless_rank_0_names_itself(name):
+    text = re.sub(r"(?m)^.* \(environment\)\n", "", output(name))
+
+    assert (parse(text).worlds, parse(text).ranks_seen) == (0, 0)
+
+
+@pytest.mark.parametrize("name", [name for name, (pml, *_) in EVERY.items() if pml])
+def test_no_pml_is_known_unless_it_was_selected(name):
+    text = re.sub(r"(?m)^.*\bselected.*\n", "", output(name))
+
+    assert parse(text).pml == frozenset()
+    assert parse(text).ranks_seen == 0
+
+
+def test_a_rank_whose_lines_are_missing_is_missed():
+    lines = output("4.1.4/world.np4").splitlines(keepends=True)
+    lost = max(parse("".join(lines)).selected.keys() - parse("".join(lines)).leaders)
+    kept = [line for line in lines if f":{lost[1]:05}]" not in line]
+    assert len(kept) < len(lines)
+
+    assert parse("".join(kept)).ranks_seen == 3
+
+
+def test_one_of_the_two_lines_on_the_pml_is_enough():
+    """A line torn by mpirun does not make a rank disappear."""
+    text = output("4.1.4/world.np2")
+    for pattern in (r"(?m)^.*select: component ucx selected\n", r"(?m)^.*selected ucx best.*\n"):
+        fewer = re.sub(pattern, "", text)
+        assert fewer != text
+        assert parse(fewer).ranks_seen == 2
+
+
+# --- any text -----------------------------------------------------------------------------------
+
+LINES = sorted({line for path in DATA.glob("*/*.txt") for line in path.read_text().splitlines()})
+
+
+@given(st.text())
+def test_any_text_is_read(text):
+    assert isinstance(parse(text), OpenMpi)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(LINES), st.integers(0, 120), st.text(max_size=8)), max_size=30
+    )
+)
+def test_any_mixture_of_torn_lines_is_read(pieces):
+    said = parse("\n".join(line[:at] + noise + line[at:] for line, at, noise in pieces))
+
+    assert said.ranks_seen in (0, len(said.selected))
+
+
+def test_absurd_numbers_are_read():
+    assert parse(output("4.1.4/world.np2").replace(":", ":" + "9" * 5000)).worlds == 0

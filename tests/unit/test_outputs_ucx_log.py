@@ -1,0 +1,346 @@
+"""The log of UCX: what its lines are read as, and which lane they prove for which size."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.outputs.ucx_log import Row, UcxLog, carriers, parse
+
+DATA = Path(__file__).parents[1] / "data" / "ucx"
+SIZES = (8, 4096, 1 << 20)
+
+POSIX = {"posix/memory": 1.0}
+SYSV = {"sysv/memory": 1.0}
+TCP = {"tcp/lo": 1.0}
+CMA = {"cma/memory": 1.0}
+BOTH = {**POSIX, **CMA}
+RAILS = {**TCP, "tcp": 1.0}
+LARGE = (1 << 20,)
+TABLE_AND_LANE = "protocol table + only lane"
+TABLE_AND_USE = "protocol table + first use"
+COUNT_AND_TABLE = "count + protocol table"
+
+
+def output(name):
+    return (DATA / f"{name}.txt").read_text()
+
+
+def without(text, pattern):
+    """A real output without the lines that match."""
+    kept = [line for line in text.splitlines(keepends=True) if not re.search(pattern, line)]
+    assert len(kept) < len(text.splitlines())
+    return "".join(kept)
+
+
+# Version, processes, lines of WARN and ERROR, means, lanes, sizes that stay unproven.
+EVERY = {
+    "1.13.1/NPopenmpi.posix": ("1.13.1", 2, 0, 0, "only lane", POSIX, ()),
+    "1.13.1/fault.cma.UCX_PROTO_ENABLE=y": ("1.13.1", 2, 0, 0, "protocol table", POSIX, ()),
+    "1.13.1/fault.cma.UCX_TLS=posix": ("1.13.1", 2, 0, 0, "only lane", POSIX, ()),
+    "1.13.1/fault.posix.UCX_TLS=posix,tcp": ("1.13.1", 2, 0, 0, "none", {}, SIZES),
+    "1.13.1/fault.posix.UCX_TLS=tcp": ("1.13.1", 2, 0, 0, "only lane", TCP, ()),
+    "1.13.1/fault.posix.two-singletons": ("1.13.1", 2, 0, 0, "none", {}, SIZES),
+    "1.13.1/fault.posix.unavailable-cuda_ipc": ("1.13.1", 2, 1, 0, "only lane", POSIX, ()),
+    "1.13.1/fault.posix.unused-variables": ("1.13.1", 2, 0, 0, "only lane", POSIX, ()),
+    "1.13.1/fault.tcp.missing-device": ("1.13.1", 2, 1, 1, "none", {}, SIZES),
+    "1.13.1/ompi414-osu_bw-sysv": ("1.13.1", 2, 0, 0, "only lane", SYSV, ()),
+    "1.13.1/ompi414-osu_latency-posix+cma": ("1.13.1", 2, 0, 0, "none", {}, SIZES),
+    "1.13.1/osu_allreduce.tcp.two-hosts": ("1.13.1", 2, 0, 0, "only lane", TCP, ()),
+    "1.13.1/osu_latency.cma": ("1.13.1", 2, 0, 0, "first use", CMA, SIZES),
+    "1.13.1/osu_latency.posix": ("1.13.1", 2, 0, 0, "only lane", POSIX, ()),
+    "1.13.1/osu_latency.sysv": ("1.13.1", 2, 0, 0, "only lane", SYSV, ()),
+    "1.13.1/osu_latency.tcp": ("1.13.1", 2, 0, 0, "only lane", TCP, ()),
+    "1.13.1/osu_latency.tcp.two-rails": ("1.13.1", 2, 0, 0, "only lane", {"tcp": 1.0}, ()),
+    "1.13.1/proto-info-used": (None, 2, 0, 2, "none", {}, SIZES),
+    "1.13.1/protov2-tagbw1M": ("1.13.1", 2, 0, 0, "protocol table", POSIX, ()),
+    "1.13.1/syntax-bogus": ("1.13.1", 2, 1, 2, "none", {}, SIZES),
+    "1.13.1/syntax-posix+gdr_copy": ("1.13.1", 2, 1, 0, "only lane", POSIX, ()),
+    "1.13.1/tls-posix+cma-tagbw1M": ("1.13.1", 2, 0, 0, "none", {}, SIZES),
+    "1.13.1/tls-posix-tagbw1M": ("1.13.1", 2, 0, 0, "only lane", POSIX, ()),
+    "1.13.1/tls-tcp-tagbw1M": ("1.13.1", 2, 0, 0, "only lane", TCP, ()),
+    "1.13.1/ucx_perftest.tag_bw.cma": ("1.13.1", 2, 0, 0, "first use", CMA, SIZES),
+    "1.15.0/osu_latency.cma": ("1.15.0", 2, 0, 0, "first use", CMA, SIZES),
+    "1.16.0/ompi414-osu_latency-tcp": ("1.16.0", 2, 0, 0, TABLE_AND_LANE, TCP, ()),
+    "1.16.0/osu_latency.cma": ("1.16.0", 2, 0, 0, TABLE_AND_USE, BOTH, ()),
+    "1.16.0/unknown-env": ("1.16.0", 2, 0, 0, TABLE_AND_LANE, POSIX, ()),
+    "1.18.1/ompi414-osu_latency-posix+cma": ("1.18.1", 2, 0, 0, "protocol table", POSIX, LARGE),
+    "1.18.1/osu_latency.cma": ("1.18.1", 2, 0, 0, TABLE_AND_USE, BOTH, ()),
+    "1.18.1/osu_latency.posix": ("1.18.1", 2, 0, 0, TABLE_AND_LANE, POSIX, ()),
+    "1.18.1/osu_latency.sysv": ("1.18.1", 2, 0, 0, TABLE_AND_LANE, SYSV, ()),
+    "1.18.1/osu_latency.tcp": ("1.18.1", 2, 0, 0, TABLE_AND_LANE, TCP, ()),
+    "1.18.1/osu_latency.tcp.two-rails": ("1.18.1", 2, 0, 0, TABLE_AND_LANE, RAILS, ()),
+    "1.20.1/ompi414-osu_latency-tcp": ("1.20.1", 2, 0, 2, "none", {}, SIZES),
+    "1.20.1/osu_latency.cma": ("1.20.1", 2, 0, 0, TABLE_AND_USE, BOTH, ()),
+    "1.20.1/osu_latency.tcp": ("1.20.1", 2, 0, 0, TABLE_AND_LANE, {"tcp/eth0": 1.0}, ()),
+    "1.21.0/osu_latency.cma": ("1.21.0", 2, 0, 0, COUNT_AND_TABLE, BOTH, ()),
+    "1.21.0/osu_latency.posix": ("1.21.0", 2, 0, 0, COUNT_AND_TABLE, POSIX, ()),
+    "1.22.0/fault.cma.UCX_TLS=posix": ("1.22.0", 2, 0, 0, COUNT_AND_TABLE, POSIX, ()),
+    "1.22.0/fault.posix.UCX_TLS=posix,tcp": ("1.22.0", 2, 0, 0, COUNT_AND_TABLE, POSIX, ()),
+    "1.22.0/fault.posix.UCX_TLS=tcp": ("1.22.0", 2, 0, 0, "count", TCP, ()),
+    "1.22.0/fault.posix.other-library": ("1.13.1", 2, 0, 0, "none", {}, SIZES),
+    "1.22.0/fault.posix.two-singletons": ("1.22.0", 2, 0, 0, "none", {}, SIZES),
+    "1.22.0/fault.posix.unavailable-cuda_ipc": ("1.22.0", 2, 1, 0, COUNT_AND_TABLE, POSIX, ()),
+    "1.22.0/fault.posix.unused-variables": ("1.22.0", 2, 0, 0, COUNT_AND_TABLE, POSIX, ()),
+    "1.22.0/fault.tcp.missing-device": ("1.22.0", 2, 1, 1, "none", {}, SIZES),
+    "1.22.0/mem-cuda": (None, 2, 0, 2, "none", {}, SIZES),
+    "1.22.0/ompi414-osu_latency-posix+cma": ("1.22.0", 2, 0, 0, "protocol table", POSIX, LARGE),
+    "1.22.0/ompi414-osu_latency-tcp": ("1.22.0", 2, 0, 0, TABLE_AND_LANE, TCP, ()),
+    "1.22.0/osu_allreduce.cma.np4": ("1.22.0", 4, 0, 0, COUNT_AND_TABLE, BOTH, ()),
+    "1.22.0/osu_bw.cma": ("1.22.0", 2, 0, 0, COUNT_AND_TABLE, BOTH, ()),
+    "1.22.0/osu_latency.cma": ("1.22.0", 2, 0, 0, COUNT_AND_TABLE, BOTH, ()),
+    "1.22.0/osu_latency.posix": ("1.22.0", 2, 0, 0, COUNT_AND_TABLE, POSIX, ()),
+    "1.22.0/osu_latency.py.cma": ("1.22.0", 2, 0, 0, COUNT_AND_TABLE, BOTH, ()),
+    "1.22.0/osu_latency.sysv": ("1.22.0", 2, 0, 0, COUNT_AND_TABLE, SYSV, ()),
+    "1.22.0/osu_latency.tcp": ("1.22.0", 2, 0, 0, "count", TCP, ()),
+    "1.22.0/osu_latency.tcp.two-rails": ("1.22.0", 2, 0, 0, "count", TCP, ()),
+    "1.22.0/proto-info-used": ("1.22.0", 2, 0, 0, COUNT_AND_TABLE, BOTH, (4096,)),
+    "1.22.0/torn.cma.np8.stdout": ("1.22.0", 8, 0, 0, "protocol table", POSIX, LARGE),
+    "1.22.0/ucx_perftest.tag_bw.cma": ("1.22.0", 2, 0, 0, COUNT_AND_TABLE, BOTH, (4096,)),
+}
+
+
+def test_every_output_here_is_expected_to_say_something():
+    assert {str(path.relative_to(DATA))[:-4] for path in DATA.glob("*/*.txt")} == set(EVERY)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_an_output_says_and_proves(name):
+    version, processes, warnings, errors, means, lanes, unproven = EVERY[name]
+    log = parse(output(name))
+    carried = carriers(log, SIZES)
+
+    assert {version for version, _ in log.versions.values()} == ({version} - {None})
+    assert len(log.processes) == processes
+    assert (len(log.warnings), len(log.errors)) == (warnings, errors)
+    assert (carried.means, carried.lanes, carried.unproven) == (means, lanes, unproven)
+
+
+def test_names_of_the_library_the_processes_and_their_variables():
+    log = parse(output("1.13.1/osu_allreduce.tcp.two-hosts"))
+
+    assert log.processes == {("node0", 9803), ("node1", 9804)}
+    assert set(log.versions.values()) == {("1.13.1", "/lib/x86_64-linux-gnu/libucp.so.0")}
+    assert log.env["node0", 9803] == {
+        "UCX_NET_DEVICES": "lo",
+        "UCX_LOG_FILE": "ucx.%h.%p.log",
+        "UCX_LOG_LEVEL": "info",
+        "UCX_TLS": "tcp,self",
+    }
+    assert [config.lanes for config in log.configs] == [("self/memory0", "tcp/lo"), ("tcp/lo",)] * 2
+
+
+@pytest.mark.parametrize("version", ["1.13.1", "1.22.0"])
+def test_unused_variables_in_both_spellings_but_not_the_one_that_ucx_proposes(version):
+    log = parse(output(f"{version}/fault.posix.unused-variables"))
+
+    assert log.unused == {"UCX_TSL", "UCX_IB_GPU_DIRECT_RDMA"}
+    assert log.warnings == ()
+
+
+def test_messages_are_kept_apart_by_level():
+    log = parse(output("1.13.1/fault.tcp.missing-device"))
+
+    assert log.warnings == (
+        "network device 'mlx5_0:1' is not available, please use one or more of: "
+        "'eth0'(tcp), 'lo'(tcp)",
+    )
+    assert log.errors == (
+        "no active messages transport to <no debug data>: "
+        "self/memory0 - Destination is unreachable",
+    )
+    assert "rdma_create_event_channel failed: No such device" in log.diagnostics
+
+
+def test_a_message_from_before_the_log_has_no_process_and_is_not_lost():
+    line = output("1.13.1/proto-info-used").splitlines()
+    error = next(text for text in line if "UCX  ERROR" in text)
+    early = re.sub(r"\[vm:\d+ *:0\]", "[0]", error)
+    assert early != error
+
+    log = parse(early)
+
+    assert log.processes == frozenset()
+    assert len(log.errors) == 1
+
+
+def test_rows_of_a_table_without_counts():
+    log = parse(output("1.18.1/osu_latency.cma"))
+    table = next(t for t in log.peer_tables("tagged message") if t.variant == "fast-completion")
+
+    assert (table.kind, table.memory) == ("tagged message by ucp_tag_send*", "host memory")
+    assert table.config == "ucp_context_0 intra-node cfg#1"
+    assert table.rows == (
+        Row(0, 92, "eager short", POSIX),
+        Row(93, 8248, "eager copy-in copy-out", POSIX),
+        Row(8249, 262143, "multi-frag eager copy-in copy-out", POSIX),
+        Row(1 << 18, math.inf, "rendezvous zero-copy read from remote", {"cma/memory": 1.0}, True),
+    )
+
+
+@pytest.mark.parametrize("version", ["1.21.0", "1.22.0"])
+def test_counts_are_the_messages_that_the_benchmark_sent(version):
+    """osu_latency: 20 iterations and 2 before, one message each way, for each size."""
+    log = parse(output(f"{version}/osu_latency.cma"))
+    sent = [t for t in log.peer_tables("tagged message") if t.variant == "fast-completion"]
+    fetched = log.peer_tables("rendezvous data fetch")
+
+    assert len(sent) == len(fetched) == 2  # one for each rank
+    for table in sent:
+        by_first = {row.first: row.count for row in table.rows}
+        sizes = [1 << exponent for exponent in range(21)]
+        assert by_first == {
+            0: 0,  # the fast path of the shortest is not counted
+            93: 22 * sum(93 <= size <= 8248 for size in sizes),
+            # each fragment is counted, and one holds what a single message may
+            8249: 22 * sum(math.ceil(size / 8248) for size in sizes if 8249 <= size < 1 << 18),
+            1 << 18: 22 * sum(size >= 1 << 18 for size in sizes),
+        }
+    assert {row.count for table in fetched for row in table.rows} == {0, 66}
+
+
+def test_shares_of_two_rails():
+    log = parse(output("1.18.1/osu_latency.tcp.two-rails"))
+    shares = [row.lanes for table in log.peer_tables("tagged message") for row in table.rows]
+
+    assert {"tcp/lo": 0.52, "tcp/eth0": 0.48} in shares
+    assert {"tcp/lo": 1.0} in shares
+
+
+def test_a_plan_for_two_rails_is_not_believed_where_the_sender_then_used_one():
+    """The table of the sender says 52 % and 48 %; in the end 4994 fragments went over one."""
+    log = parse(output("1.22.0/osu_latency.tcp.two-rails"))
+    planned = [row.lanes for t in log.peer_tables("tagged message") for row in t.rows if row.count]
+
+    assert {"tcp/lo": 0.52, "tcp/eth0": 0.48} in planned
+    assert carriers(log, [1 << 20]).by_size == {1 << 20: {"tcp/lo": 1.0}}
+
+
+def test_a_plan_for_cma_is_not_believed_where_the_sender_then_copied():
+    """strace saw no process_vm_readv in this run: the last table of the chain tells the truth."""
+    log = parse(output("1.13.1/fault.cma.UCX_PROTO_ENABLE=y"))
+    planned = {lane for t in log.peer_tables("") for row in t.rows for lane in row.lanes}
+
+    assert "cma/memory" in planned
+    assert log.copiers == frozenset()
+    assert carriers(log, [1 << 20]).by_size == {1 << 20: {"posix/memory": 1.0}}
+
+
+def test_blocking_and_nonblocking_sends_may_take_different_lanes():
+    carried = carriers(parse(output("1.18.1/osu_latency.cma")), [65536])
+
+    assert carried.by_size == {65536: {"posix/memory": 1.0, "cma/memory": 1.0}}
+
+
+def test_sizes_left_to_ucx_are_those_that_it_counted():
+    """ucx_perftest sent messages of one size only."""
+    carried = carriers(parse(output("1.22.0/ucx_perftest.tag_bw.cma")))
+
+    assert carried.by_size[6031] == {"cma/memory": 1.0}
+    assert 93 not in carried.by_size
+    assert carried.unproven == ()
+
+
+# --- without the lines that prove, no proof -----------------------------------------------------
+
+TABLES = r"\]   [|+]"
+LANES = r" tag\("
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (*_, means, _, _) in EVERY.items() if means != "none"]
+)
+def test_nothing_is_proven_without_tables_and_lanes(name):
+    text = re.sub(rf"(?m)^.*(?:{TABLES}|{LANES}).*\n", "", output(name))
+
+    carried = carriers(parse(text), SIZES)
+
+    assert (carried.means, carried.lanes, carried.unproven) == ("none", {}, SIZES)
+
+
+@pytest.mark.parametrize("version", ["1.13.1", "1.15.0"])
+def test_without_the_first_use_of_cma_nothing_is_proven(version):
+    text = without(output(f"{version}/osu_latency.cma"), "uct_scopy_iface_tx_mp: allocated")
+
+    assert carriers(parse(text), SIZES).means == "none"
+
+
+@pytest.mark.parametrize("version", ["1.16.0", "1.18.1", "1.20.1"])
+def test_without_the_first_use_of_cma_its_row_stays_a_plan(version):
+    text = without(output(f"{version}/osu_latency.cma"), "uct_scopy_iface_tx_mp: allocated")
+
+    assert carriers(parse(text), SIZES).unproven == (1 << 20,)
+
+
+@pytest.mark.parametrize("version", ["1.21.0", "1.22.0"])
+def test_without_the_table_of_the_receiver_the_sender_proves_nothing(version):
+    text = without(output(f"{version}/osu_latency.cma"), r"zero-copy read from remote  .*\| cma")
+
+    assert carriers(parse(text), SIZES).unproven == (1 << 20,)
+
+
+def test_a_row_that_was_never_taken_proves_nothing():
+    text = output("1.22.0/osu_bw.cma")
+    taken = re.compile(r"\| +\d+ (\| 5029\.\.inf)")
+    assert taken.search(text)
+    never = taken.sub(
+        lambda m: m[0].replace(m[0].split()[1], "0".rjust(len(m[0].split()[1]))), text
+    )
+
+    assert carriers(parse(never), [4096, 1 << 20]).unproven == (1 << 20,)
+
+
+def test_two_torn_halves_are_no_row():
+    """The real output has `| 0..92 | eager sho` run on with the end of another line."""
+    text = output("1.22.0/torn.cma.np8.stdout")
+    assert re.search(r"eager sho\[", text)
+
+    rows = [row for table in parse(text).tables for row in table.rows]
+
+    assert {row.description for row in rows} == {
+        "eager short",
+        "eager copy-in copy-out",
+        "multi-frag eager copy-in copy-out",
+        "rendezvous zero-copy read from remote",
+        "rendezvous copy from mapped remote memory",
+    }
+    assert {lane for row in rows for lane in row.lanes} == {
+        "posix/memory",
+        "cma/memory",
+        "self/memory",
+    }
+
+
+# --- any text -----------------------------------------------------------------------------------
+
+LINES = sorted({line for path in DATA.glob("*/*.txt") for line in path.read_text().splitlines()})
+
+
+@given(st.text())
+def test_any_text_is_read(text):
+    assert isinstance(parse(text), UcxLog)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(LINES), st.integers(0, 200), st.text(max_size=8)), max_size=30
+    ),
+    st.lists(st.integers(0, 1 << 40), max_size=3),
+)
+def test_any_mixture_of_torn_lines_is_read(pieces, sizes):
+    text = "\n".join(line[:at] + noise + line[at:] for line, at, noise in pieces)
+
+    carried = carriers(parse(text), sizes)
+
+    assert set(carried.unproven) <= set(sizes)
+    assert (carried.means == "none") == (not carried.lanes and not carried.by_size)
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "٣"])
+def test_absurd_numbers_are_read(digits):
+    text = output("1.22.0/proto-info-used")
+    for old in ("6031", "27", "13883", "3598"):
+        parse(text.replace(old, digits))

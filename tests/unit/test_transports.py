@@ -1,0 +1,322 @@
+"""Transports: what forces them, what proves them, and that each sabotage is named."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.checks.transports import (
+    TRANSPORTS,
+    environment,
+    pml_environment,
+    prove,
+    unusable,
+    verbose_environment,
+)
+from assay.outputs import openmpi
+from assay.outputs.ucx_log import UcxLog, parse
+
+DATA = Path(__file__).parents[1] / "data"
+CURVE = [1 << exponent for exponent in range(21)]
+
+
+def output(name):
+    return (DATA / "ucx" / f"{name}.txt").read_text()
+
+
+def proof(name, transport, sizes=CURVE, processes=2):
+    return prove(transport, parse(output(name)), sizes, name.split("/")[0], processes)
+
+
+# --- what is asked ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("transport", "version", "expected"),
+    [
+        ("posix", "1.13.1", {"UCX_TLS": "posix,self", "UCX_LOG_LEVEL": "info"}),
+        ("cma", "1.15.0", {"UCX_TLS": "posix,cma,self", "UCX_LOG_LEVEL": "debug"}),
+        (
+            "sysv",
+            "1.16.0",
+            {"UCX_TLS": "sysv,self", "UCX_LOG_LEVEL": "info", "UCX_PROTO_INFO": "y"},
+        ),
+        (
+            "cma",
+            "1.20.1",
+            {"UCX_TLS": "posix,cma,self", "UCX_LOG_LEVEL": "debug", "UCX_PROTO_INFO": "y"},
+        ),
+        (
+            "cma",
+            "1.21.0",
+            {"UCX_TLS": "posix,cma,self", "UCX_LOG_LEVEL": "info", "UCX_PROTO_INFO": "used"},
+        ),
+    ],
+)
+def test_environment_by_generation(transport, version, expected):
+    assert environment(transport, version) == expected
+
+
+def test_a_device_is_set_only_for_a_transport_that_has_one():
+    assert environment("tcp", "1.22.0", "eth0")["UCX_NET_DEVICES"] == "eth0"
+    assert "UCX_NET_DEVICES" not in environment("tcp", "1.22.0")
+    assert "UCX_NET_DEVICES" not in environment("posix", "1.22.0", "eth0")
+
+
+def test_every_transport_leaves_a_rank_its_endpoint_to_itself():
+    assert all("self" in transport.tls.split(",") for transport in TRANSPORTS.values())
+
+
+@pytest.mark.parametrize("version", ["1.20.0", "1.20.1"])
+def test_tcp_over_lo_is_refused_where_ucx_cannot(version):
+    assert unusable("tcp", version, "lo") == f"UCX {version} cannot run tcp over lo"
+    assert unusable("tcp", version, "eth0") is None
+    assert unusable("tcp", "1.21.0", "lo") is None
+    assert unusable("posix", version, "lo") is None
+
+
+def test_a_ucx_whose_log_nobody_read_is_refused():
+    assert "1.12.1" in unusable("posix", "1.12.1")
+    assert unusable("posix", "1.13.0") is None
+
+
+@pytest.mark.parametrize("call", [environment, unusable])
+def test_unknown_words_are_named(call):
+    with pytest.raises(ValueError, match=r"unknown transport 'shm': one of posix, sysv"):
+        call("shm", "1.22.0")
+    with pytest.raises(ValueError, match="'latest' is no version of UCX"):
+        call("posix", "latest")
+
+
+def test_settings_of_open_mpi_are_those_of_the_runs_that_are_kept_here():
+    """The real run lists what it read from its environment."""
+    said = openmpi.parse((DATA / "openmpi/4.1.4/world.np2.txt").read_text()).settings
+
+    for name, value in {**pml_environment(), **verbose_environment()}.items():
+        setting = name[len("OMPI_MCA_") :]
+        assert said[setting] == {"10": "component"}.get(value, value)
+
+
+# --- what is proven -----------------------------------------------------------------------------
+
+PROVEN = [
+    ("1.13.1/osu_latency.posix", "posix", "only lane", {"posix/memory": 1.0}),
+    ("1.13.1/osu_latency.sysv", "sysv", "only lane", {"sysv/memory": 1.0}),
+    ("1.13.1/osu_latency.cma", "cma", "first use", {"cma/memory": 1.0}),
+    ("1.13.1/osu_latency.tcp", "tcp", "only lane", {"tcp/lo": 1.0}),
+    ("1.13.1/osu_latency.tcp.two-rails", "tcp", "only lane", {"tcp": 1.0}),
+    ("1.13.1/osu_allreduce.tcp.two-hosts", "tcp", "only lane", {"tcp/lo": 1.0}),
+    ("1.13.1/NPopenmpi.posix", "posix", "only lane", {"posix/memory": 1.0}),
+    ("1.13.1/ucx_perftest.tag_bw.cma", "cma", "first use", {"cma/memory": 1.0}),
+    ("1.15.0/osu_latency.cma", "cma", "first use", {"cma/memory": 1.0}),
+    *(
+        (name, "cma", means, {"posix/memory": 1.0, "cma/memory": 1.0})
+        for name, means in {
+            "1.16.0/osu_latency.cma": "protocol table + first use",
+            "1.18.1/osu_latency.cma": "protocol table + first use",
+            "1.20.1/osu_latency.cma": "protocol table + first use",
+            "1.21.0/osu_latency.cma": "count + protocol table",
+            "1.22.0/osu_latency.cma": "count + protocol table",
+            "1.22.0/osu_latency.py.cma": "count + protocol table",
+            "1.22.0/osu_bw.cma": "count + protocol table",
+        }.items()
+    ),
+    ("1.18.1/osu_latency.posix", "posix", "protocol table + only lane", {"posix/memory": 1.0}),
+    ("1.18.1/osu_latency.sysv", "sysv", "protocol table + only lane", {"sysv/memory": 1.0}),
+    ("1.18.1/osu_latency.tcp", "tcp", "protocol table + only lane", {"tcp/lo": 1.0}),
+    ("1.20.1/osu_latency.tcp", "tcp", "protocol table + only lane", {"tcp/eth0": 1.0}),
+    ("1.21.0/osu_latency.posix", "posix", "count + protocol table", {"posix/memory": 1.0}),
+    ("1.22.0/osu_latency.posix", "posix", "count + protocol table", {"posix/memory": 1.0}),
+    ("1.22.0/osu_latency.sysv", "sysv", "count + protocol table", {"sysv/memory": 1.0}),
+    ("1.22.0/osu_latency.tcp", "tcp", "count", {"tcp/lo": 1.0}),
+]
+
+
+@pytest.mark.parametrize(("name", "transport", "means", "lanes"), PROVEN)
+def test_a_run_over_the_transport_that_was_asked_for(name, transport, means, lanes):
+    proven = proof(name, transport)
+
+    assert proven.problems == ()
+    assert (proven.means, proven.lanes, proven.ucx) == (means, lanes, name.split("/")[0])
+
+
+def test_a_collective_is_proven_by_all_that_ucx_counted():
+    proven = proof("1.22.0/osu_allreduce.cma.np4", "cma", sizes=(), processes=4)
+
+    assert proven.problems == ()
+    assert proven.lanes == {"posix/memory": 1.0, "cma/memory": 1.0}
+
+
+def test_a_proof_can_be_written_down():
+    proven = proof("1.22.0/osu_latency.cma", "cma")
+
+    assert json.loads(json.dumps(dataclasses.asdict(proven)))["lanes"] == proven.lanes
+
+
+# --- sabotage -----------------------------------------------------------------------------------
+
+TLS = "UCX_TLS was {} where the program ran, {} was asked for"
+NO_PEER = "has no endpoint to another process"
+NOTHING = "nothing that UCX said shows what carried the messages"
+NO_CUDA_IPC = (
+    "UCX WARN: transport 'cuda_ipc' is not available, "
+    "please use one or more of: cma, mm, posix, self, shm, sm, sysv, tcp"
+)
+NO_DEVICE = (
+    "UCX WARN: network device 'mlx5_0:1' is not available, "
+    "please use one or more of: 'eth0'(tcp), 'lo'(tcp)"
+)
+
+FAULTS = {
+    **{
+        f"{version}/fault.{name}": problems
+        for version in ("1.13.1", "1.22.0")
+        for name, problems in {
+            "posix.UCX_TLS=tcp": [
+                TLS.format("tcp,self", "posix,self"),
+                "tcp/lo carried messages of 1..1048576 B: posix was asked for",
+            ],
+            "cma.UCX_TLS=posix": [
+                TLS.format("posix,self", "posix,cma,self"),
+                "posix/memory, not cma alone, carried messages of 1048576 B",
+            ],
+            "posix.unused-variables": [
+                "nothing in this UCX reads UCX_IB_GPU_DIRECT_RDMA",
+                "nothing in this UCX reads UCX_TSL",
+            ],
+            "posix.unavailable-cuda_ipc": [
+                TLS.format("posix,self,cuda_ipc", "posix,self"),
+                NO_CUDA_IPC,
+            ],
+        }.items()
+    },
+    "1.13.1/fault.posix.UCX_TLS=posix,tcp": [
+        TLS.format("posix,tcp,self", "posix,self"),
+        "tcp/lo is open between the processes: posix was asked for",
+        NOTHING,
+    ],
+    "1.22.0/fault.posix.UCX_TLS=posix,tcp": [TLS.format("posix,tcp,self", "posix,self")],
+    "1.13.1/fault.cma.UCX_PROTO_ENABLE=y": [
+        "posix/memory, not cma alone, carried messages of 1048576 B"
+    ],
+    "1.13.1/fault.tcp.missing-device": [
+        "UCX ERROR: no active messages transport to <no debug data>: "
+        "self/memory0 - Destination is unreachable",
+        NO_DEVICE,
+        f"vm:32546 {NO_PEER}",
+        f"vm:32547 {NO_PEER}",
+        NOTHING,
+    ],
+    "1.22.0/fault.tcp.missing-device": [
+        "UCX ERROR: no active messages transport to <no debug data>: self/memory - iface mismatch",
+        NO_DEVICE,
+        f"vm:361 {NO_PEER}",
+        f"vm:362 {NO_PEER}",
+        NOTHING,
+    ],
+    "1.13.1/fault.posix.two-singletons": [f"vm:32612 {NO_PEER}", f"vm:32613 {NO_PEER}", NOTHING],
+    "1.22.0/fault.posix.two-singletons": [f"vm:454 {NO_PEER}", f"vm:455 {NO_PEER}", NOTHING],
+    "1.22.0/fault.posix.other-library": [
+        "UCX 1.13.1 ran (/lib/x86_64-linux-gnu/libucp.so.0), the stack states 1.22.0",
+        f"vm:486 {NO_PEER}",
+        f"vm:487 {NO_PEER}",
+        NOTHING,
+    ],
+}
+
+
+def test_every_faulty_run_here_is_expected_to_fail():
+    faulty = (DATA / "ucx").glob("*/fault.*.txt")
+    assert {str(path.relative_to(DATA / "ucx"))[:-4] for path in faulty} == set(FAULTS)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named(name):
+    transport = Path(name).name.split(".")[1]
+
+    assert list(proof(name, transport).problems) == FAULTS[name]
+
+
+def test_a_pml_that_is_not_ucx_leaves_no_log():
+    silent = prove("posix", UcxLog(), CURVE)
+
+    assert silent.problems == ("UCX said nothing: is the pml ucx?",)
+    assert (silent.means, silent.ucx) == ("none", None)
+
+
+def test_another_transport_proves_nothing_about_this_one():
+    """Each proven run, taken for a run of any other transport, is not proven."""
+    for name, transport, *_ in PROVEN:
+        for other in set(TRANSPORTS) - {transport}:
+            assert proof(name, other).problems, f"{name} passes for {other}"
+
+
+def test_a_forbidden_lane_is_named_even_where_no_asked_size_took_it():
+    log = parse(
+        output("1.18.1/osu_latency.cma").replace("UCX_TLS=posix,cma,self", "UCX_TLS=posix,self")
+    )
+
+    assert prove("posix", log, [8]).problems == (
+        "cma/memory is chosen for messages of 5423 B and more: posix was asked for",
+    )
+
+
+def test_sizes_too_small_for_cma_do_not_prove_it():
+    assert proof("1.22.0/osu_latency.cma", "cma", sizes=[8, 64]).problems == (
+        "posix/memory, not cma alone, carried messages of 64 B",
+    )
+
+
+def test_a_size_that_was_never_sent_is_not_proven():
+    """The run was of 64 KiB at most; nobody counted a message of 1 MiB."""
+    text = re.sub(r"\|    66 (\|    256K)", r"|     0 \1", output("1.22.0/osu_latency.cma"))
+    problems = prove("cma", parse(text), [8, 1 << 20]).problems
+
+    assert problems == ("nothing that UCX said shows what carried messages of 1048576 B",)
+
+
+def test_a_log_that_is_missing_is_missed():
+    text = output("1.22.0/osu_latency.posix")
+    (host, pid), _ = sorted(parse(text).processes)
+    one = "".join(
+        line for line in text.splitlines(keepends=True) if f"[{host}:{pid:<5}:" not in line
+    )
+
+    assert prove("posix", parse(one), CURVE, "1.22.0", 2).problems == (
+        "UCX left logs of 1 processes, 2 were started",
+    )
+
+
+# --- without the lines that prove, no proof -----------------------------------------------------
+
+LANE = re.compile(r" tag\(|\]   \|")
+
+
+@pytest.mark.parametrize(("name", "transport"), [row[:2] for row in PROVEN])
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_no_log_that_stops_before_its_proof_is_one(name, transport, data):
+    """The first half of each process's log ends before the lanes of its peer, or its tables."""
+    lines = output(name).splitlines(keepends=True)
+    log = parse("".join(lines))
+    peers = {config.name for config in log.peer_configs()} | {t.config for t in log.peer_tables("")}
+    first = min(
+        number
+        for number, line in enumerate(lines)
+        if LANE.search(line) and any(peer in line for peer in peers)
+    )
+    cut = data.draw(st.integers(0, first))
+
+    assert prove(transport, parse("".join(lines[:cut])), CURVE, None, 2).problems
+
+
+@pytest.mark.parametrize(("name", "transport"), [row[:2] for row in PROVEN])
+def test_no_process_can_be_left_out(name, transport):
+    text = output(name)
+    for host, pid in parse(text).processes:
+        rest = re.sub(rf"(?m)^.*\[{host}:{pid} *:.*\n", "", text)
+        assert prove(transport, parse(rest), CURVE, None, 2).problems

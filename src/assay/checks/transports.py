@@ -1,19 +1,20 @@
 """Transports: how to force one in each generation of UCX, and how to prove that it was taken.
 
-============  ==============  =======  =======  ============================================
-transport     UCX_TLS         small    large    run with UCX
-============  ==============  =======  =======  ============================================
-``posix``     posix,self      posix    posix    1.13.1, 1.15 to 1.22
-``sysv``      sysv,self       sysv     sysv     the same
-``cma``       posix,cma,self  posix    cma      the same
-``tcp``       tcp,self        tcp      tcp      the same; 1.20.1 over eth0 only
+============  ==============  =======  =======  =======================
+transport     UCX_TLS         small    large
+============  ==============  =======  =======  =======================
+``posix``     posix,self      posix    posix
+``sysv``      sysv,self       sysv     sysv
+``cma``       posix,cma,self  posix    cma
+``tcp``       tcp,self        tcp      tcp
 ``rc_mlx5``   rc_x,self       rc_mlx5  rc_mlx5  not yet run on hardware
-============  ==============  =======  =======  ============================================
+============  ==============  =======  =======  =======================
 
-``self`` is in all of them: without it a rank opens its endpoint to itself over the transport under
-test, and UCX before 1.15 does not tell that endpoint from one to a peer. cma cannot carry active
-messages (UCX_TLS=cma alone ends with "no active messages transport"), so small messages go by
-posix; leaving posix out would bring tcp in.
+The first four were run with UCX 1.13.1, 1.15.0, 1.16.0, 1.18.1, 1.20.1 (tcp over eth0), 1.21.0 and
+1.22.0. ``self`` is in all of them: without it a rank opens its endpoint to itself over the
+transport under test, and UCX before 1.15 does not tell that endpoint from one to a peer. cma cannot
+carry active messages (UCX_TLS=cma alone ends with "no active messages transport"), so small
+messages go by posix.
 
 =============  ====================  ==========================================================
 UCX            is made to say        which proves the path by

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.report import plots, units
-from assay.report.series import Curves, HeatMap, curves, drawable, heat_maps
+from assay.report.series import Curves, HeatMap, curves, heat_maps
 from assay.report.session import Case
 
 
@@ -57,7 +57,7 @@ def sections(cases: Sequence[Case]) -> list[Section]:
 
 def of_curves(group: Curves, transports: Sequence[str]) -> Figure:
     """The lines of one benchmark; the table has a row for each size."""
-    what = group.column.replace("_", " ")
+    what = group.quantity
     ends = "; ".join(
         f"{line.label}: {units.quantity(line.y[0], group.unit)} at {units.size(line.x[0])}, "
         f"{units.quantity(line.y[-1], group.unit)} at {units.size(line.x[-1])}"
@@ -120,15 +120,11 @@ def of_heat_map(found: HeatMap) -> Figure:
 
 def of_peaks(case: Case) -> Figure | None:
     """The metrics of a case in percent of their peaks; None where it has no peak."""
-    metrics = [m for m in case.metrics if m.percent is not None and drawable(m.percent)]
+    metrics = [m for m in case.metrics if m.percent is not None and 0 < m.percent < 1e4]
     if not metrics:
         return None
     title = f"{case.program or case.test}, {case.partition}: percent of peak"
-    texts = [
-        f"{m.name}: {units.quantity(m.value, m.unit)}, {units.number(m.percent)} % of "
-        f"{m.peak_of or 'peak'}"
-        for m in metrics
-    ]
+    texts = [f"{m.name}: {m.percent:.3g} % of {m.peak_of or 'its peak'}" for m in metrics]
     return Figure(
         title=title,
         caption="The dashed line is the peak.",
@@ -139,7 +135,7 @@ def of_peaks(case: Case) -> Figure | None:
                 m.name,
                 units.quantity(m.value, m.unit),
                 "" if m.peak is None else units.quantity(m.peak, m.peak_unit or m.unit),
-                f"{units.number(m.percent)} %",
+                f"{m.percent:.3g} %",
                 m.peak_of,
             )
             for m in metrics

@@ -129,9 +129,9 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
         for number, value in enumerate(tree, 1):
             yield from flatten(value, f"{path} {number}")
     elif isinstance(tree, list):
-        yield path, ", ".join(map(str, tree))
+        yield path, ", ".join(map(str, tree)) or "none"
     else:
-        yield path, "" if tree is None else str(tree)
+        yield path, "not known" if tree is None else str(tree)
 
 
 def _partitions(cases: Sequence[Case]) -> list[tuple[str, str, summary.Counts]]:

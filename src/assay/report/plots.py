@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -74,7 +75,7 @@ def curves(group: Curves, transports: Sequence[str]) -> Canvas:
                 color=PALETTE[number % len(PALETTE)],
                 marker=MARKERS[number % len(MARKERS)],
                 linestyle=DASHES[nth % len(DASHES)],
-                label=line.label.lstrip("_"),
+                label=line.label.lstrip("_") or "?",
             )
         ys = [y for line in group.lines for y in line.y]
         locator, formatter = _decimal_ticks(min(ys), max(ys))
@@ -84,7 +85,7 @@ def curves(group: Curves, transports: Sequence[str]) -> Canvas:
         axes.yaxis.set_minor_locator(ticker.NullLocator())
         _size_axis(axes, "x", [x for line in group.lines for x in line.x], margin=1.3, labels=5)
         axes.set_xlabel("message size")
-        axes.set_ylabel(f"{group.column.replace('_', ' ')} [{group.unit}]")
+        axes.set_ylabel(f"{group.quantity} [{group.unit}]")
         axes.grid(which="major")
         figure.legend(loc="outside lower center", ncols=min(len(group.lines), 4))
     return figure
@@ -98,8 +99,8 @@ def heat_map(found: HeatMap) -> Canvas:
         files, records = zip(*found.cells)
         x_step, y_step = _half_step(files), _half_step(records)
         low, high = found.scale
-        if high < low * 1.01:
-            low, high = low / 1.1, high * 1.1
+        # At least a factor of two: a narrower scale would paint noise in strong colours.
+        low = min(low, high / 2)
         patches = PatchCollection(
             [
                 Rectangle(
@@ -147,7 +148,9 @@ def peaks(metrics: Sequence[Metric], texts: Sequence[str]) -> Canvas:
 def svg(figure: Canvas) -> str:
     """The drawing as an SVG document."""
     stream = io.StringIO()
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        # The browser has the fonts; matplotlib only measures with its own.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(stream, format="svg", metadata=nothing, transparent=True)
     return stream.getvalue()

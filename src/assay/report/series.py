@@ -41,6 +41,11 @@ class Curves:
     unit: str
     lines: tuple[Line, ...]
 
+    @property
+    def quantity(self) -> str:
+        """The column as a word of its axis: the unit says the rest."""
+        return self.column.replace("_per_s", "").replace("_", " ")
+
 
 @dataclass(frozen=True)
 class HeatMap:
@@ -79,7 +84,7 @@ def curves(cases: Iterable[Case]) -> list[Curves]:
                 groups.setdefault(key, []).append((case, sorted(points)))
     found = []
     for (family, program, partition, column, unit), members in sorted(
-        groups.items(), key=lambda group: group[0]
+        groups.items(), key=lambda group: (group[0][0], _rank(group[0][1]), *group[0][1:])
     ):
         names = labels([case for case, _ in members], always="transport")
         lines = [
@@ -141,7 +146,7 @@ def labels(cases: Sequence[Case], always: str = "") -> list[str]:
         varying.insert(0, always)
     return [
         ", ".join(
-            trait[key] if key in ("transport", "environ") else f"{key} {trait[key]}"
+            f"{key} {trait[key]}" if trait[key].isdigit() else trait[key]
             for key in varying
             if trait.get(key)
         )
@@ -152,6 +157,12 @@ def labels(cases: Sequence[Case], always: str = "") -> list[str]:
 def drawable(*values: float) -> bool:
     """Whether a logarithmic axis has room for all of them: 0 and nonsense stay in the outputs."""
     return all(1e-18 < value < 1e18 for value in values)
+
+
+def _rank(program: str) -> int:
+    """Latency, then bandwidth between two ranks: what a reader looks for first."""
+    first = ("latency", "_bw", "_bibw")
+    return next((n for n, end in enumerate(first) if program.endswith(end)), len(first))
 
 
 def _first_of_each_unit(case: Case) -> dict[str, str]:

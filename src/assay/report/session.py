@@ -334,7 +334,7 @@ class _Reader:
         for key in ("unique_name", "partition", "environ"):
             if record.get(key, entry.get(key)) != entry.get(key):
                 return {}, f"{RECORD} belongs to another test case ({_line(record[key])})"
-        if record.get("verdict") not in {verdict.value for verdict in Verdict}:
+        if record.get("verdict") not in [verdict.value for verdict in Verdict]:
             return record, f"{RECORD} has no verdict"
         return record, ""
 

@@ -1,0 +1,221 @@
+"""``assay report``: counts, closing lines and exit codes, for each way that a run can be red."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from report_results import Results, key
+
+from assay import cli
+from assay.report import session, summary
+
+HPCC = "Hpcc@intra-node"
+HEALTH = "NodeHealth@scratch"
+LOADS = "SuiteLoads@intra-node"
+BTIO = "StackHas %program=btio@intra-node"
+HPL = "StackHas %program=hpl@intra-node"
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    results = Results(tmp_path)
+    monkeypatch.setenv("ASSAY_RESULTS", str(results.directory))
+    return results
+
+
+def report(capsys, *arguments):
+    """Exit code, lines on stdout, text on stderr."""
+    code = cli.main(["report", *map(str, arguments)])
+    said = capsys.readouterr()
+    return code, said.out.splitlines(), said.err
+
+
+def test_a_run_in_which_all_passed_is_green(results, capsys):
+    results.only(HPCC, HEALTH, BTIO)
+    code, lines, err = report(capsys)
+    assert (code, err) == (0, "")
+    page = results.directory / "report.html"
+    assert page.is_file()
+    assert lines[-1] == f"report: {page}"
+    assert "verdict: PASS" in lines
+    assert any(
+        "2 of 3 cases ran: 1 PASS, 0 FAIL, 0 INCONCLUSIVE, 1 RECORDED (measured, not judged);"
+        " 1 not run" in line
+        for line in lines
+    )
+
+
+def test_the_real_session_is_counted_by_its_records(results):
+    verdicts = [
+        None
+        if entry["result"] == "skip"
+        else json.loads(results.record(key(entry)).read_text())["verdict"]
+        for entry in results.entries()
+    ]
+    counts = summary.Counts.of(session.load(results.file).cases)
+    assert counts == summary.Counts(
+        passed=verdicts.count("PASS"),
+        failed=verdicts.count("FAIL"),
+        inconclusive=0,
+        recorded=verdicts.count("RECORDED"),
+        not_run=verdicts.count(None),
+    )
+    assert counts.failed == 1
+
+
+def test_a_failed_case_is_red_and_named_with_its_cause(results, capsys):
+    results.only(HPCC, LOADS)
+    code, lines, _ = report(capsys)
+    assert code == 1
+    cause = json.loads(results.record(LOADS).read_text())["problems"][0]
+    assert any(
+        line.startswith(f"FAIL SuiteLoads @local:intra-node+system: {cause}") for line in lines
+    )
+    assert "verdict: FAIL: 1 case failed" in lines
+
+
+def test_each_reason_for_not_running_is_told_once(results, capsys):
+    results.only(HPCC, BTIO, HPL)
+    _, lines, _ = report(capsys)
+    told = [line for line in lines if line.startswith("not run: ")]
+    assert len(told) == 2
+    assert told[0].startswith("not run: this stack has no btio")
+    assert told[1].startswith("not run: this stack has no hpl")
+
+
+def test_no_case_selected_is_red(results, capsys):
+    results.only()
+    code, lines, _ = report(capsys)
+    assert code == 1
+    assert "verdict: FAIL: no test was selected" in lines
+
+
+def test_only_skipped_cases_are_red(results, capsys):
+    results.only(BTIO, HPL)
+    code, lines, _ = report(capsys)
+    assert code == 1
+    assert "verdict: FAIL: no test ran" in lines
+
+
+def test_a_pass_without_evidence_is_red(results, capsys):
+    results.only(HPCC, HEALTH)
+    results.record(HPCC).unlink()
+    code, lines, _ = report(capsys)
+    assert code == 1
+    assert lines[0].endswith("no evidence: the test left no assay.json")
+
+
+def test_an_undecided_case_is_red(results, capsys):
+    results.only(HPCC, HEALTH)
+    results.edit_record(
+        HPCC,
+        lambda r: r["metrics"]["hpl_per_dgemm"].update(verdict="INCONCLUSIVE", why="straddles"),
+    )
+    code, lines, _ = report(capsys)
+    assert code == 1
+    assert lines[0] == ("INCONCLUSIVE Hpcc @local:intra-node+system: hpl_per_dgemm: straddles")
+    assert "verdict: FAIL: 1 case could not be decided" in lines
+
+
+def test_an_aborted_case_is_red(results, capsys):
+    results.only(HPCC, HEALTH)
+    results.edit(lambda r: r["runs"][0]["testcases"][0].update(result="abort"))
+    code, lines, _ = report(capsys)
+    assert code == 1
+    assert "verdict: FAIL: 1 case failed, 1 of them aborted" in lines
+
+
+def test_the_harness_cost_is_the_wall_time_without_benchmarks(results, capsys):
+    results.only(HPCC, HEALTH)
+    inside = sum(
+        json.loads(results.record(name).read_text())["seconds"]["benchmark"]
+        for name in (HPCC, HEALTH)
+    )
+    results.edit(lambda r: r["session_info"].update(time_elapsed=inside + 2))
+    percent = 100 * 2 / (inside + 2)
+    code, lines, _ = report(capsys, "--max-harness", percent + 0.1)
+    assert code == 0
+    line = f"harness: 2.0 s of {inside + 2:.1f} s outside of benchmarks ({percent:.1f} %)"
+    assert line in lines
+    code, lines, _ = report(capsys, "--max-harness", percent - 0.1)
+    assert code == 1
+    assert any(line.startswith("verdict: FAIL: harness cost") for line in lines)
+
+
+def test_a_harness_cost_that_is_unknown_is_not_below_any_limit(results, capsys):
+    results.only(HPCC)
+    results.edit(lambda r: r["session_info"].update(time_elapsed=0.5))
+    code, lines, _ = report(capsys)
+    assert code == 0
+    assert any(line.startswith("harness: unknown") for line in lines)
+    code, _, _ = report(capsys, "--max-harness", 50)
+    assert code == 1
+
+
+def test_another_session_and_another_place(results, capsys, tmp_path):
+    results.only(HPCC)
+    other = results.file.with_name("run-report-7.json")
+    other.write_text("torn")
+    page = tmp_path / "page.html"
+    code, lines, _ = report(capsys, "--session", results.file, "--output", page)
+    assert code == 0
+    assert lines[-1] == f"report: {page}"
+    assert "Hpcc" in page.read_text()
+
+
+def broken_report(results):
+    results.file.write_text("{")
+    return results.file
+
+
+def missing_report(results):
+    results.file.unlink()
+    return results.directory / "reports"
+
+
+@pytest.mark.parametrize("spoil", [broken_report, missing_report])
+def test_nothing_to_report_on_is_one_line_and_exit_code_2(results, capsys, spoil):
+    named = spoil(results)
+    code, lines, err = report(capsys)
+    assert (code, lines) == (2, [])
+    assert err.startswith(f"assay report: {named}: ")
+    assert err.count("\n") == 1
+    assert not (results.directory / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    "place", ["reports", "nowhere/report.html", "reframe.log/report.html", "x" * 300]
+)
+def test_an_unwritable_place_is_one_line_and_leaves_nothing(results, capsys, place):
+    before = sorted(results.directory.rglob("*"))
+    code, lines, err = report(capsys, "--output", results.directory / place)
+    assert (code, lines) == (2, [])
+    assert err.startswith(f"assay report: {results.directory / place}: cannot be written")
+    assert "--output FILE" in err
+    assert err.count("\n") == 1
+    assert sorted(results.directory.rglob("*")) == before
+
+
+def test_a_full_disk_leaves_the_old_report_whole(results, capsys, monkeypatch):
+    page = results.directory / "report.html"
+    page.write_text("the run before")
+    before = sorted(results.directory.iterdir())
+
+    def full(self, text):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile._TemporaryFileWrapper.write", full, raising=False)
+    code, _, err = report(capsys)
+    assert code == 2
+    assert "No space left on device" in err
+    assert page.read_text() == "the run before"
+    assert sorted(results.directory.iterdir()) == before
+
+
+def test_others_may_read_the_page(results, capsys):
+    results.only(HPCC)
+    report(capsys)
+    page, plain = results.directory / "report.html", results.directory / "plain"
+    plain.touch()
+    assert page.stat().st_mode == plain.stat().st_mode

@@ -1,0 +1,195 @@
+"""The page: complete in itself, escaped, and true to the records."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+import urllib.parse
+from pathlib import Path
+
+import pytest
+from report_results import Results
+
+from assay.report import page, session, summary
+
+VOID = {"meta", "br", "link", "img", "hr", "input"}
+#: Attributes whose value a browser fetches or follows.
+FETCHING = ("href", "xlink:href", "src", "srcset", "action", "poster", "data")
+
+
+class Document(html.parser.HTMLParser):
+    """Ids, references and nesting of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open:
+            self.text.setdefault(self.open[-1], []).append(data)
+
+    @property
+    def names(self) -> set[str]:
+        return {name for _, attributes in self.tags for name in attributes}
+
+    def all(self, attribute: str) -> list[str]:
+        return [attrs[attribute] for _, attrs in self.tags if attrs.get(attribute)]
+
+
+@pytest.fixture
+def results(tmp_path):
+    return Results(tmp_path)
+
+
+def render(results: Results) -> str:
+    return page.render(session.load(results.file), results.directory / "report.html")
+
+
+def test_the_page_is_well_formed_and_its_ids_are_unique(results):
+    document = Document(render(results))
+    assert document.open == []
+    ids = document.all("id")
+    assert len(ids) == len(set(ids))
+    within = [href[1:] for href in document.all("href") if href.startswith("#")]
+    within += [href[1:] for href in document.all("xlink:href") if href.startswith("#")]
+    within += [name for names in document.all("aria-labelledby") for name in names.split()]
+    assert within
+    assert set(within) <= set(ids)
+
+
+def test_the_page_fetches_nothing(results):
+    text = render(results)
+    document = Document(text)
+    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in document.tags}
+    places = [value for name in FETCHING for value in document.all(name)]
+    assert places
+    # An address may stand in the text of an output, never where a browser would follow it.
+    assert [p for p in places if re.match(r"(?!data:)[a-z+]+:|//", p.strip(), re.I)] == []
+    assert re.findall(r"url\((?!#)|@import", text) == []
+    assert {
+        value for name in document.names if "xmlns" in name for value in document.all(name)
+    } <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+
+
+def test_links_lead_to_the_outputs(results):
+    document = Document(render(results))
+    links = [h for tag, a in document.tags if tag == "a" and not (h := a["href"]).startswith("#")]
+    assert len(links) > 10
+    for link in links:
+        assert (results.directory / urllib.parse.unquote(link)).is_file()
+
+
+def test_links_survive_odd_names(results):
+    odd = results.record("Hpcc@intra-node").parent / "a b#c?d%41.txt"
+    odd.write_text("")
+    document = Document(render(results))
+    places = [urllib.parse.unquote(link) for link in document.all("href")]
+    assert str(odd.relative_to(results.directory)) in places
+
+
+def test_outputs_cannot_speak_html(results):
+    evil = "</svg><script>alert(1)</script>&$x_"
+
+    def spoil(record):
+        record.update(program=evil, problems=[evil], version=evil, proof={evil: evil})
+        metric = {"value": 1.0, "unit": evil, "verdict": "FAIL", "why": evil, "source": evil}
+        metric["percent_of"] = {"what": evil, "peak": 2.0, "unit": evil, "percent": 50.0}
+        record["metrics"] = {evil: metric}
+
+    results.edit_record("Hpcc@intra-node", spoil)
+    results.edit_record("NodeHealth@scratch", lambda r: r.update(provenance={evil: evil}))
+
+    def names(report):
+        for entry in report["runs"][0]["testcases"]:
+            entry["fail_reason"] = evil
+        report["session_info"].update(cmdline=evil, hostname=evil)
+
+    results.edit(names)
+    text = render(results)
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") > 10
+    assert Document(text).open == []
+
+
+def test_every_figure_says_what_it_shows_and_has_its_numbers(results):
+    text = render(results)
+    figures = re.findall(r"<figure>.*?</figure>", text, re.DOTALL)
+    assert len(figures) >= 6
+    for figure in figures:
+        assert "<svg" in figure
+        assert 'role="img"' in figure
+        assert re.search(r"<title id=[^>]*>[^<]+</title><desc id=[^>]*>[^<]+</desc>", figure)
+        assert re.search(r"<figcaption>[^<]+</figcaption>", figure)
+        assert re.search(r"<td class=\"n\">\d", figure)
+
+
+def test_every_verdict_is_a_word_and_failures_come_first(results):
+    text = render(results)
+    run = session.load(results.file)
+    words = re.findall(r'class="badge ([a-z-]+)"><span[^>]*>[^<]*</span> ([A-Za-z ]+)</span>', text)
+    assert len(words) > len(run.cases)
+    assert all(css == word.lower().replace(" ", "-") for css, word in words)
+    cases = text[text.index('id="cases"') :]
+    order = re.findall(r'<details class="case"><summary><span class="badge ([a-z-]+)"', cases)
+    ranks = ["fail", "inconclusive", "pass", "recorded", "not-run"]
+    assert order == sorted(order, key=ranks.index)
+    assert order[0] == "fail"
+    assert len(order) == len(run.cases)
+
+
+def test_partitions_are_counted_worst_first(results):
+    text = render(results)
+    table = text[text.index('id="partitions"') : text.index("</tbody>")]
+    rows = [
+        (name, list(map(int, re.findall(r'<td class="n[^"]*">(\d+)</td>', row))))
+        for name, row in re.findall(r'<tr><th scope="row">([^<]+)</th>(.*?)</tr>', table, re.DOTALL)
+    ]
+    cases = session.load(results.file).cases
+    assert rows[0][0] == "intra-node"
+    for name, numbers in rows:
+        counts = summary.Counts.of(c for c in cases if c.partition == name)
+        assert numbers == [
+            counts.passed, counts.failed, counts.inconclusive, counts.recorded, counts.not_run,
+        ]  # fmt: skip
+
+
+def test_provenance_that_all_nodes_share_is_told_once(results):
+    text = render(results)
+    provenance = text[text.index('id="provenance"') :]
+    assert len(re.findall(r'<th scope="row">kernel', provenance)) == 1
+    # Each partition saw another moment of the memory.
+    assert len(re.findall(r'<th scope="row">memory.MemAvailable', provenance)) == 3
+
+
+def test_the_page_is_the_same_for_the_same_session(results):
+    assert render(results) == render(results)
+
+
+def test_a_session_without_any_case_still_has_a_page(results):
+    results.only()
+    text = render(results)
+    assert "No test was selected." in text
+    assert Document(text).open == []
+
+
+def test_the_template_travels_with_the_package():
+    for name in ("page.html", "page.css"):
+        assert (Path(page.__file__).parent / name).is_file()

@@ -1,0 +1,281 @@
+"""A run report and its records: what is believed, and what a case without evidence becomes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_results import Results, key
+
+from assay.judge import Verdict
+from assay.report import session
+
+HPCC = "Hpcc@intra-node"
+HEALTH = "NodeHealth@scratch"
+LOADS = "SuiteLoads@intra-node"
+BTIO = "StackHas %program=btio@intra-node"
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=12,
+)
+
+
+@pytest.fixture
+def results(tmp_path):
+    return Results(tmp_path)
+
+
+def load_one(results: Results, name: str) -> session.Case:
+    cases = {f"{c.display_name}@{c.partition}": c for c in session.load(results.file).cases}
+    return cases[name]
+
+
+def test_the_real_session_is_read_as_its_records_say(results):
+    run = session.load(results.file)
+    assert [case.display_name for case in run.cases] == [
+        entry["display_name"] for entry in results.entries()
+    ]
+    for entry, case in zip(results.entries(), run.cases):
+        if entry["result"] == "skip":
+            assert case.verdict is None
+        else:
+            record = json.loads(results.record(key(entry)).read_text())
+            assert case.verdict.value == record["verdict"]
+            assert [m.name for m in case.metrics] == list(record.get("metrics", {}))
+            assert len(case.rows) == len(record["parsed"]["rows"])
+            assert case.benchmark_seconds == record["seconds"]["benchmark"]
+
+
+def test_a_moved_results_directory_still_has_its_outputs(results):
+    case = load_one(results, HPCC)
+    assert [path.name for path in case.outputs] == ["rfm_job.out", "rfm_job.err", "assay.json"]
+    assert all(path.is_relative_to(results.directory) for path in case.outputs)
+
+
+def test_a_skip_has_the_reason_that_reframe_logged(results):
+    case = load_one(results, BTIO)
+    assert case.verdict is None
+    assert case.why.startswith("this stack has no btio")
+
+
+def test_a_skip_without_a_log_is_still_told(results):
+    (results.directory / "reframe.log").unlink()
+    assert load_one(results, BTIO).why == session.NOT_RUN["skip"]
+
+
+def test_a_case_behind_a_failed_one_says_so(results):
+    results.only(BTIO)
+    results.edit(lambda r: r["runs"][0]["testcases"][0].update(result="fail_deps", hashcode="0"))
+    case = load_one(results, BTIO)
+    assert case.verdict is None
+    assert "depends" in case.why
+
+
+def test_the_cause_of_a_failure_is_its_first_problem(results):
+    problems = json.loads(results.record(LOADS).read_text())["problems"]
+    case = load_one(results, LOADS)
+    assert case.verdict is Verdict.FAIL
+    assert case.why.startswith(problems[0])
+
+
+def test_a_failure_without_a_record_has_the_reason_of_reframe(results):
+    results.record(LOADS).unlink()
+    (entry,) = (e for e in results.entries() if key(e) == LOADS)
+    case = load_one(results, LOADS)
+    assert case.verdict is Verdict.FAIL
+    assert case.why
+    assert case.why in " ".join(entry["fail_reason"].split())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda path: path.unlink(), "left no assay.json"),
+        (lambda path: path.write_text(path.read_text()[:-20]), "not JSON"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), "not JSON"),
+        (lambda path: path.write_text("[]"), "not a record of schema 1"),
+        (
+            lambda path: path.write_text('{"schema": 2, "verdict": "PASS"}'),
+            "not a record of schema",
+        ),
+        (lambda path: path.write_text('{"schema": 1}'), "no verdict"),
+        (lambda path: path.write_text('{"schema": 1, "verdict": "GOOD"}'), "no verdict"),
+        (
+            lambda path: path.write_text('{"schema": 1, "verdict": "PASS", "unique_name": "Osu"}'),
+            "belongs to another test case",
+        ),
+        (lambda path: os.utime(path, (1_000_000_000, 1_000_000_000)), "older than this session"),
+    ],
+)
+def test_a_pass_without_a_believable_record_is_a_fail(results, spoil, why):
+    spoil(results.record(HPCC))
+    case = load_one(results, HPCC)
+    assert case.verdict is Verdict.FAIL
+    assert case.why.startswith("no evidence: ")
+    assert why in case.why
+
+
+def test_a_pass_whose_output_directory_is_gone_is_a_fail(results):
+    directory = results.record(HPCC).parent
+    directory.rename(directory.with_name("elsewhere"))
+    assert load_one(results, HPCC).why == "no evidence: its output directory is gone"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "12", True])
+def test_a_metric_that_is_no_number_fails_its_case(results, value):
+    results.edit_record(HPCC, lambda r: r["metrics"]["hpl"].update(value=value))
+    case = load_one(results, HPCC)
+    assert case.verdict is Verdict.FAIL
+    assert case.why.startswith("hpl: not a finite number")
+
+
+def test_a_case_is_no_better_than_its_worst_metric(results):
+    results.edit_record(HPCC, lambda r: r["metrics"]["fft"].update(verdict="FAIL", why="too slow"))
+    case = load_one(results, HPCC)
+    assert (case.verdict, case.why) == (Verdict.FAIL, "fft: too slow")
+
+
+def test_a_record_that_could_not_decide_is_inconclusive_though_reframe_says_fail(results):
+    def undecided(record):
+        record.update(problems=[], verdict="INCONCLUSIVE")
+
+    results.edit_record(LOADS, undecided)
+    assert load_one(results, LOADS).verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("result", ["xfail", "xpass", "<unknown>", None])
+def test_only_pass_is_a_pass(results, result):
+    results.only(HPCC)
+    results.edit(lambda r: r["runs"][0]["testcases"][0].update(result=result))
+    case = load_one(results, HPCC)
+    assert case.verdict is Verdict.FAIL
+    assert "neither pass nor fail" in case.why
+
+
+def test_an_aborted_case_is_a_fail(results):
+    results.only(HPCC)
+    results.edit(
+        lambda r: r["runs"][0]["testcases"][0].update(
+            result="abort", fail_reason="aborted due to SIGINT"
+        )
+    )
+    case = load_one(results, HPCC)
+    assert (case.verdict, case.aborted) == (Verdict.FAIL, True)
+    assert case.why == "aborted due to SIGINT"
+
+
+def test_a_case_that_failed_before_it_passed_is_undecided(results):
+    def retried(report):
+        (passed,) = report["runs"][0]["testcases"]
+        failed = {**passed, "result": "fail", "fail_reason": "sanity error: cut off"}
+        report["runs"] = [{"testcases": [failed]}, {"testcases": [passed]}]
+
+    results.only(HEALTH)
+    results.edit(retried)
+    (case,) = session.load(results.file).cases
+    assert case.verdict is Verdict.INCONCLUSIVE
+    assert case.why == "failed in attempt 1 of 2 (cut off), then passed"
+
+
+def test_a_case_that_passed_before_it_failed_is_a_fail(results):
+    def rerun(report):
+        (passed,) = report["runs"][0]["testcases"]
+        failed = {**passed, "result": "fail", "fail_reason": "sanity error: cut off"}
+        report["runs"] = [{"testcases": [passed]}, {"testcases": [failed]}]
+
+    results.only(HEALTH)
+    results.edit(rerun)
+    (case,) = session.load(results.file).cases
+    assert case.verdict is Verdict.FAIL
+
+
+def test_a_fixture_is_a_case_only_if_it_failed(results):
+    results.only(HEALTH, LOADS)
+
+    def fixtures(report):
+        for entry in report["runs"][0]["testcases"]:
+            entry["fixture"] = True
+
+    results.edit(fixtures)
+    assert [case.test for case in session.load(results.file).cases] == ["SuiteLoads"]
+
+
+def test_the_newest_run_report_has_the_highest_number(results):
+    for number in (2, 10):
+        (results.directory / "reports" / f"run-report-{number}.json").write_text("{}")
+    assert session.newest(results.directory).name == "run-report-10.json"
+
+
+def test_no_run_report_is_told_with_its_place(tmp_path):
+    with pytest.raises(session.ReportError, match="reports: no run-report"):
+        session.newest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[]", "null", "{}", '{"session_info": {}, "runs": []}',
+        '{"session_info": {"time_elapsed": "long"}, "runs": []}',
+        '{"session_info": {"time_elapsed": NaN}, "runs": []}',
+        '{"session_info": {"time_elapsed": 1}, "runs": [{}]}',
+        '{"session_info": {"time_elapsed": 1}, "runs": [{"testcases": [1]}]}',
+        '{"session_info": {"time_elapsed": 1}, "runs": 1}', "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_a_broken_run_report_is_one_line_that_names_it(tmp_path, text):
+    file = tmp_path / "run-report-0.json"
+    file.write_text(text)
+    with pytest.raises(session.ReportError) as error:
+        session.load(file)
+    assert str(error.value).startswith(f"{file}: ")
+    assert "\n" not in str(error.value)
+    assert "--session FILE" in str(error.value)
+
+
+@pytest.mark.parametrize("place", [".", "missing.json"])
+def test_a_run_report_that_cannot_be_read_is_one_line(tmp_path, place):
+    with pytest.raises(session.ReportError, match="--session FILE"):
+        session.load(tmp_path / place)
+
+
+def test_a_run_report_cut_anywhere_is_never_half_read(results):
+    whole = results.file.read_text()
+    for end in range(0, len(whole) - 2, 997):
+        results.file.write_text(whole[:end])
+        with pytest.raises(session.ReportError):
+            session.load(results.file)
+
+
+ENTRY = ("name", "result", "stagedir", "outputdir", "fixture", "hashcode", "fail_reason", "kind")
+RECORD = ("verdict", "metrics", "parsed", "proof", "problems", "seconds", "provenance", "version")
+
+
+@given(entry=st.dictionaries(st.sampled_from(ENTRY), JSON), info=JSON)
+def test_no_test_case_makes_the_reader_raise(tmp_path_factory, entry, info):
+    file = tmp_path_factory.mktemp("results") / "run-report-0.json"
+    about = {"time_elapsed": 1.0, "log_files": info, "time_start": info, "prefix_output": info}
+    file.write_text(json.dumps({"session_info": about, "runs": [{"testcases": [entry]}]}))
+    try:
+        session.load(file)
+    except session.ReportError as error:
+        assert str(file) in str(error)
+
+
+@given(record=st.dictionaries(st.sampled_from(RECORD), JSON))
+def test_no_record_makes_the_reader_raise(tmp_path_factory, record):
+    directory = tmp_path_factory.mktemp("results")
+    (directory / "out").mkdir()
+    (directory / "out" / session.RECORD).write_text(json.dumps({**record, "schema": 1}))
+    file: Path = directory / "run-report-0.json"
+    entry = {"name": "Osu", "result": "pass", "outputdir": str(directory / "out")}
+    file.write_text(
+        json.dumps({"session_info": {"time_elapsed": 1}, "runs": [{"testcases": [entry]}]})
+    )
+    (case,) = session.load(file).cases
+    assert case.verdict in Verdict

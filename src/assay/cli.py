@@ -105,8 +105,8 @@ def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], bool]
 
 
 def _text(raw: bytes) -> str:
-    """An output as text: Open MPI 5 puts NUL bytes into it, a terminal carriage returns."""
-    return raw.decode("utf-8", errors="replace").replace("\0", "").replace("\r\n", "\n")
+    """An output as text, without the NUL bytes that Open MPI 5 puts into it."""
+    return raw.decode("utf-8", errors="replace").replace("\0", "")
 
 
 def _finite(value: Any) -> Any:

@@ -96,7 +96,7 @@ def test_nan_is_null(capsys):
     "spoil",
     [
         lambda raw: b"\0\0" + raw.replace(b"\n", b"\0\n"),
-        lambda raw: raw.replace(b"\n", b"\r\n"),
+        lambda raw: raw.replace(b"\n", b"\r\n"),  # a terminal's
         lambda raw: b"warning: \xff\xfe\n" + raw,
     ],
     ids=["NUL", "CRLF", "not UTF-8"],
@@ -109,6 +109,13 @@ def test_bytes_that_are_no_text(capsys, tmp_path, spoil):
 
     assert code == 0
     assert result["rows"][0]["performance"] == 6.5783
+
+
+def test_the_size_at_which_a_network_program_was_told_to_stop(capsys):
+    stopped = DATA / "osu" / "osu_latency.7.2.ucx1.18.1-log.to1MiB.np2.txt"
+
+    assert run(capsys, stopped)[0] == 1
+    assert run(capsys, "--last-size", 1 << 20, stopped)[0] == 0
 
 
 def test_standard_input(capsys, monkeypatch):

@@ -80,9 +80,12 @@ def test_a_failed_residual_of_a_real_run():
     parsed = hpcc.parse(output("failed.np2"))
 
     assert parsed.complete
-    assert any("Success=0" in problem for problem in parsed.problems)
-    assert "line 416: residual check FAILED: 0.0045744" in parsed.problems
-    assert "line 427: 1 tests completed and failed residual checks" in parsed.problems
+    assert set(parsed.problems) == {
+        "line 416: residual check FAILED: 0.0045744",
+        "line 427: 1 tests completed and failed residual checks",
+        "line 442: Success=0: HPCC says that a part of it failed",
+    }
+    assert len(parsed.problems) == 3
 
 
 def test_a_second_run_in_the_same_file_is_refused():
@@ -98,6 +101,7 @@ def test_a_second_run_in_the_same_file_is_refused():
         ("StarDGEMM_Gflops=30.3273", "StarDGEMM_Gflops=-1", "StarDGEMM_Gflops=-1"),
         ("StarDGEMM_Gflops=30.3273", "StarDGEMM_Gflops=nan", "StarDGEMM_Gflops=nan"),
         ("HPL_Tflops=0.032617", "HPL_Tflops=inf", "HPL_Tflops=inf"),
+        ("HPL_Tflops=0.032617", "HPL_Tflops=1e999", "HPL_Tflops=1e999"),
         ("StarDGEMM_Gflops=30.3273\n", "", "missing from the summary: StarDGEMM_Gflops"),
         (
             "Found 0 errors in 524288 locations (passed).",
@@ -162,6 +166,12 @@ def test_an_unknown_version_is_named(old, new, line):
         hpcc.parse(edited(old, new))
     assert error.value.line == line
     assert new in error.value.text
+
+
+@pytest.mark.parametrize("line", ["Begin of MPIFFT section.\n", "HPL_Tflops=0.032617\n"])
+def test_what_comes_twice_is_refused(line):
+    with pytest.raises(ParseError, match="twice"):
+        hpcc.parse(edited(line, 2 * line))
 
 
 def test_an_unknown_hpl_inside_is_named():

@@ -103,6 +103,8 @@ def test_ten_failed_residuals_are_not_none():
         (" 2 tests completed and passed", "12 tests completed and passed", "2 residuals PASSED"),
         ("5.6931e+00", "nan", "not a measurement"),
         ("5.6931e+00", "0.0000e+00", "not a measurement"),
+        (" 0.12  ", "  nan  ", "not a measurement"),
+        ("Finished      2 tests", "Finished     12 tests", "the header asks for 2 problems"),
         ("less than                16.0", "less than              1600.0", "1600.0"),
     ],
 )
@@ -123,6 +125,7 @@ def test_what_the_checks_of_hpl_say_is_heard(old, new, word):
         ("WR11C2R4        1000", "# WR11C2R4        1000"),
         ("||Ax-b||_oo/(eps", "# ||Ax-b||_oo/(eps"),
         ("Finished      2 tests", "Finished      1 tests"),
+        (" 2 tests completed and passed", " 1 tests completed and passed"),
         ("              0 tests completed and failed residual checks,\n", ""),
         ("End of Tests.\n", ""),
     ],

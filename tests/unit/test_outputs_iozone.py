@@ -146,6 +146,25 @@ def test_a_number_wider_than_its_column_is_refused_not_guessed():
     with pytest.raises(ParseError, match="does not fit") as error:
         iozone.parse(edited(line, wide, "3.414.auto"))
     assert error.value.text.split() == wide.split()
+    with pytest.raises(ParseError, match="does not fit"):
+        iozone.parse(edited(line, line + "7", "3.414.auto"))
+
+
+@pytest.mark.parametrize("digits", [8, 9])
+def test_blanks_after_the_last_number_do_not_hide_that_it_was_pushed(digits):
+    # Made of real rows: only the columns of -i 0 -i 1, the first rate with 8 or 9 digits.
+    text = output("3.414.auto").replace("-a -E", "-a -i 0 -i 1")
+    rows = [line for line in text.split("\n") if line.strip()[:1].isdigit()]
+    for row in rows:
+        text = text.replace(row, row[:58])
+    rate = rows[-1][24:32].strip()
+    text = text.replace(rows[-1][:58], rows[-1][:24] + rate.ljust(digits, "7") + rows[-1][32:58])
+
+    if digits == 8:
+        assert iozone.parse(text).rows[-1]["write"] == int(rate.ljust(8, "7"))
+    else:
+        with pytest.raises(ParseError, match="does not fit"):
+            iozone.parse(text)
 
 
 def test_versions_with_other_tables():
@@ -162,6 +181,8 @@ def test_microseconds():
     assert parsed.sound
     assert parsed.units["write"] == "us"
     assert parsed.rows[0]["write"] == 282
+    # Whole ones: what took less than half of one is 0.
+    assert iozone.parse(edited("        3        1", "        3        0", "microseconds")).sound
 
 
 def test_a_full_file_system():
@@ -188,6 +209,12 @@ def test_killed():
 
     assert not parsed.complete
     assert len(parsed.rows) == 11
+
+
+def test_without_its_command_line_nothing_is_known_to_be_complete():
+    command = "\tCommand line used: iozone -e -c -s 4m -r 64k -f t\n"
+
+    assert not iozone.parse(edited(command, "", "fsync_close")).complete
 
 
 def test_the_last_number_of_a_cut_text_is_not_believed():
@@ -265,6 +292,7 @@ def test_a_rate_of_0_is_a_problem(rate):
         ("  1189263", "  1189263  1189263", "does not fit"),
         ("  1189263", "  1189x63", "does not fit|whole number"),
         ("-i 0 -i 1", "-i 0", "does not fit"),
+        ("\niozone test complete.", "              kB  reclen    write\n", "a second table"),
         ("\tRun began", "\tIozone: Performance Test of File I/O\n\tRun began", "2 runs"),
     ],
 )

@@ -165,9 +165,13 @@ def test_a_field_too_narrow_for_its_number_is_not_a_number():
         (" Verification    =               SUCCESSFUL\n", ""),
         (" Please send feedbacks", " Please"),
         (" Internet: npb@nas.nasa.gov", ""),
+        (
+            " NPB Development Team \n Internet: npb@nas.nasa.gov",
+            " Internet: npb@nas.nasa.gov\n NPB Development Team",
+        ),
     ],
 )
-def test_a_part_that_is_missing_is_not_complete(old, new):
+def test_a_part_that_is_missing_or_misplaced_is_not_complete(old, new):
     assert not npb.parse(edited(old, new)).complete
 
 

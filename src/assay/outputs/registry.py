@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
-from assay.outputs import hpcc, hpl, iozone, npb
+from assay.outputs import hpcc, hpl, iozone, netpipe, npb, osu, osu_py, ucx_perftest
 from assay.outputs._base import Parsed, ParseError
 
 #: Parsers of network programs by family; their ``parse`` takes ``last_size``.
-NETWORK: Mapping[str, ModuleType] = {}
+NETWORK: Mapping[str, ModuleType] = {
+    "osu": osu,
+    "osu-py": osu_py,
+    "netpipe": netpipe,
+    "ucx-perftest": ucx_perftest,
+}
 #: All parsers by family: modules with ``recognise(text) -> bool`` and ``parse(text) -> Parsed``.
 PARSERS: Mapping[str, ModuleType] = {
     **NETWORK,

@@ -81,6 +81,9 @@ class Osu(OsuBase):
         version = self.current_environ.extras.get("osu_version", "0")
         if int(version.split(".")[0]) >= 7:
             self.executable_opts = ["-c"]
+            if self.benchmark in ("reduce", "allreduce"):
+                # A sum of 8-bit integers saturates in Open MPI, and would fail its validation.
+                self.executable_opts += ["-T", "mpi_int"]
 
     def read(self):
         return osu.parse(self.stdout_text())

@@ -61,7 +61,7 @@ class Iozone(StrictCheck):
         self.keep_files.append("file-system.txt")
 
     def read(self):
-        return iozone.parse(self.stdout_text() + self.stderr_text())
+        return iozone.parse(self.stdout_text())
 
     def examine(self, parsed):
         problems = super().examine(parsed)

@@ -137,7 +137,9 @@ class Bench:
             }
         )
 
-    def stack(self, name: str, features: list[str], path: Path | None = None, **extras: Any) -> None:
+    def stack(
+        self, name: str, features: list[str], path: Path | None = None, **extras: Any
+    ) -> None:
         """A stack whose programs are found in `path` first."""
         variables = [["PATH", f"{path}:{os.environ['PATH']}"]] if path else []
         self.environments.append(

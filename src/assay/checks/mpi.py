@@ -7,6 +7,7 @@ else.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,21 @@ from assay.checks.sizing import SizingError
 from assay.checks.strict import StrictCheck
 from assay.outputs import Parsed, openmpi, ucx_log
 
+#: Processes of a test without MPI: a server and a client.
+LOCAL_PAIR = 2
+
 #: What programs call the number of their ranks (in ``Parsed.facts``).
 RANK_FACTS = ("ranks", "processes", "CommWorldProcs")
 
 #: One log for each process, so that UCX never writes into the benchmark's own output.
 UCX_LOGS = "ucx.%h.%p.log"
+
+
+#: Open MPI's frameworks that steer how and where bytes move.
+STEERING = ("pml", "btl", "mtl", "bml", "osc", "coll", "io")
+
+#: Other names under which Open MPI lists the settings that force pml ucx.
+SYNONYMS = ("pml_ucx_tls", "pml_ucx_devices")
 
 
 class MpiCheck(StrictCheck):
@@ -77,11 +88,24 @@ class MpiCheck(StrictCheck):
                 if world.ranks_seen
                 else "Open MPI said nothing of its world: is the program linked to another MPI?"
             )
+        problems += self._steered(world.settings)
         for fact in RANK_FACTS:
             said = parsed.facts.get(fact, asked) if parsed else asked
             if said != asked:
                 problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
         return problems
+
+    def _steered(self, settings: Mapping[str, str]) -> list[str]:
+        """Settings of the environment that steer Open MPI, and that nobody here asked for."""
+        partition, stack = self.current_partition.local_env, self.current_environ
+        asked = {*self.env_vars, *stack.env_vars, *partition.env_vars}
+        known = {name[len("OMPI_MCA_") :] for name in asked if name.startswith("OMPI_MCA_")}
+        return [
+            f"OMPI_MCA_{name}={value} was set behind the test's back: unset it, or put it into "
+            "the stack's env_vars"
+            for name, value in settings.items()
+            if name.split("_")[0] in STEERING and name not in known and name not in SYNONYMS
+        ]
 
 
 class TransportMixin(rfm.RegressionTestPlugin):
@@ -135,6 +159,7 @@ class TransportMixin(rfm.RegressionTestPlugin):
             log,
             self.sizes(parsed) if parsed else [],
             ucx_version=self.current_environ.extras["ucx_version"],
+            processes=self.num_tasks if self.parallel else LOCAL_PAIR,
         )
         said = self._record.setdefault("proof", {})
         said.update({k: v for k, v in asdict(proof).items() if k != "problems"})
@@ -148,6 +173,8 @@ class MpiTransportCheck(TransportMixin, MpiCheck):
     @run_before("run")
     def _force_ucx(self) -> None:
         self.env_vars.update(transports.pml_environment())
+        # Collectives of these components move bytes around the pml, where no log shows them.
+        self.env_vars["OMPI_MCA_coll"] = "^sm,xhc,hcoll,ucc"
         if self.current_partition.launcher_type.registered_name == "mpirun":
             # Across nodes mpirun passes on OMPI_* by itself, but not UCX_*.
             names = [name for name in self.env_vars if name.startswith("UCX_")]

@@ -202,7 +202,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if rc == 0:
             return [], seconds
         signal = f" (signal {rc - 128})" if rc > 128 else ""
-        return [f"{self._program()} ended with exit code {rc}{signal}"], seconds
+        # Of a parallel launch the last words are the launcher's.
+        said = [] if self.parallel else self.stderr_text().split("\n")
+        last = next((f": {line.strip()}" for line in reversed(said) if line.strip()), "")
+        return [f"{self._program()} ended with exit code {rc}{signal}{last}"], seconds
 
     # --- verdict --------------------------------------------------------------------------------
 

@@ -326,7 +326,7 @@ def _cells(line: str, table: _Table) -> dict[str, str] | None:
         cell = line[start:end]
         if cell.strip():
             # A number that does not end where its column ends has pushed the others aside.
-            if len(cell) < end - start or not _CELL.fullmatch(cell):
+            if not _CELL.fullmatch(cell):
                 return None
             cells[name] = cell.strip()
         start = end

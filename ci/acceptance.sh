@@ -22,6 +22,14 @@ if [ ! -x .venv/bin/reframe ]; then
     exit 1
 fi
 
+results=${ASSAY_RESULTS:-$PWD/results}
+if [[ $results == *[[:space:]]* ]]; then
+    # ReFrame's local scheduler splits the path of the job script at blanks.
+    echo "acceptance: ReFrame runs no jobs below a path with blanks ('$results'):" \
+        "name a directory without by ASSAY_RESULTS=" >&2
+    exit 1
+fi
+
 arguments=(-C "$config" -c reframe -R)
 [ -z "${PROFILE:-}" ] || arguments+=(--mode "$PROFILE")
 [ -t 1 ] || export RFM_COLORIZE=n # no escape sequences in a log
@@ -33,9 +41,8 @@ run=0
 .venv/bin/reframe "${arguments[@]}" "$@" -r || run=$?
 
 # Without a run report of its own the page would show the run before this one.
-reports=${ASSAY_RESULTS:-results}/reports
-if [ -z "$(find "$reports" -name 'run-report-*.json' -newer "$begin" 2>/dev/null)" ]; then
-    echo "acceptance: failed (reframe ended with $run and wrote no run report to $reports:" \
+if [ -z "$(find "$results/reports" -name 'run-report-*.json' -newer "$begin" 2>/dev/null)" ]; then
+    echo "acceptance: failed (reframe ended with $run and wrote no run report to $results/reports:" \
         "nothing ran)" >&2
     exit 1
 fi

@@ -391,7 +391,7 @@ def site(checkout: Path) -> Path:
 
 
 def stage(checkout: Path, reframe: int, report: int, writes: bool = True) -> None:
-    made = "mkdir -p results/reports; sleep 0.02; touch results/reports/run-report-1.json"
+    made = 'd="$ASSAY_RESULTS/reports"; mkdir -p "$d"; sleep 0.02; touch "$d/run-report-1.json"'
     program(
         checkout / ".venv/bin",
         "reframe",
@@ -400,12 +400,17 @@ def stage(checkout: Path, reframe: int, report: int, writes: bool = True) -> Non
     program(checkout / ".venv/bin", "assay", f'echo "ASSAY[$*]"; exit {report}')
 
 
+def accept(site: Path, *arguments: str, **variables: object) -> subprocess.CompletedProcess[str]:
+    results = site.parent / "results"  # without the blank
+    return run("bash", site / "ci/acceptance.sh", *arguments, ASSAY_RESULTS=results, **variables)
+
+
 @pytest.mark.parametrize(("reframe", "report"), [(0, 0), (1, 0), (0, 1), (3, 2)])
 def test_reframe_or_report_fails_the_run_and_the_report_is_always_written(
     site: Path, reframe: int, report: int
 ) -> None:
     stage(site, reframe, report)
-    done = run("bash", site / "ci/acceptance.sh", SITE="here")
+    done = accept(site, SITE="here")
     assert (done.returncode == 0) is (reframe == report == 0), done.stdout
     assert "ASSAY[report]" in done.stdout
     if reframe or report:
@@ -416,28 +421,36 @@ def test_reframe_or_report_fails_the_run_and_the_report_is_always_written(
 
 @pytest.mark.parametrize("reframe", [0, 1])
 def test_a_run_without_run_report_is_red_and_shows_no_older_one(site: Path, reframe: int) -> None:
-    run("bash", site / "ci/acceptance.sh", SITE="here")
+    accept(site, SITE="here")
     stage(site, reframe, report=0, writes=False)
-    done = run("bash", site / "ci/acceptance.sh", SITE="here")
+    done = accept(site, SITE="here")
     assert done.returncode == 1
     assert "ASSAY" not in done.stdout
     assert "nothing ran" in done.stdout.splitlines()[-1]
 
 
 def test_arguments_reach_reframe(site: Path) -> None:
-    done = run("bash", site / "ci/acceptance.sh", "-n", "Osu x", SITE="here", PROFILE="smoke")
+    done = accept(site, "-n", "Osu x", SITE="here", PROFILE="smoke")
     assert "REFRAME[-C site-config/here/reframe.py -c reframe -R --mode smoke -n Osu x -r]" in (
         done.stdout
     )
 
 
 def test_unknown_site_is_one_line_that_names_the_known_ones(site: Path) -> None:
-    done = run("bash", site / "ci/acceptance.sh", SITE="nowhere")
+    done = accept(site, SITE="nowhere")
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
         "acceptance: no site 'nowhere': site-config/nowhere/reframe.py does not exist; "
         "there are: here"
     ]
+
+
+def test_results_below_a_path_with_blanks_are_one_line(site: Path) -> None:
+    done = run("bash", site / "ci/acceptance.sh", SITE="here")
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1
+    assert f"'{site}/results'" in done.stdout
+    assert "ASSAY_RESULTS=" in done.stdout
 
 
 def test_an_environment_without_reframe_is_one_line(site: Path) -> None:

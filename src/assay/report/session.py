@@ -107,7 +107,6 @@ class Case:
     proof: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     benchmark_seconds: float = 0.0
-    total_seconds: float = 0.0
     outputs: tuple[Path, ...] = ()
 
     @property
@@ -261,7 +260,6 @@ class _Reader:
             environ=_line(entry.get("environ")),
             verdict=Verdict.FAIL,
             aborted=result == "abort",
-            total_seconds=finite(entry.get("time_total")) or 0.0,
             parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
             kind=_line(entry.get("kind")),
             transport=_line(entry.get("transport")),

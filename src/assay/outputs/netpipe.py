@@ -25,7 +25,9 @@ MBPS = (1 << 20) / 8 / 1e6
 
 _START = "Now starting the main loop"
 _HOST = re.compile(r"(\d{1,9}): (\S+)", re.ASCII)
-_ROW = re.compile(r" *(\d+): +(\d+) bytes +(\d+) times --> +(\S+) Mbps in +(\S+) usec")
+_ROW = re.compile(
+    r" *(\d{1,9}): +(\d+) bytes +(\d+) times --> +(\S+) Mbps in +(\S+) usec", re.ASCII
+)
 _PERTURBATION = re.compile(r"Using (?:a perturbation value of (\d{1,9})|no perturbations)")
 _MODES = {
     "Passing data in both directions simultaneously.": "bidirectional",
@@ -97,7 +99,7 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
 def _rows(lines: Sequence[Line], problems: list[str]) -> tuple[list[Row], int, list[Line]]:
     """Rows, line number of the last, and what follows it."""
     rows: list[Row] = []
-    last_row = 0
+    last_row, due = 0, 0
     loose: list[Line] = []
     for number, line in lines:
         if not line or _known(line):
@@ -109,11 +111,10 @@ def _rows(lines: Sequence[Line], problems: list[str]) -> tuple[list[Row], int, l
         problems += [f"line {n}: not a row of NetPIPE: {quote(text)}" for n, text in loose]
         loose = []
         last_row = number
-        if printed[1] != str(len(rows)):
-            problems.append(
-                f"line {number}: row {printed[1][:9]} where {len(rows)} was to come "
-                "(of N singletons?)"
-            )
+        if (index := int(printed[1])) != due:
+            why = "rows are missing" if index > due else "of N singletons?"
+            problems.append(f"line {number}: row {index} where {due} was to come ({why})")
+        due = index + 1
         row = cells((number, " ".join(printed.groups()[1:])), _COLUMNS, problems)
         if row is not None:
             rows.append({**row, "bandwidth": float(row["bandwidth"]) * MBPS})

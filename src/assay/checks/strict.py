@@ -171,9 +171,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         except OSError as error:
             problems.append(f"{self._program()} left no {error.filename} ({error.strerror})")
         else:
+            problems += [f"{parsed.program}: {problem}" for problem in parsed.problems]
             if not parsed.complete:
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
-            problems += [f"{parsed.program}: {problem}" for problem in parsed.problems]
         problems += self.examine(parsed)
         self._parsed = parsed
         self._record.update(record.of_output(parsed), seconds={"benchmark": seconds})

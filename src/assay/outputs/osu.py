@@ -7,7 +7,7 @@ at 5.7, 5.8, 5.9, 6.1, 6.2, 7.0, 7.1, 7.2 and 7.4. What differs between them:
   percentiles (``-z``).
 * Before 7.4 the two-sided programs say ``Latency (us)`` and where the buffers are; from 7.4 on
   they say ``Avg Latency(us)``, and with CUDA nothing of the buffers: ``D H`` looks like ``D D``.
-* Before 7.4 osu_mbw_mr may print its title twice.
+* From 6.1 to 7.2 osu_mbw_mr prints its title twice.
 * osu_bw_fan_in and osu_bw_fan_out (7.4) print the title of osu_bw; the text cannot tell them apart.
 * ``-d managed`` prints the header of host memory.
 
@@ -198,7 +198,7 @@ class _Reader:
             self.problems.append(f"line {number}: not of {self.program}: {quote(text)}")
 
     def _may_repeat_title(self) -> bool:
-        # 5.9 to 7.3: HEADER in osu_mbw_mr.c and again in print_header().
+        # 6.1 to 7.2, by the sources read: HEADER in osu_mbw_mr.c, and again in print_header().
         return self.program == "osu_mbw_mr" and self.titles == 1 and not self.columns
 
     def _header(self, line: Line) -> None:

@@ -58,6 +58,17 @@ def test_a_moved_results_directory_still_has_its_outputs(results):
     assert all(path.is_relative_to(results.directory) for path in case.outputs)
 
 
+def test_outputs_that_reframe_left_in_the_stage_directory_count(results):
+    kept = results.record(HPCC).parent
+    left = Path(str(kept).replace("/results/output/", "/results/stage/"))
+    left.parent.mkdir(parents=True, exist_ok=True)
+    kept.rename(left)
+    kept.mkdir()
+    case = load_one(results, HPCC)
+    assert case.verdict is Verdict.PASS
+    assert {path.parent for path in case.outputs} == {left}
+
+
 def test_a_skip_has_the_reason_that_reframe_logged(results):
     case = load_one(results, BTIO)
     assert case.verdict is None
@@ -71,7 +82,7 @@ def test_a_skip_without_a_log_is_still_told(results):
 
 def test_a_case_behind_a_failed_one_says_so(results):
     results.only(BTIO)
-    results.edit(lambda r: r["runs"][0]["testcases"][0].update(result="fail_deps", hashcode="0"))
+    results.edit(lambda r: r["runs"][0]["testcases"][0].update(result="fail_deps"))
     case = load_one(results, BTIO)
     assert case.verdict is None
     assert "depends" in case.why

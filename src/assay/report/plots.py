@@ -74,6 +74,7 @@ def curves(group: Curves, transports: Sequence[str]) -> Canvas:
                 line.y,
                 color=PALETTE[number % len(PALETTE)],
                 marker=MARKERS[number % len(MARKERS)],
+                markevery=max(1, len(line.x) // 24),
                 linestyle=DASHES[nth % len(DASHES)],
                 label=line.label.lstrip("_") or "?",
             )

@@ -264,14 +264,10 @@ class _Reader:
             kind=_line(entry.get("kind")),
             transport=_line(entry.get("transport")),
         )
-        directory = self._directory(entry, passed=result == "pass")
+        directory = self._directory(entry)
         if result in NOT_RUN:
-            record, _ = self._record(directory, entry)
-            why = (
-                _line(record.get("not_run"))
-                or self._skips.get((_line(entry.get("hashcode")), bare.where))
-                or NOT_RUN[result]
-            )
+            logged = self._skips.get((_line(entry.get("hashcode")), bare.where))
+            why = logged if logged and result == "skip" else NOT_RUN[result]
             return replace(bare, verdict=None, why=why)
         record, lack = self._record(directory, entry)
         case = _with_record(bare, record)
@@ -294,20 +290,25 @@ class _Reader:
             case, verdict=Verdict.FAIL, why=f"ended as {result!r}, which is neither pass nor fail"
         )
 
-    def _directory(self, entry: Mapping[str, Any], *, passed: bool) -> Path | None:
-        """Where the outputs lie: the output directory after success, else the stage directory."""
-        for key in ("outputdir", "stagedir") if passed else ("stagedir", "outputdir"):
+    def _directory(self, entry: Mapping[str, Any]) -> Path | None:
+        """Where the outputs lie, which the record shows.
+
+        ReFrame moves them from the stage to the output directory when a test passed, but not if
+        one that depends on it failed.
+        """
+        order = ("outputdir", "stagedir")
+        places = []
+        for key in order if entry.get("result") == "pass" else reversed(order):
             named = entry.get(key)
             if not isinstance(named, str) or not named:
                 continue
-            places = [Path(named)]
+            places.append(Path(named))
             # A results directory that was moved as a whole (an artefact of a CI job, say).
             if self._root_then and named.startswith(self._root_then + os.sep):
                 places.append(self._root_now / os.path.relpath(named, self._root_then))
-            for place in places:
-                if place.is_dir():
-                    return place
-        return None
+        there = [place for place in places if place.is_dir()]
+        kept = [place for place in there if (place / RECORD).is_file()]
+        return next(iter(kept or there), None)
 
     def _record(
         self, directory: Path | None, entry: Mapping[str, Any]

@@ -64,7 +64,8 @@ class OsuBase(MpiTransportCheck):
         link = self.hardware_peak("link", "bandwidth")
         if link is None or self._column != "bandwidth":
             return {}
-        both = 2 if self.benchmark == "bibw" else 1
+        # osu_bibw.py counts the bytes of one direction only, osu_bibw those of both.
+        both = 2 if self.benchmark == "bibw" and "osu" in self.current_environ.features else 1
         return {metric: Peak("link, hardware.yaml", both * link) for metric in self.declares}
 
 
@@ -82,7 +83,8 @@ class Osu(OsuBase):
         if int(version.split(".")[0]) >= 7:
             self.executable_opts = ["-c"]
             if self.benchmark in ("reduce", "allreduce"):
-                # A sum of 8-bit integers saturates in Open MPI, and would fail its validation.
+                # Open MPI saturates sums of 8-bit integers (open-mpi/ompi issue 8045), and OSU
+                # 7.4 would rightly call that a failure.
                 self.executable_opts += ["-T", "mpi_int"]
 
     def read(self):

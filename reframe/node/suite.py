@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import reframe as rfm
+
 from assay.checks.strict import StrictCheck
 from assay.outputs import Parsed
 

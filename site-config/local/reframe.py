@@ -131,4 +131,6 @@ site_configuration = sites.configuration(
         }
     ],
     environments=[stack()],
+    # Asking a process of our own whether it has ended costs nothing: do it often, wait little.
+    general={"poll_rate_max": 50, "poll_rate_min": 20},
 )

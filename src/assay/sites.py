@@ -99,6 +99,7 @@ def configuration(
     site_file: str | Path,
     systems: list[dict[str, Any]],
     environments: list[dict[str, Any]],
+    general: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with what all sites share.
 
@@ -108,6 +109,7 @@ def configuration(
     :param site_file: the site's ``__file__``.
     :param systems: as ReFrame's configuration reference has it; the one system is named like the
         folder.
+    :param general: further options of ReFrame's section of that name.
     :raises ConfigError: an unknown word, a system not named like its folder, or results that
         cannot be written.
     """
@@ -143,6 +145,7 @@ def configuration(
                 "report_junit": str(results / "reports" / "junit-{sessionid}.xml"),
                 # The stack's own settings are part of what is measured: leave the rest alone.
                 "purge_environment": False,
+                **(general or {}),
             }
         ],
         "storage": [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 Value = Union[int, float, str]
 Row = Mapping[str, Value]
@@ -51,7 +51,7 @@ class Parsed:
 
     family: str
     program: str
-    version: Optional[str]
+    version: str | None
     complete: bool
     rows: tuple[Row, ...]
     units: Mapping[str, str]

@@ -18,6 +18,8 @@ from typing import Any
 import yaml
 from reframe.core.exceptions import ConfigError
 
+from assay.judge import References, ReferencesError
+
 #: Names of the profiles: what ``--mode`` accepts.
 PROFILES = ("smoke", "full")
 
@@ -110,8 +112,8 @@ def configuration(
     :param systems: as ReFrame's configuration reference has it; the one system is named like the
         folder.
     :param general: further options of ReFrame's section of that name.
-    :raises ConfigError: an unknown word, a system not named like its folder, or results that
-        cannot be written.
+    :raises ConfigError: an unknown word, a system not named like its folder, references that are
+        not valid, or results that cannot be written.
     """
     site_file = Path(site_file).resolve()
     site = site_file.parent.name
@@ -129,6 +131,11 @@ def configuration(
         where = f"{site_file}: environment {environment['name']!r}"
         for kind in ("features", "extras"):
             _check_words(environment.get(kind, ()), words["environment"][kind], f"{where}: {kind}")
+
+    try:
+        References.load(site_file.with_name("references.yaml"))
+    except ReferencesError as error:
+        raise ConfigError(str(error)) from None
 
     results = results_directory(site_file)
     # Every run keeps its outputs: ReFrame's own --timestamp cannot be set in a configuration.

@@ -179,8 +179,8 @@ class Bench:
         """Judge nothing that has no reference."""
         self.references["recorded"] = [{"for": {"partition": "*"}, "why": "a test of the suite"}]
 
-    def run(self, *arguments: str, path: str = "reframe", **variables: str) -> Run:
-        """Runs ReFrame with `-r` and the arguments on the tests below `path`."""
+    def write(self) -> Path:
+        """Writes the site's files, where they are not there already; returns its `reframe.py`."""
         names = [environment["name"] for environment in self.environments]
         for partition in self.partitions:
             partition["environs"] = partition["environs"] or names
@@ -197,9 +197,12 @@ class Bench:
         references = self.site / "references.yaml"
         if not references.exists():
             references.write_text(yaml.safe_dump(self.references))
-        return run_reframe(
-            self.site / "reframe.py", self.results, "-c", path, "-R", "-r", *arguments, **variables
-        )
+        return self.site / "reframe.py"
+
+    def run(self, *arguments: str, path: str = "reframe", **variables: str) -> Run:
+        """Runs ReFrame with `-r` and the arguments on the tests below `path`."""
+        common = ("-c", path, "-R", "-r")
+        return run_reframe(self.write(), self.results, *common, *arguments, **variables)
 
 
 def run_reframe(config: Path, results: Path, *arguments: str, **variables: str) -> Run:

@@ -1,0 +1,157 @@
+"""Bad input gets one line that names the file, the key and the mend; no traceback, no exit code 0."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bench import REFRAME, ROOT, run_reframe
+
+pytestmark = pytest.mark.slow
+
+ASSAY = [sys.executable, "-m", "assay"]
+
+
+def complaint(output: str) -> str:
+    """The one line of ReFrame's that is an error."""
+    assert "Traceback" not in output
+    lines = [line for line in output.splitlines() if "ERROR" in line]
+    assert len(lines) == 1, output
+    return lines[0]
+
+
+def prepared(bench, **change):
+    bench.partition(**change)
+    bench.stack("any", ["mpi"])
+    return bench
+
+
+def refused(bench, *arguments, **variables):
+    run = bench.run(*arguments, **variables)
+    assert run.returncode != 0
+    assert not run.cases
+    return complaint(run.output)
+
+
+def test_an_unknown_feature_word(bench):
+    line = refused(prepared(bench, features=["intra-node", "infinband"]))
+    assert "site-config/bench/reframe.py" in line
+    assert "partition 'here': features: unknown word 'infinband'" in line
+    assert "did you mean 'infiniband'?" in line
+
+
+def test_an_unknown_extra_of_a_stack(bench):
+    bench.partition()
+    bench.stack("any", ["mpi"], ucx_verson="1.13.1")
+    assert "environment 'any': extras: unknown word 'ucx_verson'; did you mean 'ucx_version'?" in (
+        refused(bench)
+    )
+
+
+def test_a_system_that_is_not_named_like_its_folder(bench):
+    prepared(bench)
+    bench.site.rename(bench.site.with_name("bank"))
+    bench.site = bench.site.with_name("bank")
+    assert "systems/name is 'bench'; name it 'bank' like its folder" in refused(bench)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("references: [", r"references\.yaml: line 2 is not valid YAML|line 1 is not valid YAML"),
+        ("references:\n  - for: {test: Osu}\n", r"references\.yaml: references/0"),
+        ("reference: []\n", r"references\.yaml: \(top level\)"),
+    ],
+)
+def test_malformed_references(bench, text, says):
+    prepared(bench)
+    (bench.site / "references.yaml").write_text(text)
+    assert re.search(says, refused(bench))
+
+
+def test_no_references_at_all(bench):
+    config = prepared(bench).write()
+    config.with_name("references.yaml").unlink()
+    run = run_reframe(config, bench.results, "-c", "reframe", "-R", "-r")
+    assert run.returncode != 0
+    line = complaint(run.output)
+    assert "references.yaml: No such file or directory" in line
+    assert "docs/adding-a-site.md" in line
+
+
+def test_results_that_cannot_be_written(bench, tmp_path):
+    (tmp_path / "file").write_text("")
+    prepared(bench)
+    bench.results = tmp_path / "file" / "results"
+    line = refused(bench)
+    assert f"{bench.results}: results cannot be written here" in line
+    assert "set ASSAY_RESULTS" in line
+
+
+def test_no_mpi(tmp_path):
+    """The machine's own site, with a PATH on which there is no mpirun."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    run = run_reframe(
+        ROOT / "site-config" / "local" / "reframe.py",
+        tmp_path / "results",
+        *("-c", "reframe", "-R", "-r"),
+        PATH=str(tools),
+    )
+    assert run.returncode != 0
+    line = complaint(run.output)
+    assert "no MPI: mpirun is not on PATH" in line
+    assert "make setup" in line
+
+
+def test_a_scratch_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    run = run_reframe(
+        ROOT / "site-config" / "local" / "reframe.py",
+        tmp_path / "results",
+        *("-c", "reframe", "-R", "-r"),
+        ASSAY_SCRATCH=str(tmp_path / "file" / "scratch"),
+    )
+    if "no MPI" in run.output:
+        pytest.skip("needs mpirun on this machine")
+    assert run.returncode != 0
+    assert "set ASSAY_SCRATCH to one that can" in complaint(run.output)
+
+
+def test_an_unknown_site(tmp_path):
+    done = subprocess.run(
+        [*ASSAY, "sites", "atlantis"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "unknown site 'atlantis'; known are local\n"
+    missing = ROOT / "site-config" / "atlantis" / "reframe.py"
+    run = run_reframe(missing, tmp_path / "results", "-c", "reframe", "-R", "-r")
+    assert run.returncode != 0
+    assert str(missing) in complaint(run.output)
+
+
+def test_zero_tests_selected_is_a_red_run(tmp_path):
+    done = subprocess.run(
+        ["ci/acceptance.sh", "-n", "NoTestOfThatName"],
+        cwd=ROOT,
+        env={**os.environ, "ASSAY_RESULTS": str(tmp_path / "results"), "SITE": "local"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ".venv" in done.stderr and not Path(ROOT / ".venv").exists():
+        pytest.skip("needs .venv: make setup")
+    assert done.returncode != 0
+    assert "nothing ran" in done.stderr
+
+
+def test_the_sites_of_the_repository_are_accepted():
+    done = subprocess.run([*ASSAY, "sites"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "stack system" in done.stdout
+
+
+def test_reframe_is_the_one_of_this_python():
+    assert REFRAME.exists(), "run the tests with the Python of .venv"

@@ -1,4 +1,4 @@
-"""Bad input gets one line that names the file, the key and the mend; no traceback, no exit code 0."""
+"""Bad input gets one line that names file, key and mend; no traceback, and no exit code 0."""
 
 import os
 import re

@@ -19,7 +19,7 @@ GOOD = {
         {
             "for": {"partition": "ib", "test": "Osu", "transport": ["rc", "dc"]},
             "metrics": {"latency_8B": {"value": 1.0, "unit": "us", "lower": -0.5, "upper": 0.2}},
-            "source": {"date": "2026-11-20", "n": 10, "on": "four nodes"},
+            "source": {"date": "2026-11-20", "n": 10, "where": "four nodes"},
         },
     ],
     "recorded": [{"for": {"partition": "*"}, "units": ["MB/s"], "why": "a shared machine"}],
@@ -85,7 +85,7 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         ({"reference": []}, r"Additional properties.*'reference'|'references' is a required"),
         (broken(source=...), r"references/0: 'source' is a required property"),
         (broken(source="x"), r"references/0/source"),
-        (broken(source={"date": "2026", "n": 1, "on": "it"}), r"references/0/source"),
+        (broken(source={"date": "2026", "n": 1, "where": "it"}), r"references/0/source"),
         (broken(**{"for": {"test": "Osu"}}), r"references/0/for: 'partition' is a required"),
         (broken(metrics={"m": {**METRIC, "value": 0}}), r"references/0/metrics/m/value: .*above 0"),
         (broken(metrics={"m": {**METRIC, "lower": 0.1}}), r"metrics/m/lower"),

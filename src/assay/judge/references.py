@@ -163,7 +163,7 @@ class References:
             )
         source = entry["source"]
         if not isinstance(source, str):
-            source = f"measured {source['date']}, n={source['n']}, {source['on']}"
+            source = f"measured {source['date']}, n={source['n']}, {source['where']}"
         floor = spec.get("peak_floor")
         if floor is not None and peak is None:
             raise ReferencesError(

@@ -32,8 +32,7 @@ site_configuration = sites.configuration(__file__, spec["systems"], spec["enviro
 """
 
 #: Prints a recorded run; everything it prints was printed by the real program.
-REPLAY = """\
-#!/bin/sh
+REPLAY = """#!/bin/sh
 here={here}
 cat "$here/stderr" >&2
 cat "$here/stdout"

@@ -14,7 +14,12 @@ step() {
 step ruff check .
 step ruff format --check .
 step mypy
-mapfile -t scripts < <(git grep --untracked -lIE '^#! ?/.*\b(ba)?sh\b' -- ':!tests/data')
+scripts=()
+while IFS= read -r -d '' file; do
+    if [[ $(head -c 64 "$file" | tr -d '\0' | head -n 1) =~ ^'#!'.*sh$ ]]; then
+        scripts+=("$file")
+    fi
+done < <(git ls-files -z --cached --others --exclude-standard -- ':!tests/data')
 step shellcheck "${scripts[@]}"
 step yamllint --strict .
 if [ ${#failed[@]} -gt 0 ]; then

@@ -4,10 +4,14 @@ A benchmark on a node that is busy, swaps, is clocked down or has a full disk is
 The limits are the site's (`health` in the partition's extras); what was found is kept whole.
 """
 
+import hashlib
 import json
 import shlex
+import subprocess
 import sys
+from pathlib import Path
 
+import reframe
 import reframe as rfm
 from reframe.core.builtins import run_before
 
@@ -25,6 +29,25 @@ LIMITS = {
 }
 
 
+SUITE = Path(__file__).resolve().parents[2]
+
+
+def suite():
+    """Which state of the suite measures: its commit, its lock, ReFrame."""
+    git = ["git", "-C", str(SUITE), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        described = subprocess.run(git, capture_output=True, text=True, timeout=10, check=True)
+        commit = described.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        commit = None  # not a checkout: an image, or an archive
+    lock = SUITE / "requirements.lock"
+    return {
+        "commit": commit,
+        "requirements_sha256": hashlib.sha256(lock.read_bytes()).hexdigest(),
+        "reframe": reframe.VERSION,
+    }
+
+
 @rfm.simple_test
 class NodeHealth(StrictCheck):
     """Memory, load, governor, mounts, space and UCX devices, before anything is measured."""
@@ -37,6 +60,7 @@ class NodeHealth(StrictCheck):
     valid_prog_environs = ["*"]
     executable = sys.executable
     declares = {"load_per_cpu": "1", "memory_available": "1"}
+    keep_files = ["provenance.json"]
 
     @run_before("run")
     def command(self):
@@ -56,14 +80,17 @@ class NodeHealth(StrictCheck):
             }
         except (ValueError, KeyError, TypeError) as error:
             raise ParseError(f"provenance is unreadable: {error}") from None
-        self._record["provenance"] = {
+        provenance = {
             **self.found,
             "stack": {
                 "name": self.current_environ.name,
                 "features": sorted(self.current_environ.features),
                 **self.current_environ.extras,
             },
+            "suite": suite(),
         }
+        Path("provenance.json").write_text(json.dumps(provenance, indent=1) + "\n")
+        self._record["provenance"] = provenance
         return Parsed("assay", "provenance", None, True, (row,), dict.fromkeys(row, "1"))
 
     def examine(self, parsed):

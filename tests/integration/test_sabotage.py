@@ -53,7 +53,7 @@ def test_a_healthy_run_passes_with_its_proof(bench):
     assert (run.returncode, outcome.result) == (0, "pass"), run.output
     proof = outcome.record["proof"]
     assert proof["pml"] == ["ucx"]
-    assert proof["ranks"] == {"asked": 2, "seen": 2}
+    assert proof["ranks"] == {"asked": 2, "seen": 2, "cores": 2}
     assert proof["ucx"] == version
     assert set(proof["lanes"]) == {"posix/memory"}
     assert outcome.record["verdict"] == "RECORDED"
@@ -355,3 +355,75 @@ def test_data_is_recorded_from_one_world_of_two(bench):
         world = openmpi.parse((DATA / "replay" / name / "stderr").read_text())
         assert (world.ranks_seen, world.worlds) == (2, 1)
         assert Path(DATA / "replay" / name / "stdout").stat().st_size > 1000
+
+
+NAP = """\
+import reframe as rfm
+from reframe.core.builtins import parameter
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Nap(StrictCheck):
+    number = parameter([1, 2])
+    kind = "compute"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "sleep"
+    executable_opts = ["0.3"]
+
+    def read(self):
+        return Parsed("nap", "nap", None, True, (), {})
+"""
+
+
+def test_cases_of_all_partitions_of_one_machine_run_one_after_the_other(bench):
+    """Two measurements at once would measure each other."""
+    checks = bench.folder / "checks"
+    checks.mkdir()
+    (checks / "nap.py").write_text(NAP)
+    bench.partition("one")
+    bench.partition("two")
+    bench.stack("any", ["mpi"])
+    run = bench.run(path=str(checks))
+    times = sorted(
+        (outcome.record["seconds"]["began"], outcome.record["seconds"]["benchmark"])
+        for outcome in run.cases.values()
+    )
+    assert len(times) == 4
+    for (began, took), (following, _) in zip(times, times[1:]):
+        assert took >= 0.3
+        assert following >= began + took
+
+
+def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(bench, tmp_path):
+    limits = {
+        "load_per_cpu_max": 1000,
+        "memory_available_min": 1.1,
+        "free_bytes_min": 10**18,
+        "mount_options": ["gold-plated"],
+        "colour": "green",
+    }
+    bench.partition(
+        features=["storage"],
+        extras={"directory": str(tmp_path), "memory_bytes": 2**33, "health": limits},
+    )
+    bench.stack("any", ["mpi"], provenance="made for this test")
+    bench.record_all()
+    outcome = bench.run("-n", "NodeHealth", path="reframe/node").case("NodeHealth")
+    assert outcome.result == "fail"
+    for cause in (
+        "of the memory is free, not 110%",
+        "at least 1e+18 are needed",
+        "is mounted without gold-plated",
+        "health limit 'colour' is unknown",
+    ):
+        assert cause in " ".join(outcome.record["problems"])
+    assert not any("load per processor" in problem for problem in outcome.record["problems"])
+    provenance = outcome.record["provenance"]
+    assert provenance["suite"]["reframe"].startswith("4.10")
+    assert len(provenance["suite"]["requirements_sha256"]) == 64
+    assert provenance["stack"]["provenance"] == "made for this test"
+    assert provenance["memory"]["MemTotal"] > 0

@@ -52,7 +52,7 @@ class MpiCheck(StrictCheck):
     @run_after("setup")
     def _choose_ranks(self) -> None:
         processor = self.current_partition.processor
-        cores = min(processor.num_cores or 1, processor.num_cpus or 1)
+        self._cores = cores = min(processor.num_cores or 1, processor.num_cpus or 1)
         try:
             self.num_tasks = self.ranks(cores)
         except SizingError as error:
@@ -74,7 +74,7 @@ class MpiCheck(StrictCheck):
         asked = self.num_tasks
         self._record["proof"] = {
             "pml": sorted(world.pml),
-            "ranks": {"asked": asked, "seen": world.ranks_seen},
+            "ranks": {"asked": asked, "seen": world.ranks_seen, "cores": self._cores},
         }
         problems = list(world.aborts)
         if world.worlds > 1:

@@ -162,7 +162,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def evidence(self) -> bool:
         """Fails, naming the cause, unless the run can be believed."""
         self._record = record.begin(self)
-        problems, seconds = self._launch()
+        problems, (begin, end) = self._launch()
         parsed = None
         try:
             parsed = self.read()
@@ -176,7 +176,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
         problems += self.examine(parsed)
         self._parsed = parsed
-        self._record.update(record.of_output(parsed), seconds={"benchmark": seconds})
+        seconds = {"benchmark": end - begin, "began": begin}
+        self._record.update(record.of_output(parsed), seconds=seconds)
         self._close_record(Verdict.FAIL if problems else Verdict.RECORDED, problems)
         if problems:
             more = len(problems) - NAMED_PROBLEMS
@@ -189,23 +190,23 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _program(self) -> str:
         return Path(str(self.executable)).name
 
-    def _launch(self) -> tuple[list[str], float]:
-        """Problems of the launch, and the wall time of the benchmark [s]."""
+    def _launch(self) -> tuple[list[str], tuple[float, float]]:
+        """Problems of the launch, and when the benchmark began and ended [s since the epoch]."""
         try:
             text = Path(LAUNCH_FILE).read_text(encoding="utf-8")
         except OSError:
-            return ["the job script did not reach its end: killed, or out of time"], 0.0
+            return ["the job script did not reach its end: killed, or out of time"], (0.0, 0.0)
         match = re.fullmatch(r"rc=(\d+) begin=([\d.]+) end=([\d.]+) host=\S*\n", text)
         if match is None:
-            return [f"{LAUNCH_FILE} is torn: {text.strip()!r}"], 0.0
-        rc, seconds = int(match[1]), float(match[3]) - float(match[2])
+            return [f"{LAUNCH_FILE} is torn: {text.strip()!r}"], (0.0, 0.0)
+        rc, times = int(match[1]), (float(match[2]), float(match[3]))
         if rc == 0:
-            return [], seconds
+            return [], times
         signal = f" (signal {rc - 128})" if rc > 128 else ""
         # Of a parallel launch the last words are the launcher's.
         said = [] if self.parallel else self.stderr_text().split("\n")
         last = next((f": {line.strip()}" for line in reversed(said) if line.strip()), "")
-        return [f"{self._program()} ended with exit code {rc}{signal}{last}"], seconds
+        return [f"{self._program()} ended with exit code {rc}{signal}{last}"], times
 
     # --- verdict --------------------------------------------------------------------------------
 

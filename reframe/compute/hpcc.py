@@ -7,11 +7,9 @@ DGEMM that the same run measured: a ratio that holds whatever else the machine d
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_before, variable
 
 from assay.checks import hpl_input
-from assay.checks.mpi import MpiCheck
-from assay.checks.sizing import matrix_order, process_grid, usable_ranks
+from assay.checks.linpack import LinpackCheck
 from assay.checks.strict import Peak
 from assay.outputs import hpcc
 
@@ -27,58 +25,35 @@ METRICS = {
     "ring_latency": ("RandomlyOrderedRingLatency_usec", "us", 1),
     "ring_bandwidth": ("RandomlyOrderedRingBandwidth_GBytes", "GB/s", 1),
 }
-#: Order of the matrix above which the smoke profile would take longer than a few seconds.
-SMOKE_ORDER = 4000
 
 
 @rfm.simple_test
-class Hpcc(MpiCheck):
+class Hpcc(LinpackCheck):
     """All of HPCC on one node, sized from its memory."""
 
-    #: Block size NB.
-    block = variable(int, value=128)
-    kind = "compute"
     descr = "HPC Challenge"
     time_limit = "2h"
     tags = {"smoke", "compute"}
-    valid_systems = ["+intra-node"]
     valid_prog_environs = ["+hpcc"]
     executable = "hpcc"
-    # Each rank has one core: a threaded BLAS would start as many threads on each of them.
-    env_vars = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
+    input_name = "hpccinf.txt"
+    block = 128
     declares = {
         **{metric: unit for metric, (_, unit, _) in METRICS.items()},
         "hpl_per_dgemm": "1",
         "ring_bandwidth_per_stream_copy": "1",
     }
-    keep_files = ["hpccinf.txt", "hpccoutf.txt"]
+    keep_files = ["hpccoutf.txt"]
 
-    def ranks(self, cores):
-        return usable_ranks(cores)
-
-    @run_before("run")
-    def input_file(self):
-        extras = self.current_partition.extras
-        grid = process_grid(self.num_tasks)
-        order = matrix_order(extras["memory_bytes"], extras["memory_fraction"], self.block, grid)
-        if self.profile == "smoke":
-            order = min(order, SMOKE_ORDER // self.block * self.block)
-        self.order, self.grid = order, grid
-        text = hpl_input.hpcc([order], [self.block], grid)
-        (Path(self.stagedir) / "hpccinf.txt").write_text(text)
+    def input_text(self, order, grid):
+        return hpl_input.hpcc([order], [self.block], grid)
 
     def read(self):
         return hpcc.parse(Path("hpccoutf.txt").read_text(errors="replace"))
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        if parsed is None:
-            return problems
-        asked = {"n": self.order, "nb": self.block, "p": self.grid.p, "q": self.grid.q}
-        ran = [{key: row[key] for key in asked} for row in parsed.facts["hpl"]]
-        if ran != [asked]:
-            problems.append(f"HPL solved {ran}, it was asked for {asked}")
-        return problems
+        return problems + (self.solved_as_asked(parsed.facts["hpl"]) if parsed else [])
 
     def measure(self, parsed):
         values = {

@@ -141,7 +141,7 @@ class NodeHealth(StrictCheck):
                     f"{where} has {fs['free_bytes']:.3g} B free, "
                     f"at least {limits['free_bytes_min']:.3g} are needed"
                 )
-            missing = set(limits.get("mount_options", ())) - set(fs["options"].split(","))
+            missing = set(limits.get("mount_options", ())) - set((fs["options"] or "").split(","))
             if missing:
                 problems.append(f"{where} is mounted without {', '.join(sorted(missing))}")
         return problems

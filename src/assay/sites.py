@@ -46,10 +46,16 @@ def repository(site_file: str | Path) -> Path:
 def results_directory(site_file: str | Path) -> Path:
     """Where a run leaves everything: ``$ASSAY_RESULTS``, by default ``results/``.
 
-    :raises ConfigError: the directory cannot be made or written.
+    :raises ConfigError: the directory cannot be made or written, or has a blank in its path.
     """
     named = os.environ.get("ASSAY_RESULTS")
     path = Path(named).resolve() if named else repository(site_file) / "results"
+    if len(str(path).split()) > 1:
+        # ReFrame's local scheduler splits the path of the job script there.
+        raise ConfigError(
+            f"{path}: ReFrame runs no jobs below a path with blanks; "
+            "set ASSAY_RESULTS to a directory without"
+        )
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / f".writable.{os.getpid()}"

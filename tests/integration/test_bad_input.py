@@ -90,6 +90,13 @@ def test_results_that_cannot_be_written(bench, tmp_path):
     assert "set ASSAY_RESULTS" in line
 
 
+def test_results_below_a_path_with_a_blank(bench, tmp_path):
+    prepared(bench)
+    bench.results = tmp_path / "my results"
+    line = refused(bench)
+    assert "ReFrame runs no jobs below a path with blanks; set ASSAY_RESULTS" in line
+
+
 def test_no_mpi(tmp_path):
     """The machine's own site, with a PATH on which there is no mpirun."""
     tools = tmp_path / "bin"

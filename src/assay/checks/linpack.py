@@ -1,0 +1,59 @@
+"""HPL, alone or inside of HPCC: a problem that fills the partition's share of the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from reframe.core.builtins import run_before, variable
+
+from assay.checks.mpi import MpiCheck
+from assay.checks.sizing import Grid, matrix_order, process_grid, usable_ranks
+
+#: Order of the matrix above which the smoke profile would take longer than a few seconds.
+SMOKE_ORDER = 4000
+
+
+class LinpackCheck(MpiCheck):
+    """One problem, sized from memory and cores; what was solved must be what was asked for."""
+
+    #: Block size NB.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``192``
+    block = variable(int, value=192)
+
+    kind = "compute"
+    valid_systems = ["+intra-node"]
+    # Each rank has one core: a threaded BLAS would start as many threads on each of them.
+    env_vars = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
+
+    #: Name of the input file that the program reads in its working directory.
+    input_name: str
+
+    def input_text(self, order: int, grid: Grid) -> str:
+        """Content of the input file."""
+        raise NotImplementedError
+
+    def ranks(self, cores: int) -> int:
+        """The most ranks that have a process grid worth the name."""
+        return usable_ranks(cores)
+
+    @run_before("run")
+    def _write_input(self) -> None:
+        extras = self.current_partition.extras
+        grid = process_grid(self.num_tasks)
+        order = matrix_order(extras["memory_bytes"], extras["memory_fraction"], self.block, grid)
+        if self.profile == "smoke":
+            order = min(order, SMOKE_ORDER // self.block * self.block)
+        self.asked = {"n": order, "nb": self.block, "p": grid.p, "q": grid.q}
+        (Path(self.stagedir) / self.input_name).write_text(self.input_text(order, grid))
+        self.keep_files.append(self.input_name)
+
+    def solved_as_asked(self, rows: Iterable[Mapping[str, Any]]) -> list[str]:
+        """A problem where the program solved anything else, whatever its exit code."""
+        ran = [{key: row[key] for key in self.asked} for row in rows]
+        if ran == [self.asked]:
+            return []
+        return [f"{self._program()} solved {ran}, it was asked for {self.asked}"]

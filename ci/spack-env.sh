@@ -1,0 +1,152 @@
+# shellcheck shell=bash
+# Sourced by the other spack-*.sh: finds the pinned Spack for a site and shuts out the user's own.
+#
+#   SITE              folder below site-config/ that has an environment
+#   SPACK_ROOT        a Spack at the pinned commit; else the one on PATH; else it is cloned
+#   ASSAY_SPACK_HOME  where everything is put (default: .cache/spack); compute nodes must see it
+#   ASSAY_SPACK_PACKAGES   a package repository at the pinned commit; else it is cloned
+#   SPACK_PYTHON      a Python that has clingo; else an environment is made from ci/spack-python.txt
+#   ASSAY_SPACK_KIT   an unpacked offline kit, which then serves for all of these
+#
+# After spack_site: SITE_ENV (directory of spack.yaml and spack.lock).
+# After spack_find: everything that the command `spack` needs, and `spack` itself on PATH.
+
+name=$(basename "$0" .sh)
+die() {
+    echo "$name: $*" >&2
+    exit 1
+}
+say() { echo "$name: $*"; }
+
+pin() { # pin spack|packages version|commit|git: one value of pins.yaml
+    awk -v block="$1:" -v key="$2:" \
+        '/^[^ #]/ {inside = $1 == block} inside && $1 == key {print $2}' spack-repo/pins.yaml
+}
+
+spack_sites() { # sites that have an environment; the reference is the pair at the top
+    local each
+    printf 'ibisco'
+    for each in site-config/*/spack/env/spack.yaml; do
+        each=${each#site-config/}
+        printf ' %s' "${each%%/*}"
+    done
+}
+
+spack_site() {
+    [ -n "${SITE:-}" ] || die "SITE is not set: SITE=<site>, one of: $(spack_sites)"
+    [[ " $(spack_sites) " == *" $SITE "* ]] ||
+        die "site '$SITE' has no Spack environment; there are: $(spack_sites)" \
+            "(a new one: site-config/$SITE/spack/env/spack.yaml)"
+    SITE_ENV=$PWD/site-config/$SITE/spack/env
+    [ "$SITE" != ibisco ] || SITE_ENV=$PWD
+    export SITE_ENV
+}
+
+commit_of() { # commit of the checkout at $1, empty where it is none
+    git -c safe.directory='*' -C "$1" rev-parse HEAD 2>/dev/null || true
+}
+
+clone() { # clone spack|packages TARGET: the pinned commit, and no history
+    local what=$1 target=$2 commit url new
+    commit=$(pin "$what" commit)
+    url=$(pin "$what" git)
+    if [ -n "${ASSAY_SPACK_KIT:-}" ]; then
+        url=$ASSAY_SPACK_KIT/$what.git
+        [ -d "$url" ] || die "the kit $ASSAY_SPACK_KIT has no $what.git: is it unpacked?"
+    fi
+    say "fetching $what, commit ${commit:0:12}, from $url"
+    new=$target.new.$$
+    rm -rf "$new"
+    mkdir -p "$new"
+    git -C "$new" init -q
+    if ! git -c safe.directory='*' -C "$new" fetch -q --depth 1 "$url" "$commit" 2>"$new/why"; then
+        local why
+        why=$(tail -n 1 "$new/why")
+        rm -rf "$new"
+        die "no Spack here: $what ${commit:0:12} could not be fetched from $url ($why);" \
+            "set SPACK_ROOT and ASSAY_SPACK_PACKAGES to checkouts, or ASSAY_SPACK_KIT to a kit"
+    fi
+    git -C "$new" -c advice.detachedHead=false checkout -q "$commit"
+    mv "$new" "$target"
+}
+
+find_spack() { # prints nothing, sets SPACK_ROOT
+    local commit have on_path
+    commit=$(pin spack commit)
+    if [ -n "${SPACK_ROOT:-}" ]; then
+        [ -x "$SPACK_ROOT/bin/spack" ] || die "SPACK_ROOT=$SPACK_ROOT has no bin/spack"
+        have=$(commit_of "$SPACK_ROOT")
+        [ "$have" = "$commit" ] ||
+            die "SPACK_ROOT=$SPACK_ROOT is at commit ${have:-unknown}, the locks need $commit" \
+                "(Spack $(pin spack version), spack-repo/pins.yaml): check that out, or unset it"
+        return
+    fi
+    on_path=$(command -v spack || true)
+    if [ -n "$on_path" ]; then
+        on_path=$(dirname "$(dirname "$(readlink -f "$on_path")")")
+        if [ "$(commit_of "$on_path")" = "$commit" ]; then
+            SPACK_ROOT=$on_path
+            return
+        fi
+        say "leaving the Spack on PATH alone ($on_path is not at the pinned commit ${commit:0:12})"
+    fi
+    SPACK_ROOT=$ASSAY_SPACK_HOME/spack
+    [ "$(commit_of "$SPACK_ROOT")" = "$commit" ] || {
+        rm -rf "$SPACK_ROOT"
+        clone spack "$SPACK_ROOT"
+    }
+}
+
+find_packages() {
+    local commit have
+    commit=$(pin packages commit)
+    if [ -n "${ASSAY_SPACK_PACKAGES:-}" ]; then
+        have=$(commit_of "$ASSAY_SPACK_PACKAGES")
+        [ "$have" = "$commit" ] ||
+            die "ASSAY_SPACK_PACKAGES=$ASSAY_SPACK_PACKAGES is at commit ${have:-unknown}," \
+                "the locks need $commit (spack-repo/pins.yaml)"
+        return
+    fi
+    ASSAY_SPACK_PACKAGES=$ASSAY_SPACK_HOME/packages
+    [ "$(commit_of "$ASSAY_SPACK_PACKAGES")" = "$commit" ] || {
+        rm -rf "$ASSAY_SPACK_PACKAGES"
+        clone packages "$ASSAY_SPACK_PACKAGES"
+    }
+}
+
+find_python() { # Spack takes its solver from the Python that runs it
+    if [ -n "${SPACK_PYTHON:-}" ]; then
+        "$SPACK_PYTHON" -c 'import clingo' 2>/dev/null ||
+            die "SPACK_PYTHON=$SPACK_PYTHON has no clingo: install ci/spack-python.txt there"
+        return
+    fi
+    local made=$ASSAY_SPACK_HOME/python source=()
+    if ! cmp -s ci/spack-python.txt "$made/pin.txt"; then
+        [ -z "${ASSAY_SPACK_KIT:-}" ] || source=(--no-index --find-links "$ASSAY_SPACK_KIT/wheels")
+        say "making a Python environment with clingo"
+        "$(ci/find-python.sh)" -m venv --clear "$made" || die "no environment in $made, see above"
+        "$made/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
+            --only-binary :all: "${source[@]}" -r ci/spack-python.txt ||
+            die "pip could not install ci/spack-python.txt; the lines above say why"
+        cp ci/spack-python.txt "$made/pin.txt"
+    fi
+    SPACK_PYTHON=$made/bin/python
+}
+
+spack_find() {
+    command -v git >/dev/null || die "git is not on PATH; Spack and its recipes are checkouts"
+    ASSAY_SPACK_HOME=${ASSAY_SPACK_HOME:-$PWD/.cache/spack}
+    mkdir -p "$ASSAY_SPACK_HOME/stage" 2>/dev/null ||
+        die "ASSAY_SPACK_HOME=$ASSAY_SPACK_HOME cannot be written"
+    ASSAY_SPACK_HOME=$(cd "$ASSAY_SPACK_HOME" && pwd)
+    find_spack
+    find_packages
+    find_python
+    export SPACK_ROOT SPACK_PYTHON ASSAY_SPACK_HOME ASSAY_SPACK_PACKAGES
+    # Neither ~/.spack nor /etc/spack: what a user or a site has set there is not in the lock.
+    export SPACK_DISABLE_LOCAL_CONFIG=1 SPACK_USER_CACHE_PATH=$ASSAY_SPACK_HOME/user-cache
+    unset SPACK_ENV SPACK_USER_CONFIG_PATH SPACK_SYSTEM_CONFIG_PATH PYTHONPATH PYTHONHOME
+    export PATH=$SPACK_ROOT/bin:$PATH
+}
+
+lock_tool() { "$SPACK_PYTHON" ci/spack-lock.py "$@"; }

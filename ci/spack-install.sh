@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Install the stack of one site exactly as its lock says, and write down where its programs are.
+#
+#   SITE=debian12 ci/spack-install.sh [arguments of spack install, such as --cache-only]
+#
+# Never solves anew and never skips a checksum. Writes $ASSAY_SPACK_HOME/env/<site>.<view>.json,
+# from which site-config/<site>/reframe.py makes the stack: no Spack on compute nodes.
+# ci/spack-env.sh lists the variables that it reads. JOBS: how many compile at once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. ci/spack-env.sh
+
+spack_site
+lock=$SITE_ENV/spack.lock
+[ -f "$lock" ] || die "$lock does not exist: make lock SITE=$SITE"
+for argument in "$@"; do
+    [[ $argument != --no-checksum && $argument != -n ]] ||
+        die "sources are verified: $argument is not for acceptance"
+done
+spack_find
+
+if [ -x .venv/bin/assay ] && .venv/bin/assay lock --help >/dev/null 2>&1; then
+    .venv/bin/assay lock check --site "$SITE" || die "the lock does not hold; see above"
+fi
+fake=
+[[ " $* " != *" --fake "* ]] || fake=yes # nothing is built, so nothing is needed
+if [ -z "$fake" ] && ! lacks=$(lock_tool here "$lock"); then
+    while read -r line; do echo "$name: $line" >&2; done <<<"$lacks"
+    exit 1
+fi
+
+log=$ASSAY_SPACK_HOME/install-$SITE.log
+say "installing $lock (log: $log)"
+if ! spack --color never -e "$SITE_ENV" install --only-concrete ${JOBS:+-j "$JOBS"} "$@" \
+    >"$log" 2>&1; then
+    grep -E '^==> (Error|Warning)|^Error|error:' "$log" | head -n 5 >&2 || true
+    if grep -q 'No space left on device' "$log" ||
+        [ "$(df -P -k "$ASSAY_SPACK_HOME" | awk 'NR == 2 {print $4}')" -lt 1024 ]; then
+        die "the disk of $ASSAY_SPACK_HOME is full; set ASSAY_SPACK_HOME to a larger one"
+    fi
+    die "failed: see $log"
+fi
+# Without a change Spack leaves the views alone, also where someone has deleted them.
+spack --color never -e "$SITE_ENV" env view regenerate >>"$log" 2>&1 || die "no view: see $log"
+
+mkdir -p "$ASSAY_SPACK_HOME/env"
+base=/usr/bin:/bin
+for view in "$SITE_ENV"/.spack-env/view/*; do
+    [ -d "$view" ] || continue
+    view=$(basename "$view")
+    # In an environment of its own: what is on PATH here is not part of the stack.
+    mapfile -t paths < <(env -i HOME=/nonexistent PATH="$base" SPACK_PYTHON="$SPACK_PYTHON" \
+        SPACK_DISABLE_LOCAL_CONFIG=1 SPACK_USER_CACHE_PATH="$SPACK_USER_CACHE_PATH" \
+        ASSAY_SPACK_HOME="$ASSAY_SPACK_HOME" ASSAY_SPACK_PACKAGES="$ASSAY_SPACK_PACKAGES" \
+        "$SPACK_ROOT/bin/spack" --color never env activate --sh --with-view "$view" -d "$SITE_ENV" |
+        sed -n 's/^export PATH=\(.*\);$/\1/p' | tr ':' '\n' |
+        grep -F "$SITE_ENV/.spack-env/view/$view/")
+    [ ${#paths[@]} -gt 0 ] || die "the view $view has no programs: see $log"
+    file=$ASSAY_SPACK_HOME/env/$SITE.$view.json
+    lock_tool freeze "$lock" "$SITE" "$view" "${paths[@]}" >"$file.new"
+    mv "$file.new" "$file"
+    say "wrote $file"
+done

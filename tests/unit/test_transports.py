@@ -14,6 +14,7 @@ from assay.checks.transports import (
     environment,
     pml_environment,
     prove,
+    unasked,
     unusable,
     verbose_environment,
 )
@@ -320,3 +321,15 @@ def test_no_process_can_be_left_out(name, transport):
     for host, pid in parse(text).processes:
         rest = re.sub(rf"(?m)^.*\[{host}:{pid} *:.*\n", "", text)
         assert prove(transport, parse(rest), CURVE, None, 2).problems
+
+
+@pytest.mark.parametrize("version", ["4.1.4", "5.0.11"])
+def test_what_is_asked_of_open_mpi_is_not_taken_for_somebody_elses(version):
+    """Open MPI lists each setting under all its names, and 5.0 has more of them."""
+    said = openmpi.parse((DATA / "openmpi" / version / "world.np2.txt").read_text()).settings
+    assert said["pml"] == "ucx"
+    here = "OMPI_MCA_btl_tcp_if_include"  # set when it was recorded
+    asked = [*verbose_environment(), *pml_environment(), here]
+    assert unasked(said, asked) == {}
+    assert unasked({**said, "btl": "tcp,self"}, asked) == {"btl": "tcp,self"}
+    assert unasked(said, [here]) == {"pml": "ucx"}

@@ -30,13 +30,6 @@ RANK_FACTS = ("ranks", "processes", "CommWorldProcs")
 UCX_LOGS = "ucx.%h.%p.log"
 
 
-#: Open MPI's frameworks that steer how and where bytes move.
-STEERING = ("pml", "btl", "mtl", "bml", "osc", "coll", "io")
-
-#: Other names under which Open MPI lists the settings that force pml ucx.
-SYNONYMS = ("pml_ucx_tls", "pml_ucx_devices")
-
-
 class MpiCheck(StrictCheck):
     """A program of several ranks that must come up as one world."""
 
@@ -99,12 +92,10 @@ class MpiCheck(StrictCheck):
         """Settings of the environment that steer Open MPI, and that nobody here asked for."""
         partition, stack = self.current_partition.local_env, self.current_environ
         asked = {*self.env_vars, *stack.env_vars, *partition.env_vars}
-        known = {name[len("OMPI_MCA_") :] for name in asked if name.startswith("OMPI_MCA_")}
         return [
             f"OMPI_MCA_{name}={value} was set behind the test's back: unset it, or put it into "
             "the stack's env_vars"
-            for name, value in settings.items()
-            if name.split("_")[0] in STEERING and name not in known and name not in SYNONYMS
+            for name, value in transports.unasked(settings, asked).items()
         ]
 
 

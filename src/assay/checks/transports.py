@@ -39,7 +39,7 @@ those of GPU memory. Open MPI's own settings are the functions at the end.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.outputs import ucx_log
@@ -258,6 +258,13 @@ def _version(text: str) -> tuple[int, ...]:
 
 # --- Open MPI -----------------------------------------------------------------------------------
 
+#: Open MPI's frameworks that steer how and where bytes move.
+STEERING = ("pml", "btl", "mtl", "bml", "osc", "coll", "io")
+
+#: Other names under which Open MPI lists the settings that force pml ucx: 4.1 those of pml, 5.0
+#: those of osc too.
+SYNONYMS = ("pml_ucx_tls", "pml_ucx_devices", "osc_ucx_tls", "osc_ucx_devices")
+
 
 def verbose_environment() -> dict[str, str]:
     """Makes Open MPI say which pml each process selected, and each world name itself.
@@ -277,4 +284,19 @@ def pml_environment() -> dict[str, str]:
         "OMPI_MCA_pml": "ucx",
         "OMPI_MCA_opal_common_ucx_tls": "any",
         "OMPI_MCA_opal_common_ucx_devices": "any",
+    }
+
+
+def unasked(settings: Mapping[str, str], asked: Collection[str]) -> dict[str, str]:
+    """The settings that steer Open MPI and come from no variable that was asked for.
+
+    :param settings: MCA settings as Open MPI lists them, without prefix.
+    :param asked: names of environment variables, with it.
+    """
+    return {
+        name: value
+        for name, value in settings.items()
+        if name.split("_")[0] in STEERING
+        and name not in SYNONYMS
+        and f"OMPI_MCA_{name}" not in asked
     }

@@ -11,19 +11,19 @@ import reframe as rfm
 from assay.checks import hpl_input
 from assay.checks.linpack import LinpackCheck
 from assay.checks.strict import Peak
-from assay.outputs import hpcc
+from assay.outputs import Quantity, hpcc
 
-#: metric -> (name in HPCC's summary, unit, factor to that unit)
+#: metric -> (name in HPCC's summary, unit)
 METRICS = {
-    "hpl": ("HPL_Tflops", "GFLOP/s", 1000),
-    "dgemm_star": ("StarDGEMM_Gflops", "GFLOP/s", 1),
-    "stream_copy_star": ("StarSTREAM_Copy", "GB/s", 1),
-    "stream_triad_star": ("StarSTREAM_Triad", "GB/s", 1),
-    "ptrans": ("PTRANS_GBs", "GB/s", 1),
-    "random_access": ("MPIRandomAccess_GUPs", "GUP/s", 1),
-    "fft": ("MPIFFT_Gflops", "GFLOP/s", 1),
-    "ring_latency": ("RandomlyOrderedRingLatency_usec", "us", 1),
-    "ring_bandwidth": ("RandomlyOrderedRingBandwidth_GBytes", "GB/s", 1),
+    "hpl": ("HPL_Tflops", "GFLOP/s"),
+    "dgemm_star": ("StarDGEMM_Gflops", "GFLOP/s"),
+    "stream_copy_star": ("StarSTREAM_Copy", "GB/s"),
+    "stream_triad_star": ("StarSTREAM_Triad", "GB/s"),
+    "ptrans": ("PTRANS_GBs", "GB/s"),
+    "random_access": ("MPIRandomAccess_GUPs", "GUP/s"),
+    "fft": ("MPIFFT_Gflops", "GFLOP/s"),
+    "ring_latency": ("RandomlyOrderedRingLatency_usec", "us"),
+    "ring_bandwidth": ("RandomlyOrderedRingBandwidth_GBytes", "GB/s"),
 }
 
 
@@ -39,7 +39,7 @@ class Hpcc(LinpackCheck):
     input_name = "hpccinf.txt"
     block = 128
     declares = {
-        **{metric: unit for metric, (_, unit, _) in METRICS.items()},
+        **{metric: unit for metric, (_, unit) in METRICS.items()},
         "hpl_per_dgemm": "1",
         "ring_bandwidth_per_stream_copy": "1",
     }
@@ -56,23 +56,33 @@ class Hpcc(LinpackCheck):
         return problems + (self.solved_as_asked(parsed.facts["hpl"]) if parsed else [])
 
     def measure(self, parsed):
-        values = {
-            metric: parsed.at("value", metric=name) * factor
-            for metric, (name, _, factor) in METRICS.items()
+        values = {metric: printed(parsed, name) for metric, (name, _) in METRICS.items()}
+        teraflops = values["hpl"]
+        if teraflops.unit == "TFLOP/s":  # the others are in GFLOP/s
+            values["hpl"] = Quantity(1000 * teraflops.value, "GFLOP/s")
+        dgemm = values["dgemm_star"].value * self.num_tasks
+        copy = values["stream_copy_star"].value
+        return {
+            **values,
+            "hpl_per_dgemm": values["hpl"].value / dgemm,
+            "ring_bandwidth_per_stream_copy": values["ring_bandwidth"].value / copy,
         }
-        values["hpl_per_dgemm"] = values["hpl"] / (values["dgemm_star"] * self.num_tasks)
-        values["ring_bandwidth_per_stream_copy"] = (
-            values["ring_bandwidth"] / values["stream_copy_star"]
-        )
-        return values
 
     def peaks(self, parsed):
-        dgemm = parsed.at("value", metric="StarDGEMM_Gflops") * self.num_tasks
-        single_copy = parsed.at("value", metric="SingleSTREAM_Copy")
+        def value(name):
+            return printed(parsed, name).value
+
+        everywhere, alone = (
+            f"on all {self.num_tasks} ranks, same run",
+            "on one rank alone, same run",
+        )
         return {
-            "hpl": Peak(f"DGEMM on all {self.num_tasks} ranks, same run", dgemm),
-            "dgemm_star": Peak(
-                "DGEMM on one rank alone, same run", parsed.at("value", metric="SingleDGEMM_Gflops")
-            ),
-            "stream_copy_star": Peak("STREAM copy on one rank alone, same run", single_copy),
+            "hpl": Peak(f"DGEMM {everywhere}", value("StarDGEMM_Gflops") * self.num_tasks),
+            "dgemm_star": Peak(f"DGEMM {alone}", value("SingleDGEMM_Gflops")),
+            "stream_copy_star": Peak(f"STREAM copy {alone}", value("SingleSTREAM_Copy")),
         }
+
+
+def printed(parsed, name):
+    """A metric of HPCC's summary with its unit there."""
+    return Quantity(parsed.at("value", metric=name), parsed.at("unit", metric=name))

@@ -29,4 +29,4 @@ class Hpl(LinpackCheck):
         return super().examine(parsed) + (self.solved_as_asked(parsed.rows) if parsed else [])
 
     def measure(self, parsed):
-        return {"performance": parsed.at("performance", n=self.asked["n"])}
+        return {"performance": parsed.quantity("performance", n=self.asked["n"])}

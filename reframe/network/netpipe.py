@@ -32,7 +32,7 @@ class NetPipe(MpiTransportCheck):
 
     def measure(self, parsed):
         return {
-            "latency_8B": parsed.at("latency", size=8),
-            "latency_1MiB": parsed.at("latency", size=MIB),
-            "bandwidth_1MiB": parsed.at("bandwidth", size=MIB),
+            "latency_8B": parsed.quantity("latency", size=8),
+            "latency_1MiB": parsed.quantity("latency", size=MIB),
+            "bandwidth_1MiB": parsed.quantity("bandwidth", size=MIB),
         }

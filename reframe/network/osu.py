@@ -56,7 +56,7 @@ class OsuBase(MpiTransportCheck):
 
     def measure(self, parsed):
         return {
-            f"{self._column}_{label}": parsed.at(self._column, size=size)
+            f"{self._column}_{label}": parsed.quantity(self._column, size=size)
             for size, label in SIZES.items()
         }
 

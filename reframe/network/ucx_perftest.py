@@ -58,7 +58,7 @@ class MemoryCopy(StrictCheck):
 
     def measure(self, parsed):
         """At 1 MiB, like the messages that are compared with it."""
-        return {"bandwidth": parsed.at("bandwidth", size=MIB)}
+        return {"bandwidth": parsed.quantity("bandwidth", size=MIB)}
 
 
 @rfm.simple_test
@@ -107,9 +107,10 @@ class UcxPerftest(TransportMixin, StrictCheck):
         return [self.size]
 
     def measure(self, parsed):
-        values = {name: parsed.facts["final"][column] for name, (column, _) in self._wanted.items()}
+        values = {name: parsed.quantity(column) for name, (column, _) in self._wanted.items()}
         if self.operation == "tag_bw":
-            values["bandwidth_per_memory_copy"] = values["bandwidth_1MiB"] / self._memory_copy()
+            copied = self._memory_copy()
+            values["bandwidth_per_memory_copy"] = values["bandwidth_1MiB"].value / copied
         return values
 
     def peaks(self, parsed):

@@ -56,5 +56,4 @@ class BtIo(MpiCheck):
         return npb.parse(self.stdout_text())
 
     def measure(self, parsed):
-        row = parsed.rows[0]
-        return {metric: row[metric] for metric in self.declares}
+        return {metric: parsed.quantity(metric) for metric in self.declares}

@@ -83,6 +83,6 @@ class Iozone(StrictCheck):
         """The largest file with the largest record: the least helped by caches."""
         size, record = self.cells[-1]
         return {
-            operation: parsed.at(operation, file_size=size, record_size=record)
+            operation: parsed.quantity(operation, file_size=size, record_size=record)
             for operation in OPERATIONS
         }

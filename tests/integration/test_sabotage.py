@@ -185,7 +185,7 @@ METRIC = """\
 import reframe as rfm
 
 from assay.checks.strict import StrictCheck
-from assay.outputs import Parsed
+from assay.outputs import Parsed, Quantity
 
 
 @rfm.simple_test
@@ -213,6 +213,7 @@ class Careless(StrictCheck):
         ("{'rate': 1.0, 'time': []}", "metric 'time' is not finite"),
         ("{'rate': 1.0, 'time': parsed.at('time')}", "metrics cannot be read"),
         ("{'rate': 1.0, 'time': 1.0, 'more': 1.0}", "metric 'more' is not declared"),
+        ("{'rate': 1.0, 'time': Quantity(1.0, 'ms')}", "metric 'time' is in 'ms', not in 's'"),
     ],
 )
 def test_a_metric_that_is_missing_or_no_number(bench, measured, cause):

@@ -31,7 +31,7 @@ from assay.judge import (
     worst,
 )
 from assay.judge import peak as hardware_peak
-from assay.outputs import Parsed, ParseError
+from assay.outputs import Parsed, ParseError, Quantity
 
 #: What the job script says of the benchmark itself; ReFrame may not know its exit code.
 LAUNCH_FILE = "assay.launch"
@@ -118,8 +118,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Standard error of the job, likewise."""
         return Path(str(self.stderr)).read_text(encoding="utf-8", errors="replace")
 
-    def measure(self, parsed: Parsed) -> Mapping[str, float | Sequence[float]]:
-        """Value of each declared metric, or one value for each launch."""
+    def measure(self, parsed: Parsed) -> Mapping[str, Quantity | float | Sequence[float]]:
+        """Each declared metric: with its unit as the output gives it, or a number of our own.
+
+        A number of our own (a ratio) may be one value for each launch.
+        """
         raise NotImplementedError
 
     def peaks(self, parsed: Parsed) -> Mapping[str, Peak]:
@@ -229,7 +232,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         ]
         samples: dict[str, list[float]] = {}
         for name, value in measured.items():
-            samples[name] = list(value) if isinstance(value, Sequence) else [float(value)]
+            if isinstance(value, Quantity):
+                unit = self.declares.get(name, value.unit)
+                if value.unit != unit:
+                    problems.append(f"metric {name!r} is in {value.unit!r}, not in {unit!r}")
+                samples[name] = [value.value]
+            else:
+                samples[name] = list(value) if isinstance(value, Sequence) else [float(value)]
             if not samples[name] or not all(map(math.isfinite, samples[name])):
                 problems.append(f"metric {name!r} is not finite: {value}")
         if problems:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 Value = Union[int, float, str]
 Row = Mapping[str, Value]
@@ -30,6 +30,13 @@ class ParseError(Exception):
         where = f"line {line}: " if line else ""
         what = f": {text.strip()[:120]!r}" if text.strip() else ""
         super().__init__(f"{where}{why}{what}")
+
+
+class Quantity(NamedTuple):
+    """A value with the unit that the output gives it."""
+
+    value: float
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,10 @@ class Parsed:
             named = ", ".join(f"{k}={v}" for k, v in where.items())
             raise KeyError(f"{len(hits)} rows of {self.program} have {named}")
         return hits[0][column]
+
+    def quantity(self, column: str, **where: Value) -> Quantity:
+        """As :meth:`at`, with the unit of the column. Raises KeyError and ValueError likewise."""
+        return Quantity(float(self.at(column, **where)), self.units[column])
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON object that ``assay parse`` prints."""

@@ -16,10 +16,13 @@ from assay.checks.strict import StrictCheck
 from assay.outputs import iozone
 
 KIB_PER_MIB = 1024
-#: profile -> file sizes [KiB], record sizes [KiB]
+#: profile, sync -> file sizes [KiB], record sizes [KiB]. A synchronous write can take as long as a
+#: turn of a disk: there, no cell has more than 1024 of them.
 SWEEP = {
-    "smoke": ([1024, 4096, 16384], [64, 256, 1024]),
-    "full": ([1024, 4096, 16384, 65536, 262144], [4, 16, 64, 256, 1024]),
+    ("smoke", "cached"): ([1024, 4096, 16384], [64, 256, 1024]),
+    ("smoke", "o_sync"): ([1024, 4096, 16384], [64, 256, 1024]),
+    ("full", "cached"): ([1024, 4096, 16384, 65536, 262144], [4, 16, 64, 256, 1024]),
+    ("full", "o_sync"): ([1024, 4096, 16384], [16, 64, 256, 1024]),
 }
 OPERATIONS = ("write", "rewrite", "read", "reread")
 
@@ -43,7 +46,7 @@ class Iozone(StrictCheck):
 
     @run_before("run")
     def command(self):
-        files, records = SWEEP[self.profile]
+        files, records = SWEEP[self.profile, self.sync]
         self.cells = [(f, r) for f in files for r in records if r <= f]
         directory = Path(self.current_partition.extras["directory"])
         self.target = directory / f"assay-iozone-{os.getpid()}-{self.unique_name}"

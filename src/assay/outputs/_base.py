@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Union
+from typing import Any, Union
 
 Value = Union[int, float, str]
 Row = Mapping[str, Value]
@@ -32,7 +32,8 @@ class ParseError(Exception):
         super().__init__(f"{where}{why}{what}")
 
 
-class Quantity(NamedTuple):
+@dataclass(frozen=True)
+class Quantity:
     """A value with the unit that the output gives it."""
 
     value: float

@@ -38,6 +38,16 @@ for _ in $(seq 100); do
   sleep 0.1
 done"""
 
+# After one test the server ends by itself, and only then is all of its log written.
+END_OF_SERVER = """\
+[ "$assay_rc" -eq 0 ] || kill $server 2>/dev/null
+for _ in $(seq 100); do
+  kill -0 $server 2>/dev/null || break
+  sleep 0.1
+done
+kill $server 2>/dev/null
+wait $server 2>/dev/null"""
+
 
 @rfm.simple_test
 class MemoryCopy(StrictCheck):
@@ -97,7 +107,7 @@ class UcxPerftest(TransportMixin, StrictCheck):
             "-n", str(self.iterations), "-w", "100",
         ]  # fmt: skip
         self.prerun_cmds += SERVER.format(command=self.executable).splitlines()
-        self.postrun_cmds += ["kill $server 2>/dev/null", "wait $server 2>/dev/null"]
+        self.postrun_cmds += END_OF_SERVER.splitlines()
         self.keep_files.append("server.out")
 
     def read(self):

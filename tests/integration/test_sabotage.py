@@ -108,6 +108,32 @@ def test_another_pml_behind_the_back_of_the_test(bench):
     assert "UCX said nothing" in outcome.reason
 
 
+LATE = """\
+#!/bin/sh
+real={real}
+case "$*" in
+127.0.0.1*|-h) exec $real "$@" ;;
+esac
+UCX_LOG_FILE=late.%p $real "$@"; rc=$?
+sleep 0.5
+mv late.* ucx.late.$$.log
+exit $rc
+"""
+
+
+def test_a_server_whose_log_comes_late_is_waited_for(bench):
+    version = live_ucx()
+    real = shutil.which("ucx_perftest")
+    if not real:
+        pytest.skip("needs ucx_perftest on this machine")
+    bench.partition()
+    path = bench.program("late", "ucx_perftest", LATE.format(real=shlex.quote(real)))
+    bench.stack("late", ["ucx", "ucx-perftest"], path, ucx_version=version)
+    bench.record_all()
+    outcome = bench.run("-n", "UcxPerftest.*posix.*tag_lat", path="reframe/network").case("Ucx")
+    assert outcome.result == "pass", outcome.reason
+
+
 HELLO = """\
 import reframe as rfm
 

@@ -36,6 +36,15 @@ BENCHMARKS = {**PT2PT, **COLLECTIVE}
 PORTED = [n for n in BENCHMARKS if n not in ("mbw_mr", "reduce", "allreduce")]
 
 
+#: The first version that compares what it received (-c), and the first with a choice of type (-T).
+VALIDATES, TYPES = (5, 9), (7, 1)
+
+
+def numbers(version):
+    """A version as numbers, which can be compared; of an unknown one, none."""
+    return tuple(map(int, version.split("."))) if version else ()
+
+
 class OsuBase(MpiTransportCheck):
     kind = "network"
     time_limit = "10m"
@@ -71,7 +80,7 @@ class OsuBase(MpiTransportCheck):
 
 @rfm.simple_test
 class Osu(OsuBase):
-    """The C programs, with their own validation from OSU 7 on."""
+    """The C programs, with their own validation from OSU 5.9 on."""
 
     benchmark = parameter(list(BENCHMARKS))
     valid_prog_environs = ["+osu"]
@@ -79,16 +88,26 @@ class Osu(OsuBase):
     @run_before("run")
     def command(self):
         self.executable = f"osu_{self.benchmark}"
-        version = self.current_environ.extras.get("osu_version", "0")
-        if int(version.split(".")[0]) >= 7:
+        version = numbers(self.current_environ.extras.get("osu_version"))
+        if version >= VALIDATES:
             self.executable_opts = ["-c"]
-            if self.benchmark in ("reduce", "allreduce"):
-                # Open MPI saturates sums of 8-bit integers (open-mpi/ompi issue 8045), and OSU
-                # 7.4 would rightly call that a failure.
-                self.executable_opts += ["-T", "mpi_int"]
+        if version >= TYPES and self.benchmark in ("reduce", "allreduce"):
+            # Open MPI saturates sums of 8-bit integers (open-mpi/ompi issue 8045), and OSU 7.4
+            # would rightly call that a failure.
+            self.executable_opts += ["-T", "mpi_int"]
 
     def read(self):
         return osu.parse(self.stdout_text())
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        stated = self.current_environ.extras.get("osu_version")
+        if parsed and numbers(parsed.version) >= VALIDATES > numbers(stated):
+            problems.append(
+                f"OSU {parsed.version} was not asked to validate what it received: the stack "
+                f"states osu_version {stated or 'not at all'}"
+            )
+        return problems
 
 
 @rfm.simple_test

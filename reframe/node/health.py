@@ -112,8 +112,9 @@ class NodeHealth(StrictCheck):
             problems.append(f"{row['memory_available']:.0%} of the memory is free, not {limit:.0%}")
         allowed = limits.get("governors")
         running = self.found["cpu"]["governors"]
-        if allowed and not set(running) <= set(allowed):
-            problems.append(f"clock governor {', '.join(running)}; allowed: {', '.join(allowed)}")
+        if allowed and not (running and set(running) <= set(allowed)):
+            found = ", ".join(running) or "cannot be read"
+            problems.append(f"clock governor {found}; allowed: {', '.join(allowed)}")
         return problems + self._paths() + self._file_system(limits)
 
     def _paths(self):

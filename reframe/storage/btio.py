@@ -44,10 +44,11 @@ class BtIo(MpiCheck):
         # BT-IO writes into its working directory: run it there, with the program found before.
         smallest = self.current_environ.extras["btio_classes"][0]
         program = f"bt.{smallest}.x.{BTIO_SUBTYPES[self.subtype]}"
-        quoted = shlex.quote(self.current_partition.extras["directory"])
+        quoted = shlex.quote(self.extra("directory"))
         self.prerun_cmds += [
             f"df -P -k {quoted} >file-system.txt",
-            f'work={quoted}/assay-btio-$$; mkdir -p "$work" && cd "$work"',
+            # Elsewhere it would run as well, and measure another file system.
+            f'work={quoted}/assay-btio-$$; mkdir -p "$work" && cd "$work" || exit 1',
         ]
         self.executable = program
         self.postrun_cmds += ['rm -rf "$work"']

@@ -207,6 +207,41 @@ def test_a_full_scratch_file_system(bench, tmp_path):
     assert "No space left on device" in outcome.reason
 
 
+OWN_FUNCTION = """\
+import reframe as rfm
+from reframe.core.builtins import performance_function
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Own(StrictCheck):
+    kind = "compute"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+
+    def read(self):
+        return Parsed("own", "own", None, True, (), {})
+
+    @performance_function("MB/s")
+    def rate(self):
+        raise ValueError("ReFrame would warn and pass")
+"""
+
+
+def test_a_metric_from_a_function_of_its_own(bench):
+    checks = bench.folder / "checks"
+    checks.mkdir()
+    (checks / "own.py").write_text(OWN_FUNCTION)
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    outcome = bench.run("-n", "Own", path=str(checks)).case("Own")
+    assert outcome.result == "fail"
+    assert "metric 'rate' does not come from measure()" in outcome.reason
+
+
 METRIC = """\
 import reframe as rfm
 
@@ -338,6 +373,57 @@ def test_btio_that_failed_its_verification_with_exit_code_0(bench, tmp_path, nam
     outcome = run.case("BtIo")
     assert outcome.result == ("fail" if cause else "pass"), outcome.reason
     assert cause in outcome.reason
+
+
+def test_btio_runs_nowhere_else_where_its_directory_cannot_be_made(bench, tmp_path):
+    """In the stage directory the program would run as well, and measure another file system."""
+    (tmp_path / "file").write_text("")
+    bench.partition(
+        launcher="local",
+        features=["storage"],
+        extras={"directory": str(tmp_path / "file"), "memory_bytes": 2**33},
+    )
+    path = bench.replay("replayed", "bt.S.x.mpi_io_full", Recorded.load("btio-full"))
+    bench.stack("replayed", ["btio"], path, btio_classes=["S"], btio_subtypes=["full"])
+    bench.record_all()
+    outcome = bench.run("-n", "BtIo.*full", path="reframe/storage").case("BtIo")
+    assert outcome.result == "fail"
+    assert "the job script did not reach its end" in outcome.reason
+    assert "Not a directory" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("version", "stated", "cause"),
+    [("5.7", {}, ""), ("7.2", {}, "not at all"), ("7.2", {"osu_version": "5.7"}, "5.7")],
+    ids=["cannot validate", "not stated", "an old one stated"],
+)
+def test_an_osu_that_was_not_asked_to_validate(bench, version, stated, cause):
+    recorded = Recorded.load("osu-latency-posix")
+    recorded = recorded.but(stdout=recorded.stdout.replace("v5.7", f"v{version}"))
+    replayed(bench, "osu_latency", ["osu"], recorded, **UCX, **stated)
+    bench.record_all()
+    run = bench.run("-n", "Osu%transport=posix.*=latency$", path="reframe/network")
+    outcome = run.case("Osu")
+    assert outcome.result == ("fail" if cause else "pass"), outcome.reason
+    assert not cause or (
+        "OSU 7.2 was not asked to validate what it received: the stack states "
+        f"osu_version {cause}" in outcome.reason
+    )
+
+
+def test_one_core_is_too_few_for_all_that_needs_two(bench):
+    one = {
+        "num_cpus": 1,
+        "num_cpus_per_core": 1,
+        "num_cpus_per_socket": 1,
+        "num_sockets": 1,
+    }
+    bench.partition(processor=one)
+    bench.stack("all", ["osu", "netpipe", "hpcc"], **UCX)
+    run = bench.run("-n", "Osu|NetPipe|Hpcc")
+    assert run.cases
+    assert {outcome.result for outcome in run.cases.values()} == {"skip"}
+    assert "2 ranks are needed; bench:here has cores for 1" in run.output
 
 
 def test_what_a_stack_has_not_is_said(bench):

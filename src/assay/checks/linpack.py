@@ -42,9 +42,9 @@ class LinpackCheck(MpiCheck):
 
     @run_before("run")
     def _write_input(self) -> None:
-        extras = self.current_partition.extras
+        memory, fraction = self.extra("memory_bytes"), self.extra("memory_fraction")
         grid = process_grid(self.num_tasks)
-        order = matrix_order(extras["memory_bytes"], extras["memory_fraction"], self.block, grid)
+        order = matrix_order(memory, fraction, self.block, grid)
         if self.profile == "smoke":
             order = min(order, SMOKE_ORDER // self.block * self.block)
         self.asked = {"n": order, "nb": self.block, "p": grid.p, "q": grid.q}

@@ -14,10 +14,11 @@ from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.exceptions import ConfigError
 
 from assay.checks import transports
 from assay.checks.sizing import SizingError
-from assay.checks.strict import StrictCheck
+from assay.checks.strict import StrictCheck, site_directory
 from assay.outputs import Parsed, openmpi, ucx_log
 
 #: Processes of a test without MPI: a server and a client.
@@ -45,15 +46,20 @@ class MpiCheck(StrictCheck):
     @run_after("setup")
     def _choose_ranks(self) -> None:
         processor = self.current_partition.processor
-        self._cores = cores = min(processor.num_cores or 1, processor.num_cpus or 1)
+        if not processor.num_cpus:
+            raise ConfigError(
+                f"{site_directory() / 'reframe.py'}: partition {self.current_partition.name!r}: "
+                "processor: num_cpus is missing; the number of ranks follows from it"
+            )
+        self._cores = cores = min(processor.num_cores or processor.num_cpus, processor.num_cpus)
         try:
             self.num_tasks = self.ranks(cores)
         except SizingError as error:
             self.skip(str(error))
         self.skip_if(
             self.num_tasks > cores,
-            f"{self.num_tasks} ranks are needed; {self.current_partition.fullname} has "
-            f"{cores} cores",
+            f"{self.num_tasks} ranks are needed; {self.current_partition.fullname} has cores for "
+            f"{cores}",
         )
         self.num_tasks_per_node = self.num_tasks
 

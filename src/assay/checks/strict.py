@@ -19,7 +19,7 @@ import reframe.core.runtime as rt
 import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import PerformanceError, SanityError
+from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 
 from assay.checks import record
 from assay.judge import (
@@ -134,6 +134,19 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         hardware = self.current_partition.extras.get("hardware", {})
         return hardware_peak(site_directory().parent / "hardware.yaml", hardware, role, quantity)
 
+    def extra(self, name: str) -> Any:
+        """What the site says of the partition under an extra that the test cannot do without.
+
+        :raises reframe.core.exceptions.ConfigError: the site says nothing.
+        """
+        partition = self.current_partition
+        if name not in partition.extras:
+            raise ConfigError(
+                f"{site_directory() / 'reframe.py'}: partition {partition.name!r}: extras: "
+                f"{type(self).__name__} needs {name!r}; site-config/vocabulary.yaml says what it is"
+            )
+        return partition.extras[name]
+
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Problems beyond the output, one line each; `parsed` is None if it was unreadable."""
         return []
@@ -198,7 +211,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         try:
             text = Path(LAUNCH_FILE).read_text(encoding="utf-8")
         except OSError:
-            return ["the job script did not reach its end: killed, or out of time"], (0.0, 0.0)
+            return [
+                f"the job script did not reach its end: killed, or out of time{self._last_words()}"
+            ], (0.0, 0.0)
         match = re.fullmatch(r"rc=(\d+) begin=([\d.]+) end=([\d.]+) host=\S*\n", text)
         if match is None:
             return [f"{LAUNCH_FILE} is torn: {text.strip()!r}"], (0.0, 0.0)
@@ -207,15 +222,28 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             return [], times
         signal = f" (signal {rc - 128})" if rc > 128 else ""
         # Of a parallel launch the last words are the launcher's.
-        said = [] if self.parallel else self.stderr_text().split("\n")
-        last = next((f": {line.strip()}" for line in reversed(said) if line.strip()), "")
+        last = "" if self.parallel else self._last_words()
         return [f"{self._program()} ended with exit code {rc}{signal}{last}"], times
+
+    def _last_words(self) -> str:
+        """What was said last on standard error, to be put behind a problem."""
+        try:
+            said = reversed(self.stderr_text().split("\n"))
+        except OSError:  # a job that never began
+            return ""
+        return next((f": {line.strip()}" for line in said if line.strip()), "")
 
     # --- verdict --------------------------------------------------------------------------------
 
     @run_before("performance")
     def _judge(self) -> None:
-        if self.is_dry_run() or not self.declares:
+        if self.is_dry_run():
+            return
+        own = [name for name in self.perf_variables if name not in self.declares]
+        if own:
+            # ReFrame passes a run in which such a function raises.
+            self._fail([f"metric {name!r} does not come from measure()" for name in own])
+        if not self.declares:
             return
         parsed = self._parsed
         assert parsed is not None, "sanity fails without one"

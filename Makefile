@@ -1,14 +1,18 @@
 # The front door. Each step says what it does and does nothing the second time.
 #
 #   SITE=local              folder below site-config/
+#   STACK=spack             only this stack of the site
 #   PROFILE=smoke|full      how much of the suite (default: full)
 #   REFRAME_ARGS='...'      further arguments of reframe
 #   PYTEST_ARGS='...'       further arguments of pytest
 #   PYTHON=python3.12       the interpreter for .venv (default: the first that can run ReFrame)
 #   YES=1                   install missing packages without asking
+#   SPACK_ARGS='...'        further arguments of spack install, such as --cache-only
 
 SITE ?= local
+STACK ?=
 PROFILE ?=
+SPACK_ARGS ?=
 REFRAME_ARGS ?=
 PYTEST_ARGS ?=
 
@@ -16,7 +20,8 @@ export SITE PROFILE PYTHON YES
 # Modules of a cluster like to set these; packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system venv osu-py acceptance report test lint lock clean
+.PHONY: help setup system venv osu-py acceptance report test lint pylock clean
+.PHONY: spack lock offline-kit
 .NOTPARALLEL:
 
 help:
@@ -26,8 +31,11 @@ help:
 	@echo 'make lint        linters and type checker only'
 	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU'
 	@echo 'make venv        .venv only, from requirements.lock'
-	@echo 'make lock        solve the locks anew from pyproject.toml (LOCK_ARGS=--upgrade)'
-	@echo 'make clean       remove .venv, .cache and the caches of tools; results/ stays'
+	@echo 'make spack       install the Spack stack of SITE exactly as its lock says'
+	@echo 'make lock        solve the Spack lock of SITE anew, and show what changed'
+	@echo 'make offline-kit pack all that make spack needs on a machine without network'
+	@echo 'make pylock      solve the Python locks anew from pyproject.toml (LOCK_ARGS=--upgrade)'
+	@echo 'make clean       remove .venv, .cache (with the Spack stack) and caches of tools; results/ stays'
 	@sed -n 's/^#   /  /p' Makefile
 
 # Only the site "local" runs on packages of the distribution; others bring their own stack.
@@ -43,7 +51,7 @@ osu-py: venv
 	@ci/fetch-osu-py.sh
 
 acceptance: setup
-	@ci/acceptance.sh $(REFRAME_ARGS)
+	@ci/acceptance.sh $(if $(STACK),-p '^$(STACK)$$') $(REFRAME_ARGS)
 
 report:
 	@.venv/bin/assay report
@@ -59,13 +67,25 @@ lint:
 
 LOCK = .venv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.9 \
 	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
-	--custom-compile-command 'make lock' $(LOCK_ARGS)
+	--custom-compile-command 'make pylock' $(LOCK_ARGS)
 
-lock:
+pylock:
 	@ci/setup-venv.sh dev
 	$(LOCK) --extra checkout --output-file requirements.lock
 	$(LOCK) --extra checkout --extra dev --constraints requirements.lock \
 		--output-file requirements-dev.lock
+
+# These have no default: `local` is no site of Spack's.
+SPACK_SITE = $(if $(filter file,$(origin SITE)),,$(SITE))
+
+spack:
+	@SITE='$(SPACK_SITE)' ci/spack-install.sh $(SPACK_ARGS)
+
+lock:
+	@SITE='$(SPACK_SITE)' ci/spack-relock.sh
+
+offline-kit:
+	@SITE='$(SPACK_SITE)' ci/spack-offline-kit.sh
 
 clean:
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info

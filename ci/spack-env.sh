@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+#!/usr/bin/env bash
 # Sourced by the other spack-*.sh: finds the pinned Spack for a site and shuts out the user's own.
 #
 #   SITE              folder below site-config/ that has an environment
@@ -133,12 +133,31 @@ find_python() { # Spack takes its solver from the Python that runs it
     SPACK_PYTHON=$made/bin/python
 }
 
+use_kit() { # verified whole, since nothing in it is signed
+    ASSAY_SPACK_KIT=$(cd "$ASSAY_SPACK_KIT" 2>/dev/null && pwd) ||
+        die "ASSAY_SPACK_KIT is no directory: unpack the kit first"
+    local bad
+    [ -f "$ASSAY_SPACK_KIT/SHA256SUMS" ] || die "$ASSAY_SPACK_KIT has no SHA256SUMS: is it a kit?"
+    if ! bad=$(cd "$ASSAY_SPACK_KIT" && sha256sum -c --quiet SHA256SUMS 2>/dev/null); then
+        die "the kit $ASSAY_SPACK_KIT is damaged: $(head -n 1 <<<"$bad")"
+    fi
+    SPACK_SCOPE=$ASSAY_SPACK_HOME/kit-scope
+    mkdir -p "$SPACK_SCOPE"
+    cat >"$SPACK_SCOPE/mirrors.yaml" <<END
+mirrors::
+  kit-sources: {url: "file://$ASSAY_SPACK_KIT/sources", source: true, binary: false}
+  kit-binaries: {url: "file://$ASSAY_SPACK_KIT/binaries", source: false, binary: true, signed: false}
+END
+}
+
 spack_find() {
     command -v git >/dev/null || die "git is not on PATH; Spack and its recipes are checkouts"
     ASSAY_SPACK_HOME=${ASSAY_SPACK_HOME:-$PWD/.cache/spack}
     mkdir -p "$ASSAY_SPACK_HOME/stage" 2>/dev/null ||
         die "ASSAY_SPACK_HOME=$ASSAY_SPACK_HOME cannot be written"
     ASSAY_SPACK_HOME=$(cd "$ASSAY_SPACK_HOME" && pwd)
+    SPACK_SCOPE=
+    [ -z "${ASSAY_SPACK_KIT:-}" ] || use_kit
     find_spack
     find_packages
     find_python
@@ -147,6 +166,10 @@ spack_find() {
     export SPACK_DISABLE_LOCAL_CONFIG=1 SPACK_USER_CACHE_PATH=$ASSAY_SPACK_HOME/user-cache
     unset SPACK_ENV SPACK_USER_CONFIG_PATH SPACK_SYSTEM_CONFIG_PATH PYTHONPATH PYTHONHOME
     export PATH=$SPACK_ROOT/bin:$PATH
+}
+
+the_spack() { # spack, with the environment of the site and, where there is one, the kit's mirrors
+    spack --color never ${SPACK_SCOPE:+-C "$SPACK_SCOPE"} -e "$SITE_ENV" "$@"
 }
 
 lock_tool() { "$SPACK_PYTHON" ci/spack-lock.py "$@"; }

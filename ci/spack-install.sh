@@ -31,7 +31,7 @@ fi
 
 log=$ASSAY_SPACK_HOME/install-$SITE.log
 say "installing $lock (log: $log)"
-if ! spack --color never -e "$SITE_ENV" install --only-concrete ${JOBS:+-j "$JOBS"} "$@" \
+if ! the_spack install --only-concrete ${JOBS:+-j "$JOBS"} "$@" \
     >"$log" 2>&1; then
     grep -E '^==> (Error|Warning)|^Error|error:' "$log" | head -n 5 >&2 || true
     if grep -q 'No space left on device' "$log" ||
@@ -41,7 +41,7 @@ if ! spack --color never -e "$SITE_ENV" install --only-concrete ${JOBS:+-j "$JOB
     die "failed: see $log"
 fi
 # Without a change Spack leaves the views alone, also where someone has deleted them.
-spack --color never -e "$SITE_ENV" env view regenerate >>"$log" 2>&1 || die "no view: see $log"
+the_spack env view regenerate >>"$log" 2>&1 || die "no view: see $log"
 
 mkdir -p "$ASSAY_SPACK_HOME/env"
 base=/usr/bin:/bin

@@ -32,7 +32,7 @@ def nodes(lock):
 
 
 def here(lock):
-    """Externals are taken as they are: what is not there would be missed in the middle of a build."""
+    """Externals that are not where the lock says: a build would miss them only in its middle."""
     problems = []
     for name, several in sorted(nodes(lock).items()):
         for node in several:

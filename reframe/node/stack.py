@@ -45,8 +45,8 @@ class StackHas(StrictCheck):
             name = detect.PROGRAMS[self.program][0]
         self.name_of_program = name
         self.prerun_cmds += [f"program=$(command -v {shlex.quote(name)})", 'echo "$program"']
-        # A script has no libraries of its own, and ldd says so with exit code 1.
-        self.executable = 'ldd "$(readlink -f "$program")"'
+        # A script or a static program has no libraries, and ldd says so with exit code 1.
+        self.executable = 'ldd "$(readlink -f "$program")" || test -x "$program"'
 
     def read(self):
         path, *libraries = self.stdout_text().splitlines() or [""]

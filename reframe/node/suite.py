@@ -1,6 +1,7 @@
-"""Every test file of the suite loads.
+"""Every test file of the suite loads, and every test in it is strict.
 
-ReFrame skips a file that does not import, with a warning and exit code 0.
+ReFrame skips a file that does not import, and a test that cannot be made, with a warning and exit
+code 0.
 """
 
 import importlib.util
@@ -17,7 +18,7 @@ SUITE = Path(__file__).resolve().parents[1]
 
 @rfm.simple_test
 class SuiteLoads(StrictCheck):
-    """Imports every file below `reframe/`; each must declare a test."""
+    """Imports every file below `reframe/`; each must declare a test, all of them strict."""
 
     kind = "node"
     descr = "all test files load"
@@ -32,18 +33,22 @@ class SuiteLoads(StrictCheck):
         for path in sorted(SUITE.rglob("*.py")):
             name = str(path.relative_to(SUITE))
             try:
-                has_tests = declares_tests(path)
+                tests = declared_tests(path)
             except Exception as error:
                 problems.append(f"{name} does not import: {type(error).__name__}: {error}")
                 continue
-            if not has_tests:
+            if not tests:
                 problems.append(f"{name} has no test")
+            problems += [f"{name}: {problem}" for test in tests for problem in flaws(*test)]
             rows.append({"file": name})
         return Parsed("assay", "suite", None, True, tuple(rows), {}, tuple(problems))
 
 
-def declares_tests(path):
-    """Whether a file declares a test to ReFrame. Raises whatever the file raises."""
+def declared_tests(path):
+    """The tests that a file declares to ReFrame: class, and arguments of each of its variants.
+
+    Raises whatever the file raises.
+    """
     spec = importlib.util.spec_from_file_location(f"suite_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # ReFrame asks where the class was defined
@@ -51,4 +56,18 @@ def declares_tests(path):
         spec.loader.exec_module(module)
     finally:
         del sys.modules[module.__name__]
-    return hasattr(module, "_rfm_test_registry")
+    registry = getattr(module, "_rfm_test_registry", None)
+    return list(registry._tests.items()) if registry else []
+
+
+def flaws(test, variants):
+    """Why a test proves nothing, or would vanish."""
+    name = test.__name__
+    if not issubclass(test, StrictCheck):
+        return [f"{name} is no StrictCheck: it could pass without evidence"]
+    for args, kwargs in variants:
+        try:
+            test(*args, **{**kwargs, "reset_sysenv": 0})
+        except Exception as error:
+            return [f"{name} cannot be made: {type(error).__name__}: {error}"]
+    return []

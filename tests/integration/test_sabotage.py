@@ -449,6 +449,68 @@ def test_a_test_file_that_does_not_import_is_red(bench):
     assert "network/empty.py has no test" in reason
 
 
+UNFIT = """\
+import reframe as rfm
+from reframe.core.builtins import run_after
+
+from assay.checks.strict import StrictCheck
+
+
+@rfm.simple_test
+class Lenient(rfm.RunOnlyRegressionTest):
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+
+
+@rfm.simple_test
+class Torn(StrictCheck):
+    @run_after("init")
+    def declare(self):
+        raise ValueError("no such size")
+"""
+
+
+def test_a_test_that_is_not_strict_or_cannot_be_made_is_red(bench):
+    """ReFrame would believe the one and drop the other with a warning."""
+    suite = bench.folder / "reframe"
+    shutil.copytree(ROOT / "reframe" / "node", suite / "node")
+    (suite / "node" / "unfit.py").write_text(UNFIT)
+    bench.partition()
+    bench.stack("bare", ["mpi"])
+    run = bench.run("-n", "SuiteLoads", path=str(suite))
+    reason = run.case("SuiteLoads").reason
+    assert run.returncode != 0
+    assert "node/unfit.py: Lenient is no StrictCheck" in reason
+    assert "node/unfit.py: Torn cannot be made: ValueError: no such size" in reason
+
+
+def test_a_program_that_is_a_script_is_there(bench):
+    bench.partition()
+    bench.stack("wrapped", ["hpcc"], bench.program("wrapped", "hpcc", "#!/bin/sh\nexit 0\n"))
+    outcome = bench.run("-n", "StackHas.*=hpcc$", path="reframe/node").case("StackHas")
+    assert outcome.result == "pass", outcome.reason
+
+
+def test_a_program_that_is_named_and_not_there(bench):
+    bench.partition()
+    bench.stack("wrong", ["hpl"])
+    if shutil.which("xhpl"):
+        pytest.skip("this machine has xhpl")
+    outcome = bench.run("-n", "StackHas.*=hpl$", path="reframe/node").case("StackHas")
+    assert outcome.result == "fail"
+    assert "xhpl is not on PATH, though the stack names it" in outcome.reason
+
+
+def test_a_clock_governor_that_is_another_or_cannot_be_read(bench):
+    bench.partition(extras={"health": {"governors": ["of-no-machine"]}})
+    bench.stack("bare", ["mpi"])
+    bench.record_all()
+    outcome = bench.run("-n", "NodeHealth", path="reframe/node").case("NodeHealth")
+    assert outcome.result == "fail"
+    assert "clock governor " in outcome.reason
+
+
 def test_the_suite_loads(bench):
     bench.partition()
     bench.stack("bare", ["mpi"])

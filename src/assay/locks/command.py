@@ -129,7 +129,11 @@ def _content(environment: Environment) -> tuple[list[str], Mapping[str, object]]
     manifest = Manifest(root, environment.file("spack.yaml")[0])
     pins = seal.load_pins(root / _PINS, _PINS)
     path, file = environment.file("spack.lock")
-    lock = Lock.load(path, file)
+    mend = f"make lock SITE={environment.site}"
+    try:
+        lock = Lock.load(path, file)
+    except LockError as error:
+        raise LockError(f"{error}; {mend}") from None
     faults = (
         *rules.hashes(lock),
         *rules.roots(lock, manifest),
@@ -139,7 +143,6 @@ def _content(environment: Environment) -> tuple[list[str], Mapping[str, object]]
         *rules.pins(lock, pins, _PINS),
         *rules.iron(lock),
     )
-    mend = f"make lock SITE={environment.site}"
     tree = seal.of(root, environment.site, path, manifest.files, pins)
     return [f"{fault}; {mend}" for fault in faults], tree
 

@@ -160,6 +160,10 @@ class Manifest:
                 self._take(file, _read(file, self._show(file)))
 
     def _files_of(self, path: Path, target: str, optional: bool, shown: str) -> list[Path]:
+        try:
+            self._show(path)
+        except LockError:
+            raise LockError(f"{shown}: include: {target} is outside of the repository") from None
         if path.is_dir():
             return sorted(file for file in path.glob("*.yaml") if file.is_file())
         if path.is_file():

@@ -7,6 +7,7 @@ again; where something must be changed before, the line says so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from assay.locks.lockfile import Lock, Node, edges, label
@@ -53,7 +54,11 @@ def hashes(lock: Lock) -> Iterator[str]:
 
 def roots(lock: Lock, manifest: Manifest) -> Iterator[str]:
     """Each spec of the manifest is a root and the reverse, and each root is what it says."""
-    wanted = {parse(where, text): (where, text) for where, text in manifest.specs}
+    wanted = {}
+    for where, text in manifest.specs:
+        spec = parse(where, text)
+        # Spack leaves the namespace out when it writes a root.
+        wanted[replace(spec, namespace=None)] = (where, text, spec)
     had: set[Spec] = set()
     for text, key in lock.roots:
         spec = parse(f"{lock.file}: roots", text)
@@ -61,10 +66,10 @@ def roots(lock: Lock, manifest: Manifest) -> Iterator[str]:
         if spec not in wanted:
             yield f"{lock.file}: roots: {text!r} is not in {manifest.file}"
         node = lock.nodes.get(key)
-        lacks = unmet(lock, node, spec) if node else []
+        lacks = unmet(lock, node, wanted[spec][2] if spec in wanted else spec) if node else []
         if node and lacks:
             yield f"{lock.file}: roots: {text!r}: {label(node)} lacks {' '.join(lacks)}"
-    for spec, (where, text) in wanted.items():
+    for spec, (where, text, _) in wanted.items():
         if spec not in had:
             yield f"{where}: {text!r} is no root of {lock.file}"
 

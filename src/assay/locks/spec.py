@@ -57,7 +57,7 @@ class Spec:
         parts = [self.name or ""]
         parts += [f"@{','.join(sorted(self.versions))}"] if self.versions else []
         parts += [f" {_variant(*each)}" for each in sorted(self.variants, key=_name)]
-        parts += [f" {key}={value}" for key, value in sorted(self.architecture)]
+        parts += [f" {_key(key)}={value}" for key, value in sorted(self.architecture)]
         parts += [f"/{self.hash}"] if self.hash else []
         for virtuals, direct, each in self.dependencies:
             what = f"{','.join(sorted(virtuals))}=" if virtuals else ""
@@ -80,7 +80,7 @@ class Spec:
                 lacks.append(_variant(name, exact, values))
         for key, value in sorted(self.architecture):
             if architecture(node, key) != value:
-                lacks.append(f"{'os' if key == 'platform_os' else key}={value}")
+                lacks.append(f"{_key(key)}={value}")
         if self.hash is not None and not node["hash"].startswith(self.hash):
             lacks.append(f"/{self.hash}")
         return lacks
@@ -193,6 +193,10 @@ def _assign(key: str, op: str, value: str, draft: _Draft) -> None:
         draft.variants[key] = (op.startswith(":"), frozenset(word.split(",")))
 
 
+def _key(architecture: str) -> str:
+    return "os" if architecture == "platform_os" else architecture
+
+
 def _name(variant: tuple[str, bool, frozenset[str]]) -> str:
     return variant[0]
 
@@ -233,14 +237,13 @@ def _order(version: str) -> tuple[tuple[int, int, str], ...]:
 
 def _within(version: str, asked: str) -> bool:
     """Whether a concrete version is in one range. A range includes what its end is a prefix of."""
-    if asked.startswith("="):
-        return version == asked[1:]
-    if "=" in asked or asked.startswith("git."):
+    if "=" in asked[1:] or asked.startswith("git."):
         return version == asked
+    if asked.startswith("="):
+        return _order(version) == _order(asked[1:])
     low, colon, high = asked.partition(":")
     high = high if colon else low
-    parts = _components(version)
-    if low and _order(version) < _order(low) and parts[: len(_components(low))] != _components(low):
+    if low and _order(version) < _order(low):
         return False
     end = _components(high)
-    return not high or parts[: len(end)] == end or _order(version) <= _order(high)
+    return not high or _components(version)[: len(end)] == end or _order(version) <= _order(high)

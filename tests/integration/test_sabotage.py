@@ -602,3 +602,30 @@ def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(
     assert len(provenance["suite"]["requirements_sha256"]) == 64
     assert provenance["stack"]["provenance"] == "made for this test"
     assert provenance["memory"]["MemTotal"] > 0
+
+
+@pytest.mark.parametrize(
+    ("samples", "verdict", "result"),
+    [
+        ("[1.0, 1.01, 1.0, 0.99, 1.0, 1.02]", "PASS", "pass"),
+        ("[0.8, 1.0, 1.0, 1.0, 1.0, 1.0]", "INCONCLUSIVE", "fail"),
+        ("[0.8, 0.8, 0.8, 0.8, 0.8, 0.8]", "FAIL", "fail"),
+    ],
+)
+def test_several_launches_are_judged_by_their_interval(bench, samples, verdict, result):
+    """ReFrame sees the median only, and would pass what straddles the bound."""
+    checks = bench.folder / "checks"
+    checks.mkdir()
+    measured = f"{{'rate': {samples}, 'time': 1.0}}"
+    (checks / "careless.py").write_text(METRIC.format(measured=measured))
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    bench.expect("Careless", {"rate": {"value": 1.0, "unit": "MB/s", "lower": -0.1, "upper": 0.1}})
+    outcome = bench.run(path=str(checks)).case("Careless")
+    assert outcome.result == result, outcome.reason
+    assert outcome.record["metrics"]["rate"]["verdict"] == verdict
+    assert outcome.record["verdict"] == verdict
+    if verdict == "INCONCLUSIVE":
+        assert "INCONCLUSIVE" in outcome.reason
+        assert "more launches would decide" in outcome.reason

@@ -16,6 +16,10 @@ if [ ! -f "$config" ]; then
     echo "acceptance: no site '$site': $config does not exist; there are: ${known[*]%/reframe.py}" >&2
     exit 1
 fi
+if [[ ! ${PROFILE:-full} =~ ^(smoke|full)$ ]]; then
+    echo "acceptance: no profile '$PROFILE': PROFILE=smoke or PROFILE=full" >&2
+    exit 1
+fi
 if [ ! -x .venv/bin/reframe ]; then
     echo "acceptance: .venv has no ReFrame, which needs Python 3.10 or newer:" \
         "type make setup, or PYTHON=/path/to/python3 make setup" >&2

@@ -20,7 +20,10 @@ for minor in 10 9; do
         fi
     done
 done
-echo "find-python: no Python 3.9 or newer (3.10 to run ReFrame): ${PYTHON:-python3} is" \
-    "$("${PYTHON:-python3}" --version 2>&1 | tail -n 1);" \
+found="no program"
+if command -v "${PYTHON:-python3}" >/dev/null; then
+    found=$("${PYTHON:-python3}" --version 2>&1 | tail -n 1) || true
+fi
+echo "find-python: no Python 3.9 or newer (3.10 to run ReFrame): ${PYTHON:-python3} is $found;" \
     "name one that is by PYTHON=/path/to/python3" >&2
 exit 1

@@ -300,6 +300,12 @@ def test_named_python_is_not_replaced_by_another(bare: Path) -> None:
     done = run("bash", ROOT / "ci/find-python.sh", path=bare, PYTHON=named)
     assert done.returncode == 1
     assert f"{named} is Python 3.8.2" in done.stdout
+    done = run("bash", ROOT / "ci/find-python.sh", path=bare, PYTHON="/not/here")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "find-python: no Python 3.9 or newer (3.10 to run ReFrame): /not/here is no program; "
+        "name one that is by PYTHON=/path/to/python3"
+    ]
 
 
 def test_python_without_ensurepip_is_one_line(bare: Path, checkout: Path) -> None:
@@ -442,6 +448,14 @@ def test_unknown_site_is_one_line_that_names_the_known_ones(site: Path) -> None:
     assert done.stdout.splitlines() == [
         "acceptance: no site 'nowhere': site-config/nowhere/reframe.py does not exist; "
         "there are: here"
+    ]
+
+
+def test_unknown_profile_is_one_line_that_names_the_known_ones(site: Path) -> None:
+    done = accept(site, SITE="here", PROFILE="smok")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "acceptance: no profile 'smok': PROFILE=smoke or PROFILE=full"
     ]
 
 

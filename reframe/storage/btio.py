@@ -44,7 +44,7 @@ class BtIo(MpiCheck):
         # BT-IO writes into its working directory: run it there, with the program found before.
         smallest = self.current_environ.extras["btio_classes"][0]
         program = f"bt.{smallest}.x.{BTIO_SUBTYPES[self.subtype]}"
-        quoted = shlex.quote(self.extra("directory"))
+        quoted = shlex.quote(self.partition_extra("directory"))
         self.prerun_cmds += [
             f"df -P -k {quoted} >file-system.txt",
             # Elsewhere it would run as well, and measure another file system.

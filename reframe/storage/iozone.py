@@ -48,7 +48,7 @@ class Iozone(StrictCheck):
     def command(self):
         files, records = SWEEP[self.profile, self.sync]
         self.cells = [(f, r) for f in files for r in records if r <= f]
-        directory = Path(self.extra("directory"))
+        directory = Path(self.partition_extra("directory"))
         self.target = directory / f"assay-iozone-{os.getpid()}-{self.unique_name}"
         sync = ["-o"] if self.sync == "o_sync" else []
         self.executable = "iozone"

@@ -42,7 +42,8 @@ class LinpackCheck(MpiCheck):
 
     @run_before("run")
     def _write_input(self) -> None:
-        memory, fraction = self.extra("memory_bytes"), self.extra("memory_fraction")
+        memory = self.partition_extra("memory_bytes")
+        fraction = self.partition_extra("memory_fraction")
         grid = process_grid(self.num_tasks)
         order = matrix_order(memory, fraction, self.block, grid)
         if self.profile == "smoke":

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         hardware = self.current_partition.extras.get("hardware", {})
         return hardware_peak(site_directory().parent / "hardware.yaml", hardware, role, quantity)
 
-    def extra(self, name: str) -> Any:
+    def partition_extra(self, name: str) -> Any:
         """What the site says of the partition under an extra that the test cannot do without.
 
         :raises reframe.core.exceptions.ConfigError: the site says nothing.
@@ -250,8 +251,25 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         try:
             measured = dict(self.measure(parsed))
             peaks = dict(self.peaks(parsed))
-        except (KeyError, ValueError, IndexError, ZeroDivisionError) as error:
+        except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
             self._fail([f"metrics cannot be read from the output of {parsed.program}: {error}"])
+        samples = self._samples(measured)
+        metrics: dict[str, Any] = {}
+        errors = []
+        for name, unit in self.declares.items():
+            try:
+                metrics[name] = self._judge_one(name, unit, samples[name], peaks.get(name))
+            except ReferencesError as error:
+                errors.append(str(error))
+        self._record["metrics"] = metrics
+        if errors:
+            self._fail(errors)
+        self._close_record(worst(Verdict(m["verdict"]) for m in metrics.values()), [])
+
+    def _samples(
+        self, measured: Mapping[str, float | Quantity | Sequence[float]]
+    ) -> dict[str, list[float]]:
+        """The values of each metric; fails unless all are there, numbers, and in their unit."""
         problems = [
             f"metric {name!r} was not extracted" for name in self.declares if name not in measured
         ]
@@ -266,23 +284,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                     problems.append(f"metric {name!r} is in {value.unit!r}, not in {unit!r}")
                 samples[name] = [value.value]
             else:
-                samples[name] = list(value) if isinstance(value, Sequence) else [float(value)]
-            if not samples[name] or not all(map(math.isfinite, samples[name])):
+                samples[name] = list(value) if isinstance(value, Sequence) else [value]
+            if not samples[name] or not all(map(_finite, samples[name])):
                 problems.append(f"metric {name!r} is not finite: {value}")
         if problems:
             self._fail(problems)
-
-        metrics: dict[str, Any] = {}
-        errors = []
-        for name, unit in self.declares.items():
-            try:
-                metrics[name] = self._judge_one(name, unit, samples[name], peaks.get(name))
-            except ReferencesError as error:
-                errors.append(str(error))
-        self._record["metrics"] = metrics
-        if errors:
-            self._fail(errors)
-        self._close_record(worst(Verdict(m["verdict"]) for m in metrics.values()), [])
+        return samples
 
     def _judge_one(
         self, name: str, unit: str, samples: list[float], peak: Peak | None
@@ -349,6 +356,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _close_record(self, verdict: Verdict, problems: list[str]) -> None:
         self._record.update(verdict=verdict.value, problems=problems)
         record.write(Path(self.stagedir) / record.FILE, self._record)
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
 
 
 def site_directory() -> Path:

@@ -50,7 +50,7 @@ def suite():
 
 @rfm.simple_test
 class NodeHealth(StrictCheck):
-    """Memory, load, governor, mounts, space and UCX devices, before anything is measured."""
+    """Memory, load, governor, mounts and space, before anything is measured."""
 
     kind = "node"
     descr = "node pre-check and provenance"
@@ -115,18 +115,7 @@ class NodeHealth(StrictCheck):
         if allowed and not (running and set(running) <= set(allowed)):
             found = ", ".join(running) or "cannot be read"
             problems.append(f"clock governor {found}; allowed: {', '.join(allowed)}")
-        return problems + self._paths() + self._file_system(limits)
-
-    def _paths(self):
-        """UCX must open each transport that the partition says it has."""
-        known = {"posix", "sysv", "cma", "tcp"} & set(self.current_partition.features)
-        opened = {device.split("/")[0] for device in self.found["ucx_devices"]}
-        if "ucx" not in self.current_environ.features:
-            return []
-        return [
-            f"UCX cannot open {transport} here, which the partition says it has"
-            for transport in sorted(known - opened)
-        ]
+        return problems + self._file_system(limits)
 
     def _file_system(self, limits):
         problems = []

@@ -91,7 +91,12 @@ def osu_version() -> str | None:
 
 def ucx_transports() -> list[str]:
     """Transports that UCX could open here (``ucx_info -d``), each once, in UCX's order."""
-    return list(dict.fromkeys(re.findall(r"Transport: (\S+)", _output("ucx_info", "-d"))))
+    return transports(_output("ucx_info", "-d"))
+
+
+def transports(listing: str) -> list[str]:
+    """The transports in an output of ``ucx_info -d``, likewise."""
+    return list(dict.fromkeys(re.findall(r"Transport: (\S+)", listing)))
 
 
 def memory_bytes() -> int:

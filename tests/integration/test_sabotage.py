@@ -272,6 +272,7 @@ class Careless(StrictCheck):
         ("{'rate': 1.0, 'time': float('nan')}", "metric 'time' is not finite: nan"),
         ("{'rate': 1.0, 'time': [1.0, float('inf')]}", "metric 'time' is not finite"),
         ("{'rate': 1.0, 'time': []}", "metric 'time' is not finite"),
+        ("{'rate': 1.0, 'time': None}", "metric 'time' is not finite: None"),
         ("{'rate': 1.0, 'time': parsed.at('time')}", "metrics cannot be read"),
         ("{'rate': 1.0, 'time': 1.0, 'more': 1.0}", "metric 'more' is not declared"),
         ("{'rate': 1.0, 'time': Quantity(1.0, 'ms')}", "metric 'time' is in 'ms', not in 's'"),
@@ -432,6 +433,21 @@ def test_what_a_stack_has_not_is_said(bench):
     run = bench.run("-n", "StackHas", path="reframe/node")
     assert run.case("StackHas %program=btio").result == "skip"
     assert "this stack has no btio" in run.output
+
+
+def test_a_transport_that_is_not_there_is_said(bench):
+    bench.partition(features=["intra-node", "posix"])
+    listing = "# Memory domain: tcp\n#      Transport: tcp\n#         Device: lo\n"
+    path = bench.program("narrow", "ucx_info", f"#!/bin/sh\nprintf '{listing}'\n")
+    bench.stack("narrow", ["ucx"], path)
+    bench.stack("bare", ["mpi"])
+    run = bench.run("-n", "TransportOpens", path="reframe/node")
+    assert run.case("TransportOpens %transport=tcp", "narrow").result == "skip"
+    assert "bench:here has no transport tcp: nothing is run over it" in run.output
+    assert "this stack has no ucx: nothing shows whether it opens posix" in run.output
+    outcome = run.case("TransportOpens %transport=posix", "narrow")
+    assert outcome.result == "fail"
+    assert "UCX cannot open posix here, which the partition says it has" in outcome.reason
 
 
 def test_a_test_file_that_does_not_import_is_red(bench):

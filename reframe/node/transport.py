@@ -1,0 +1,50 @@
+"""Which transports a partition has and has not, said aloud.
+
+Tests over a transport that a partition does not have are not selected, and would vanish without a
+word. One that it has by its features must open.
+"""
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from assay import detect
+from assay.checks.mpi import SWITCHED
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class TransportOpens(StrictCheck):
+    """UCX opens the transport on this partition."""
+
+    transport = parameter(SWITCHED)
+    kind = "node"
+    time_limit = "1m"
+    tags = {"smoke", "node"}
+    valid_systems = ["+intra-node"]
+    valid_prog_environs = ["*"]
+    executable = "ucx_info"
+    executable_opts = ["-d"]
+
+    @run_after("setup")
+    def only_what_the_partition_has(self):
+        self.descr = f"UCX opens {self.transport}"
+        where = self.current_partition.fullname
+        self.skip_if(
+            self.transport not in self.current_partition.features,
+            f"{where} has no transport {self.transport}: nothing is run over it",
+        )
+        self.skip_if(
+            "ucx" not in self.current_environ.features,
+            f"this stack has no ucx: nothing shows whether it opens {self.transport}",
+        )
+
+    def read(self):
+        opened = detect.transports(self.stdout_text())
+        problems = (
+            ()
+            if self.transport in opened
+            else (f"UCX cannot open {self.transport} here, which the partition says it has",)
+        )
+        rows = tuple({"transport": name} for name in opened)
+        return Parsed("assay", "ucx_info -d", None, True, rows, {}, problems)

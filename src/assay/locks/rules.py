@@ -85,13 +85,14 @@ def requirements(lock: Lock, manifest: Manifest) -> Iterator[str]:
         # `all` is no node's name. A virtual package has no node either, but those that provide it.
         nodes = lock.named(package) or lock.providers(package)
         for setting in manifest.settings(package, "require"):
-            options, when = _options(setting)
+            texts, when = _options(setting)
+            options = [parse(setting.where, text) for text in texts]
             for node in nodes:
                 lacks = [unmet(lock, node, option) for option in options]
                 if all(lacks) and not unmet(lock, node, when):
                     yield (
-                        f"{setting.where}: {' or '.join(map(str, options))} does not hold in "
-                        f"{lock.file}: {label(node)} lacks {_least(lacks)}"
+                        f"{setting.where}: {' or '.join(texts)} does not hold in {lock.file}: "
+                        f"{label(node)} lacks {_least(lacks)}"
                     )
 
 
@@ -196,12 +197,13 @@ def unmet(lock: Lock, node: Node, spec: Spec) -> list[str]:
     return lacks
 
 
-def _options(setting: Setting) -> tuple[list[Spec], Spec]:
-    """The specs of which one must hold, and when: for nodes that meet the second."""
-    value = {"spec": setting.value} if isinstance(setting.value, str) else setting.value
+def _options(setting: Setting) -> tuple[list[str], Spec]:
+    """The specs of which one must hold, and what a node must meet for that to be asked of it."""
+    value: dict[str, Any] = (
+        {"spec": setting.value} if isinstance(setting.value, str) else setting.value
+    )
     texts = value.get("one_of") or value.get("any_of") or [value.get("spec", "")]
-    when = parse(setting.where, value.get("when", ""))
-    return [parse(setting.where, text) for text in texts], when
+    return texts, parse(setting.where, value.get("when", ""))
 
 
 def _external(lock: Lock, node: Node, setting: Setting) -> list[str]:

@@ -54,7 +54,8 @@ for view in "$SITE_ENV"/.spack-env/view/*; do
         ASSAY_SPACK_HOME="$ASSAY_SPACK_HOME" ASSAY_SPACK_PACKAGES="$ASSAY_SPACK_PACKAGES" \
         "$SPACK_ROOT/bin/spack" --color never env activate --sh --with-view "$view" -d "$SITE_ENV" |
         sed -n 's/^export PATH=\(.*\);$/\1/p' | tr ':' '\n' |
-        grep -F "$SITE_ENV/.spack-env/view/$view/")
+        grep -F "$SITE_ENV/.spack-env/view/$view/" |
+        while read -r each; do [ ! -d "$each" ] || echo "$each"; done)
     [ ${#paths[@]} -gt 0 ] || die "the view $view has no programs: see $log"
     file=$ASSAY_SPACK_HOME/env/$SITE.$view.json
     lock_tool freeze "$lock" "$SITE" "$view" "${paths[@]}" >"$file.new"

@@ -1,7 +1,7 @@
-"""Every test file of the suite loads, and every test in it is strict.
+"""Every test file of the suite loads, every test in it is strict, every reference has its test.
 
 ReFrame skips a file that does not import, and a test that cannot be made, with a warning and exit
-code 0.
+code 0. A reference that no test can ever look up judges nothing.
 """
 
 import importlib.util
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import reframe as rfm
 
-from assay.checks.strict import StrictCheck
+from assay.checks.strict import StrictCheck, site_references
 from assay.outputs import Parsed
 
 SUITE = Path(__file__).resolve().parents[1]
@@ -29,7 +29,7 @@ class SuiteLoads(StrictCheck):
     executable = "true"
 
     def read(self):
-        rows, problems = [], []
+        rows, problems, made = [], [], []
         for path in sorted(SUITE.rglob("*.py")):
             name = str(path.relative_to(SUITE))
             try:
@@ -39,8 +39,15 @@ class SuiteLoads(StrictCheck):
                 continue
             if not tests:
                 problems.append(f"{name} has no test")
-            problems += [f"{name}: {problem}" for test in tests for problem in flaws(*test)]
+            for test, variants in tests:
+                try:
+                    made += make(test, variants)
+                except Exception as error:
+                    problems.append(f"{name}: {test.__name__} {error}")
             rows.append({"file": name})
+        metrics = [(test.identity(), test.declares) for test in made]
+        partitions = [partition.name for partition in self.current_system.partitions]
+        problems += site_references().idle(metrics, partitions)
         return Parsed("assay", "suite", None, True, tuple(rows), {}, tuple(problems))
 
 
@@ -60,14 +67,11 @@ def declared_tests(path):
     return list(registry._tests.items()) if registry else []
 
 
-def flaws(test, variants):
-    """Why a test proves nothing, or would vanish."""
-    name = test.__name__
+def make(test, variants):
+    """The test in all its variants. Raises whatever says why it would vanish, or prove nothing."""
     if not issubclass(test, StrictCheck):
-        return [f"{name} is no StrictCheck: it could pass without evidence"]
-    for args, kwargs in variants:
-        try:
-            test(*args, **{**kwargs, "reset_sysenv": 0})
-        except Exception as error:
-            return [f"{name} cannot be made: {type(error).__name__}: {error}"]
-    return []
+        raise TypeError("is no StrictCheck: it could pass without evidence")
+    try:
+        return [test(*args, **{**kwargs, "reset_sysenv": 0}) for args, kwargs in variants]
+    except Exception as error:
+        raise ValueError(f"cannot be made: {type(error).__name__}: {error}") from error

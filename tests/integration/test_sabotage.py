@@ -501,6 +501,21 @@ def test_a_test_that_is_not_strict_or_cannot_be_made_is_red(bench):
     assert "node/unfit.py: Torn cannot be made: ValueError: no such size" in reason
 
 
+def test_a_reference_that_no_test_can_look_up_is_red(bench):
+    bench.partition()
+    bench.stack("bare", ["mpi"])
+    metric = {"value": 1, "unit": "MB/s", "lower": -0.5, "upper": None}
+    bench.expect("Osu", {"bandwidth_1MiB": metric}, benchmark="bw")
+    bench.expect("Osu", {"bandwith_1MiB": metric}, benchmark="bw")
+    bench.expect("Osu", {"bandwidth_1MiB": metric}, benchmark="latency")
+    bench.expect("Osu", {"bandwidth_8B": metric}, partition="there")
+    reason = bench.run("-n", "SuiteLoads", path="reframe/node").case("SuiteLoads").reason
+    assert "references/1: no test has 'bandwith_1MiB' of {benchmark: bw, partition: *," in reason
+    assert "references/2: no test has 'bandwidth_1MiB'" in reason
+    assert "references/3: no test has 'bandwidth_8B' of {partition: there" in reason
+    assert "references/0" not in reason
+
+
 def test_a_program_that_is_a_script_is_there(bench):
     bench.partition()
     bench.stack("wrapped", ["hpcc"], bench.program("wrapped", "hpcc", "#!/bin/sh\nexit 0\n"))

@@ -89,6 +89,9 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         (broken(**{"for": {"test": "Osu"}}), r"references/0/for: 'partition' is a required"),
         (broken(metrics={"m": {**METRIC, "value": 0}}), r"references/0/metrics/m/value: .*above 0"),
         (broken(metrics={"m": {**METRIC, "lower": 0.1}}), r"metrics/m/lower"),
+        # A bound of zero, or of infinity, would be none.
+        (broken(metrics={"m": {**METRIC, "lower": -1}}), r"metrics/m/lower.*above -1"),
+        (broken(metrics={"m": {**METRIC, "upper": float("inf")}}), r"metrics/m/upper.*finite"),
         (broken(metrics={"m": {**METRIC, "upper": -0.1}}), r"metrics/m/upper"),
         (broken(metrics={"m": {**METRIC, "upper": None}}), r"metrics/m"),
         (

@@ -306,7 +306,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             }
         if self.purpose == "calibration":
             return {**entry, "verdict": Verdict.RECORDED.value, "why": "calibration run"}
-        expected = _references().find(self.case(), name, unit, peak.value if peak else None)
+        expected = site_references().find(self.case(), name, unit, peak.value if peak else None)
         if not isinstance(expected, Reference):
             return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}
         judgement = judge(samples, expected)
@@ -339,14 +339,17 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """A metric of this case, for a test that depends on it. Raises KeyError for none."""
         return float(self._record["metrics"][metric]["value"])
 
+    def identity(self) -> dict[str, Any]:
+        """The test and its parameters, wherever it runs."""
+        parameters = {name: getattr(self, name) for name in type(self).raw_params}
+        return {"test": type(self).__name__.split("_")[0], **parameters}
+
     def case(self) -> dict[str, Any]:
         """What the site's references are looked up by."""
-        parameters = {name: getattr(self, name) for name in type(self).raw_params}
         return {
             "partition": self.current_partition.name,
             "environ": self.current_environ.name,
-            "test": type(self).__name__.split("_")[0],
-            **parameters,
+            **self.identity(),
         }
 
     def _fail(self, problems: list[str]) -> None:
@@ -367,5 +370,9 @@ def site_directory() -> Path:
     return Path(rt.runtime().site_config.sources[-1]).resolve().parent
 
 
-def _references() -> References:
+def site_references() -> References:
+    """What that site expects.
+
+    :raises assay.judge.ReferencesError: its ``references.yaml`` cannot be read.
+    """
     return References.load(site_directory() / "references.yaml")

@@ -8,7 +8,7 @@ where several do, the one with the most keys wins.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -151,6 +151,31 @@ class References:
             f"{self.path}: references: no reference for {metric!r} [{unit}] of {describe(case)}; "
             "add one, or a `recorded` rule that says why it is not judged"
         )
+
+    def idle(
+        self,
+        tests: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]],
+        partitions: Collection[str],
+    ) -> list[str]:
+        """What can never apply, one line each: a misspelt key would otherwise judge nothing.
+
+        :param tests: of each test what is in a case beside the place, and its metrics with units.
+        :param partitions: names of the site's partitions.
+        """
+        lines = []
+        for number, entry in enumerate(self._entries):
+            where = {k: v for k, v in entry["for"].items() if k != "environ"}
+            cases = [
+                ({"partition": partition, **case}, units)
+                for partition in partitions
+                for case, units in tests
+            ]
+            lines += [
+                f"{self.path}: references/{number}: no test has {metric!r} of {describe(where)}"
+                for metric in entry["metrics"]
+                if not any(metric in units and _matches(where, case) for case, units in cases)
+            ]
+        return lines
 
     def _reference(
         self, entry: Mapping[str, Any], metric: str, unit: str, peak: float | None

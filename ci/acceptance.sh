@@ -3,6 +3,8 @@
 #
 #   SITE=local PROFILE=smoke|full ci/acceptance.sh [further arguments of reframe]
 #
+# MAX_HARNESS=15 fails a run of which more than 15 % of the wall time went outside of benchmarks:
+# for the suite's own tests; a machine that is fast, or has few programs, is no worse for it.
 # Needs .venv (make setup). Ends with 1 when ReFrame or the report did.
 set -euo pipefail
 
@@ -51,9 +53,8 @@ if [ -z "$(find "$results/reports" -name 'run-report-*.json' -newer "$begin" 2>/
     exit 1
 fi
 
-# The smoke profile is the short one: there the harness weighs most, and may take 15 % at most.
 limit=()
-[ "${PROFILE:-}" != smoke ] || limit=(--max-harness 15)
+[ -z "${MAX_HARNESS:-}" ] || limit=(--max-harness "$MAX_HARNESS")
 report=0
 .venv/bin/assay report "${limit[@]}" || report=$?
 if [ "$run" -ne 0 ] || [ "$report" -ne 0 ]; then

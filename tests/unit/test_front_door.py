@@ -451,6 +451,12 @@ def test_unknown_site_is_one_line_that_names_the_known_ones(site: Path) -> None:
     ]
 
 
+def test_the_cost_of_the_harness_is_held_to_a_limit_only_where_one_is_given(site: Path) -> None:
+    assert "ASSAY[report]" in accept(site, SITE="here", PROFILE="smoke").stdout
+    limited = accept(site, SITE="here", PROFILE="smoke", MAX_HARNESS="15")
+    assert "ASSAY[report --max-harness 15]" in limited.stdout
+
+
 def test_unknown_profile_is_one_line_that_names_the_known_ones(site: Path) -> None:
     done = accept(site, SITE="here", PROFILE="smok")
     assert done.returncode == 1

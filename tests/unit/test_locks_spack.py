@@ -525,6 +525,15 @@ def test_files_that_came_or_went_after_locking(copy: Copy) -> None:
     assert "packages/hpcc/package.py is gone since" in gone
 
 
+def test_a_recipe_that_cannot_be_read(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    (fault,) = copy.faults()
+    assert fault.endswith("spack.lock: Permission denied")
+
+
 def test_a_required_version_changed_after_locking(copy: Copy) -> None:
     copy.edit("site-config/common/spack/packages.yaml", '"@2.3"', '"@2.2"')
     requirement, sealed = sorted(copy.faults())
@@ -661,7 +670,7 @@ def test_a_site_without_manifest(copy: Copy) -> None:
 )
 @pytest.mark.parametrize(
     "content",
-    [None, b"", b"{", b"[]", b"\xff", b"a: [", b"a: 2001-13-41", b"[" * 5000, b"? {a}: 1"],
+    [None, b"", b"{", b"[]", b"{}", b"\xff", b"a: [", b"a: 2001-13-41", b"[" * 5000, b"? {a}: 1"],
 )
 def test_a_file_that_is_missing_or_broken(copy: Copy, name: str, content: bytes | None) -> None:
     path = copy.root / name

@@ -467,7 +467,7 @@ def test_a_test_file_that_does_not_import_is_red(bench):
 
 UNFIT = """\
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import parameter, run_after
 
 from assay.checks.strict import StrictCheck
 
@@ -484,6 +484,11 @@ class Torn(StrictCheck):
     @run_after("init")
     def declare(self):
         raise ValueError("no such size")
+
+
+@rfm.simple_test
+class Shadow(StrictCheck):
+    partition = parameter([1])
 """
 
 
@@ -498,6 +503,7 @@ def test_a_test_that_is_not_strict_or_cannot_be_made_is_red(bench):
     reason = run.case("SuiteLoads").reason
     assert run.returncode != 0
     assert "node/unfit.py: Lenient is no StrictCheck" in reason
+    assert "Shadow has a parameter 'partition', by which references are looked up" in reason
     assert "node/unfit.py: Torn cannot be made: ValueError: no such size" in reason
 
 

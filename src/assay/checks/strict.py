@@ -19,6 +19,7 @@ from typing import Any
 import reframe as rfm
 import reframe.core.runtime as rt
 import reframe.utility.sanity as sn
+import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
@@ -83,13 +84,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     #:
     #: :type: :class:`str`
     #: :default: ``'full'``
-    profile = variable(str, value="full")
+    profile = variable(typ.Str["smoke|full"], value="full")
 
     #: ``acceptance`` judges by the site's references; ``calibration`` looks at none.
     #:
     #: :type: :class:`str`
     #: :default: ``'acceptance'``
-    purpose = variable(str, value="acceptance")
+    purpose = variable(typ.Str["acceptance|calibration"], value="acceptance")
 
     #: Every metric that this test promises, with its unit.
     #:

@@ -697,6 +697,8 @@ def test_a_file_that_is_missing_or_broken(copy: Copy, name: str, content: bytes 
         ("include:", "include:\n  - $HOME/x", "depends on the machine that solves it"),
         ("include:", "include:\n  - {path: x, when: 'True'}", "only path and optional"),
         ("include:", "include:\n  - nowhere", "include: nowhere does not exist"),
+        ("include:", "include:\n  - 1", "include: '1' is not a path"),
+        ("specs:", "definitions: [{a: b}]\n  specs:", "definitions:a: must be a list"),
         ("include:", "include:\n  - ../..", "outside of the repository"),
         ("include:", "include:\n  - spack.yaml", "includes itself"),
         ("include:", "include::", "include:: hides what other files say"),

@@ -684,6 +684,8 @@ def test_a_file_that_is_missing_or_broken(copy: Copy, name: str, content: bytes 
     assert code == 1
     assert len(lines) == 1
     assert lines[0].startswith(f"assay lock: {name}:")
+    if content in (b"{", b"\xff", b"a: [", b"a: 2001-13-41"):
+        assert "not valid " in lines[0] or "not a text in UTF-8" in lines[0]
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ export SITE PROFILE PYTHON YES
 # Modules of a cluster like to set these; packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system venv osu-py acceptance report test lint pylock clean
-.PHONY: spack lock offline-kit
+.PHONY: help setup system venv osu-py acceptance report test lint spack lock offline-kit pylock clean
 .NOTPARALLEL:
 
 help:

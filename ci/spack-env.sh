@@ -23,9 +23,13 @@ pin() { # pin spack|packages version|commit|git: one value of pins.yaml
         '/^[^ #]/ {inside = $1 == block} inside && $1 == key {print $2}' spack-repo/pins.yaml
 }
 
-spack_sites() { # sites that have an environment; the reference is the pair at the top
+reference_site() { # the site whose folder the environment at the top includes
+    sed -n 's#^ *- site-config/\(.*\)/spack$#\1#p' spack.yaml | grep -vx common
+}
+
+spack_sites() { # sites that have an environment
     local each
-    printf 'ibisco'
+    reference_site | tr -d '\n'
     for each in site-config/*/spack/env/spack.yaml; do
         each=${each#site-config/}
         printf ' %s' "${each%%/*}"
@@ -38,7 +42,7 @@ spack_site() {
         die "site '$SITE' has no Spack environment; there are: $(spack_sites)" \
             "(a new one: site-config/$SITE/spack/env/spack.yaml)"
     SITE_ENV=$PWD/site-config/$SITE/spack/env
-    [ "$SITE" != ibisco ] || SITE_ENV=$PWD
+    [ "$SITE" != "$(reference_site)" ] || SITE_ENV=$PWD
     export SITE_ENV
 }
 

@@ -24,10 +24,10 @@ TESTS = {
 METRIC = {"tag_lat": "latency_8B", "tag_bw": "bandwidth_1MiB"}
 
 # Server and client are two processes of one node, each on a processor of its own: on one and the
-# same they would measure the scheduler. The server is told the port, and the client
-# waits until it listens: reading /proc does not disturb it, connecting would. A ucx_perftest that
-# was built with MPI wants to be started by mpirun, unless it is told not to (-P 0, which others do
-# not know); asking it must not leave a log that passes for one of the two.
+# same they would measure the scheduler. The server is told the port, and the client waits until it
+# listens: reading /proc does not disturb it, connecting would. A ucx_perftest that was built with
+# MPI wants to be started by mpirun, unless it is told not to (-P 0, which others do not know);
+# asking it must not leave a log that passes for one of the two.
 SERVER = """\
 port=$((20000 + $$ % 20000))
 plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= {command} -h 2>&1 | grep -q -e '-P <0|1>' && echo '-P 0')

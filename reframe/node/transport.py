@@ -8,8 +8,8 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from assay import detect
-from assay.checks.mpi import SWITCHED
 from assay.checks.strict import StrictCheck
+from assay.checks.transports import SWITCHED
 from assay.outputs import Parsed
 
 

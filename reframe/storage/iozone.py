@@ -15,7 +15,6 @@ from reframe.core.builtins import parameter, run_after, run_before
 from assay.checks.strict import StrictCheck
 from assay.outputs import iozone
 
-KIB_PER_MIB = 1024
 #: profile, sync -> file sizes [KiB], record sizes [KiB]. A synchronous write can take as long as a
 #: turn of a disk: there, no cell has more than 1024 of them.
 SWEEP = {

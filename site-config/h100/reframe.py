@@ -1,6 +1,7 @@
 """An example of a newer cluster: nodes with H100, NVLink, InfiniBand NDR, Slurm.
 
-Copy the folder and correct it to the machine; nothing here was read off one.
+Copy the folder, correct it to the machine and give the `processor` of a node; nothing here was read
+off one.
 """
 
 import os
@@ -9,24 +10,16 @@ from pathlib import Path
 
 from assay import sites, stacks
 
-HERE = Path(__file__).resolve().parent
-ACCESS = shlex.split(os.environ.get("ASSAY_SLURM", "--exclusive"))
+MEMORY = 512 * 2**30
 
-
-def partition(name, descr, features, extras):
-    return {
-        "name": name,
-        "descr": descr,
-        "scheduler": "slurm",
-        "launcher": "srun",
-        "access": ACCESS,
-        "environs": ["spack"],
-        "features": features,
-        "extras": {"memory_bytes": 512 * 2**30, **extras},
-        # Open MPI 5 is started by Slurm through PMIx and nothing else.
-        "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
-    }
-
+NODE = {
+    "scheduler": "slurm",
+    "launcher": "srun",
+    "access": shlex.split(os.environ.get("ASSAY_SLURM", "--exclusive")),
+    "environs": ["spack"],
+    # Open MPI 5 is started by Slurm through PMIx and nothing else.
+    "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
+}
 
 site_configuration = sites.configuration(
     __file__,
@@ -37,20 +30,25 @@ site_configuration = sites.configuration(
             "hostnames": [".*"],
             "modules_system": "nomod",
             "partitions": [
-                partition(
-                    "intra-node",
-                    "the ranks on one node, over shared memory",
-                    ["intra-node", "posix", "sysv", "cma"],
-                    {"memory_fraction": 0.8},
-                ),
-                partition(
-                    "scratch",
-                    "the parallel file system",
-                    ["storage", "lustre"],
-                    {"directory": os.environ.get("ASSAY_SCRATCH", str(Path.home() / "assay"))},
-                ),
+                {
+                    **NODE,
+                    "name": "intra-node",
+                    "descr": "the ranks on one node, over shared memory",
+                    "features": ["intra-node", "posix", "sysv", "cma"],
+                    "extras": {"memory_bytes": MEMORY, "memory_fraction": 0.8},
+                },
+                {
+                    **NODE,
+                    "name": "scratch",
+                    "descr": "the parallel file system",
+                    "features": ["storage", "lustre"],
+                    "extras": {
+                        "memory_bytes": MEMORY,
+                        "directory": os.environ.get("ASSAY_SCRATCH", str(Path.home() / "assay")),
+                    },
+                },
             ],
         }
     ],
-    environments=[stacks.spack(__file__, HERE / "spack/env/spack.lock")],
+    environments=[stacks.spack(__file__, Path(__file__).resolve().parent / "spack/env/spack.lock")],
 )

@@ -1,8 +1,8 @@
 """IBiSCo: 32 nodes with four V100 each, NVLink, InfiniBand EDR, Slurm, Lustre.
 
-Not yet run there. Before the first run: compare what is below with a node, and give the options of
-the site's Slurm (partition, account) in ASSAY_SLURM, the directories in ASSAY_LUSTRE_HDD,
-ASSAY_LUSTRE_SSD and ASSAY_XFS.
+Not yet run there. Before the first run: give the `processor` of a node, which decides the number of
+ranks, compare the rest with the machine, and give the options of the site's Slurm (partition,
+account) in ASSAY_SLURM, the directories in ASSAY_LUSTRE_HDD, ASSAY_LUSTRE_SSD and ASSAY_XFS.
 """
 
 import os
@@ -11,33 +11,27 @@ from pathlib import Path
 
 from assay import sites, stacks
 
-REPOSITORY = sites.repository(__file__)
-ACCESS = shlex.split(os.environ.get("ASSAY_SLURM", "--exclusive"))
+USER = os.environ.get("USER", "nobody")
 # A lower bound, until it is read off a node: HPL and the file sizes are made from it.
 MEMORY = 64 * 2**30
 
+NODE = {
+    "scheduler": "slurm",
+    "launcher": "srun",
+    "access": shlex.split(os.environ.get("ASSAY_SLURM", "--exclusive")),
+    "environs": ["spack"],
+    # Open MPI 5 is started by Slurm through PMIx and nothing else.
+    "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
+}
 
-def partition(name, descr, features, extras):
-    return {
-        "name": name,
-        "descr": descr,
-        "scheduler": "slurm",
-        "launcher": "srun",
-        "access": ACCESS,
-        "environs": ["spack"],
-        "features": features,
-        "extras": {"memory_bytes": MEMORY, **extras},
-        # Open MPI 5 is started by Slurm through PMIx and nothing else.
-        "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
-    }
-
-
-def storage(name, descr, variable, default, *features):
-    directory = os.environ.get(variable, default)
-    return partition(name, descr, ["storage", *features], {"directory": directory})
-
-
-USER = os.environ.get("USER", "nobody")
+#: File system -> what it is, feature, variable that names the directory, default of it.
+STORAGE = {
+    "lustre-hdd": ("home: Lustre on SAS disks", "lustre", "ASSAY_LUSTRE_HDD",
+                   str(Path.home() / "assay")),
+    "lustre-ssd": ("scratch: Lustre on SATA SSDs", "lustre", "ASSAY_LUSTRE_SSD",
+                   f"/lustre/scratch/{USER}/assay"),
+    "xfs": ("a local SSD of the node", "xfs", "ASSAY_XFS", f"/scratch/{USER}/assay"),
+}  # fmt: skip
 
 site_configuration = sites.configuration(
     __file__,
@@ -48,35 +42,28 @@ site_configuration = sites.configuration(
             "hostnames": [".*"],
             "modules_system": "nomod",
             "partitions": [
-                partition(
-                    "intra-node",
-                    "the ranks on one node, over shared memory",
-                    ["intra-node", "posix", "sysv", "cma"],
-                    {"memory_fraction": 0.8},
-                ),
-                storage(
-                    "lustre-hdd",
-                    "home file system: Lustre on SAS disks",
-                    "ASSAY_LUSTRE_HDD",
-                    str(Path.home() / "assay"),
-                    "lustre",
-                ),
-                storage(
-                    "lustre-ssd",
-                    "scratch area: Lustre on SATA SSDs",
-                    "ASSAY_LUSTRE_SSD",
-                    f"/lustre/scratch/{USER}/assay",
-                    "lustre",
-                ),
-                storage(
-                    "xfs",
-                    "a local SSD of the node",
-                    "ASSAY_XFS",
-                    f"/scratch/{USER}/assay",
-                    "xfs",
+                {
+                    **NODE,
+                    "name": "intra-node",
+                    "descr": "the ranks on one node, over shared memory",
+                    "features": ["intra-node", "posix", "sysv", "cma"],
+                    "extras": {"memory_bytes": MEMORY, "memory_fraction": 0.8},
+                },
+                *(
+                    {
+                        **NODE,
+                        "name": name,
+                        "descr": descr,
+                        "features": ["storage", feature],
+                        "extras": {
+                            "memory_bytes": MEMORY,
+                            "directory": os.environ.get(variable, default),
+                        },
+                    }
+                    for name, (descr, feature, variable, default) in STORAGE.items()
                 ),
             ],
         }
     ],
-    environments=[stacks.spack(__file__, REPOSITORY / "spack.lock")],
+    environments=[stacks.spack(__file__, sites.repository(__file__) / "spack.lock")],
 )

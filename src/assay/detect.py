@@ -12,6 +12,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from assay import provenance
+
 #: Feature word of a stack -> names that its program has, in the order of preference.
 PROGRAMS = {
     "mpi": ("mpirun",),
@@ -121,12 +123,4 @@ def usable_cpus() -> int:
 
 def file_system(directory: Path) -> str:
     """Type of the file system that holds `directory`, as the kernel names it."""
-    best, kind = "", "unknown"
-    path = str(directory.resolve())
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, mount, fstype, *_ = line.split(" ")
-        mount = mount.replace("\\040", " ")
-        inside = path == mount or path.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(best):
-            best, kind = mount, fstype
-    return kind
+    return provenance.file_system(str(directory))["type"] or "unknown"

@@ -85,7 +85,7 @@ def memory():
     return {k: int(v) * 1024 if v else None for k, v in kib.items()}
 
 
-def file_system(directory):
+def file_system(directory: str) -> dict:
     """The mount under a directory, its options and how full it is."""
     path = os.path.realpath(directory)
     found = {"directory": directory, "mount": None, "type": None, "options": None}

@@ -31,10 +31,6 @@ RANK_FACTS = ("ranks", "processes", "CommWorldProcs")
 UCX_LOGS = "ucx.%h.%p.log"
 
 
-#: Transports that tests are run over, wherever a partition has them.
-SWITCHED = ("posix", "sysv", "cma", "tcp")
-
-
 class MpiCheck(StrictCheck):
     """A program of several ranks that must come up as one world."""
 
@@ -121,7 +117,7 @@ class TransportMixin(rfm.RegressionTestPlugin):
     #:
     #: :type: :class:`str`
     #: :values: the names in :mod:`assay.checks.transports`
-    transport = parameter(SWITCHED)
+    transport = parameter(transports.SWITCHED)
 
     #: Link class: a feature of the partition.
     #:

@@ -71,6 +71,10 @@ TRANSPORTS: Mapping[str, Transport] = {
 }
 
 
+#: Transports that tests are run over, wherever a partition has them.
+SWITCHED = ("posix", "sysv", "cma", "tcp")
+
+
 @dataclass(frozen=True)
 class Proof:
     """What the logs of UCX prove of one run.

@@ -1,0 +1,97 @@
+"""A machine that describes itself: the partitions of a site without scheduler, read off the node.
+
+Two variables choose where files are written: ASSAY_SCRATCH (default: ``scratch`` below the results)
+and ASSAY_TMPFS (default: ``/dev/shm``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reframe.core.exceptions import ConfigError
+from reframe.utility.cpuinfo import cpuinfo
+
+from assay import detect, sites
+from assay.checks.transports import SWITCHED
+
+#: Share of the memory that a matrix may take: what a laptop can lose for a minute.
+MEMORY_FRACTION = 0.02
+
+
+def configuration(site_file: str | Path, descr: str, stack: dict[str, Any]) -> dict[str, Any]:
+    """The ReFrame configuration of a site that is the machine in front of you.
+
+    Partitions: ``intra-node``, and the file systems ``scratch`` and ``tmpfs``.
+
+    :param site_file: the site's ``__file__``.
+    :param descr: what the site is, in a line.
+    :param stack: its only environment.
+    :raises ConfigError: a directory cannot be made, or as :func:`assay.sites.configuration`.
+    """
+    default = sites.results_directory(site_file) / "scratch"
+    transports = [name for name in detect.ucx_transports() if name in SWITCHED]
+    partitions = [
+        _partition(
+            "intra-node",
+            ["intra-node", *transports],
+            {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"},
+        ),
+        _storage(site_file, "scratch", str(default)),
+        _storage(site_file, "tmpfs", "/dev/shm", "tmpfs"),  # noqa: S108 - under test
+    ]
+    for partition in partitions:
+        partition["environs"] = [stack["name"]]
+    return sites.configuration(
+        site_file,
+        systems=[
+            {
+                "name": Path(site_file).resolve().parent.name,
+                "descr": descr,
+                "hostnames": [".*"],
+                "modules_system": "nomod",
+                # One case at a time, over all partitions: two would measure each other.
+                "max_local_jobs": 1,
+                "partitions": partitions,
+            }
+        ],
+        environments=[stack],
+        # Asking a process of our own whether it has ended costs nothing: do it often, wait little.
+        general={"poll_rate_max": 50, "poll_rate_min": 20},
+    )
+
+
+def _partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict[str, Any]:
+    processor = cpuinfo()
+    processor["num_cpus"] = min(processor["num_cpus"], detect.usable_cpus())
+    # Open MPI refuses to start as root unless it is told twice that this is meant.
+    root = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
+    return {
+        "name": name,
+        "descr": f"{name} of this machine",
+        "scheduler": "local",
+        "launcher": "mpirun",
+        "processor": processor,
+        "features": features,
+        "extras": {"memory_bytes": detect.memory_bytes(), **extras},
+        "env_vars": root if os.geteuid() == 0 else [],
+    }
+
+
+def _storage(site_file: str | Path, name: str, default: str, *features: str) -> dict[str, Any]:
+    variable = f"ASSAY_{name.upper()}"
+    directory = Path(os.environ.get(variable, default)).resolve()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{site_file}: partition {name!r}: directory {directory} cannot be made "
+            f"({error.strerror}); set {variable} to one that can"
+        ) from None
+    kind = detect.file_system(directory)
+    words = ["storage", *features]
+    if kind in ("xfs", "lustre"):
+        words.append(kind)
+    return _partition(name, words, {"directory": str(directory), "file_system": kind})

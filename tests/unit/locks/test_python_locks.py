@@ -1,4 +1,4 @@
-"""The locks: what they must hold so that an install is the same on every machine."""
+"""The Python locks: what they must hold so that an install is the same on every machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 

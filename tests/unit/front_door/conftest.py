@@ -1,0 +1,41 @@
+"""The scripts between a clone and a run, on the paths that end badly and on the short ones.
+
+Programs that a script starts are replaced on PATH by small scripts where their failure, or what
+they were asked to do, is the point; the scripts themselves are the real ones, run by bash.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from shell import ROOT, program
+
+BASE_PROGRAMS = """
+    awk bash cat chmod cmp cp dirname env find grep gzip head id ldd make mkdir mktemp mv readlink
+    rm sed sh sha256sum sleep tail tar touch wc
+""".split()  # noqa: SIM905
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A PATH with the usual tools and Python, and nothing of the system stack."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    for name in BASE_PROGRAMS:
+        found = shutil.which(name)
+        if found:
+            (directory / name).symlink_to(found)
+    program(directory, "python3", f'exec "{sys.executable}" "$@"')
+    return directory
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The front door alone, in a directory with a blank in its name."""
+    copy = tmp_path / "a checkout"
+    shutil.copytree(ROOT / "ci", copy / "ci")
+    shutil.copy(ROOT / "Makefile", copy)
+    return copy

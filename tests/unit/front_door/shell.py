@@ -1,0 +1,39 @@
+"""Scripts of the front door, run by the real shell with programs that a test chooses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def program(directory: Path, name: str, body: str = "exit 0") -> Path:
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def run(
+    *command: object, path: Path | None = None, cwd: Path | None = None, **variables: object
+) -> subprocess.CompletedProcess[str]:
+    """Run without a terminal, with the programs of `path` only, and none of our variables."""
+    keep = {k: v for k, v in os.environ.items() if k in ("HOME", "TMPDIR", "LANG", "PIP_CERT")}
+    return subprocess.run(
+        [str(word) for word in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=cwd,
+        env={
+            **keep,
+            "PATH": str(path) if path else os.environ["PATH"],
+            **{k: str(v) for k, v in variables.items()},
+        },
+    )

@@ -1,0 +1,103 @@
+"""ci/acceptance.sh: whatever goes wrong in it is a red run."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from shell import program, run
+
+
+@pytest.fixture
+def site(checkout: Path) -> Path:
+    """A checkout with one site; reframe writes a run report, both programs end with 0."""
+    (checkout / "site-config/here").mkdir(parents=True)
+    (checkout / "site-config/here/reframe.py").touch()
+    stage(checkout, reframe=0, report=0)
+    return checkout
+
+
+def stage(checkout: Path, reframe: int, report: int, writes: bool = True) -> None:
+    made = 'd="$ASSAY_RESULTS/reports"; mkdir -p "$d"; sleep 0.02; touch "$d/run-report-1.json"'
+    program(
+        checkout / ".venv/bin",
+        "reframe",
+        f'echo "REFRAME[$*]"; {made if writes else ":"}; exit {reframe}',
+    )
+    program(checkout / ".venv/bin", "assay", f'echo "ASSAY[$*]"; exit {report}')
+
+
+def accept(site: Path, *arguments: str, **variables: object) -> subprocess.CompletedProcess[str]:
+    results = site.parent / "results"  # without the blank
+    return run("bash", site / "ci/acceptance.sh", *arguments, ASSAY_RESULTS=results, **variables)
+
+
+@pytest.mark.parametrize(("reframe", "report"), [(0, 0), (1, 0), (0, 1), (3, 2)])
+def test_reframe_or_report_fails_the_run_and_the_report_is_always_written(
+    site: Path, reframe: int, report: int
+) -> None:
+    stage(site, reframe, report)
+    done = accept(site, SITE="here")
+    assert (done.returncode == 0) is (reframe == report == 0), done.stdout
+    assert "ASSAY[report]" in done.stdout
+    if reframe or report:
+        assert done.stdout.splitlines()[-1] == (
+            f"acceptance: failed (reframe ended with {reframe}, assay report with {report})"
+        )
+
+
+@pytest.mark.parametrize("reframe", [0, 1])
+def test_a_run_without_run_report_is_red_and_shows_no_older_one(site: Path, reframe: int) -> None:
+    accept(site, SITE="here")
+    stage(site, reframe, report=0, writes=False)
+    done = accept(site, SITE="here")
+    assert done.returncode == 1
+    assert "ASSAY" not in done.stdout
+    assert "nothing ran" in done.stdout.splitlines()[-1]
+
+
+def test_arguments_reach_reframe(site: Path) -> None:
+    done = accept(site, "-n", "Osu x", SITE="here", PROFILE="smoke")
+    assert "REFRAME[-C site-config/here/reframe.py -c reframe -R --mode smoke -n Osu x -r]" in (
+        done.stdout
+    )
+
+
+def test_unknown_site_is_one_line_that_names_the_known_ones(site: Path) -> None:
+    done = accept(site, SITE="nowhere")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "acceptance: no site 'nowhere': site-config/nowhere/reframe.py does not exist; "
+        "there are: here"
+    ]
+
+
+def test_the_cost_of_the_harness_is_held_to_a_limit_only_where_one_is_given(site: Path) -> None:
+    assert "ASSAY[report]" in accept(site, SITE="here", PROFILE="smoke").stdout
+    limited = accept(site, SITE="here", PROFILE="smoke", MAX_HARNESS="15")
+    assert "ASSAY[report --max-harness 15]" in limited.stdout
+
+
+def test_unknown_profile_is_one_line_that_names_the_known_ones(site: Path) -> None:
+    done = accept(site, SITE="here", PROFILE="smok")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "acceptance: no profile 'smok': PROFILE=smoke or PROFILE=full"
+    ]
+
+
+def test_results_below_a_path_with_blanks_are_one_line(site: Path) -> None:
+    done = run("bash", site / "ci/acceptance.sh", SITE="here")
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1
+    assert f"'{site}/results'" in done.stdout
+    assert "ASSAY_RESULTS=" in done.stdout
+
+
+def test_an_environment_without_reframe_is_one_line(site: Path) -> None:
+    (site / ".venv/bin/reframe").unlink()
+    done = run("bash", site / "ci/acceptance.sh", SITE="here")
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1
+    assert "Python 3.10 or newer" in done.stdout

@@ -1,0 +1,185 @@
+"""ci/system-stack.sh: what it finds, names and installs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from shell import program, run
+
+
+def test_without_apt_missing_programs_are_named_and_no_mpi_is_the_end(
+    bare: Path, checkout: Path
+) -> None:
+    done = run("bash", checkout / "ci/system-stack.sh", path=bare)
+    assert done.returncode == 1
+    assert "missing: mpirun, ucx_perftest, ucx_info, NPmpi or NPopenmpi, hpcc, iozone" in (
+        done.stdout
+    )
+    assert "no apt-get here" in done.stdout
+    assert done.stdout.splitlines()[-1] == (
+        "system-stack: no MPI: mpirun is not on PATH; install openmpi-bin or load your MPI module"
+    )
+
+
+def test_without_apt_it_goes_on_with_what_there_is(bare: Path, checkout: Path) -> None:
+    for name in ("mpirun", "NPmpi", "hpcc", "ucx_info"):
+        program(bare, name)
+    done = run("bash", checkout / "ci/system-stack.sh", path=bare)
+    assert done.returncode == 0, done.stdout
+    assert "going on without: ucx_perftest, iozone" in done.stdout
+
+
+def test_where_all_is_there_apt_is_not_asked(bare: Path, checkout: Path) -> None:
+    for name in ("mpirun", "NPopenmpi", "hpcc", "ucx_info", "ucx_perftest", "iozone"):
+        program(bare, name)
+    program(bare, "apt-get", "echo called")
+    done = run("bash", checkout / "ci/system-stack.sh", path=bare, YES=1)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines() == [
+        "system-stack: complete",
+        "system-stack: optional, not here: osu_latency, xhpl, bt.S.x.mpi_io_full",
+    ]
+
+
+def test_without_terminal_it_says_what_to_type_and_installs_nothing(
+    bare: Path, checkout: Path
+) -> None:
+    program(bare, "mpirun")
+    program(bare, "apt-get", '[ "$1" = -s ] && exit 0; echo INSTALLED')
+    program(bare, "id", "echo 0")
+    done = run("bash", checkout / "ci/system-stack.sh", path=bare)
+    assert done.returncode == 0, done.stdout
+    assert "YES=1 make setup" in done.stdout
+    assert "INSTALLED" not in done.stdout
+
+
+def test_without_root_and_sudo_the_packages_are_named(bare: Path, checkout: Path) -> None:
+    program(bare, "mpirun")
+    program(bare, "apt-get", '[ "$1" = -s ] && exit 0; echo INSTALLED')
+    program(bare, "id", "echo 1000")
+    done = run("bash", checkout / "ci/system-stack.sh", path=bare, YES=1)
+    assert done.returncode == 0, done.stdout
+    assert "not root, and no sudo; as root: apt-get install --no-install-recommends ucx-utils" in (
+        done.stdout
+    )
+    assert "INSTALLED" not in done.stdout
+
+
+def test_programs_of_another_mpi_are_not_installed(bare: Path, checkout: Path) -> None:
+    program(bare, "mpirun")  # not in /usr/bin: somebody else's
+    program(bare, "apt-get", "echo APT $*")
+    program(bare, "apt-cache", 'echo "  Candidate: 1.0"')
+    program(bare, "id", "echo 0")
+    done = run("bash", checkout / "ci/system-stack.sh", path=bare, YES=1)
+    assert f"missing: ucx_perftest, ucx_info, NPmpi or NPopenmpi for {bare}/mpirun" in done.stdout
+    installed = re.findall(r"^APT .*install.*$", done.stdout, re.M)
+    assert installed
+    assert not re.search("openmpi|hpcc", " ".join(installed))
+
+
+def test_failed_apt_is_one_line_and_not_the_end(bare: Path, checkout: Path) -> None:
+    program(bare, "mpirun")
+    program(bare, "apt-get", 'echo "E: no network" >&2; exit 100')
+    program(bare, "apt-cache", 'echo "  Candidate: 1.0"')
+    program(bare, "id", "echo 0")
+    done = run("bash", checkout / "ci/system-stack.sh", path=bare, CI="true")
+    assert done.returncode == 0, done.stdout
+    assert "apt-get failed, see above; going on with what there is" in done.stdout
+    assert "going on without: ucx_perftest" in done.stdout
+
+
+DEB822 = """\
+# A comment of its own
+
+Types: deb deb-src
+URIs: mirror+file:/mirrors/debian
+# a comment inside
+Suites: bookworm
+ bookworm-updates
+Components: main
+Enabled: yes
+Signed-By:
+ -----BEGIN PGP PUBLIC KEY BLOCK-----
+ .
+ abc
+ -----END PGP PUBLIC KEY BLOCK-----
+
+Types: deb
+URIs: mirror:/other
+Suites: bookworm-security
+Components: main
+"""
+LINES = """\
+# deb mirror:/commented bookworm main
+deb [arch=amd64 signed-by=/keys/a.gpg] mirror:/one bookworm main contrib
+deb mirror:/two jammy main
+"""
+
+
+@dataclass
+class Entry:
+    """An entry of the machine's own source lists, and what must become of it."""
+
+    file: str
+    content: str
+    number: int  # of the stanza or of the line, as apt counts them
+    release: str
+    own: str
+
+
+OWN_OF_DEB822 = """\
+URIs: mirror+file:/mirrors/debian
+Signed-By:
+ -----BEGIN PGP PUBLIC KEY BLOCK-----
+ .
+ abc
+ -----END PGP PUBLIC KEY BLOCK-----
+Types: deb
+Suites: bookworm
+Components: non-free
+Architectures: amd64
+"""
+OWN_OF_OPTIONS = "deb [arch=amd64 signed-by=/keys/a.gpg] mirror:/one bookworm non-free\n"
+OWN_OF_LINE = "deb mirror:/two jammy multiverse\n"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Entry("debian.sources", DEB822, 1, "Debian bookworm", OWN_OF_DEB822),
+        Entry("sources.list", LINES, 2, "Debian bookworm", OWN_OF_OPTIONS),
+        Entry("sources.list", LINES, 3, "Ubuntu jammy", OWN_OF_LINE),
+    ],
+    ids=["deb822", "line-with-options", "line"],
+)
+def test_own_source_list_is_the_machines_with_another_component(
+    bare: Path, checkout: Path, tmp_path: Path, entry: Entry
+) -> None:
+    """And it goes away again although the installation fails."""
+    for other in ("mpirun", "NPopenmpi", "hpcc", "ucx_info", "ucx_perftest"):
+        program(bare, other)
+    machine, record, temporary = tmp_path / entry.file, tmp_path / "record", tmp_path / "tmp"
+    machine.write_text(entry.content)
+    temporary.mkdir()
+    program(bare, "id", "echo 0")
+    program(bare, "dpkg", "echo amd64")
+    program(bare, "apt-cache", "echo '  Candidate: (none)'")
+    # Keeps what it is given as source list, then fails as a mirror without the package would.
+    program(
+        bare,
+        "apt-get",
+        f"""case "$*" in
+        *indextargets*) echo "{entry.release} {machine}:{entry.number} any";;
+        *sourceparts=*) for w in "$@"; do case $w in Dir::Etc::sourceparts=*)
+            cat "${{w#*=}}"/* > "{record}";; esac; done; exit 100;;
+        esac""",
+    )
+    done = run("bash", checkout / "ci/system-stack.sh", path=bare, YES=1, TMPDIR=temporary)
+    assert done.returncode == 0, done.stdout
+    assert record.read_text() == entry.own
+    assert "iozone3 could not be installed, see above; going on without" in done.stdout
+    assert list(temporary.iterdir()) == []
+    assert machine.read_text() == entry.content

@@ -9,16 +9,22 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+
+from assay import detect
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
+PORTS = ROOT / ".cache" / "osu-py"
 REFRAME = Path(sys.executable).with_name("reframe")
 
 SITE = """\
@@ -64,6 +70,10 @@ class Recorded:
     def but(self, **change: Any) -> Recorded:
         """The same run with something changed."""
         return Recorded(**{**self.__dict__, **change})
+
+
+#: A sound run of two ranks.
+HPL = Recorded.load("hpl")
 
 
 @dataclass(frozen=True)
@@ -136,6 +146,11 @@ class Bench:
             }
         )
 
+    def storage(self, directory: Path, **more: Any) -> None:
+        """A partition whose file system is measured in `directory`."""
+        extras = {"directory": str(directory), "memory_bytes": 2**33, **more.pop("extras", {})}
+        self.partition(features=["storage"], extras=extras, **more)
+
     def stack(
         self, name: str, features: list[str], path: Path | None = None, **extras: Any
     ) -> None:
@@ -163,6 +178,37 @@ class Bench:
             (data / "files" / name).write_text(text)
         script = REPLAY.format(here=shlex.quote(str(data)), rc=recorded.rc)
         return self.program(stack, program, script)
+
+    def replayed(self, program: str, features: list[str], recorded: Recorded, **more: Any) -> None:
+        """A stack of one program that repeats a recorded run; `more` are the stack's extras."""
+        self.stack("replayed", features, self.replay("replayed", program, recorded), **more)
+
+    def replayed_hpl(self, recorded: Recorded, **partition: Any) -> Run:
+        """Runs the test of HPL on a recorded run of xhpl."""
+        self.partition(launcher="local", **partition)
+        self.replayed("xhpl", ["hpl"], recorded)
+        return self.run("-n", "Hpl", "--mode", "smoke", path="reframe/compute")
+
+    def live_latency(self, *before: object, **variables: str) -> Run:
+        """Runs osu_latency.py over posix on the MPI of this machine, started by `before`.
+
+        Skips the test where there is none.
+        """
+        version = live_ucx()
+        if not (PORTS / "osu_latency.py").exists():
+            pytest.skip("needs the Python ports of the OSU tests: make setup")
+        command = shlex.join(map(str, (*before, sys.executable, PORTS))) + "/osu_{benchmark}.py"
+        self.partition()
+        self.stack("live", ["osu-py"], ucx_version=version, osu_py_command=command)
+        self.record_all()
+        return self.run("-n", "OsuPy.*posix.*=latency$", path="reframe/network", **variables)
+
+    def check(self, name: str, source: str) -> Path:
+        """A test file of its own; returns the folder, to be run."""
+        folder = self.folder / "checks"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.py").write_text(source)
+        return folder
 
     def expect(self, test: str, metrics: dict[str, dict[str, Any]], **where: Any) -> None:
         """A reference."""
@@ -198,26 +244,47 @@ class Bench:
             references.write_text(yaml.safe_dump(self.references))
         return self.site / "reframe.py"
 
-    def run(self, *arguments: str, path: str = "reframe", **variables: str) -> Run:
+    def run(self, *arguments: str, path: str | Path = "reframe", **variables: str) -> Run:
         """Runs ReFrame with `-r` and the arguments on the tests below `path`."""
-        common = ("-c", path, "-R", "-r")
+        common = ("-c", str(path), "-R", "-r")
         return run_reframe(self.write(), self.results, *common, *arguments, **variables)
+
+
+def live_program(name: str) -> str:
+    """Path of a program of this machine; skips the test where it is not there."""
+    found = shutil.which(name)
+    if not found:
+        pytest.skip(f"needs {name} on this machine")
+    return found
+
+
+def live_ucx() -> str:
+    """Version of the UCX of this machine; skips the test where there is no MPI to run it."""
+    live_program("mpirun")
+    version = detect.ucx_version()
+    if not version:
+        pytest.skip("needs UCX on this machine")
+    return version
 
 
 def run_reframe(config: Path, results: Path, *arguments: str, **variables: str) -> Run:
     """Runs the real ReFrame and reads its newest run report."""
     before = set(results.glob("reports/run-report-*.json"))
-    done = subprocess.run(
-        [str(REFRAME), "-C", str(config), *arguments],
-        cwd=ROOT,
-        env={**os.environ, "ASSAY_RESULTS": str(results), "RFM_COLORIZE": "no", **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    # ReFrame keeps what it found out of a partition in ~/.reframe, and would believe it of the
+    # partition of the same name on another bench.
+    with tempfile.TemporaryDirectory() as home:
+        fixed = {"HOME": home, "ASSAY_RESULTS": str(results), "RFM_COLORIZE": "no"}
+        done = subprocess.run(
+            [str(REFRAME), "-C", str(config), *arguments],
+            cwd=ROOT,
+            env={**os.environ, **fixed, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+            check=False,
+        )
     cases = {}
     for report in set(results.glob("reports/run-report-*.json")) - before:
         for entry in json.loads(report.read_text())["runs"][-1]["testcases"]:

@@ -58,9 +58,8 @@ Triad:          12001.5     0.020111     0.019998     0.020305
 def test_the_benchmark_of_the_document_runs(bench):
     """docs/adding-a-benchmark.md, steps 2 and 4: the test class as it is printed there."""
     test = blocks("adding-a-benchmark.md", "python")[1]
-    checks = bench.folder / "checks"
-    checks.mkdir()
-    (checks / "stream.py").write_text(
+    checks = bench.check(
+        "stream",
         "import reframe as rfm\n"
         "from assay.checks.strict import StrictCheck\n"
         "from assay.outputs import Parsed, ParseError\n"
@@ -73,7 +72,7 @@ def test_the_benchmark_of_the_document_runs(bench):
         "        rows = tuple({'function': l.split(':')[0], 'best_rate': float(l.split()[1])}"
         " for l in lines)\n"
         "        return Parsed('stream', 'stream', '5.10', rows[-1]['function'] == 'Triad', rows,"
-        " {'best_rate': 'MB/s'})\n\n\n" + test.replace('"+stream"', '"+hpcc"')
+        " {'best_rate': 'MB/s'})\n\n\n" + test.replace('"+stream"', '"+hpcc"'),
     )
     bench.partition()
     for name, text in (("good", STREAM), ("torn", STREAM[: STREAM.index("Triad")])):
@@ -81,7 +80,7 @@ def test_the_benchmark_of_the_document_runs(bench):
         bench.stack(name, ["hpcc"], path)
     reference = yaml.safe_load(blocks("adding-a-benchmark.md", "yaml")[0])[0]["metrics"]["triad"]
     bench.expect("Stream", {"triad": {**reference, "value": 12000}})
-    run = bench.run(path=str(checks))
+    run = bench.run(path=checks)
     good, torn = run.case("Stream", "good"), run.case("Stream", "torn")
     assert good.result == "pass", good.reason
     assert good.record["metrics"]["triad"]["verdict"] == "PASS"

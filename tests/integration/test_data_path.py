@@ -1,0 +1,134 @@
+"""One world of the right size, over the path under test: shown, or the run is red."""
+
+import shlex
+import sys
+
+import pytest
+from bench import HPL, live_program, live_ucx
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_healthy_run_passes_with_its_proof(bench):
+    run = bench.live_latency()
+    outcome = run.case("OsuPy")
+    assert (run.returncode, outcome.result) == (0, "pass"), run.output
+    proof = outcome.record["proof"]
+    assert proof["pml"] == ["ucx"]
+    assert proof["ranks"] == {"asked": 2, "seen": 2, "cores": 2}
+    assert proof["ucx"] == live_ucx()
+    assert set(proof["lanes"]) == {"posix/memory"}
+    assert outcome.record["verdict"] == "RECORDED"
+
+
+def test_tcp_behind_the_back_of_the_test(bench):
+    run = bench.live_latency("env", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo")
+    outcome = run.case("OsuPy")
+    assert run.returncode != 0
+    assert outcome.result == "fail"
+    assert "tcp/lo carried messages" in outcome.reason
+    assert "UCX_TLS was tcp,self where the program ran, posix,self was asked for" in outcome.reason
+
+
+def test_another_pml_behind_the_back_of_the_test(bench):
+    outcome = bench.live_latency("env", "OMPI_MCA_pml=ob1").case("OsuPy")
+    assert outcome.result == "fail"
+    assert "Open MPI chose the pml ob1; ucx was asked for" in outcome.reason
+    assert "UCX said nothing" in outcome.reason
+
+
+LATE = """\
+#!/bin/sh
+real={real}
+case "$*" in
+127.0.0.1*|-h) exec $real "$@" ;;
+esac
+UCX_LOG_FILE=late.%p $real "$@"; rc=$?
+sleep 0.5
+mv late.* ucx.late.$$.log
+exit $rc
+"""
+
+
+def test_a_server_whose_log_comes_late_is_waited_for(bench):
+    version, real = live_ucx(), live_program("ucx_perftest")
+    bench.partition()
+    path = bench.program("late", "ucx_perftest", LATE.format(real=shlex.quote(real)))
+    bench.stack("late", ["ucx", "ucx-perftest"], path, ucx_version=version)
+    bench.record_all()
+    outcome = bench.run("-n", "UcxPerftest.*posix.*tag_lat", path="reframe/network").case("Ucx")
+    assert outcome.result == "pass", outcome.reason
+
+
+HELLO = """\
+import reframe as rfm
+
+from assay.checks.mpi import MpiCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Hello(MpiCheck):
+    kind = "network"
+    valid_systems = ["+intra-node"]
+    valid_prog_environs = ["*"]
+    executable = {python!r}
+    executable_opts = ["-c", "'from mpi4py import MPI; MPI.COMM_WORLD.Barrier()'"]
+
+    def read(self):
+        return Parsed("hello", "hello", None, True, (), {{}})
+"""
+
+
+#: What is instead of mpirun, and what is said of the world. A launcher of another MPI starts the
+#: program twice, and each thinks that it is alone.
+WORLDS = {
+    "as asked": ('exec {mpirun} -np 2 "$@"', ""),
+    "two singletons": (
+        '"$@" & "$@"; first=$?; wait $! && exit $first',
+        "2 worlds came up instead of one of 2 ranks",
+    ),
+    "too small": ('exec {mpirun} -np 1 "$@"', "the world has 1 ranks, 2 were asked for"),
+    "too large": (
+        'exec {mpirun} --oversubscribe -np 3 "$@"',
+        "the world has 3 ranks, 2 were asked for",
+    ),
+}
+
+
+@pytest.mark.parametrize(("command", "cause"), WORLDS.values(), ids=WORLDS)
+def test_another_world_than_was_asked_for_though_it_exits_with_0(bench, command, cause):
+    live_ucx()
+    command = command.format(mpirun=shlex.quote(live_program("mpirun")))
+    script = f'#!/bin/sh\n[ "$1 $2" = "-np 2" ] || exit 3\nshift 2\n{command}\n'
+    bench.partition()
+    bench.stack("mpi", ["mpi"], bench.program("foreign", "mpirun", script))
+    checks = bench.check("hello", HELLO.format(python=sys.executable))
+    outcome = bench.run("-n", "Hello", path=checks).case("Hello")
+    assert outcome.result == ("fail" if cause else "pass"), outcome.reason
+    assert cause in outcome.reason
+    assert "exit code" not in outcome.reason
+
+
+def test_a_program_that_is_not_linked_to_open_mpi(bench):
+    bench.record_all()
+    outcome = bench.replayed_hpl(HPL.but(stderr="")).case("Hpl")
+    assert outcome.result == "fail"
+    assert "Open MPI said nothing of its world: is the program linked to another MPI?" in (
+        outcome.reason
+    )
+
+
+def test_one_core_is_too_few_for_all_that_needs_two(bench):
+    one = {
+        "num_cpus": 1,
+        "num_cpus_per_core": 1,
+        "num_cpus_per_socket": 1,
+        "num_sockets": 1,
+    }
+    bench.partition(processor=one)
+    bench.stack("all", ["osu", "netpipe", "hpcc"], ucx_version="1.13.1")
+    run = bench.run("-n", "Osu|NetPipe|Hpcc")
+    assert run.cases
+    assert {outcome.result for outcome in run.cases.values()} == {"skip"}
+    assert "2 ranks are needed; bench:here has cores for 1" in run.output

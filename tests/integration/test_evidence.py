@@ -1,0 +1,230 @@
+"""What the base class demands of every test: its launch, its metrics, a verdict on each."""
+
+import pytest
+from bench import HPL, live_program, live_ucx
+
+pytestmark = pytest.mark.slow
+
+
+STILL = """\
+import reframe as rfm
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Still(StrictCheck):
+    kind = "compute"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+
+    def read(self):
+        return Parsed("still", "still", None, True, (), {})
+"""
+
+
+def test_a_clock_that_cannot_say_when_the_benchmark_ran(bench):
+    """As the `date` of another system, which does not know %N."""
+    bench.partition()
+    script = "#!/bin/sh\n[ $# = 1 ] && echo 1700000000.N\n"
+    bench.stack("elsewhere", ["mpi"], bench.program("elsewhere", "date", script))
+    run = bench.run(path=bench.check("still", STILL))
+    outcome = run.case("Still")
+    assert run.returncode != 0
+    assert outcome.result == "fail"
+    assert "assay.launch is torn: 'rc=0 begin=1700000000.N end=1700000000.N host=" in (
+        outcome.reason
+    )
+
+
+OWN_FUNCTION = """\
+import reframe as rfm
+from reframe.core.builtins import performance_function
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Own(StrictCheck):
+    kind = "compute"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+
+    def read(self):
+        return Parsed("own", "own", None, True, (), {})
+
+    @performance_function("MB/s")
+    def rate(self):
+        raise ValueError("ReFrame would warn and pass")
+"""
+
+
+def test_a_metric_from_a_function_of_its_own(bench):
+    checks = bench.check("own", OWN_FUNCTION)
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    outcome = bench.run("-n", "Own", path=checks).case("Own")
+    assert outcome.result == "fail"
+    assert "metric 'rate' does not come from measure()" in outcome.reason
+
+
+METRIC = """\
+import reframe as rfm
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed, Quantity
+
+
+@rfm.simple_test
+class Careless(StrictCheck):
+    kind = "compute"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+    declares = {{"rate": "MB/s", "time": "s"}}
+
+    def read(self):
+        return Parsed("careless", "careless", None, True, ({{"rate": 1.0}},), {{"rate": "MB/s"}})
+
+    def measure(self, parsed):
+        return {measured}
+"""
+
+
+@pytest.mark.parametrize(
+    ("measured", "cause"),
+    [
+        ("{'rate': 1.0}", "metric 'time' was not extracted"),
+        ("{'rate': 1.0, 'time': float('nan')}", "metric 'time' is not finite: nan"),
+        ("{'rate': 1.0, 'time': [1.0, float('inf')]}", "metric 'time' is not finite"),
+        ("{'rate': 1.0, 'time': []}", "metric 'time' is not finite"),
+        ("{'rate': 1.0, 'time': None}", "metric 'time' is not finite: None"),
+        ("{'rate': 1.0, 'time': parsed.at('time')}", "metrics cannot be read"),
+        ("{'rate': 1.0, 'time': 1.0, 'more': 1.0}", "metric 'more' is not declared"),
+        ("{'rate': 1.0, 'time': Quantity(1.0, 'ms')}", "metric 'time' is in 'ms', not in 's'"),
+    ],
+)
+def test_a_metric_that_is_missing_or_no_number(bench, measured, cause):
+    checks = bench.check("careless", METRIC.format(measured=measured))
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    run = bench.run("-n", "Careless", path=checks)
+    outcome = run.case("Careless")
+    assert run.returncode != 0
+    assert outcome.result == "fail"
+    assert cause in outcome.reason
+    assert outcome.record["verdict"] == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("samples", "verdict", "result"),
+    [
+        ("[1.0, 1.01, 1.0, 0.99, 1.0, 1.02]", "PASS", "pass"),
+        ("[0.8, 1.0, 1.0, 1.0, 1.0, 1.0]", "INCONCLUSIVE", "fail"),
+        ("[0.8, 0.8, 0.8, 0.8, 0.8, 0.8]", "FAIL", "fail"),
+    ],
+)
+def test_several_launches_are_judged_by_their_interval(bench, samples, verdict, result):
+    """ReFrame sees the median only, and would pass what straddles the bound."""
+    measured = f"{{'rate': {samples}, 'time': 1.0}}"
+    checks = bench.check("careless", METRIC.format(measured=measured))
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    bench.expect("Careless", {"rate": {"value": 1.0, "unit": "MB/s", "lower": -0.1, "upper": 0.1}})
+    outcome = bench.run(path=checks).case("Careless")
+    assert outcome.result == result, outcome.reason
+    assert outcome.record["metrics"]["rate"]["verdict"] == verdict
+    assert outcome.record["verdict"] == verdict
+    if verdict == "INCONCLUSIVE":
+        assert "INCONCLUSIVE" in outcome.reason
+        assert "more launches would decide" in outcome.reason
+
+
+def test_a_reference_that_exists_only_for_another_system(bench):
+    metrics = {"performance": {"value": 10, "unit": "GFLOP/s", "lower": -0.9, "upper": None}}
+    bench.references["references"].append(
+        {"for": {"partition": "gpu", "test": "Hpl"}, "metrics": metrics, "source": "elsewhere"}
+    )
+    run = bench.replayed_hpl(HPL)
+    assert run.returncode != 0
+    assert "no reference for 'performance' [GFLOP/s] of {partition: here" in run.case("Hpl").reason
+
+
+def test_a_reference_that_is_missed(bench):
+    """ReFrame's own judgement and ours agree, and the record has the bounds."""
+    metric = {"value": 10000, "unit": "GFLOP/s", "lower": -0.1, "upper": 0.1}
+    bench.expect("Hpl", {"performance": metric})
+    outcome = bench.replayed_hpl(HPL).case("Hpl")
+    assert outcome.result == "fail"
+    assert "performance" in outcome.reason
+    judged = outcome.record["metrics"]["performance"]
+    assert (judged["verdict"], judged["lower"], judged["upper"]) == ("FAIL", 9000, 11000)
+
+
+def test_a_relation_that_does_not_hold(bench):
+    """Judged on what other cases of the same run measured."""
+    version = live_ucx()
+    for program in ("ucx_perftest", "ucx_info"):
+        live_program(program)
+    bench.partition()
+    bench.stack("system", ["ucx", "ucx-perftest"], ucx_version=version)
+    bench.record_all()
+    metric = {"value": 1e6, "unit": "1", "lower": -0.9, "upper": None}
+    bench.expect("SharedMemoryAgainstTcp", {"latency_tcp_per_shared": metric})
+    run = bench.run("-n", "SharedMemoryAgainstTcp.*=posix", path="reframe/network")
+    outcome = run.case("SharedMemoryAgainstTcp")
+    assert run.returncode != 0
+    assert outcome.result == "fail"
+    assert "latency_tcp_per_shared: FAIL: " in outcome.reason
+    assert "is below the lower bound 1e+05" in outcome.reason
+    assert {name: m["verdict"] for name, m in outcome.record["metrics"].items()} == {
+        "latency_tcp_per_shared": "FAIL",
+        "bandwidth_shared_per_tcp": "RECORDED",
+    }
+    passed = [name for (name, *_), other in run.cases.items() if other.result == "pass"]
+    assert len(passed) == len(run.cases) - 1, run.output
+
+
+NAP = """\
+import reframe as rfm
+from reframe.core.builtins import parameter
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Nap(StrictCheck):
+    number = parameter([1, 2])
+    kind = "compute"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "sleep"
+    executable_opts = ["0.3"]
+
+    def read(self):
+        return Parsed("nap", "nap", None, True, (), {})
+"""
+
+
+def test_cases_of_all_partitions_of_one_machine_run_one_after_the_other(bench):
+    """Two measurements at once would measure each other."""
+    checks = bench.check("nap", NAP)
+    bench.partition("one")
+    bench.partition("two")
+    bench.stack("any", ["mpi"])
+    run = bench.run(path=checks)
+    times = sorted(
+        (outcome.record["seconds"]["began"], outcome.record["seconds"]["benchmark"])
+        for outcome in run.cases.values()
+    )
+    assert len(times) == 4
+    for (began, took), (following, _) in zip(times, times[1:]):
+        assert took >= 0.3
+        assert following >= began + took

@@ -1,0 +1,194 @@
+"""What a stack has, what a partition opens, how a node is, and that the suite itself is whole."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from bench import ROOT, live_program
+
+pytestmark = pytest.mark.slow
+
+
+def test_what_a_stack_has_not_is_said(bench):
+    bench.partition()
+    bench.stack("bare", ["mpi"])
+    run = bench.run("-n", "StackHas", path="reframe/node")
+    assert run.case("StackHas %program=btio").result == "skip"
+    assert "this stack has no btio" in run.output
+
+
+def test_a_program_that_is_a_script_is_there(bench):
+    bench.partition()
+    bench.stack("wrapped", ["hpcc"], bench.program("wrapped", "hpcc", "#!/bin/sh\nexit 0\n"))
+    outcome = bench.run("-n", "StackHas.*=hpcc$", path="reframe/node").case("StackHas")
+    assert outcome.result == "pass", outcome.reason
+
+
+def test_a_program_that_is_named_and_not_there(bench):
+    bench.partition()
+    bench.stack("wrong", ["hpl"])
+    if shutil.which("xhpl"):
+        pytest.skip("this machine has xhpl")
+    outcome = bench.run("-n", "StackHas.*=hpl$", path="reframe/node").case("StackHas")
+    assert outcome.result == "fail"
+    assert "xhpl is not on PATH, though the stack names it" in outcome.reason
+
+
+def test_a_program_that_lacks_a_library(bench):
+    """A real program, linked to a library of another name."""
+    binary = Path(live_program("cat")).read_bytes()
+    assert b"libc.so.6" in binary
+    path = bench.program("torn", "hpcc", "")
+    (path / "hpcc").write_bytes(binary.replace(b"libc.so.6", b"liba.so.6"))
+    bench.partition()
+    bench.stack("torn", ["hpcc"], path)
+    outcome = bench.run("-n", "StackHas.*=hpcc$", path="reframe/node").case("StackHas")
+    assert outcome.result == "fail"
+    assert "hpcc: linked to liba.so.6, which is not found" in outcome.reason
+
+
+def test_a_transport_that_is_not_there_is_said(bench):
+    bench.partition(features=["intra-node", "posix"])
+    listing = "# Memory domain: tcp\n#      Transport: tcp\n#         Device: lo\n"
+    path = bench.program("narrow", "ucx_info", f"#!/bin/sh\nprintf '{listing}'\n")
+    bench.stack("narrow", ["ucx"], path)
+    bench.stack("bare", ["mpi"])
+    run = bench.run("-n", "TransportOpens", path="reframe/node")
+    assert run.case("TransportOpens %transport=tcp", "narrow").result == "skip"
+    assert "bench:here has no transport tcp: nothing is run over it" in run.output
+    assert "this stack has no ucx: nothing shows whether it opens posix" in run.output
+    outcome = run.case("TransportOpens %transport=posix", "narrow")
+    assert outcome.result == "fail"
+    assert "UCX cannot open posix here, which the partition says it has" in outcome.reason
+
+
+def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(bench, tmp_path):
+    limits = {
+        "load_per_cpu_max": 1000,
+        "memory_available_min": 1.1,
+        "free_bytes_min": 10**18,
+        "mount_options": ["gold-plated"],
+        "colour": "green",
+    }
+    bench.storage(tmp_path, extras={"health": limits})
+    bench.stack("any", ["mpi"], provenance="made for this test")
+    bench.record_all()
+    outcome = bench.run("-n", "NodeHealth", path="reframe/node").case("NodeHealth")
+    assert outcome.result == "fail"
+    for cause in (
+        "of the memory is free, not 110%",
+        "at least 1e+18 are needed",
+        "is mounted without gold-plated",
+        "health limit 'colour' is unknown",
+    ):
+        assert cause in " ".join(outcome.record["problems"])
+    assert not any("load per processor" in problem for problem in outcome.record["problems"])
+    provenance = outcome.record["provenance"]
+    assert provenance["suite"]["reframe"].startswith("4.10")
+    assert len(provenance["suite"]["requirements_sha256"]) == 64
+    assert provenance["stack"]["provenance"] == "made for this test"
+    assert provenance["memory"]["MemTotal"] > 0
+
+
+def test_a_node_that_is_busy(bench):
+    """No node has less load than none; a limit below it is exceeded by whatever there is."""
+    bench.partition(extras={"health": {"load_per_cpu_max": -1}})
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    outcome = bench.run("-n", "NodeHealth", path="reframe/node").case("NodeHealth")
+    load = outcome.record["provenance"]["cpu"]["load_1min"]
+    usable = outcome.record["provenance"]["cpu"]["usable"]
+    assert outcome.result == "fail"
+    assert f"load per processor is {load / usable:.2f}, at most -1" in outcome.reason
+
+
+def test_a_clock_governor_that_is_another_or_cannot_be_read(bench):
+    bench.partition(extras={"health": {"governors": ["of-no-machine"]}})
+    bench.stack("bare", ["mpi"])
+    bench.record_all()
+    outcome = bench.run("-n", "NodeHealth", path="reframe/node").case("NodeHealth")
+    assert outcome.result == "fail"
+    assert "clock governor " in outcome.reason
+
+
+def test_the_suite_loads(bench):
+    bench.partition()
+    bench.stack("bare", ["mpi"])
+    run = bench.run("-n", "SuiteLoads", path="reframe")
+    outcome = run.case("SuiteLoads")
+    assert outcome.result == "pass", outcome.reason
+    assert {row["file"] for row in outcome.record["parsed"]["rows"]} == {
+        str(path.relative_to(ROOT / "reframe")) for path in (ROOT / "reframe").rglob("*.py")
+    }
+
+
+def test_a_test_file_that_does_not_import_is_red(bench):
+    suite = bench.folder / "reframe"
+    shutil.copytree(ROOT / "reframe", suite)
+    (suite / "network" / "torn.py").write_text("import nothing_of_that_name\n")
+    (suite / "network" / "empty.py").write_text("x = 1\n")
+    bench.partition()
+    bench.stack("bare", ["mpi"])
+    run = bench.run("-n", "SuiteLoads", path=str(suite))
+    assert run.returncode != 0
+    reason = run.case("SuiteLoads").reason
+    assert "network/torn.py does not import" in reason
+    assert "nothing_of_that_name" in reason
+    assert "network/empty.py has no test" in reason
+
+
+UNFIT = """\
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from assay.checks.strict import StrictCheck
+
+
+@rfm.simple_test
+class Lenient(rfm.RunOnlyRegressionTest):
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+
+
+@rfm.simple_test
+class Torn(StrictCheck):
+    @run_after("init")
+    def declare(self):
+        raise ValueError("no such size")
+
+
+@rfm.simple_test
+class Shadow(StrictCheck):
+    partition = parameter([1])
+"""
+
+
+def test_a_test_that_is_not_strict_or_cannot_be_made_is_red(bench):
+    """ReFrame would believe the one and drop the other with a warning."""
+    suite = bench.folder / "reframe"
+    shutil.copytree(ROOT / "reframe" / "node", suite / "node")
+    (suite / "node" / "unfit.py").write_text(UNFIT)
+    bench.partition()
+    bench.stack("bare", ["mpi"])
+    run = bench.run("-n", "SuiteLoads", path=str(suite))
+    reason = run.case("SuiteLoads").reason
+    assert run.returncode != 0
+    assert "node/unfit.py: Lenient is no StrictCheck" in reason
+    assert "Shadow has a parameter 'partition', by which references are looked up" in reason
+    assert "node/unfit.py: Torn cannot be made: ValueError: no such size" in reason
+
+
+def test_a_reference_that_no_test_can_look_up_is_red(bench):
+    bench.partition()
+    bench.stack("bare", ["mpi"])
+    metric = {"value": 1, "unit": "MB/s", "lower": -0.5, "upper": None}
+    bench.expect("Osu", {"bandwidth_1MiB": metric}, benchmark="bw")
+    bench.expect("Osu", {"bandwith_1MiB": metric}, benchmark="bw")
+    bench.expect("Osu", {"bandwidth_1MiB": metric}, benchmark="latency")
+    bench.expect("Osu", {"bandwidth_8B": metric}, partition="there")
+    reason = bench.run("-n", "SuiteLoads", path="reframe/node").case("SuiteLoads").reason
+    assert "references/1: no test has 'bandwith_1MiB' of {benchmark: bw, partition: *," in reason
+    assert "references/2: no test has 'bandwidth_1MiB'" in reason
+    assert "references/3: no test has 'bandwidth_8B' of {partition: there" in reason
+    assert "references/0" not in reason

@@ -287,9 +287,11 @@ def run_reframe(config: Path, results: Path, *arguments: str, **variables: str) 
         )
     cases = {}
     for report in set(results.glob("reports/run-report-*.json")) - before:
-        for entry in json.loads(report.read_text())["runs"][-1]["testcases"]:
-            key = (entry["display_name"], entry["environ"], entry["partition"])
-            cases[key] = Outcome(entry["result"], entry["fail_reason"] or "", _record(entry))
+        # A retry is a run of its own, of what failed before: the last word on each case counts.
+        for run in json.loads(report.read_text())["runs"]:
+            for entry in run["testcases"]:
+                key = (entry["display_name"], entry["environ"], entry["partition"])
+                cases[key] = Outcome(entry["result"], entry["fail_reason"] or "", _record(entry))
     return Run(done.returncode, done.stdout, cases)
 
 

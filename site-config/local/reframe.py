@@ -3,41 +3,11 @@
 The stack is `system`: what the distribution installed.
 """
 
-import shlex
 import shutil
 
 from reframe.core.exceptions import ConfigError
 
-from assay import detect, machine, sites
-
-REPOSITORY = sites.repository(__file__)
-
-
-def stack():
-    """The stack `system`, with a feature for each program that is really there."""
-    programs = detect.programs()
-    features = list(programs)
-    extras = {"provenance": "packages of the distribution"}
-    for key, value in (
-        ("openmpi_version", detect.openmpi_version()),
-        ("ucx_version", detect.ucx_version()),
-        ("netpipe_command", programs.get("netpipe")),
-        ("osu_version", detect.osu_version() if "osu" in programs else None),
-    ):
-        if value:
-            extras[key] = value
-    classes, subtypes = detect.btio()
-    if classes:
-        features.append("btio")
-        extras.update(btio_classes=classes, btio_subtypes=subtypes)
-    python, ports = REPOSITORY / ".venv/bin/python", REPOSITORY / ".cache/osu-py"
-    if python.exists() and (ports / "osu_latency.py").exists():
-        features.append("osu-py")
-        extras["osu_py_command"] = (
-            f"{shlex.quote(str(python))} {shlex.quote(str(ports))}/osu_{{benchmark}}.py"
-        )
-    return {"name": "system", "features": features, "extras": extras}
-
+from assay import machine
 
 if not shutil.which("mpirun"):
     raise ConfigError(
@@ -46,5 +16,7 @@ if not shutil.which("mpirun"):
     )
 
 site_configuration = machine.configuration(
-    __file__, "this machine, with the packages of its distribution", stack()
+    __file__,
+    "this machine, with the packages of its distribution",
+    machine.distribution(__file__),
 )

@@ -7,6 +7,7 @@ and ASSAY_TMPFS (default: ``/dev/shm``).
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,36 @@ from assay.checks.transports import SWITCHED
 
 #: Share of the memory that a matrix may take: what a laptop can lose for a minute.
 MEMORY_FRACTION = 0.02
+
+
+def distribution(site_file: str | Path) -> dict[str, Any]:
+    """The stack ``system``: what the distribution installed, with a feature for each program there.
+
+    :param site_file: the ``__file__`` of a site, to find the checkout's own Python ports of OSU.
+    """
+    programs = detect.programs()
+    features = list(programs)
+    extras: dict[str, Any] = {"provenance": "packages of the distribution"}
+    for key, value in (
+        ("openmpi_version", detect.openmpi_version()),
+        ("ucx_version", detect.ucx_version()),
+        ("netpipe_command", programs.get("netpipe")),
+        ("osu_version", detect.osu_version() if "osu" in programs else None),
+    ):
+        if value:
+            extras[key] = value
+    classes, subtypes = detect.btio()
+    if classes:
+        features.append("btio")
+        extras.update(btio_classes=classes, btio_subtypes=subtypes)
+    repository = sites.repository(site_file)
+    python, ports = repository / ".venv/bin/python", repository / ".cache/osu-py"
+    if python.exists() and (ports / "osu_latency.py").exists():
+        features.append("osu-py")
+        extras["osu_py_command"] = (
+            f"{shlex.quote(str(python))} {shlex.quote(str(ports))}/osu_{{benchmark}}.py"
+        )
+    return {"name": "system", "features": features, "extras": extras}
 
 
 def configuration(site_file: str | Path, descr: str, stack: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,264 @@
+"""Faults that can be injected into a running cluster, and the end of all of them.
+
+Each function is one fault of the command line: its name, its arguments and its first line of
+documentation are what `vcluster fault --help` shows.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+import cgroups
+import machine
+import network
+import slurm
+from layout import SCRATCH, STATE, Refusal
+
+#: Seconds to wait for a rank to freeze.
+PATIENCE_S = 60
+
+
+def rate(cluster, node, rate):
+    """the link of NODE has RATE in both directions, in the words of tc (900mbit)"""
+    if not re.fullmatch(r"\d+(\.\d+)?[kmg]?(bit|bps)", rate):
+        raise Refusal(f"{rate!r} is no rate of tc; 900mbit, for instance, is one")
+    _change(cluster, node, rate=rate)
+
+
+def delay(cluster, node, us, peer=None):
+    """packets that arrive at NODE (from PEER only) are held US microseconds longer"""
+    extra = _number(us, "a delay in microseconds")
+    held = int(cluster.link.delay + extra)
+    if peer is None:
+        _change(cluster, node, delay=held)
+    else:
+        _change(cluster, node, peers={cluster.node(peer): held})
+
+
+def loss(cluster, node, percent):
+    """PERCENT of the TCP packets that arrive at NODE are lost"""
+    share = _number(percent, "a percentage") / 100
+    if share >= 1:
+        raise Refusal("a link that loses everything is down: vcluster fault link-down NODE")
+    _change(cluster, node, loss=share)
+
+
+def link_down(cluster, node):
+    """the cable of NODE is out"""
+    network.carrier(cluster.node(node), up=False)
+
+
+def cpu(cluster, node, percent):
+    """NODE gets PERCENT of one core"""
+    cgroups.limit_cpu(cluster.node(node), _number(percent, "a percentage"))
+
+
+def disk(cluster, node, mb_per_s):
+    """the disk of NODE reads and writes MB_PER_S megabytes a second"""
+    limit = _number(mb_per_s, "a rate in MB/s")
+    cgroups.limit_disk(cluster.node(node), _disk(cluster, node), limit)
+
+
+def disk_full(cluster, node):
+    """the disk of NODE is full"""
+    machine.ask(cluster, cluster.node(node), "fallocate", "-l", "1M", f"{SCRATCH}/.probe")
+    free = os.statvfs(f"/proc/{machine.first_process(node)}/root{SCRATCH}")
+    size = free.f_bavail * free.f_frsize
+    machine.ask(cluster, node, "fallocate", "-l", str(size - (4 << 20)), f"{SCRATCH}/.filler")
+
+
+def memory(cluster, node, mib):
+    """NODE has MIB mebibytes of memory; what needs more is killed"""
+    cgroups.limit_memory(cluster.node(node), int(_number(mib, "a size in MiB")))
+
+
+def drain(cluster, node):
+    """an operator drains NODE"""
+    _update(cluster, cluster.node(node), "state=drain", "reason=fault")
+
+
+def slurmd(cluster, node):
+    """slurmd of NODE is dead"""
+    (pid,) = _processes(cluster.node(node), "slurmd") or (None,)
+    if pid is None:
+        raise Refusal(f"{node} has no slurmd already")
+    os.kill(pid, signal.SIGKILL)
+
+
+def crash(cluster, node):
+    """NODE loses power"""
+    machine.crash(cluster.node(node))
+
+
+def hang(cluster, node, program=""):
+    """a process of the user on NODE (whose name begins with PROGRAM) stops for ever, once there is one"""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        for pid in _processes(cluster.node(node), program, uid=cluster.uid):
+            os.kill(pid, signal.SIGSTOP)
+            return
+        time.sleep(0.02)
+    raise Refusal(f"no process {program!r} of {cluster.user} on {node} within {PATIENCE_S} s")
+
+
+def one_core(cluster, node=None):
+    """all ranks of all jobs are bound to the same core"""
+    (STATE / "run/one-core").touch()
+
+
+#: What can differ on one node: name -> the words that make it so.
+DRIFTS = {
+    "mtu": ("ip", "link", "set", "eth0", "mtu", "1400"),
+    "mount": ("umount", "-l", str(SCRATCH)),
+    "options": ("mount", "-o", "remount,sync", str(SCRATCH)),
+    "hosts": ("mount", "-t", "tmpfs", "none", "/opt"),
+}
+
+
+def drift(cluster, node, what):
+    """NODE differs from the others in WHAT: its mtu, its mount (missing), or mount options"""
+    if what not in DRIFTS:
+        raise Refusal(f"unknown drift {what!r}; there are {', '.join(DRIFTS)}")
+    machine.ask(cluster, cluster.node(node), *DRIFTS[what])
+
+
+FAULTS = {
+    "rate": rate,
+    "delay": delay,
+    "loss": loss,
+    "link-down": link_down,
+    "cpu": cpu,
+    "disk": disk,
+    "disk-full": disk_full,
+    "memory": memory,
+    "drain": drain,
+    "slurmd": slurmd,
+    "crash": crash,
+    "hang": hang,
+    "one-core": one_core,
+    "drift": drift,
+}
+
+
+def inject(cluster, name, words):
+    """Injects a fault and notes it for `vcluster status`.
+
+    :raises Refusal: no such node, or a value that is none.
+    """
+    FAULTS[name](cluster, *words)
+    with (STATE / "run/faults").open("a") as record:
+        record.write(" ".join([name, *words]) + "\n")
+
+
+def clear(cluster):
+    """Undoes every fault, whatever was injected: the cluster is as after `up`, its queue empty."""
+    (STATE / "run/faults").unlink(missing_ok=True)
+    (STATE / "run/one-core").unlink(missing_ok=True)
+    for name in cluster.node_names:
+        cgroups.limit_cpu(name, None)
+        cgroups.limit_memory(name, None)
+        network.carrier(name, up=True)
+        if network.link_of(cluster, name) != cluster.link:
+            network.shape(cluster, name, cluster.link)
+    _end_jobs(cluster)
+    for name in cluster.node_names:
+        _repair(cluster, name)
+    states = slurm.states(cluster)
+    stopped = ("drain", "down", "unk", "fail")
+    for name in cluster.node_names:
+        if states.get(name, "").startswith(stopped):
+            _update(cluster, name, "state=idle" if "down" in states[name] else "state=resume")
+    network.await_relays(cluster)
+    slurm.await_idle(cluster, seconds=30)
+
+
+def _repair(cluster, name):
+    """A machine whose disk, mounts and daemons are as after `up`; started anew where need be."""
+    if machine.first_process(name) is None or not _as_booted(cluster, name):
+        if machine.first_process(name) is not None:
+            machine.crash(name)
+        (STATE / "disks" / f"{name}.xfs").unlink(missing_ok=True)
+        machine.boot(name)
+        machine.await_boot(name)
+        return
+    cgroups.limit_disk(name, _disk(cluster, name), None)
+    machine.ask(cluster, name, "rm", "-f", f"{SCRATCH}/.filler", f"{SCRATCH}/.probe")
+    if not _processes(name, "slurmd"):
+        with (STATE / "log" / f"slurmd.{name}").open("a") as log:
+            subprocess.Popen(
+                machine.command(cluster, name, ["slurmd", "-D", "-N", name], as_root=True),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=lambda: cgroups.enter(name),
+            )
+
+
+def _as_booted(cluster, name):
+    """Whether nothing drifted: mounts and MTU."""
+    mounts = machine.ask(cluster, name, "cat", "/proc/self/mounts").splitlines()
+    scratch = [line for line in mounts if f" {SCRATCH} " in line]
+    strange = any(" /opt " in line for line in mounts)
+    mtu = machine.ask(cluster, name, "cat", "/sys/class/net/eth0/mtu").strip()
+    return len(scratch) == 1 and ",sync" not in scratch[0] and not strange and mtu == "1500"
+
+
+def _end_jobs(cluster):
+    """Cancels all jobs and wakes what was stopped, so that it can end."""
+    machine.ask(cluster, "login", "scancel", "--signal=KILL", f"--user={cluster.user}", check=False)
+    machine.ask(cluster, "login", "scancel", f"--user={cluster.user}", check=False)
+    for name in cluster.node_names:
+        for pid in _processes(name, uid=cluster.uid):
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                continue
+
+
+def _change(cluster, node, **change):
+    """A change to what the node's link is now."""
+    link = network.link_of(cluster, cluster.node(node))
+    network.shape(cluster, node, network.faulty(link, **change))
+    network.await_relays(cluster)
+
+
+def _disk(cluster, name):
+    """Number ``major:minor`` of the block device under a node's file system."""
+    words = ("findmnt", "-n", "-o", "MAJ:MIN", str(SCRATCH))
+    return machine.ask(cluster, name, *words).strip()
+
+
+def _processes(name, program="", uid=None):
+    """Processes of a node (of one user) whose program's name begins so."""
+    found = []
+    for pid in network.processes(network.namespace(name)):
+        try:
+            with open(f"/proc/{pid}/comm") as file:
+                called = file.read().strip()
+            owner = os.stat(f"/proc/{pid}").st_uid
+        except OSError:
+            continue
+        if called.startswith(program) and uid in (None, owner):
+            found.append(pid)
+    return found
+
+
+def _update(cluster, node, *words):
+    machine.ask(cluster, "login", "scontrol", "update", f"nodename={node}", *words)
+
+
+def _number(text, what):
+    """A number above zero.
+
+    :raises Refusal: it is none.
+    """
+    try:
+        value = float(text.rstrip("%"))
+    except ValueError:
+        value = 0
+    if value <= 0:
+        raise Refusal(f"{text!r} is not {what}")
+    return value

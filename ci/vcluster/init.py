@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""First process of an emulated machine: makes its world, starts its daemons, reaps its orphans.
+
+``init.py NAME``, in new network, host name, process, mount and IPC namespaces, as root.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cgroups
+import machine
+from commands import run
+from layout import CHECKOUT, DISK_MIB, PREFIX, SCRATCH, STATE, Cluster
+
+
+def mount(*words):
+    run("mount", *words)
+
+
+def covered(path):
+    """The topmost directory that hides `path` from an ordinary user, or None."""
+    for parent in reversed(path.parents):
+        if not parent.stat().st_mode & 0o001:
+            return parent
+    return None
+
+
+def show(paths):
+    """Gives the machine a /tmp of its own, and ordinary users a way to `paths`.
+
+    A directory such as /root lets nobody else pass: it is covered by an empty one that does, with
+    only the needed paths in it.
+    """
+    paths = sorted({path.resolve() for path in paths if path.exists()})
+    paths = [p for p in paths if not any(other in p.parents for other in paths)]
+    covers = {Path("/tmp")}  # noqa: S108 - the machine's own
+    covers |= {cover for cover in map(covered, paths) if cover is not None}
+    covers = [c for c in covers if not any(other in c.parents for other in covers)]
+    hidden = [p for p in paths if any(cover in p.parents for cover in covers)]
+
+    keep = Path("/dev/shm/keep")  # noqa: S108 - the machine's own, and empty again below
+    for number, path in enumerate(hidden):
+        (keep / str(number)).mkdir(parents=True)
+        mount("--rbind", path, keep / str(number))
+    for cover in covers:
+        mode = "1777" if str(cover) == "/tmp" else "755"  # noqa: S108
+        mount("-t", "tmpfs", "-o", f"mode={mode}", PREFIX, cover)
+    for number, path in enumerate(hidden):
+        path.mkdir(parents=True)
+        mount("--move", keep / str(number), path)
+    shutil.rmtree(keep, ignore_errors=True)
+
+
+def make_world(name, cluster):
+    """Mounts of the machine's own, all of which vanish with its last process."""
+    socket.sethostname(name)
+    mount("--make-rprivate", "/")
+    for file in ("hosts", "passwd", "group"):
+        mount("--bind", STATE / "etc" / file, Path("/etc") / file)
+    mount("-t", "tmpfs", "-o", "mode=1777", PREFIX, "/dev/shm")  # noqa: S108
+    # An environment's interpreter lies where the one that made it does.
+    python = (CHECKOUT / ".venv/bin/python").resolve().parents[1]
+    show([STATE, CHECKOUT, python, *map(Path, cluster.expose)])
+
+    # The machine's own network devices, and its own control groups only.
+    tops = {group: str(group.parents[1]) for group in cgroups.groups(name)}
+    keep = STATE / "run" / f"cgroups.{name}"
+    for number, group in enumerate(tops):
+        (keep / str(number)).mkdir(parents=True, exist_ok=True)
+        mount("--bind", group, keep / str(number))
+    mount("-t", "sysfs", "-o", "ro", PREFIX, "/sys")
+    if not cgroups.unified():
+        mount("-t", "tmpfs", "-o", "mode=755", PREFIX, "/sys/fs/cgroup")
+    for number, top in enumerate(tops.values()):
+        Path(top).mkdir(exist_ok=True)
+        mount("--move", keep / str(number), top)
+
+    if name != "login":
+        make_disk(name)
+
+
+def make_disk(name):
+    """A file system of the node's own, XFS on a file; `mount` frees the loop device by itself."""
+    image = STATE / "disks" / f"{name}.xfs"
+    if not image.exists():
+        with image.open("wb") as file:
+            file.truncate(DISK_MIB << 20)
+        run("mkfs.xfs", "-q", image)
+    mount("-o", "loop,nodev,nosuid", image, SCRATCH)
+    SCRATCH.chmod(0o1777)
+
+
+def start(name, log, *words, **variables):
+    """Starts one daemon, which must not fork itself away."""
+    with (STATE / "log" / f"{log}.{name}.out").open("a") as file:
+        return subprocess.Popen(
+            [str(word) for word in words],
+            env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+
+
+def start_daemons(name, cluster):
+    """slurmd on a node; on the login machine slurmctld, and the data base where it is wanted."""
+    if name != "login":
+        start(name, "slurmd", "slurmd", "-D", "-N", name)
+        return
+    if cluster.accounting:
+        import accounting  # noqa: PLC0415 - needs MariaDB, which few want
+
+        accounting.start(start)
+    start(name, "slurmctld", "slurmctld", "-D")
+
+
+def reap():
+    """Collects orphans for ever; a daemon that dies leaves its machine up, as on a real one."""
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            time.sleep(0.2)
+
+
+def main(name):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    cluster = Cluster.load()
+    make_world(name, cluster)
+    start_daemons(name, cluster)
+    machine.ready(name).touch()
+    reap()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,161 @@
+"""The switch, the machines' links, and what may be wrong with a link.
+
+Each machine has a network namespace whose ``eth0`` is a veth pair to a bridge in a namespace of its
+own: the host's network is not touched. Rates are kept by tbf in both directions. Delay is kept by
+the helper ``nfdelay`` on the receiving side, which every kernel with NFQUEUE can do; netem is
+missing in many.
+"""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from commands import run
+from layout import HERE, STATE, SWITCH, Link, Refusal, namespace, port
+
+#: tbf's bucket: larger and a ping-pong would exceed the rate, smaller and a stream would not reach
+#: it (1 Gbit/s: 957 Mbit/s of TCP payload with 256 KiB, 101 to 104 MB/s of MPI with 16 KiB).
+BURST = "256k"
+
+#: Where nfdelay is built.
+NFDELAY = STATE / "nfdelay"
+
+
+def build_nfdelay():
+    """Compiles the helper that delays packets."""
+    run("gcc", "-O2", "-Wall", "-o", NFDELAY, HERE / "nfdelay.c", "-lnetfilter_queue")
+
+
+def create(cluster):
+    """Switch and links, without any shaping."""
+    run("ip", "netns", "add", SWITCH)
+    run("ip", "-n", SWITCH, "link", "add", "br0", "type", "bridge")
+    run("ip", "-n", SWITCH, "link", "set", "br0", "up")
+    for name in cluster.names:
+        space = namespace(name)
+        run("ip", "netns", "add", space)
+        run("ip", "-n", space, "link", "set", "lo", "up")
+        run(
+            *("ip", "-n", SWITCH, "link", "add", port(name), "type", "veth"),
+            *("peer", "name", "eth0", "netns", space),
+        )
+        run("ip", "-n", SWITCH, "link", "set", port(name), "master", "br0", "up")
+        run("ip", "-n", space, "addr", "add", f"{cluster.address(name)}/16", "dev", "eth0")
+        run("ip", "-n", space, "link", "set", "eth0", "up")
+
+
+def namespaces():
+    """The cluster's network namespaces that exist."""
+    folder = Path("/run/netns")
+    return sorted(path.name for path in folder.glob(f"{namespace('')}*"))
+
+
+def processes(space):
+    """Process ids in a network namespace."""
+    return [int(word) for word in run("ip", "netns", "pids", space, check=False).split()]
+
+
+def shape(cluster, name, link):
+    """Gives a node's link the rate, the delays and the loss of `link`, whatever it had before."""
+    space = namespace(name)
+    for where, device in ((space, "eth0"), (SWITCH, port(name))):
+        run(
+            *("tc", "-n", where, "qdisc", "replace", "dev", device, "root"),
+            *("tbf", "rate", link.rate, "burst", BURST, "latency", "20ms"),
+        )
+    rules = ["*filter", ":INPUT ACCEPT [0:0]"]
+    if link.loss:
+        rules.append(
+            "-A INPUT -i eth0 -p tcp -m statistic --mode random "
+            f"--probability {link.loss} -j DROP"
+        )
+    queues = []
+    for peer, delay in sorted(link.peers.items()):
+        queues.append(delay)
+        rules.append(f"-A INPUT -s {cluster.address(peer)} {_queue(len(queues))}")
+    if link.delay:
+        queues.append(link.delay)
+        rules.append(f"-A INPUT -i eth0 {_queue(len(queues))}")
+    run("ip", "netns", "exec", space, "iptables-restore", given="\n".join([*rules, "COMMIT", ""]))
+    _relay(name, queues)
+    _record(name).write_text(json.dumps(dataclasses.asdict(link)))
+
+
+def link_of(cluster, name):
+    """What a node's link is now."""
+    try:
+        return Link(**json.loads(_record(name).read_text()))
+    except FileNotFoundError:
+        return cluster.link
+
+
+def _record(name):
+    return STATE / "run" / f"link.{name}"
+
+
+def _queue(number):
+    # Without a relay the packets pass: an interrupted change leaves a fast link, not a dead one.
+    return f"-j NFQUEUE --queue-num {number} --queue-bypass"
+
+
+def _relay(name, delays):
+    """One process for each queue; the ones before are ended."""
+    record = STATE / "run" / f"relays.{name}"
+    if record.exists():
+        for pid in map(int, record.read_text().split()):
+            # Process ids are used again: only what still is in that namespace is ours.
+            if pid in processes(namespace(name)):
+                os.kill(pid, signal.SIGTERM)
+    started = []
+    for number, delay in enumerate(delays, 1):
+        with (STATE / "log" / f"nfdelay.{name}.{number}").open("w") as log:
+            # A relay that has to wait for the processor adds its waiting to every packet.
+            relay = subprocess.Popen(
+                [
+                    *("ip", "netns", "exec", namespace(name), "chrt", "-f", "10"),
+                    *(str(NFDELAY), str(number), str(delay)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        started.append(relay.pid)
+    record.write_text(" ".join(map(str, started)))
+
+
+def await_relays(cluster):
+    """Waits until the relays of all nodes hold their queues.
+
+    :raises Refusal: one does not come up.
+    """
+    end = time.monotonic() + 5
+    for name in cluster.node_names:
+        wanted = len((STATE / "run" / f"relays.{name}").read_text().split())
+        table = ("ip", "netns", "exec", namespace(name), "cat", "/proc/net/netfilter/nfnetlink_queue")
+        while len(run(*table, check=False).splitlines()) < wanted:
+            if time.monotonic() > end:
+                log = STATE / "log" / f"nfdelay.{name}.1"
+                raise Refusal(f"{name}: no packet relay came up: {log.read_text().strip()}")
+            time.sleep(0.02)
+
+
+def carrier(name, up):
+    """Plugs a machine's cable in, or out."""
+    run("ip", "-n", SWITCH, "link", "set", port(name), "up" if up else "down")
+
+
+def faulty(link: Link, **change):
+    """A link with something changed; a peer's delay is added to those of other peers."""
+    peers = {**link.peers, **change.pop("peers", {})}
+    return dataclasses.replace(link, peers=peers, **change)
+
+
+def destroy():
+    """Deletes all namespaces, and with them links, rules and queues."""
+    for space in namespaces():
+        run("ip", "netns", "del", space, check=False)

@@ -1,0 +1,81 @@
+"""Slurm's configuration and state, and questions to it."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import cgroups
+from layout import HERE, STATE, Refusal
+from machine import ask
+
+#: Memory that each node says it has [MiB]: the host's, shared out, less what the host itself needs.
+HOST_MIB = 2048
+
+
+def configure(cluster):
+    """Writes slurm.conf from its template."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    cores = len(os.sched_getaffinity(0))
+    accounting = "accounting_storage/none"
+    if cluster.accounting:
+        accounting = (
+            "accounting_storage/slurmdbd\n"
+            f"AccountingStorageHost={cluster.address('login')}\n"
+            f"AccountingStoragePass={STATE}/run/munge.socket"
+        )
+    values = {
+        "state": STATE,
+        "login": cluster.address("login"),
+        "task_prolog": HERE / "task-prolog",
+        "accounting": accounting,
+        "nodes": "\n".join(
+            f"NodeName={name} NodeAddr={cluster.address(name)} CPUs={cores} Boards=1 "
+            f"SocketsPerBoard=1 CoresPerSocket={cores} ThreadsPerCore=1 "
+            f"RealMemory={max(512, (memory - HOST_MIB) // cluster.nodes)}"
+            for name in cluster.node_names
+        ),
+        "node_list": ",".join(cluster.node_names),
+    }
+    text = (HERE / "slurm.conf.in").read_text()
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", str(value))
+    (STATE / "etc/slurm.conf").write_text(text)
+    # slurmd wants its plugin also where nothing is limited by it, and cannot tell a hybrid host.
+    plugin = "cgroup/v2\nIgnoreSystemd=yes" if cgroups.unified() else "cgroup/v1"
+    (STATE / "etc/cgroup.conf").write_text(f"CgroupPlugin={plugin}\n")
+
+
+def forget():
+    """Wipes jobs and accounting together: job numbers begin anew, and must not find old records."""
+    for folder in ("slurm", "database"):
+        shutil.rmtree(STATE / folder, ignore_errors=True)
+
+
+def states(cluster):
+    """Node -> state in Slurm's words; empty while slurmctld does not answer."""
+    said = ask(cluster, "login", "timeout", "2", "sinfo", "-h", "-N", "-o", "%N %T", check=False)
+    return dict(line.split() for line in said.splitlines())
+
+
+def await_idle(cluster, seconds=15):
+    """Waits until every node is idle.
+
+    :raises Refusal: one is not, with what Slurm says of it and where the logs are.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        found = states(cluster)
+        late = {name: found.get(name, "unknown") for name in cluster.node_names}
+        late = {name: state for name, state in late.items() if state != "idle"}
+        if not late:
+            return
+        if time.monotonic() > end:
+            said = ", ".join(f"{name} is {state}" for name, state in late.items())
+            raise Refusal(f"{said} after {seconds} s; the logs are in {STATE}/log")
+        time.sleep(0.05)
+
+
+def jobs(cluster):
+    """The job queue as squeue prints it, without its heading."""
+    return ask(cluster, "login", "squeue", "-h", check=False).strip()

@@ -1,0 +1,109 @@
+"""The emulated cluster of ci/vcluster: four nodes and Slurm on one machine.
+
+Runs on its login machine: `ci/vcluster/vcluster run login -- reframe -C ...`, which is what
+`make acceptance SITE=vcluster` does;
+start the cluster first (`make vcluster-up`). The stack is `system`: packages of the distribution.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from assay import detect, machine, sites
+
+STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))
+#: What `vcluster up` was asked for; without it the site can be listed, and nothing more.
+try:
+    cluster = json.loads((STATE / "cluster.json").read_text())
+except FileNotFoundError:
+    cluster = {"nodes": 4, "accounting": False}
+nodes, cores = cluster["nodes"], os.cpu_count()
+memory = detect.memory_bytes() // (nodes + 1)
+
+NODE = {
+    # Polling by sacct needs Slurm's accounting, by squeue it does not.
+    "scheduler": "slurm" if cluster["accounting"] else "squeue",
+    "launcher": "srun",
+    # All nodes share one host: one job at a time, wherever it runs.
+    "access": ["--partition=batch", "--licenses=host:1", "--exclusive"],
+    "environs": ["system"],
+    "max_jobs": 4,
+    "sched_options": {"job_submit_timeout": 30, "slurm_job_cancel_reasons": []},
+    "processor": {
+        "num_cpus": cores,
+        "num_cpus_per_core": 1,
+        "num_cpus_per_socket": cores,
+        "num_sockets": 1,
+    },
+    "env_vars": [
+        ["SLURM_MPI_TYPE", "pmix"],
+        # More ranks than cores, and ranks that wait for others in a loop: let them step aside.
+        ["OMPI_MCA_mpi_yield_when_idle", "1"],
+        # Every node would bind its first rank to the same core of the host; Slurm's prolog of
+        # tasks gives them different ones.
+        ["OMPI_MCA_hwloc_base_binding_policy", "none"],
+    ],
+}
+# Each node may fill a small part of what it says it has: the host is shared.
+MEMORY = {"memory_bytes": memory, "memory_fraction": 0.1}
+LINK = {
+    **NODE,
+    "features": ["inter-node", "ethernet", "tcp"],
+    "extras": {
+        **MEMORY,
+        "network_device": "eth0",
+        "nodes": nodes,
+        "cores_per_node": 1,
+        "tournament": {"width": 1, "cpus": [0, cores - 1]},
+        "hardware": {"link": "vcluster-1gbit"},
+    },
+}
+
+site_configuration = sites.configuration(
+    __file__,
+    systems=[
+        {
+            "name": "vcluster",
+            "descr": "Slurm on emulated nodes",
+            "hostnames": ["login"],
+            "modules_system": "nomod",
+            "partitions": [
+                {
+                    **NODE,
+                    "name": "intra-node",
+                    "descr": "two ranks on one node",
+                    "features": ["intra-node", "posix", "sysv", "cma", "tcp"],
+                    "extras": {**MEMORY, "network_device": "lo"},
+                },
+                {**LINK, "name": "inter-node", "descr": "one rank on each node, by srun"},
+                {
+                    **LINK,
+                    "name": "inter-node-mpirun",
+                    "descr": "one rank on each node, by mpirun",
+                    "launcher": "mpirun",
+                },
+                {
+                    **NODE,
+                    "name": "scratch",
+                    "descr": "XFS of each node's own",
+                    "features": ["storage", "xfs"],
+                    "extras": {
+                        **MEMORY,
+                        "directory": str(STATE / "scratch"),
+                        "file_system": "xfs",
+                        "nodes": nodes,
+                    },
+                },
+                {
+                    **NODE,
+                    "name": "shared",
+                    "descr": "a directory that all nodes share",
+                    "features": ["storage"],
+                    "extras": {**MEMORY, "directory": str(STATE / "shared")},
+                },
+            ],
+        }
+    ],
+    environments=[machine.distribution(__file__)],
+    general={"poll_rate_max": 20, "poll_rate_min": 5},
+)

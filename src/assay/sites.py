@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 from reframe.core.exceptions import ConfigError
 
-from assay.judge import References, ReferencesError
+from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError
 
 #: Names of the profiles: what ``--mode`` accepts.
 PROFILES = ("smoke", "full")
@@ -170,7 +170,15 @@ def configuration(
         ],
         "logging": [_logging(results)],
         "modes": [
-            {"name": profile, "options": [f"--setvar=profile={profile}", *extra]}
+            {
+                "name": profile,
+                "options": [
+                    f"--setvar=profile={profile}",
+                    # Only of cases that did not pass: assay.checks.attempts.
+                    f"--max-retries={LAUNCHES_IN_BUDGET - 1}",
+                    *extra,
+                ],
+            }
             for profile, extra in zip(PROFILES, (["--tag=smoke"], []))
         ],
     }

@@ -33,9 +33,12 @@ def begin(test: Any) -> dict[str, Any]:
         "partition": case.pop("partition"),
         "environ": case.pop("environ"),
         "kind": test.kind,
-        "profile": test.profile,
+        "profile": case.pop("profile"),
+        "purpose": test.purpose,
         "parameters": case,
         "nodes": list(test.job.nodelist or ()),
+        "stack": test.current_environ.extras.get("provenance"),
+        "attempts": test.launches(),
     }
 
 

@@ -24,8 +24,9 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 
-from assay.checks import record
+from assay.checks import attempts, record
 from assay.judge import (
+    LAUNCHES_TO_FAIL,
     Reference,
     References,
     ReferencesError,
@@ -104,6 +105,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     #: :default: ``False``
     parallel = variable(bool, value=False)
 
+    #: Whether another launch is another measurement. One that compares what other tests measured
+    #: has nothing to repeat: its first verdict stands.
+    #:
+    #: :type: :class:`bool`
+    #: :default: ``True``
+    measures_anew = variable(bool, value=True)
+
     # --- what a test implements -----------------------------------------------------------------
 
     def read(self) -> Parsed:
@@ -156,6 +164,17 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     # --- what the job script adds ---------------------------------------------------------------
 
+    @run_before("setup")
+    def _end_if_settled(self) -> None:
+        # The partition and the environment are the case's own before setup.
+        name, partition, environ = self.unique_name, *list(self._case())[1:]
+        self._attempts_key = (name, partition.fullname, environ.name)
+        self._attempts = attempts.of(self._attempts_key)
+        failure = None if self.is_dry_run() else self._attempts.settled()
+        if failure:
+            self._stagedir = self._attempts.stagedir  # where ReFrame and the report look
+            raise failure
+
     @run_after("setup")
     def _choose_launcher(self) -> None:
         if not self.parallel:
@@ -174,6 +193,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         ]
         self.postrun_cmds.append("exit $assay_rc")
         self.keep_files.extend([record.FILE, LAUNCH_FILE])
+        if not self.is_dry_run():
+            self._attempts.begin(self.stagedir)
 
     # --- evidence -------------------------------------------------------------------------------
 
@@ -203,7 +224,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             named = problems[:NAMED_PROBLEMS] + (
                 [f"{more} more in {record.FILE}"] if more > 0 else []
             )
-            raise SanityError("; ".join(named))
+            failure = SanityError("; ".join(named))
+            self._attempts.settle(failure)
+            raise failure
         return True
 
     def _program(self) -> str:
@@ -247,6 +270,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             # ReFrame passes a run in which such a function raises.
             self._fail([f"metric {name!r} does not come from measure()" for name in own])
         if not self.declares:
+            attempts.forget(self._attempts_key)
             return
         parsed = self._parsed
         assert parsed is not None, "sanity fails without one"
@@ -255,7 +279,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             peaks = dict(self.peaks(parsed))
         except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
             self._fail([f"metrics cannot be read from the output of {parsed.program}: {error}"])
-        samples = self._samples(measured)
+        samples = self._attempts.add(self._samples(measured))
         metrics: dict[str, Any] = {}
         errors = []
         for name, unit in self.declares.items():
@@ -266,7 +290,22 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._record["metrics"] = metrics
         if errors:
             self._fail(errors)
-        self._close_record(worst(Verdict(m["verdict"]) for m in metrics.values()), [])
+        verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
+        self._close_record(verdict, [])
+        if verdict in (Verdict.PASS, Verdict.RECORDED):
+            attempts.forget(self._attempts_key)
+        elif not self.measures_anew or (
+            verdict is Verdict.FAIL and self._attempts.launches >= LAUNCHES_TO_FAIL
+        ):
+            self._attempts.settle(PerformanceError(self._said_against()))
+
+    def _said_against(self) -> str:
+        """Every metric that keeps this case from passing, with the reason; empty if none does."""
+        return "; ".join(
+            f"{name}: {metric['verdict']}: {metric['why']}"
+            for name, metric in self._record.get("metrics", {}).items()
+            if metric["verdict"] in (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
+        )
 
     def _samples(
         self, measured: Mapping[str, float | Quantity | Sequence[float]]
@@ -312,8 +351,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if not isinstance(expected, Reference):
             return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}
         judgement = judge(samples, expected)
-        scope = self.reference.setdefault(self.current_partition.fullname, {})
-        scope[name] = (expected.value, expected.lower, expected.upper, unit)
+        # For ReFrame to show and store. It gets no bounds: it would judge the median by them, and
+        # knows no third verdict.
+        where = self.current_partition.fullname
+        self.reference[f"{where}:{name}"] = (expected.value, None, None, unit)
         return {
             **entry,
             "reference": expected.value,
@@ -326,24 +367,25 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @run_after("performance")
     def _no_pass_without_verdict(self) -> None:
-        """ReFrame judged one value against its bounds; the interval may say otherwise."""
+        """After ReFrame has stored the values, whatever was said of them."""
         if self.is_dry_run():
             return
-        bad = [
-            f"{name}: {metric['verdict']}: {metric['why']}"
-            for name, metric in self._record.get("metrics", {}).items()
-            if metric["verdict"] in (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
-        ]
-        if bad:
-            raise PerformanceError("; ".join(bad))
+        if bad := self._said_against():
+            raise PerformanceError(bad)
 
     def value(self, metric: str) -> float:
         """A metric of this case, for a test that depends on it. Raises KeyError for none."""
         return float(self._record["metrics"][metric]["value"])
 
+    def launches(self) -> int:
+        """How often this case was launched in this session so far."""
+        return self._attempts.launches
+
     def identity(self) -> dict[str, Any]:
         """The test and its parameters, wherever it runs."""
-        parameters = {name: getattr(self, name) for name in type(self).raw_params}
+        # Parameters of ReFrame's own (--repeat, --distribute) begin with a dot.
+        names = (name for name in type(self).raw_params if not name.startswith("."))
+        parameters = {name: getattr(self, name) for name in names}
         return {"test": type(self).__name__.split("_")[0], **parameters}
 
     def case(self) -> dict[str, Any]:
@@ -351,12 +393,15 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return {
             "partition": self.current_partition.name,
             "environ": self.current_environ.name,
+            "profile": self.profile,
             **self.identity(),
         }
 
     def _fail(self, problems: list[str]) -> None:
         self._close_record(Verdict.FAIL, problems)
-        raise PerformanceError("; ".join(problems))
+        failure = PerformanceError("; ".join(problems))
+        self._attempts.settle(failure)
+        raise failure
 
     def _close_record(self, verdict: Verdict, problems: list[str]) -> None:
         self._record.update(verdict=verdict.value, problems=problems)

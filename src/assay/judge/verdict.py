@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 #: for six, 93.75 % for five (Hoefler & Belli, SC15, section 3.1.3).
 LAUNCHES_FOR_95_PERCENT = 6
 
+#: A case of which this many launches, and all of them, lie outside of its bounds has failed: if
+#: half of the launches of a healthy case did, that would happen to one in eight.
+LAUNCHES_TO_FAIL = 3
+
+#: Launches of one case that a verdict may cost. With nine the 95 % interval of the median goes from
+#: the second to the eighth, so that one outlier does not decide; with eight it is the whole range.
+LAUNCHES_IN_BUDGET = 9
+
 
 class Verdict(str, enum.Enum):
     """What is said of a metric, a test or a run."""
@@ -79,7 +87,9 @@ def judge(samples: Sequence[float], reference: Reference) -> Judgement:
     """
     low, high = median_interval(samples)
     middle = statistics.median(samples)
-    spread = f" (95 % interval {low:.4g} to {high:.4g}, n={len(samples)})" if high > low else ""
+    n = len(samples)
+    kind = "95 % interval" if n >= LAUNCHES_FOR_95_PERCENT else "range"
+    spread = f" ({kind} {low:.4g} to {high:.4g}, n={n})" if n > 1 else ""
     unit = f" {reference.unit}" if reference.unit != "1" else ""
     said = f"{middle:.4g}{unit}{spread}"
     inside = []

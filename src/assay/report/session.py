@@ -36,6 +36,8 @@ TEXT_SUFFIXES = frozenset(
 #: the clocks of a file server and of this machine differ.
 CLOCK_SKEW_SECONDS = 60
 
+_RED = (Verdict.FAIL, Verdict.INCONCLUSIVE)
+
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SKIP_LINE = re.compile(
     r"SKIP *\] \(\s*\d+/\d+\) .*/(?P<hash>[0-9a-f]+) @(?P<where>\S+) \[(?P<why>.*)\]\s*$"
@@ -82,6 +84,9 @@ class Case:
     :ivar rows: the whole curve or table, columns in `units`.
     :ivar benchmark_seconds: wall time inside the benchmark itself; 0 where unknown.
     :ivar outputs: verbatim outputs and the record, as far as they still exist.
+    :ivar launches: how many launches the verdict stands on.
+    :ivar launched: False for an attempt that was ended before its job began.
+    :ivar record: the record as it was read.
     """
 
     test: str
@@ -108,6 +113,9 @@ class Case:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     benchmark_seconds: float = 0.0
     outputs: tuple[Path, ...] = ()
+    launches: int = 1
+    launched: bool = True
+    record: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def title(self) -> str:
@@ -125,6 +133,7 @@ class Session:
     """One run of ReFrame, with all its test cases.
 
     :ivar elapsed: wall time of the whole run in seconds.
+    :ivar attempts: the cases as often as they were run (``--max-retries``, ``--reruns``).
     """
 
     file: Path
@@ -135,6 +144,7 @@ class Session:
     command: str
     reframe: str
     cases: tuple[Case, ...]
+    attempts: tuple[Case, ...] = ()
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -190,6 +200,7 @@ def load(file: Path) -> Session:
             "expected); name another with --session FILE"
         ) from None
     reader = _Reader(file, info)
+    attempts = tuple(reader.case(entry) for entry in entries if not _set_up(entry))
     return Session(
         file=file,
         uuid=_line(info.get("uuid")),
@@ -198,7 +209,8 @@ def load(file: Path) -> Session:
         elapsed=elapsed,
         command=_line(info.get("cmdline")),
         reframe=_line(info.get("version")),
-        cases=_last_attempts(reader.case(entry) for entry in entries if not _set_up(entry)),
+        cases=_last_attempts(attempts),
+        attempts=attempts,
     )
 
 
@@ -210,17 +222,21 @@ def _set_up(entry: Mapping[str, Any]) -> bool:
 def _last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
     """One case for all its attempts (ReFrame's ``--max-retries``, ``--reruns``).
 
-    The last attempt counts, but one that follows a failed attempt never passes: a test that
-    fails now and then is what an acceptance is there to find.
+    The last attempt counts, but one that follows a failed attempt passes only if its record says
+    that all launches were judged together: a test that fails now and then is what an acceptance
+    is there to find.
     """
     by_case: dict[tuple[str, str], list[Case]] = {}
     for case in attempts:
         by_case.setdefault((case.unique_name or case.display_name, case.where), []).append(case)
     cases = []
-    for tries in by_case.values():
+    for every in by_case.values():
+        # ReFrame goes on with the retries of a case that is settled; nothing is launched for them.
+        tries = [case for case in every if case.launched] or every
         last = tries[-1]
-        failed = [n for n, case in enumerate(tries, 1) if case.verdict is Verdict.FAIL]
-        if failed and last.verdict in (Verdict.PASS, Verdict.RECORDED):
+        failed = [n for n, case in enumerate(tries, 1) if case.verdict in _RED]
+        passed = last.verdict in (Verdict.PASS, Verdict.RECORDED)
+        if failed and passed and last.launches != len(tries):
             cause = tries[failed[0] - 1].why
             last = replace(
                 last,
@@ -260,6 +276,7 @@ class _Reader:
             environ=_line(entry.get("environ")),
             verdict=Verdict.FAIL,
             aborted=result == "abort",
+            launched=entry.get("fail_phase") != "setup",
             parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
             kind=_line(entry.get("kind")),
             transport=_line(entry.get("transport")),
@@ -379,6 +396,8 @@ def _with_record(case: Case, record: Mapping[str, Any]) -> Case:
         program=_line(record.get("program")),
         version=_line(record.get("version")),
         transport=_line(record.get("transport")) or case.transport,
+        launches=int(finite(record.get("attempts")) or 1),
+        record=record,
     )
     verdict = worst([_verdict(record.get("verdict")), *(metric.verdict for metric in metrics)])
     return replace(case, verdict=verdict, why=_cause(case, verdict))

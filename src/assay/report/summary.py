@@ -144,6 +144,12 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
     for case in sorted_cases(session.cases):
         if case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
             lines.append(f"{case.verdict.value} {case.display_name} @{case.where}: {case.why}")
+    for case in sorted_cases(session.cases):
+        if case.launches > 1 and case.verdict is not None:
+            lines.append(
+                f"{case.verdict.value} after {case.launches} launches: "
+                f"{case.display_name} @{case.where}"
+            )
     for why, cases in reasons_not_run(session.cases).items():
         names = ", ".join(dict.fromkeys(case.test for case in cases))
         lines.append(f"not run: {why}: {_cases(len(cases))} of {names}")

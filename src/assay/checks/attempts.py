@@ -1,0 +1,111 @@
+"""The attempts of one test case in one session of ReFrame (``--max-retries``), judged together.
+
+A case that failed is run again by ReFrame, and what it says last is what counts there. Here every
+launch counts: their samples accumulate, and a case that is settled is not launched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reframe.core import runtime
+from reframe.core.exceptions import SanityError
+from reframe.frontend import dependencies
+from reframe.utility import OrderedSet
+
+#: Test, partition and stack, by their unique names.
+Key = tuple[str, str, str]
+
+
+@dataclass
+class Attempts:
+    """What is known of one case.
+
+    :ivar launches: how many of its jobs were begun.
+    :ivar samples: of each metric the values of all launches, in their order.
+    :ivar stagedir: where the last of them left its output.
+    :ivar failure: what settled the case, if anything did.
+    """
+
+    launches: int = 0
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    stagedir: str = ""
+    failure: Exception | None = None
+    _judged: int = 0
+
+    def begin(self, stagedir: str) -> None:
+        """A job is about to be submitted."""
+        self.launches += 1
+        self.stagedir = stagedir
+
+    def add(self, samples: Mapping[str, Sequence[float]]) -> Mapping[str, list[float]]:
+        """Adds those of a launch that can be believed; returns all."""
+        self._judged += 1
+        for name, values in samples.items():
+            self.samples.setdefault(name, []).extend(values)
+        return self.samples
+
+    def settle(self, failure: Exception) -> None:
+        """No further launch can turn this into a pass."""
+        self.failure = failure
+
+    def settled(self) -> Exception | None:
+        """What a further attempt must raise before its job exists, if it must."""
+        if self.failure is None and self._judged < self.launches:
+            self.failure = SanityError("it ended before its output could be judged")
+        if self.failure is None:
+            return None
+        said = f"settled in launch {self.launches}, not launched again: {self.failure}"
+        return type(self.failure)(said)
+
+
+_known: dict[Key, Attempts] = {}
+
+
+def of(key: Key) -> Attempts:
+    """The attempts of a case so far."""
+    return _known.setdefault(key, Attempts())
+
+
+def forget(key: Key) -> None:
+    """After a pass: a rerun of the whole session (``--reruns``) is judged by itself."""
+    _known.pop(key, None)
+
+
+def _keep_dependencies() -> None:
+    """Lets ReFrame find the cases that a retried case depends on.
+
+    ReFrame 4.10.4 (``Runner._retry_failed``) looks for them among the failed cases, and then among
+    those of the retry before only. From its second retry on a case whose dependency has passed is
+    left out with a warning, and a session whose other cases pass then ends with exit code 0.
+    """
+    of_reframe = dependencies.build_deps
+    newest: dict[Any, Any] = {}
+
+    def build_deps(cases: Any, default_cases: Any = None) -> Any:
+        if default_cases is None or not runtime.runtime().current_run:
+            return of_reframe(cases, default_cases)
+        # Test cases are equal by name, partition and environment: a retried one replaces itself.
+        newest.update((case, case) for case in default_cases)
+        newest.update((case, case) for case in cases)
+        graph = {}
+        for case in cases:
+            here = (case.partition.name, case.environ.name)
+            for name, when in case.check.user_deps():
+                case.deps.extend(
+                    other
+                    for other in newest.values()
+                    if other.check.unique_name == name
+                    and when(here, (other.partition.name, other.environ.name))
+                )
+            for other in case.deps:
+                other.in_degree += 1
+            graph[case] = OrderedSet(case.deps)
+        return graph, []
+
+    dependencies.build_deps = build_deps
+
+
+_keep_dependencies()

@@ -1,0 +1,208 @@
+"""A verdict over several launches: ReFrame's retries, judged together and within a budget."""
+
+import json
+
+import pytest
+from bench import HPL, Recorded
+
+from assay.outputs import hpl
+from assay.report import session, summary
+
+pytestmark = pytest.mark.slow
+
+#: What the recorded run of xhpl says, as the metric has it.
+HEALTHY = hpl.parse(HPL.stdout).rows[0]["performance"]
+
+#: Replays another recorded run at each start: the number is kept beside the runs.
+IN_TURN = """#!/bin/sh
+here={here}
+n=$(cat "$here/started")
+echo $((n + 1)) >"$here/started"
+[ -d "$here/$n" ] || n=last
+cat "$here/$n/stderr" >&2
+cat "$here/$n/stdout"
+exit $(cat "$here/$n/rc")
+"""
+
+
+def scaled(factor: float) -> Recorded:
+    """The recorded run at `factor` of its speed."""
+    (line,) = [line for line in HPL.stdout.splitlines() if line.startswith(("WR", "WC"))]
+    slower = line.replace(line.split()[-1], f"{HEALTHY * factor:.4e}")
+    return HPL.but(stdout=HPL.stdout.replace(line, slower))
+
+
+class Turns:
+    """A stack whose xhpl replays `runs` one after the other, the last of them for ever."""
+
+    def __init__(self, bench, runs, stack="turns"):
+        folder = bench.folder / "turns" / stack
+        for name, run in [*enumerate(runs), ("last", runs[-1])]:
+            (folder / str(name)).mkdir(parents=True)
+            (folder / str(name) / "stdout").write_text(run.stdout)
+            (folder / str(name) / "stderr").write_text(run.stderr)
+            (folder / str(name) / "rc").write_text(str(run.rc))
+        self._counter = folder / "started"
+        self._counter.write_text("0")
+        path = bench.program(stack, "xhpl", IN_TURN.format(here=folder))
+        bench.stack(stack, ["hpl"], path)
+
+    @property
+    def started(self) -> int:
+        return int(self._counter.read_text())
+
+
+def judged_hpl(bench, runs, *arguments):
+    """Runs HPL on those runs; a launch passes from 95 % to 150 % of the healthy one."""
+    bench.partition(launcher="local")
+    turns = Turns(bench, runs)
+    metric = {"value": HEALTHY, "unit": "GFLOP/s", "lower": -0.05, "upper": 0.5}
+    bench.expect("Hpl", {"performance": metric})
+    run = bench.run("-n", "Hpl", *arguments, path="reframe/compute")
+    report = session.load(session.newest(bench.results))
+    (case,) = report.cases
+    return turns, run, case, report
+
+
+def test_a_healthy_run_is_launched_once(bench):
+    turns, run, case, _ = judged_hpl(bench, [HPL], "--mode", "smoke")
+    assert (run.returncode, case.verdict.value, turns.started) == (0, "PASS", 1)
+    assert case.record["attempts"] == 1
+
+
+def test_without_retries_one_launch_decides(bench):
+    turns, run, case, _ = judged_hpl(bench, [scaled(0.9), HPL], "-S", "profile=smoke")
+    assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 1)
+    assert "below the lower bound" in case.why
+
+
+def test_one_outlier_among_nine_launches_is_forgiven(bench):
+    """The interval of nine is the first that one launch cannot stretch over the bound."""
+    turns, run, case, report = judged_hpl(bench, [scaled(0.9), HPL], "--mode", "smoke")
+    assert run.returncode == 0, run.output
+    assert (case.verdict.value, turns.started, case.launches) == ("PASS", 9, 9)
+    (metric,) = case.metrics
+    assert len(metric.samples) == 9
+    assert min(metric.samples) == pytest.approx(0.9 * HEALTHY, rel=1e-3)
+    assert metric.value == pytest.approx(HEALTHY)
+    assert "n=9" in metric.why
+    assert any("PASS after 9 launches" in line for line in summary.closing_lines(report))
+
+
+def test_three_launches_outside_are_a_fail_and_nothing_is_launched_again(bench):
+    turns, run, case, _ = judged_hpl(bench, [scaled(0.9), scaled(0.92), scaled(0.91)],
+                                     "--mode", "smoke")  # fmt: skip
+    assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 3)
+    assert "below the lower bound" in case.why
+    assert case.launches == 3
+    assert case.outputs, "the report shows the output of the last launch"
+    assert "settled in launch 3, not launched again: performance: FAIL" in run.output
+
+
+def test_a_mixture_is_inconclusive_and_red(bench):
+    runs = [scaled(0.9), HPL, scaled(0.9), HPL]
+    turns, run, case, report = judged_hpl(bench, runs, "--mode", "smoke")
+    assert (run.returncode, case.verdict.value, turns.started) == (1, "INCONCLUSIVE", 9)
+    assert "straddles" in case.why
+    assert summary.faults(report) == ["1 case could not be decided"]
+    assert "performance: INCONCLUSIVE" in run.case("Hpl").reason
+
+
+def test_a_crash_is_not_retried_into_a_pass(bench):
+    turns, run, case, _ = judged_hpl(bench, [HPL.but(rc=139), HPL], "--mode", "smoke")
+    assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 1)
+    assert case.why.startswith("xhpl ended with exit code 139")
+    assert "settled in launch 1" in run.case("Hpl").reason
+
+
+def test_a_crash_after_a_launch_outside_is_not_retried_either(bench):
+    runs = [scaled(0.9), HPL.but(rc=139), HPL]
+    turns, run, case, _ = judged_hpl(bench, runs, "--mode", "smoke")
+    assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 2)
+    assert "exit code 139" in case.why
+
+
+DEPENDENT = """\
+import reframe as rfm
+from pathlib import Path
+from reframe.core.builtins import run_after
+from reframe.utility import udeps
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+HERE = Path({here!r})
+
+
+class Counted(StrictCheck):
+    kind = "compute"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+    declares = {{"rate": "MB/s"}}
+
+    def read(self):
+        return Parsed("counted", "counted", None, True, (), {{}})
+
+    def turn(self):
+        counter = HERE / type(self).__name__
+        launch = len(counter.read_text()) if counter.exists() else 0
+        counter.write_text("x" * (launch + 1))
+        return launch
+
+
+@rfm.simple_test
+class Base(Counted):
+    def measure(self, parsed):
+        return {{"rate": 100.0}}
+
+
+@rfm.simple_test
+class Slow(Counted):
+    measures_anew = {anew}
+
+    @run_after("init")
+    def after_base(self):
+        self.depends_on("Base", udeps.by_case)
+
+    def measure(self, parsed):
+        self.turn()
+        return {{"rate": self.getdep("Base").value("rate") / 2}}
+
+
+@rfm.simple_test
+class Unsteady(Counted):
+    def measure(self, parsed):
+        return {{"rate": 50.0 if self.turn() == 0 else 100.0}}
+"""
+
+
+@pytest.mark.parametrize(("anew", "launches"), [(True, 3), (False, 1)])
+def test_a_test_that_depends_on_another_is_not_lost_over_the_retries(bench, anew, launches):
+    """ReFrame alone leaves it out of the second retry, and the last run is without failures."""
+    checks = bench.check("dependent", DEPENDENT.format(here=str(bench.folder), anew=anew))
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    bench.expect("*", {"rate": {"value": 100, "unit": "MB/s", "lower": -0.1, "upper": 0.1}})
+    run = bench.run("--mode", "full", path=checks)
+    report = session.load(session.newest(bench.results))
+    said = {case.test: (case.verdict.value, case.launches) for case in report.cases}
+    assert said == {"Base": ("PASS", 1), "Slow": ("FAIL", launches), "Unsteady": ("PASS", 9)}
+    assert run.returncode == 1
+    assert len((bench.folder / "Slow").read_text()) == launches
+    assert "could not resolve dependency" not in run.output
+
+
+def test_every_rerun_of_a_session_is_judged_by_itself(bench):
+    turns, run, case, report = judged_hpl(bench, [HPL], "--mode", "smoke", "--reruns=2")
+    assert (run.returncode, turns.started, case.launches) == (0, 3, 1)
+    assert len(report.attempts) == 3
+
+
+def test_the_record_of_each_attempt_is_kept(bench):
+    judged_hpl(bench, [scaled(0.9), scaled(0.9)], "--mode", "smoke")
+    (report,) = bench.results.glob("reports/run-report-*.json")
+    entries = [run["testcases"][0] for run in json.loads(report.read_text())["runs"]]
+    assert len(entries) == 9
+    assert [entry["fail_phase"] for entry in entries] == ["performance"] * 3 + ["setup"] * 6
+    assert {entry["stagedir"] for entry in entries[2:]} == {entries[2]["stagedir"]}

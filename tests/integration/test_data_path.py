@@ -4,7 +4,7 @@ import shlex
 import sys
 
 import pytest
-from bench import HPL, live_program, live_ucx
+from bench import HPL, Recorded, live_program, live_ucx
 
 pytestmark = pytest.mark.slow
 
@@ -35,6 +35,15 @@ def test_another_pml_behind_the_back_of_the_test(bench):
     assert outcome.result == "fail"
     assert "Open MPI chose the pml ob1; ucx was asked for" in outcome.reason
     assert "UCX said nothing" in outcome.reason
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["behind its back", "asked for"])
+def test_a_setting_that_steers_open_mpi(bench, asked):
+    bench.record_all()
+    variables = [["OMPI_MCA_btl", "tcp,self"]] if asked else []
+    outcome = bench.replayed_hpl(Recorded.load("hpl-btl-tcp"), env_vars=variables).case("Hpl")
+    assert outcome.result == ("pass" if asked else "fail"), outcome.reason
+    assert asked or "OMPI_MCA_btl=tcp,self was set behind the test's back" in outcome.reason
 
 
 LATE = """\
@@ -132,3 +141,15 @@ def test_one_core_is_too_few_for_all_that_needs_two(bench):
     assert run.cases
     assert {outcome.result for outcome in run.cases.values()} == {"skip"}
     assert "2 ranks are needed; bench:here has cores for 1" in run.output
+
+
+def test_what_cannot_be_run_over_a_transport_is_said(bench):
+    bench.partition()
+    bench.stack("unnamed", ["netpipe", "ucx", "ucx-perftest"])
+    bench.stack("broken", ["netpipe", "ucx", "ucx-perftest"], ucx_version="1.20.1")
+    run = bench.run("-n", "NetPipe.*=tcp|UcxPerftest.*=cma.*tag_lat", path="reframe/network")
+    assert len(run.cases) == 4
+    assert {outcome.result for outcome in run.cases.values()} == {"skip"}
+    assert "this stack does not say which UCX it has (ucx_version)" in run.output
+    assert "UCX 1.20.1 cannot run tcp over lo" in run.output
+    assert "UCX sends small messages by posix where cma is asked for" in run.output

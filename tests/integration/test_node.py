@@ -1,5 +1,6 @@
 """What a stack has, what a partition opens, how a node is, and that the suite itself is whole."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -100,6 +101,15 @@ def test_a_node_that_is_busy(bench):
     usable = outcome.record["provenance"]["cpu"]["usable"]
     assert outcome.result == "fail"
     assert f"load per processor is {load / usable:.2f}, at most -1" in outcome.reason
+
+
+def test_a_directory_that_is_not_there(bench, tmp_path):
+    bench.storage(tmp_path / "gone")
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    outcome = bench.run("-n", "NodeHealth", path="reframe/node").case("NodeHealth")
+    assert outcome.result == "fail"
+    assert re.search(rf"{tmp_path}/gone \(\w+\): No such file or directory", outcome.reason)
 
 
 def test_a_clock_governor_that_is_another_or_cannot_be_read(bench):

@@ -3,27 +3,27 @@
 import subprocess
 import time
 
-from commands import run
+from commands import daemon, run
 from layout import STATE, Refusal
 
 FOLDER = STATE / "database"
 
 
-def start(launch):
-    """Starts both in the calling machine.
-
-    :param launch: starts one daemon: (machine, log, *words, **variables).
-    """
+def start():
+    """Starts both in the calling machine."""
     socket = FOLDER / "socket"
     FOLDER.mkdir()
     run(
         *("mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={FOLDER}/data"),
         *("--auth-root-authentication-method=socket", "--skip-test-db"),
     )
-    launch(
-        *("login", "mariadbd", "mariadbd", "--no-defaults", "--user=root"),
-        *(f"--datadir={FOLDER}/data", f"--socket={socket}", f"--pid-file={FOLDER}/pid"),
-        *("--skip-networking", "--innodb-buffer-pool-size=64M"),
+    daemon(
+        [
+            *("mariadbd", "--no-defaults", "--user=root", f"--datadir={FOLDER}/data"),
+            *(f"--socket={socket}", f"--pid-file={FOLDER}/pid"),
+            *("--skip-networking", "--innodb-buffer-pool-size=64M"),
+        ],
+        log="mariadbd",
     )
     create = ["mariadb", "--no-defaults", "-S", str(socket), "-e", "create database slurm"]
     _retry("MariaDB", lambda: _quiet(create))
@@ -35,7 +35,7 @@ def start(launch):
         f"PidFile={STATE}/run/slurmdbd.pid\n"
     )
     config.chmod(0o600)
-    launch("login", "slurmdbd", "slurmdbd", "-D", MYSQL_UNIX_PORT=str(socket))
+    daemon(["slurmdbd", "-D"], log="slurmdbd.out", MYSQL_UNIX_PORT=str(socket))
     probe = ["sacctmgr", "-n", "list", "cluster"]
     _retry("slurmdbd", lambda: _quiet(probe))
     # Otherwise slurmctld stops at its first start, since it has no TRES to work with.

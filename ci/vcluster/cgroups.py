@@ -9,7 +9,7 @@ import os
 import time
 from pathlib import Path
 
-from layout import PREFIX, Refusal
+from layout import NAME, Refusal
 
 ROOT = Path("/sys/fs/cgroup")
 
@@ -40,27 +40,27 @@ def hierarchies():
 
 def groups(name=None):
     """The groups of a machine, or of the whole cluster."""
-    return [top / PREFIX / (name or "") for top in hierarchies()]
+    return [top / NAME / (name or "") for top in hierarchies()]
 
 
 def _group(controller, name):
-    return (ROOT if unified() else ROOT / controller) / PREFIX / name
+    return (ROOT if unified() else ROOT / controller) / NAME / name
 
 
 def create(names):
     """Groups for all machines, with a weight that keeps other work away from them."""
     for top in hierarchies():
-        (top / PREFIX).mkdir(exist_ok=True)
+        (top / NAME).mkdir(exist_ok=True)
         if unified():
-            for parent in (top, top / PREFIX):
+            for parent in (top, top / NAME):
                 wanted = "+cpu +memory +io +pids"
                 (parent / "cgroup.subtree_control").write_text(wanted)
         for name in names:
-            (top / PREFIX / name).mkdir(exist_ok=True)
+            (top / NAME / name).mkdir(exist_ok=True)
     if unified():
-        (ROOT / PREFIX / "cpu.weight").write_text(str(WEIGHT))
+        (ROOT / NAME / "cpu.weight").write_text(str(WEIGHT))
     else:
-        (ROOT / "cpu" / PREFIX / "cpu.shares").write_text(str(SHARES))
+        (ROOT / "cpu" / NAME / "cpu.shares").write_text(str(SHARES))
 
 
 def enter(name):
@@ -73,13 +73,13 @@ def remove():
     """Removes all groups; their processes must be gone or going."""
     end = time.monotonic() + 10
     for top in hierarchies():
-        while (top / PREFIX).exists():
+        while (top / NAME).exists():
             try:
-                for folder, _, _ in os.walk(top / PREFIX, topdown=False):
+                for folder, _, _ in os.walk(top / NAME, topdown=False):
                     Path(folder).rmdir()
             except OSError as error:
                 if error.errno not in (errno.EBUSY, errno.ENOTEMPTY) or time.monotonic() > end:
-                    raise Refusal(f"{top / PREFIX}: cannot be removed: {error.strerror}") from None
+                    raise Refusal(f"{top / NAME}: cannot be removed: {error.strerror}") from None
                 time.sleep(0.05)
 
 
@@ -107,7 +107,7 @@ def limit_memory(name, mib):
 
 
 def limit_disk(name, device, mb_per_s):
-    """Rate of a machine's reads and writes of a block device `major:minor` [MB/s], None for none."""
+    """Rate at which a machine reads and writes a device `major:minor` [MB/s]; None for no limit."""
     rate = 0 if mb_per_s is None else int(mb_per_s * 1e6)
     if unified():
         words = f"rbps={rate or 'max'} wbps={rate or 'max'}"

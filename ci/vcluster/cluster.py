@@ -5,16 +5,16 @@ import os
 import pwd
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import cgroups
+import faults
 import machine
 import network
 import slurm
-from commands import run
-from layout import CHECKOUT, SCRATCH, SHARED, STATE, Cluster, Link, Refusal, ordinary_user, say
+from commands import daemon
+from layout import CHECKOUT, SCRATCH, SHARED, STATE, Cluster, Refusal, ordinary_user, say
 
 FOLDERS = ("etc", "run", "log", "spool", "disks", "home", "scratch", "shared", "slurm")
 
@@ -90,20 +90,16 @@ def start_munge(cluster):
     key.write_bytes(os.urandom(1024))
     for path in (folder, key):
         os.chown(path, user.pw_uid, user.pw_gid)
-    with (STATE / "log/munged").open("w") as log:
-        subprocess.Popen(
-            [
-                *("ip", "netns", "exec", network.namespace("login")),
-                *("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"),
-                *("munged", "--foreground", f"--key-file={key}", f"--socket={folder}/socket"),
-                *(f"--pid-file={folder}/pid", f"--log-file={folder}/log"),
-                f"--seed-file={folder}/seed",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    daemon(
+        [
+            *("ip", "netns", "exec", network.namespace("login")),
+            *("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"),
+            *("munged", "--foreground", f"--key-file={key}", f"--socket={folder}/socket"),
+            *(f"--pid-file={folder}/pid", f"--log-file={folder}/log"),
+            f"--seed-file={folder}/seed",
+        ],
+        log="munged",
+    )
     end = time.monotonic() + 5
     while not (folder / "socket").exists():
         if time.monotonic() > end:
@@ -143,7 +139,5 @@ def status():
         pid = machine.first_process(name)
         state = found.get(name, "unknown to Slurm") if name != "login" else "login machine"
         lines.append(f"{name}  {cluster.address(name):<12} {state if pid else 'crashed'}")
-    faults = STATE / "run/faults"
-    lines += [f"fault: {line}" for line in (faults.read_text().splitlines() if faults.exists() else [])]
-    queue = slurm.jobs(cluster)
-    return [*lines, *(f"job: {line.strip()}" for line in queue.splitlines())]
+    lines += [f"fault: {line}" for line in faults.injected()]
+    return [*lines, *(f"job: {line.strip()}" for line in slurm.jobs(cluster).splitlines())]

@@ -1,8 +1,9 @@
-"""Running other programs: their words only when they fail, and then as one line."""
+"""Running other programs: their words only when they fail, and then as one line; and daemons."""
 
+import os
 import subprocess
 
-from layout import Refusal
+from layout import STATE, Refusal
 
 
 def run(*command, given=None, check=True):
@@ -14,10 +15,8 @@ def run(*command, given=None, check=True):
     try:
         done = subprocess.run(
             words,
-            input=given,
-            stdin=subprocess.DEVNULL if given is None else None,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            input=given or "",
+            capture_output=True,
             text=True,
             check=False,
             timeout=60,
@@ -30,3 +29,22 @@ def run(*command, given=None, check=True):
         said = (done.stderr or done.stdout).strip().replace("\n", "; ")
         raise Refusal(f"{' '.join(words)} ended with {done.returncode}: {said}")
     return done.stdout
+
+
+def daemon(words, log, mode="w", before=None, **variables):
+    """Starts a program that outlives this one, in the foreground of nobody.
+
+    :param log: name of the file below the state's `log` that gets what it says.
+    :param before: called in the new process before it becomes the program.
+    :param variables: environment variables beside the caller's.
+    """
+    with (STATE / "log" / log).open(mode) as file:
+        return subprocess.Popen(
+            [str(word) for word in words],
+            env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            preexec_fn=before,  # noqa: PLW1509 - there are no threads here
+        )

@@ -7,14 +7,17 @@ documentation are what `vcluster fault --help` shows.
 import os
 import re
 import signal
-import subprocess
 import time
+from pathlib import Path
 
 import cgroups
 import machine
 import network
 import slurm
 from layout import SCRATCH, STATE, Refusal
+
+#: What was injected, one line each; and the file that the prolog of tasks looks for.
+RECORD, ONE_CORE = STATE / "run/faults", STATE / "run/one-core"
 
 #: Seconds to wait for a rank to freeze.
 PATIENCE_S = 60
@@ -93,7 +96,7 @@ def crash(cluster, node):
 
 
 def hang(cluster, node, program=""):
-    """a process of the user on NODE (whose name begins with PROGRAM) stops for ever, once there is one"""
+    """a process of the user on NODE (called PROGRAM...) stops for ever, once there is one"""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         for pid in _processes(cluster.node(node), program, uid=cluster.uid):
@@ -105,7 +108,7 @@ def hang(cluster, node, program=""):
 
 def one_core(cluster, node=None):
     """all ranks of all jobs are bound to the same core"""
-    (STATE / "run/one-core").touch()
+    ONE_CORE.touch()
 
 
 #: What can differ on one node: name -> the words that make it so.
@@ -148,14 +151,19 @@ def inject(cluster, name, words):
     :raises Refusal: no such node, or a value that is none.
     """
     FAULTS[name](cluster, *words)
-    with (STATE / "run/faults").open("a") as record:
+    with RECORD.open("a") as record:
         record.write(" ".join([name, *words]) + "\n")
+
+
+def injected():
+    """The faults that are in, one line each."""
+    return RECORD.read_text().splitlines() if RECORD.exists() else []
 
 
 def clear(cluster):
     """Undoes every fault, whatever was injected: the cluster is as after `up`, its queue empty."""
-    (STATE / "run/faults").unlink(missing_ok=True)
-    (STATE / "run/one-core").unlink(missing_ok=True)
+    RECORD.unlink(missing_ok=True)
+    ONE_CORE.unlink(missing_ok=True)
     for name in cluster.node_names:
         cgroups.limit_cpu(name, None)
         cgroups.limit_memory(name, None)
@@ -186,15 +194,8 @@ def _repair(cluster, name):
     cgroups.limit_disk(name, _disk(cluster, name), None)
     machine.ask(cluster, name, "rm", "-f", f"{SCRATCH}/.filler", f"{SCRATCH}/.probe")
     if not _processes(name, "slurmd"):
-        with (STATE / "log" / f"slurmd.{name}").open("a") as log:
-            subprocess.Popen(
-                machine.command(cluster, name, ["slurmd", "-D", "-N", name], as_root=True),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=lambda: cgroups.enter(name),
-            )
+        way = machine.command(cluster, name, [], as_root=True)
+        slurm.start_slurmd(name, *way, before=lambda: cgroups.enter(name))
 
 
 def _as_booted(cluster, name):
@@ -236,9 +237,9 @@ def _processes(name, program="", uid=None):
     found = []
     for pid in network.processes(network.namespace(name)):
         try:
-            with open(f"/proc/{pid}/comm") as file:
-                called = file.read().strip()
-            owner = os.stat(f"/proc/{pid}").st_uid
+            process = Path("/proc", str(pid))
+            called = (process / "comm").read_text().strip()
+            owner = process.stat().st_uid
         except OSError:
             continue
         if called.startswith(program) and uid in (None, owner):

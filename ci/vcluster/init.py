@@ -8,15 +8,16 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+import accounting
 import cgroups
 import machine
-from commands import run
-from layout import CHECKOUT, DISK_MIB, PREFIX, SCRATCH, STATE, Cluster
+import slurm
+from commands import daemon, run
+from layout import CHECKOUT, DISK_MIB, NAME, SCRATCH, STATE, Cluster
 
 
 def mount(*words):
@@ -50,7 +51,7 @@ def show(paths):
         mount("--rbind", path, keep / str(number))
     for cover in covers:
         mode = "1777" if str(cover) == "/tmp" else "755"  # noqa: S108
-        mount("-t", "tmpfs", "-o", f"mode={mode}", PREFIX, cover)
+        mount("-t", "tmpfs", "-o", f"mode={mode}", NAME, cover)
     for number, path in enumerate(hidden):
         path.mkdir(parents=True)
         mount("--move", keep / str(number), path)
@@ -63,7 +64,7 @@ def make_world(name, cluster):
     mount("--make-rprivate", "/")
     for file in ("hosts", "passwd", "group"):
         mount("--bind", STATE / "etc" / file, Path("/etc") / file)
-    mount("-t", "tmpfs", "-o", "mode=1777", PREFIX, "/dev/shm")  # noqa: S108
+    mount("-t", "tmpfs", "-o", "mode=1777", NAME, "/dev/shm")  # noqa: S108
     # An environment's interpreter lies where the one that made it does.
     python = (CHECKOUT / ".venv/bin/python").resolve().parents[1]
     show([STATE, CHECKOUT, python, *map(Path, cluster.expose)])
@@ -74,9 +75,9 @@ def make_world(name, cluster):
     for number, group in enumerate(tops):
         (keep / str(number)).mkdir(parents=True, exist_ok=True)
         mount("--bind", group, keep / str(number))
-    mount("-t", "sysfs", "-o", "ro", PREFIX, "/sys")
+    mount("-t", "sysfs", "-o", "ro", NAME, "/sys")
     if not cgroups.unified():
-        mount("-t", "tmpfs", "-o", "mode=755", PREFIX, "/sys/fs/cgroup")
+        mount("-t", "tmpfs", "-o", "mode=755", NAME, "/sys/fs/cgroup")
     for number, top in enumerate(tops.values()):
         Path(top).mkdir(exist_ok=True)
         mount("--move", keep / str(number), top)
@@ -96,29 +97,14 @@ def make_disk(name):
     SCRATCH.chmod(0o1777)
 
 
-def start(name, log, *words, **variables):
-    """Starts one daemon, which must not fork itself away."""
-    with (STATE / "log" / f"{log}.{name}.out").open("a") as file:
-        return subprocess.Popen(
-            [str(word) for word in words],
-            env={**os.environ, **variables},
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-        )
-
-
 def start_daemons(name, cluster):
     """slurmd on a node; on the login machine slurmctld, and the data base where it is wanted."""
     if name != "login":
-        start(name, "slurmd", "slurmd", "-D", "-N", name)
+        slurm.start_slurmd(name)
         return
     if cluster.accounting:
-        import accounting  # noqa: PLC0415 - needs MariaDB, which few want
-
-        accounting.start(start)
-    start(name, "slurmctld", "slurmctld", "-D")
+        accounting.start()
+    daemon(["slurmctld", "-D"], log="slurmctld.out")
 
 
 def reap():

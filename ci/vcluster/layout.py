@@ -1,7 +1,8 @@
 """Names, addresses and places of the emulated cluster: what all other modules agree on.
 
-Everything that is created carries the prefix ``assay-vc`` or lies below :data:`STATE`, so that
-``down`` finds it again without any record of how far a start had come.
+A cluster is called like its directory, :data:`STATE`; several can be up at the same time. What is
+created outside of that directory carries the name, so that ``down`` finds it again without any
+record of how far a start had come.
 """
 
 import dataclasses
@@ -15,9 +16,8 @@ STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))  # noq
 CHECKOUT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 
-#: Prefix of network namespaces and name of the control group.
-PREFIX = "assay-vc"
-SWITCH = f"{PREFIX}-switch"
+#: Name of the cluster: of its control group, and before the dot of its network namespaces.
+NAME = STATE.name
 
 #: Where each node has a file system of its own, and where all share one.
 SCRATCH = STATE / "scratch"
@@ -96,7 +96,11 @@ class Cluster:
 
 def namespace(name):
     """Network namespace of a machine."""
-    return f"{PREFIX}-{name}"
+    return f"{NAME}.{name}"
+
+
+#: The namespace that holds the bridge.
+SWITCH = namespace("switch")
 
 
 def port(name):

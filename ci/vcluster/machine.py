@@ -6,33 +6,28 @@ group. The rest of the file system is the host's, which makes it the cluster's s
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import cgroups
 import network
-from commands import run
+from commands import daemon, run
 from layout import CHECKOUT, HERE, STATE, Refusal, namespace
 
 
 def boot(name):
     """Starts a machine; its first process is ``init.py``, which starts its daemons."""
     ready(name).unlink(missing_ok=True)
-    with (STATE / "log" / f"boot.{name}").open("w") as log:
-        subprocess.Popen(
-            [
-                *("nsenter", f"--net=/run/netns/{namespace(name)}"),
-                *("unshare", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child"),
-                *("--mount-proc", sys.executable, str(HERE / "init.py"), name),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            preexec_fn=lambda: cgroups.enter(name),
-        )
+    daemon(
+        [
+            *("nsenter", f"--net=/run/netns/{namespace(name)}"),
+            *("unshare", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child"),
+            *("--mount-proc", sys.executable, HERE / "init.py", name),
+        ],
+        log=f"boot.{name}",
+        before=lambda: cgroups.enter(name),
+    )
 
 
 def await_boot(name):
@@ -103,9 +98,12 @@ def environment(cluster, as_root=False):
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SUDO_", "XDG_"))}
     return {
         **kept,
-        **dict(USER=user, LOGNAME=user, HOME=home),
+        "USER": user,
+        "LOGNAME": user,
+        "HOME": home,
         # The checkout may belong to another user; git would refuse to say which commit it is.
-        **dict(GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="safe.directory"),
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "safe.directory",
         "GIT_CONFIG_VALUE_0": str(CHECKOUT),
     }
 

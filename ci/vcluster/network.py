@@ -10,16 +10,18 @@ import dataclasses
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
-from commands import run
+from commands import daemon, run
 from layout import HERE, STATE, SWITCH, Link, Refusal, namespace, port
 
 #: tbf's bucket: larger and a ping-pong would exceed the rate, smaller and a stream would not reach
 #: it (1 Gbit/s: 957 Mbit/s of TCP payload with 256 KiB, 101 to 104 MB/s of MPI with 16 KiB).
 BURST = "256k"
+
+#: Where the kernel lists the queues that somebody reads, one a line.
+QUEUES = "/proc/net/netfilter/nfnetlink_queue"
 
 #: Where nfdelay is built.
 NFDELAY = STATE / "nfdelay"
@@ -51,7 +53,7 @@ def create(cluster):
 def namespaces():
     """The cluster's network namespaces that exist."""
     folder = Path("/run/netns")
-    return sorted(path.name for path in folder.glob(f"{namespace('')}*"))
+    return sorted(path.name for path in folder.glob(namespace("*")))
 
 
 def processes(space):
@@ -70,8 +72,7 @@ def shape(cluster, name, link):
     rules = ["*filter", ":INPUT ACCEPT [0:0]"]
     if link.loss:
         rules.append(
-            "-A INPUT -i eth0 -p tcp -m statistic --mode random "
-            f"--probability {link.loss} -j DROP"
+            f"-A INPUT -i eth0 -p tcp -m statistic --mode random --probability {link.loss} -j DROP"
         )
     queues = []
     for peer, delay in sorted(link.peers.items()):
@@ -110,22 +111,25 @@ def _relay(name, delays):
             # Process ids are used again: only what still is in that namespace is ours.
             if pid in processes(namespace(name)):
                 os.kill(pid, signal.SIGTERM)
+    # A relay that moves between cores would change the latency of the link by a fifth.
+    core = _core(name)
     started = []
     for number, delay in enumerate(delays, 1):
-        with (STATE / "log" / f"nfdelay.{name}.{number}").open("w") as log:
-            # A relay that has to wait for the processor adds its waiting to every packet.
-            relay = subprocess.Popen(
-                [
-                    *("ip", "netns", "exec", namespace(name), "chrt", "-f", "10"),
-                    *(str(NFDELAY), str(number), str(delay)),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        # A relay that has to wait for the processor adds its waiting to every packet.
+        relay = daemon(
+            [
+                *("ip", "netns", "exec", namespace(name), "taskset", "-c", core),
+                *("chrt", "-f", "10", NFDELAY, number, delay),
+            ],
+            log=f"nfdelay.{name}.{number}",
+        )
         started.append(relay.pid)
     record.write_text(" ".join(map(str, started)))
+
+
+def _core(name):
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[int(name.removeprefix("node")) % len(cores)]
 
 
 def await_relays(cluster):
@@ -136,8 +140,8 @@ def await_relays(cluster):
     end = time.monotonic() + 5
     for name in cluster.node_names:
         wanted = len((STATE / "run" / f"relays.{name}").read_text().split())
-        table = ("ip", "netns", "exec", namespace(name), "cat", "/proc/net/netfilter/nfnetlink_queue")
-        while len(run(*table, check=False).splitlines()) < wanted:
+        enter = ("ip", "netns", "exec", namespace(name))
+        while len(run(*enter, "cat", QUEUES, check=False).splitlines()) < wanted:
             if time.monotonic() > end:
                 log = STATE / "log" / f"nfdelay.{name}.1"
                 raise Refusal(f"{name}: no packet relay came up: {log.read_text().strip()}")

@@ -3,9 +3,9 @@
 import os
 import shutil
 import time
-from pathlib import Path
 
 import cgroups
+from commands import daemon
 from layout import HERE, STATE, Refusal
 from machine import ask
 
@@ -44,6 +44,15 @@ def configure(cluster):
     # slurmd wants its plugin also where nothing is limited by it, and cannot tell a hybrid host.
     plugin = "cgroup/v2\nIgnoreSystemd=yes" if cgroups.unified() else "cgroup/v1"
     (STATE / "etc/cgroup.conf").write_text(f"CgroupPlugin={plugin}\n")
+
+
+def start_slurmd(name, *through, before=None):
+    """Starts slurmd of a node.
+
+    :param through: the words that lead into the machine, for a caller outside of it.
+    """
+    words = [*through, "slurmd", "-D", "-N", name]
+    daemon(words, log=f"slurmd.{name}.out", mode="a", before=before)
 
 
 def forget():

@@ -232,8 +232,9 @@ def conclude(first: Diagnosis, measurements: Iterable[Measurement]) -> Diagnosis
     good = np.array([node not in suspects for node in first.nodes])
     seen, doubts = board.failures(np.flatnonzero(good).tolist())
     for metric in first.metrics if board.alive else ():
-        base = metric.sign * math.log(first.levels[metric.name].base)
-        known = Known(good, base) if good.any() else None
+        level = first.levels[metric.name]
+        base = metric.sign * math.log(level.base)
+        known = Known(good, base, level.noise) if good.any() else None
         pairs = board.pairs(metric)
         seen += board.slow(metric, pairs, localise(pairs, metric.threshold, known))
     named = {finding.nodes for finding in first.findings}

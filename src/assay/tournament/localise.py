@@ -7,6 +7,7 @@ chapter 11). Faults make slow: a pair that is better than the others is never na
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -24,6 +25,9 @@ FALSE_NAMES = 0.01
 #: Median absolute deviation to standard deviation, of a normal distribution.
 MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)
 
+#: Standard deviation of the median of many values, times the root of their number.
+SIGMA_OF_MEDIAN = math.sqrt(math.pi / 2)
+
 #: With one partner a node cannot be told from its link to it.
 PARTNERS_OF_A_NODE = 2
 
@@ -40,7 +44,7 @@ class Fit:
     :ivar slow_nodes: indices of nodes.
     :ivar slow_pairs: indices into the pairs; none of them has a slow node.
     :ivar open_pairs: those of `slow_pairs` where an end has no other pair to acquit it.
-    :ivar noise: standard deviation of a pair about base and effects, from the median.
+    :ivar noise: standard deviation of the pairs of healthy nodes, from their median.
     :ivar node_limit: how far a node must be below `base` to be named: the threshold, or what
         noise does not reach.
     :ivar pair_limit: likewise for a pair.
@@ -58,10 +62,11 @@ class Fit:
 
 @dataclass(frozen=True)
 class Known:
-    """What an earlier pass has found: which nodes are good, and what a pair of them has."""
+    """What an earlier pass has found: which nodes are good, what a pair of them has, its noise."""
 
     good: Mask
     base: float
+    noise: float
 
 
 class Pairs:
@@ -101,8 +106,8 @@ def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
     """The slow nodes, and the pairs that are slow though their nodes are not.
 
     :param threshold: how far below the base a node or a pair may be; a logarithm, positive.
-    :param known: from an earlier pass: its good nodes alone are compared with, only the others
-        are named, and noise, which was paid for in the first pass, sets no limit.
+    :param known: from an earlier pass: its good nodes alone are compared with, and only the others
+        are named.
     """
     first, second, values = pairs.first, pairs.second, pairs.values
     suspect = ~known.good if known else np.zeros(pairs.n, dtype=np.bool_)
@@ -112,7 +117,9 @@ def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
         if known:
             controls = values[known.good[first] & known.good[second]]
             base = float(np.median(controls)) if controls.size else known.base
-            node_limit = threshold
+            most = max(1, int(partners[suspect].max()))
+            spread = known.noise * SIGMA_OF_MEDIAN / math.sqrt(most)
+            node_limit = max(threshold, _quantile(1) * spread)
             effects = np.where(suspect & (partners > 0), levels - base, 0.0)
         else:
             base = float(np.median(judged))
@@ -128,11 +135,12 @@ def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
     doubtful = found & ~slow
     effects = np.where(doubtful, 0.0, effects)
     residuals = values - base - effects[first] - effects[second]
-    healthy = residuals[good] if good.any() else residuals
-    pair_limit = threshold
+    pair_limit = node_limit
+    # Of the values, not of the residuals: medians of few partners leave many of these at zero.
+    healthy = values[good] if good.any() else values
     if not known:
         # The better of two middle values lifts effects a little.
-        residuals = residuals - np.median(healthy)
+        residuals = residuals - np.median(residuals[good] if good.any() else residuals)
         pair_limit = max(threshold, _reach(healthy, len(values)))
     worse = (residuals < -pair_limit) & (values - base < -threshold)
     # A slow node first: what else is wrong with its links shows when it has been mended.
@@ -158,4 +166,9 @@ def _sigma(values: Floats) -> float:
 
 def _reach(values: Floats, count: int) -> float:
     """How far noise with the spread of `values` goes, in `count` draws."""
-    return NormalDist().inv_cdf(1 - min(FALSE_NAMES / count, 0.5)) * _sigma(values)
+    return _quantile(count) * _sigma(values)
+
+
+def _quantile(count: int) -> float:
+    """Standard deviations that the largest of `count` normal draws seldom reaches."""
+    return NormalDist().inv_cdf(1 - FALSE_NAMES / count)

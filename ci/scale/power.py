@@ -1,0 +1,152 @@
+"""How often a tournament names the right node or link, by simulation with the suite's own code.
+
+One trial is a machine whose pairs differ by noise (log-normal), with one fault or none; its
+tournament is diagnosed, the suspects are measured again, and the final verdict is compared with
+the truth. Each cell has its own seed: any of them can be computed alone and gives the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from assay.tournament import schedule
+from assay.tournament.diagnosis import (
+    Diagnosis,
+    Fault,
+    Finding,
+    Level,
+    Measurement,
+    Metric,
+    conclude,
+    second_pass,
+)
+from assay.tournament.localise import Floats, Ints, Pairs, localise
+
+#: What the machine is judged by: a bandwidth, and 5 % of it.
+METRIC = Metric("bandwidth", "1", higher_is_better=True, tolerance=0.05)
+
+SEVERITIES = (0.02, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5)
+NOISES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
+
+
+@dataclass(frozen=True)
+class Tournament:
+    """So many nodes, in all rounds or in `limit` of them; `trials` of each cell."""
+
+    nodes: int
+    limit: int | None
+    trials: int
+
+    @property
+    def rounds(self) -> int:
+        full = schedule.count(self.nodes)
+        return min(self.limit or full, full)
+
+    def __str__(self) -> str:
+        return f"{self.nodes} nodes, {'all ' if self.limit is None else ''}{self.rounds} rounds"
+
+
+TOURNAMENTS = (
+    Tournament(4, None, 400),
+    Tournament(16, None, 400),
+    Tournament(64, None, 200),
+    Tournament(64, 6, 400),
+    Tournament(1024, 10, 100),
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point: what is at fault (``node``, ``pair`` or nothing), by how much, in what noise."""
+
+    tournament: Tournament
+    fault: str
+    severity: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Parts of the trials: exactly the fault named (nothing named, where nothing is at fault);
+    anything innocent named. In the rest the fault was missed."""
+
+    right: float
+    wrong: float
+
+
+def cells(tournament: Tournament) -> Iterator[Cell]:
+    for noise in NOISES:
+        yield Cell(tournament, "", 0.0, noise)
+        for fault, severity in itertools.product(("node", "pair"), SEVERITIES):
+            yield Cell(tournament, fault, severity, noise)
+
+
+def simulate(cell: Cell) -> Outcome:
+    """All trials of a cell."""
+    key = f"{cell.tournament.nodes} {cell.tournament.rounds} {cell.fault} {cell.severity}"
+    # The legacy generator: its numbers are promised to stay the same in all versions of numpy.
+    random = np.random.RandomState(zlib.crc32(f"{key} {cell.noise}".encode()))
+    right = wrong = 0
+    for _ in range(cell.tournament.trials):
+        truth, named = _trial(cell, random)
+        right += named == truth
+        wrong += not named <= truth
+    return Outcome(right / cell.tournament.trials, wrong / cell.tournament.trials)
+
+
+@lru_cache(maxsize=1)
+def _pairs(tournament: Tournament) -> tuple[tuple[str, ...], Ints, Ints]:
+    met = [p for r in schedule.rounds(tournament.nodes, tournament.limit) for p in r]
+    ends = np.array(met, dtype=np.int64)
+    return tuple(map(str, range(tournament.nodes))), ends[:, 0], ends[:, 1]
+
+
+def _trial(cell: Cell, random: np.random.RandomState) -> tuple[set[Names], set[Names]]:
+    """What is at fault, and what is named in the end."""
+    nodes, first, second = _pairs(cell.tournament)
+    noise = math.sqrt(math.log1p(cell.noise**2))
+    loss = math.log1p(-cell.severity)
+    victim: Names = ()
+    if cell.fault == "node":
+        victim = (nodes[random.randint(len(nodes))],)
+    elif cell.fault == "pair":
+        p = random.randint(len(first))
+        victim = (nodes[first[p]], nodes[second[p]])
+
+    def measured(a: Ints, b: Ints) -> Floats:
+        values = random.standard_normal(len(a)) * noise
+        if cell.fault == "node":
+            values[(a == int(victim[0])) | (b == int(victim[0]))] += loss
+        elif cell.fault == "pair":
+            values[(a == int(victim[0])) & (b == int(victim[1]))] += loss
+            values[(b == int(victim[0])) & (a == int(victim[1]))] += loss
+        return values
+
+    diagnosis = _first_pass(nodes, first, second, measured(first, second))
+    again = [pair for pairs in second_pass(diagnosis) for pair in pairs]
+    if again:
+        a, b = np.array(again, dtype=np.int64).T
+        values = np.exp(measured(a, b)).tolist()
+        runs = [Measurement(x, y, {METRIC.name: v}) for (x, y), v in zip(again, values)]
+        diagnosis = conclude(diagnosis, runs)
+    return {victim} - {()}, {finding.nodes for finding in diagnosis.findings}
+
+
+Names = tuple[str, ...]
+
+
+def _first_pass(nodes: Names, first: Ints, second: Ints, values: Floats) -> Diagnosis:
+    """What :func:`assay.tournament.diagnosis.diagnose` says, without the words, which take long."""
+    fit = localise(Pairs(len(nodes), first, second, values), METRIC.threshold)
+    named = [(Fault.SLOW_NODE, (nodes[i],)) for i in fit.slow_nodes]
+    named += [(Fault.SLOW_PAIR, (nodes[first[p]], nodes[second[p]])) for p in fit.slow_pairs]
+    findings = tuple(Finding(fault, who, "", METRIC.name, -1.0) for fault, who in named)
+    level = Level(math.exp(fit.base), fit.noise, fit.node_limit, fit.pair_limit)
+    return Diagnosis(nodes, (METRIC,), findings, (), (), {METRIC.name: level})

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from assay import locks, report
+from assay import calibrate, locks, report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_parse(commands)
     _add_sites(commands)
     report.add_parser(commands)
+    calibrate.add_parser(commands)
     locks.add_parser(commands)
     # A further command: one _add_NAME here, and one function that it sets as `run`.
     args = parser.parse_args(argv)

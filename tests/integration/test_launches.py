@@ -3,53 +3,12 @@
 import json
 
 import pytest
-from bench import HPL, Recorded
+from bench import HPL
+from replays import HEALTHY, Turns, scaled
 
-from assay.outputs import hpl
 from assay.report import session, summary
 
 pytestmark = pytest.mark.slow
-
-#: What the recorded run of xhpl says, as the metric has it.
-HEALTHY = hpl.parse(HPL.stdout).rows[0]["performance"]
-
-#: Replays another recorded run at each start: the number is kept beside the runs.
-IN_TURN = """#!/bin/sh
-here={here}
-n=$(cat "$here/started")
-echo $((n + 1)) >"$here/started"
-[ -d "$here/$n" ] || n=last
-cat "$here/$n/stderr" >&2
-cat "$here/$n/stdout"
-exit $(cat "$here/$n/rc")
-"""
-
-
-def scaled(factor: float) -> Recorded:
-    """The recorded run at `factor` of its speed."""
-    (line,) = [line for line in HPL.stdout.splitlines() if line.startswith(("WR", "WC"))]
-    slower = line.replace(line.split()[-1], f"{HEALTHY * factor:.4e}")
-    return HPL.but(stdout=HPL.stdout.replace(line, slower))
-
-
-class Turns:
-    """A stack whose xhpl replays `runs` one after the other, the last of them for ever."""
-
-    def __init__(self, bench, runs, stack="turns"):
-        folder = bench.folder / "turns" / stack
-        for name, run in [*enumerate(runs), ("last", runs[-1])]:
-            (folder / str(name)).mkdir(parents=True)
-            (folder / str(name) / "stdout").write_text(run.stdout)
-            (folder / str(name) / "stderr").write_text(run.stderr)
-            (folder / str(name) / "rc").write_text(str(run.rc))
-        self._counter = folder / "started"
-        self._counter.write_text("0")
-        path = bench.program(stack, "xhpl", IN_TURN.format(here=folder))
-        bench.stack(stack, ["hpl"], path)
-
-    @property
-    def started(self) -> int:
-        return int(self._counter.read_text())
 
 
 def judged_hpl(bench, runs, *arguments):

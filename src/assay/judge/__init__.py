@@ -1,7 +1,14 @@
 """Verdicts: what was measured against what this partition is expected to do."""
 
 from assay.judge.peaks import peak
-from assay.judge.references import Reference, References, ReferencesError
+from assay.judge.references import (
+    CALIBRATED,
+    Recorded,
+    Reference,
+    References,
+    ReferencesError,
+    describe,
+)
 from assay.judge.verdict import (
     LAUNCHES_FOR_95_PERCENT,
     LAUNCHES_IN_BUDGET,
@@ -14,14 +21,17 @@ from assay.judge.verdict import (
 )
 
 __all__ = [
+    "CALIBRATED",
     "LAUNCHES_FOR_95_PERCENT",
     "LAUNCHES_IN_BUDGET",
     "LAUNCHES_TO_FAIL",
     "Judgement",
+    "Recorded",
     "Reference",
     "References",
     "ReferencesError",
     "Verdict",
+    "describe",
     "judge",
     "median_interval",
     "peak",

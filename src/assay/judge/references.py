@@ -3,21 +3,30 @@
 The shape of the file is in ``references.schema.json`` beside this module; ``docs/adding-a-site.md``
 explains it with examples. An entry answers for the test cases that its ``for`` block describes;
 where several do, the one with the most keys wins.
+
+``calibrated.yaml`` beside it has the same shape and is written by ``assay calibrate``. It answers
+where ``references.yaml`` says nothing: what a person wrote is never overruled by a measurement.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Union, cast
 
 import jsonschema
 import yaml
 
 Scalar = Union[str, int, float, bool]
+
+#: Beside ``references.yaml``, where the site has been calibrated.
+CALIBRATED = "calibrated.yaml"
+
+#: Keys of a case that say nothing of the test: any of its cases may have any value.
+_PLACE = ("environ", "profile")
 
 
 class ReferencesError(Exception):
@@ -65,9 +74,13 @@ class Reference:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A decision of the site not to judge a metric, with its reason."""
+    """A decision of the site not to judge a metric, with its reason.
+
+    :ivar until_calibrated: it holds only where there is no calibrated reference.
+    """
 
     why: str
+    until_calibrated: bool = False
 
 
 class References:
@@ -75,17 +88,24 @@ class References:
 
     :param path: the site's ``references.yaml``, for messages.
     :param document: its content, already valid by the schema.
+    :param calibrated: the entries of ``calibrated.yaml``, likewise.
     """
 
-    def __init__(self, path: Path, document: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        document: Mapping[str, Any],
+        calibrated: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self.path = path
         self._entries = list(document.get("references") or ())
         self._recorded = list(document.get("recorded") or ())
+        self.calibrated = list(calibrated)
 
     @property
     def judged(self) -> int:
         """Number of metrics that have a reference."""
-        return sum(len(entry["metrics"]) for entry in self._entries)
+        return sum(len(entry["metrics"]) for entry in [*self._entries, *self.calibrated])
 
     @property
     def recorded(self) -> int:
@@ -94,29 +114,22 @@ class References:
 
     @classmethod
     def load(cls, path: Path) -> References:
-        """Read and validate a ``references.yaml``.
+        """Read and validate a ``references.yaml``, and ``calibrated.yaml`` if it is beside it.
 
-        :raises ReferencesError: it is missing, not YAML, or not of the schema's shape.
+        :raises ReferencesError: one is missing, not YAML, or not of the schema's shape.
         """
+        document = _read(path)
+        beside = path.with_name(CALIBRATED)
+        if not (beside.exists() or beside.is_symlink()):
+            return cls(path, document)
+        mend = "; take it back from version control, or delete it and calibrate again"
         try:
-            document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ReferencesError(
-                f"{path}: {error.strerror}; a site is judged by this file, "
-                "see docs/adding-a-site.md"
-            ) from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            mark = getattr(error, "problem_mark", None)
-            where = f" line {mark.line + 1}" if mark else ""
-            what = getattr(error, "problem", None) or "not a text in UTF-8"
-            raise ReferencesError(f"{path}:{where} is not valid YAML: {what}") from None
-        fault = jsonschema.exceptions.best_match(_validator().iter_errors(document))
-        if fault is not None:
-            key = "/".join(str(part) for part in fault.absolute_path) or "(top level)"
-            hint = fault.schema.get("description", "") if isinstance(fault.schema, dict) else ""
-            mend = f" ({hint})" if hint else ""
-            raise ReferencesError(f"{path}: {key}: {fault.message[:200]}{mend}")
-        return cls(path, document)
+            calibrated = _read(beside)
+        except ReferencesError as error:
+            raise ReferencesError(f"{error}{mend}") from None
+        if "recorded" in calibrated:
+            raise ReferencesError(f"{beside}: recorded: belongs into {path.name}{mend}")
+        return cls(path, document, calibrated["references"] or ())
 
     def find(
         self, case: Mapping[str, Scalar], metric: str, unit: str, peak: float | None = None
@@ -130,27 +143,30 @@ class References:
         :raises ReferencesError: nothing is said of the metric, two entries are equally close, or
             the unit differs.
         """
-        hits = [
-            (len(entry["for"]), entry)
-            for entry in self._entries
-            if metric in entry["metrics"] and _matches(entry["for"], case)
-        ]
-        if hits:
-            most = max(keys for keys, _ in hits)
-            closest = [entry for keys, entry in hits if keys == most]
-            if len(closest) > 1:
-                raise ReferencesError(
-                    f"{self.path}: references: {len(closest)} entries for {metric!r} of "
-                    f"{describe(case)} are equally close; add a key to the `for` of one of them"
-                )
-            return self._reference(closest[0], metric, unit, peak)
-        for rule in self._recorded:
-            if _matches(rule["for"], case) and unit in rule.get("units", [unit]):
-                return Recorded(rule["why"])
+        found = self.by_hand(case, metric, unit, peak)
+        if found is not None and not (isinstance(found, Recorded) and found.until_calibrated):
+            return found
+        entry = _closest(self.path.with_name(CALIBRATED), self.calibrated, case, metric)
+        if entry is not None:
+            return self._reference(entry, metric, unit, peak)
+        if found is not None:
+            return found
         raise ReferencesError(
             f"{self.path}: references: no reference for {metric!r} [{unit}] of {describe(case)}; "
-            "add one, or a `recorded` rule that says why it is not judged"
+            "add one, or a `recorded` rule that says why it is not judged, or run assay calibrate"
         )
+
+    def by_hand(
+        self, case: Mapping[str, Scalar], metric: str, unit: str, peak: float | None = None
+    ) -> Reference | Recorded | None:
+        """What ``references.yaml`` says of a metric; arguments and errors as for :meth:`find`."""
+        entry = _closest(self.path, self._entries, case, metric)
+        if entry is not None:
+            return self._reference(entry, metric, unit, peak)
+        for rule in self._recorded:
+            if _matches(rule["for"], case) and unit in rule.get("units", [unit]):
+                return Recorded(rule["why"], "until" in rule)
+        return None
 
     def idle(
         self,
@@ -163,15 +179,16 @@ class References:
         :param partitions: names of the site's partitions.
         """
         lines = []
-        for number, entry in enumerate(self._entries):
-            where = {k: v for k, v in entry["for"].items() if k != "environ"}
+        files = [(self.path, self._entries), (self.path.with_name(CALIBRATED), self.calibrated)]
+        for path, number, entry in ((p, n, e) for p, all_ in files for n, e in enumerate(all_)):
+            where = {k: v for k, v in entry["for"].items() if k not in _PLACE}
             cases = [
                 ({"partition": partition, **case}, units)
                 for partition in partitions
                 for case, units in tests
             ]
             lines += [
-                f"{self.path}: references/{number}: no test has {metric!r} of {describe(where)}"
+                f"{path}: references/{number}: no test has {metric!r} of {describe(where)}"
                 for metric in entry["metrics"]
                 if not any(metric in units and _matches(where, case) for case, units in cases)
             ]
@@ -188,7 +205,8 @@ class References:
             )
         source = entry["source"]
         if not isinstance(source, str):
-            source = f"measured {source['date']}, n={source['n']}, {source['where']}"
+            reason = f" ({source['reason']})" if "reason" in source else ""
+            source = f"measured {source['date']}, n={source['n']}, {source['where']}{reason}"
         floor = spec.get("peak_floor")
         if floor is not None and peak is None:
             raise ReferencesError(
@@ -208,6 +226,47 @@ class References:
 def describe(case: Mapping[str, Scalar]) -> str:
     """A test case in one line, as it would be written in a ``for`` block."""
     return "{" + ", ".join(f"{key}: {value}" for key, value in case.items()) + "}"
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """A file of references that is valid by the schema. Raises :class:`ReferencesError`."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReferencesError(
+            f"{path}: {error.strerror}; a site is judged by this file, see docs/adding-a-site.md"
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark else ""
+        what = getattr(error, "problem", None) or "not a text in UTF-8"
+        raise ReferencesError(f"{path}:{where} is not valid YAML: {what}") from None
+    fault = jsonschema.exceptions.best_match(_validator().iter_errors(document))
+    if fault is not None:
+        key = "/".join(str(part) for part in fault.absolute_path) or "(top level)"
+        hint = fault.schema.get("description", "") if isinstance(fault.schema, dict) else ""
+        mend = f" ({hint})" if hint else ""
+        raise ReferencesError(f"{path}: {key}: {fault.message[:200]}{mend}")
+    return cast("Mapping[str, Any]", document)
+
+
+def _closest(
+    path: Path, entries: Sequence[Mapping[str, Any]], case: Mapping[str, Scalar], metric: str
+) -> Mapping[str, Any] | None:
+    """The entry with the most keys that has the metric; None where none has it."""
+    hits = [
+        (len(entry["for"]), entry)
+        for entry in entries
+        if metric in entry["metrics"] and _matches(entry["for"], case)
+    ]
+    most = max((keys for keys, _ in hits), default=0)
+    closest = [entry for keys, entry in hits if keys == most]
+    if len(closest) > 1:
+        raise ReferencesError(
+            f"{path}: references: {len(closest)} entries for {metric!r} of "
+            f"{describe(case)} are equally close; add a key to the `for` of one of them"
+        )
+    return closest[0] if closest else None
 
 
 def _matches(wanted: Mapping[str, Any], case: Mapping[str, Scalar]) -> bool:

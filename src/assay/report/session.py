@@ -86,6 +86,7 @@ class Case:
     :ivar outputs: verbatim outputs and the record, as far as they still exist.
     :ivar launches: how many launches the verdict stands on.
     :ivar launched: False for an attempt that was ended before its job began.
+    :ivar dependency_failed: it was not run because a test that it depends on failed.
     :ivar record: the record as it was read.
     """
 
@@ -115,6 +116,7 @@ class Case:
     outputs: tuple[Path, ...] = ()
     launches: int = 1
     launched: bool = True
+    dependency_failed: bool = False
     record: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -277,6 +279,7 @@ class _Reader:
             verdict=Verdict.FAIL,
             aborted=result == "abort",
             launched=entry.get("fail_phase") != "setup",
+            dependency_failed=result == "fail_deps",
             parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
             kind=_line(entry.get("kind")),
             transport=_line(entry.get("transport")),

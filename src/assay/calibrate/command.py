@@ -1,0 +1,119 @@
+"""What ``assay calibrate`` does."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from reframe.core.exceptions import ReframeError
+
+from assay import sites
+from assay.calibrate import bounds, changes, launches
+from assay.calibrate.errors import CalibrationError
+from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
+from assay.report import session
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs ``assay calibrate``; returns the exit code."""
+    site = args.folder / args.site
+    wrong = _usage(args, site)
+    if wrong:
+        print(f"assay calibrate: {wrong}", file=sys.stderr)
+        return 2
+    try:
+        references = References.load(site / "references.yaml")
+        kinds = bounds.load(site)
+        reports = args.reports or [_measure(site, args)]
+        sample = launches.samples(map(session.load, reports), args.site, args.allow_few)
+        found = changes.compare(sample, references, kinds, args.reason)
+        for change in found.changes:
+            print(change)
+        for why, count in found.left.items():
+            print(f"left to references.yaml: {count} metrics {why}")
+        _write(site / CALIBRATED, changes.text(found.entries), args.dry_run)
+    except CalibrationError as error:
+        for line in error.lines:
+            print(f"assay calibrate: {line}", file=sys.stderr)
+        print("assay calibrate: nothing is written", file=sys.stderr)
+        return 1
+    except (ReferencesError, ReframeError, session.ReportError) as error:
+        print(f"assay calibrate: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _usage(args: argparse.Namespace, site: Path) -> str:
+    """What is wrong with the arguments; empty if nothing is."""
+    if not (site / "reframe.py").is_file():
+        known = ", ".join(sorted(p.parent.name for p in args.folder.glob("*/reframe.py"))) or "none"
+        return (
+            f"unknown site {args.site!r}: {site / 'reframe.py'} does not exist; known are {known}"
+        )
+    least = 2 if args.allow_few else LAUNCHES_FOR_95_PERCENT
+    if not args.reports and args.launches < least:
+        few = "" if args.allow_few else ", or say --allow-few"
+        return f"--launches {args.launches}: at least {least}{few}"
+    if args.reason is not None and len(args.reason.strip()) < 8:
+        return "--reason: say it in 8 letters or more, for those who read the file"
+    if args.reports and args.arguments:
+        return "arguments of reframe have no use with --from: nothing is run"
+    return ""
+
+
+def _measure(site: Path, args: argparse.Namespace) -> Path:
+    """Runs ReFrame, which shows its progress; returns the run report.
+
+    Whole sessions are repeated, not case after case: the launches of a case are then spread over
+    the time that all take, and tests that depend on others keep them, which ``--repeat`` loses.
+
+    :raises CalibrationError: ReFrame is not there, or wrote no report.
+    """
+    reframe = Path(sys.executable).with_name("reframe")
+    reports = sites.results_directory(site / "reframe.py") / "reports"
+    before = set(reports.glob("run-report-*.json"))
+    command: Sequence[str] = [
+        str(reframe),
+        *("-C", str(site / "reframe.py")),
+        *("-c", "reframe", "-R", "-r"),
+        # No --mode: it has retries, and ReFrame 4.10 forgets -p over it.
+        *("-S", f"profile={args.profile}", "-S", "purpose=calibration"),
+        *(["--tag=smoke"] if args.profile == "smoke" else []),
+        f"--reruns={args.launches - 1}",
+        *(["-p", f"^{re.escape(args.stack)}$"] if args.stack else []),
+        *args.arguments,
+    ]
+    environment = dict(os.environ)
+    if not sys.stdout.isatty():
+        environment["RFM_COLORIZE"] = "no"
+    print("assay calibrate:", *command, flush=True)
+    try:
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
+    except OSError as error:
+        raise CalibrationError(f"{reframe}: {error.strerror}; type make setup") from None
+    new = sorted(set(reports.glob("run-report-*.json")) - before, key=lambda p: p.stat().st_mtime)
+    if not new:
+        raise CalibrationError(
+            f"reframe ended with {done.returncode}, and there is no new run report in {reports}: "
+            "nothing ran"
+        )
+    print(f"assay calibrate: measured; --from {new[-1]} takes these launches again", flush=True)
+    return new[-1]
+
+
+def _write(path: Path, content: str, dry_run: bool) -> None:
+    try:
+        same = path.read_text(encoding="utf-8") == content
+    except (OSError, UnicodeDecodeError):
+        same = False
+    if dry_run:
+        print(f"{path}: {'would not change' if same else 'not written (--dry-run)'}")
+        return
+    if not same:
+        changes.write(path, content)
+    print(f"{path}: {'has it already' if same else 'written'}")

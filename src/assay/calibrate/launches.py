@@ -1,0 +1,134 @@
+"""The launches of a calibration, from ReFrame's run reports and the records of the cases."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reframe.utility import nodelist_abbrev
+
+from assay.calibrate.errors import CalibrationError
+from assay.judge import LAUNCHES_FOR_95_PERCENT, Verdict, describe
+from assay.report.session import Case, Session
+
+Key = tuple[tuple[str, Any], ...]
+
+
+@dataclass
+class Sample:
+    """All launches of one test case.
+
+    :ivar case: what references are looked up by.
+    :ivar metrics: one value for each launch, by metric.
+    :ivar units: of each metric.
+    :ivar stack: where the programs come from, as the stack says it.
+    """
+
+    case: Mapping[str, Any]
+    launches: int = 0
+    metrics: dict[str, list[float]] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    nodes: set[str] = field(default_factory=set)
+    stack: str = ""
+    date: datetime.date = datetime.date.min
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """As an entry of references has it."""
+        nodes = nodelist_abbrev(sorted(self.nodes)) if self.nodes else "unknown nodes"
+        stack = f"stack {self.case['environ']}" + (f" ({self.stack})" if self.stack else "")
+        return {"date": str(self.date), "n": self.launches, "where": f"{nodes}, {stack}"}
+
+
+def samples(sessions: Iterable[Session], site: str, few: bool = False) -> list[Sample]:
+    """The launches of each case that has metrics.
+
+    :param site: the name of the system that must have run.
+    :param few: fewer than six launches are enough.
+    :raises CalibrationError: a launch failed or was of another site or purpose, there are too few,
+        or not as many of each.
+    """
+    found: dict[Key, Sample] = {}
+    problems: dict[tuple[str, str], str] = {}
+    for session in sessions:
+        for case in session.attempts:
+            if case.verdict is None and not case.dependency_failed:
+                continue  # skipped, for all launches alike
+            problem = _problem(case, site)
+            if problem:
+                # The first of a case is the cause: what failed once is not launched again.
+                problems.setdefault((case.display_name, case.where), problem)
+            else:
+                _add(found, case, session)
+    measured = [sample for sample in found.values() if sample.metrics]
+    faults = [f"{name} @{where}: {why}" for (name, where), why in problems.items()]
+    faults = faults or _counts(measured, few)
+    if faults:
+        raise CalibrationError(*faults)
+    return measured
+
+
+def _problem(case: Case, site: str) -> str:
+    """Why a launch counts for nothing; empty if it does."""
+    if case.verdict is None:
+        return f"was not run: {case.why}"
+    if case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+        return f"failed: {case.why}"
+    if case.system != site:
+        return f"is of the site {case.system!r}, not of {site!r}"
+    if case.record.get("purpose") != "calibration":
+        return "was run for acceptance; take a run with -S purpose=calibration"
+    for name, value in case.record["parameters"].items():
+        if not isinstance(value, (str, int, float, bool)):
+            return f"parameter {name!r} is {value!r}, which a reference cannot name"
+    return ""
+
+
+def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
+    record = case.record
+    key = {
+        "partition": record["partition"],
+        "environ": record["environ"],
+        "profile": record["profile"],
+        "test": record["test"],
+        **record["parameters"],
+    }
+    sample = found.setdefault(tuple(key.items()), Sample(key))
+    sample.launches += 1
+    for metric in case.metrics:
+        assert metric.value is not None, "a metric without a value is a FAIL"
+        sample.metrics.setdefault(metric.name, []).append(metric.value)
+        sample.units[metric.name] = metric.unit
+    sample.nodes.update(record.get("nodes") or ())
+    sample.stack = record.get("stack") or ""
+    if session.start is not None:
+        sample.date = max(sample.date, session.start.date())
+
+
+def _counts(measured: Sequence[Sample], few: bool) -> list[str]:
+    """What is wrong with the number of launches, one line each."""
+    if not measured:
+        return ["no case with a metric was run: nothing to calibrate; look at the selection"]
+    most = max(sample.launches for sample in measured)
+    faults = [
+        f"{describe(s.case)}: {s.launches} launches, others have {most}; run the calibration whole"
+        for s in measured
+        if s.launches != most
+    ]
+    faults += [
+        f"{describe(s.case)}: {len(values)} values of {name!r} in {s.launches} launches"
+        for s in measured
+        for name, values in s.metrics.items()
+        if len(values) != s.launches
+    ]
+    least = 2 if few else LAUNCHES_FOR_95_PERCENT
+    if most < least:
+        faults.append(
+            f"{most} launches are too few: at least {least} cover the median at 95 %; "
+            "take --launches 10, or --allow-few"
+            if not few
+            else f"{most} launch has no spread: take at least {least}"
+        )
+    return faults

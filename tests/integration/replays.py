@@ -1,0 +1,57 @@
+"""Recorded runs of xhpl at another speed, and a program that replays another one at each start."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+
+from bench import HPL, Bench, Recorded
+
+from assay.outputs import hpl
+
+#: What the recorded run says [GFLOP/s].
+HEALTHY: float = hpl.parse(HPL.stdout).rows[0]["performance"]
+
+IN_TURN = """#!/bin/sh
+here={here}
+n=$(cat "$here/started")
+echo $((n + 1)) >"$here/started"
+[ -d "$here/$n" ] || n=last
+cat "$here/$n/stderr" >&2
+cat "$here/$n/stdout"
+exit $(cat "$here/$n/rc")
+"""
+
+
+def scaled(factor: float) -> Recorded:
+    """The recorded run at `factor` of its speed."""
+    (line,) = [line for line in HPL.stdout.splitlines() if line.startswith(("WR", "WC"))]
+    other = line.replace(line.split()[-1], f"{HEALTHY * factor:.4e}")
+    return HPL.but(stdout=HPL.stdout.replace(line, other))
+
+
+class Turns:
+    """A stack whose xhpl replays `runs` one after the other, the last of them for ever."""
+
+    def __init__(self, bench: Bench, runs: Sequence[Recorded], stack: str = "turns") -> None:
+        self._folder = bench.folder / "turns" / stack
+        self.replay(runs)
+        path = bench.program(stack, "xhpl", IN_TURN.format(here=self._folder))
+        bench.stack(stack, ["hpl"], path)
+
+    def replay(self, runs: Sequence[Recorded]) -> None:
+        """From now on these, from the first of them."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        for name, run in [*enumerate(runs), ("last", runs[-1])]:
+            turn = self._folder / str(name)
+            turn.mkdir()
+            (turn / "stdout").write_text(run.stdout)
+            (turn / "stderr").write_text(run.stderr)
+            (turn / "rc").write_text(str(run.rc))
+        (self._folder / "started").write_text("0")
+
+    @property
+    def started(self) -> int:
+        """How often the program was started since."""
+        return int((self._folder / "started").read_text())

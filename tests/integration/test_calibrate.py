@@ -1,0 +1,164 @@
+"""`assay calibrate` on a real site: measured, written, judged by, and refused."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from bench import HPL, ROOT
+from replays import HEALTHY, Turns, scaled
+
+from assay.report import session
+
+pytestmark = pytest.mark.slow
+
+ASSAY = Path(sys.executable).with_name("assay")
+
+#: Seven launches of a healthy machine.
+SEVEN = [scaled(factor) for factor in (1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.005)]
+
+
+class Site:
+    """A bench that runs HPL, and the command on it."""
+
+    def __init__(self, bench):
+        self.bench = bench
+        bench.partition(launcher="local")
+        self.xhpl = Turns(bench, SEVEN)
+        bench.write()
+        tolerances = bench.site.parent / "tolerances.yaml"
+        tolerances.symlink_to(ROOT / "site-config" / "tolerances.yaml")
+        self.file = bench.site / "calibrated.yaml"
+
+    def calibrate(self, *arguments, runs=None, launches=7):
+        """Returns exit code and output of `assay calibrate`."""
+        if runs is not None:
+            self.xhpl.replay(runs)
+        home = self.bench.folder / "home"
+        home.mkdir(exist_ok=True)
+        done = subprocess.run(
+            [
+                *(ASSAY, "calibrate", "--site", "bench", "--profile", "smoke"),
+                *("--folder", self.bench.site.parent),
+                *([] if "--from" in arguments else ["--launches", str(launches)]),
+                *arguments,
+                *([] if "--from" in arguments else ["--", "-n", "Hpl"]),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "ASSAY_RESULTS": str(self.bench.results), "HOME": str(home)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    def report(self):
+        return session.newest(self.bench.results)
+
+    def accepted(self, runs):
+        """How an acceptance run that replays them ends, and what decided."""
+        self.xhpl.replay(runs)
+        run = self.bench.run("-n", "Hpl", "--mode", "smoke", path="reframe/compute")
+        (case,) = session.load(self.report()).cases
+        return run.returncode, case.verdict.value, case.why
+
+
+@pytest.fixture
+def site(bench):
+    return Site(bench)
+
+
+def test_calibrate_then_accept(site):
+    code, said = site.calibrate()
+    assert code == 0, said
+    assert site.xhpl.started == 7
+    assert "new: 33.957 GFLOP/s" in said
+    (entry,) = yaml.safe_load(site.file.read_text())["references"]
+    assert entry["for"] == {"partition": "here", "environ": "turns", "profile": "smoke",
+                            "test": "Hpl"}  # fmt: skip
+    metric = entry["metrics"]["performance"]
+    assert metric["value"] == pytest.approx(HEALTHY, rel=1e-4)
+    # 8/6 of the distance to the least launch is less than the floor of a rate.
+    assert (metric["lower"], metric["upper"]) == (-0.05, 0.5)
+    assert entry["source"]["n"] == 7
+    assert os.uname().nodename.split(".")[0] in entry["source"]["where"]
+    lint = [
+        sys.executable,
+        "-m",
+        "yamllint",
+        "-d",
+        "{extends: relaxed, rules: {line-length: disable}}",
+    ]
+    subprocess.run([*lint, site.file], check=True)
+
+    assert site.accepted([HPL])[:2] == (0, "PASS")
+    code, verdict, why = site.accepted([scaled(0.9)])
+    assert (code, verdict) == (1, "FAIL")
+    assert "below the lower bound" in why
+
+
+def test_a_second_calibration_of_a_worse_machine_needs_a_reason(site):
+    assert site.calibrate()[0] == 0
+    before = site.file.read_text()
+    slower = [scaled(0.9 * f) for f in (1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.005)]
+    code, said = site.calibrate(runs=slower)
+    assert code == 1
+    assert "the median is worse: 33.957 -> 30.561 (-10.0 %)" in said
+    assert "nothing is written" in said
+    assert site.file.read_text() == before
+
+    reason = "memory clocked down after the repair of a fan"
+    report = str(site.report())
+    code, said = site.calibrate("--from", report, "--reason", reason, "--dry-run")
+    assert (code, site.file.read_text()) == (0, before)
+    code, said = site.calibrate("--from", report, "--reason", reason)
+    assert code == 0, said
+    (entry,) = yaml.safe_load(site.file.read_text())["references"]
+    assert entry["source"]["reason"] == reason
+    assert site.accepted([scaled(0.9)])[:2] == (0, "PASS")
+
+
+def test_a_launch_that_fails_ends_in_nothing_written(site):
+    runs = [*SEVEN[:3], HPL.but(rc=139), HPL]
+    code, said = site.calibrate(runs=runs)
+    assert code == 1
+    assert "Hpl @bench:here+turns: failed: xhpl ended with exit code 139" in said
+    assert not site.file.exists()
+    assert site.xhpl.started == 4, "the case is not launched again"
+
+
+def test_a_run_for_acceptance_calibrates_nothing(site):
+    assert site.calibrate()[0] == 0
+    site.accepted([HPL])
+    before = site.file.read_text()
+    code, said = site.calibrate("--from", str(site.report()))
+    assert code == 1
+    assert "was run for acceptance" in said
+    assert site.file.read_text() == before
+
+
+def test_too_few_launches_are_refused_unless_asked_for(site):
+    code, said = site.calibrate(launches=5)
+    assert (code, site.xhpl.started) == (2, 0)
+    assert "--launches 5: at least 6, or say --allow-few" in said
+    code, said = site.calibrate("--allow-few", launches=2)
+    assert code == 0, said
+    (entry,) = yaml.safe_load(site.file.read_text())["references"]
+    assert entry["source"]["n"] == 2
+
+
+def test_an_unknown_site_and_a_selection_of_nothing(site):
+    done = subprocess.run(
+        [ASSAY, "calibrate", "--site", "nowhere"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "unknown site 'nowhere'" in done.stderr
+    assert "local" in done.stderr
+    code, said = site.calibrate("--stack", "nothing")
+    assert code == 1, said
+    assert "nothing ran" in said

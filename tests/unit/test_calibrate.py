@@ -1,0 +1,291 @@
+"""From launches to bounds, from bounds to the file, and what is refused on the way."""
+
+import random
+import statistics
+from datetime import date
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.calibrate import CalibrationError, bounds, changes
+from assay.calibrate.launches import Sample
+from assay.judge import Recorded, Reference, References, ReferencesError, Verdict, judge
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = bounds.load(ROOT / "site-config" / "local")
+RATE, TIME, OTHER = (bounds.kind_of(unit, KINDS) for unit in ("MB/s", "us", "1"))
+
+CASE = {"partition": "ib", "environ": "spack", "profile": "full", "test": "Osu", "size": 8}
+
+
+def reference(spec):
+    return Reference(spec["value"], spec["unit"], spec["lower"], spec["upper"], "a test")
+
+
+@pytest.mark.parametrize(
+    ("unit", "kind"),
+    [("MB/s", "rate"), ("GFLOP/s", "rate"), ("1/s", "rate"), ("us", "time"), ("s", "time"),
+     ("1", "other"), ("KiB", "other")],
+)  # fmt: skip
+def test_the_kind_of_a_metric_follows_from_its_unit(unit, kind):
+    assert bounds.kind_of(unit, KINDS).name == kind
+
+
+@given(
+    samples=st.lists(st.floats(1e-3, 1e6), min_size=6, max_size=40),
+    kind=st.sampled_from([RATE, TIME, OTHER]),
+)
+def test_the_bounds_hold_every_launch_the_floor_and_the_median(samples, kind):
+    spec = bounds.metric(samples, "u", kind)
+    low, high = (spec["value"] * (1 + spec[side]) for side in ("lower", "upper"))
+    assert spec["value"] == pytest.approx(statistics.median(samples), rel=1e-5)
+    # A launch below a twentieth of the median has no bound that could hold it.
+    assert low <= max(min(samples), 0.05 * spec["value"]) * (1 + 1e-5)
+    assert high >= max(samples) * (1 - 1e-5)
+    assert spec["lower"] <= -kind.tolerance("lower")
+    assert spec["upper"] >= kind.tolerance("upper")
+    assert -1 < spec["lower"] < 0 < spec["upper"]
+    assert spec["interval"][0] <= spec["value"] <= spec["interval"][1]
+
+
+def test_the_fault_side_is_tight_and_the_other_wide():
+    rate = bounds.metric([100.0] * 10, "MB/s", RATE)
+    assert (rate["lower"], rate["upper"]) == (-0.05, 0.5)
+    time = bounds.metric([2.0] * 10, "us", TIME)
+    assert (time["lower"], time["upper"]) == (-0.33, 0.15)
+
+
+@pytest.mark.parametrize("noise", [random.Random.gauss, random.Random.uniform])
+@pytest.mark.parametrize("n", [6, 10, 20])
+def test_a_healthy_launch_seldom_falls_out_of_bounds_of_pure_noise(noise, n):
+    """Without any floor: the spread of the sample alone makes the bound."""
+    kind = bounds.Kind("bare", ["*"], "both", 1e-9, 1e-9)
+    draw = random.Random(7)
+    width = (1.0, 0.02) if noise is random.Random.gauss else (0.98, 1.02)
+    outside = trials = 0
+    for _ in range(400):
+        expected = reference(bounds.metric([noise(draw, *width) for _ in range(n)], "1", kind))
+        for _ in range(20):
+            trials += 1
+            outside += judge([noise(draw, *width)], expected).verdict is not Verdict.PASS
+    # Of the bare range it would be 2/(n+1): 29 %, 18 %, 10 %.
+    assert outside / trials < 0.5 / (n + 1)
+
+
+@pytest.mark.parametrize("samples", [[], [1.0], [0.0] * 10, [1.0, float("nan")], [1.0, -1.0]])
+def test_what_has_no_bounds_is_refused(samples):
+    with pytest.raises(ValueError, match="values above 0"):
+        bounds.metric(samples, "MB/s", RATE)
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        ("rate: [", "is not valid YAML"),
+        ("rate: {least: -1}", "rate/least"),
+        ("rate: {lest: 0.1}", "rate: .*lest"),
+        ("bandwidth: {least: 0.1}", "bandwidth: unknown kind; known are rate, time, other"),
+        ("- rate", r"\(top level\)"),
+    ],
+)
+def test_a_bad_file_of_tolerances_is_one_line_with_file_and_key(tmp_path, document, names):
+    site = tmp_path / "here"
+    site.mkdir()
+    (tmp_path / bounds.TOLERANCES).symlink_to(ROOT / "site-config" / bounds.TOLERANCES)
+    (site / bounds.TOLERANCES).write_text(document)
+    with pytest.raises(CalibrationError, match=names) as error:
+        bounds.load(site)
+    assert str(error.value).startswith(str(site / bounds.TOLERANCES))
+
+
+def test_a_site_changes_a_number_and_keeps_the_rest(tmp_path):
+    site = tmp_path / "here"
+    site.mkdir()
+    (tmp_path / bounds.TOLERANCES).symlink_to(ROOT / "site-config" / bounds.TOLERANCES)
+    (site / bounds.TOLERANCES).write_text("time: {least: 0.4}")
+    time = bounds.kind_of("us", bounds.load(site))
+    assert (time.least, time.wide, time.fault) == (0.4, TIME.wide, "upper")
+
+
+# --- the file ---------------------------------------------------------------------------------
+
+
+def site(tmp_path, calibrated=None, **by_hand) -> Path:
+    (tmp_path / "references.yaml").write_text(yaml.safe_dump({"references": [], **by_hand}))
+    if calibrated is not None:
+        text = calibrated if isinstance(calibrated, str) else changes.text(calibrated)
+        (tmp_path / "calibrated.yaml").write_text(text)
+    return tmp_path / "references.yaml"
+
+
+def sample(values, unit="MB/s", case=CASE, name="bandwidth"):
+    return Sample(case, len(values), {name: list(values)}, {name: unit}, {"node01", "node02"},
+                  "Spack, spack.lock sha256 abc", date(2026, 11, 21))  # fmt: skip
+
+
+def compared(tmp_path, *samples, old=(), reason=None, **by_hand):
+    entries = changes.compare(old, References.load(site(tmp_path)), KINDS, None).entries
+    references = References.load(site(tmp_path, entries, **by_hand))
+    return changes.compare(samples, references, KINDS, reason)
+
+
+TEN = [100.0, 101, 99, 100, 102, 98, 100, 101, 99, 100]
+
+
+def test_an_entry_has_all_keys_of_the_case_and_its_provenance(tmp_path):
+    found = compared(tmp_path, sample(TEN))
+    (entry,) = found.entries
+    assert entry["for"] == CASE
+    assert entry["source"] == {
+        "date": "2026-11-21",
+        "n": 10,
+        "where": "node[01-02], stack spack (Spack, spack.lock sha256 abc)",
+    }
+    references = References.load(site(tmp_path, found.entries))
+    judged = references.find(CASE, "bandwidth", "MB/s")
+    assert judged.value == 100
+    assert "n=10, node[01-02]" in judged.source
+    with pytest.raises(ReferencesError, match=r"no reference.*or run assay calibrate"):
+        references.find({**CASE, "profile": "smoke"}, "bandwidth", "MB/s")
+
+
+def test_what_is_written_is_read_back_as_it_was(tmp_path):
+    found = compared(tmp_path, sample(TEN), sample(TEN, "1", {**CASE, "odd": "a: {b}, #c"}))
+    again = References.load(site(tmp_path, found.entries)).calibrated
+    assert again == list(found.entries)
+    assert changes.text(again) == changes.text(found.entries)
+
+
+def test_what_a_person_wrote_goes_before(tmp_path):
+    by_hand = {"value": 500.0, "unit": "MB/s", "lower": -0.1, "upper": 0.1}
+    entry = {"for": {"partition": "ib"}, "metrics": {"bandwidth": by_hand}, "source": "a contract"}
+    found = compared(tmp_path, sample(TEN), old=[sample(TEN)], references=[entry])
+    assert found.entries == [], "what is decided by hand is dropped from the file"
+    assert found.left == {"judged by hand": 1}
+    both = References.load(tmp_path / "references.yaml")
+    assert both.calibrated, "the old file still has it"
+    assert both.find(CASE, "bandwidth", "MB/s").value == 500
+
+
+def test_what_is_recorded_is_not_calibrated(tmp_path):
+    rule = {"for": {"partition": "*"}, "units": ["MB/s"], "why": "a shared machine"}
+    found = compared(tmp_path, sample(TEN), old=[sample(TEN)], recorded=[rule])
+    assert (found.entries, found.left) == ([], {"not judged: a shared machine": 1})
+    both = References.load(tmp_path / "references.yaml")
+    assert both.find(CASE, "bandwidth", "MB/s") == Recorded("a shared machine")
+
+
+def test_a_rule_that_waits_for_a_calibration_gives_way_to_it(tmp_path):
+    rule = {"for": {"partition": "*"}, "until": "calibrated", "why": "a shared machine"}
+    references = References.load(site(tmp_path, recorded=[rule]))
+    assert references.find(CASE, "bandwidth", "MB/s") == Recorded("a shared machine", True)
+    found = compared(tmp_path, sample(TEN), recorded=[rule])
+    references = References.load(site(tmp_path, found.entries, recorded=[rule]))
+    assert references.find(CASE, "bandwidth", "MB/s").value == 100
+
+
+def test_cases_that_were_not_measured_keep_their_references(tmp_path):
+    other = {**CASE, "size": 64}
+    found = compared(tmp_path, sample(TEN), old=[sample(TEN, case=other)])
+    assert [entry["for"]["size"] for entry in found.entries] == [64, 8]
+
+
+def scaled(factor):
+    return [factor * value for value in TEN]
+
+
+@pytest.mark.parametrize(
+    ("unit", "old", "new", "says"),
+    [
+        ("MB/s", TEN, scaled(0.9), r"the median is worse: 100 -> 90 \(-10.0 %\)"),
+        ("us", TEN, scaled(1.3), r"the median is worse: 100 -> 130 \(\+30.0 %\)"),
+        ("1", TEN, scaled(1.3), "the median is worse"),
+        ("1", TEN, scaled(0.7), "the median is worse"),
+        ("MB/s", TEN, [100.0] * 8 + [80.0, 100.0], "the lower bound is looser"),
+        ("us", TEN, [100.0] * 8 + [160.0, 100.0], "the upper bound is looser"),
+    ],
+)
+def test_a_reference_does_not_get_worse_without_a_reason(tmp_path, unit, old, new, says):
+    with pytest.raises(CalibrationError, match=says) as error:
+        compared(tmp_path, sample(new, unit), old=[sample(old, unit)])
+    assert "say why by --reason" in str(error.value)
+    why = "the switch was replaced by an older one"
+    found = compared(tmp_path, sample(new, unit), old=[sample(old, unit)], reason=why)
+    assert found.entries[0]["source"]["reason"] == why
+    references = References.load(site(tmp_path, found.entries))
+    assert why in references.find(CASE, "bandwidth", unit).source
+
+
+@pytest.mark.parametrize(
+    ("unit", "new"), [("MB/s", scaled(1.2)), ("us", scaled(0.8)), ("MB/s", scaled(0.995))]
+)
+def test_a_better_reference_and_one_within_the_noise_need_no_reason(tmp_path, unit, new):
+    why = "a reason that is not needed"
+    found = compared(tmp_path, sample(new, unit), old=[sample(TEN, unit)], reason=why)
+    assert "reason" not in found.entries[0]["source"]
+    assert "100 -> " in str(found.changes[0])
+
+
+def test_a_metric_that_is_gone_needs_a_reason(tmp_path):
+    old = sample(TEN)
+    with pytest.raises(CalibrationError, match=r"bandwidth.*would have no reference any more"):
+        compared(tmp_path, sample(TEN, name="rate"), old=[old])
+
+
+@given(factor=st.floats(0.2, 5.0), unit=st.sampled_from(["MB/s", "us", "1"]))
+def test_it_is_worse_in_exactly_one_direction_or_the_same(tmp_path_factory, factor, unit):
+    """No unit lets a reference drift to the bad side by more than noise and floor."""
+    kind = bounds.kind_of(unit, KINDS)
+    old, new = (bounds.metric(s, unit, kind) for s in (TEN, scaled(factor)))
+    change = changes.Change(CASE, "m", kind, old, new)
+    bad = {"lower": factor < 0.98, "upper": factor > 1.02, "both": not 0.98 <= factor <= 1.02}
+    good = {"lower": factor >= 1, "upper": factor <= 1, "both": factor == 1}
+    if bad[kind.fault]:
+        assert change.worse
+    if good[kind.fault]:
+        assert not change.worse
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("references: [", "line 1 is not valid YAML"),
+        ("", r"\(top level\)"),
+        ("references:\n  - for: {partition: ib}\n    metrics:\n", "references/0"),
+        ("references: []\nrecorded: []\n", "recorded: belongs into references.yaml"),
+    ],
+)
+def test_a_torn_file_is_refused_with_its_name_and_mend(tmp_path, text, names):
+    with pytest.raises(ReferencesError, match=names) as error:
+        References.load(site(tmp_path, text))
+    assert str(error.value).startswith(str(tmp_path / "calibrated.yaml"))
+    assert "calibrate again" in str(error.value)
+
+
+def test_a_file_cut_in_the_middle_of_an_entry_never_judges(tmp_path):
+    whole = changes.text(
+        compared(tmp_path, sample(TEN), sample(TEN, "1", {**CASE, "b": 1})).entries
+    )
+    first = whole.index("  - for")
+    for end in range(first + 4, len(whole) - 1):
+        path = site(tmp_path, whole[:end])
+        try:
+            left = References.load(path).calibrated
+        except ReferencesError:
+            continue
+        # What can be read is a shorter file of whole entries, or its last word is cut.
+        assert [entry["metrics"] for entry in left] in (
+            [entry["metrics"] for entry in yaml.safe_load(whole)["references"][: len(left)]],
+        )
+
+
+def test_the_file_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "calibrated.yaml"
+    changes.write(path, "one\n")
+    with pytest.raises(CalibrationError, match="cannot be written"):
+        changes.write(tmp_path / "nowhere" / "calibrated.yaml", "two\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["calibrated.yaml"]
+    assert path.read_text() == "one\n"

@@ -20,7 +20,7 @@ export SITE PROFILE PYTHON YES
 # Modules of a cluster like to set these; packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system venv osu-py acceptance report test lint spack lock offline-kit pylock clean
+.PHONY: help setup system venv osu-py acceptance calibrate vcluster-up vcluster-down report test lint spack lock offline-kit pylock clean
 .NOTPARALLEL:
 
 help:
@@ -33,12 +33,15 @@ help:
 	@echo 'make spack       install the Spack stack of SITE exactly as its lock says'
 	@echo 'make lock        solve the Spack lock of SITE anew, and show what changed'
 	@echo 'make offline-kit pack all that make spack needs on a machine without network'
+	@echo 'make calibrate   measure SITE without judging, and write what it is judged by'
+	@echo 'make vcluster-up    start a Slurm cluster of four nodes on this machine, for SITE=vcluster'
+	@echo 'make vcluster-down  end it'
 	@echo 'make pylock      solve the Python locks anew from pyproject.toml (LOCK_ARGS=--upgrade)'
 	@echo 'make clean       remove .venv, .cache (with the Spack stack) and caches of tools; results/ stays'
 	@sed -n 's/^#   /  /p' Makefile
 
-# Only the site "local" runs on packages of the distribution; others bring their own stack.
-setup: $(if $(filter local,$(SITE)),system) venv osu-py
+# These sites run on packages of the distribution; others bring their own stack.
+setup: $(if $(filter local vcluster,$(SITE)),system) venv osu-py
 
 system:
 	@ci/system-stack.sh
@@ -49,8 +52,22 @@ venv:
 osu-py: venv
 	@ci/fetch-osu-py.sh
 
+# What measures runs where the site submits its jobs: of the emulated cluster, its login machine.
+ON_SITE = $(if $(filter vcluster,$(SITE)),ci/vcluster/vcluster run login -- \
+	env ASSAY_RESULTS='$(or $(ASSAY_RESULTS),$(CURDIR)/results/vcluster)')
+
 acceptance: setup
-	@ci/acceptance.sh $(if $(STACK),-p '^$(STACK)$$') $(REFRAME_ARGS)
+	@$(ON_SITE) ci/acceptance.sh $(if $(STACK),-p '^$(STACK)$$') $(REFRAME_ARGS)
+
+calibrate: setup
+	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' $(CALIBRATE_ARGS)
+
+vcluster-up: venv
+	@ci/vcluster/packages.sh
+	@ci/vcluster/vcluster up $(VCLUSTER_ARGS)
+
+vcluster-down:
+	@ci/vcluster/vcluster down
 
 report:
 	@.venv/bin/assay report

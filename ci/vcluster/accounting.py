@@ -29,7 +29,7 @@ def start():
     _retry("MariaDB", lambda: _quiet(create))
     config = STATE / "etc/slurmdbd.conf"
     config.write_text(
-        f"AuthType=auth/munge\nAuthInfo=socket={STATE}/run/munge.socket\nDbdHost=login\n"
+        f"AuthType=auth/munge\nAuthInfo=socket={STATE}/munge/socket\nDbdHost=login\n"
         f"SlurmUser=root\nStorageType=accounting_storage/mysql\nStorageHost=localhost\n"
         f"StorageUser=root\nStorageLoc=slurm\nLogFile={STATE}/log/slurmdbd\n"
         f"PidFile={STATE}/run/slurmdbd.pid\n"

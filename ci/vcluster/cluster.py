@@ -13,7 +13,6 @@ import faults
 import machine
 import network
 import slurm
-from commands import daemon
 from layout import CHECKOUT, SCRATCH, SHARED, STATE, Cluster, Refusal, ordinary_user, say
 
 FOLDERS = ("etc", "run", "log", "spool", "disks", "home", "scratch", "shared", "slurm")
@@ -29,10 +28,11 @@ def up(nodes, accounting, link, expose):
     network.build_nfdelay()
     cgroups.create(cluster.names)
     network.create(cluster)
-    start_munge(cluster)
-    for name in cluster.names:
+    machine.boot("login")
+    machine.await_boot("login")  # all others need its munged
+    for name in cluster.node_names:
         machine.boot(name)
-    for name in cluster.names:
+    for name in cluster.node_names:
         machine.await_boot(name)
     slurm.await_idle(cluster)
     for name in cluster.node_names:
@@ -74,38 +74,6 @@ def prepare(cluster):
         group += f"{cluster.user}:x:{cluster.gid}:\n"
     (STATE / "etc/passwd").write_text(passwd)
     (STATE / "etc/group").write_text(group)
-
-
-def start_munge(cluster):
-    """One munged for all machines: its socket has a path, which crosses network namespaces."""
-    try:
-        user = pwd.getpwnam("munge")
-    except KeyError:
-        raise Refusal("munge is not installed; type: ci/vcluster/packages.sh") from None
-    folder = STATE / "munge"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o755)
-    key = folder / "key"
-    key.touch(mode=0o600)
-    key.write_bytes(os.urandom(1024))
-    for path in (folder, key):
-        os.chown(path, user.pw_uid, user.pw_gid)
-    daemon(
-        [
-            *("ip", "netns", "exec", network.namespace("login")),
-            *("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"),
-            *("munged", "--foreground", f"--key-file={key}", f"--socket={folder}/socket"),
-            *(f"--pid-file={folder}/pid", f"--log-file={folder}/log"),
-            f"--seed-file={folder}/seed",
-        ],
-        log="munged",
-    )
-    end = time.monotonic() + 5
-    while not (folder / "socket").exists():
-        if time.monotonic() > end:
-            raise Refusal(f"munged does not start: see {STATE}/log/munged and {folder}/log")
-        time.sleep(0.02)
-    (STATE / "run/munge.socket").symlink_to(folder / "socket")
 
 
 def down():

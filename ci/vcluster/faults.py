@@ -50,7 +50,7 @@ def loss(cluster, node, percent):
 
 def link_down(cluster, node):
     """the cable of NODE is out"""
-    network.carrier(cluster.node(node), up=False)
+    network.unplug(cluster.node(node))
 
 
 def cpu(cluster, node, percent):
@@ -116,7 +116,6 @@ DRIFTS = {
     "mtu": ("ip", "link", "set", "eth0", "mtu", "1400"),
     "mount": ("umount", "-l", str(SCRATCH)),
     "options": ("mount", "-o", "remount,sync", str(SCRATCH)),
-    "hosts": ("mount", "-t", "tmpfs", "none", "/opt"),
 }
 
 
@@ -167,7 +166,7 @@ def clear(cluster):
     for name in cluster.node_names:
         cgroups.limit_cpu(name, None)
         cgroups.limit_memory(name, None)
-        network.carrier(name, up=True)
+        network.plug_in(name)
         if network.link_of(cluster, name) != cluster.link:
             network.shape(cluster, name, cluster.link)
     _end_jobs(cluster)
@@ -183,7 +182,7 @@ def clear(cluster):
 
 
 def _repair(cluster, name):
-    """A machine whose disk, mounts and daemons are as after `up`; started anew where need be."""
+    """A machine whose disk and daemons are as after `up`; started anew where need be."""
     if machine.first_process(name) is None or not _as_booted(cluster, name):
         if machine.first_process(name) is not None:
             machine.crash(name)
@@ -199,12 +198,10 @@ def _repair(cluster, name):
 
 
 def _as_booted(cluster, name):
-    """Whether nothing drifted: mounts and MTU."""
+    """Whether the node's file system is mounted once, and as it was."""
     mounts = machine.ask(cluster, name, "cat", "/proc/self/mounts").splitlines()
     scratch = [line for line in mounts if f" {SCRATCH} " in line]
-    strange = any(" /opt " in line for line in mounts)
-    mtu = machine.ask(cluster, name, "cat", "/sys/class/net/eth0/mtu").strip()
-    return len(scratch) == 1 and ",sync" not in scratch[0] and not strange and mtu == "1500"
+    return len(scratch) == 1 and ",sync" not in scratch[0]
 
 
 def _end_jobs(cluster):

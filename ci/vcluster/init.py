@@ -15,6 +15,7 @@ from pathlib import Path
 import accounting
 import cgroups
 import machine
+import munge
 import slurm
 from commands import daemon, run
 from layout import CHECKOUT, DISK_MIB, NAME, SCRATCH, STATE, Cluster
@@ -98,10 +99,11 @@ def make_disk(name):
 
 
 def start_daemons(name, cluster):
-    """slurmd on a node; on the login machine slurmctld, and the data base where it is wanted."""
+    """On a node slurmd; on the login machine munged, slurmctld, and a data base if it is wanted."""
     if name != "login":
         slurm.start_slurmd(name)
         return
+    munge.start()
     if cluster.accounting:
         accounting.start()
     daemon(["slurmctld", "-D"], log="slurmctld.out")

@@ -20,6 +20,8 @@ from layout import HERE, STATE, SWITCH, Link, Refusal, namespace, port
 #: it (1 Gbit/s: 957 Mbit/s of TCP payload with 256 KiB, 101 to 104 MB/s of MPI with 16 KiB).
 BURST = "256k"
 
+MTU = 1500
+
 #: Where the kernel lists the queues that somebody reads, one a line.
 QUEUES = "/proc/net/netfilter/nfnetlink_queue"
 
@@ -148,9 +150,15 @@ def await_relays(cluster):
             time.sleep(0.02)
 
 
-def carrier(name, up):
-    """Plugs a machine's cable in, or out."""
-    run("ip", "-n", SWITCH, "link", "set", port(name), "up" if up else "down")
+def unplug(name):
+    """Takes a machine's cable out."""
+    run("ip", "-n", SWITCH, "link", "set", port(name), "down")
+
+
+def plug_in(name):
+    """Plugs it in again, and gives both ends the MTU of all others."""
+    run("ip", "-n", SWITCH, "link", "set", port(name), "up", "mtu", MTU)
+    run("ip", "-n", namespace(name), "link", "set", "eth0", "mtu", MTU)
 
 
 def faulty(link: Link, **change):

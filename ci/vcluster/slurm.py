@@ -22,7 +22,7 @@ def configure(cluster):
         accounting = (
             "accounting_storage/slurmdbd\n"
             f"AccountingStorageHost={cluster.address('login')}\n"
-            f"AccountingStoragePass={STATE}/run/munge.socket"
+            f"AccountingStoragePass={STATE}/munge/socket"
         )
     values = {
         "state": STATE,

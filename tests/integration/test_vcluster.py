@@ -1,0 +1,310 @@
+"""The emulated cluster itself: it starts, its faults bite and go away, and nothing of it stays.
+
+Each test has a cluster of its own, called like its temporary directory.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = ROOT / "ci/vcluster/vcluster"
+
+
+def reason_to_skip():
+    if os.geteuid() != 0:
+        return "needs root: it makes namespaces, mounts and control groups"
+    for program in ("slurmctld", "munged", "iptables-restore", "mkfs.xfs", "gcc", "nsenter"):
+        if subprocess.run(["which", program], capture_output=True, check=False).returncode:
+            return f"needs {program}: ci/vcluster/packages.sh"
+    if subprocess.run(["unshare", "-mpun", "true"], capture_output=True, check=False).returncode:
+        return "needs namespaces, which this machine refuses"
+    return None
+
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(reason_to_skip() is not None, reason=str(reason_to_skip())),
+]
+
+
+class Cluster:
+    """A cluster below `state`, driven by its command as a user does."""
+
+    def __init__(self, state):
+        self.state = state
+
+    def __call__(self, *words, check=True, timeout=90):
+        done = subprocess.run(
+            [str(COMMAND), *words],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stderr
+        return done
+
+    @property
+    def environment(self):
+        return {**os.environ, "ASSAY_VCLUSTER": str(self.state)}
+
+    def job(self, command, nodes="node01,node02", check=True):
+        """What each node of a job prints: host -> last line."""
+        count = str(nodes.count(",") + 1)
+        srun = ["srun", "--label", "-w", nodes, "-N", count, "-n", count, "sh", "-c", command]
+        done = self("run", "login", "--", *srun, check=check)
+        said = dict(re.findall(r"^(\d+): (.*)$", done.stdout, re.MULTILINE))
+        return {
+            host: said[str(rank)] for rank, host in enumerate(nodes.split(",")) if str(rank) in said
+        }
+
+    def states(self):
+        lines = self("status").stdout.splitlines()
+        return dict(
+            re.match(r"(\S+) +\S+ +(.*)", line).groups() for line in lines if line[0] in "ln"
+        )
+
+
+@pytest.fixture
+def unborn(tmp_path):
+    """A cluster that is not up yet, and that is gone after the test."""
+    made = Cluster(tmp_path / f"vc-{os.getpid()}-{time.monotonic_ns()}")
+    yield made
+    made("down")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = Cluster(tmp_path_factory.mktemp("cluster") / f"vc-{os.getpid()}")
+    try:
+        made("up", "--nodes", "3")
+        yield made
+    finally:
+        made("down")
+
+
+@pytest.fixture
+def healthy(cluster):
+    yield cluster
+    cluster("clear")
+    assert set(cluster.states().values()) == {"idle", "login machine"}
+
+
+def traces(state):
+    """All that a cluster could leave: processes, namespaces, mounts, groups, loop devices."""
+    name = state.name
+    found = [f"namespace {path}" for path in Path("/run/netns").glob(f"{name}.*")]
+    found += [
+        f"group {path}" for path in Path("/sys/fs/cgroup").glob(f"**/{name}") if path.is_dir()
+    ]
+    for file in ("/proc/self/mounts", "/proc/swaps"):
+        found += [f"mount {line}" for line in Path(file).read_text().splitlines() if name in line]
+    backing = Path("/sys/block").glob("loop*/loop/backing_file")
+    found += [f"loop device of {text}" for path in backing if name in (text := path.read_text())]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+            group = (process / "cgroup").read_text()
+        except OSError:
+            continue
+        if process.name != str(os.getpid()) and (
+            f"ASSAY_VCLUSTER={state}".encode() in words or f"/{name}/" in group
+        ):
+            found.append(f"process {process.name}: {words[:100]!r}")
+    return found
+
+
+def test_up_within_ten_seconds_and_nothing_left_after_down(unborn):
+    cluster = unborn
+    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    begin = time.monotonic()
+    cluster("up", "--nodes", "4")
+    took = time.monotonic() - begin
+    assert set(cluster.states()) == {"login", "node01", "node02", "node03", "node04"}
+    assert traces(cluster.state), "the traces that are looked for exist while it is up"
+    second = cluster("up", check=False)
+    assert second.returncode == 1 and "vcluster down" in second.stderr
+    cluster("down")
+    assert traces(cluster.state) == []
+    assert took < 10
+    after = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    assert after == links, "the host's own network was touched"
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.25, 0.4, 0.6])
+def test_nothing_is_left_of_a_start_that_was_killed(unborn, seconds):
+    cluster = unborn
+    starter = subprocess.Popen(
+        [str(COMMAND), "up", "--nodes", "3"],
+        env=cluster.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        starter.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.kill(starter.pid, signal.SIGKILL)
+        starter.wait()
+    cluster("down")
+    assert traces(cluster.state) == []
+    cluster("down")  # and a second one finds nothing to do
+
+
+def test_jobs_run_as_an_ordinary_user_each_on_a_core_of_its_own(cluster):
+    said = cluster.job('echo "$(whoami) $(taskset -pc $$)"')
+    users = {line.split()[0] for line in said.values()}
+    assert users == {json.loads((cluster.state / "cluster.json").read_text())["user"]} != {"root"}
+    if os.cpu_count() > 1:
+        assert len({line.split(": ")[1] for line in said.values()}) == len(said)
+
+
+def test_a_node_has_its_own_network_disk_and_temporary_files(cluster):
+    said = cluster.job(
+        f"touch /tmp/$(uname -n) {cluster.state}/scratch/$(uname -n) && sleep 1 &&"
+        f"echo $(ls /tmp) $(ls {cluster.state}/scratch) $(ls /sys/class/net)"
+    )
+    for host, line in said.items():
+        mine = [word for word in line.split() if word in (*said, "eth0", "lo")]
+        assert sorted(mine) == sorted([host, host, "eth0", "lo"]), line
+
+
+def seconds_on_the_processor(cluster):
+    loop = "import time; b=time.time()\nwhile time.process_time() < 0.5: pass\nprint(time.time()-b)"
+    return {host: float(line) for host, line in cluster.job(f"python3 -c '{loop}'").items()}
+
+
+def test_a_slow_processor_is_one_nodes_only(healthy):
+    healthy("fault", "cpu", "node02", "20")
+    took = seconds_on_the_processor(healthy)
+    assert took["node02"] > 2 > took["node01"]
+
+
+def write_rate(cluster):
+    """Direct writes to each node's disk [MB/s]."""
+    file = f"{cluster.state}/scratch/file"
+    dd = f"dd if=/dev/zero of={file} bs=1M count=32 oflag=direct 2>&1; rm {file}"
+    said = cluster.job(f"({dd}) | tail -n 1")
+    units = {"kB/s": 1e-3, "MB/s": 1, "GB/s": 1e3}
+    return {host: float(line.split()[-2]) * units[line.split()[-1]] for host, line in said.items()}
+
+
+def test_a_slow_disk_is_one_nodes_only(healthy):
+    healthy("fault", "disk", "node02", "20")
+    rate = write_rate(healthy)
+    assert rate["node02"] == pytest.approx(20, rel=0.2)
+    assert rate["node01"] > 40
+
+
+def test_a_full_disk_refuses_writes_and_is_empty_again_after_clear(healthy):
+    healthy("fault", "disk-full", "node02")
+    write = f"dd if=/dev/zero of={healthy.state}/scratch/file bs=1M count=32 2>&1 | head -n 1"
+    said = healthy.job(write)
+    assert "No space left" in said["node02"] and "No space left" not in said["node01"]
+    healthy.job(f"rm -f {healthy.state}/scratch/file")
+    healthy("clear")
+    assert "No space left" not in healthy.job(write)["node02"]
+
+
+def test_memory_runs_out_on_one_node(healthy):
+    healthy("fault", "memory", "node02", "200")
+    said = healthy.job("python3 -c 'print(len(b\"x\" * (300 << 20)))'", check=False)
+    assert set(said) == {"node01"}
+
+
+@pytest.mark.parametrize(
+    ("words", "least", "most"),
+    [((), 100, 125), (("rate", "node02", "500mbit"), 50, 62.5)],
+    ids=["nominal", "half"],
+)
+def test_a_link_has_its_rate(healthy, words, least, most):
+    if words:
+        healthy("fault", *words)
+    assert least < bandwidth(healthy) < most
+
+
+def bandwidth(cluster):
+    """A TCP stream from node02 to node01 [MB/s of payload]."""
+    code = """
+import os, socket, sys, time
+size = 32 << 20
+if os.environ["SLURM_PROCID"] == "0":
+    server = socket.create_server(("", 14500))
+    taken, _ = server.accept()
+    first = taken.recv(1 << 16)
+    begin, got = time.time(), len(first)
+    while got < size:
+        got += len(taken.recv(1 << 20))
+    print(got / (time.time() - begin) / 1e6)
+else:
+    for _ in range(200):
+        try:
+            s = socket.create_connection(("node01", 14500)); break
+        except OSError:
+            time.sleep(0.05)
+    s.sendall(bytes(size)); print("sent")
+"""
+    return float(cluster.job(f"exec python3 -c '{code}'")["node01"])
+
+
+def test_a_cable_that_is_out_and_in_again(healthy):
+    healthy("fault", "link-down", "node02")
+    ask = ["timeout", "2", "python3", "-c"]
+    connect = "import socket; socket.create_connection(('node02', 6818), 1)"  # slurmd's port
+    assert healthy("run", "node01", "--", *ask, connect, check=False).returncode != 0
+    healthy("clear")
+    assert healthy("run", "node01", "--", *ask, connect, check=False).returncode == 0
+
+
+def test_a_crashed_node_ends_its_job_and_comes_back(healthy):
+    job = subprocess.Popen(
+        [str(COMMAND), "run", "login", "--", "srun", "-w", "node01,node02", "sleep", "60"],
+        env=healthy.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not healthy.states()["node02"].startswith("alloc"):
+        assert job.poll() is None, job.stderr.read()
+    healthy("fault", "crash", "node02")
+    assert healthy.states()["node02"] == "crashed"
+    _, said = job.communicate(timeout=60)
+    assert job.returncode != 0 and "node02" in said.lower()
+
+
+@pytest.mark.parametrize("what", ["mtu", "mount", "options"])
+def test_drift_makes_one_node_different_until_it_is_cleared(healthy, what):
+    look = f"cat /sys/class/net/eth0/mtu; grep -c ' {healthy.state}/scratch .*sync' /proc/mounts;"
+    look = f"echo $({look} grep -c ' {healthy.state}/scratch ' /proc/mounts)"
+    before = healthy.job(look)
+    assert before["node01"] == before["node02"]
+    healthy("fault", "drift", "node02", what)
+    said = healthy.job(look)
+    assert said["node02"] != said["node01"] == before["node01"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("rate", "node09", "1gbit"), "no node 'node09'; there are node01, node02, node03"),
+        (("rate", "node01", "fast"), "'fast' is no rate of tc"),
+        (("cpu", "node01", "0"), "'0' is not a percentage"),
+        (("loss", "node01", "100"), "link-down"),
+        (("drift", "node01", "taste"), "there are mtu, mount, options"),
+    ],
+)
+def test_a_fault_that_is_none_is_one_clear_line(cluster, words, message):
+    done = cluster("fault", *words, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr and len(done.stderr.splitlines()) == 1
+    assert "fault" not in cluster("status").stdout

@@ -1,0 +1,166 @@
+"""The tournament: every node against every other, and the name of the one that is slow.
+
+A benchmark of two nodes says that something is slow, a benchmark of all that something among them
+is. Here all pairs meet in rounds within one job; what a slow node does to all its pairs, and a slow
+link to one, tells them apart. Suspects meet good nodes in a second pass of the same job.
+"""
+
+import statistics
+import sys
+from dataclasses import asdict
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.exceptions import ConfigError, PerformanceError
+
+from assay.checks import transports
+from assay.checks.nodes import AllNodesCheck
+from assay.judge import Verdict
+from assay.outputs import Parsed
+from assay.tournament import measured, schedule
+from assay.tournament.diagnosis import conclude, diagnose
+
+#: How long one test of one pair takes [s], and what starting and ending it adds.
+SECONDS, OVERHEAD = 1, 3
+
+#: Fewer nodes cannot be told from the link between them.
+LEAST_NODES = 3
+
+#: A pair that takes so many times as long has failed.
+PATIENCE = 20
+
+#: What a site may say in the extra `tournament` of a partition.
+OPTIONS = ("width", "cpus", "seconds", "tolerances")
+
+
+@rfm.simple_test
+class Tournament(AllNodesCheck):
+    """Latency and bandwidth of all pairs of nodes; names the node or the link that is slow."""
+
+    #: The data path between the nodes.
+    transport = parameter([t for t in transports.SWITCHED if transports.TRANSPORTS[t].network])
+    kind = "network"
+    tags = {"smoke", "network"}
+    valid_prog_environs = ["+ucx-perftest +ucx"]
+    script = "pairs.py"
+    declares = {
+        f"{test.metric}_{which}": test.unit
+        for test in measured.TESTS.values()
+        for which in ("median", "worst")
+    }
+
+    @run_after("init")
+    def select(self):
+        self.valid_systems = [f"+inter-node +{self.transport}"]
+        self.descr = f"all pairs of nodes over {self.transport}"
+
+    @run_after("setup")
+    def only_where_it_can_tell(self):
+        self.skip_if(
+            self.num_tasks < LEAST_NODES,
+            "two nodes cannot be told from the link between them: a tournament takes three",
+        )
+        self._version = self.current_environ.extras.get("ucx_version")
+        self.skip_if(
+            self._version is None, "this stack does not say which UCX it has (ucx_version)"
+        )
+        device = self.partition_extra("network_device")
+        refused = transports.unusable(self.transport, self._version, device)
+        self.skip_if(refused is not None, str(refused))
+
+    @run_before("run")
+    def reserve_time(self):
+        plan = self.plan()
+        pairs = [len(pairs) for pairs in plan["rounds"]]
+        turns = sum(-(-n // (plan["width"] or n)) for n in pairs)
+        # The second pass has a few rounds, and suspects that end by their limit.
+        each = len(plan["tests"]) * (plan["seconds"] + OVERHEAD)
+        self.time_limit = f"{int(600 + 2 * turns * each)}s"
+
+    def plan(self):
+        options = self.options("tournament", OPTIONS)
+        self._tolerances = options.get("tolerances", {})
+        unknown = sorted(set(self._tolerances) - set(measured.TOLERANCES))
+        try:
+            if unknown:
+                raise ValueError(f"there is no {unknown[0]!r}")
+            measured.metrics(self._tolerances)
+        except (TypeError, ValueError) as error:
+            where = self.current_partition.fullname
+            raise ConfigError(f"{where}: extras: tournament: tolerances: {error}") from None
+        device = self.partition_extra("network_device")
+        seconds = options.get("seconds", SECONDS)
+        return {
+            "device": device,
+            "rounds": schedule.rounds(self.num_tasks),
+            "width": options.get("width"),
+            "cpus": options.get("cpus"),
+            "tests": {
+                name: {"options": ["-f", "-t", name, "-s", str(test.size)], "iterations": test.trial}
+                for name, test in measured.TESTS.items()
+            },
+            "seconds": seconds,
+            "limit": PATIENCE * seconds,
+            "environment": transports.environment(self.transport, self._version, device),
+            "suspects": [
+                sys.executable, "-m", measured.__name__, "plan.json", "minutes.jsonl"
+            ],
+            "tolerances": self._tolerances,
+            "transport": self.transport,
+            "ucx_version": self._version,
+        }  # fmt: skip
+
+    def read(self):
+        minutes = self.minutes()
+        self.pairs = list(measured.pairs(minutes, self.transport, self._version))
+        rows = tuple(
+            {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}
+            for pair in self.pairs
+            if pair.values
+        )
+        units = {test.metric: test.unit for test in measured.TESTS.values()}
+        facts = {"nodes": list(minutes.nodes)}
+        return Parsed("assay", "tournament", None, minutes.complete, rows, units, (), facts)
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is None or not self.pairs:
+            return problems
+        passes = [[p.measurement for p in self.pairs if p.number == n] for n in (1, 2)]
+        metrics = measured.metrics(self._tolerances)
+        names = self._minutes.nodes
+        if len(set(names)) < len(names):
+            return problems  # who is who cannot be said, and that has been said
+        diagnosis = conclude(diagnose(names, metrics, passes[0]), passes[1])
+        self._doubts = list(diagnosis.doubts)
+        failed = [pair.error for pair in self.pairs if pair.error]
+        self._record["tournament"] = {**asdict(diagnosis), "failed": failed}
+        # Two nodes whose bytes went astray say nothing of their speed.
+        astray = [problem for pair in self.pairs for problem in pair.problems]
+        second = [
+            f"no second pass: {entry['no_second_pass']}"
+            for entry in self._minutes.entries
+            if "no_second_pass" in entry
+        ]
+        return [
+            *(finding.reason for finding in diagnosis.findings),
+            *dict.fromkeys(astray),
+            *second,
+            *problems,
+        ]
+
+    def measure(self, parsed):
+        values = {}
+        for test in measured.TESTS.values():
+            found = [row[test.metric] for row in parsed.rows if row["pass"] == 1]
+            values[f"{test.metric}_median"] = statistics.median(found)
+            values[f"{test.metric}_worst"] = min(found) if test.higher_is_better else max(found)
+        return values
+
+    @run_after("performance")
+    def no_pass_in_doubt(self):
+        """Noise that could hide a fault acquits nobody: measured again, within the budget."""
+        doubts = getattr(self, "_doubts", [])
+        if doubts and not self.is_dry_run():
+            self._close_record(Verdict.INCONCLUSIVE, doubts)
+            raise PerformanceError(f"INCONCLUSIVE: {'; '.join(doubts)}")

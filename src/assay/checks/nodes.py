@@ -1,0 +1,86 @@
+"""Tests over all nodes of a partition: one process on each, which meet and keep minutes."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from reframe.core.builtins import run_after, run_before
+from reframe.core.exceptions import ConfigError
+
+import assay.nodes.meeting
+from assay.checks.strict import StrictCheck, site_directory
+from assay.outputs import Parsed, minutes
+
+#: How long the processes of a job wait for each other [s].
+PATIENCE = 60
+
+
+class AllNodesCheck(StrictCheck):
+    """A script of :mod:`assay.nodes` on each node that the partition has for us (``nodes``)."""
+
+    parallel = True
+
+    #: The script, in the folder of that package.
+    script = ""
+
+    def plan(self) -> Mapping[str, Any]:
+        """What the script is told, beside what every meeting needs."""
+        raise NotImplementedError
+
+    def options(self, extra: str, known: Iterable[str]) -> Mapping[str, Any]:
+        """An extra of the partition that is a mapping with these keys; empty where it is not said.
+
+        :raises reframe.core.exceptions.ConfigError: another key.
+        """
+        partition = self.current_partition
+        said: Mapping[str, Any] = partition.extras.get(extra, {})
+        known = sorted(known)
+        for key in said:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                mend = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+                raise ConfigError(
+                    f"{site_directory() / 'reframe.py'}: partition {partition.name!r}: extras: "
+                    f"{extra}: unknown key {key!r}; {mend}"
+                )
+        return said
+
+    @run_after("setup")
+    def _one_process_on_each_node(self) -> None:
+        self.num_tasks = self.current_partition.extras.get("nodes", 0)
+        self.skip_if(
+            self.num_tasks < 2,
+            f"{self.current_partition.fullname} has no several nodes for us (extra `nodes`)",
+        )
+        self.num_tasks_per_node = 1
+
+    @run_before("run")
+    def _write_plan(self) -> None:
+        plan = {"nodes": self.num_tasks, "patience": PATIENCE, **self.plan()}
+        (Path(self.stagedir) / "plan.json").write_text(json.dumps(plan, indent=1) + "\n")
+        script = Path(assay.nodes.__file__).with_name(self.script)
+        self.executable = shlex.quote(sys.executable)
+        self.executable_opts = [shlex.quote(str(script)), "plan.json"]
+        # Of an earlier launch in this directory.
+        self.prerun_cmds.append(f"rm -f {assay.nodes.meeting.ADDRESS}")
+        self.keep_files += ["plan.json", assay.nodes.meeting.MINUTES]
+
+    def minutes(self) -> minutes.Minutes:
+        """Of the meeting. Runs in the stage directory.
+
+        :raises assay.outputs.ParseError: there are none.
+        """
+        path = Path(assay.nodes.meeting.MINUTES)
+        self._minutes = minutes.parse(path.read_text(encoding="utf-8"))
+        return self._minutes
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """Adds who did not come, or did not stay."""
+        problems = super().examine(parsed)
+        return problems if parsed is None else problems + self._minutes.problems

@@ -1,0 +1,352 @@
+"""A meeting of the processes of a job, one on each node: rank 0 gives orders, all carry them out.
+
+Any launcher will do that gives each process a rank. Rank 0 listens and leaves its address in a file
+of the shared directory; each process, that of rank 0 too, connects and does what it is told until
+its connection ends. Every wait has an end, so that a dead node costs a limit and not the job.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+#: Where rank 0 can be reached, in the directory that all share.
+ADDRESS = "meeting.json"
+#: What happened, one JSON object on each line, written as it happens.
+MINUTES = "minutes.jsonl"
+
+#: Variables of a rank, by launcher. Open MPI's first: its ranks inherit Slurm's of the daemon that
+#: started them.
+RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+
+#: A connection over which nothing comes is dead after so long [s]; a living one answers by itself.
+SILENCE = 20
+
+#: Longer than any job [s]: a process waits so long for its next order.
+LONG = 10**6
+
+#: Longest text that an answer carries [B]; what is longer is cut in its middle.
+TEXT = 1 << 20
+
+
+class Lost(Exception):
+    """The other end of a connection is gone, or did not answer in time."""
+
+
+class Channel:
+    """Messages over a connection: one JSON object on each line."""
+
+    def __init__(self, connection):
+        self._socket = connection
+        self._buffer = b""
+        tcp = socket.IPPROTO_TCP
+        connection.setsockopt(tcp, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(tcp, socket.TCP_KEEPIDLE, SILENCE // 2)
+        connection.setsockopt(tcp, socket.TCP_KEEPINTVL, SILENCE // 4)
+        connection.setsockopt(tcp, socket.TCP_KEEPCNT, 2)
+        connection.setsockopt(tcp, getattr(socket, "TCP_USER_TIMEOUT", 18), SILENCE * 1000)
+
+    def send(self, message):
+        """Raises :class:`Lost`."""
+        try:
+            self._socket.settimeout(SILENCE)
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+        except OSError as error:
+            raise Lost(f"connection lost ({error.strerror or error})") from None
+
+    def receive(self, limit):
+        """The next message, within `limit` seconds. Raises :class:`Lost`."""
+        end = time.monotonic() + limit
+        while b"\n" not in self._buffer:
+            left = end - time.monotonic()
+            try:
+                ready = select.select([self._socket], [], [], max(0, left))[0]
+                piece = self._socket.recv(1 << 16) if ready else None
+            except OSError as error:
+                raise Lost(f"connection lost ({error.strerror or error})") from None
+            if piece is None:
+                raise Lost(f"no answer within {limit:g} s")
+            if not piece:
+                raise Lost("its process ended")
+            self._buffer += piece
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return json.loads(line.decode())
+
+    def close(self):
+        self._socket.close()
+
+
+class Member:
+    """A process at the meeting, as rank 0 sees it.
+
+    `gone` says why nothing more can be asked of it; empty while it answers.
+    """
+
+    def __init__(self, channel, hello):
+        self.channel = channel
+        self.rank, self.host = hello["rank"], hello["host"]
+        self.gone = ""
+
+    def ask(self, order, limit):
+        """The answer to an order. Raises :class:`Lost` with the name of the node."""
+        if not self.gone:
+            try:
+                self.channel.send(order)
+                return self.channel.receive(limit)
+            except Lost as error:
+                # An answer that comes late would be taken for that to the next order.
+                self.gone = str(error)
+                self.channel.close()
+        raise Lost(f"{self.host}: {self.gone}")
+
+
+class Minutes:
+    """The record of a meeting: each line is on disk before the next thing happens."""
+
+    def __init__(self, path):
+        self._file = open(path, "w")
+        self._lock = threading.Lock()
+
+    def add(self, entry):
+        with self._lock:
+            self._file.write(json.dumps(entry) + "\n")
+            self._file.flush()
+
+
+def rank(nodes):
+    """The rank of this process; that of a single process needs no launcher."""
+    for name in RANKS:
+        if name in os.environ:
+            return int(os.environ[name])
+    if nodes == 1:
+        return 0
+    sys.exit("no launcher gave this process a rank: none of {} is set".format(", ".join(RANKS)))
+
+
+def interface_address(name):
+    """IPv4 address of a network interface, None where it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            request = struct.pack("256s", name[:15].encode())
+            answer = fcntl.ioctl(probe.fileno(), 0x8915, request)  # SIOCGIFADDR
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[20:24])
+
+
+def addresses(device=None):
+    """Where others may reach this node, the most likely first: `device`, its name, the rest."""
+    names = sorted((name for _, name in socket.if_nameindex()), key=lambda name: name == "lo")
+    found = [interface_address(device) if device else None, socket.gethostname()]
+    found += [interface_address(name) for name in names]
+    return [address for n, address in enumerate(found) if address and address not in found[:n]]
+
+
+def allocated():
+    """Names of the nodes that Slurm gave to this job; none where nobody says."""
+    nodes = os.environ.get("SLURM_JOB_NODELIST")
+    if not nodes:
+        return []
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["scontrol", "show", "hostnames", nodes],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            timeout=20,
+            check=True,
+        )
+        return done.stdout.decode().split()
+    return []
+
+
+def hold(plan_file, preside, work):
+    """This process's part of a meeting; returns when it is over.
+
+    `plan_file` holds a JSON object: ``nodes``, the number of processes; ``patience``, how long
+    to wait for them [s]; ``device``, if there is one; and what `preside` and `work` read in it.
+    Rank 0 calls ``preside(plan, members, minutes)``; each calls ``work(order)`` for its answers.
+    """
+    with open(plan_file) as file:
+        plan = json.load(file)
+    # So that what was started here is ended, and not left behind, when the job is cancelled.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    number = rank(plan["nodes"])
+    failures = []
+    chair = None
+    if number == 0:
+        listener, token = _invite(plan)
+
+        def run():
+            try:
+                _preside(plan, listener, token, preside)
+            except BaseException as error:
+                failures.append(error)
+                raise
+
+        chair = threading.Thread(target=run, daemon=True)
+        chair.start()
+    try:
+        channel = _join(plan, number)
+        _obey(channel, work)
+    finally:
+        work(None)
+    if chair:
+        chair.join()
+    if failures:
+        sys.exit(1)
+
+
+def _invite(plan):
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind(("", 0))
+    listener.listen(1024)
+    token = secrets.token_hex(16)
+    invitation = {
+        "addresses": addresses(plan.get("device")),
+        "port": listener.getsockname()[1],
+        "token": token,
+    }
+    with tempfile.NamedTemporaryFile("w", dir=".", delete=False) as file:
+        json.dump(invitation, file)
+    try:
+        os.link(file.name, ADDRESS)
+    except FileExistsError:
+        sys.exit("two processes have rank 0: this launcher starts worlds of one process")
+    finally:
+        os.unlink(file.name)
+    return listener, token
+
+
+def _preside(plan, listener, token, preside):
+    minutes = Minutes(MINUTES)
+    members = _gather(plan, listener, token)
+    here = {member.host.split(".")[0] for member in members.values()}
+    absent = [host for host in allocated() if host.split(".")[0] not in here]
+    if len(absent) != plan["nodes"] - len(members):
+        absent = [f"rank {n}" for n in range(plan["nodes"]) if n not in members]
+    met = {member.rank: member.host for member in members.values()}
+    minutes.add({"asked": plan["nodes"], "met": met, "absent": absent})
+    try:
+        preside(plan, members, minutes)
+        gone = {member.host: member.gone for member in members.values() if member.gone}
+        minutes.add({"gone": gone, "end": True})
+    finally:
+        for member in members.values():
+            member.channel.close()
+
+
+def _gather(plan, listener, token):
+    """Members by rank: all, or those that came in time."""
+    members = {}
+    end = time.monotonic() + plan["patience"]
+    while len(members) < plan["nodes"]:
+        left = end - time.monotonic()
+        if left <= 0 or not select.select([listener], [], [], left)[0]:
+            break
+        channel = Channel(listener.accept()[0])
+        try:
+            hello = channel.receive(5)
+            known = hello["token"] == token and hello["rank"] not in members
+        except (Lost, ValueError, KeyError, TypeError):
+            known = False
+        if known:
+            channel.send({"welcome": True})
+            members[hello["rank"]] = Member(channel, hello)
+        else:
+            channel.close()
+    listener.close()
+    return members
+
+
+def _join(plan, number):
+    """The connection to rank 0."""
+    end = time.monotonic() + plan["patience"]
+    why = f"{ADDRESS} does not appear: is the directory shared?"
+    while time.monotonic() < end:
+        try:
+            with open(ADDRESS) as file:
+                invitation = json.load(file)
+        except OSError:
+            time.sleep(0.1)
+            continue
+        for address in invitation["addresses"]:
+            try:
+                where = (address, invitation["port"])
+                channel = Channel(socket.create_connection(where, timeout=3))
+                hello = {"rank": number, "host": socket.gethostname()}
+                channel.send(dict(hello, token=invitation["token"]))
+                channel.receive(max(5, end - time.monotonic()))
+                return channel
+            except (OSError, Lost) as error:
+                why = f"{address}: {error}"
+        time.sleep(0.1)
+    sys.exit(f"{socket.gethostname()}: rank {number} cannot reach rank 0: {why}")
+
+
+def _obey(channel, work):
+    """Carries out orders until the connection ends, as it does when the meeting is over."""
+    while True:
+        try:
+            order = channel.receive(LONG)
+        except Lost:
+            return
+        with contextlib.suppress(Lost):
+            channel.send(work(order))
+
+
+class Process:
+    """A program that was started here, with what it said."""
+
+    def __init__(self, command, environment, folder):
+        self.folder = folder
+        self.began = time.monotonic()
+        self._out = tempfile.TemporaryFile(dir=folder)
+        self._process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=dict(os.environ, **environment),
+            stdin=subprocess.DEVNULL,
+            stdout=self._out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+
+    def running(self):
+        return self._process.poll() is None
+
+    def end(self, limit):
+        """Its exit code, what it printed and how long it took; killed after `limit` seconds."""
+        rc, seconds = None, None
+        try:
+            rc = self._process.wait(limit)
+            seconds = time.monotonic() - self.began
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+        self._out.seek(0)
+        text = shorten(self._out.read())
+        self._out.close()
+        return {"rc": rc, "seconds": seconds, "out": text}
+
+
+def shorten(data):
+    """A text of at most :data:`TEXT` bytes; the middle of a longer one is left out, and said so."""
+    if len(data) > TEXT:
+        cut = f"\n... {len(data) - TEXT} bytes left out ...\n".encode()
+        data = data[: TEXT // 2] + cut + data[-TEXT // 2 :]
+    return data.decode(errors="replace")

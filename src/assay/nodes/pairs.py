@@ -1,0 +1,312 @@
+"""Measures pairs of nodes with ucx_perftest, round after round.
+
+``python3 pairs.py plan.json`` in a directory that all share. Beside what a meeting needs the plan
+has:
+
+===============  ================================================================================
+``rounds``       lists of pairs of ranks; no rank is twice in one list
+``width``        so many pairs of a round at a time; null for all
+``tests``        name -> ``options`` of ucx_perftest and ``iterations`` of its first trial
+``seconds``      how long one test of one pair shall take: iterations are chosen by trial
+``limit``        how long it may take at most [s]
+``environment``  variables of ucx_perftest
+``device``       its network device, as UCX names it
+``cpus``         processor of the server and of the client; null to leave them where they are
+``suspects``     a command that reads the minutes and prints further rounds
+===============  ================================================================================
+"""
+
+import contextlib
+import glob
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import meeting
+
+PROGRAM = "ucx_perftest"
+
+#: A trial is a measure of speed when it takes this share of the wanted time, beyond starting up.
+ENOUGH = 0.25
+MOST_ITERATIONS = 10**8
+#: So many pairs are tried for it.
+TRIALS = 4
+
+#: A node that failed so often with partners that are well, and never succeeded, is left alone.
+PATIENCE_WITH_A_NODE = 3
+
+
+class Failed(Exception):
+    """A pair gave no value; says why."""
+
+
+# --- what each node does ------------------------------------------------------------------------
+
+
+class Bench:
+    """Runs one side of a pair: all of this node's processes, one at a time."""
+
+    def __init__(self, plan):
+        self.plan = plan
+        self.folder = tempfile.mkdtemp(prefix="assay-pairs-")
+        self.process = None
+        self.plain = ()
+        with contextlib.suppress(OSError):
+            # Built with MPI it wants to be started by mpirun, unless it is told not to.
+            usage = meeting.Process([PROGRAM, "-h"], {"UCX_LOG_LEVEL": "fatal"}, self.folder)
+            if "-P <0|1>" in usage.end(20)["out"]:
+                self.plain = ("-P", "0")
+
+    def work(self, order):
+        """The answer to an order; None is told to be the last."""
+        if order is None:
+            self._stop()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return None
+        try:
+            return getattr(self, order["do"])(order)
+        except OSError as error:
+            self._stop()
+            return {"error": f"{error.filename or PROGRAM}: {error.strerror}"}
+
+    def serve(self, order):
+        """Starts a server; answers where it listens."""
+        self._stop()
+        for _ in range(3):  # another program may be quicker to take a port that was free
+            with socket.socket() as probe:
+                probe.bind(("", 0))
+                port = probe.getsockname()[1]
+            self._start(["-p", str(port)], 0)
+            if self._listens(port):
+                device = self.plan.get("device")
+                address = device and meeting.interface_address(device)
+                return {"port": port, "addresses": [address] if address else meeting.addresses()}
+            said = self._end(0)
+        return {"error": "the server does not listen: " + last_line(said["out"])}
+
+    def connect(self, order):
+        """Runs a client to its end; answers what it printed."""
+        self._stop()
+        self._start([order["address"], "-p", str(order["port"]), *order["options"]], 1)
+        return self._end(self.plan["limit"])
+
+    def finish(self, order):
+        """Ends the server; answers what it printed."""
+        if self.process is None:
+            return {"error": "there is no server to finish"}
+        return self._end(5 if order["well"] else 0)
+
+    def _start(self, words, role):
+        cpus = self.plan["cpus"]
+        binding = ["-c", str(cpus[role])] if cpus else []
+        log = os.path.join(self.folder, "ucx.%p.log")
+        environment = dict(self.plan["environment"], UCX_LOG_FILE=log)
+        self.before = counters(self.plan.get("device"))
+        self.process = meeting.Process(
+            [PROGRAM, *words[:1], *self.plain, *binding, *words[1:]]
+            if role
+            else [PROGRAM, *self.plain, *binding, *words],
+            environment,
+            self.folder,
+        )
+
+    def _listens(self, port):
+        end = time.monotonic() + 10
+        local = f":{port:04X}"
+        while self.process.running() and time.monotonic() < end:
+            for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+                with contextlib.suppress(OSError), open(table) as file:
+                    rows = [line.split() for line in file]
+                    if any(row[1].endswith(local) and row[3] == "0A" for row in rows):
+                        return True
+            time.sleep(0.01)
+        return False
+
+    def _end(self, limit):
+        done = self.process.end(limit)
+        after = counters(self.plan.get("device"))
+        known = self.before and after
+        done["bytes"] = [b - a for a, b in zip(self.before, after)] if known else None
+        # Those of children too, if there ever are any.
+        logs = sorted(glob.glob(os.path.join(self.folder, "ucx.*.log")))
+        texts = []
+        for path in logs:
+            with open(path, "rb") as file:
+                texts.append(meeting.shorten(file.read()))
+            os.unlink(path)
+        done["log"] = "".join(texts)
+        self.process = None
+        return done
+
+    def _stop(self):
+        if self.process:
+            self._end(0)
+
+
+def counters(device):
+    """Bytes that a network device has received and sent; None where nobody counts them."""
+    name, _, port = (device or "").partition(":")
+    hca = f"/sys/class/infiniband/{name}/ports/{port or 1}/counters/port_{{}}_data"
+    link = f"/sys/class/net/{name}/statistics/{{}}_bytes"
+    # An InfiniBand port counts words of four bytes.
+    for path, names, unit in ((link, ("rx", "tx"), 1), (hca, ("rcv", "xmit"), 4)):
+        try:
+            counts = []
+            for which in names:
+                with open(path.format(which)) as file:
+                    counts.append(int(file.read()) * unit)
+            return counts
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def last_line(text):
+    """The last thing that a program said."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" +-")]
+    return lines[-1] if lines else "it said nothing"
+
+
+# --- what rank 0 does ---------------------------------------------------------------------------
+
+
+class Tournament:
+    """Gives the orders, pair by pair, and writes down what came of them."""
+
+    def __init__(self, plan, members, minutes):
+        self.plan, self.members, self.minutes = plan, members, minutes
+        self.iterations = {name: test["iterations"] for name, test in plan["tests"].items()}
+        self.well = set()
+        self.failures = {}
+
+    def play(self, rounds, number):
+        """All pairs of some rounds; `number` counts the passes from 1."""
+        for all_pairs in rounds:
+            pairs = [pair for pair in all_pairs if not any(map(self._left_alone, pair))]
+            if not pairs:
+                continue
+            with ThreadPoolExecutor(self.plan["width"] or len(pairs)) as pool:
+                results = list(pool.map(self._pair, pairs))
+            for (a, b), result in zip(pairs, results):
+                self.minutes.add(dict(result, a=a, b=b, number=number))
+                self._remember(a, b, not result["error"])
+
+    def choose_iterations(self):
+        """By trials of the first pair that works; where none of a few does, all will say why."""
+        pairs = [pair for pairs in self.plan["rounds"] for pair in pairs]
+        for a, b in pairs[:TRIALS]:
+            try:
+                chosen = {name: self._by_trial(name, a, b) for name in self.plan["tests"]}
+            except (meeting.Lost, Failed):
+                continue
+            self.iterations = chosen
+            return
+
+    def _by_trial(self, name, a, b):
+        count, least = self.plan["tests"][name]["iterations"], None
+        while True:
+            took = self._test(name, a, b, count)["client"]["seconds"]
+            least = took if least is None else min(took, least)
+            spent = took - least
+            if spent >= ENOUGH * self.plan["seconds"] or count >= MOST_ITERATIONS:
+                return max(1, int(count * self.plan["seconds"] / max(spent, 1e-9)))
+            count *= 4
+
+    def _pair(self, pair):
+        a, b = pair
+        result = {"error": "", "tests": {}}
+        try:
+            for name in self.plan["tests"]:
+                result["tests"][name] = self._test(name, a, b, self.iterations[name])
+        except (meeting.Lost, Failed) as error:
+            result["error"] = str(error)
+        return result
+
+    def _test(self, name, a, b, count):
+        """What server and client of one test said. Raises Failed or meeting.Lost."""
+        for rank in (a, b):
+            if rank not in self.members:
+                raise Failed(f"rank {rank} did not come")
+        server, client = self.members[a], self.members[b]
+        where = self._checked(server, server.ask({"do": "serve"}, 60))
+        options = [*self.plan["tests"][name]["options"], "-n", str(count)]
+        options += ["-w", str(max(1, count // 10))]
+        order = {
+            "do": "connect",
+            "address": where["addresses"][0],
+            "port": where["port"],
+            "options": options,
+        }
+        said = None
+        try:
+            said = client.ask(order, self.plan["limit"] + 10)
+        finally:
+            well = bool(said) and said.get("rc") == 0
+            served = server.ask({"do": "finish", "well": well}, 20)
+        self._checked(client, said)
+        self._checked(server, served)
+        return {"iterations": count, "client": said, "server": served}
+
+    @staticmethod
+    def _checked(member, answer):
+        if answer.get("error"):
+            raise Failed("{}: {}".format(member.host, answer["error"]))
+        if "rc" in answer and answer["rc"] is None:
+            raise Failed(f"{member.host}: {PROGRAM} did not end in time")
+        if answer.get("rc"):
+            said = last_line(answer["log"] or answer["out"])
+            what = "{}: {} ended with exit code {}: {}"
+            raise Failed(what.format(member.host, PROGRAM, answer["rc"], said))
+        return answer
+
+    def _remember(self, a, b, well):
+        if well:
+            self.well |= {a, b}
+            return
+        for rank, other in ((a, b), (b, a)):
+            if other in self.well and rank not in self.well:
+                self.failures[rank] = self.failures.get(rank, 0) + 1
+
+    def _left_alone(self, rank):
+        return self.failures.get(rank, 0) >= PATIENCE_WITH_A_NODE
+
+
+def suspects(plan):
+    """Rounds of the second pass, as the given command says."""
+    try:
+        done = subprocess.run(
+            plan["suspects"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+        )
+        if done.returncode:
+            raise Failed(last_line(done.stderr.decode(errors="replace")))
+        return json.loads(done.stdout.decode())
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise Failed(str(error)) from None
+
+
+def preside(plan, members, minutes):
+    """Rank 0's part: both passes."""
+    tournament = Tournament(plan, members, minutes)
+    tournament.choose_iterations()
+    tournament.play(plan["rounds"], 1)
+    try:
+        tournament.play(suspects(plan), 2)
+    except Failed as error:
+        minutes.add({"no_second_pass": str(error)})
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1]) as plan_file:
+        bench = Bench(json.load(plan_file))
+    meeting.hold(sys.argv[1], preside, bench.work)

@@ -1,0 +1,87 @@
+"""The minutes of a meeting of nodes, as :mod:`assay.nodes.meeting` writes them: JSON lines.
+
+The first line says who came, the last who left before the end; a meeting that was cut short has no
+last line, and what was written before it counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from assay.outputs._base import ParseError
+
+
+@dataclass(frozen=True)
+class Minutes:
+    """What happened at a meeting.
+
+    :ivar asked: number of processes that were to come.
+    :ivar hosts: rank -> name of its node, of those that came.
+    :ivar absent: names of the nodes that did not come, or their ranks where no name is known.
+    :ivar gone: node -> why nothing more could be asked of it, of those that left before the end.
+    :ivar entries: what else was written down, in its order.
+    :ivar complete: the meeting came to its end.
+    """
+
+    asked: int
+    hosts: Mapping[int, str]
+    absent: tuple[str, ...]
+    gone: Mapping[str, str]
+    entries: tuple[Mapping[str, Any], ...]
+    complete: bool
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """A name for each rank, also of those that did not come."""
+        absent = iter(self.absent)
+        return tuple(
+            self.hosts[rank] if rank in self.hosts else next(absent) for rank in range(self.asked)
+        )
+
+    @property
+    def problems(self) -> list[str]:
+        """Why this was not one process on each node from beginning to end, one line each."""
+        problems = [f"{name} did not come" for name in self.absent]
+        hosts = list(self.hosts.values())
+        problems += [
+            f"{hosts.count(host)} processes came from {host}; each node was to send one"
+            for host in dict.fromkeys(hosts)
+            if hosts.count(host) > 1
+        ]
+        problems += [f"{host} left before the end: {why}" for host, why in self.gone.items()]
+        if not self.complete:
+            problems.append("the meeting of the nodes was cut short")
+        return problems
+
+
+def parse(text: str) -> Minutes:
+    """Reads minutes; a last line that was cut is no line.
+
+    :raises ParseError: nobody wrote down who came, or a line is no JSON object.
+    """
+    lines = text.split("\n")[:-1]
+    entries = []
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            raise ParseError("no JSON", number, line) from None
+        if not isinstance(entry, dict):
+            raise ParseError("no JSON object", number, line)
+        entries.append(entry)
+    try:
+        first = entries.pop(0)
+        hosts = {int(rank): str(host) for rank, host in first["met"].items()}
+        asked, absent = int(first["asked"]), tuple(map(str, first["absent"]))
+        if len(absent) != asked - len(hosts) or not set(hosts) <= set(range(asked)):
+            raise ValueError
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError):
+        raise ParseError(
+            "the first line does not say who came", 1, lines[0] if lines else ""
+        ) from (None)
+    complete = bool(entries) and entries[-1].get("end") is True
+    gone = entries.pop()["gone"] if complete else {}
+    return Minutes(asked, hosts, absent, gone, tuple(entries), complete)

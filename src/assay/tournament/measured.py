@@ -1,0 +1,149 @@
+"""What the pairs of a tournament measured, from its minutes: :mod:`assay.nodes.pairs` wrote them.
+
+As a program, ``python -m assay.tournament.measured plan.json minutes.jsonl``, it prints the rounds
+of the second pass, as lists of pairs of ranks: what rank 0 asks for when the first pass is over.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.checks import transports
+from assay.outputs import ParseError, ucx_log, ucx_perftest
+from assay.outputs.minutes import Minutes, parse
+from assay.tournament.diagnosis import Measurement, Metric, diagnose, second_pass
+
+#: Worse than the others by so much, a node or a pair is at fault, unless the site says otherwise.
+TOLERANCES = {"bandwidth": 0.05, "latency": 0.25}
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test of ucx_perftest.
+
+    :ivar size: of its messages [B].
+    :ivar metric: what it measures, by which name.
+    :ivar column: of :mod:`assay.outputs.ucx_perftest`.
+    :ivar trial: iterations to begin with, when their number is sought.
+    """
+
+    size: int
+    metric: str
+    column: str
+    unit: str
+    higher_is_better: bool
+    trial: int
+
+
+TESTS: Mapping[str, Test] = {
+    "tag_lat": Test(8, "latency", "p50", "us", False, 100),
+    "tag_bw": Test(1 << 20, "bandwidth", "bandwidth", "MB/s", True, 8),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One run between two nodes.
+
+    :ivar number: the pass, from 1.
+    :ivar values: metric -> value, in the unit of its test; empty where there are none.
+    :ivar error: why there are none.
+    :ivar problems: why the values cannot be believed, one line each.
+    """
+
+    a: str
+    b: str
+    number: int
+    values: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def measurement(self) -> Measurement:
+        return Measurement(self.a, self.b, self.values, self.error)
+
+
+def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
+    """What is judged of each pair.
+
+    :param tolerances: metric -> relative tolerance, for those that are not to have the default.
+    :raises ValueError: a tolerance that is none.
+    """
+    chosen = {**TOLERANCES, **tolerances}
+    return [Metric(t.metric, t.unit, t.higher_is_better, chosen[t.metric]) for t in TESTS.values()]
+
+
+def pairs(minutes: Minutes, transport: str, ucx_version: str) -> Iterator[Pair]:
+    """All pairs in the order in which they ran, each with the proof of its path.
+
+    :param ucx_version: as the stack states it.
+    """
+    nodes = minutes.nodes
+    for entry in minutes.entries:
+        if "tests" not in entry:
+            continue
+        a, b, number = nodes[entry["a"]], nodes[entry["b"]], entry["number"]
+        if entry["error"]:
+            yield Pair(a, b, number, error=f"{a} did not meet {b}: {entry['error']}")
+            continue
+        values, problems = {}, []
+        for name, said in entry["tests"].items():
+            test = TESTS[name]
+            try:
+                values[test.metric] = _value(test, said["client"]["out"])
+            except (ParseError, ValueError) as error:
+                yield Pair(a, b, number, error=f"{name}: {error}")
+                break
+            found = [*_path(test, said, transport, ucx_version), *_bytes(test, said)]
+            problems += [f"{a} - {b}: {name}: {problem}" for problem in found]
+        else:
+            yield Pair(a, b, number, values, problems=tuple(problems))
+
+
+def _value(test: Test, text: str) -> float:
+    parsed = ucx_perftest.parse(text)
+    if not parsed.sound:
+        raise ParseError("; ".join(parsed.problems) or "the output is incomplete")
+    quantity = parsed.quantity(test.column)
+    if quantity.unit != test.unit or not quantity.value > 0:
+        raise ParseError(f"{test.column} is {quantity.value} {quantity.unit}")
+    return quantity.value
+
+
+def _path(test: Test, said: Mapping[str, Any], transport: str, version: str) -> tuple[str, ...]:
+    log = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
+    return transports.prove(transport, log, [test.size], version, processes=2).problems
+
+
+def _bytes(test: Test, said: Mapping[str, Any]) -> Iterator[str]:
+    """The counters of both devices must have seen what was sent."""
+    needed = said["iterations"] * test.size
+    for role, direction, done in (("client", 1, "sent"), ("server", 0, "received")):
+        counted = said[role]["bytes"]
+        if counted is None:
+            yield f"the {role}'s network device counts no bytes"
+        elif counted[direction] < needed:
+            yield (
+                f"{needed} B were sent, but the {role}'s network device has {done} "
+                f"{counted[direction]} B"
+            )
+
+
+def main(plan_file: str, minutes_file: str) -> list[list[tuple[int, int]]]:
+    """The rounds of the second pass."""
+    plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
+    minutes = parse(Path(minutes_file).read_text(encoding="utf-8"))
+    found = [p.measurement for p in pairs(minutes, plan["transport"], plan["ucx_version"])]
+    nodes = minutes.nodes
+    rounds = second_pass(diagnose(nodes, metrics(plan["tolerances"]), found))
+    number = {name: rank for rank, name in enumerate(nodes)}
+    return [[(number[a], number[b]) for a, b in pairs] for pairs in rounds]
+
+
+if __name__ == "__main__":
+    json.dump(main(*sys.argv[1:]), sys.stdout)

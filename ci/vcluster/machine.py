@@ -35,7 +35,7 @@ def await_boot(name):
 
     :raises Refusal: it did not, with its last words.
     """
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30  # a data base takes its time
     while not ready(name).exists():
         if time.monotonic() > end:
             log = (STATE / "log" / f"boot.{name}").read_text().strip()

@@ -6,6 +6,7 @@ Each test has a cluster of its own, called like its temporary directory.
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -21,7 +22,7 @@ def reason_to_skip():
     if os.geteuid() != 0:
         return "needs root: it makes namespaces, mounts and control groups"
     for program in ("slurmctld", "munged", "iptables-restore", "mkfs.xfs", "gcc", "nsenter"):
-        if subprocess.run(["which", program], capture_output=True, check=False).returncode:
+        if shutil.which(program) is None:
             return f"needs {program}: ci/vcluster/packages.sh"
     if subprocess.run(["unshare", "-mpun", "true"], capture_output=True, check=False).returncode:
         return "needs namespaces, which this machine refuses"
@@ -158,6 +159,16 @@ def test_nothing_is_left_of_a_start_that_was_killed(unborn, seconds):
     cluster("down")
     assert traces(cluster.state) == []
     cluster("down")  # and a second one finds nothing to do
+
+
+@pytest.mark.skipif(shutil.which("mariadbd") is None, reason="needs MariaDB for accounting")
+def test_with_accounting_sacct_knows_how_a_job_ended(unborn):
+    unborn("up", "--nodes", "2", "--accounting")
+    unborn("run", "login", "--", "srun", "sh", "-c", "exit 3", check=False)
+    ask = (
+        "for i in $(seq 50); do sacct -n -X -P -o state,exitcode | grep . && break; sleep 0.2; done"
+    )
+    assert unborn("run", "login", "--", "sh", "-c", ask).stdout.split() == ["FAILED|3:0"]
 
 
 def test_jobs_run_as_an_ordinary_user_each_on_a_core_of_its_own(cluster):

@@ -41,6 +41,8 @@ class StackHas(StrictCheck):
             name = f"bt.{stack.extras['btio_classes'][0]}.x.{subtype}"
         elif self.program == "netpipe":
             name = stack.extras.get("netpipe_command", "NPmpi")
+        elif self.program in detect.BUILDS:
+            name = detect.BUILDS[self.program]
         else:
             name = detect.PROGRAMS[self.program][0]
         self.name_of_program = name

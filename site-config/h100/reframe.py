@@ -39,6 +39,14 @@ site_configuration = sites.configuration(
                 },
                 {
                     **NODE,
+                    "name": "gpu",
+                    "descr": "the GPUs of one node, joined by NVLink",
+                    "features": ["intra-node", "gpu", "nvlink"],
+                    "environs": ["spack-gpu", "spack-diagnosis"],
+                    "extras": {"memory_bytes": MEMORY},
+                },
+                {
+                    **NODE,
                     "name": "scratch",
                     "descr": "the parallel file system",
                     "features": ["storage", "lustre"],
@@ -50,5 +58,8 @@ site_configuration = sites.configuration(
             ],
         }
     ],
-    environments=[stacks.spack(__file__, Path(__file__).resolve().parent / "spack/env/spack.lock")],
+    environments=[
+        stacks.spack(__file__, Path(__file__).resolve().parent / "spack/env/spack.lock", view)
+        for view in ("host", "gpu", "diagnosis")
+    ],
 )

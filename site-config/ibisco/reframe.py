@@ -49,6 +49,14 @@ site_configuration = sites.configuration(
                     "features": ["intra-node", "posix", "sysv", "cma"],
                     "extras": {"memory_bytes": MEMORY, "memory_fraction": 0.8},
                 },
+                {
+                    **NODE,
+                    "name": "gpu",
+                    "descr": "the GPUs of one node, joined by NVLink",
+                    "features": ["intra-node", "gpu", "nvlink"],
+                    "environs": ["spack-gpu", "spack-diagnosis"],
+                    "extras": {"memory_bytes": MEMORY},
+                },
                 *(
                     {
                         **NODE,
@@ -65,5 +73,8 @@ site_configuration = sites.configuration(
             ],
         }
     ],
-    environments=[stacks.spack(__file__, sites.repository(__file__) / "spack.lock")],
+    environments=[
+        stacks.spack(__file__, sites.repository(__file__) / "spack.lock", view)
+        for view in ("host", "gpu", "diagnosis")
+    ],
 )

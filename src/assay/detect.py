@@ -26,6 +26,9 @@ PROGRAMS = {
     "iozone": ("iozone",),
 }
 
+#: Feature word -> its program, where how that was built makes the word: no name on PATH shows it.
+BUILDS = {"osu-cuda": "osu_latency", "ucx-stats": "ucx_info"}
+
 #: Classes and subtypes under which BT-IO is built: ``bt.<class>.x.<subtype>``.
 BTIO_CLASSES = ("S", "W", "A", "B", "C", "D", "E")
 BTIO_SUBTYPES = {"simple": "mpi_io_simple", "full": "mpi_io_full", "epio": "ep_io"}

@@ -1,6 +1,7 @@
-"""The stack `spack` of a site, as ReFrame's environment: what its lock has, and where that is.
+"""The stacks of a site that has Spack, as ReFrame's environments: what they have, and where.
 
-``make spack SITE=<site>`` leaves one file for each view, ``env/<site>.<view>.json`` below
+Each view of ``spack.yaml`` is one stack: ``host`` is named ``spack``, the others ``spack-<view>``.
+``make spack SITE=<site>`` leaves one file for each, ``env/<site>.<view>.json`` below
 ``$ASSAY_SPACK_HOME`` (by default ``.cache/spack``), with the directories that go before PATH, and
 the hash of the lock. Jobs need nothing else: no Spack on compute nodes.
 """
@@ -11,26 +12,30 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from reframe.core.exceptions import ConfigError
 
 from assay.detect import BTIO_CLASSES, BTIO_SUBTYPES
+from assay.locks import spec, views
+from assay.locks.lockfile import Lock, LockError, Node
 
-#: Package of a lock -> the features (words of vocabulary.yaml) that it gives to a stack.
+#: Spec of a package -> the features (words of vocabulary.yaml) that it gives to a stack.
 FEATURES: Mapping[str, tuple[str, ...]] = {
     "openmpi": ("mpi",),
-    "ucx": ("ucx", "ucx-perftest"),
-    "osu-micro-benchmarks": ("osu",),
+    "ucx~stats": ("ucx", "ucx-perftest"),
+    "ucx+stats": ("ucx-stats",),
+    "osu-micro-benchmarks~cuda": ("osu",),
+    "osu-micro-benchmarks+cuda": ("osu-cuda",),
     "hpcc": ("hpcc",),
     "hpl": ("hpl",),
     "npb-btio": ("btio",),
     "iozone": ("iozone",),
 }
 
-#: Package of a lock -> the extra that holds its version.
+#: Package -> the extra that holds its version.
 VERSIONS = {
     "openmpi": "openmpi_version",
     "ucx": "ucx_version",
@@ -39,29 +44,40 @@ VERSIONS = {
 
 
 def spack(site_file: str | Path, lock: str | Path, view: str = "host") -> dict[str, Any]:
-    """The environment `spack`, from the lock, whether or not it has been installed yet.
+    """The environment of one view, from the lock, whether or not it has been installed yet.
 
     Where it has not been, or was from another lock, its jobs end at once with a line that says so.
 
     :param site_file: the site's ``__file__``.
-    :param lock: its ``spack.lock``.
+    :param lock: its ``spack.lock``, which has its ``spack.yaml`` beside it.
     :param view: the view of the environment whose programs are meant.
-    :raises ConfigError: the lock cannot be read or is none.
+    :raises ConfigError: lock or manifest cannot be read, or there is no such view.
     """
     site_file, lock = Path(site_file).resolve(), Path(lock)
-    content, packages = _read(lock, site_file.parent.name)
-    digest = hashlib.sha256(content).hexdigest()
+    site = site_file.parent.name
+    try:
+        solved = Lock.load(lock, str(lock))
+    except LockError as error:
+        raise ConfigError(f"{error}; make lock SITE={site}") from None
+    try:
+        nodes = views.packages(solved, lock.with_name("spack.yaml"), view)
+    except LockError as error:
+        raise ConfigError(str(error)) from None
+    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     extras: dict[str, Any] = {"provenance": f"Spack, {lock.name} sha256 {digest}"}
-    for name, key in VERSIONS.items():
-        if name in packages:
-            extras[key] = packages[name]["version"]
-    features = [word for name, words in FEATURES.items() if name in packages for word in words]
-    if "npb-btio" in packages:
-        built = packages["npb-btio"]["parameters"]
-        extras["btio_classes"] = [c for c in BTIO_CLASSES if c in built["classes"]]
-        extras["btio_subtypes"] = [s for s in BTIO_SUBTYPES if s in built["subtypes"]]
+    for node in nodes:
+        if node["name"] in VERSIONS:
+            extras[VERSIONS[node["name"]]] = node["version"]
+        if node["name"] == "npb-btio":
+            built = node["parameters"]
+            extras["btio_classes"] = [c for c in BTIO_CLASSES if c in built["classes"]]
+            extras["btio_subtypes"] = [s for s in BTIO_SUBTYPES if s in built["subtypes"]]
 
-    environment: dict[str, Any] = {"name": "spack", "features": features, "extras": extras}
+    environment: dict[str, Any] = {
+        "name": "spack" if view == "host" else f"spack-{view}",
+        "features": features(nodes),
+        "extras": extras,
+    }
     directories, problem = _installed(site_file, view, digest)
     if problem:
         environment["prepare_cmds"] = [f"echo {shlex.quote(problem)} >&2", "exit 1"]
@@ -71,22 +87,20 @@ def spack(site_file: str | Path, lock: str | Path, view: str = "host") -> dict[s
     return environment
 
 
+def features(nodes: Sequence[Node]) -> list[str]:
+    """What the packages give to a stack, each word once, in the order of :data:`FEATURES`."""
+    given: list[str] = []
+    for text, words in FEATURES.items():
+        wanted = spec.parse(text)
+        if any(node["name"] == wanted.name and not wanted.unmet(node) for node in nodes):
+            given += words
+    return given
+
+
 def home(site_file: str | Path) -> Path:
     """``$ASSAY_SPACK_HOME``, by default ``.cache/spack`` of the repository."""
     named = os.environ.get("ASSAY_SPACK_HOME")
     return Path(named) if named else Path(site_file).resolve().parents[2] / ".cache/spack"
-
-
-def _read(lock: Path, site: str) -> tuple[bytes, dict[str, dict[str, Any]]]:
-    """The file, and its nodes by name; of two of one name, any: version and features are alike."""
-    try:
-        content = lock.read_bytes()
-        nodes = json.loads(content)["concrete_specs"].values()
-        return content, {node["name"]: node for node in nodes}
-    except OSError as error:
-        raise ConfigError(f"{lock}: {error.strerror}; make lock SITE={site}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ConfigError(f"{lock}: not a lock of Spack; make lock SITE={site}") from None
 
 
 def _installed(site_file: Path, view: str, digest: str) -> tuple[list[str], str | None]:
@@ -98,7 +112,7 @@ def _installed(site_file: Path, view: str, digest: str) -> tuple[list[str], str 
         frozen = json.loads(file.read_text(encoding="utf-8"))
         of, directories = frozen["lock_sha256"], list(frozen["path"])
     except FileNotFoundError:
-        return [], f"the stack spack is not installed ({file} does not exist): {mend}"
+        return [], f"the view {view} is not installed ({file} does not exist): {mend}"
     except (OSError, ValueError, KeyError, TypeError):
         return [], f"{file} cannot be read: {mend}"
     if of != digest:

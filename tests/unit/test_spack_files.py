@@ -18,7 +18,9 @@ import yaml
 from reframe.core.exceptions import ConfigError
 
 from assay import stacks
-from assay.detect import PROGRAMS
+from assay.detect import BTIO_CLASSES, BTIO_SUBTYPES, BUILDS, PROGRAMS
+from assay.locks import views
+from assay.locks.lockfile import Lock, LockError
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = sorted((ROOT / "spack-repo/spack_repo/assay/packages").glob("*/package.py"))
@@ -134,7 +136,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the site debian12, nothing installed; returns its reframe.py."""
     folder = tmp_path / "site-config/debian12"
     (folder / "spack/env").mkdir(parents=True)
-    shutil.copy(lock_of("debian12"), folder / "spack/env")
+    for file in (lock_of("debian12"), MANIFESTS["debian12"]):
+        shutil.copy(file, folder / "spack/env")
     monkeypatch.delenv("ASSAY_SPACK_HOME", raising=False)
     return folder / "reframe.py"
 
@@ -184,7 +187,7 @@ def test_jobs_of_a_stack_of_another_lock_say_so(site: Path) -> None:
 
 def test_a_file_that_is_no_lock_is_refused(site: Path) -> None:
     lock_beside(site).write_text("{}")
-    with pytest.raises(ConfigError, match="not a lock of Spack; make lock SITE=debian12"):
+    with pytest.raises(ConfigError, match="required property; make lock SITE=debian12"):
         stacks.spack(site, lock_beside(site))
     lock_beside(site).unlink()
     with pytest.raises(ConfigError, match="No such file or directory; make lock SITE=debian12"):
@@ -193,7 +196,63 @@ def test_a_file_that_is_no_lock_is_refused(site: Path) -> None:
 
 def test_features_are_programs_that_the_tests_know() -> None:
     words = {word for several in stacks.FEATURES.values() for word in several}
-    assert words <= {*PROGRAMS, "btio"}
+    assert words <= {*PROGRAMS, *BUILDS, "btio"}
+
+
+def stack_of(site: str, view: str) -> dict[str, Any]:
+    return stacks.spack(ROOT / "site-config" / site / "reframe.py", lock_of(site), view)
+
+
+@pytest.mark.parametrize("site", CUDA_SITES)
+def test_no_program_that_the_tests_name_lacks_a_package(site: str) -> None:
+    stack = stack_of(site, "host")
+    # NetPIPE has no recipe.
+    assert {*PROGRAMS, "btio"} - set(stack["features"]) == {"netpipe"}
+    assert stack["extras"]["btio_classes"] == list(BTIO_CLASSES)
+    assert stack["extras"]["btio_subtypes"] == list(BTIO_SUBTYPES)
+
+
+@pytest.mark.parametrize("site", CUDA_SITES)
+def test_what_needs_libcuda_or_counts_is_a_stack_of_its_own(site: str) -> None:
+    host, gpu, diagnosis = (stack_of(site, view) for view in ("host", "gpu", "diagnosis"))
+    assert [stack["name"] for stack in (host, gpu, diagnosis)] == [
+        "spack", "spack-gpu", "spack-diagnosis",
+    ]  # fmt: skip
+    assert not {"osu-cuda", "ucx-stats"} & set(host["features"])
+    assert {"mpi", "ucx", "osu-cuda"} <= set(gpu["features"])
+    # What runs without a GPU is measured once, with the stack for all nodes.
+    assert not {"osu", "hpl", "hpcc", "btio", "iozone"} & set(gpu["features"])
+    assert gpu["extras"]["osu_version"] == host["extras"]["osu_version"]
+    # No test that measures may select the UCX that counts.
+    assert diagnosis["features"] == ["ucx-stats"]
+
+
+@pytest.mark.parametrize("site", sorted(MANIFESTS))
+def test_no_view_holds_two_packages_of_one_name(site: str) -> None:
+    lock = Lock.load(lock_of(site), "spack.lock")
+    for view in manifest(site)["view"]:
+        names = [node["name"] for node in views.packages(lock, MANIFESTS[site], view)]
+        assert names and len(names) == len(set(names)), view
+
+
+def test_a_view_that_is_not_there_is_refused(site: Path) -> None:
+    with pytest.raises(ConfigError, match=r"spack.yaml: view: no 'gpu'; there are host$"):
+        stacks.spack(site, lock_beside(site), "gpu")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("spack: {view: [host]}", r"spack/view: \['host'\] is not of type 'object'"),
+        ("spack: {view: {host: {link: some}}}", "spack/view/host/link: 'some' is not one of"),
+        ("spack: {view: {host: {select: ['ucx@@']}}}", "view:host:select: 'ucx@@': not understood"),
+    ],
+)
+def test_a_view_that_is_not_understood_is_refused(site: Path, text: str, said: str) -> None:
+    path = lock_beside(site).with_name("spack.yaml")
+    path.write_text(text)
+    with pytest.raises(LockError, match=said):
+        views.packages(Lock.load(lock_beside(site), "spack.lock"), path, "host")
 
 
 # --- scripts, on the paths that end badly ---------------------------------------------------------

@@ -57,7 +57,7 @@ class Attempts:
             self.failure = SanityError("it ended before its output could be judged")
         if self.failure is None:
             return None
-        said = f"settled in launch {self.launches}, not launched again: {self.failure}"
+        said = f"{self.failure}; settled in launch {self.launches}, not launched again"
         return type(self.failure)(said)
 
 

@@ -164,10 +164,11 @@ def test_nothing_is_left_of_a_start_that_was_killed(unborn, seconds):
 @pytest.mark.skipif(shutil.which("mariadbd") is None, reason="needs MariaDB for accounting")
 def test_with_accounting_sacct_knows_how_a_job_ended(unborn):
     unborn("up", "--nodes", "2", "--accounting")
-    unborn("run", "login", "--", "srun", "sh", "-c", "exit 3", check=False)
-    ask = (
-        "for i in $(seq 50); do sacct -n -X -P -o state,exitcode | grep . && break; sleep 0.2; done"
-    )
+    submit = ["sbatch", "-o", "/dev/null", "--wrap", "exit 3"]
+    unborn("run", "login", "--", *submit)
+    # The records of a job come to the data base one after another, and late.
+    ended = "sacct -n -X -P -o state,exitcode | grep FAILED"
+    ask = f"for i in $(seq 100); do {ended} && break; sleep 0.2; done"
     assert unborn("run", "login", "--", "sh", "-c", ask).stdout.split() == ["FAILED|3:0"]
 
 

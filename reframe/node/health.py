@@ -16,18 +16,9 @@ import reframe as rfm
 from reframe.core.builtins import run_before
 
 import assay.provenance
+from assay.checks import health
 from assay.checks.strict import StrictCheck
 from assay.outputs import Parsed, ParseError
-
-#: Limit in the extras -> what it says of a node; the values are the site's.
-LIMITS = {
-    "load_per_cpu_max": "1-minute load divided by the processors",
-    "memory_available_min": "share of the memory that is free",
-    "free_bytes_min": "free bytes on the file system under test",
-    "governors": "clock governors that are allowed",
-    "mount_options": "options that the mount under test must have",
-}
-
 
 SUITE = Path(__file__).resolve().parents[2]
 
@@ -73,11 +64,7 @@ class NodeHealth(StrictCheck):
         text = self.stdout_text()
         try:
             self.found = json.loads(text)
-            cpu, memory = self.found["cpu"], self.found["memory"]
-            row = {
-                "load_per_cpu": cpu["load_1min"] / cpu["usable"],
-                "memory_available": memory["MemAvailable"] / memory["MemTotal"],
-            }
+            row = health.figures(self.found)
         except (ValueError, KeyError, TypeError) as error:
             raise ParseError(f"provenance is unreadable: {error}") from None
         provenance = {
@@ -98,43 +85,7 @@ class NodeHealth(StrictCheck):
         if parsed is None:
             return problems
         limits = self.current_partition.extras.get("health", {})
-        problems += [
-            f"health limit {name!r} is unknown; known are {', '.join(LIMITS)}"
-            for name in limits
-            if name not in LIMITS
-        ]
-        row = parsed.rows[0]
-        limit = limits.get("load_per_cpu_max")
-        if limit is not None and row["load_per_cpu"] > limit:
-            problems.append(f"load per processor is {row['load_per_cpu']:.2f}, at most {limit}")
-        limit = limits.get("memory_available_min")
-        if limit is not None and row["memory_available"] < limit:
-            problems.append(f"{row['memory_available']:.0%} of the memory is free, not {limit:.0%}")
-        allowed = limits.get("governors")
-        running = self.found["cpu"]["governors"]
-        if allowed and not (running and set(running) <= set(allowed)):
-            found = ", ".join(running) or "cannot be read"
-            problems.append(f"clock governor {found}; allowed: {', '.join(allowed)}")
-        return problems + self._file_system(limits)
-
-    def _file_system(self, limits):
-        problems = []
-        for fs in self.found["file_systems"]:
-            where = f"{fs['directory']} ({fs['type']})"
-            if "error" in fs:
-                problems.append(f"{where}: {fs['error']}")
-                continue
-            if not fs["writable"]:
-                problems.append(f"{where} is not writable")
-            if fs["free_bytes"] < limits.get("free_bytes_min", 0):
-                problems.append(
-                    f"{where} has {fs['free_bytes']:.3g} B free, "
-                    f"at least {limits['free_bytes_min']:.3g} are needed"
-                )
-            missing = set(limits.get("mount_options", ())) - set((fs["options"] or "").split(","))
-            if missing:
-                problems.append(f"{where} is mounted without {', '.join(sorted(missing))}")
-        return problems
+        return [*problems, *health.unknown(limits), *health.problems(self.found, limits)]
 
     def measure(self, parsed):
         return parsed.rows[0]

@@ -6,6 +6,7 @@ is read but those that change what is measured.
 """
 
 import glob
+import hashlib
 import json
 import os
 import platform
@@ -15,6 +16,19 @@ import sys
 
 #: Variables that change what is measured. Others may hold secrets and are not touched.
 VARIABLES = ("UCX_", "OMPI_", "PMIX_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_VISIBLE_DEVICES")
+
+#: Commands that list every installed package with its version; the first that works is believed.
+PACKAGES = (["dpkg-query", "-W"], ["rpm", "-qa"])
+
+#: File systems that are no place for files.
+PSEUDO = (
+    *("autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts"),
+    *("devtmpfs", "efivarfs", "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore"),
+    *("rpc_pipefs", "securityfs", "sysfs", "tracefs"),
+)
+
+#: Options of a mount that say which node it is, and not how it was mounted.
+OF_THE_NODE = ("addr=", "clientaddr=", "mountaddr=", "size=", "nr_inodes=", "lowerdir=")
 
 #: Programs that say which versions really run: name -> command.
 PROGRAMS = {
@@ -85,6 +99,30 @@ def memory():
     return {k: int(v) * 1024 if v else None for k, v in kib.items()}
 
 
+def packages():
+    """How many packages are installed, and one hash over their names and versions."""
+    for command in PACKAGES:
+        listing = output(command, lines=None)
+        if listing:
+            lines = sorted(listing.splitlines())
+            digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+            return {"count": len(lines), "sha256": digest}
+    return None
+
+
+def mounts():
+    """Type and options of all that is mounted for files: path -> ``xfs rw,noatime``."""
+    found = {}
+    for line in (read("/proc/self/mounts") or "").splitlines():
+        path, kind, options = line.split(" ")[1:4]
+        # Below /run and /tmp are those of whoever is logged in, or of a job.
+        if kind in PSEUDO or path.startswith(("/run/", "/tmp/", "/proc/", "/sys/", "/dev/")):  # noqa: S108
+            continue
+        kept = sorted(o for o in options.split(",") if not o.startswith(OF_THE_NODE))
+        found[path.replace("\\040", " ")] = "{} {}".format(kind, ",".join(kept))
+    return found
+
+
 def file_system(directory: str) -> dict:
     """The mount under a directory, its options and how full it is."""
     path = os.path.realpath(directory)
@@ -151,6 +189,9 @@ def collect(directories):
         "transparent_huge_pages": read("/sys/kernel/mm/transparent_hugepage/enabled"),
         "ptrace_scope": read("/proc/sys/kernel/yama/ptrace_scope"),
         "network": network_devices(),
+        "packages": packages(),
+        "mounts": mounts(),
+        "hosts_sha256": hashlib.sha256((read("/etc/hosts") or "").encode()).hexdigest(),
         "ucx_devices": ucx(),
         "file_systems": [file_system(d) for d in directories],
         "programs": {name: output(command) for name, command in PROGRAMS.items()},

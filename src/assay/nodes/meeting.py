@@ -309,9 +309,8 @@ class Process:
     """A program that was started here, with what it said."""
 
     def __init__(self, command, environment, folder):
-        self.folder = folder
         self.began = time.monotonic()
-        self._out = tempfile.TemporaryFile(dir=folder)
+        self._out = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             command,
             cwd=folder,

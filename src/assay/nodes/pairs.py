@@ -12,7 +12,9 @@ has:
 ``environment``  variables of ucx_perftest
 ``device``       its network device, as UCX names it
 ``cpus``         processor of the server and of the client; null to leave them where they are
-``suspects``     a command that reads the minutes and prints further rounds
+``advice``       a command that reads the minutes and prints what to do next: ``again``, whether
+                 to repeat all rounds, and the ``rounds`` of the second pass
+``repeats``      how often all rounds are played at most
 ===============  ================================================================================
 """
 
@@ -277,11 +279,11 @@ class Tournament:
         return self.failures.get(rank, 0) >= PATIENCE_WITH_A_NODE
 
 
-def suspects(plan):
-    """Rounds of the second pass, as the given command says."""
+def advice(plan):
+    """What to do next, as the given command says: ``again``, or ``rounds`` of the second pass."""
     try:
         done = subprocess.run(
-            plan["suspects"],
+            plan["advice"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -296,12 +298,16 @@ def suspects(plan):
 
 
 def preside(plan, members, minutes):
-    """Rank 0's part: both passes."""
+    """Rank 0's part: the first pass, again while it tells too little, and the second."""
     tournament = Tournament(plan, members, minutes)
     tournament.choose_iterations()
-    tournament.play(plan["rounds"], 1)
     try:
-        tournament.play(suspects(plan), 2)
+        for left in range(plan["repeats"], 0, -1):
+            tournament.play(plan["rounds"], 1)
+            then = advice(plan)
+            if not then["again"] or left == 1:
+                break
+        tournament.play(then["rounds"], 2)
     except Failed as error:
         minutes.add({"no_second_pass": str(error)})
 

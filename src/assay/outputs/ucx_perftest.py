@@ -57,7 +57,8 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     Columns: ``iterations``; ``latency``, or ``overhead`` of a bandwidth test, overall [us];
     ``latency_recent`` since the last report and the percentile, ``p50`` unless asked otherwise
     [us]; ``bandwidth`` and ``bandwidth_recent`` [MB/s, 10^6 B/s]; ``messages_per_s`` and
-    ``messages_per_s_recent``. A run of several threads (``-T``) prints only the overall ones.
+    ``messages_per_s_recent``. A run of several threads (``-T``) prints only the overall ones, and
+    a run whose last report came with its last iteration has no recent ones.
 
     Facts: ``final`` (the row again); ``test``, ``api``, ``message_size`` [B], ``window_size``,
     ``send_memory`` and ``recv_memory`` where the server's side is in the text.
@@ -142,12 +143,16 @@ class _Result:
         if values is None:
             self.problems.append(f"line {number}: not a row of ucx_perftest: {quote(text)}")
             return
-        columns = self.columns
+        columns, printed = self.columns, values[1].split()
         if not progress:
             self.last_row = number
-            if len(values[1].split()) == 4:
+            if len(printed) == 4:
                 columns = [c for c in columns if c.name in (*_OVERALL, self.kind)]
-        row = cells((number, values[1]), columns, self.problems)
+            elif len(printed) == len(columns) and printed[2] == "inf":
+                # Nothing was left to do after the last report: no time for no iteration.
+                kept = [i for i, c in enumerate(columns) if not c.name.endswith("_recent")]
+                columns, printed = [columns[i] for i in kept], [printed[i] for i in kept]
+        row = cells((number, " ".join(printed)), columns, self.problems)
         if row is None or progress:
             return
         self.printed = columns

@@ -1,7 +1,7 @@
 """What the pairs of a tournament measured, from its minutes: :mod:`assay.nodes.pairs` wrote them.
 
-As a program, ``python -m assay.tournament.measured plan.json minutes.jsonl``, it prints the rounds
-of the second pass, as lists of pairs of ranks: what rank 0 asks for when the first pass is over.
+As a program, ``python -m assay.tournament.measured plan.json minutes.jsonl``, it says what to do
+when all have met all: rank 0 asks for it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.checks import transports
+from assay.judge import Verdict
 from assay.outputs import ParseError, ucx_log, ucx_perftest
 from assay.outputs.minutes import Minutes, parse
 from assay.tournament.diagnosis import Measurement, Metric, diagnose, second_pass
@@ -134,16 +135,19 @@ def _bytes(test: Test, said: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def main(plan_file: str, minutes_file: str) -> list[list[tuple[int, int]]]:
-    """The rounds of the second pass."""
+def advice(plan_file: str, minutes_file: str) -> dict[str, Any]:
+    """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     minutes = parse(Path(minutes_file).read_text(encoding="utf-8"))
     found = [p.measurement for p in pairs(minutes, plan["transport"], plan["ucx_version"])]
     nodes = minutes.nodes
-    rounds = second_pass(diagnose(nodes, metrics(plan["tolerances"]), found))
+    diagnosis = diagnose(nodes, metrics(plan["tolerances"]), found)
     number = {name: rank for rank, name in enumerate(nodes)}
-    return [[(number[a], number[b]) for a, b in pairs] for pairs in rounds]
+    return {
+        "again": diagnosis.verdict is Verdict.INCONCLUSIVE,
+        "rounds": [[(number[a], number[b]) for a, b in pairs] for pairs in second_pass(diagnosis)],
+    }
 
 
 if __name__ == "__main__":
-    json.dump(main(*sys.argv[1:]), sys.stdout)
+    json.dump(advice(*sys.argv[1:]), sys.stdout)

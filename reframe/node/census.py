@@ -1,0 +1,79 @@
+"""The census: every node of a partition is asked what it is, and the one that differs is named."""
+
+import json
+import sys
+
+import reframe as rfm
+
+import assay.provenance
+from assay import census
+from assay.checks import health
+from assay.checks.nodes import AllNodesCheck
+from assay.outputs import Parsed, ParseError
+
+
+@rfm.simple_test
+class Census(AllNodesCheck):
+    """Kernel, packages, mounts, MTU, memory, clock... of all nodes: a minority report."""
+
+    kind = "node"
+    descr = "minority report over all nodes"
+    time_limit = "5m"
+    tags = {"smoke", "node"}
+    valid_systems = ["+inter-node", "+storage"]
+    valid_prog_environs = ["*"]
+    script = "each.py"
+    declares = {"nodes": "1"}
+
+    def plan(self):
+        directory = self.current_partition.extras.get("directory")
+        collect = [sys.executable, assay.provenance.__file__, "."]
+        return {
+            "command": collect + ([directory] if directory else []),
+            "limit": 120,
+            "width": None,
+            "turns": 1,
+        }
+
+    def read(self):
+        minutes = self.minutes()
+        nodes = minutes.nodes
+        self.found, self.ahead, self.within, self.silent = {}, {}, {}, []
+        for entry in minutes.entries:
+            name = nodes[entry["node"]]
+            if "ahead" in entry:
+                self.ahead[name], self.within[name] = entry["ahead"], entry["within"]
+                continue
+            try:
+                self.found[name] = json.loads(entry["out"])
+                health.figures(self.found[name])
+            except (ValueError, LookupError, TypeError, ZeroDivisionError) as error:
+                raise ParseError(f"provenance of {name} is unreadable: {error}") from None
+        rows = tuple(
+            {"node": name, **health.figures(found), "clock_ahead": self.ahead[name]}
+            for name, found in self.found.items()
+        )
+        self._record["nodes_found"] = self.found
+        units = {"load_per_cpu": "1", "memory_available": "1", "clock_ahead": "s"}
+        return Parsed("assay", "census", None, minutes.complete, rows, units)
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        limits = self.current_partition.extras.get("health", {})
+        return [
+            *census.differences(self.found),
+            *census.clocks(self.ahead, self.within),
+            *health.unknown(limits),
+            *(
+                f"{name}: {problem}"
+                for name, found in self.found.items()
+                for problem in health.problems(found, limits)
+            ),
+            *(f"{name} said nothing" for name in self._minutes.nodes if name not in self.found),
+            *problems,
+        ]
+
+    def measure(self, parsed):
+        return {"nodes": float(len(parsed.rows))}

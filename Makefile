@@ -20,12 +20,13 @@ export SITE PROFILE PYTHON YES
 # Modules of a cluster like to set these; packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system venv osu-py acceptance calibrate vcluster-up vcluster-down report test lint spack lock offline-kit pylock clean
+.PHONY: help setup system venv osu-py acceptance calibrate vcluster-up vcluster-down report scale test lint spack lock offline-kit pylock clean
 .NOTPARALLEL:
 
 help:
 	@echo 'make acceptance  set up, run the suite on this machine, write results/report.html'
 	@echo 'make report      write the report of the last run again'
+	@echo 'make scale       write docs/scale.md and its figure anew: costs, simulations'
 	@echo 'make test        set up, then all linters, the type checker and the tests'
 	@echo 'make lint        linters and type checker only'
 	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU'
@@ -71,6 +72,9 @@ vcluster-down:
 
 report:
 	@.venv/bin/assay report
+
+scale:
+	@.venv/bin/python ci/scale/page.py
 
 test: system
 	@ci/setup-venv.sh dev

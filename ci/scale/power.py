@@ -29,6 +29,8 @@ from assay.tournament.diagnosis import (
 )
 from assay.tournament.localise import Floats, Ints, Pairs, localise
 
+Names = tuple[str, ...]
+
 #: What the machine is judged by: a bandwidth, and 5 % of it.
 METRIC = Metric("bandwidth", "1", higher_is_better=True, tolerance=0.05)
 
@@ -43,6 +45,8 @@ class Tournament:
     nodes: int
     limit: int | None
     trials: int
+    severities: tuple[float, ...] = SEVERITIES
+    noises: tuple[float, ...] = NOISES
 
     @property
     def rounds(self) -> int:
@@ -50,15 +54,17 @@ class Tournament:
         return min(self.limit or full, full)
 
     def __str__(self) -> str:
-        return f"{self.nodes} nodes, {'all ' if self.limit is None else ''}{self.rounds} rounds"
+        every = "all " if self.limit is None else ""
+        return f"{self.nodes} nodes, {every}{self.rounds} rounds"
 
 
 TOURNAMENTS = (
-    Tournament(4, None, 400),
-    Tournament(16, None, 400),
-    Tournament(64, None, 200),
-    Tournament(64, 6, 400),
-    Tournament(1024, 10, 100),
+    Tournament(4, None, 200),
+    Tournament(16, None, 200),
+    Tournament(64, None, 100),
+    Tournament(64, 6, 200),
+    Tournament(1024, 10, 60),
+    Tournament(10_000, 14, 20, (0.05, 0.1, 0.15, 0.2, 0.3), (0.01, 0.02)),
 )
 
 
@@ -82,9 +88,9 @@ class Outcome:
 
 
 def cells(tournament: Tournament) -> Iterator[Cell]:
-    for noise in NOISES:
+    for noise in tournament.noises:
         yield Cell(tournament, "", 0.0, noise)
-        for fault, severity in itertools.product(("node", "pair"), SEVERITIES):
+        for fault, severity in itertools.product(("node", "pair"), tournament.severities):
             yield Cell(tournament, fault, severity, noise)
 
 
@@ -137,9 +143,6 @@ def _trial(cell: Cell, random: np.random.RandomState) -> tuple[set[Names], set[N
         runs = [Measurement(x, y, {METRIC.name: v}) for (x, y), v in zip(again, values)]
         diagnosis = conclude(diagnosis, runs)
     return {victim} - {()}, {finding.nodes for finding in diagnosis.findings}
-
-
-Names = tuple[str, ...]
 
 
 def _first_pass(nodes: Names, first: Ints, second: Ints, values: Floats) -> Diagnosis:

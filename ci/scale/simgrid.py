@@ -92,7 +92,12 @@ def run(
     platform.write_text(cluster.platform(slow_host, left), encoding="utf-8")
     hosts.write_text("".join(f"node{i}\n" for i in range(cluster.hosts)), encoding="utf-8")
     command = ["smpirun", "-np", str(cluster.hosts), "-platform", str(platform)]
-    command += ["-hostfile", str(hosts), *(f"--cfg={key}" for key in MODEL), "--log=root.thres:error"]
+    command += [
+        "-hostfile",
+        str(hosts),
+        *(f"--cfg={key}" for key in MODEL),
+        "--log=root.thres:error",
+    ]
     done = subprocess.run(
         [*command, str(program)], check=True, capture_output=True, text=True, timeout=120
     )

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Writes the generated parts of docs/scale.md, and its figure: ``make scale``.
+
+Each part stands between two marks, and is the same in every run. Without SimGrid that part of the
+page stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import cost
+import matplotlib as mpl
+import power
+import simgrid
+from matplotlib.figure import Figure
+
+from assay.report.plots import BLACK, BLUE, GREEN, MARKERS, ORANGE, PURPLE, STYLE, VERMILLION
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "scale.md"
+FIGURE = ROOT / "docs" / "scale-power.svg"
+
+#: A fault counts as found where the tournament names it, and only it, in so many of the trials.
+FOUND = 0.95
+
+COLOURS = (BLUE, GREEN, ORANGE, VERMILLION, PURPLE, BLACK)
+
+Outcomes = dict[power.Cell, power.Outcome]
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def duration(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def amount(size: float) -> str:
+    for unit, one in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9)):
+        if size >= one:
+            return f"{size / one:.3g} {unit}"
+    return f"{size / 1e6:.3g} MB"
+
+
+def hours(node_seconds: float) -> str:
+    return f"{node_seconds / 3600:,.3g}" if node_seconds < 3.6e6 else f"{node_seconds / 3600:,.0f}"
+
+
+def part_cost() -> str:
+    parameters = cost.load()
+    machine = cost.values(parameters["production"])
+    rows, runs = [], []
+    for n in cost.SIZES:
+        full, few = cost.schedule.count(n), cost.sparse_rounds(n)
+        row = [f"{n}"]
+        for rounds in (full, few):
+            total = cost.tournament(machine, n, rounds)
+            row += [f"{rounds}", duration(total.wall), hours(total.node_seconds)]
+        row += [amount(total.bytes), duration(cost.by_steps(machine, n, few).wall)]
+        rows.append(row)
+        whole = cost.acceptance(parameters, n)
+        named = dict(cost.tests(parameters, n))
+        longest = max(named, key=lambda what: named[what].wall)
+        runs.append(
+            [
+                f"{n}",
+                duration(whole.wall),
+                hours(whole.node_seconds),
+                duration(cost.harness_seconds(parameters, n)),
+                f"{100 * total.node_seconds / whole.node_seconds:.1f} %",
+                f"{longest} ({duration(named[longest].wall)})",
+            ]
+        )
+    head = ["nodes", "all rounds", "wall", "node-h", "sparse rounds", "wall", "node-h"]
+    head += ["bytes", "wall, by steps"]
+    whole_head = [
+        "nodes",
+        "wall",
+        "node-h",
+        "of the wall: harness",
+        "of the node-h: tournament",
+        "longest test",
+    ]
+    between = "A full acceptance run, with the sparse tournament:"
+    return "\n\n".join([table(head, rows), between, table(whole_head, runs)])
+
+
+def part_check() -> str:
+    """The model against what was measured on the emulated cluster."""
+    parameters = cost.load()
+    machine = cost.values(parameters["emulated"])
+    rows = []
+    for run in parameters["checks"]:
+        n = run["nodes"]
+        model = cost.by_steps(machine, n, cost.schedule.count(n), run["at_once"]).wall
+        seconds = run["seconds"]
+        rows.append(
+            [
+                f"{n}",
+                f"{run['at_once']}",
+                f"{run['load']}",
+                f"{model:.1f} s",
+                " ".join(f"{value:.1f}" for value in seconds) + " s",
+                f"{100 * (model / (sum(seconds) / len(seconds)) - 1):+.0f} %",
+            ]
+        )
+    return table(
+        ["nodes", "pairs at once", "load of the host", "model", "measured", "model is off by"], rows
+    )
+
+
+def simulated(tournaments: tuple[power.Tournament, ...]) -> Outcomes:
+    """All cells, on all processors."""
+    cells = [cell for tournament in tournaments for cell in power.cells(tournament)]
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return dict(zip(cells, pool.map(power.simulate, cells, chunksize=4)))
+
+
+def least(outcomes: Outcomes, tournament: power.Tournament, fault: str, noise: float) -> str:
+    """The smallest severity from which on the fault is found."""
+    found = ""
+    for severity in sorted(tournament.severities, reverse=True):
+        if outcomes[power.Cell(tournament, fault, severity, noise)].right < FOUND:
+            break
+        found = f"{100 * severity:g} %"
+    return found or "-"
+
+
+def power_row(outcomes: Outcomes, tournament: power.Tournament) -> list[str]:
+    row = [f"{tournament}"]
+    for noise in power.NOISES:
+        if noise not in tournament.noises:
+            row.append("")
+            continue
+        node, pair = (least(outcomes, tournament, fault, noise) for fault in ("node", "pair"))
+        alarms = outcomes[power.Cell(tournament, "", 0.0, noise)].wrong
+        row.append(f"{node} / {pair} / {100 * alarms:.1f} %")
+    return row
+
+
+def part_power(outcomes: Outcomes) -> str:
+    head = ["tournament", *(f"noise {100 * noise:g} %" for noise in power.NOISES)]
+    return table(head, [power_row(outcomes, t) for t in power.TOURNAMENTS])
+
+
+def part_simgrid() -> str:
+    """Healthy, and with one link slower: the range over three places of that link."""
+    lefts, rows = (0.9, 0.5, 0.1), []
+    with tempfile.TemporaryDirectory() as scratch:
+        program = simgrid.build(Path(scratch))
+        for hosts in (32, 64):
+            cluster = simgrid.Cluster(hosts)
+            healthy = simgrid.run(program, cluster)
+            slow = {
+                left: [
+                    simgrid.run(program, cluster, host, left) for host in (0, hosts // 2, hosts - 1)
+                ]
+                for left in lefts
+            }
+            for key, us in healthy.items():
+                name, size = key
+                row = [f"{hosts}", name, f"{size}", f"{us:.1f} us"]
+                for left in lefts:
+                    factors = sorted(run[key] / us for run in slow[left])
+                    ends = [f"{factor:.2f}" for factor in (factors[0], factors[-1])]
+                    row.append(" - ".join(dict.fromkeys(ends)))
+                rows.append(row)
+    head = ["ranks", "collective", "bytes", "healthy"]
+    return table(head + [f"one link at {100 * left:g} %" for left in lefts], rows)
+
+
+def draw(outcomes: Outcomes) -> Figure:
+    """Probability to name exactly the fault, by its severity: a line for each noise."""
+    shown = [t for t in power.TOURNAMENTS if t.noises == power.NOISES]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(2.1 * len(shown), 4.6), layout="constrained")
+        grid = figure.subplots(2, len(shown), sharex=True, sharey=True)
+        for row, fault in zip(grid, ("node", "pair")):
+            for axes, tournament in zip(row, shown):
+                for noise, colour, marker in zip(tournament.noises, COLOURS, MARKERS):
+                    cells = [
+                        power.Cell(tournament, fault, severity, noise)
+                        for severity in tournament.severities
+                    ]
+                    axes.plot(
+                        [100 * cell.severity for cell in cells],
+                        [100 * outcomes[cell].right for cell in cells],
+                        color=colour,
+                        marker=marker,
+                        label=f"noise {100 * noise:g} %",
+                    )
+                axes.set_xscale("log")
+                axes.set_xticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
+                axes.minorticks_off()
+                axes.axvline(100 * power.METRIC.tolerance, color="#888888", linewidth=0.8)
+                axes.grid()
+                if fault == "node":
+                    axes.set_title("\n".join(f"{tournament}".split(", ")), fontsize=10)
+            row[0].set_ylabel(f"slow {fault} named [%]")
+        figure.supxlabel("severity [%]; the grey line is the tolerance", fontsize=10)
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
+
+
+def save(figure: Figure) -> None:
+    with mpl.rc_context(STYLE):
+        figure.savefig(FIGURE, metadata={"Date": None, "Creator": None})
+    # Matplotlib ends lines with blanks; what is committed has none.
+    text = FIGURE.read_text(encoding="utf-8")
+    FIGURE.write_text("".join(f"{line.rstrip()}\n" for line in text.splitlines()), encoding="utf-8")
+
+
+def marks(name: str) -> tuple[str, str]:
+    return f"<!-- begin: {name} -->\n", f"\n<!-- end: {name} -->"
+
+
+def written(name: str, text: str | None = None) -> str:
+    """A generated part as the page has it."""
+    begin, end = marks(name)
+    page = PAGE.read_text(encoding="utf-8") if text is None else text
+    return page.split(begin)[1].split(end)[0]
+
+
+def write(parts: dict[str, Any]) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for name, part in parts.items():
+        begin, end = marks(name)
+        head, rest = text.split(begin)
+        text = head + begin + part + end + rest.split(end)[1]
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    began = time.monotonic()
+    write({"cost": part_cost(), "check": part_check()})
+    if why := simgrid.missing():
+        print(f"scale: the part of SimGrid stays as it was: {why}", file=sys.stderr)
+    else:
+        write({"simgrid": part_simgrid()})
+    outcomes = simulated(power.TOURNAMENTS)
+    write({"power": part_power(outcomes)})
+    save(draw(outcomes))
+    print(f"scale: docs/scale.md and its figure written in {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The generators of docs/scale.md: sane, reproducible, and what the page says is what they say."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "ci" / "scale"))
+
+import cost  # noqa: E402
+import page  # noqa: E402
+import power  # noqa: E402
+
+MACHINE = cost.values(cost.load()["production"])
+
+
+def test_the_page_has_the_costs_that_the_model_computes():
+    assert page.written("cost") == page.part_cost()
+    assert page.written("check") == page.part_check()
+
+
+def test_the_page_has_the_power_that_the_simulation_computes():
+    """Recomputed for the smallest tournament; each cell has its own seed."""
+    smallest = power.TOURNAMENTS[0]
+    row = page.power_row(page.simulated((smallest,)), smallest)
+    assert "| " + " | ".join(row) + " |" in page.written("power").splitlines()
+
+
+def test_a_cell_gives_the_same_alone():
+    cell = power.Cell(replace(power.TOURNAMENTS[1], trials=20), "pair", 0.1, 0.03)
+    once = power.simulate(cell)
+    power.simulate(replace(cell, noise=0.05))
+    assert power.simulate(cell) == once
+
+
+@pytest.mark.parametrize("tournament", power.TOURNAMENTS[:5], ids=str)
+def test_little_noise_names_what_is_above_the_tolerance_and_nothing_below(tournament):
+    few = replace(tournament, trials=10)
+    for fault in ("node", "pair"):
+        assert power.simulate(power.Cell(few, fault, 0.1, 0.005)) == power.Outcome(1.0, 0.0)
+        assert power.simulate(power.Cell(few, fault, 0.02, 0.005)) == power.Outcome(0.0, 0.0)
+    assert power.simulate(power.Cell(few, "", 0.0, 0.02)) == power.Outcome(1.0, 0.0)
+
+
+def test_every_number_of_the_model_has_a_source():
+    def entries(block):
+        if isinstance(block, dict) and "value" in block:
+            assert set(block) == {"value", "unit", "source"}
+            yield block
+        elif isinstance(block, dict):
+            for inner in block.values():
+                yield from entries(inner)
+
+    parameters = yaml.safe_load(cost.PARAMETERS.read_text())
+    assert len(list(entries(parameters))) > 10
+    for test in parameters["tests"]:
+        assert test["source"]
+        assert ("seconds" in test) != ("memory" in test)
+
+
+def test_costs_of_a_tournament():
+    full = cost.tournament(MACHINE, 64, 63)
+    half = cost.tournament(MACHINE, 64, 31)
+    assert full.bytes == 63 * 32 * MACHINE["bytes"]
+    assert full.node_seconds == 64 * full.wall
+    assert full.wall - half.wall == pytest.approx(32 * (MACHINE["begin"] + MACHINE["busy"]))
+    # One pair at a time, a round is as many batches as pairs.
+    alone = cost.by_steps(MACHINE, 16, 15, at_once=1)
+    assert alone.wall == pytest.approx(15 * 8 * (MACHINE["start"] + MACHINE["busy"]))
+    # Nobody wants an srun for each of 5000 pairs.
+    assert cost.by_steps(MACHINE, 10_000, 14).wall > 5 * cost.tournament(MACHINE, 10_000, 14).wall
+
+
+def test_hpl_takes_longer_with_the_root_of_the_nodes():
+    node = cost.values(cost.load()["node"])
+    one = cost.hpl_seconds(node, 1, 0.3)
+    assert cost.hpl_seconds(node, 100, 0.3) == pytest.approx(10 * one)
+    assert cost.hpl_seconds(node, 1, 0.3 / 4) == pytest.approx(one / 8)
+
+
+@pytest.mark.parametrize(("n", "rounds"), [(4, 3), (5, 5), (16, 6), (1024, 10), (10_000, 14)])
+def test_rounds_of_the_sparse_tournament(n, rounds):
+    assert cost.sparse_rounds(n) == rounds
+
+
+def test_an_acceptance_run_is_its_tests_and_the_tournament():
+    parameters = cost.load()
+    parts = [one for _, one in cost.tests(parameters, 64)]
+    tournament = cost.tournament(MACHINE, 64, cost.sparse_rounds(64))
+    whole = cost.acceptance(parameters, 64)
+    assert whole.wall == pytest.approx(sum(part.wall for part in [*parts, tournament]))
+    assert whole.node_seconds < 64 * whole.wall  # nodes are given back between cases
+
+
+def test_durations_and_amounts_are_said_in_their_units():
+    assert [page.duration(s) for s in (9.9, 119, 120, 7200, 172800)] == [
+        "9.9 s",
+        "119 s",
+        "2 min",
+        "2 h",
+        "2 d",
+    ]
+    assert page.amount(2.5e13) == "25 TB"

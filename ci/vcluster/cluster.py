@@ -17,11 +17,20 @@ from layout import CHECKOUT, SCRATCH, SHARED, STATE, Cluster, Refusal, ordinary_
 
 FOLDERS = ("etc", "run", "log", "spool", "disks", "home", "scratch", "shared", "slurm")
 
+#: Of a socket's 107 characters, what slurmd's longest name below the state leaves over:
+#: /spool/node0001/node0001_4294967295.4294967295.
+LONGEST = 60
+
 
 def up(nodes, accounting, link, expose):
     """Starts the cluster: network, munge, machines, Slurm; complete or not at all."""
     if network.namespaces():
         raise Refusal("parts of a cluster are there already; type: ci/vcluster/vcluster down")
+    if len(str(STATE)) > LONGEST or "." in STATE.name:
+        raise Refusal(
+            f"ASSAY_VCLUSTER={STATE}: at most {LONGEST} characters, since sockets lie below it, "
+            "and no dot in the last part, which is the cluster's name"
+        )
     begin = time.monotonic()
     cluster = Cluster(nodes, *ordinary_user(), accounting, link, expose)
     prepare(cluster)

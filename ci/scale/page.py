@@ -138,21 +138,22 @@ def least(outcomes: Outcomes, tournament: power.Tournament, fault: str, noise: f
     return found or "-"
 
 
-def power_row(outcomes: Outcomes, tournament: power.Tournament) -> list[str]:
-    row = [f"{tournament}"]
-    for noise in power.NOISES:
-        if noise not in tournament.noises:
-            row.append("")
-            continue
-        node, pair = (least(outcomes, tournament, fault, noise) for fault in ("node", "pair"))
-        alarms = outcomes[power.Cell(tournament, "", 0.0, noise)].wrong
-        row.append(f"{node} / {pair} / {100 * alarms:.1f} %")
-    return row
+def power_entry(outcomes: Outcomes, tournament: power.Tournament, noise: float) -> str:
+    """Of the table: smallest slow node and pair that are found, and false alarms."""
+    if noise not in tournament.noises:
+        return ""
+    node, pair = (least(outcomes, tournament, fault, noise) for fault in ("node", "pair"))
+    alarms = outcomes[power.Cell(tournament, "", 0.0, noise)].wrong
+    return f"{node} / {pair} / {100 * alarms:.1f} %"
 
 
 def part_power(outcomes: Outcomes) -> str:
     head = ["tournament", *(f"noise {100 * noise:g} %" for noise in power.NOISES)]
-    return table(head, [power_row(outcomes, t) for t in power.TOURNAMENTS])
+    rows = [
+        [f"{t}", *(power_entry(outcomes, t, noise) for noise in power.NOISES)]
+        for t in power.TOURNAMENTS
+    ]
+    return table(head, rows)
 
 
 def part_simgrid() -> str:

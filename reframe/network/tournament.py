@@ -20,8 +20,8 @@ from assay.outputs import Parsed
 from assay.tournament import measured, schedule
 from assay.tournament.diagnosis import conclude, diagnose
 
-#: How long one test of one pair takes [s], and what starting and ending it adds.
-SECONDS, OVERHEAD = 1, 3
+#: How long one test of one pair takes [s], and what starting and ending a launch adds at most.
+SECONDS, OVERHEAD = 1, 2
 
 #: Fewer nodes cannot be told from the link between them.
 LEAST_NODES = 3
@@ -77,7 +77,7 @@ class Tournament(AllNodesCheck):
         pairs = [len(pairs) for pairs in plan["rounds"]]
         turns = sum(-(-n // (plan["width"] or n)) for n in pairs)
         # The second pass has a few rounds, and suspects that end by their limit.
-        each = len(plan["tests"]) * (plan["seconds"] + OVERHEAD)
+        each = sum(plan["seconds"] + test["launches"] * OVERHEAD for test in plan["tests"].values())
         self.time_limit = f"{int(600 + REPEATS * turns * each)}s"
 
     def plan(self):
@@ -101,6 +101,7 @@ class Tournament(AllNodesCheck):
             "tests": {
                 name: {
                     "options": ["-f", "-t", name, "-s", str(test.size)],
+                    "launches": test.launches,
                     "iterations": test.trial,
                 }
                 for name, test in measured.TESTS.items()

@@ -39,6 +39,9 @@ COMPARED = (
 #: is seen in the devices of UCX, a link that is down has no speed, serial numbers differ.
 NATURAL = (" numa_node", " speed_mbit", "programs slurm", "programs infiniband")
 
+#: Beginnings of keys that a launcher makes different for each rank.
+LAUNCHED = ("variables PMIX_", "variables OMPI_")
+
 #: Usable memory differs by what the firmware keeps; relative.
 MEMORY_TOLERANCE = 0.01
 
@@ -79,6 +82,24 @@ def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]
     ]
 
 
+def slow(what: str, values: Mapping[str, float], unit: str, tolerance: float) -> list[str]:
+    """The nodes that are slower than the median of the others, one line each.
+
+    :param values: name -> rate, positive, in `unit`.
+    :param tolerance: how much slower a node may be, relative: 0.3 is 30 %.
+    """
+    problems = []
+    for name, value in values.items():
+        others = [other for its, other in values.items() if its != name]
+        usual = statistics.median(others or [value])
+        if value < (1 - tolerance) * usual:
+            problems.append(
+                f"{name}: {what} {value:.4g} {unit}, the median of {len(others)} others is "
+                f"{usual:.4g} {unit} ({100 * (value / usual - 1):+.1f} %)"
+            )
+    return problems
+
+
 def _flat(found: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     """The compared keys, down to single values."""
     for key in COMPARED:
@@ -92,7 +113,7 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, str | None]]:
     if isinstance(value, Mapping):
         for name in value:
             yield from _leaves(f"{key} {name}", value[name])
-    elif not key.endswith(NATURAL):
+    elif not key.endswith(NATURAL) and not key.startswith(LAUNCHED):
         yield key, None if value is None else value if isinstance(value, str) else json.dumps(value)
 
 

@@ -32,6 +32,9 @@ RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 #: A connection over which nothing comes is dead after so long [s]; a living one answers by itself.
 SILENCE = 20
 
+#: Between being asked to end and being killed [s].
+GRACE = 2
+
 #: Longer than any job [s]: a process waits so long for its next order.
 LONG = 10**6
 
@@ -326,13 +329,18 @@ class Process:
         return self._process.poll() is None
 
     def end(self, limit):
-        """Its exit code, what it printed and how long it took; killed after `limit` seconds."""
+        """Its exit code, what it printed and how long it took.
+
+        Out of time, it is asked to end and then killed: exit code and time are None.
+        """
         rc, seconds = None, None
         try:
             rc = self._process.wait(limit)
             seconds = time.monotonic() - self.began
         except subprocess.TimeoutExpired:
-            pass
+            os.killpg(self.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)

@@ -6,8 +6,9 @@ has:
 ===============  ================================================================================
 ``rounds``       lists of pairs of ranks; no rank is twice in one list
 ``width``        so many pairs of a round at a time; null for all
-``tests``        name -> ``options`` of ucx_perftest and ``iterations`` of its first trial
-``seconds``      how long one test of one pair shall take: iterations are chosen by trial
+``tests``        name -> ``options`` of ucx_perftest, ``launches`` for each pair, and the
+                 ``iterations`` of a first trial
+``seconds``      how long all launches of a test shall take: iterations are chosen by trial
 ``limit``        how long it may take at most [s]
 ``environment``  variables of ucx_perftest
 ``device``       its network device, as UCX names it
@@ -211,21 +212,24 @@ class Tournament:
             return
 
     def _by_trial(self, name, a, b):
-        count, least = self.plan["tests"][name]["iterations"], None
+        test = self.plan["tests"][name]
+        count, least, wanted = test["iterations"], None, self.plan["seconds"] / test["launches"]
         while True:
             took = self._test(name, a, b, count)["client"]["seconds"]
             least = took if least is None else min(took, least)
             spent = took - least
-            if spent >= ENOUGH * self.plan["seconds"] or count >= MOST_ITERATIONS:
-                return max(1, int(count * self.plan["seconds"] / max(spent, 1e-9)))
+            if spent >= ENOUGH * wanted or count >= MOST_ITERATIONS:
+                return max(1, int(count * wanted / max(spent, 1e-9)))
             count *= 4
 
     def _pair(self, pair):
         a, b = pair
-        result = {"error": "", "tests": {}}
+        result = {"error": "", "runs": []}
         try:
-            for name in self.plan["tests"]:
-                result["tests"][name] = self._test(name, a, b, self.iterations[name])
+            for name, test in self.plan["tests"].items():
+                for _ in range(test["launches"]):
+                    run = self._test(name, a, b, self.iterations[name])
+                    result["runs"].append(dict(run, test=name))
         except (meeting.Lost, Failed) as error:
             result["error"] = str(error)
         return result

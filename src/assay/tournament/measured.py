@@ -30,6 +30,8 @@ class Test:
     :ivar size: of its messages [B].
     :ivar metric: what it measures, by which name.
     :ivar column: of :mod:`assay.outputs.ucx_perftest`.
+    :ivar launches: for each pair. The best of them counts: what else a node does makes a launch
+        slower, and never faster.
     :ivar trial: iterations to begin with, when their number is sought.
     """
 
@@ -38,12 +40,13 @@ class Test:
     column: str
     unit: str
     higher_is_better: bool
+    launches: int
     trial: int
 
 
 TESTS: Mapping[str, Test] = {
-    "tag_lat": Test(8, "latency", "p50", "us", False, 100),
-    "tag_bw": Test(1 << 20, "bandwidth", "bandwidth", "MB/s", True, 8),
+    "tag_lat": Test(8, "latency", "p50", "us", False, 5, 100),
+    "tag_bw": Test(1 << 20, "bandwidth", "bandwidth", "MB/s", True, 1, 8),
 }
 
 
@@ -86,24 +89,28 @@ def pairs(minutes: Minutes, transport: str, ucx_version: str) -> Iterator[Pair]:
     """
     nodes = minutes.nodes
     for entry in minutes.entries:
-        if "tests" not in entry:
+        if "runs" not in entry:
             continue
         a, b, number = nodes[entry["a"]], nodes[entry["b"]], entry["number"]
         if entry["error"]:
             yield Pair(a, b, number, error=f"{a} did not meet {b}: {entry['error']}")
             continue
-        values, problems = {}, []
-        for name, said in entry["tests"].items():
+        values: dict[str, float] = {}
+        problems = []
+        for said in entry["runs"]:
+            name = said["test"]
             test = TESTS[name]
             try:
-                values[test.metric] = _value(test, said["client"]["out"])
-            except (ParseError, ValueError) as error:
+                value = _value(test, said["client"]["out"])
+            except ParseError as error:
                 yield Pair(a, b, number, error=f"{name}: {error}")
                 break
+            best = max if test.higher_is_better else min
+            values[test.metric] = best(value, values.get(test.metric, value))
             found = [*_path(test, said, transport, ucx_version), *_bytes(test, said)]
             problems += [f"{a} - {b}: {name}: {problem}" for problem in found]
         else:
-            yield Pair(a, b, number, values, problems=tuple(problems))
+            yield Pair(a, b, number, values, problems=tuple(dict.fromkeys(problems)))
 
 
 def _value(test: Test, text: str) -> float:

@@ -227,9 +227,11 @@ class Tournament:
         result = {"error": "", "runs": []}
         try:
             for name, test in self.plan["tests"].items():
-                for _ in range(test["launches"]):
-                    run = self._test(name, a, b, self.iterations[name])
-                    result["runs"].append(dict(run, test=name))
+                for launch in range(test["launches"]):
+                    # Each is the server in turn: a link has two directions, a node two parts.
+                    serving, calling = (b, a) if launch % 2 else (a, b)
+                    run = self._test(name, serving, calling, self.iterations[name])
+                    result["runs"].append(dict(run, test=name, serving=serving))
         except (meeting.Lost, Failed) as error:
             result["error"] = str(error)
         return result

@@ -3,10 +3,13 @@
 import reframe as rfm
 from reframe.core.builtins import run_before
 
+from assay.checks.links import message_bytes
 from assay.checks.mpi import MpiTransportCheck
 from assay.outputs import netpipe
 
 MIB = 1 << 20
+#: Ping-pongs of each size in one trial, by profile between nodes; NetPIPE makes three trials.
+REPEATS = {"smoke": 5, "full": 20}
 
 
 @rfm.simple_test
@@ -24,7 +27,13 @@ class NetPipe(MpiTransportCheck):
     def command(self):
         self.executable = self.current_environ.extras.get("netpipe_command", "NPmpi")
         # Without a perturbation (-p 0) the sizes are those between the protocols' switches only.
-        self.executable_opts = ["-l", "1", "-u", str(MIB), "-n", "20"]
+        self.repeats = REPEATS[self.profile] if self.between_nodes else 20
+        self.executable_opts = ["-l", "1", "-u", str(MIB), "-n", str(self.repeats)]
+
+    def payload(self, parsed):
+        # Of the trials one is counted on.
+        there_and_back = message_bytes("latency", self._layout)
+        return self.repeats * there_and_back * sum(row["size"] for row in parsed.rows)
 
     def read(self):
         # Its rows are on standard error; the names of the hosts, which nobody needs, are not.

@@ -7,10 +7,13 @@ bandwidth).
 """
 
 import shlex
+import shutil
+from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
+from assay.checks import links
 from assay.checks.mpi import MpiTransportCheck
 from assay.checks.sizing import even_ranks, usable_ranks
 from assay.checks.strict import Peak
@@ -35,6 +38,18 @@ BENCHMARKS = {**PT2PT, **COLLECTIVE}
 #: The ports that exist: mpi4py 4.1.2, demo/osu_*.py.
 PORTED = [n for n in BENCHMARKS if n not in ("mbw_mr", "reduce", "allreduce")]
 
+#: Gives a port its arguments.
+PORT_RUNNER = Path(links.__file__).with_name("osu_port.py")
+
+#: Messages in flight, the default of the C programs and the ports alike.
+WINDOW = {"bw": 64, "bibw": 64, "mbw_mr": 64}
+#: The fewest iterations that any program of either family does of any size, unless it is told
+#: (BW_LOOP_LARGE, util/osu_util.h of OSU 5.7; loop_large, osu_bw.py of mpi4py 4.1.2).
+FEWEST = 20
+#: What the smoke profile does between nodes, where the usual number takes minutes on a slow link:
+#: iterations up to 8 KiB and above it, uncounted ones before each, messages in flight.
+SMOKE_SMALL, SMOKE_LARGE, SMOKE_WARM_UP, SMOKE_WINDOW = 200, 10, 2, 16
+
 
 #: The first version that compares what it received (-c), and the first with a choice of type (-T).
 VALIDATES, TYPES = (5, 9), (7, 1)
@@ -56,9 +71,23 @@ class OsuBase(MpiTransportCheck):
         self._column = column
         self.declares = {f"{column}_{label}": unit for label in SIZES.values()}
         self.descr = f"OSU {self.benchmark} over {self.transport}"
+        self.over_all_nodes = self.benchmark not in ("latency", "bw", "bibw")
 
     def ranks(self, cores):
         return self._ranks(cores)
+
+    @property
+    def short(self):
+        """Whether fewer iterations are asked for than the programs would do."""
+        return self.between_nodes and self.profile == "smoke"
+
+    def payload(self, parsed):
+        window = WINDOW.get(self.benchmark, 1)
+        least = FEWEST
+        if self.short:
+            window, least = min(window, SMOKE_WINDOW), SMOKE_LARGE
+        of_one = links.message_bytes(self.benchmark, self._layout, window)
+        return least * of_one * sum(row["size"] for row in parsed.rows)
 
     def sizes(self, parsed):
         return [] if self.benchmark in COLLECTIVE else super().sizes(parsed)
@@ -95,9 +124,15 @@ class Osu(OsuBase):
             # Open MPI saturates sums of 8-bit integers (open-mpi/ompi issue 8045), and OSU 7.4
             # would rightly call that a failure.
             self.executable_opts += ["-T", "mpi_int"]
+        if self.short:
+            # One number for all sizes.
+            self.executable_opts += ["-i", str(SMOKE_LARGE), "-x", str(SMOKE_WARM_UP)]
+            self.executable_opts += ["-m", f":{MIB}"]
+            if self.benchmark in WINDOW:
+                self.executable_opts += ["-W", str(SMOKE_WINDOW)]
 
     def read(self):
-        return osu.parse(self.stdout_text())
+        return osu.parse(self.stdout_text(), last_size=MIB if self.short else None)
 
     def examine(self, parsed):
         problems = super().examine(parsed)
@@ -120,7 +155,28 @@ class OsuPy(OsuBase):
     @run_before("run")
     def command(self):
         command = self.current_environ.extras["osu_py_command"].format(benchmark=self.benchmark)
-        self.executable, *self.executable_opts = map(shlex.quote, shlex.split(command))
+        words = list(map(shlex.quote, shlex.split(command)))
+        if self.short:
+            shutil.copy(PORT_RUNNER, self.stagedir)
+            words[-1:] = [
+                PORT_RUNNER.name,
+                words[-1],
+                *(f"{k}={v}" for k, v in self.arguments().items()),
+            ]
+        self.executable, *self.executable_opts = words
+
+    def arguments(self):
+        """Arguments of the port's function for a short run."""
+        small = "_small" if self.benchmark == "multi_lat" else ""
+        windows = ("window_size", "window_size_large") if self.benchmark in WINDOW else ()
+        return {
+            f"loop{small}": SMOKE_SMALL,
+            f"skip{small}": SMOKE_WARM_UP,
+            "loop_large": SMOKE_LARGE,
+            "skip_large": SMOKE_WARM_UP,
+            "MAX_MSG_SIZE": MIB,
+            **dict.fromkeys(windows, SMOKE_WINDOW),
+        }
 
     def read(self):
-        return osu_py.parse(self.stdout_text())
+        return osu_py.parse(self.stdout_text(), last_size=MIB if self.short else None)

@@ -17,6 +17,7 @@ from assay.checks.transports import (
     unasked,
     unusable,
     verbose_environment,
+    without_farewells,
 )
 from assay.outputs import openmpi
 from assay.outputs.ucx_log import UcxLog, parse
@@ -333,3 +334,16 @@ def test_what_is_asked_of_open_mpi_is_not_taken_for_somebody_elses(version):
     assert unasked(said, asked) == {}
     assert unasked({**said, "btl": "tcp,self"}, asked) == {"btl": "tcp,self"}
     assert unasked(said, [*verbose_environment(), here]) == {"pml": "ucx"}
+
+
+def test_a_connection_closed_in_mpi_finalize_is_no_error_where_open_mpi_says_so():
+    error = "req 0x5649: error during flush: Endpoint timeout, flush comp 0x5650 count reduced to 0"
+    log = UcxLog(errors=(error, "connection refused"))
+    said = openmpi.parse(
+        "[n1:7] ../opal/mca/common/ucx/common_ucx.c:470  Error: ucp_disconnect_nb(3) failed: "
+        "Endpoint timeout\n"
+    )
+    assert said.farewells == 1
+    assert without_farewells("tcp", log, 1).errors == ("connection refused",)
+    assert without_farewells("tcp", log, 0) == log
+    assert without_farewells("posix", log, 1) == log

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import run_after, run_before, variable
 
+from assay.checks.links import linpack_bytes
 from assay.checks.mpi import MpiCheck
 from assay.checks.sizing import Grid, matrix_order, process_grid, usable_ranks
+from assay.outputs import Parsed
 
 #: Order of the matrix above which the smoke profile would take longer than a few seconds.
 SMOKE_ORDER = 4000
@@ -25,7 +27,8 @@ class LinpackCheck(MpiCheck):
     block = variable(int, value=192)
 
     kind = "compute"
-    valid_systems = ["+intra-node"]
+    valid_systems = ["+intra-node", "+inter-node"]
+    over_all_nodes = True
     # Each rank has one core: a threaded BLAS would start as many threads on each of them.
     env_vars = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
 
@@ -40,17 +43,26 @@ class LinpackCheck(MpiCheck):
         """The most ranks that have a process grid worth the name."""
         return usable_ranks(cores)
 
+    @run_after("init")
+    def _short(self) -> None:
+        if self.profile == "smoke":
+            self.time_limit = "10m"  # what a queue for short jobs takes
+
     @run_before("run")
     def _write_input(self) -> None:
         memory = self.partition_extra("memory_bytes")
         fraction = self.partition_extra("memory_fraction")
-        grid = process_grid(self.num_tasks)
-        order = matrix_order(memory, fraction, self.block, grid)
+        self._grid = grid = process_grid(self.num_tasks)
+        order = matrix_order(memory * self._layout.nodes, fraction, self.block, grid)
         if self.profile == "smoke":
             order = min(order, SMOKE_ORDER // self.block * self.block)
         self.asked = {"n": order, "nb": self.block, "p": grid.p, "q": grid.q}
         (Path(self.stagedir) / self.input_name).write_text(self.input_text(order, grid))
         self.keep_files.append(self.input_name)
+
+    def payload(self, parsed: Parsed) -> float:
+        """What HPL cannot do without; whatever else ran with it is more."""
+        return linpack_bytes(self.asked["n"], self._grid, self._layout)
 
     def solved_as_asked(self, rows: Iterable[Mapping[str, Any]]) -> list[str]:
         """A problem where the program solved anything else, whatever its exit code."""

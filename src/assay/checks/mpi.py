@@ -7,6 +7,8 @@ else.
 
 from __future__ import annotations
 
+import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,8 +18,8 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import transports
-from assay.checks.sizing import SizingError
+from assay.checks import links, transports
+from assay.checks.sizing import Layout, SizingError, spread
 from assay.checks.strict import StrictCheck, site_directory
 from assay.outputs import Parsed, openmpi, ucx_log
 
@@ -32,48 +34,107 @@ UCX_LOGS = "ucx.%h.%p.log"
 
 
 class MpiCheck(StrictCheck):
-    """A program of several ranks that must come up as one world."""
+    """A program of several ranks that must come up as one world, where they were to be.
+
+    On a partition ``+intra-node`` all ranks share a node. On one ``+inter-node`` they are on
+    several, and the counters of its ``network_device`` must show that the bytes crossed the link.
+    """
 
     parallel = True
 
+    #: Whether the test takes all nodes that a partition ``+inter-node`` has for it (``nodes``),
+    #: with ``cores_per_node`` ranks on each; others take two nodes with one rank each.
+    #:
+    #: :type: :class:`bool`
+    #: :default: ``False``
+    over_all_nodes = variable(bool, value=False)
+
     def ranks(self, cores: int) -> int:
-        """Number of ranks to start where each node has `cores` cores for us.
+        """Number of ranks to start on `cores` cores, which may be those of several nodes.
 
         :raises assay.checks.sizing.SizingError: the partition is too small for the test.
         """
         return 2
 
+    def payload(self, parsed: Parsed) -> float:
+        """What each node must at least have moved over the link, both directions together [B].
+
+        Of every test that runs on partitions ``+inter-node``.
+        """
+        raise NotImplementedError
+
+    @property
+    def between_nodes(self) -> bool:
+        """Whether the partition is a link between nodes."""
+        return "inter-node" in self.current_partition.features
+
     @run_after("setup")
     def _choose_ranks(self) -> None:
-        processor = self.current_partition.processor
+        partition = self.current_partition
+        processor = partition.processor
         if not processor.num_cpus:
-            raise ConfigError(
-                f"{site_directory() / 'reframe.py'}: partition {self.current_partition.name!r}: "
+            raise self._misdescribed(
                 "processor: num_cpus is missing; the number of ranks follows from it"
             )
         self._cores = cores = min(processor.num_cores or processor.num_cpus, processor.num_cpus)
         try:
-            self.num_tasks = self.ranks(cores)
+            self._layout = (
+                self._spread(cores) if self.between_nodes else Layout(1, self.ranks(cores))
+            )
         except SizingError as error:
             self.skip(str(error))
         self.skip_if(
-            self.num_tasks > cores,
-            f"{self.num_tasks} ranks are needed; {self.current_partition.fullname} has cores for "
-            f"{cores}",
+            self._layout.per_node > cores,
+            f"{self._layout.per_node} ranks are needed; {partition.fullname} has cores for {cores}",
         )
-        self.num_tasks_per_node = self.num_tasks
+        self.num_tasks = self._layout.ranks
+        self.num_tasks_per_node = self._layout.per_node
+
+    def _spread(self, cores: int) -> Layout:
+        partition = self.current_partition
+        if "intra-node" in partition.features:
+            raise self._misdescribed(
+                "features: intra-node and inter-node exclude each other; make it two partitions"
+            )
+        nodes = partition.extras.get("nodes", 2)
+        if nodes < 2:
+            raise self._misdescribed(f"extras: nodes is {nodes}; between nodes takes at least 2")
+        if not self.over_all_nodes:
+            return spread(2, 1, self.ranks)
+        return spread(nodes, partition.extras.get("cores_per_node", cores), self.ranks)
+
+    def _misdescribed(self, what: str) -> ConfigError:
+        return ConfigError(
+            f"{site_directory() / 'reframe.py'}: partition {self.current_partition.name!r}: {what}"
+        )
 
     @run_before("run")
     def _ask_open_mpi(self) -> None:
         self.env_vars.update(transports.verbose_environment())
 
+    @run_before("run", always_last=True)
+    def _witness_the_link(self) -> None:
+        if not self.between_nodes:
+            return
+        device = self.partition_extra("network_device")
+        shutil.copy(links.WITNESS, self.stagedir)  # the stage is where every node can read
+        self.job.launcher.options = [
+            *self.job.launcher.options, f'"$assay_stage"/{links.WITNESS.name}', device
+        ]  # fmt: skip
+        # The ranks of a node are neighbours: half of all ranks, and so one of each pair, is
+        # elsewhere. mpirun does so by itself.
+        self.env_vars["SLURM_DISTRIBUTION"] = "block"
+        self.keep_files.append(links.READINGS)
+
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """What Open MPI said of the world, and what the program said of it."""
+        """What Open MPI said of the world, what the program said of it, and what the link saw."""
         world = openmpi.parse(_text(self.stderr))
         asked = self.num_tasks
+        hosts = Counter(host for host, _ in world.selected)
         self._record["proof"] = {
             "pml": sorted(world.pml),
             "ranks": {"asked": asked, "seen": world.ranks_seen, "cores": self._cores},
+            "hosts": dict(hosts),
         }
         problems = list(world.aborts)
         if world.worlds > 1:
@@ -87,12 +148,30 @@ class MpiCheck(StrictCheck):
                 if world.ranks_seen
                 else "Open MPI said nothing of its world: is the program linked to another MPI?"
             )
+        elif sorted(hosts.values()) != [self._layout.per_node] * self._layout.nodes:
+            there = ", ".join(f"{number} on {host}" for host, number in sorted(hosts.items()))
+            problems.append(
+                f"the ranks are not where they were to be: {there}; {self._layout.per_node} on "
+                f"each of {self._layout.nodes} nodes were asked for"
+            )
         problems += self._steered(world.settings)
         for fact in RANK_FACTS:
             said = parsed.facts.get(fact, asked) if parsed else asked
             if said != asked:
                 problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
+        if self.between_nodes and parsed:
+            problems += self._crossed(self.payload(parsed))
         return problems
+
+    def _crossed(self, needed: float) -> list[str]:
+        """What the counters of the link say against bytes having crossed it."""
+        files = {path.name: _text(path) for path in Path().glob(links.READINGS)}
+        crossing = links.prove(files, self._layout, needed)
+        device = self.partition_extra("network_device")
+        self._record["proof"]["link"] = {
+            "device": device, "needed": needed, "moved": crossing.moved
+        }  # fmt: skip
+        return list(crossing.problems)
 
     def _steered(self, settings: Mapping[str, str]) -> list[str]:
         """Settings of the environment that steer Open MPI, and that nobody here asked for."""
@@ -108,9 +187,10 @@ class MpiCheck(StrictCheck):
 class TransportMixin(rfm.RegressionTestPlugin):
     """A program over UCX whose bytes must take one transport, and are shown to have taken it.
 
-    It runs on every partition that says by a feature that it can open the transport. A mixin, to be
-    named before :class:`assay.checks.strict.StrictCheck` or a class derived from it: ReFrame
-    refuses to inherit its variables twice.
+    It runs on every partition that says by a feature that it can open the transport; over a network
+    transport between nodes too, if it is started by MPI. A mixin, to be named before
+    :class:`assay.checks.strict.StrictCheck` or a class derived from it: ReFrame refuses to inherit
+    its variables twice.
     """
 
     #: The data path under test.
@@ -119,15 +199,12 @@ class TransportMixin(rfm.RegressionTestPlugin):
     #: :values: the names in :mod:`assay.checks.transports`
     transport = parameter(transports.SWITCHED)
 
-    #: Link class: a feature of the partition.
-    #:
-    #: :type: :class:`str`
-    #: :default: ``'intra-node'``
-    link = variable(str, value="intra-node")
-
     @run_after("init")
     def _select(self) -> None:
-        self.valid_systems = [f"+{self.link} +{self.transport}"]
+        kinds = ["intra-node"]
+        if self.parallel and transports.TRANSPORTS[self.transport].network:
+            kinds.append("inter-node")
+        self.valid_systems = [f"+{kind} +{self.transport}" for kind in kinds]
 
     @run_before("run")
     def _force_the_path(self) -> None:
@@ -151,6 +228,9 @@ class TransportMixin(rfm.RegressionTestPlugin):
         """Adds what the logs of UCX prove, or fail to prove, about the path."""
         problems: list[str] = super().examine(parsed)
         log = ucx_log.parse("".join(_text(path) for path in sorted(Path().glob("ucx.*.log"))))
+        if self.parallel:
+            farewells = openmpi.parse(_text(self.stderr)).farewells
+            log = transports.without_farewells(self.transport, log, farewells)
         proof = transports.prove(
             self.transport,
             log,

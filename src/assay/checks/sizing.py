@@ -7,6 +7,7 @@ tuning.html); NPB 3.4, BT/setup_mpi.f90 (a square number of ranks).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 BYTES_PER_DOUBLE = 8
@@ -27,6 +28,39 @@ class Grid:
     def ranks(self) -> int:
         """Number of ranks in the grid."""
         return self.p * self.q
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the ranks are: as many on each node, in blocks (0 to per_node - 1 on the first).
+
+    :ivar nodes: number of nodes.
+    :ivar per_node: ranks on each of them.
+    """
+
+    nodes: int
+    per_node: int
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks on all nodes."""
+        return self.nodes * self.per_node
+
+
+def spread(nodes: int, cores: int, ranks: Callable[[int], int]) -> Layout:
+    """The most ranks on each of `nodes` nodes that a test can use.
+
+    :param cores: of one node that may have a rank each.
+    :param ranks: of a number of cores, how many ranks the test would start on them.
+    :raises SizingError: no number of ranks suits that is the same on all nodes.
+    """
+    for per_node in range(cores, 0, -1):
+        if ranks(nodes * per_node) == nodes * per_node:
+            return Layout(nodes, per_node)
+    raise SizingError(
+        f"no number of ranks from 1 to {cores} on each of {nodes} nodes suits this test "
+        f"({ranks(nodes * cores)} in all would): give it other `nodes` or `cores_per_node`"
+    )
 
 
 def process_grid(ranks: int) -> Grid:

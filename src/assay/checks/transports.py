@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.outputs import ucx_log
 from assay.outputs.ucx_log import UcxLog, transport_of
@@ -129,6 +129,26 @@ def environment(transport: str, ucx_version: str, device: str | None = None) -> 
     elif version >= (1, 16):
         variables["UCX_PROTO_INFO"] = "y"
     return variables
+
+
+_FAREWELL = re.compile(
+    r"req 0x[0-9a-f]+: error during flush: Endpoint timeout, flush comp 0x[0-9a-f]+ "
+    r"count reduced to \d+"
+)
+
+
+def without_farewells(transport: str, log: UcxLog, farewells: int) -> UcxLog:
+    """The log without what UCX calls an error when a peer is the first to close a connection.
+
+    Over tcp, between four busy nodes, UCX 1.13.1 says so in every other run, in MPI_Finalize.
+
+    :param farewells: of how many endpoints Open MPI said that closing them failed for that reason
+        (:class:`assay.outputs.openmpi.OpenMpi`); more such errors than that are errors.
+    """
+    late = [text for text in log.errors if _FAREWELL.fullmatch(text)]
+    if transport != "tcp" or len(late) > farewells:
+        return log
+    return replace(log, errors=tuple(text for text in log.errors if text not in late))
 
 
 def prove(

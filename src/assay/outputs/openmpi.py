@@ -31,6 +31,8 @@ class OpenMpi:
     :ivar aborts: the lines that say that MPI gave up, each once.
     :ivar connections: the table of hook_comm_method_display (5.0 only): transports of the
         connections ``on-host`` and ``off-host``.
+    :ivar farewells: number of endpoints of UCX that could not be closed in order, since the peer
+        had closed the connection (opal/mca/common/ucx/common_ucx.c of v4.1.4, line 470).
     """
 
     selected: Mapping[Process, str] = field(default_factory=dict)
@@ -38,6 +40,7 @@ class OpenMpi:
     settings: Mapping[str, str] = field(default_factory=dict)
     aborts: tuple[str, ...] = ()
     connections: Mapping[str, str] = field(default_factory=dict)
+    farewells: int = 0
 
     @property
     def pml(self) -> frozenset[str]:
@@ -59,6 +62,7 @@ class OpenMpi:
 _PREFIX = re.compile(r"\[([^\s\[\]:]+):(\d{1,9})\] ")
 _SELECTED = re.compile(r"select: component (\w+) selected|selected (\w+) best priority -?\d+")
 _SETTING = re.compile(r"(\w+)=(.*) \(environment\)")
+_FAREWELL = re.compile(r"\S+:\d+ +Error: ucp_disconnect_nb\(\d+\) failed: Endpoint timeout")
 _CONNECTIONS = re.compile(r" +(o\w+-host): +all connections are (.+)")
 _ABORTS = re.compile(
     r"PML \w+ cannot be selected"
@@ -85,6 +89,7 @@ def parse(text: str) -> OpenMpi:
     settings: dict[str, str] = {}
     aborts: dict[str, None] = {}
     connections: dict[str, str] = {}
+    farewells = 0
     for line in text.replace("\0", "").splitlines():
         if match := _CONNECTIONS.fullmatch(line):
             connections[match[1]] = match[2].strip()
@@ -100,4 +105,6 @@ def parse(text: str) -> OpenMpi:
             elif match := _SETTING.fullmatch(said):
                 settings[match[1]] = match[2]
                 leaders.add(process)
-    return OpenMpi(selected, frozenset(leaders), settings, tuple(aborts), connections)
+            elif _FAREWELL.fullmatch(said):
+                farewells += 1
+    return OpenMpi(selected, frozenset(leaders), settings, tuple(aborts), connections, farewells)

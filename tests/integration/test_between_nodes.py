@@ -1,0 +1,136 @@
+"""Between nodes: the ranks are on as many as were asked for, and the link saw their bytes."""
+
+import os
+import sys
+
+import pytest
+from bench import PORTS, REPLAY, Recorded, live_ucx
+
+pytestmark = pytest.mark.slow
+
+HERE, ELSEWHERE = os.uname().nodename, "elsewhere"
+LATENCY = Recorded.load("osu-latency-tcp")
+
+#: Sends over lo what `osu_latency` cannot do without: 20 times there and back each of its sizes.
+#: The counters of lo have every byte twice, as those of two nodes' links together.
+SEND = """
+import socket, threading
+listener = socket.create_server(("127.0.0.1", 0))
+sender = socket.create_connection(listener.getsockname())
+receiver, _ = listener.accept()
+piece = bytes(1 << 20)
+def send():
+    for _ in range(170):
+        sender.sendall(piece)
+    sender.close()
+threading.Thread(target=send).start()
+while receiver.recv(1 << 20):
+    pass
+"""
+
+
+def between_nodes(bench, **more):
+    extras = {"network_device": "lo", **more.pop("extras", {})}
+    bench.partition(
+        features=["inter-node", "tcp", *more.pop("features", [])], extras=extras, **more
+    )
+
+
+def two_hosts(recorded):
+    """The recorded run as if its second rank had been on another host."""
+    ranks = [name.split(".")[2] for name in recorded.files if name.startswith("ucx.")]
+    for rank, host in zip(ranks, (HERE, ELSEWHERE)):
+        recorded = recorded.but(
+            stderr=recorded.stderr.replace(f"[vm:{rank}]", f"[{host}:{rank}]"),
+            files={
+                name: text.replace(f"[vm:{rank} ", f"[{host}:{rank} ")
+                for name, text in recorded.files.items()
+            },
+        )
+    return recorded
+
+
+def replayed(bench, program):
+    """Runs the test of osu_latency on the record, while the link's witness watches `program`.
+
+    ReFrame's local launcher takes no options, so the rank is put under its witness here.
+    """
+    readings = "".join(
+        f"{when} {ELSEWHERE} lo received={value} sent={value} unit=1\n"
+        for when, value in (("before", 0), ("after", 10**9))
+    )
+    recorded = two_hosts(LATENCY)
+    bench.replay(
+        "recorded",
+        "osu_latency",
+        recorded.but(files={**recorded.files, f"link.{ELSEWHERE}.7": readings}),
+    )
+    (bench.folder / "program.py").write_text(program)
+    script = REPLAY.format(here=bench.folder / "recorded/recorded/osu_latency", rc=0).replace(
+        "exit 0", f"exec ./link-witness.sh lo {sys.executable} {bench.folder}/program.py"
+    )
+    between_nodes(bench, launcher="local")
+    path = bench.program("replayed", "osu_latency", script)
+    bench.stack("replayed", ["osu"], path, osu_version="7.2", ucx_version="1.13.1")
+    bench.record_all()
+    return bench.run("-n", "Osu%.*tcp.*=latency$", path="reframe/network").case("Osu ")
+
+
+def test_bytes_that_crossed_the_link_are_on_its_record(bench):
+    outcome = replayed(bench, SEND)
+    assert outcome.result == "pass", outcome.reason
+    link = outcome.record["proof"]["link"]
+    assert link["device"] == "lo"
+    assert sum(link["moved"][HERE].values()) >= link["needed"] > 0
+    assert outcome.record["proof"]["hosts"] == {HERE: 1, ELSEWHERE: 1}
+
+
+def test_bytes_that_took_another_way(bench):
+    outcome = replayed(bench, "pass")
+    assert outcome.result == "fail"
+    assert f"{HERE} moved " in outcome.reason
+    assert "B over lo, the benchmark moves at least 3.4e+08 B: the bytes took another way" in (
+        outcome.reason
+    )
+
+
+def test_a_world_on_one_node_where_two_were_asked_for(bench):
+    version = live_ucx()
+    if not (PORTS / "osu_latency.py").exists():
+        pytest.skip("needs the Python ports of the OSU tests: make setup")
+    between_nodes(bench)
+    command = f"{sys.executable} {PORTS}/osu_{{benchmark}}.py"
+    bench.stack("live", ["osu-py"], ucx_version=version, osu_py_command=command)
+    bench.record_all()
+    run = bench.run("-n", "OsuPy.*tcp.*=latency$", "--mode", "smoke", path="reframe/network")
+    outcome = run.case("OsuPy")
+    assert outcome.result == "fail"
+    assert f"2 on {HERE}; 1 on each of 2 nodes were asked for" in outcome.reason
+    # Short by the arguments of its function, and complete all the same.
+    assert outcome.record["problems"] == [
+        problem for problem in outcome.record["problems"] if "were asked for" in problem
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "more"),
+    [
+        ("intra-node and inter-node exclude each other", {"features": ["intra-node"]}),
+        ("nodes is 1; between nodes takes at least 2", {"extras": {"nodes": 1}}),
+    ],
+)
+def test_a_partition_that_contradicts_itself(bench, said, more):
+    between_nodes(bench, **more)
+    bench.replayed("osu_latency", ["osu"], LATENCY, osu_version="7.2", ucx_version="1.13.1")
+    bench.record_all()
+    outcome = bench.run("-n", "Osu%.*tcp.*=latency$", path="reframe/network").case("Osu ")
+    assert outcome.result == "fail"
+    assert "reframe.py: partition 'here': " in outcome.reason
+    assert said in outcome.reason
+
+
+def test_shared_memory_is_not_measured_between_nodes(bench):
+    between_nodes(bench, features=["posix"])
+    bench.replayed("osu_latency", ["osu"], LATENCY, osu_version="7.2", ucx_version="1.13.1")
+    run = bench.run("-n", "Osu%.*posix.*=latency$", path="reframe/network")
+    assert run.cases == {}

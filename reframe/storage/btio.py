@@ -48,7 +48,7 @@ class BtIo(MpiCheck):
         self.prerun_cmds += [
             f"df -P -k {quoted} >file-system.txt",
             # Elsewhere it would run as well, and measure another file system.
-            f'work={quoted}/assay-btio-$$; mkdir -p "$work" && cd "$work" || exit 1',
+            f'work=$(mktemp -d {quoted}/assay-btio.XXXXXX) && cd "$work" || exit 1',
         ]
         self.executable = program
         self.postrun_cmds += ['rm -rf "$work"']

@@ -5,9 +5,7 @@ stated with it: files are far smaller than the memory unless the partition says 
 come from the page cache; `-e -c` count flush and close into the time of writes.
 """
 
-import os
 import shlex
-from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
@@ -47,19 +45,21 @@ class Iozone(StrictCheck):
     def command(self):
         files, records = SWEEP[self.profile, self.sync]
         self.cells = [(f, r) for f in files for r in records if r <= f]
-        directory = Path(self.partition_extra("directory"))
-        self.target = directory / f"assay-iozone-{os.getpid()}-{self.unique_name}"
+        directory = shlex.quote(self.partition_extra("directory"))
         sync = ["-o"] if self.sync == "o_sync" else []
         self.executable = "iozone"
         self.executable_opts = [
             "-i", "0", "-i", "1", "-e", "-c", *sync,
             *(option for size in files for option in ("-s", f"{size}k")),
             *(option for size in records for option in ("-r", f"{size}k")),
-            "-f", shlex.quote(str(self.target)),
+            "-f", '"$work"/file',
         ]  # fmt: skip
-        free = f"df -P -k {shlex.quote(str(directory))} >file-system.txt"
-        self.prerun_cmds += [free]
-        self.postrun_cmds += [f"rm -f {shlex.quote(str(self.target))}"]
+        self.prerun_cmds += [
+            f"df -P -k {directory} >file-system.txt",
+            # A name of its own: nodes share the directory, and number their processes alike.
+            f"work=$(mktemp -d {directory}/assay-iozone.XXXXXX) || exit 1",
+        ]
+        self.postrun_cmds += ['rm -rf "$work"']
         self.keep_files.append("file-system.txt")
 
     def read(self):

@@ -81,6 +81,8 @@ site_configuration = sites.configuration(
                     "name": "inter-node-mpirun",
                     "descr": "one rank on each node, by mpirun",
                     "launcher": "mpirun",
+                    # The link is that of inter-node: what differs is who starts the ranks.
+                    "extras": {**LINK["extras"], "smoke": ["latency", "bw"]},
                 },
                 {
                     **NODE,

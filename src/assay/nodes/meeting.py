@@ -6,6 +6,7 @@ its connection ends. Every wait has an end, so that a dead node costs a limit an
 """
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -308,6 +309,13 @@ def _obey(channel, work):
             channel.send(work(order))
 
 
+_libc = ctypes.CDLL(None)
+
+
+def _die_with_parent():
+    _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 class Process:
     """A program that was started here, with what it said."""
 
@@ -322,6 +330,7 @@ class Process:
             stdout=self._out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - a system call and nothing else
         )
         self.pid = self._process.pid
 
@@ -338,7 +347,8 @@ class Process:
             rc = self._process.wait(limit)
             seconds = time.monotonic() - self.began
         except subprocess.TimeoutExpired:
-            os.killpg(self.pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE)
         finally:

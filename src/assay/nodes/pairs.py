@@ -120,7 +120,7 @@ class Bench:
         )
 
     def _listens(self, port):
-        end = time.monotonic() + 10
+        end = time.monotonic() + 5
         local = f":{port:04X}"
         while self.process.running() and time.monotonic() < end:
             for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -242,7 +242,7 @@ class Tournament:
             if rank not in self.members:
                 raise Failed(f"rank {rank} did not come")
         server, client = self.members[a], self.members[b]
-        where = self._checked(server, server.ask({"do": "serve"}, 60))
+        where = self._checked(server, server.ask({"do": "serve"}, 20))
         options = [*self.plan["tests"][name]["options"], "-n", str(count)]
         options += ["-w", str(max(1, count // 10))]
         order = {

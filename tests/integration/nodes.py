@@ -1,0 +1,93 @@
+"""Nodes made of host names: processes of this machine, each in a UTS namespace of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import ROOT
+
+from assay.outputs import minutes
+
+SCRIPTS = ROOT / "src" / "assay" / "nodes"
+
+#: Words that give a command a host name of its own.
+UNSHARE = ["unshare", "--uts"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--uts"]
+
+#: A launcher like mpirun: so many processes, each on a "node"; ends with the worst exit code.
+LAUNCHER = """#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in -np|-n) np=$2; shift 2 ;; -*) shift ;; *) break ;; esac; done
+pids=
+for rank in $(seq 0 $((np - 1))); do
+  PMIX_RANK=$rank {unshare} sh -c 'hostname node0$((PMIX_RANK + 1)); exec "$@"' sh "$@" &
+  pids="$pids $!"
+done
+worst=0
+for pid in $pids; do wait "$pid" || worst=$?; done
+exit $worst
+""".format(unshare=" ".join(UNSHARE))
+
+
+def need_namespaces() -> None:
+    """Skips the test where no UTS namespace can be made."""
+    if (
+        not shutil.which("unshare")
+        or subprocess.run(
+            [*UNSHARE, "hostname", "probe"], capture_output=True, check=False
+        ).returncode
+    ):
+        pytest.skip("needs a UTS namespace of its own")
+
+
+class Nodes:
+    """A job of one script, one process for each node; `plan` is completed for a quick meeting."""
+
+    def __init__(self, folder: Path, script: str, nodes: int, **plan: Any) -> None:
+        self.folder, self.script = folder, script
+        self.plan = {"nodes": nodes, "patience": 10, "device": "lo", **plan}
+        (folder / "plan.json").write_text(json.dumps(self.plan))
+        self.processes: dict[int, subprocess.Popen[str]] = {}
+
+    def start(self, *ranks: int, **variables: str) -> Nodes:
+        """Starts these ranks; rank 0 is node01."""
+        for rank in ranks:
+            command = [sys.executable, str(SCRIPTS / self.script), "plan.json"]
+            self.processes[rank] = subprocess.Popen(
+                [*UNSHARE, "sh", "-c", f'hostname node0{rank + 1}; exec "$@"', "sh", *command],
+                cwd=self.folder,
+                env={**os.environ, "PMIX_RANK": str(rank), **variables},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        return self
+
+    def until(self, lines: int) -> None:
+        """Waits until so many minutes are written."""
+        path = self.folder / "minutes.jsonl"
+        end = time.monotonic() + 30
+        while not path.exists() or path.read_text().count("\n") < lines:
+            assert time.monotonic() < end, "the meeting does not begin"
+            time.sleep(0.01)
+
+    def end(self, within: float = 60) -> dict[int, tuple[int, str]]:
+        """Exit code and last words of each rank."""
+        end = time.monotonic() + within
+        ended = {}
+        try:
+            for rank, process in self.processes.items():
+                said = process.communicate(timeout=max(0.1, end - time.monotonic()))[1]
+                ended[rank] = (process.returncode, said)
+        finally:
+            for process in self.processes.values():
+                process.kill()
+        return ended
+
+    def minutes(self) -> minutes.Minutes:
+        return minutes.parse((self.folder / "minutes.jsonl").read_text())

@@ -1,0 +1,272 @@
+"""Processes that meet: pairs of them measured for real over loopback, and what goes wrong."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from bench import ROOT, live_program, live_ucx
+from nodes import LAUNCHER, Nodes, need_namespaces
+
+from assay.checks import transports
+from assay.tournament import measured, schedule
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def tournament(tmp_path):
+    """Makes a tournament of so many nodes over loopback."""
+    need_namespaces()
+    live_program("ucx_perftest")
+    version = live_ucx()
+
+    def make(nodes, **plan):
+        tests = {
+            name: {
+                "options": ["-f", "-t", name, "-s", str(test.size)],
+                "launches": 2,
+                "iterations": test.trial,
+            }
+            for name, test in measured.TESTS.items()
+        }
+        return Nodes(
+            tmp_path,
+            "pairs.py",
+            nodes,
+            **{
+                "rounds": schedule.rounds(nodes),
+                "width": 1,
+                "cpus": None,
+                "tests": tests,
+                "seconds": 0.1,
+                "limit": 5,
+                "environment": transports.environment("tcp", version, "lo"),
+                "repeats": 1,
+                "advice": ["echo", '{"again": false, "rounds": []}'],
+                "transport": "tcp",
+                "ucx_version": version,
+                "tolerances": {},
+                **plan,
+            },
+        )
+
+    make.version = version
+    return make
+
+
+def pairs(job):
+    return list(measured.pairs(job.minutes(), "tcp", job.plan["ucx_version"]))
+
+
+def test_all_meet_all_and_each_pair_is_proven(tournament):
+    job = tournament(4, width=None).start(0, 1, 2, 3)
+    assert {rc for rc, _ in job.end().values()} == {0}
+    minutes = job.minutes()
+    assert minutes.problems == []
+    found = pairs(job)
+    assert len({(pair.a, pair.b) for pair in found}) == 6
+    for pair in found:
+        assert not pair.error
+        assert pair.problems == ()
+        assert set(pair.values) == {"latency", "bandwidth"}
+    for entry in minutes.entries:
+        assert {run["serving"] for run in entry["runs"]} == {entry["a"], entry["b"]}
+
+
+def test_the_second_pass_is_what_the_advice_says_and_all_again_only_so_often(tournament):
+    advice = ["echo", '{"again": true, "rounds": [[[0, 2]]]}']
+    job = tournament(3, repeats=2, advice=advice).start(0, 1, 2)
+    job.end()
+    assert [pair.number for pair in pairs(job)] == [1] * 6 + [2]
+
+
+def test_without_advice_the_first_pass_is_kept(tournament):
+    job = tournament(3, advice=["sh", "-c", "echo no numpy here >&2; exit 1"]).start(0, 1, 2)
+    job.end()
+    assert len(pairs(job)) == 3
+    assert job.minutes().entries[-1] == {"no_second_pass": "no numpy here"}
+
+
+def test_a_rank_that_never_comes(tournament):
+    began = time.monotonic()
+    job = tournament(3, patience=2).start(0, 1)
+    assert {rc for rc, _ in job.end().values()} == {0}
+    assert time.monotonic() - began < 20
+    assert job.minutes().problems == ["rank 2 did not come"]
+    values = {(pair.a, pair.b): pair for pair in pairs(job)}
+    assert values["node01", "node02"].values
+    assert "node01 did not meet rank 2: rank 2 did not come" in values["node01", "rank 2"].error
+
+
+def test_a_node_that_dies_in_the_middle(tournament):
+    job = tournament(3, seconds=0.3).start(0, 1, 2)
+    job.until(lines=1)
+    job.processes[2].send_signal(signal.SIGKILL)
+    began = time.monotonic()
+    assert [rc for rc, _ in job.end().values()] == [0, 0, -signal.SIGKILL]
+    assert time.monotonic() - began < 30
+    minutes = job.minutes()
+    assert list(minutes.gone) == ["node03"]
+    assert any("node03 left before the end" in problem for problem in minutes.problems)
+    found = {(pair.a, pair.b): pair for pair in pairs(job)}
+    assert found["node01", "node02"].values, "the others are kept"
+    assert "node03: " in found["node01", "node03"].error
+    assert "node03: " in found["node02", "node03"].error
+
+
+def test_a_cancelled_job_leaves_nothing_behind(tournament, tmp_path):
+    job = tournament(2, seconds=60, limit=100).start(0, 1, TMPDIR=str(tmp_path))
+    job.until(lines=1)
+    for process in job.processes.values():
+        process.send_signal(signal.SIGTERM)
+    job.end(20)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("assay-pairs-")]
+    assert not job.minutes().complete
+
+
+def test_a_program_that_is_not_there(tournament, tmp_path):
+    for name in ("sh", "hostname", "unshare"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    job = tournament(2).start(0, 1, PATH=str(tmp_path))
+    job.end()
+    assert [pair.error for pair in pairs(job)] == [
+        "node01 did not meet node02: node01: ucx_perftest: No such file or directory"
+    ]
+
+
+def test_a_launcher_that_starts_worlds_of_one(tournament):
+    job = tournament(2, patience=3).start(0)
+    job.until(lines=0)
+    first = job.processes.pop(0)
+    end = time.monotonic() + 10
+    while not (job.folder / "meeting.json").exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    job.start(0)
+    ((rc, said),) = job.end().values()
+    first.kill()
+    first.communicate()
+    assert rc == 1
+    assert "two processes have rank 0" in said
+
+
+def test_each_runs_a_command_on_every_node_in_turn(tmp_path):
+    need_namespaces()
+    command = ["sh", "-c", "uname -n; exit 3"]
+    job = Nodes(tmp_path, "each.py", 3, command=command, limit=5, width=1, turns=2)
+    job.start(0, 1, 2).end()
+    entries = job.minutes().entries
+    runs = [(entry["node"], entry["rc"], entry["out"]) for entry in entries if "out" in entry]
+    assert runs == [(n, 3, f"node0{n + 1}\n") for n in (0, 1, 2)] * 2
+    clocks = [entry for entry in entries if "ahead" in entry]
+    assert len(clocks) == 3
+    assert all(abs(entry["ahead"]) <= entry["within"] + 0.01 for entry in clocks)
+
+
+def test_a_command_that_does_not_end_costs_its_limit(tmp_path):
+    need_namespaces()
+    job = Nodes(
+        tmp_path, "each.py", 2, command=["sleep", "100"], limit=0.5, width=None, turns=1
+    ).start(0, 1)
+    began = time.monotonic()
+    job.end()
+    assert time.monotonic() - began < 15
+    runs = [entry for entry in job.minutes().entries if "out" in entry]
+    assert [run["rc"] for run in runs] == [None, None]
+
+
+#: The real program; what it prints on one node says half of the bandwidth.
+LYING = """#!/bin/sh
+if [ "$(uname -n)" != node02 ]; then exec {real} "$@"; fi
+{real} "$@" >out.$$ & child=$!
+trap 'kill $child' TERM
+wait $child; rc=$?
+awk 'NF == 8 && $1 ~ /^[0-9]+$/ {{ $5 = $5 / 2; $6 = $6 / 2 }} {{ print }}' out.$$
+exit $rc
+"""
+
+
+def machine(bench, nodes=4, **extras):
+    """A partition of so many "nodes", and a stack with the launcher."""
+    need_namespaces()
+    real = live_program("ucx_perftest")
+    version = live_ucx()
+    path = bench.program("live", "mpirun", LAUNCHER)
+    bench.partition(
+        features=["inter-node", "tcp"],
+        extras={"network_device": "lo", "nodes": nodes, **extras},
+    )
+    bench.stack("live", ["ucx", "ucx-perftest", "iozone"], path, ucx_version=version)
+    bench.record_all()
+    return real
+
+
+def test_the_tournament_names_the_slow_node(bench):
+    loose = {"bandwidth": 0.35, "latency": 20.0}  # this machine is no quiet one
+    real = machine(bench, tournament={"seconds": 0.3, "width": 1, "tolerances": loose})
+    bench.program("live", "ucx_perftest", LYING.format(real=real))
+    run = bench.run("-n", "Tournament", path="reframe/network/tournament.py")
+    outcome = run.case("Tournament")
+    assert outcome.result == "fail"
+    assert "node02: bandwidth " in outcome.reason, outcome.reason
+    assert "to all 3 others" in outcome.reason
+    said = outcome.record["tournament"]
+    assert [finding["nodes"] for finding in said["findings"]] == [["node02"]]
+    assert any(row["pass"] == 2 for row in outcome.record["parsed"]["rows"])
+
+
+def test_the_tournament_needs_three_nodes(bench):
+    machine(bench, nodes=2)
+    run = bench.run("-n", "Tournament", path="reframe/network/tournament.py")
+    assert run.case("Tournament").result == "skip"
+    assert "two nodes cannot be told from the link between them" in run.output
+
+
+def test_a_misspelt_option_of_the_tournament(bench):
+    machine(bench, tournament={"widht": 1})
+    outcome = bench.run("-n", "Tournament", path="reframe/network/tournament.py").case("Tournament")
+    assert "unknown key 'widht'; did you mean 'width'?" in outcome.reason
+
+
+def test_the_census_of_equal_nodes_passes_and_each_is_held_to_the_limits(bench):
+    machine(bench, nodes=3)
+    outcome = bench.run("-n", "Census", path="reframe/node/census.py").case("Census")
+    assert outcome.result == "pass", outcome.reason
+    assert outcome.record["metrics"]["nodes"]["value"] == 3
+    assert set(outcome.record["nodes_found"]) == {"node01", "node02", "node03"}
+
+
+def test_the_census_names_the_node_that_differs(bench):
+    machine(bench, nodes=3, health={"memory_available_min": 1.1})
+    other = '#!/bin/sh\n[ "$(uname -n)" = node03 ] && echo "ucx 9.9" || echo "ucx 1.1"\n'
+    bench.program("live", "ucx_info", other)
+    outcome = bench.run("-n", "Census", path="reframe/node/census.py").case("Census")
+    assert outcome.result == "fail"
+    assert "node03: programs ucx is ucx 9.9, ucx 1.1 on 2 others" in outcome.record["problems"]
+    assert sum("of the memory is free" in text for text in outcome.record["problems"]) == 3
+
+
+def test_the_disk_of_each_node_in_turn(bench, tmp_path):
+    need_namespaces()
+    live_program("iozone")
+    path = bench.program("live", "mpirun", LAUNCHER)
+    directory = tmp_path / "scratch"
+    directory.mkdir()
+    bench.storage(directory, extras={"nodes": 3, "each_node": {"tolerance": 0.99}})
+    bench.stack("live", ["iozone"], path)
+    bench.record_all()
+    outcome = bench.run("-n", "EachNode", path="reframe/storage/each_node.py").case("EachNode")
+    assert outcome.result == "pass", outcome.reason
+    assert [row["turns"] for row in outcome.record["parsed"]["rows"]] == [3, 3, 3]
+    assert list(directory.iterdir()) == [], "no file is left behind"
+
+
+def test_the_scripts_need_nothing_but_python():
+    """No import from outside of the standard library and their folder."""
+    for script in ("pairs.py", "each.py"):
+        path = ROOT / "src" / "assay" / "nodes" / script
+        code = f"import sys; sys.path.insert(0, {str(path.parent)!r}); import {path.stem}"
+        subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)

@@ -15,6 +15,8 @@ from assay.outputs import Parsed
 
 #: Order of the matrix above which the smoke profile would take longer than a few seconds.
 SMOKE_ORDER = 4000
+#: The same between nodes, where RandomAccess, whose table grows with it, waits for the link.
+SMOKE_ORDER_BETWEEN_NODES = 2000
 
 
 class LinpackCheck(MpiCheck):
@@ -55,7 +57,8 @@ class LinpackCheck(MpiCheck):
         self._grid = grid = process_grid(self.num_tasks)
         order = matrix_order(memory * self._layout.nodes, fraction, self.block, grid)
         if self.profile == "smoke":
-            order = min(order, SMOKE_ORDER // self.block * self.block)
+            most = SMOKE_ORDER_BETWEEN_NODES if self.between_nodes else SMOKE_ORDER
+            order = min(order, most // self.block * self.block)
         self.asked = {"n": order, "nb": self.block, "p": grid.p, "q": grid.q}
         (Path(self.stagedir) / self.input_name).write_text(self.input_text(order, grid))
         self.keep_files.append(self.input_name)

@@ -210,7 +210,8 @@ def draw(outcomes: Outcomes) -> Figure:
                 if fault == "node":
                     axes.set_title("\n".join(f"{tournament}".split(", ")), fontsize=10)
             row[0].set_ylabel(f"slow {fault} named [%]")
-        figure.supxlabel("severity [%]; the grey line is the tolerance", fontsize=10)
+        for axes in grid[1]:
+            axes.set_xlabel("severity [%]")
         handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     return figure

@@ -178,13 +178,15 @@ def test_a_command_that_does_not_end_costs_its_limit(tmp_path):
     assert [run["rc"] for run in runs] == [None, None]
 
 
-#: The real program; what it prints on one node says half of the bandwidth.
+#: The real program, so that its bytes take their path; but what it prints is what a quiet machine
+#: would print, and half of the bandwidth where node02 calls.
 LYING = """#!/bin/sh
-if [ "$(uname -n)" != node02 ]; then exec {real} "$@"; fi
-{real} "$@" >out.$$ & child=$!
-trap 'kill $child' TERM
-wait $child; rc=$?
-awk 'NF == 8 && $1 ~ /^[0-9]+$/ {{ $5 = $5 / 2; $6 = $6 / 2 }} {{ print }}' out.$$
+case "$*" in *tag_*) ;; *) exec {real} "$@" ;; esac
+[ "$(uname -n)" = node02 ] && rate=500 || rate=1000
+{real} "$@" >out.$$
+rc=$?
+awk -v r=$rate 'NF == 8 && $1 ~ /^[0-9]+$/ {{ $0 = "  " $1 " 9 9 9 " r " " r " " $7 " " $8 }}
+  {{ print }}' out.$$
 exit $rc
 """
 
@@ -205,14 +207,13 @@ def machine(bench, nodes=4, **extras):
 
 
 def test_the_tournament_names_the_slow_node(bench):
-    loose = {"bandwidth": 0.35, "latency": 20.0}  # this machine is no quiet one
-    real = machine(bench, tournament={"seconds": 0.3, "width": 1, "tolerances": loose})
+    real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1})
     bench.program("live", "ucx_perftest", LYING.format(real=real))
     run = bench.run("-n", "Tournament", path="reframe/network/tournament.py")
     outcome = run.case("Tournament")
     assert outcome.result == "fail"
-    assert "node02: bandwidth " in outcome.reason, outcome.reason
-    assert "to all 3 others" in outcome.reason
+    said = "node02: bandwidth 524.3 MB/s to all 2 others, the others have 1049 MB/s"
+    assert said in outcome.reason, outcome.reason
     said = outcome.record["tournament"]
     assert [finding["nodes"] for finding in said["findings"]] == [["node02"]]
     assert any(row["pass"] == 2 for row in outcome.record["parsed"]["rows"])

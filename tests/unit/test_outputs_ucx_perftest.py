@@ -187,3 +187,17 @@ def test_any_rows_raise_nothing_but_parse_error(rows, last_size):
         except ParseError:
             continue
         assert parsed.rows or not parsed.complete
+
+
+def test_a_last_report_that_came_with_the_last_iteration():
+    """What is left then is no time for no iteration: seen over a link of 130 us, UCX 1.13.1."""
+    text = TEXTS["1.13.1.tag_lat"]
+    (final,) = (line for line in text.splitlines() if line.startswith("Final:"))
+    words = final.split()
+    stalled = f"Final: {words[1]:>21} {words[2]:>10} inf {words[4]} 0.00 {words[6]} 0 {words[8]}"
+    parsed = ucx_perftest.parse(text.replace(final, stalled))
+    whole = ucx_perftest.parse(text)
+    assert parsed.sound
+    (row,) = parsed.rows
+    assert row == {k: v for k, v in whole.rows[0].items() if not k.endswith("_recent")}
+    assert set(parsed.units) == set(row)

@@ -67,7 +67,7 @@ def parse(text: str) -> Minutes:
     for number, line in enumerate(lines, 1):
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ParseError("no JSON", number, line) from None
         if not isinstance(entry, dict):
             raise ParseError("no JSON object", number, line)
@@ -83,5 +83,5 @@ def parse(text: str) -> Minutes:
             "the first line does not say who came", 1, lines[0] if lines else ""
         ) from (None)
     complete = bool(entries) and entries[-1].get("end") is True
-    gone = entries.pop()["gone"] if complete else {}
+    gone = entries.pop().get("gone", {}) if complete else {}
     return Minutes(asked, hosts, absent, gone, tuple(entries), complete)

@@ -1,0 +1,64 @@
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.outputs import ParseError
+from assay.outputs.minutes import parse
+
+FIRST = {"asked": 3, "met": {"0": "a", "2": "c"}, "absent": ["b"]}
+LAST = {"gone": {"c": "no answer within 20 s"}, "end": True}
+
+
+def text(*entries):
+    return "".join(json.dumps(entry) + "\n" for entry in entries)
+
+
+def test_who_came_who_did_not_and_who_left():
+    minutes = parse(text(FIRST, {"node": 0}, LAST))
+    assert minutes.nodes == ("a", "b", "c")
+    assert minutes.entries == ({"node": 0},)
+    assert minutes.complete
+    assert minutes.problems == ["b did not come", "c left before the end: no answer within 20 s"]
+
+
+@pytest.mark.parametrize("cut", range(1, len(text(LAST)) + 1))
+def test_minutes_that_are_cut_keep_what_was_written(cut):
+    minutes = parse(text(FIRST, {"node": 0}, LAST)[:-cut])
+    assert minutes.entries == ({"node": 0},)
+    assert minutes.problems[-1] == "the meeting of the nodes was cut short"
+
+
+def test_two_processes_of_one_node():
+    first = {"asked": 2, "met": {"0": "a", "1": "a"}, "absent": []}
+    assert parse(text(first, {"gone": {}, "end": True})).problems == [
+        "2 processes came from a; each node was to send one"
+    ]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {},
+        {"asked": 3, "met": {"0": "a"}, "absent": []},
+        {"asked": 1, "met": {"5": "a"}, "absent": []},
+        {"asked": 1, "met": ["a"], "absent": []},
+        {"asked": 1, "met": {"zero": "a"}, "absent": []},
+    ],
+)
+def test_a_first_line_that_does_not_say_who_came(first):
+    with pytest.raises(ParseError, match="does not say who came"):
+        parse(text(first))
+
+
+def test_what_is_no_json_is_named_by_its_line():
+    with pytest.raises(ParseError, match="line 2: no JSON"):
+        parse(text(FIRST) + "slurmstepd: error\n")
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(anything):
+    with contextlib.suppress(ParseError):
+        parse(anything)

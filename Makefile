@@ -17,6 +17,7 @@ REFRAME_ARGS ?=
 PYTEST_ARGS ?=
 
 export SITE PROFILE PYTHON YES
+export ASSAY_STACK = $(STACK)
 # Modules of a cluster like to set these; packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
@@ -58,7 +59,7 @@ ON_SITE = $(if $(filter vcluster,$(SITE)),ci/vcluster/vcluster run login -- \
 	env ASSAY_RESULTS='$(or $(ASSAY_RESULTS),$(CURDIR)/results/vcluster)')
 
 acceptance: setup
-	@$(ON_SITE) ci/acceptance.sh $(if $(STACK),-p '^$(STACK)$$') $(REFRAME_ARGS)
+	@$(ON_SITE) ci/acceptance.sh $(REFRAME_ARGS)
 
 calibrate: setup
 	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' $(CALIBRATE_ARGS)

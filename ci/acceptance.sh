@@ -36,8 +36,7 @@ if [[ $results == *[[:space:]]* ]]; then
     exit 1
 fi
 
-arguments=(-C "$config" -c reframe -R)
-[ -z "${PROFILE:-}" ] || arguments+=(--mode "$PROFILE")
+arguments=(-C "$config" -c reframe -R --mode "${PROFILE:-full}")
 [ -t 1 ] || export RFM_COLORIZE=n # no escape sequences in a log
 echo "acceptance: reframe ${arguments[*]} -r${*:+ $*}"
 

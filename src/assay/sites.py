@@ -119,7 +119,8 @@ def configuration(
         folder.
     :param general: further options of ReFrame's section of that name.
     :raises ConfigError: an unknown word, a system not named like its folder, references that are
-        not valid, or results that cannot be written.
+        not valid, a stack asked for (``ASSAY_STACK``) that is not there, or results that cannot be
+        written.
     """
     site_file = Path(site_file).resolve()
     site = site_file.parent.name
@@ -138,6 +139,7 @@ def configuration(
         for kind in ("features", "extras"):
             _check_words(environment.get(kind, ()), words["environment"][kind], f"{where}: {kind}")
 
+    environments = _only_asked_for(systems, environments, site_file)
     try:
         References.load(site_file.with_name("references.yaml"))
     except ReferencesError as error:
@@ -182,6 +184,30 @@ def configuration(
             for profile, extra in zip(PROFILES, (["--tag=smoke"], []))
         ],
     }
+
+
+def _only_asked_for(
+    systems: list[dict[str, Any]], environments: list[dict[str, Any]], site_file: Path
+) -> list[dict[str, Any]]:
+    """The environments, or the one that ``ASSAY_STACK`` names; partitions lose the others too.
+
+    ReFrame's own option for it, ``-p``, selects nothing beside ``--mode`` (4.10.4: a pattern is
+    added to the default one, which matches all).
+    """
+    asked = os.environ.get("ASSAY_STACK")
+    if not asked:
+        return environments
+    names = [environment["name"] for environment in environments]
+    if asked not in names:
+        raise ConfigError(
+            f"{site_file}: no stack {asked!r} (STACK, ASSAY_STACK); there are {', '.join(names)}"
+        )
+    for system in systems:
+        for partition in system["partitions"]:
+            partition["environs"] = [name for name in partition["environs"] if name == asked]
+        # A partition without any environment is none to ReFrame.
+        system["partitions"] = [p for p in system["partitions"] if p["environs"]]
+    return [environment for environment in environments if environment["name"] == asked]
 
 
 def _logging(results: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ something else was forgotten by an update, lost a mount, or has a broken part.
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -127,7 +128,7 @@ def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
         camps = "; ".join(f"{_names(values, value)}: {_shown(value)}" for value in counts)
         return [f"{key}: nodes disagree, and none is in the majority: {camps}"]
     return [
-        f"{_names(values, value)}: {key} is {_shown(value)}, {_shown(usual)} on {most} others"
+        f"{_names(values, value)}: {key} is {_shown(value, usual)}, {_shown(usual, value)} on {most} others"
         for value in counts
         if value != usual
     ]
@@ -152,8 +153,17 @@ def _names(values: Mapping[str, str | None], value: str | None) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
-def _shown(value: str | None) -> str:
+def _shown(value: str | None, other: str | None = None) -> str:
+    """A value for a line: of a long one, the words that the `other` has not, or lacks."""
     if value is None:
         return "absent"
     line = value.partition("\n")[0]
+    if len(line) <= SHOWN:
+        return line
+    own, others = (re.split(r"[\s,]+", text) for text in (value, other or ""))
+    words = [word for word in own if word not in others]
+    if not words:
+        line = "without " + ",".join(word for word in others if word not in own)
+    elif len(words) < len(own):
+        line = "with " + ",".join(words)
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}..."

@@ -65,6 +65,16 @@ def test_a_mount_that_one_node_lacks(nodes):
     assert census.differences(nodes) == ["node04: mounts /scratch is absent, xfs rw on 3 others"]
 
 
+def test_of_long_values_what_differs_is_shown(nodes):
+    options = "xfs attr2,inode64,logbsize=32k,logbufs=8,nodev,noquota,nosuid,relatime,rw"
+    for name in NAMES:
+        nodes[name]["mounts"]["/scratch"] = options
+    nodes["node04"]["mounts"]["/scratch"] = options.replace("relatime", "relatime,sync")
+    assert census.differences(nodes) == [
+        "node04: mounts /scratch is with sync, without sync on 3 others"
+    ]
+
+
 def test_without_a_majority_nobody_is_accused(nodes):
     for name in ("node01", "node02"):
         nodes[name]["kernel"] = "6.0"

@@ -128,7 +128,8 @@ def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
         camps = "; ".join(f"{_names(values, value)}: {_shown(value)}" for value in counts)
         return [f"{key}: nodes disagree, and none is in the majority: {camps}"]
     return [
-        f"{_names(values, value)}: {key} is {_shown(value, usual)}, {_shown(usual, value)} on {most} others"
+        f"{_names(values, value)}: {key} is {_shown(value, usual)}, "
+        f"{_shown(usual, value)} on {most} others"
         for value in counts
         if value != usual
     ]

@@ -250,6 +250,18 @@ def test_the_census_names_the_node_that_differs(bench):
     assert sum("of the memory is free" in text for text in outcome.record["problems"]) == 3
 
 
+def test_the_node_that_the_launcher_cannot_reach_is_named(bench):
+    machine(bench, nodes=3)
+    bench.program(
+        "live",
+        "mpirun",
+        "#!/bin/sh\necho 'srun: error: Task launch failed on node node03: no route' >&2\nexit 1\n",
+    )
+    outcome = bench.run("-n", "Census", path="reframe/node/census.py").case("Census")
+    assert outcome.result == "fail"
+    assert "failed on node node03: no route" in outcome.reason
+
+
 def test_the_disk_of_each_node_in_turn(bench, tmp_path):
     need_namespaces()
     live_program("iozone")

@@ -53,6 +53,11 @@ def test_a_first_line_that_does_not_say_who_came(first):
         parse(text(first))
 
 
+def test_nobody_wrote_anything_down():
+    with pytest.raises(ParseError, match="the nodes did not meet"):
+        parse("")
+
+
 def test_what_is_no_json_is_named_by_its_line():
     with pytest.raises(ParseError, match="line 2: no JSON"):
         parse(text(FIRST) + "slurmstepd: error\n")

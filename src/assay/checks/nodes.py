@@ -20,6 +20,9 @@ from assay.outputs import Parsed, minutes
 #: How long the processes of a job wait for each other [s].
 PATIENCE = 60
 
+#: So many of the launcher's complaints are repeated.
+ERRORS = 2
+
 
 class AllNodesCheck(StrictCheck):
     """A script of :mod:`assay.nodes` on each node that the partition has for us (``nodes``)."""
@@ -81,6 +84,18 @@ class AllNodesCheck(StrictCheck):
         return self._minutes
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Adds who did not come, or did not stay."""
+        """Adds who did not come, or did not stay; of a meeting that was cut short, who says why."""
         problems = super().examine(parsed)
-        return problems if parsed is None else problems + self._minutes.problems
+        if parsed is not None:
+            problems += self._minutes.problems
+        if parsed is None or not parsed.complete:
+            problems = self._errors() + problems
+        return problems
+
+    def _errors(self) -> list[str]:
+        """What the launcher complained of first: it knows which node it could not reach."""
+        try:
+            lines = self.stderr_text().splitlines()
+        except OSError:
+            return []
+        return [line.strip() for line in lines if "error" in line.lower()][:ERRORS]

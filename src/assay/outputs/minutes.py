@@ -72,16 +72,16 @@ def parse(text: str) -> Minutes:
         if not isinstance(entry, dict):
             raise ParseError("no JSON object", number, line)
         entries.append(entry)
+    if not entries:
+        raise ParseError("the nodes did not meet")
     try:
         first = entries.pop(0)
         hosts = {int(rank): str(host) for rank, host in first["met"].items()}
         asked, absent = int(first["asked"]), tuple(map(str, first["absent"]))
         if len(absent) != asked - len(hosts) or not set(hosts) <= set(range(asked)):
             raise ValueError
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError):
-        raise ParseError(
-            "the first line does not say who came", 1, lines[0] if lines else ""
-        ) from (None)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ParseError("the first line does not say who came", 1, lines[0]) from None
     complete = bool(entries) and entries[-1].get("end") is True
     gone = entries.pop().get("gone", {}) if complete else {}
     return Minutes(asked, hosts, absent, gone, tuple(entries), complete)

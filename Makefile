@@ -11,7 +11,8 @@
 
 SITE ?= local
 STACK ?=
-PROFILE ?=
+# Links of 1 Gbit/s take ten minutes for what a cluster does in one.
+PROFILE ?= $(if $(filter vcluster,$(SITE)),smoke)
 SPACK_ARGS ?=
 REFRAME_ARGS ?=
 PYTEST_ARGS ?=
@@ -21,7 +22,7 @@ export ASSAY_STACK = $(STACK)
 # Modules of a cluster like to set these; packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system venv osu-py acceptance calibrate vcluster-up vcluster-down report scale test lint spack lock offline-kit pylock clean
+.PHONY: help setup system venv osu-py acceptance calibrate vcluster-up vcluster-down faults report scale test lint spack lock offline-kit pylock clean
 .NOTPARALLEL:
 
 help:
@@ -38,6 +39,7 @@ help:
 	@echo 'make calibrate   measure SITE without judging, and write what it is judged by'
 	@echo 'make vcluster-up    start a Slurm cluster of four nodes on this machine, for SITE=vcluster'
 	@echo 'make vcluster-down  end it'
+	@echo 'make faults      every fault against the suite on that cluster, and the page of it: hours'
 	@echo 'make pylock      solve the Python locks anew from pyproject.toml (LOCK_ARGS=--upgrade)'
 	@echo 'make clean       remove .venv, .cache (with the Spack stack) and caches of tools; results/ stays'
 	@sed -n 's/^#   /  /p' Makefile
@@ -59,16 +61,30 @@ ON_SITE = $(if $(filter vcluster,$(SITE)),ci/vcluster/vcluster run login -- \
 	env ASSAY_RESULTS='$(or $(ASSAY_RESULTS),$(CURDIR)/results/vcluster)')
 
 acceptance: setup
+	@$(if $(ON_SITE),[ $(CALIBRATED) -nt $(UP) ] || $(MAKE) calibrate)
 	@$(ON_SITE) ci/acceptance.sh $(REFRAME_ARGS)
 
+# The emulated cluster is judged by what it did since its start: its references are new each time,
+# and are written by whom the checkout belongs to.
+CALIBRATED = site-config/vcluster/calibrated.yaml
+UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
+
 calibrate: setup
-	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' $(CALIBRATE_ARGS)
+	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' --profile '$(or $(PROFILE),full)' \
+		$(if $(STACK),--stack '$(STACK)') $(CALIBRATE_ARGS) $(if $(ON_SITE),--dry-run)
+	@$(if $(ON_SITE),rm -f $(CALIBRATED) && .venv/bin/assay calibrate --site '$(SITE)' --from \
+		"$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
 vcluster-up: venv
 	@ci/vcluster/packages.sh
 	@ci/vcluster/vcluster up $(VCLUSTER_ARGS)
 
 vcluster-down:
+	@ci/vcluster/vcluster down
+
+faults: vcluster-up
+	@$(MAKE) calibrate SITE=vcluster PROFILE=smoke
+	@.venv/bin/python tests/integration/cluster_matrix.py $(FAULTS_ARGS)
 	@ci/vcluster/vcluster down
 
 report:

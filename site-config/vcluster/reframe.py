@@ -11,7 +11,7 @@ from pathlib import Path
 
 from assay import detect, machine, sites
 
-STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))
+STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))  # noqa: S108
 #: What `vcluster up` was asked for; without it the site can be listed, and nothing more.
 try:
     cluster = json.loads((STATE / "cluster.json").read_text())

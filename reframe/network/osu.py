@@ -47,8 +47,10 @@ WINDOW = {"bw": 64, "bibw": 64, "mbw_mr": 64}
 #: (BW_LOOP_LARGE, util/osu_util.h of OSU 5.7; loop_large, osu_bw.py of mpi4py 4.1.2).
 FEWEST = 20
 #: What the smoke profile does between nodes, where the usual number takes minutes on a slow link:
-#: iterations up to 8 KiB and above it, uncounted ones before each, messages in flight.
+#: iterations up to 8 KiB and above it, uncounted ones before each, messages in flight; and of the
+#: C programs, which take one number for all sizes.
 SMOKE_SMALL, SMOKE_LARGE, SMOKE_WARM_UP, SMOKE_WINDOW = 200, 10, 2, 16
+SMOKE_C = 100
 
 
 #: The first version that compares what it received (-c), and the first with a choice of type (-T).
@@ -124,15 +126,17 @@ class Osu(OsuBase):
             # Open MPI saturates sums of 8-bit integers (open-mpi/ompi issue 8045), and OSU 7.4
             # would rightly call that a failure.
             self.executable_opts += ["-T", "mpi_int"]
+        if self.profile == "smoke":
+            # What lies above is half of the time, and no metric.
+            self.executable_opts += ["-m", f":{MIB}"]
         if self.short:
             # One number for all sizes.
-            self.executable_opts += ["-i", str(SMOKE_LARGE), "-x", str(SMOKE_WARM_UP)]
-            self.executable_opts += ["-m", f":{MIB}"]
+            self.executable_opts += ["-i", str(SMOKE_C), "-x", str(SMOKE_WARM_UP)]
             if self.benchmark in WINDOW:
                 self.executable_opts += ["-W", str(SMOKE_WINDOW)]
 
     def read(self):
-        return osu.parse(self.stdout_text(), last_size=MIB if self.short else None)
+        return osu.parse(self.stdout_text(), last_size=MIB if self.profile == "smoke" else None)
 
     def examine(self, parsed):
         problems = super().examine(parsed)

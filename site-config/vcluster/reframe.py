@@ -54,10 +54,13 @@ LINK = {
         "network_device": "eth0",
         "nodes": nodes,
         "cores_per_node": 1,
-        "tournament": {"width": 1, "cpus": [0, cores - 1]},
+        "tournament": {"width": 1, "cpus": [0, cores - 1], "seconds": 0.5},
         "hardware": {"link": "vcluster-1gbit"},
     },
 }
+
+#: What the smoke profile runs of OSU between nodes.
+OSU = ("latency", "bw", "bcast", "alltoall")
 
 site_configuration = sites.configuration(
     __file__,
@@ -75,7 +78,16 @@ site_configuration = sites.configuration(
                     "features": ["intra-node", "posix", "sysv", "cma", "tcp"],
                     "extras": {**MEMORY, "network_device": "lo"},
                 },
-                {**LINK, "name": "inter-node", "descr": "one rank on each node, by srun"},
+                {
+                    **LINK,
+                    "name": "inter-node",
+                    "descr": "one rank on each node, by srun",
+                    # HPCC waits half a minute for links of 1 Gbit/s.
+                    "extras": {
+                        **LINK["extras"],
+                        "smoke": ["Tournament", "Census", "NetPipe", *OSU, "NodeHealth"],
+                    },
+                },
                 {
                     **LINK,
                     "name": "inter-node-mpirun",
@@ -94,6 +106,8 @@ site_configuration = sites.configuration(
                         "directory": str(STATE / "scratch"),
                         "file_system": "xfs",
                         "nodes": nodes,
+                        # All nodes' disks are one.
+                        "each_node": {"tolerance": 0.6},
                     },
                 },
                 {

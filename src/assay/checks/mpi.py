@@ -71,13 +71,6 @@ class MpiCheck(StrictCheck):
     @run_after("setup")
     def _choose_ranks(self) -> None:
         partition = self.current_partition
-        smoke = partition.extras.get("smoke")
-        self.skip_if(
-            self.profile == "smoke"
-            and smoke is not None
-            and not {*map(str, self.identity().values())} & {*smoke},
-            f"the smoke profile of {partition.fullname} is {', '.join(smoke or ())}",
-        )
         processor = partition.processor
         if not processor.num_cpus:
             raise self._misdescribed(

@@ -176,6 +176,17 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             raise failure
 
     @run_after("setup")
+    def _only_what_smoke_has(self) -> None:
+        partition = self.current_partition
+        smoke = partition.extras.get("smoke")
+        self.skip_if(
+            self.profile == "smoke"
+            and smoke is not None
+            and not {*map(str, self.identity().values())} & {*smoke},
+            f"the smoke profile of {partition.fullname} is {', '.join(smoke or ())}",
+        )
+
+    @run_after("setup")
     def _choose_launcher(self) -> None:
         if not self.parallel:
             self.job.launcher = getlauncher("local")()

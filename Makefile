@@ -71,7 +71,7 @@ UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
 
 calibrate: setup
 	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' --profile '$(or $(PROFILE),full)' \
-		$(if $(STACK),--stack '$(STACK)') $(CALIBRATE_ARGS) $(if $(ON_SITE),--dry-run)
+		$(if $(STACK),--stack '$(STACK)') $(if $(ON_SITE),--launches 6 --dry-run) $(CALIBRATE_ARGS)
 	@$(if $(ON_SITE),rm -f $(CALIBRATED) && .venv/bin/assay calibrate --site '$(SITE)' --from \
 		"$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 

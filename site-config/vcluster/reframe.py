@@ -27,7 +27,7 @@ NODE = {
     # All nodes share one host: one job at a time, wherever it runs.
     "access": ["--partition=batch", "--licenses=host:1", "--exclusive"],
     "environs": ["system"],
-    "max_jobs": 4,
+    "max_jobs": 1,
     "sched_options": {"job_submit_timeout": 30, "slurm_job_cancel_reasons": []},
     "processor": {
         "num_cpus": cores,
@@ -45,12 +45,13 @@ NODE = {
     ],
 }
 # Each node may fill a small part of what it says it has: the host is shared.
-MEMORY = {"memory_bytes": memory, "memory_fraction": 0.1}
+# A job may wait for one of each partition before it, never for a node that is gone.
+COMMON = {"memory_bytes": memory, "memory_fraction": 0.1, "max_pending": "4m"}
 LINK = {
     **NODE,
     "features": ["inter-node", "ethernet", "tcp"],
     "extras": {
-        **MEMORY,
+        **COMMON,
         "network_device": "eth0",
         "nodes": nodes,
         "cores_per_node": 1,
@@ -76,7 +77,7 @@ site_configuration = sites.configuration(
                     "name": "intra-node",
                     "descr": "two ranks on one node",
                     "features": ["intra-node", "posix", "sysv", "cma", "tcp"],
-                    "extras": {**MEMORY, "network_device": "lo"},
+                    "extras": {**COMMON, "network_device": "lo"},
                 },
                 {
                     **LINK,
@@ -102,7 +103,7 @@ site_configuration = sites.configuration(
                     "descr": "XFS of each node's own",
                     "features": ["storage", "xfs"],
                     "extras": {
-                        **MEMORY,
+                        **COMMON,
                         "directory": str(STATE / "scratch"),
                         "file_system": "xfs",
                         "nodes": nodes,
@@ -115,7 +116,7 @@ site_configuration = sites.configuration(
                     "name": "shared",
                     "descr": "a directory that all nodes share",
                     "features": ["storage"],
-                    "extras": {**MEMORY, "directory": str(STATE / "shared")},
+                    "extras": {**COMMON, "directory": str(STATE / "shared")},
                 },
             ],
         }

@@ -3,78 +3,21 @@
 Each test has a cluster of its own, called like its temporary directory.
 """
 
-import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = ROOT / "ci/vcluster/vcluster"
-
-
-def reason_to_skip():
-    if os.geteuid() != 0:
-        return "needs root: it makes namespaces, mounts and control groups"
-    for program in ("slurmctld", "munged", "iptables-restore", "mkfs.xfs", "gcc", "nsenter"):
-        if shutil.which(program) is None:
-            return f"needs {program}: ci/vcluster/packages.sh"
-    if subprocess.run(["unshare", "-mpun", "true"], capture_output=True, check=False).returncode:
-        return "needs namespaces, which this machine refuses"
-    return None
-
+from emulated import COMMAND, Cluster, place, reason_to_skip
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(reason_to_skip() is not None, reason=str(reason_to_skip())),
 ]
-
-
-class Cluster:
-    """A cluster below `state`, driven by its command as a user does."""
-
-    def __init__(self, state):
-        self.state = state
-
-    def __call__(self, *words, check=True, timeout=90):
-        done = subprocess.run(
-            [str(COMMAND), *words],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        assert done.returncode == 0 or not check, done.stderr
-        return done
-
-    @property
-    def environment(self):
-        return {**os.environ, "ASSAY_VCLUSTER": str(self.state)}
-
-    def job(self, command, nodes="node01,node02", check=True):
-        """What each node of a job prints: host -> last line."""
-        count = str(nodes.count(",") + 1)
-        srun = ["srun", "--label", "-w", nodes, "-N", count, "-n", count, "sh", "-c", command]
-        done = self("run", "login", "--", *srun, check=check)
-        said = dict(re.findall(r"^(\d+): (.*)$", done.stdout, re.MULTILINE))
-        return {
-            host: said[str(rank)] for rank, host in enumerate(nodes.split(",")) if str(rank) in said
-        }
-
-    def states(self):
-        lines = self("status").stdout.splitlines()
-        return dict(
-            re.match(r"(\S+) +\S+ +(.*)", line).groups() for line in lines if line[0] in "ln"
-        )
 
 
 @pytest.fixture
@@ -84,13 +27,6 @@ def unborn():
         made = Cluster(state)
         yield made
         made("down")
-
-
-@contextlib.contextmanager
-def place():
-    """A directory for a cluster, with a short path: below it there are sockets."""
-    with tempfile.TemporaryDirectory(prefix="assay-vc-", dir="/var/tmp") as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +128,11 @@ def test_with_accounting_sacct_knows_how_a_job_ended(unborn):
     ended = "sacct -n -X -P -o state,exitcode | grep FAILED"
     ask = f"for i in $(seq 100); do {ended} && break; sleep 0.2; done"
     assert unborn("run", "login", "--", "sh", "-c", ask).stdout.split() == ["FAILED|3:0"]
+
+
+def test_run_hands_a_command_on_as_it_is(cluster):
+    words = ["sh", "-c", 'printf "%s|" "$@"', "name", "--", "-n", "a b", "--", "$HOME"]
+    assert cluster("run", "login", "--", *words).stdout == "--|-n|a b|--|$HOME|"
 
 
 def test_jobs_run_as_an_ordinary_user_each_on_a_core_of_its_own(cluster):

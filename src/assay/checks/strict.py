@@ -187,6 +187,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         )
 
     @run_after("setup")
+    def _wait_no_longer_than_the_site_says(self) -> None:
+        # A job of more nodes than are up is in the queue for ever.
+        self.max_pending_time = self.current_partition.extras.get("max_pending")
+
+    @run_after("setup")
     def _choose_launcher(self) -> None:
         if not self.parallel:
             self.job.launcher = getlauncher("local")()

@@ -1,0 +1,235 @@
+"""Faults of a running cluster against the suite: what is caught, how small, what is named.
+
+
+`make faults` starts the emulated cluster of ci/vcluster with nothing wrong, calibrates it, runs the
+suite healthy, then with each fault, and writes what was seen: every run as one line of
+docs/cluster-faults.jsonl, the page docs/sensitivity.md and its figure from them. A run that is in
+the file already is not run again, so an interrupted matrix goes on where it stopped; remove the
+file to begin anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import cluster_page
+from bench import ROOT
+
+COMMAND = ROOT / "ci/vcluster/vcluster"
+STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))
+RESULTS = ROOT / "results" / "vcluster"
+
+#: The node that is made faulty: it is in every job of two nodes or more.
+NODE = "node02"
+
+#: What is run with a fault in: the tests that look at nodes and links, for each kind of link once.
+TESTS = (
+    r"Tournament|Census|EachNode|NetPipe.*=tcp|UcxPerftest.*posix.*tag_lat|OsuPy.*tcp.*=latency$"
+)
+
+#: Healthy runs of all tests.
+ALL = "."
+
+#: No run takes longer [s], whatever dies in it: a job's own limit, and Slurm's of a silent node.
+LIMIT_S = 900
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault at one severity.
+
+    :ivar words: of `vcluster fault`; several faults in turn, each a tuple.
+    :ivar program: a program that is broken by wrapping it, and the lines that do.
+    :ivar during: injected while a job runs on the node, not before.
+    """
+
+    kind: str
+    severity: str
+    words: tuple[str, ...] = ()
+    program: tuple[str, str] | None = None
+    during: bool = False
+    tests: str = TESTS
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {self.severity}".strip()
+
+
+def severities(kind: str, word: str, values: dict[str, str], **more: object) -> Iterator[Fault]:
+    """One fault of the command line at several severities: label -> its value."""
+    for label, value in values.items():
+        yield Fault(kind, label, (word, NODE, *value.split()), **more)
+
+
+# A stale library, slow settings and lost switches come to a program by its environment; a wrapper
+# that is first on PATH sets it behind the back of site and test.
+def wrapped(kind: str, severity: str, program: str, line: str) -> Fault:
+    return Fault(kind, severity, program=(program, line))
+
+
+FAULTS = [
+    *severities("link rate", "rate", {"-5 %": "950mbit", "-10 %": "900mbit", "-25 %": "750mbit"}),
+    *severities("link latency", "delay", {"+25 %": "68", "+50 %": "135", "+100 %": "270"}),
+    *severities("packet loss", "loss", {"0.01 %": "0.01%", "0.1 %": "0.1%", "1 %": "1%"}),
+    Fault("cable out", "", ("link-down", NODE)),
+    *severities("slow processor", "cpu", {"80 % of a core": "80", "40 %": "40", "20 %": "20"}),
+    *severities("slow disk", "disk", {"200 MB/s": "200", "50 MB/s": "50", "20 MB/s": "20"}),
+    Fault("disk full", "", ("disk-full", NODE)),
+    *severities("memory", "memory", {"300 MiB": "300", "100 MiB": "100"}),
+    Fault("node drained", "", ("drain", NODE)),
+    Fault("slurmd dead", "", ("slurmd", NODE)),
+    Fault("node crashes", "in a job", ("crash", NODE), during=True),
+    Fault("rank hangs", "in a job", ("hang", NODE, "ucx_perftest"), during=True),
+    *severities("config drift", "drift", {"MTU": "mtu", "no mount": "mount", "sync": "options"}),
+    Fault("binding", "all ranks on one core", ("one-core",)),
+    wrapped("wrong UCX_TLS", "tcp", "ucx_perftest", "export UCX_TLS=tcp,self"),
+    wrapped("wrong UCX_NET_DEVICES", "lo", "ucx_perftest", "export UCX_NET_DEVICES=lo"),
+    wrapped("slow MPI parameters", "segments of 1 KiB", "NPopenmpi",
+            "export UCX_TCP_TX_SEG_SIZE=1k UCX_TCP_RX_SEG_SIZE=1k"),
+]  # fmt: skip
+
+
+@dataclass
+class Seen:
+    """One run: what was wrong, and what the suite said of it."""
+
+    kind: str
+    severity: str
+    number: int
+    seconds: float
+    returncode: int
+    verdicts: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+def vcluster(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [str(COMMAND), *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+    if done.returncode != 0:
+        raise SystemExit(done.stderr.strip() or f"vcluster {' '.join(words)} failed")
+    return done
+
+
+def start(tests: str, path: str) -> subprocess.Popen[str]:
+    """Starts the suite on the login machine."""
+    return subprocess.Popen(
+        [
+            *(str(COMMAND), "run", "login", "--", "env", f"ASSAY_RESULTS={RESULTS}"),
+            *(f"PATH={path}", "RFM_COLORIZE=n", str(ROOT / ".venv/bin/reframe")),
+            *("-C", str(ROOT / "site-config/vcluster/reframe.py"), "-c", str(ROOT / "reframe")),
+            *("-R", "-r", "--mode", "smoke", "-n", tests),
+        ],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(fault: Fault, number: int) -> Seen:
+    """One run of the suite with a fault in it; the cluster is whole again afterwards."""
+    folder = STATE / "home" / "wrapped"
+    path = os.environ["PATH"]
+    if fault.program:
+        program, line = fault.program
+        folder.mkdir(exist_ok=True)
+        real = vcluster("run", "login", "--", "sh", "-c", f"command -v {program}").stdout.strip()
+        (folder / program).write_text(f'#!/bin/sh\n{line}\nexec {real} "$@"\n')
+        (folder / program).chmod(0o755)
+        path = f"{folder}:{path}"
+    elif fault.words and not fault.during:
+        vcluster("fault", *fault.words)
+    before = set(RESULTS.glob("reports/run-report-*.json"))
+    begin = time.monotonic()
+    suite = start(fault.tests, path)
+    try:
+        if fault.during:
+            inject_into_a_job(fault, suite)
+        output, _ = suite.communicate(timeout=LIMIT_S)
+    finally:
+        suite.kill()
+        vcluster("clear")
+        for file in folder.glob("*"):
+            file.unlink()
+    seen = Seen(fault.kind, fault.severity, number, time.monotonic() - begin, suite.returncode)
+    for report in set(RESULTS.glob("reports/run-report-*.json")) - before:
+        read(report, seen)
+    if not seen.verdicts:
+        raise SystemExit(f"{fault.name}: the suite left no report:\n{output[-2000:]}")
+    return seen
+
+
+def inject_into_a_job(fault: Fault, suite: subprocess.Popen[str]) -> None:
+    """Injects while the tournament has a process on the node."""
+    while suite.poll() is None:
+        queue = vcluster("status").stdout
+        if re.search(r"^job: .* R ", queue, re.MULTILINE) and "rfm_Tourn" in queue:
+            vcluster("fault", *fault.words)
+            return
+        time.sleep(0.2)
+
+
+def read(report: Path, seen: Seen) -> None:
+    """Verdict and reason of each case in a run report: the last word of each."""
+    for part in json.loads(report.read_text())["runs"]:
+        for case in part["testcases"]:
+            name = f"{case['display_name']} @{case['partition']}"
+            seen.verdicts[name] = case["result"]
+            seen.reasons.pop(name, None)
+            if case["result"] == "fail":
+                seen.reasons[name] = re.sub(r"\s+", " ", case["fail_reason"] or "")[:400]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=5, help="of each fault (5)")
+    parser.add_argument("--healthy", type=int, default=20, help="healthy runs of all tests (20)")
+    parser.add_argument("--only", default="", help="faults whose name has this in it")
+    parser.add_argument("--page", action="store_true", help="write the page from the file only")
+    options = parser.parse_args()
+    if not options.page:
+        measure(options)
+    cluster_page.write()
+
+
+def measure(options: argparse.Namespace) -> None:
+    done = {(s["kind"], s["severity"], s["number"]) for s in cluster_page.load()}
+    healthy = [(Fault("healthy", "", tests=ALL), n) for n in range(options.healthy)]
+    faulty = [(fault, n) for n in range(options.runs) for fault in FAULTS]
+    plan = [
+        (fault, number)
+        for fault, number in [*healthy, *faulty]
+        if options.only in fault.name and (fault.kind, fault.severity, number) not in done
+    ]
+    for position, (fault, number) in enumerate(plan, 1):
+        seen = run(fault, number)
+        with cluster_page.RUNS.open("a") as file:
+            file.write(json.dumps(asdict(seen)) + "\n")
+        failed = ", ".join(seen.reasons) or "nothing"
+        print(
+            f"[{position}/{len(plan)}] {fault.name} run {number}: "
+            f"{seen.seconds:.0f} s, failed: {failed}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

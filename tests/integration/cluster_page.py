@@ -1,0 +1,172 @@
+"""What the faults of the emulated cluster showed: from the runs to page and figure.
+
+docs/cluster-faults.jsonl is the measurement; page and figure follow from it and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from bench import ROOT
+
+RUNS = ROOT / "docs/cluster-faults.jsonl"
+PAGE = ROOT / "docs/sensitivity.md"
+FIGURE = ROOT / "docs/cluster-faults.svg"
+BEGIN, END = "<!-- begin: cluster faults -->", "<!-- end: cluster faults -->"
+
+#: The node that every fault of one node is put into.
+NODE = "node02"
+
+Run = dict[str, Any]
+
+
+def load() -> list[Run]:
+    """All runs so far, in the order in which they were made."""
+    if not RUNS.exists():
+        return []
+    return [json.loads(line) for line in RUNS.read_text().splitlines()]
+
+
+def groups(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
+    """The runs of each fault at each severity, healthy ones first."""
+    found: dict[tuple[str, str], list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run["kind"] != "healthy"):
+        found.setdefault((run["kind"], run["severity"]), []).append(run)
+    return found
+
+
+def test(case: str) -> str:
+    """The test of a case: its class, without parameters and partition."""
+    return re.split(r"[ @]", case)[0]
+
+
+def verdicts(run: Run) -> dict[str, str]:
+    """Test -> FAIL, INCONCLUSIVE or PASS: the worst of its cases."""
+    worst = {}
+    order = ("FAIL", "INCONCLUSIVE", "PASS")
+    for case, result in run["verdicts"].items():
+        if result == "skip":
+            continue
+        said = "PASS"
+        if result != "pass":
+            reason = run["reasons"].get(case, "")
+            only = "INCONCLUSIVE" in reason and ": FAIL" not in reason
+            said = "INCONCLUSIVE" if only else "FAIL"
+        worst[test(case)] = min(worst.get(test(case), "PASS"), said, key=order.index)
+    return worst
+
+
+def caught(runs: Sequence[Run]) -> dict[str, int]:
+    """Test -> in how many of the runs it failed."""
+    count: dict[str, int] = {}
+    for run in runs:
+        for name, verdict in verdicts(run).items():
+            count[name] = count.get(name, 0) + (verdict == "FAIL")
+    return count
+
+
+def names_it(run: Run) -> bool:
+    """Whether a reason of the run names the faulty node."""
+    return any(NODE in reason for reason in run["reasons"].values())
+
+
+def message(run: Run) -> str:
+    """The shortest reason that names the node, else the shortest of all."""
+    reasons = sorted(run["reasons"].values(), key=lambda r: (NODE not in r, len(r)))
+    first = re.sub(r"^\w+ error: ", "", reasons[0]).split("; ")[0] if reasons else ""
+    return re.sub(r"\S*/(\w+\.yaml)", r"\1", first).replace("|", "\\|")[:160]
+
+
+def healthy_lines(runs: Sequence[Run]) -> list[str]:
+    cases = [(run, name, verdict) for run in runs for name, verdict in verdicts(run).items()]
+    failed = [(run, name) for run, name, verdict in cases if verdict == "FAIL"]
+    unsure = [name for _, name, verdict in cases if verdict == "INCONCLUSIVE"]
+    ran = sum(result != "skip" for run in runs for result in run["verdicts"].values())
+    lines = [
+        f"Healthy: {len(runs)} runs of all tests, {ran} cases, "
+        f"{statistics.median(run['seconds'] for run in runs):.0f} s each (median). "
+        f"False alarms: {len(failed)} FAIL, {len(unsure)} INCONCLUSIVE "
+        f"({100 * len(unsure) / ran:.1f} % of the cases).",
+        "",
+    ]
+    lines += [f"- false alarm of {name}: `{message(run)}`" for run, name in failed]
+    return lines + ([""] if failed else [])
+
+
+def table(found: dict[tuple[str, str], list[Run]]) -> list[str]:
+    lines = [
+        "| fault | severity | caught | by (number of runs) | names the node | time | says |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (kind, severity), runs in found.items():
+        hits = {name: count for name, count in caught(runs).items() if count}
+        n = len(runs)
+        any_hit = sum("FAIL" in verdicts(run).values() for run in runs)
+        by = ", ".join(f"{name} {count}" for name, count in sorted(hits.items()))
+        seconds = statistics.median(run["seconds"] for run in runs)
+        said = next((message(run) for run in runs if run["reasons"]), "")
+        lines.append(
+            f"| {kind} | {severity} | {any_hit} of {n} | {by or '**none**'} | "
+            f"{sum(map(names_it, runs))} of {n} | {seconds:.0f} s | {f'`{said}`' if said else ''} |"
+        )
+    return lines
+
+
+def document(runs: Sequence[Run]) -> str:
+    """The generated part of docs/sensitivity.md."""
+    found = groups(runs)
+    healthy = found.pop(("healthy", ""), [])
+    body = healthy_lines(healthy) if healthy else []
+    figure = f"![fault by test, runs in which it was caught]({FIGURE.name})"
+    return "\n".join([BEGIN, "", *body, figure, "", *table(found), "", END])
+
+
+def replaced(text: str, generated: str) -> str:
+    """The page with its generated part exchanged."""
+    head, rest = text.split(BEGIN)
+    return head + generated + rest.split(END)[1]
+
+
+def draw(runs: Sequence[Run]) -> None:
+    """The figure: a field for each fault and test, as dark as the share of runs that caught it."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "assay"  # the same file from the same data
+    import matplotlib.pyplot as plt
+
+    found = groups(runs)
+    rows = list(found)
+    columns = sorted({name for key in rows for run in found[key] for name in verdicts(run)})
+    failing = {name for key in rows for name, count in caught(found[key]).items() if count}
+    columns = [name for name in columns if name in failing]
+    figure, axes = plt.subplots(figsize=(2.6 + 0.9 * len(columns), 1.2 + 0.26 * len(rows)))
+    share = [
+        [caught(found[key]).get(name, float("nan")) / len(found[key]) for name in columns]
+        for key in rows
+    ]
+    mpl.colormaps["Blues"].set_bad("0.92")
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1.3, aspect="auto")
+    for y, key in enumerate(rows):
+        for x, name in enumerate(columns):
+            if name in caught(found[key]):
+                axes.text(x, y, caught(found[key])[name] or "", ha="center", va="center")
+    axes.set_xticks(range(len(columns)), columns, rotation=30, ha="left")
+    axes.xaxis.tick_top()
+    axes.set_yticks(
+        range(len(rows)), [f"{' '.join(key).strip()} ({len(found[key])})" for key in rows]
+    )
+    axes.set_title("runs in which the test failed (of how many); grey: not run", fontsize="medium")
+    figure.savefig(FIGURE, bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+
+
+def write() -> None:
+    """Page and figure from the runs there are."""
+    runs = load()
+    PAGE.write_text(replaced(PAGE.read_text(), document(runs)))
+    draw(runs)

@@ -1,0 +1,91 @@
+"""An emulated cluster of a test's own, driven by its command as a user drives it."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from bench import REFRAME, ROOT
+
+COMMAND = ROOT / "ci/vcluster/vcluster"
+
+
+def reason_to_skip():
+    if os.geteuid() != 0:
+        return "needs root: it makes namespaces, mounts and control groups"
+    for program in ("slurmctld", "munged", "iptables-restore", "mkfs.xfs", "gcc", "nsenter"):
+        if shutil.which(program) is None:
+            return f"needs {program}: ci/vcluster/packages.sh"
+    if subprocess.run(["unshare", "-mpun", "true"], capture_output=True, check=False).returncode:
+        return "needs namespaces, which this machine refuses"
+    return None
+
+
+class Cluster:
+    """A cluster below `state`, driven by its command as a user does."""
+
+    def __init__(self, state):
+        self.state = state
+
+    def __call__(self, *words, check=True, timeout=90):
+        done = subprocess.run(
+            [str(COMMAND), *words],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stderr
+        return done
+
+    @property
+    def environment(self):
+        return {**os.environ, "ASSAY_VCLUSTER": str(self.state)}
+
+    def job(self, command, nodes="node01,node02", check=True):
+        """What each node of a job prints: host -> last line."""
+        count = str(nodes.count(",") + 1)
+        srun = ["srun", "--label", "-w", nodes, "-N", count, "-n", count, "sh", "-c", command]
+        done = self("run", "login", "--", *srun, check=check)
+        said = dict(re.findall(r"^(\d+): (.*)$", done.stdout, re.MULTILINE))
+        return {
+            host: said[str(rank)] for rank, host in enumerate(nodes.split(",")) if str(rank) in said
+        }
+
+    def suite(self, tests, *arguments, results):
+        """Runs the suite on the login machine: ReFrame's exit code, and case -> why it failed."""
+        self("run", "login", "--", "mkdir", "-p", str(results))
+        before = set(results.glob("reports/*.json"))
+        done = self(
+            *("run", "login", "--", "env", f"ASSAY_RESULTS={results}", "RFM_COLORIZE=n"),
+            *(str(REFRAME), "-C", str(ROOT / "site-config/vcluster/reframe.py")),
+            *("-c", str(ROOT / "reframe"), "-R", "-r", "--mode", "smoke", "-n", tests, *arguments),
+            check=False,
+            timeout=600,
+        )
+        (report,) = set(results.glob("reports/run-report-*.json")) - before
+        cases = {}
+        for part in json.loads(report.read_text())["runs"]:
+            for case in part["testcases"]:
+                name = case["display_name"].split()[0], case["partition"]
+                cases[name] = case["result"], case["fail_reason"] or ""
+        return done, cases
+
+    def states(self):
+        lines = self("status").stdout.splitlines()
+        return dict(
+            re.match(r"(\S+) +\S+ +(.*)", line).groups() for line in lines if line[0] in "ln"
+        )
+
+
+@contextlib.contextmanager
+def place():
+    """A directory for a cluster, with a short path: below it there are sockets."""
+    with tempfile.TemporaryDirectory(prefix="assay-vc-", dir="/var/tmp") as folder:
+        yield Path(folder)

@@ -46,7 +46,7 @@ NODE = {
 }
 # Each node may fill a small part of what it says it has: the host is shared.
 # A job may wait for one of each partition before it, never for a node that is gone.
-COMMON = {"memory_bytes": memory, "memory_fraction": 0.1, "max_pending": "4m"}
+COMMON = {"memory_bytes": memory, "memory_fraction": 0.1, "max_pending": "100s"}
 LINK = {
     **NODE,
     "features": ["inter-node", "ethernet", "tcp"],

@@ -87,7 +87,7 @@ def healthy_lines(runs: Sequence[Run]) -> list[str]:
     unsure = [name for _, name, verdict in cases if verdict == "INCONCLUSIVE"]
     ran = sum(result != "skip" for run in runs for result in run["verdicts"].values())
     lines = [
-        f"Healthy: {len(runs)} runs of all tests, {ran} cases, "
+        f"Healthy: {len(runs)} runs, {ran} cases, "
         f"{statistics.median(run['seconds'] for run in runs):.0f} s each (median). "
         f"False alarms: {len(failed)} FAIL, {len(unsure)} INCONCLUSIVE "
         f"({100 * len(unsure) / ran:.1f} % of the cases).",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.calibrate import CalibrationError, bounds, changes
@@ -34,7 +34,6 @@ def test_the_kind_of_a_metric_follows_from_its_unit(unit, kind):
     assert bounds.kind_of(unit, KINDS).name == kind
 
 
-@settings(deadline=None)  # a machine under load is no fault
 @given(
     samples=st.lists(st.floats(1e-3, 1e6), min_size=6, max_size=40),
     kind=st.sampled_from([RATE, TIME, OTHER]),
@@ -236,7 +235,6 @@ def test_a_metric_that_is_gone_needs_a_reason(tmp_path):
         compared(tmp_path, sample(TEN, name="rate"), old=[old])
 
 
-@settings(deadline=None)  # a machine under load is no fault
 @given(factor=st.floats(0.2, 5.0), unit=st.sampled_from(["MB/s", "us", "1"]))
 def test_it_is_worse_in_exactly_one_direction_or_the_same(tmp_path_factory, factor, unit):
     """No unit lets a reference drift to the bad side by more than noise and floor."""

@@ -169,7 +169,7 @@ def test_of_several_columns_in_a_unit_the_first_is_drawn():
     assert sorted((g.column, g.unit) for g in groups) == [("latency", "us"), ("rate", "1/s")]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(

@@ -299,7 +299,7 @@ LANE = re.compile(r" tag\(|\]   \|")
 
 
 @pytest.mark.parametrize(("name", "transport"), [row[:2] for row in PROVEN])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_no_log_that_stops_before_its_proof_is_one(name, transport, data):
     """The first half of each process's log ends before the lanes of its peer, or its tables."""

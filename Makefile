@@ -65,13 +65,14 @@ acceptance: setup
 	@$(ON_SITE) ci/acceptance.sh $(REFRAME_ARGS)
 
 # The emulated cluster is judged by what it did since its start: its references are new each time,
-# and are written by whom the checkout belongs to.
+# and are written by whom the checkout belongs to. Only its links are judged.
 CALIBRATED = site-config/vcluster/calibrated.yaml
 UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
 
 calibrate: setup
 	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' --profile '$(or $(PROFILE),full)' \
-		$(if $(STACK),--stack '$(STACK)') $(if $(ON_SITE),--launches 6 --dry-run) $(CALIBRATE_ARGS)
+		$(if $(STACK),--stack '$(STACK)') $(if $(ON_SITE),--launches 6 --dry-run) \
+		$(or $(CALIBRATE_ARGS),$(if $(ON_SITE),-- -n 'Tournament|Census|NetPipe.*=tcp|OsuPy.*=tcp'))
 	@$(if $(ON_SITE),rm -f $(CALIBRATED) && .venv/bin/assay calibrate --site '$(SITE)' --from \
 		"$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from report_results import DATA
 
 from assay.judge import Verdict
-from assay.report import figures, plots, series, session, units
+from assay.report import cases, figures, plots, series, session, units
 
 CASES = session.load(DATA / "reports" / "run-report-0.json").cases
 
@@ -19,7 +19,7 @@ def case(rows, units, **kw):
     names = dict.fromkeys(("test", "display_name", "unique_name"), "Osu")
     place = {"system": "local", "partition": "intra-node", "environ": "system"}
     given = {**names, **place, "verdict": Verdict.RECORDED, "rows": tuple(rows), "units": units}
-    return session.Case(**{**given, **kw})
+    return cases.Case(**{**given, **kw})
 
 
 def test_there_is_one_figure_for_each_benchmark_and_one_line_for_each_transport():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from report_results import Results, key
 
 from assay.judge import Verdict
-from assay.report import session
+from assay.report import cases, session
 
 HPCC = "Hpcc@intra-node"
 HEALTH = "NodeHealth@scratch"
@@ -31,7 +31,7 @@ def results(tmp_path):
     return Results(tmp_path)
 
 
-def load_one(results: Results, name: str) -> session.Case:
+def load_one(results: Results, name: str) -> cases.Case:
     cases = {f"{c.display_name}@{c.partition}": c for c in session.load(results.file).cases}
     return cases[name]
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.report import plots, units
+from assay.report.cases import Case
 from assay.report.series import Curves, HeatMap, curves, heat_maps
-from assay.report.session import Case
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from markupsafe import Markup
 
 from assay.judge import Verdict
 from assay.report import figures, summary, units
-from assay.report.session import Case, Metric, ReportError, Session
+from assay.report.cases import Case, Metric, Session
+from assay.report.session import ReportError
 
 HERE = Path(__file__).parent
 

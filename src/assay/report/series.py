@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.report.session import Case, finite
+from assay.report.cases import Case
+from assay.report.untrusted import finite
 
 #: Columns of IOzone's table.
 FILE_SIZE, RECORD_SIZE = "file_size", "record_size"

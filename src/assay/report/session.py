@@ -9,20 +9,21 @@ such a record has proven nothing and is a FAIL here.
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from assay.judge import Verdict, worst
-
-RECORD = "assay.json"
-SCHEMA = 1
+from assay.checks.record import FILE as RECORD
+from assay.checks.record import SCHEMA
+from assay.judge import Verdict
+from assay.report.cases import Case, Session
+from assay.report.records import cause, with_record
+from assay.report.untrusted import COLOUR, date, finite, line
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
 NOT_RUN = {"skip": "no reason was recorded", "fail_deps": "a test that it depends on failed"}
@@ -38,7 +39,6 @@ CLOCK_SKEW_SECONDS = 60
 
 _RED = (Verdict.FAIL, Verdict.INCONCLUSIVE)
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SKIP_LINE = re.compile(
     r"SKIP *\] \(\s*\d+/\d+\) .*/(?P<hash>[0-9a-f]+) @(?P<where>\S+) \[(?P<why>.*)\]\s*$"
 )
@@ -46,112 +46,6 @@ _SKIP_LINE = re.compile(
 
 class ReportError(Exception):
     """What was asked for cannot be done: one line that names the file and the mend."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One judged or recorded number of a test case.
-
-    :ivar value: in `unit`; None where the record has no finite number.
-    :ivar reference: the expected value, and `lower` and `upper` its bounds, all in `unit`.
-    :ivar percent: `value` in percent of `peak`, where the same run measured one; `peak_of` says
-        what that peak is.
-    """
-
-    name: str
-    value: float | None
-    unit: str
-    verdict: Verdict
-    why: str = ""
-    samples: tuple[float, ...] = ()
-    reference: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    percent: float | None = None
-    peak: float | None = None
-    peak_unit: str = ""
-    peak_of: str = ""
-    source: str = ""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One test case: how it ended, and what its record says.
-
-    :ivar verdict: None for a case that was not run; `why` then has the reason.
-    :ivar why: one line: the cause of a FAIL or INCONCLUSIVE, the reason for not running.
-    :ivar parameters: ReFrame's parameters of the test, each as text.
-    :ivar rows: the whole curve or table, columns in `units`.
-    :ivar benchmark_seconds: wall time inside the benchmark itself; 0 where unknown.
-    :ivar outputs: verbatim outputs and the record, as far as they still exist.
-    :ivar launches: how many launches the verdict stands on.
-    :ivar launched: False for an attempt that was ended before its job began.
-    :ivar dependency_failed: it was not run because a test that it depends on failed.
-    :ivar record: the record as it was read.
-    """
-
-    test: str
-    display_name: str
-    unique_name: str
-    system: str
-    partition: str
-    environ: str
-    verdict: Verdict | None
-    why: str = ""
-    aborted: bool = False
-    kind: str = ""
-    family: str = ""
-    program: str = ""
-    version: str = ""
-    transport: str = ""
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    metrics: tuple[Metric, ...] = ()
-    problems: tuple[str, ...] = ()
-    rows: tuple[Mapping[str, Any], ...] = ()
-    units: Mapping[str, str] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    proof: Mapping[str, Any] = field(default_factory=dict)
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    benchmark_seconds: float = 0.0
-    outputs: tuple[Path, ...] = ()
-    launches: int = 1
-    launched: bool = True
-    dependency_failed: bool = False
-    record: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @property
-    def title(self) -> str:
-        """The display name as a reader wants it: without ReFrame's percent signs."""
-        return self.display_name.replace(" %", " ")
-
-    @property
-    def where(self) -> str:
-        """As ReFrame writes it: ``system:partition+environ``."""
-        return f"{self.system}:{self.partition}+{self.environ}"
-
-
-@dataclass(frozen=True)
-class Session:
-    """One run of ReFrame, with all its test cases.
-
-    :ivar elapsed: wall time of the whole run in seconds.
-    :ivar attempts: the cases as often as they were run (``--max-retries``, ``--reruns``).
-    """
-
-    file: Path
-    uuid: str
-    host: str
-    start: datetime.datetime | None
-    elapsed: float
-    command: str
-    reframe: str
-    cases: tuple[Case, ...]
-    attempts: tuple[Case, ...] = ()
-
-    @property
-    def systems(self) -> tuple[str, ...]:
-        """The sites that the cases ran on; one, unless sessions were merged by hand."""
-        return tuple(sorted({case.system for case in self.cases}))
 
 
 def newest(results: Path) -> Path:
@@ -205,12 +99,12 @@ def load(file: Path) -> Session:
     attempts = tuple(reader.case(entry) for entry in entries if not _set_up(entry))
     return Session(
         file=file,
-        uuid=_line(info.get("uuid")),
-        host=_line(info.get("hostname")),
-        start=_date(info.get("time_start")),
+        uuid=line(info.get("uuid")),
+        host=line(info.get("hostname")),
+        start=date(info.get("time_start")),
         elapsed=elapsed,
-        command=_line(info.get("cmdline")),
-        reframe=_line(info.get("version")),
+        command=line(info.get("cmdline")),
+        reframe=line(info.get("version")),
         cases=_last_attempts(attempts),
         attempts=attempts,
     )
@@ -267,30 +161,30 @@ class _Reader:
 
     def case(self, entry: Mapping[str, Any]) -> Case:
         """One entry of ``testcases``, with its record."""
-        result = _line(entry.get("result"))
-        name = _line(entry.get("display_name") or entry.get("name"))
+        result = line(entry.get("result"))
+        name = line(entry.get("display_name") or entry.get("name"))
         bare = Case(
             test=name.split(" ")[0],
             display_name=name,
-            unique_name=_line(entry.get("unique_name")),
-            system=_line(entry.get("system")),
-            partition=_line(entry.get("partition")),
-            environ=_line(entry.get("environ")),
+            unique_name=line(entry.get("unique_name")),
+            system=line(entry.get("system")),
+            partition=line(entry.get("partition")),
+            environ=line(entry.get("environ")),
             verdict=Verdict.FAIL,
             aborted=result == "abort",
             launched=entry.get("fail_phase") != "setup",
             dependency_failed=result == "fail_deps",
             parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
-            kind=_line(entry.get("kind")),
-            transport=_line(entry.get("transport")),
+            kind=line(entry.get("kind")),
+            transport=line(entry.get("transport")),
         )
         directory = self._directory(entry)
         if result in NOT_RUN:
-            logged = self._skips.get((_line(entry.get("hashcode")), bare.where))
+            logged = self._skips.get((line(entry.get("hashcode")), bare.where))
             why = logged if logged and result == "skip" else NOT_RUN[result]
             return replace(bare, verdict=None, why=why)
         record, lack = self._record(directory, entry)
-        case = _with_record(bare, record)
+        case = with_record(bare, record)
         case = replace(case, outputs=_outputs(directory, entry))
         if result == "pass":
             if lack:
@@ -300,7 +194,7 @@ class _Reader:
             # A test that needs more launches to decide fails in ReFrame, which has no third state.
             inconclusive = record.get("verdict") == Verdict.INCONCLUSIVE.value
             verdict = Verdict.INCONCLUSIVE if inconclusive else Verdict.FAIL
-            why = _cause(case, verdict) or _reason(entry) or "ReFrame gives no reason"
+            why = cause(case, verdict) or _reason(entry) or "ReFrame gives no reason"
             return replace(case, verdict=verdict, why=why)
         if result == "abort":
             return replace(
@@ -352,7 +246,7 @@ class _Reader:
             return {}, f"{RECORD} is older than this session"
         for key in ("unique_name", "partition", "environ"):
             if record.get(key, entry.get(key)) != entry.get(key):
-                return {}, f"{RECORD} belongs to another test case ({_line(record[key])})"
+                return {}, f"{RECORD} belongs to another test case ({line(record[key])})"
         if record.get("verdict") not in [verdict.value for verdict in Verdict]:
             return record, f"{RECORD} has no verdict"
         return record, ""
@@ -367,84 +261,16 @@ class _Reader:
                 except OSError:
                     continue
                 for match in filter(
-                    None, map(_SKIP_LINE.search, _COLOUR.sub("", text).splitlines())
+                    None, map(_SKIP_LINE.search, COLOUR.sub("", text).splitlines())
                 ):
-                    found[match["hash"], match["where"]] = _line(match["why"])
+                    found[match["hash"], match["where"]] = line(match["why"])
                 break
         return found
 
 
-def _with_record(case: Case, record: Mapping[str, Any]) -> Case:
-    """The case with what its record says; its verdict is the worst that the record gives."""
-    parsed = _mapping(record.get("parsed"))
-    metrics = tuple(
-        _metric(str(name), _mapping(value))
-        for name, value in _mapping(record.get("metrics")).items()
-    )
-    case = replace(
-        case,
-        metrics=metrics,
-        problems=tuple(_line(p) for p in _list(record.get("problems"))),
-        rows=tuple(r for r in _list(parsed.get("rows")) if isinstance(r, dict)),
-        units={str(k): _line(v) for k, v in _mapping(parsed.get("units")).items()},
-        facts=_mapping(parsed.get("facts")),
-        parameters={str(k): _line(v) for k, v in _mapping(record.get("parameters")).items()}
-        or case.parameters,
-        proof=_mapping(record.get("proof")),
-        provenance=_mapping(record.get("provenance")),
-        benchmark_seconds=finite(_mapping(record.get("seconds")).get("benchmark")) or 0.0,
-        test=_line(record.get("test")) or case.test,
-        kind=_line(record.get("kind")) or case.kind,
-        family=_line(record.get("family")),
-        program=_line(record.get("program")),
-        version=_line(record.get("version")),
-        transport=_line(record.get("transport")) or case.transport,
-        launches=int(finite(record.get("attempts")) or 1),
-        record=record,
-    )
-    verdict = worst([_verdict(record.get("verdict")), *(metric.verdict for metric in metrics)])
-    return replace(case, verdict=verdict, why=_cause(case, verdict))
-
-
-def _metric(name: str, raw: Mapping[str, Any]) -> Metric:
-    value = finite(raw.get("value"))
-    verdict = _verdict(raw.get("verdict"))
-    why = _line(raw.get("why"))
-    if value is None and verdict is not Verdict.FAIL:
-        verdict, why = Verdict.FAIL, f"not a finite number: {_line(raw.get('value'))}"
-    peak = _mapping(raw.get("percent_of"))
-    return Metric(
-        name=name,
-        value=value,
-        unit=_line(raw.get("unit")),
-        verdict=verdict,
-        why=why,
-        samples=tuple(s for s in map(finite, _list(raw.get("samples"))) if s is not None),
-        reference=finite(raw.get("reference")),
-        lower=finite(raw.get("lower")),
-        upper=finite(raw.get("upper")),
-        percent=finite(peak.get("percent")),
-        peak=finite(peak.get("peak")),
-        peak_unit=_line(peak.get("unit")),
-        peak_of=_line(peak.get("what")),
-        source=_line(raw.get("source")),
-    )
-
-
-def _cause(case: Case, verdict: Verdict) -> str:
-    """Why a case is not a PASS, in one line: its first problem, else its first bad metric."""
-    if verdict not in (Verdict.FAIL, Verdict.INCONCLUSIVE):
-        return ""
-    causes = list(case.problems) + [
-        f"{metric.name}: {metric.why}" for metric in case.metrics if metric.verdict is verdict
-    ]
-    more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
-    return causes[0] + more if causes else ""
-
-
 def _reason(entry: Mapping[str, Any]) -> str:
     """ReFrame's own reason for a failure, without its prefix for failed sanity patterns."""
-    reason = _line(entry.get("fail_reason"))
+    reason = line(entry.get("fail_reason"))
     return re.sub(r"^(sanity|performance) error: ", "", reason)
 
 
@@ -452,7 +278,7 @@ def _outputs(directory: Path | None, entry: Mapping[str, Any]) -> tuple[Path, ..
     """Standard output and error first, then the other text files that a reader may want."""
     if directory is None:
         return ()
-    first = [_line(entry.get(key)) for key in ("job_stdout", "job_stderr")] + [RECORD]
+    first = [line(entry.get(key)) for key in ("job_stdout", "job_stderr")] + [RECORD]
     others = sorted(
         path.name
         for path in directory.iterdir()
@@ -460,45 +286,3 @@ def _outputs(directory: Path | None, entry: Mapping[str, Any]) -> tuple[Path, ..
     )
     names = dict.fromkeys([name for name in first if name in others] + others)
     return tuple(directory / name for name in names)
-
-
-def _verdict(raw: Any) -> Verdict:
-    """A verdict as the record writes it; anything else is a FAIL."""
-    try:
-        return Verdict(raw)
-    except ValueError:
-        return Verdict.FAIL
-
-
-def finite(raw: Any) -> float | None:
-    """A finite float, or None for all else."""
-    if isinstance(raw, bool) or not isinstance(raw, (int, float)):
-        return None
-    try:
-        value = float(raw)
-    except OverflowError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _line(raw: Any) -> str:
-    """Any value as one line of printable text."""
-    if raw is None:
-        return ""
-    text = " ".join(_COLOUR.sub("", str(raw)).split())
-    return "".join(c for c in text if c.isprintable())[:500]
-
-
-def _date(raw: Any) -> datetime.datetime | None:
-    try:
-        return datetime.datetime.strptime(str(raw), "%Y%m%dT%H%M%S%z")
-    except ValueError:
-        return None
-
-
-def _mapping(raw: Any) -> Mapping[str, Any]:
-    return raw if isinstance(raw, dict) else {}
-
-
-def _list(raw: Any) -> Sequence[Any]:
-    return raw if isinstance(raw, list) else ()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from assay.judge import Verdict
-from assay.report.session import Case, Session
+from assay.report.cases import Case, Session
 
 #: How each verdict is called in a count.
 WORDS = {

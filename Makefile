@@ -68,12 +68,14 @@ acceptance: setup
 # and are written by whom the checkout belongs to. Only its links are judged.
 CALIBRATED = site-config/vcluster/calibrated.yaml
 UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
+LINKS = --system vcluster:inter-node -n 'Tournament|Census|NetPipe.*=tcp|OsuPy.*=tcp'
 
 calibrate: setup
+	@$(if $(ON_SITE),rm -f $(CALIBRATED))
 	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' --profile '$(or $(PROFILE),full)' \
 		$(if $(STACK),--stack '$(STACK)') $(if $(ON_SITE),--launches 6 --dry-run) \
-		$(or $(CALIBRATE_ARGS),$(if $(ON_SITE),-- -n 'Tournament|Census|NetPipe.*=tcp|OsuPy.*=tcp'))
-	@$(if $(ON_SITE),rm -f $(CALIBRATED) && .venv/bin/assay calibrate --site '$(SITE)' --from \
+		$(or $(CALIBRATE_ARGS),$(if $(ON_SITE),-- $(LINKS)))
+	@$(if $(ON_SITE),.venv/bin/assay calibrate --site '$(SITE)' --from \
 		"$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
 vcluster-up: venv

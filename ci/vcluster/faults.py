@@ -84,10 +84,8 @@ def drain(cluster, node):
 
 def slurmd(cluster, node):
     """slurmd of NODE is dead"""
-    (pid,) = _processes(cluster.node(node), "slurmd") or (None,)
-    if pid is None:
+    if not _end_slurmd(cluster.node(node)):
         raise Refusal(f"{node} has no slurmd already")
-    os.kill(pid, signal.SIGKILL)
 
 
 def crash(cluster, node):
@@ -170,7 +168,11 @@ def clear(cluster):
         if network.link_of(cluster, name) != cluster.link:
             network.shape(cluster, name, cluster.link)
     _end_jobs(cluster)
+    states = slurm.states(cluster)
     for name in cluster.node_names:
+        if states.get(name, "").startswith("down"):
+            # A daemon that begins anew registers at once; an old one is asked in a minute.
+            _end_slurmd(name)
         _repair(cluster, name)
     states = slurm.states(cluster)
     stopped = ("drain", "down", "unk", "fail")
@@ -195,6 +197,16 @@ def _repair(cluster, name):
     if not _processes(name, "slurmd"):
         way = machine.command(cluster, name, [], as_root=True)
         slurm.start_slurmd(name, *way, before=lambda: cgroups.enter(name))
+
+
+def _end_slurmd(name):
+    """Kills the daemon of a node and waits for its end; whether there was one."""
+    pids = _processes(name, "slurmd")
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    while _processes(name, "slurmd"):
+        time.sleep(0.02)
+    return bool(pids)
 
 
 def _as_booted(cluster, name):

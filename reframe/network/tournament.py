@@ -18,13 +18,10 @@ from assay.checks.nodes import AllNodesCheck
 from assay.judge import Verdict
 from assay.outputs import Parsed
 from assay.tournament import measured, schedule
-from assay.tournament.diagnosis import conclude, diagnose
+from assay.tournament.diagnosis import Fault, conclude, diagnose
 
 #: How long one test of one pair takes [s], and what starting and ending a launch adds at most.
 SECONDS, OVERHEAD = 1, 2
-
-#: Fewer nodes cannot be told from the link between them.
-LEAST_NODES = 3
 
 #: So often all meet all, while noise could hide a fault.
 REPEATS = 3
@@ -46,6 +43,7 @@ class Tournament(AllNodesCheck):
     tags = {"smoke", "network"}
     valid_prog_environs = ["+ucx-perftest +ucx"]
     script = "pairs.py"
+    least_nodes = 3  # two cannot be told from the link between them
     declares = {
         f"{test.metric}_{which}": test.unit
         for test in measured.TESTS.values()
@@ -58,11 +56,7 @@ class Tournament(AllNodesCheck):
         self.descr = f"all pairs of nodes over {self.transport}"
 
     @run_after("setup")
-    def only_where_it_can_tell(self):
-        self.skip_if(
-            self.num_tasks < LEAST_NODES,
-            "two nodes cannot be told from the link between them: a tournament takes three",
-        )
+    def only_where_the_path_is_known(self):
         self._version = self.current_environ.extras.get("ucx_version")
         self.skip_if(
             self._version is None, "this stack does not say which UCX it has (ucx_version)"
@@ -143,6 +137,10 @@ class Tournament(AllNodesCheck):
         self._doubts = list(diagnosis.doubts)
         failed = [pair.error for pair in self.pairs if pair.error]
         self._record["tournament"] = {**asdict(diagnosis), "failed": failed}
+        # A program that fails is no noise, though it may do better in the second pass.
+        everybody = any(finding.fault is Fault.ALL_DEAD for finding in diagnosis.findings)
+        blamed = set(names) if everybody else set(diagnosis.suspects)
+        unexplained = [p.error for p in self.pairs if p.error and blamed.isdisjoint((p.a, p.b))]
         # Two nodes whose bytes went astray say nothing of their speed.
         astray = [problem for pair in self.pairs for problem in pair.problems]
         second = [
@@ -152,6 +150,7 @@ class Tournament(AllNodesCheck):
         ]
         return [
             *(finding.reason for finding in diagnosis.findings),
+            *dict.fromkeys(unexplained),
             *dict.fromkeys(astray),
             *second,
             *problems,

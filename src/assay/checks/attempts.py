@@ -57,7 +57,8 @@ class Attempts:
             self.failure = SanityError("it ended before its output could be judged")
         if self.failure is None:
             return None
-        said = f"{self.failure}; settled in launch {self.launches}, not launched again"
+        when = f"in launch {self.launches}" if self.launches else "before a launch"
+        said = f"{self.failure}; settled {when}, not launched again"
         return type(self.failure)(said)
 
 

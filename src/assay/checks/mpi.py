@@ -18,7 +18,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import links, transports
+from assay.checks import links, service, transports
 from assay.checks.sizing import Layout, SizingError, spread
 from assay.checks.strict import StrictCheck, site_directory
 from assay.outputs import Parsed, openmpi, ucx_log
@@ -87,6 +87,11 @@ class MpiCheck(StrictCheck):
             self._layout.per_node > cores,
             f"{self._layout.per_node} ranks are needed; {partition.fullname} has cores for {cores}",
         )
+        if self.between_nodes:
+            wanted = self._layout.nodes
+            there, out = service.in_service(partition.scheduler, self.job, wanted)
+            if there < wanted:
+                self._refuse([f"{there} of {wanted} nodes are in service", *out])
         self.num_tasks = self._layout.ranks
         self.num_tasks_per_node = self._layout.per_node
 

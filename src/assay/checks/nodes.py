@@ -14,6 +14,7 @@ from reframe.core.builtins import run_after, run_before
 from reframe.core.exceptions import ConfigError
 
 import assay.nodes.meeting
+from assay.checks import service
 from assay.checks.strict import StrictCheck, site_directory
 from assay.outputs import Parsed, minutes
 
@@ -31,6 +32,9 @@ class AllNodesCheck(StrictCheck):
 
     #: The script, in the folder of that package.
     script = ""
+
+    #: With fewer nodes there is nothing to compare.
+    least_nodes = 2
 
     def plan(self) -> Mapping[str, Any]:
         """What the script is told, beside what every meeting needs."""
@@ -56,11 +60,17 @@ class AllNodesCheck(StrictCheck):
 
     @run_after("setup")
     def _one_process_on_each_node(self) -> None:
-        self.num_tasks = self.current_partition.extras.get("nodes", 0)
+        partition = self.current_partition
+        wanted = partition.extras.get("nodes", 0)
         self.skip_if(
-            self.num_tasks < 2,
-            f"{self.current_partition.fullname} has no several nodes for us (extra `nodes`)",
+            wanted < self.least_nodes,
+            f"{partition.fullname} has {wanted} nodes for us (extra `nodes`); "
+            f"{type(self).__name__} takes {self.least_nodes}",
         )
+        # A node that is out fails the test; what the others do is measured all the same.
+        self.num_tasks, self._absent = service.in_service(partition.scheduler, self.job, wanted)
+        if self.num_tasks < self.least_nodes:
+            self._refuse(self._absent)
         self.num_tasks_per_node = 1
 
     @run_before("run")
@@ -85,7 +95,7 @@ class AllNodesCheck(StrictCheck):
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds who did not come, or did not stay; of a meeting that was cut short, who says why."""
-        problems = super().examine(parsed)
+        problems = self._absent + super().examine(parsed)
         if parsed is not None:
             problems += self._minutes.problems
         if parsed is None or not parsed.complete:

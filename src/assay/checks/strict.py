@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import reframe as rfm
 import reframe.core.runtime as rt
@@ -24,7 +24,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 
-from assay.checks import attempts, record
+from assay.checks import attempts, record, service
 from assay.judge import (
     LAUNCHES_TO_FAIL,
     Reference,
@@ -172,7 +172,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._attempts = attempts.of(self._attempts_key)
         failure = None if self.is_dry_run() else self._attempts.settled()
         if failure:
-            self._stagedir = self._attempts.stagedir  # where ReFrame and the report look
+            if self._attempts.stagedir:
+                self._stagedir = self._attempts.stagedir  # where ReFrame and the report look
             raise failure
 
     @run_after("setup")
@@ -190,6 +191,18 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _wait_no_longer_than_the_site_says(self) -> None:
         # A job of more nodes than are up is in the queue for ever.
         self.max_pending_time = self.current_partition.extras.get("max_pending")
+
+    @run_after("setup")
+    def _end_with_its_node(self) -> None:
+        # By default Slurm begins a job anew whose node has died, and so hides that it died.
+        if self.current_partition.scheduler.registered_name in ("slurm", "squeue"):
+            self.job.options.append("--no-requeue")
+
+    def _refuse(self, problems: Sequence[str]) -> NoReturn:
+        """Fails before there is a job, for good: another attempt would find the same."""
+        failure = SanityError("; ".join(problems))
+        self._attempts.settle(failure)
+        raise failure
 
     @run_after("setup")
     def _choose_launcher(self) -> None:
@@ -231,6 +244,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             if not parsed.complete:
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
         problems += self.examine(parsed)
+        if problems:
+            problems[:0] = self._nodes_lost()
         self._parsed = parsed
         seconds = {"benchmark": end - begin, "began": begin}
         self._record.update(record.of_output(parsed), seconds=seconds)
@@ -253,6 +268,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         try:
             text = Path(LAUNCH_FILE).read_text(encoding="utf-8")
         except OSError:
+            if not Path(str(self.stdout)).exists():
+                waited = self.max_pending_time
+                limit = f"; it was to wait no longer than {waited:.0f} s" if waited else ""
+                return [f"its job never began{limit}"], (0.0, 0.0)
             return [
                 f"the job script did not reach its end: killed, or out of time{self._last_words()}"
             ], (0.0, 0.0)
@@ -266,6 +285,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         # Of a parallel launch the last words are the launcher's.
         last = "" if self.parallel else self._last_words()
         return [f"{self._program()} ended with exit code {rc}{signal}{last}"], times
+
+    def _nodes_lost(self) -> list[str]:
+        """Nodes of the job that are out of service now; of one that never began, why it waited."""
+        scheduler = self.current_partition.scheduler
+        if self.job.nodelist:
+            return service.lost(scheduler, self.job.nodelist)
+        wanted = -(-(self.num_tasks or 1) // (self.num_tasks_per_node or 1))
+        return service.in_service(scheduler, self.job, wanted)[1]
 
     def _last_words(self) -> str:
         """What was said last on standard error, to be put behind a problem."""

@@ -340,13 +340,15 @@ class Process:
     def end(self, limit):
         """Its exit code, what it printed and how long it took.
 
-        Out of time, it is asked to end and then killed: exit code and time are None.
+        Out of time, it is asked to end and then killed: exit code and time are None, and `stopped`
+        is whether it was frozen (SIGSTOP, a debugger).
         """
-        rc, seconds = None, None
+        rc, seconds, stopped = None, None, False
         try:
             rc = self._process.wait(limit)
             seconds = time.monotonic() - self.began
         except subprocess.TimeoutExpired:
+            stopped = self._state() in ("T", "t")
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -358,7 +360,13 @@ class Process:
         self._out.seek(0)
         text = shorten(self._out.read())
         self._out.close()
-        return {"rc": rc, "seconds": seconds, "out": text}
+        return {"rc": rc, "seconds": seconds, "out": text, "stopped": stopped}
+
+    def _state(self):
+        """The letter of its state, as proc(5) has it; nothing when it is gone."""
+        with contextlib.suppress(OSError), open(f"/proc/{self.pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
+        return ""
 
 
 def shorten(data):

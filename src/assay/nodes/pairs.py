@@ -257,6 +257,10 @@ class Tournament:
         finally:
             well = bool(said) and said.get("rc") == 0
             served = server.ask({"do": "finish", "well": well}, 20)
+        for member, answer in ((client, said), (server, served)):
+            # Its partner waited for it in vain, and is not to blame.
+            if answer.get("stopped"):
+                raise Failed(f"{member.host}: {PROGRAM} was stopped and never went on")
         self._checked(client, said)
         self._checked(server, served)
         return {"iterations": count, "client": said, "server": served}

@@ -68,7 +68,7 @@ acceptance: setup
 # and are written by whom the checkout belongs to. Only its links are judged.
 CALIBRATED = site-config/vcluster/calibrated.yaml
 UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
-LINKS = --system vcluster:inter-node -n 'Tournament|Census|NetPipe.*=tcp|OsuPy.*=tcp'
+LINKS = --system vcluster:inter-node -n 'Tournament|Census|NetPipe.*=tcp'
 
 calibrate: setup
 	@$(if $(ON_SITE),rm -f $(CALIBRATED))

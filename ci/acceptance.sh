@@ -43,7 +43,16 @@ echo "acceptance: reframe ${arguments[*]} -r${*:+ $*}"
 begin=$(mktemp)
 trap 'rm -f "$begin"' EXIT
 run=0
-.venv/bin/reframe "${arguments[@]}" "$@" -r || run=$?
+.venv/bin/reframe "${arguments[@]}" "$@" -r &
+reframe=$!
+# Interrupted, ReFrame cancels its jobs and reports what is done; then the page is written as ever.
+# A shell's background job ignores SIGINT, so it is told by SIGTERM.
+trap 'kill -TERM "$reframe" 2>/dev/null || true' HUP INT TERM
+wait "$reframe" || run=$?
+while kill -0 "$reframe" 2>/dev/null; do
+    run=0
+    wait "$reframe" || run=$?
+done
 
 # Without a run report of its own the page would show the run before this one.
 if [ -z "$(find "$results/reports" -name 'run-report-*.json' -newer "$begin" 2>/dev/null)" ]; then

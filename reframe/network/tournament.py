@@ -30,7 +30,7 @@ REPEATS = 3
 PATIENCE = 20
 
 #: What a site may say in the extra `tournament` of a partition.
-OPTIONS = ("width", "cpus", "seconds", "tolerances")
+OPTIONS = ("width", "cpus", "seconds", "tolerances", "resent")
 
 
 @rfm.simple_test
@@ -85,6 +85,12 @@ class Tournament(AllNodesCheck):
         except (TypeError, ValueError) as error:
             where = self.current_partition.fullname
             raise ConfigError(f"{where}: extras: tournament: tolerances: {error}") from None
+        self._resent = options.get("resent", measured.RESENT)
+        if not isinstance(self._resent, (int, float)) or not 0 <= self._resent < 1:
+            where = self.current_partition.fullname
+            raise ConfigError(
+                f"{where}: extras: tournament: resent: {self._resent!r} is no share from 0 to 1"
+            )
         device = self.partition_extra("network_device")
         seconds = options.get("seconds", SECONDS)
         return {
@@ -151,6 +157,7 @@ class Tournament(AllNodesCheck):
         return [
             *(finding.reason for finding in diagnosis.findings),
             *dict.fromkeys(unexplained),
+            *measured.lossy(self.pairs, self._resent),
             *dict.fromkeys(astray),
             *second,
             *problems,

@@ -157,7 +157,7 @@ def configuration(
         "general": [
             {
                 "report_file": str(results / "reports" / "run-report-{sessionid}.json"),
-                "report_junit": str(results / "reports" / "junit-{sessionid}.xml"),
+                "report_junit": str(results / "reports" / "junit.xml"),
                 # The stack's own settings are part of what is measured: leave the rest alone.
                 "purge_environment": False,
                 **(general or {}),

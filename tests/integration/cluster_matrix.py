@@ -1,6 +1,5 @@
 """Faults of a running cluster against the suite: what is caught, how small, what is named.
 
-
 `make faults` starts the emulated cluster of ci/vcluster with nothing wrong, calibrates it, runs the
 suite healthy, then with each fault, and writes what was seen: every run as one line of
 docs/cluster-faults.jsonl, the page docs/sensitivity.md and its figure from them. A run that is in
@@ -34,9 +33,11 @@ RESULTS = ROOT / "results" / "vcluster"
 NODE = "node02"
 
 #: What is run with a fault in: the tests that look at nodes and links, for each kind of link once.
-TESTS = (
-    r"Tournament|Census|EachNode|NetPipe.*=tcp|UcxPerftest.*posix.*tag_lat|OsuPy.*tcp.*=latency$"
-)
+TESTS = r"Tournament|Census|EachNode|NetPipe.*=tcp|UcxPerftest.*posix.*tag_lat"
+
+#: An older UCX, for the fault of a stale library; without it that fault is left out. It is made by
+#: `pip install --no-deps --require-hashes --target .cache/stale-ucx -r tests/integration/stale-ucx.txt`
+STALE = ROOT / ".cache/stale-ucx/libucx/lib"
 
 #: No run takes longer [s], whatever dies in it: a job's own limit, and Slurm's of a silent node.
 LIMIT_S = 900
@@ -78,7 +79,7 @@ def wrapped(kind: str, severity: str, program: str, line: str) -> Fault:
 FAULTS = [
     *severities("link rate", "rate", {"-10 %": "900mbit", "-25 %": "750mbit"}),
     *severities("link latency", "delay", {"+50 %": "135", "+100 %": "270"}),
-    *severities("packet loss", "loss", {"0.1 %": "0.1%", "1 %": "1%", "5 %": "5%"}),
+    *severities("packet loss", "loss", {"0.1 %": "0.1%", "1 %": "1%"}),
     *severities("slow processor", "cpu", {"50 % of a core": "50", "20 % of a core": "20"}),
     *severities("slow disk", "disk", {"50 MB/s": "50", "20 MB/s": "20"}),
     Fault("disk full", "", ("disk-full", NODE)),
@@ -87,6 +88,8 @@ FAULTS = [
     Fault("binding", "all ranks on one core", ("one-core",)),
     wrapped("wrong UCX_TLS", "tcp", "ucx_perftest", "export UCX_TLS=tcp,self"),
     wrapped("wrong UCX_NET_DEVICES", "lo", "ucx_perftest", "export UCX_NET_DEVICES=lo"),
+    *[wrapped("stale library", "UCX 1.16.0", "ucx_perftest", f"export LD_LIBRARY_PATH={STALE}")
+      for _ in [STALE] if STALE.is_dir()],
     wrapped("slow MPI parameters", "segments of 1 KiB", "NPopenmpi",
             "export UCX_TCP_TX_SEG_SIZE=1k UCX_TCP_RX_SEG_SIZE=1k"),
     Fault("rank hangs", "in a job", ("hang", NODE, "ucx_perftest"), during=True),

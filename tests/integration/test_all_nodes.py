@@ -223,7 +223,7 @@ def test_the_tournament_needs_three_nodes(bench):
     machine(bench, nodes=2)
     run = bench.run("-n", "Tournament", path="reframe/network/tournament.py")
     assert run.case("Tournament").result == "skip"
-    assert "two nodes cannot be told from the link between them" in run.output
+    assert "has 2 nodes for us (extra `nodes`); Tournament takes 3 or more" in run.output
 
 
 def test_a_misspelt_option_of_the_tournament(bench):

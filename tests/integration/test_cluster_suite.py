@@ -52,8 +52,10 @@ def test_a_healthy_cluster_has_no_failure(healthy):
         (("drift", "node03", "mtu"), ("Census", "inter-node"), "node03: network.interfaces eth0"),
         (("disk", "node02", "20"), ("EachNode", "scratch"), "node02: write"),
         (("cpu", "node03", "20"), ("Tournament", "inter-node"), "node03: "),
+        (("loss", "node02", "1%"), ("Tournament", "inter-node"), "node02: "),
+        (("drain", "node04"), ("Tournament", "inter-node"), "node04 is IDLE+DRAIN (fault)"),
     ],
-    ids=["slow link", "drift", "slow disk", "slow processor"],
+    ids=["slow link", "drift", "slow disk", "slow processor", "losses", "drained"],
 )
 def test_a_fault_is_caught_and_its_node_is_named(healthy, fault, case, says):
     healthy("fault", *fault)

@@ -65,7 +65,7 @@ class AllNodesCheck(StrictCheck):
         self.skip_if(
             wanted < self.least_nodes,
             f"{partition.fullname} has {wanted} nodes for us (extra `nodes`); "
-            f"{type(self).__name__} takes {self.least_nodes}",
+            f"{self.identity()['test']} takes {self.least_nodes} or more",
         )
         # A node that is out fails the test; what the others do is measured all the same.
         self.num_tasks, self._absent = service.in_service(partition.scheduler, self.job, wanted)

@@ -110,7 +110,7 @@ class Bench:
         binding = ["-c", str(cpus[role])] if cpus else []
         log = os.path.join(self.folder, "ucx.%p.log")
         environment = dict(self.plan["environment"], UCX_LOG_FILE=log)
-        self.before = counters(self.plan.get("device"))
+        self.before = counters(self.plan.get("device")), repairs(self.plan.get("device"))
         self.process = meeting.Process(
             [PROGRAM, *words[:1], *self.plain, *binding, *words[1:]]
             if role
@@ -133,9 +133,9 @@ class Bench:
 
     def _end(self, limit):
         done = self.process.end(limit)
-        after = counters(self.plan.get("device"))
-        known = self.before and after
-        done["bytes"] = [b - a for a, b in zip(self.before, after)] if known else None
+        after = counters(self.plan.get("device")), repairs(self.plan.get("device"))
+        for name, begin, end in zip(("bytes", "repairs"), self.before, after):
+            done[name] = [b - a for a, b in zip(begin, end)] if begin and end else None
         # Those of children too, if there ever are any.
         logs = sorted(glob.glob(os.path.join(self.folder, "ucx.*.log")))
         texts = []
@@ -168,6 +168,37 @@ def counters(device):
         except (OSError, ValueError):
             continue
     return None
+
+
+#: Counters of an InfiniBand port that grow when the link damages or loses something
+#: (Documentation/ABI/stable/sysfs-class-infiniband of Linux; not yet run).
+DAMAGE = (
+    *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors"),
+    *("port_rcv_remote_physical_errors", "local_link_integrity_errors"),
+)
+
+
+def repairs(device):
+    """What a node has sent, and what of it again or damaged; None where nobody counts it.
+
+    Packets of an InfiniBand port; else segments of TCP, which are the whole node's.
+    """
+    name, _, port = (device or "").partition(":")
+    try:
+        if os.path.isdir(f"/sys/class/infiniband/{name}"):
+            values = []
+            for which in ("port_xmit_packets", *DAMAGE):
+                with open(
+                    f"/sys/class/infiniband/{name}/ports/{port or 1}/counters/{which}"
+                ) as file:
+                    values.append(int(file.read()))
+            return [values[0], sum(values[1:])]
+        with open("/proc/net/snmp") as file:
+            names, values = (line.split() for line in file if line.startswith("Tcp:"))
+        tcp = dict(zip(names, values))
+        return [int(tcp["OutSegs"]), int(tcp["RetransSegs"])]
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def last_line(text):

@@ -1,0 +1,105 @@
+"""Nodes out of service, from what Slurm 22.05 printed of the emulated cluster's (shortened)."""
+
+import pytest
+
+pytest.importorskip("reframe")
+from reframe.core.exceptions import JobSchedulerError
+
+from assay.checks import service
+
+LINE = (
+    "NodeName={name} Arch=x86_64 CPUAlloc=0 State={state} ThreadsPerCore=1 Weight=1 "
+    "Partitions=batch  ExtSensorsTemp=n/s{end}"
+)
+DRAINED = {"state": "IDLE+DRAIN", "end": " Reason=fault [root@2026-11-21T14:43:08]"}
+DEAD = {
+    "state": "DOWN+NOT_RESPONDING",
+    "end": " Reason=Not responding [slurm@2026-11-21T14:53:19]",
+}
+
+
+def line(name="node01", state="IDLE", end=""):
+    return LINE.format(name=name, state=state, end=end)
+
+
+class Slurm:
+    """What :mod:`assay.checks.service` asks of ReFrame's scheduler."""
+
+    registered_name = "squeue"
+
+    def __init__(self, *lines):
+        self.lines = lines
+
+    def allnodes(self):
+        return [type("Node", (), {"descr": text}) for text in self.lines]
+
+    def filternodes(self, job, nodes):
+        return nodes
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({}, ""),
+        ({"state": "ALLOCATED"}, ""),
+        ({"state": "IDLE+POWERED_DOWN"}, ""),
+        ({"state": "IDLE~"}, ""),
+        (DRAINED, "IDLE+DRAIN (fault)"),
+        (DEAD, "DOWN+NOT_RESPONDING (Not responding)"),
+        ({"state": "IDLE*"}, "IDLE*"),
+        ({"state": "DOWN*", "end": " Reason=bad disk"}, "DOWN* (bad disk)"),
+        (
+            {"state": "MIXED+DRAIN", "end": " Reason=gpu fell off Comment=x"},
+            "MIXED+DRAIN (gpu fell off)",
+        ),
+    ],
+)
+def test_a_node_takes_jobs_or_slurm_says_why_not(said, why):
+    assert service.describe(line(**said)) == ("node01", why)
+
+
+def test_what_has_no_node_is_refused():
+    with pytest.raises(ValueError, match="no node: 'slurm_load"):
+        service.describe("slurm_load_node error: Unable to contact slurm controller")
+
+
+def test_of_enough_nodes_those_that_are_out_do_not_matter():
+    slurm = Slurm(line(), line("node02"), line("node03", **DRAINED))
+    assert service.in_service(slurm, None, 2) == (2, [])
+
+
+def test_too_few_nodes_are_named():
+    slurm = Slurm(line(), line("node03", **DRAINED), line("node02", **DEAD))
+    assert service.in_service(slurm, None, 4) == (
+        1,
+        [
+            "node02 is DOWN+NOT_RESPONDING (Not responding)",
+            "node03 is IDLE+DRAIN (fault)",
+            "Slurm has 3 nodes for this job, 4 are asked for",
+        ],
+    )
+
+
+def test_only_nodes_of_the_job_are_lost():
+    slurm = Slurm(line(), line("node02", **DEAD), line("node03", **DRAINED))
+    assert service.lost(slurm, ["node02", "node01"]) == [
+        "node02 is DOWN+NOT_RESPONDING (Not responding)"
+    ]
+
+
+@pytest.mark.parametrize("name", ["local", "pbs"])
+def test_other_schedulers_are_not_asked(name):
+    slurm = Slurm()
+    slurm.registered_name = name
+    assert service.in_service(slurm, None, 4) == (4, [])
+    assert service.lost(slurm, ["node01"]) == []
+
+
+def test_a_scheduler_that_does_not_answer_decides_nothing():
+    slurm = Slurm()
+
+    def allnodes():
+        raise JobSchedulerError("could not retrieve node information")
+
+    slurm.allnodes = allnodes
+    assert service.in_service(slurm, None, 4) == (4, [])

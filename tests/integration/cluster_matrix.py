@@ -36,7 +36,7 @@ NODE = "node02"
 TESTS = r"Tournament|Census|EachNode|NetPipe.*=tcp|UcxPerftest.*posix.*tag_lat"
 
 #: An older UCX, for the fault of a stale library; without it that fault is left out. It is made by
-#: `pip install --no-deps --require-hashes --target .cache/stale-ucx -r tests/integration/stale-ucx.txt`
+#: `pip install --no-deps --require-hashes -t .cache/stale-ucx -r tests/integration/stale-ucx.txt`
 STALE = ROOT / ".cache/stale-ucx/libucx/lib"
 
 #: No run takes longer [s], whatever dies in it: a job's own limit, and Slurm's of a silent node.

@@ -29,6 +29,10 @@ def test_a_link_is_named_that_loses_alone():
     assert line.startswith("n1 - n3: 50 of 10000")
 
 
+def test_one_pair_that_was_held_up_is_no_finding():
+    assert lossy(pairs(lambda a, b: 20 if (a, b) == ("n1", "n3") else 0), RESENT) == []
+
+
 def test_where_all_lose_nobody_is_named():
     assert lossy(pairs(lambda a, b: 10), RESENT) == [
         "all pairs: 60 of 60000 segments were sent again (0.10%)"
@@ -36,9 +40,9 @@ def test_where_all_lose_nobody_is_named():
 
 
 def test_both_passes_count_together():
-    twice = [Pair("n1", "n2", 1, sent=100, again=0), Pair("n2", "n1", 2, sent=100, again=1)]
+    twice = [Pair("n1", "n2", 1, sent=100, again=0), Pair("n2", "n1", 2, sent=100, again=5)]
     (line,) = lossy([*twice, Pair("n1", "n3", 1, sent=100)], RESENT)
-    assert line.startswith("n1 - n2: 1 of 200")
+    assert line.startswith("n1 - n2: 5 of 200")
 
 
 def test_a_pair_that_counted_nothing_says_nothing():

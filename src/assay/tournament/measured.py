@@ -22,8 +22,8 @@ from assay.tournament.diagnosis import Measurement, Metric, diagnose, second_pas
 #: Worse than the others by so much, a node or a pair is at fault, unless the site says otherwise.
 TOLERANCES = {"bandwidth": 0.05, "latency": 0.25}
 
-#: Share of what a node sends and gets that may be sent again, unless the site says otherwise. Of
-#: 120 000 segments between emulated nodes none was; with 0.1 % of them lost, 80 to 140 (2026-11-21).
+#: Share of what a node sends and gets that may be sent again, unless the site says otherwise: of
+#: 120 000 segments between emulated nodes none was, with 0.1 % lost 80 to 140 (2026-11-21).
 RESENT = 2e-4
 
 #: One pair alone may have so many times that share: a host that was held up for a moment made a
@@ -131,7 +131,7 @@ def pairs(minutes: Minutes, transport: str, ucx_version: str) -> Iterator[Pair]:
 def lossy(found: Iterable[Pair], limit: float) -> list[str]:
     """Links that lose what is sent over them, one line for each node or pair.
 
-    :param limit: share of segments that may be sent again by a node; by one pair :data:`ALONE` times
+    :param limit: share of segments that may be sent again by a node; by a pair :data:`ALONE` times
         as many.
     """
     shares: dict[tuple[str, str], list[int]] = {}

@@ -45,7 +45,7 @@ class Iozone(StrictCheck):
     def command(self):
         files, records = SWEEP[self.profile, self.sync]
         self.cells = [(f, r) for f in files for r in records if r <= f]
-        directory = shlex.quote(self.partition_extra("directory"))
+        quoted = shlex.quote(self.partition_extra("directory"))
         sync = ["-o"] if self.sync == "o_sync" else []
         self.executable = "iozone"
         self.executable_opts = [
@@ -55,9 +55,9 @@ class Iozone(StrictCheck):
             "-f", '"$work"/file',
         ]  # fmt: skip
         self.prerun_cmds += [
-            f"df -P -k {directory} >file-system.txt",
+            f"df -P -k {quoted} >file-system.txt",
             # A name of its own: nodes share the directory, and number their processes alike.
-            f"work=$(mktemp -d {directory}/assay-iozone.XXXXXX) || exit 1",
+            f"work=$(mktemp -d {quoted}/assay-iozone.XXXXXX) || exit 1",
         ]
         self.postrun_cmds += ['rm -rf "$work"']
         self.keep_files.append("file-system.txt")

@@ -89,3 +89,15 @@ def place():
     """A directory for a cluster, with a short path: below it there are sockets."""
     with tempfile.TemporaryDirectory(prefix="assay-vc-", dir="/var/tmp") as folder:
         yield Path(folder)
+
+
+@contextlib.contextmanager
+def up(*words):
+    """A cluster that is up, with these words of `vcluster up`, and gone afterwards."""
+    with place() as state:
+        made = Cluster(state)
+        try:
+            made("up", *words)
+            yield made
+        finally:
+            made("down")

@@ -4,7 +4,7 @@ The short form of `make faults`; that it names the node is asked of every one.
 """
 
 import pytest
-from emulated import Cluster, place, reason_to_skip
+from emulated import reason_to_skip, up
 
 pytestmark = [
     pytest.mark.slow,
@@ -14,13 +14,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster():
-    with place() as state:
-        made = Cluster(state)
-        try:
-            made("up")
-            yield made
-        finally:
-            made("down")
+    with up() as made:
+        yield made
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from emulated import COMMAND, Cluster, place, reason_to_skip
+from emulated import COMMAND, Cluster, place, reason_to_skip, up
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,13 +31,8 @@ def unborn():
 
 @pytest.fixture(scope="module")
 def cluster():
-    with place() as state:
-        made = Cluster(state)
-        try:
-            made("up", "--nodes", "3")
-            yield made
-        finally:
-            made("down")
+    with up("--nodes", "3") as made:
+        yield made
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from assay import files
 from assay.calibrate.bounds import Kind, kind_of
 from assay.calibrate.bounds import metric as bounded
 from assay.calibrate.errors import CalibrationError
@@ -143,26 +142,13 @@ def text(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write(path: Path, content: str) -> None:
-    """Write a file whole or not at all.
+    """Write the file whole or not at all.
 
     :raises CalibrationError: it cannot be written.
     """
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as stream:
-            temporary = Path(stream.name)
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
+        files.write(path, content)
     except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
         raise CalibrationError(f"{path}: cannot be written ({error.strerror})") from None
 
 

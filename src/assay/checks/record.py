@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from assay import files
 from assay.outputs import Parsed
 
 FILE = "assay.json"
@@ -36,7 +37,7 @@ def begin(test: Any) -> dict[str, Any]:
         "profile": case.pop("profile"),
         "purpose": test.purpose,
         "parameters": case,
-        "nodes": list(test.job.nodelist or ()),
+        "nodes": test.nodes,
         "stack": test.current_environ.extras.get("provenance"),
         "attempts": test.launches(),
     }
@@ -56,6 +57,4 @@ def of_output(parsed: Parsed | None) -> dict[str, Any]:
 
 def write(path: Path, record: dict[str, Any]) -> None:
     """Write a record whole or not at all."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    files.write(path, json.dumps(record, indent=1, default=str) + "\n")

@@ -289,8 +289,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _nodes_lost(self) -> list[str]:
         """Nodes of the job that are out of service now; of one that never began, why it waited."""
         scheduler = self.current_partition.scheduler
-        if self.job.nodelist:
-            return service.lost(scheduler, self.job.nodelist)
+        if self.nodes:
+            return service.lost(scheduler, self.nodes)
         wanted = -(-(self.num_tasks or 1) // (self.num_tasks_per_node or 1))
         return service.in_service(scheduler, self.job, wanted)[1]
 
@@ -419,6 +419,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def value(self, metric: str) -> float:
         """A metric of this case, for a test that depends on it. Raises KeyError for none."""
         return float(self._record["metrics"][metric]["value"])
+
+    @property
+    def nodes(self) -> list[str]:
+        """Where the job ran, as far as the scheduler said; read once it has ended."""
+        # Of a job that it never saw running ReFrame 4.10.4 asks Slurm for the hosts of "None".
+        return [name for name in self.job.nodelist or () if name != "None"]
 
     def launches(self) -> int:
         """How often this case was launched in this session so far."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import jsonschema
 import yaml
 
+from assay import files
 from assay.locks.lockfile import LockError, misfit
 from assay.locks.manifest import read_yaml
 
@@ -118,16 +118,7 @@ def write(path: Path, seal: Mapping[str, Any]) -> bool:
             return False
     text = "# What the lock beside it was solved from. Written by `assay lock seal` only.\n"
     text += yaml.safe_dump(dict(seal), sort_keys=False, width=1000)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    files.write(path, text)
     return True
 
 

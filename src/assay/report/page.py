@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from assay import files
 from assay.judge import Verdict
 from assay.report import figures, summary, units
 from assay.report.cases import Case, Metric, Session
@@ -83,24 +83,13 @@ def render(session: Session, beside: Path, max_harness: float | None = None) -> 
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all, readable for all whom the umask lets.
+    """Write the page whole or not at all.
 
     :raises ReportError: it cannot be written.
     """
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as stream:
-            temporary = Path(stream.name)
-            stream.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
+        files.write(path, text)
     except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
         raise ReportError(
             f"{path}: cannot be written ({error.strerror}); name another place with --output FILE"
         ) from None

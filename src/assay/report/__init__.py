@@ -22,7 +22,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--session",
         type=Path,
         metavar="FILE",
-        help="a run report of ReFrame (default: the newest in $ASSAY_RESULTS/reports)",
+        help="a run report of ReFrame (default: the newest in $ASSAY_RESULTS/reports); where it is "
+        "lost, the folder output/TIME of the results",
     )
     parser.add_argument(
         "--output",

@@ -99,6 +99,7 @@ class Session:
 
     :ivar elapsed: wall time of the whole run in seconds.
     :ivar attempts: the cases as often as they were run (``--max-retries``, ``--reruns``).
+    :ivar salvaged: the run report is lost: of cases that were not finished nobody knows.
     """
 
     file: Path
@@ -110,6 +111,7 @@ class Session:
     reframe: str
     cases: tuple[Case, ...]
     attempts: tuple[Case, ...] = ()
+    salvaged: bool = False
 
     @property
     def systems(self) -> tuple[str, ...]:

@@ -69,10 +69,15 @@ def newest(results: Path) -> Path:
 def load(file: Path) -> Session:
     """Read a run report and the records of its test cases.
 
+    Of a run whose report is lost (a full disk, say), `file` is the folder of its finished cases:
+    ``output/TIME`` of the results.
+
     A record that is missing or unreadable is no error here: its case says so.
 
     :raises ReportError: the run report itself is missing, not JSON, or not of ReFrame's shape.
     """
+    if file.is_dir():
+        return _salvaged(file)
     try:
         report = json.loads(file.read_text(encoding="utf-8"))
         info = report["session_info"]
@@ -87,8 +92,7 @@ def load(file: Path) -> Session:
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         at = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise ReportError(
-            f"{file}: not JSON{at}, perhaps cut short; run the acceptance again, or name another "
-            "run report with --session FILE"
+            f"{file}: not JSON{at}, perhaps cut short (a full disk?); {_what_is_left(file)}"
         ) from None
     except (KeyError, TypeError, ValueError, IndexError):
         raise ReportError(
@@ -108,6 +112,44 @@ def load(file: Path) -> Session:
         cases=_last_attempts(attempts),
         attempts=attempts,
     )
+
+
+def _what_is_left(file: Path) -> str:
+    """What to do without a run report."""
+    folders = sorted((file.resolve().parent.parent / "output").glob("*"))
+    if not folders:
+        return "run the acceptance again, or name another run report with --session FILE"
+    return f"what its finished cases measured is there: assay report --session {folders[-1]}"
+
+
+def _salvaged(folder: Path) -> Session:
+    """A session from the records of its finished cases alone: ReFrame moved those that passed.
+
+    :raises ReportError: there are none.
+    """
+    reader = _Reader(folder / "report", {})
+    staged = folder.resolve().parent.parent / "stage" / folder.name
+    cases = []
+    for where, result in ((folder, "pass"), (staged, "fail")):
+        for path in sorted(where.rglob(RECORD)):
+            try:
+                record = json.loads(path.read_text(encoding="utf-8"))
+                entry = {key: record[key] for key in ("system", "partition", "environ")}
+                entry |= {key: record[key] for key in ("display_name", "unique_name")}
+                verdict = record.get("verdict")
+            except (OSError, ValueError, RecursionError, LookupError, TypeError):
+                entry, verdict = {"display_name": path.parent.name}, None
+            if result == "fail" and verdict not in [red.value for red in _RED]:
+                continue  # it was not at its end
+            entry |= {"result": result, "outputdir": str(path.parent), "stagedir": str(path.parent)}
+            cases.append(reader.case(entry))
+    if not cases:
+        raise ReportError(
+            f"{folder}: no {RECORD} below it; name a run report, or a folder output/TIME of the "
+            "results, with --session FILE"
+        )
+    every = tuple(cases)
+    return Session(folder, "", "", None, 0.0, "", "", every, every, salvaged=True)
 
 
 def _set_up(entry: Mapping[str, Any]) -> bool:

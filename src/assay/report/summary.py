@@ -79,6 +79,8 @@ class Harness:
         return 100 * self.seconds / self.total if known else None
 
     def __str__(self) -> str:
+        if not self.total:
+            return "harness: unknown: nobody knows how long the session took"
         if self.percent is None:
             return (
                 f"harness: unknown: benchmarks took {self.benchmarks:.1f} s in a session of "
@@ -119,6 +121,8 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
     counts = Counts.of(session.cases)
     aborted = sum(case.aborted for case in session.cases)
     found = []
+    if session.salvaged:
+        found.append("the run report is lost: what was not finished is not here")
     if not session.cases:
         found.append("no test was selected")
     elif not counts.ran:

@@ -1,0 +1,75 @@
+"""A run whose run report is lost: what its finished cases measured is still reported."""
+
+import argparse
+import json
+import shutil
+
+import pytest
+from report_results import Results
+
+from assay import report
+from assay.judge import Verdict
+from assay.report import session, summary
+
+
+@pytest.fixture
+def results(tmp_path):
+    return Results(tmp_path)
+
+
+def folder(results):
+    (made,) = (results.directory / "output").glob("*")
+    return made
+
+
+def test_every_finished_case_is_there_as_the_run_report_had_it(results):
+    whole = {(c.display_name, c.where): c for c in session.load(results.file).cases}
+    ended = {key: c.verdict for key, c in whole.items() if c.metrics or c.problems}
+    salvaged = {(c.display_name, c.where): c for c in session.load(folder(results)).cases}
+    assert {key: case.verdict for key, case in salvaged.items() if key in ended} == ended
+    for key, case in salvaged.items():
+        assert case.metrics == whole[key].metrics
+
+
+def test_it_is_red_and_says_why(results):
+    run = session.load(folder(results))
+    assert "the run report is lost: what was not finished is not here" in summary.faults(run)
+    assert summary.closing_lines(run)[-2].startswith("harness: unknown: nobody knows")
+
+
+def test_a_torn_run_report_leads_to_them(results, tmp_path, monkeypatch, capsys):
+    results.file.write_text("")
+    monkeypatch.setenv("ASSAY_RESULTS", str(results.directory))
+    arguments = argparse.Namespace(session=None, output=None, max_harness=None)
+    assert report.command(arguments) == 2
+    said = capsys.readouterr().err
+    assert f"assay report --session {folder(results)}" in said
+    arguments.session = folder(results)
+    assert report.command(arguments) == 1
+    assert "the run report is lost" in (results.directory / "report.html").read_text().lower()
+
+
+def test_a_record_that_was_cut_short_is_a_failed_case(results):
+    (first, *_) = sorted(folder(results).rglob("assay.json"))
+    first.write_text(first.read_text()[:100])
+    bad = [c for c in session.load(folder(results)).cases if "not JSON" in c.why]
+    assert [case.verdict for case in bad] == [Verdict.FAIL]
+
+
+def test_a_case_that_was_not_at_its_end_is_left_out(results):
+    before = session.load(folder(results)).cases
+    source = next(folder(results).rglob("assay.json"))
+    half = results.directory / "stage" / folder(results).name / "half"
+    half.mkdir(parents=True)
+    shutil.copy(source, half)
+    assert len(session.load(folder(results)).cases) == len(before)
+    record = json.loads(source.read_text())
+    (half / "assay.json").write_text(json.dumps({**record, "verdict": "FAIL", "problems": ["it"]}))
+    after = session.load(folder(results)).cases
+    assert len(after) == len(before) + 1
+    assert "it" in [case.why for case in after]
+
+
+def test_a_folder_without_records_is_refused(tmp_path):
+    with pytest.raises(session.ReportError, match=r"no assay\.json below it; name a run report"):
+        session.load(tmp_path)

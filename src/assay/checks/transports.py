@@ -32,8 +32,8 @@ UCX before 1.16 has protocol tables too, with UCX_PROTO_ENABLE=y. That is not on
 switches to protocols that were not finished, and 1.13.1 then copies through posix what it
 otherwise reads by cma. What is measured is the default, so it stays off.
 
-Not here: gdr_copy and GPUDirect RDMA, which no log of UCX shows, and cuda_ipc, whose tables are
-those of GPU memory. Open MPI's own settings are the functions at the end.
+The ways of GPU memory are in :mod:`assay.checks.gpu_paths`. Open MPI's own settings are the
+functions at the end.
 """
 
 from __future__ import annotations
@@ -124,11 +124,14 @@ def environment(transport: str, ucx_version: str, device: str | None = None) -> 
         variables["UCX_NET_DEVICES"] = device
     if version < (1, 21) and chosen.large == "cma":
         variables["UCX_LOG_LEVEL"] = "debug"  # the first use of cma is said at this level only
+    return {**variables, **tables(version)}
+
+
+def tables(version: tuple[int, ...]) -> dict[str, str]:
+    """Variables that make this UCX print its protocol tables, with counts where it can."""
     if version >= (1, 21):
-        variables["UCX_PROTO_INFO"] = "used"
-    elif version >= (1, 16):
-        variables["UCX_PROTO_INFO"] = "y"
-    return variables
+        return {"UCX_PROTO_INFO": "used"}
+    return {"UCX_PROTO_INFO": "y"} if version >= (1, 16) else {}
 
 
 _FAREWELL = re.compile(
@@ -173,16 +176,28 @@ def prove(
     carried = ucx_log.carriers(log, sizes)
     versions = sorted({version for version, _ in log.versions.values()})
     problems = [
-        *_wrong_version(log, ucx_version),
-        *_wrong_settings(log, chosen),
-        *(f"UCX ERROR: {text}" for text in log.errors),
-        *(f"UCX WARN: {text}" for text in log.warnings),
-        *(f"nothing in this UCX reads {name}" for name in sorted(log.unused)),
-        *_missing_processes(log, processes),
+        *common_problems(log, chosen.tls, ucx_version, processes),
         *_wrong_lanes(log, carried, chosen),
         *_missing_lane(carried, sizes, chosen),
     ]
     return Proof(carried.means, ", ".join(versions) or None, dict(carried.lanes), tuple(problems))
+
+
+def common_problems(
+    log: UcxLog, tls: str, ucx_version: str | None, processes: int | None
+) -> list[str]:
+    """What is wrong with a run whatever path it took: its UCX, its switches, its processes.
+
+    :param tls: the value of UCX_TLS that was asked for; the others as for :func:`prove`.
+    """
+    return [
+        *_wrong_version(log, ucx_version),
+        *_wrong_settings(log, tls),
+        *(f"UCX ERROR: {text}" for text in log.errors),
+        *(f"UCX WARN: {text}" for text in log.warnings),
+        *(f"nothing in this UCX reads {name}" for name in sorted(log.unused)),
+        *_missing_processes(log, processes),
+    ]
 
 
 def _wrong_version(log: UcxLog, stated: str | None) -> list[str]:
@@ -195,12 +210,12 @@ def _wrong_version(log: UcxLog, stated: str | None) -> list[str]:
     ]
 
 
-def _wrong_settings(log: UcxLog, chosen: Transport) -> list[str]:
+def _wrong_settings(log: UcxLog, tls: str) -> list[str]:
     found = {log.env.get(process, {}).get("UCX_TLS") for process in log.processes}
     return [
-        f"UCX_TLS was {value or 'not set'} where the program ran, {chosen.tls} was asked for"
+        f"UCX_TLS was {value or 'not set'} where the program ran, {tls} was asked for"
         for value in sorted(found, key=str)
-        if value != chosen.tls
+        if value != tls
     ]
 
 

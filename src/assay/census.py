@@ -135,17 +135,26 @@ def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
     ]
 
 
+#: Key of the provenance's `memory` -> what it is. A limit is that of the control groups: what a
+#: scheduler leaves to a job.
+MEMORY = {"MemTotal": "memory", "limit": "memory left to a process"}
+
+
 def _memory(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    sizes = {name: (found.get("memory") or {}).get("MemTotal") for name, found in nodes.items()}
-    known = [size for size in sizes.values() if size]
-    if not known:
-        return ["no node says how much memory it has"]
-    usual = statistics.median(known)
-    return [
-        f"{name}: memory is {size or 0:.4g} B, {usual:.4g} B is the median"
-        for name, size in sizes.items()
-        if abs((size or 0) - usual) > MEMORY_TOLERANCE * usual
-    ]
+    problems = []
+    for key, what in MEMORY.items():
+        sizes = {name: (found.get("memory") or {}).get(key) for name, found in nodes.items()}
+        known = [size for size in sizes.values() if size]
+        if not known:
+            problems.append(f"no node says its {what}")
+            continue
+        usual = statistics.median(known)
+        problems += [
+            f"{name}: {what} is {size or 0:.4g} B, {usual:.4g} B is the median"
+            for name, size in sizes.items()
+            if abs((size or 0) - usual) > MEMORY_TOLERANCE * usual
+        ]
+    return problems
 
 
 def _names(values: Mapping[str, str | None], value: str | None) -> str:

@@ -93,10 +93,35 @@ def cpu():
 
 
 def memory():
-    """Sizes from /proc/meminfo [B]."""
+    """Sizes from /proc/meminfo, and what the control groups leave of them [B]."""
     info = read("/proc/meminfo")
     kib = {k: first(rf"^{k}:\s+(\d+) kB", info) for k in ("MemTotal", "MemAvailable", "SwapTotal")}
-    return {k: int(v) * 1024 if v else None for k, v in kib.items()}
+    sizes = {k: int(v) * 1024 if v else None for k, v in kib.items()}
+    limits = memory_limits(read("/proc/self/cgroup") or "")
+    return dict(sizes, limit=min([*limits, sizes["MemTotal"]]) if sizes["MemTotal"] else None)
+
+
+def memory_limits(groups, top="/sys/fs/cgroup"):
+    """Limits of the control groups of a process, its own and those above [B].
+
+    `groups` is its /proc/PID/cgroup: of version 2 one line with no controller, of version 1 one
+    line for each hierarchy.
+    """
+    for line in groups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            base, file = top, "memory.max"
+        elif "memory" in controllers.split(","):
+            base, file = os.path.join(top, "memory"), "memory.limit_in_bytes"
+        else:
+            continue
+        while True:
+            limit = read(os.path.join(base, path.lstrip("/"), file))
+            if limit and limit.isdigit():
+                yield int(limit)
+            if path in ("/", ""):
+                break
+            path = os.path.dirname(path)
 
 
 def packages():

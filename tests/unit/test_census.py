@@ -28,6 +28,7 @@ def test_what_is_natural_is_not_reported(nodes):
     nodes["node02"]["memory"]["MemAvailable"] //= 2
     nodes["node02"]["variables"]["PMIX_RANK"] = "1"
     nodes["node02"]["memory"]["MemTotal"] = int(nodes["node01"]["memory"]["MemTotal"] * 0.995)
+    nodes["node02"]["memory"]["limit"] = int(nodes["node01"]["memory"]["limit"] * 0.995)
     assert census.differences(nodes) == []
 
 
@@ -44,6 +45,7 @@ def test_what_is_natural_is_not_reported(nodes):
         (("mounts", "/data"), "xfs rw,sync", "mounts /data is xfs rw,sync, absent on 3 others"),
         (("programs", "ucx"), "Version 1.2.3\nmore", "programs ucx is Version 1.2.3, "),
         (("memory", "MemTotal"), 2**20, "node03: memory is 1.049e+06 B, "),
+        (("memory", "limit"), 2**20, "node03: memory left to a process is 1.049e+06 B, "),
         (("hosts_sha256",), "f" * 64, "node03: hosts_sha256 is ffff"),
     ],
 )

@@ -90,8 +90,8 @@ FAULTS = [
     wrapped("wrong UCX_NET_DEVICES", "lo", "ucx_perftest", "export UCX_NET_DEVICES=lo"),
     *[wrapped("stale library", "UCX 1.16.0", "ucx_perftest", f"export LD_LIBRARY_PATH={STALE}")
       for _ in [STALE] if STALE.is_dir()],
-    wrapped("slow MPI parameters", "socket buffers of 8 KiB", "NPopenmpi",
-            "export UCX_TCP_SNDBUF=8k UCX_TCP_RCVBUF=8k"),
+    wrapped("slow MPI parameters", "rendezvous from 0 B", "NPopenmpi",
+            "export UCX_RNDV_THRESH=0"),
     Fault("rank hangs", "in a job", ("hang", NODE, "ucx_perftest"), during=True),
     Fault("node crashes", "in a job", ("crash", NODE), during=True),
     Fault("cable out", "", ("link-down", NODE)),

@@ -45,8 +45,8 @@ class Hpcc(LinpackCheck):
     }
     keep_files = ["hpccoutf.txt"]
 
-    def ranks(self, cores):
-        return max(2, super().ranks(cores))  # alone, it measures no network
+    def ranks_on(self, cores):
+        return max(2, super().ranks_on(cores))  # alone, it measures no network
 
     def input_text(self, order, grid):
         return hpl_input.hpcc([order], [self.block], grid)

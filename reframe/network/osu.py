@@ -42,7 +42,7 @@ class OsuBase(MpiTransportCheck):
         self.descr = f"OSU {self.benchmark} over {self.transport}"
         self.over_all_nodes = self.benchmark not in ("latency", "bw", "bibw")
 
-    def ranks(self, cores):
+    def ranks_on(self, cores):
         return BENCHMARKS[self.benchmark].ranks(cores)
 
     @property

@@ -27,7 +27,7 @@ class BtIo(MpiCheck):
     valid_prog_environs = ["+btio"]
     declares = {"time": "s", "io_time": "s", "mops_total": "Mop/s", "io_rate": "MB/s"}
 
-    def ranks(self, cores):
+    def ranks_on(self, cores):
         return square_ranks(cores)
 
     @run_after("setup")

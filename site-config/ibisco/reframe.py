@@ -1,8 +1,9 @@
 """IBiSCo: 32 nodes with four V100 each, NVLink, InfiniBand EDR, Slurm, Lustre.
 
-Not yet run there. Before the first run: give the `processor` of a node, which decides the number of
-ranks, compare the rest with the machine, and give the options of the site's Slurm (partition,
-account) in ASSAY_SLURM, the directories in ASSAY_LUSTRE_HDD, ASSAY_LUSTRE_SSD and ASSAY_XFS.
+Not yet run there. Before the first run: compare all of this with the machine, the `processor` of a
+node first, which decides the number of ranks, and give the options of the site's Slurm (partition,
+account) in ASSAY_SLURM, the directories in ASSAY_LUSTRE_HDD, ASSAY_LUSTRE_SSD and ASSAY_XFS, and
+the InfiniBand port in ASSAY_HCA, if it is not the first of the first adapter.
 """
 
 import os
@@ -15,13 +16,35 @@ USER = os.environ.get("USER", "nobody")
 # A lower bound, until it is read off a node: HPL and the file sizes are made from it.
 MEMORY = 64 * 2**30
 
+# "About 1600 physical cores" on 32 nodes, of two sockets each: 24 is the number of cores that fits.
+PROCESSOR = {
+    "num_cpus": 48,
+    "num_cpus_per_core": 1,
+    "num_cpus_per_socket": 24,
+    "num_sockets": 2,
+}
+
 NODE = {
     "scheduler": "slurm",
     "launcher": "srun",
     "access": shlex.split(os.environ.get("ASSAY_SLURM", "--exclusive")),
     "environs": ["spack"],
+    "processor": PROCESSOR,
     # Open MPI 5 is started by Slurm through PMIx and nothing else.
     "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
+}
+
+# How the site's Slurm is asked for GPUs.
+GPUS = {
+    "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 4}],
+    "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
+    "environs": ["spack-gpu", "spack-diagnosis"],
+}
+LINK = {
+    "network_device": os.environ.get("ASSAY_HCA", "mlx5_0:1"),
+    "nodes": 4,
+    "hardware": {"link": "infiniband-edr"},
+    "memory_bytes": MEMORY,
 }
 
 #: File system -> what it is, feature, variable that names the directory, default of it.
@@ -54,8 +77,23 @@ site_configuration = sites.configuration(
                     "name": "gpu",
                     "descr": "the GPUs of one node, joined by NVLink",
                     "features": ["intra-node", "gpu", "nvlink"],
-                    "environs": ["spack-gpu", "spack-diagnosis"],
-                    "extras": {"memory_bytes": MEMORY},
+                    **GPUS,
+                    "extras": {"memory_bytes": MEMORY, "hardware": {"link": "nvlink2-2-links"}},
+                },
+                {
+                    **NODE,
+                    "name": "infiniband",
+                    "descr": "the memory of nodes, over InfiniBand EDR",
+                    "features": ["inter-node", "infiniband", "rc_mlx5"],
+                    "extras": {**LINK, "memory_fraction": 0.8},
+                },
+                {
+                    **NODE,
+                    "name": "gpu-infiniband",
+                    "descr": "GPUs of different nodes, over InfiniBand EDR",
+                    "features": ["inter-node", "infiniband", "gpu"],
+                    **GPUS,
+                    "extras": LINK,
                 },
                 *(
                     {

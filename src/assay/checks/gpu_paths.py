@@ -96,7 +96,7 @@ def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[s
     }
     if place == INTER:
         # Within a node nothing of UCX would read it.
-        variables["UCX_IB_GPU_DIRECT_RDMA"] = "y" if chosen.rdma else "n"
+        variables[RDMA] = _rdma(chosen)
         if device:
             variables["UCX_NET_DEVICES"] = device
     return variables
@@ -120,6 +120,13 @@ def prove(
     if not log.processes:
         return Proof(ucx_log.NONE, None, {}, ("UCX said nothing: is the pml ucx?",))
     problems = list(transports.common_problems(log, _list(chosen, place), ucx_version, processes))
+    if place == INTER:
+        asked = _rdma(chosen)
+        found = {log.env.get(process, {}).get(RDMA) for process in log.processes} - {asked}
+        problems += [
+            f"{RDMA} was {value or 'not set'} where the program ran, {asked} was asked for"
+            for value in sorted(found, key=str)
+        ]
     lanes = {lane for config in log.peer_configs() for lane in config.lanes}
     tables = [row for table in log.peer_tables("") for row in table.rows]
     lanes |= {lane for row in tables for lane in row.lanes}
@@ -141,6 +148,14 @@ def prove(
         means, ", ".join(versions) or None, dict.fromkeys(sorted(counted or lanes), 1.0),
         tuple(problems),
     )  # fmt: skip
+
+
+#: ``try``, the default, would be silent where there is none.
+RDMA = "UCX_IB_GPU_DIRECT_RDMA"
+
+
+def _rdma(chosen: Configuration) -> str:
+    return "y" if chosen.rdma else "n"
 
 
 #: What the aliases in :func:`_list` stand for (src/ucp/core/ucp_context.c of v1.22.0).

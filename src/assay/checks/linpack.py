@@ -41,7 +41,7 @@ class LinpackCheck(MpiCheck):
         """Content of the input file."""
         raise NotImplementedError
 
-    def ranks(self, cores: int) -> int:
+    def ranks_on(self, cores: int) -> int:
         """The most ranks that have a process grid worth the name."""
         return usable_ranks(cores)
 

@@ -49,7 +49,10 @@ class MpiCheck(StrictCheck):
     #: :default: ``False``
     over_all_nodes = variable(bool, value=False)
 
-    def ranks(self, cores: int) -> int:
+    #: How many nodes another test takes there, with one rank each.
+    nodes_taken = 2
+
+    def ranks_on(self, cores: int) -> int:
         """Number of ranks to start on `cores` cores, which may be those of several nodes.
 
         :raises assay.checks.sizing.SizingError: the partition is too small for the test.
@@ -79,7 +82,7 @@ class MpiCheck(StrictCheck):
         self._cores = cores = min(processor.num_cores or processor.num_cpus, processor.num_cpus)
         try:
             self._layout = (
-                self._spread(cores) if self.between_nodes else Layout(1, self.ranks(cores))
+                self._spread(cores) if self.between_nodes else Layout(1, self.ranks_on(cores))
             )
         except SizingError as error:
             self.skip(str(error))
@@ -105,8 +108,12 @@ class MpiCheck(StrictCheck):
         if nodes < 2:
             raise self._misdescribed(f"extras: nodes is {nodes}; between nodes takes at least 2")
         if not self.over_all_nodes:
-            return spread(2, 1, self.ranks)
-        return spread(nodes, partition.extras.get("cores_per_node", cores), self.ranks)
+            if self.nodes_taken > nodes:
+                raise SizingError(
+                    f"{self.nodes_taken} nodes are needed, {partition.fullname} has {nodes} for us"
+                )
+            return spread(self.nodes_taken, 1, self.ranks_on)
+        return spread(nodes, partition.extras.get("cores_per_node", cores), self.ranks_on)
 
     def _misdescribed(self, what: str) -> ConfigError:
         return ConfigError(
@@ -133,7 +140,7 @@ class MpiCheck(StrictCheck):
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """What Open MPI said of the world, what the program said of it, and what the link saw."""
-        world = openmpi.parse(_text(self.stderr))
+        world = openmpi.parse(text(self.stderr))
         asked = self.num_tasks
         hosts = Counter(host for host, _ in world.selected)
         self._record["proof"] = {
@@ -170,7 +177,7 @@ class MpiCheck(StrictCheck):
 
     def _crossed(self, needed: float) -> list[str]:
         """What the counters of the link say against bytes having crossed it."""
-        files = {path.name: _text(path) for path in Path().glob(links.READINGS)}
+        files = {path.name: text(path) for path in Path().glob(links.READINGS)}
         crossing = links.prove(files, self._layout, needed)
         device = self.partition_extra("network_device")
         self._record["proof"]["link"] = {
@@ -232,9 +239,9 @@ class TransportMixin(rfm.RegressionTestPlugin):
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds what the logs of UCX prove, or fail to prove, about the path."""
         problems: list[str] = super().examine(parsed)
-        log = ucx_log.parse("".join(_text(path) for path in sorted(Path().glob("ucx.*.log"))))
+        log = ucx_log.parse("".join(text(path) for path in sorted(Path().glob("ucx.*.log"))))
         if self.parallel:
-            farewells = openmpi.parse(_text(self.stderr)).farewells
+            farewells = openmpi.parse(text(self.stderr)).farewells
             log = transports.without_farewells(self.transport, log, farewells)
         proof = transports.prove(
             self.transport,
@@ -274,7 +281,7 @@ class MpiTransportCheck(TransportMixin, MpiCheck):
         return problems
 
 
-def _text(path: Any) -> str:
+def text(path: Any) -> str:
     """A log, whatever bytes are in it; empty where there is none."""
     try:
         return Path(str(path)).read_text(encoding="utf-8", errors="replace")

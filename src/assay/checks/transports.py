@@ -72,7 +72,7 @@ TRANSPORTS: Mapping[str, Transport] = {
 
 
 #: Transports that tests are run over, wherever a partition has them.
-SWITCHED = ("posix", "sysv", "cma", "tcp")
+SWITCHED = ("posix", "sysv", "cma", "tcp", "rc_mlx5")
 
 
 @dataclass(frozen=True)

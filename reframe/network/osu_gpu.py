@@ -1,0 +1,183 @@
+"""OSU Micro-Benchmarks between GPUs, over each combination of CUDA IPC, gdrcopy and GPUDirect RDMA.
+
+Not yet run on hardware. The measurements of a cluster's validation: point-to-point in one node and
+between two, with either buffer in GPU or host memory, and collectives over 2, 3 and 4 GPUs of one
+node, or over one GPU of each node. :mod:`assay.checks.gpu_paths` says how the ways are switched
+and proven.
+"""
+
+import shutil
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.exceptions import ConfigError
+
+from assay.checks import gpu_paths, links, transports
+from assay.checks import osu as programs
+from assay.checks.mpi import UCX_LOGS, MpiCheck, text
+from assay.checks.strict import Peak
+from assay.outputs import osu, ucx_log
+
+#: Of the two ranks of a point-to-point test: D is a GPU's memory, H the host's.
+BUFFERS = ("DD", "DH", "HD", "HH")
+
+#: Ranks of a collective in one node, one GPU each; between nodes one on each node.
+GPUS = (2, 3, 4)
+
+#: Gives each rank its GPU.
+RANK_GPU = Path(links.__file__).with_name("rank-gpu.sh")
+
+
+class OsuGpuBase(MpiCheck):
+    """Needs ``benchmark`` and ``configuration``, parameters."""
+
+    kind = "network"
+    time_limit = "15m"
+    tags = {"network", "gpu"}
+    valid_prog_environs = ["+osu-cuda +ucx +mpi"]
+
+    @run_after("init")
+    def declare(self):
+        self.declares = programs.metrics(self.benchmark)
+        places = gpu_paths.CONFIGURATIONS[self.configuration].places
+        self.valid_systems = [f"+gpu +{place}" for place in places]
+
+    @property
+    def way(self):
+        """The configuration, and the place it is looked at in."""
+        place = gpu_paths.INTER if self.between_nodes else gpu_paths.INTRA
+        return self.configuration, place
+
+    @run_after("setup")
+    def one_gpu_for_each_rank(self):
+        partition = self.current_partition
+        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
+        if not there:
+            raise ConfigError(
+                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
+            )
+        self.num_gpus_per_node = self.num_tasks_per_node
+        self.skip_if(
+            self.num_gpus_per_node > there,
+            f"{self.num_tasks_per_node} GPUs are needed on a node, {partition.name} has {there}",
+        )
+
+    @run_before("run")
+    def choose_the_way(self):
+        version = self.current_environ.extras.get("ucx_version")
+        self.skip_if(version is None, "this stack does not say which UCX it has (ucx_version)")
+        device = self.partition_extra("network_device") if self.between_nodes else None
+        try:
+            self.env_vars.update(gpu_paths.environment(self.way, version, device))
+        except ValueError as error:
+            raise ConfigError(f"{self.current_environ.name}: {error}") from None
+        self.env_vars.update(transports.pml_environment())
+        # Collectives of these components move bytes around the pml, where no log shows them.
+        self.env_vars["OMPI_MCA_coll"] = "^sm,xhc,hcoll,ucc"
+        self.env_vars["UCX_LOG_FILE"] = UCX_LOGS
+        self.keep_files += ["ucx.*.log", "gpu.*.*"]
+
+    @run_before("run")
+    def command(self):
+        self.executable = f"osu_{self.benchmark}"
+        version = programs.numbers(self.current_environ.extras.get("osu_version"))
+        self.executable_opts = [
+            *programs.validating(self.benchmark, version),
+            *("-d", "cuda"),
+            *getattr(self, "buffers", ""),
+        ]
+
+    @run_before("run", always_last=True)
+    def give_each_rank_its_gpu(self):
+        shutil.copy(RANK_GPU, self.stagedir)
+        self.job.launcher.options = [
+            *self.job.launcher.options, f'"$assay_stage"/{RANK_GPU.name}'
+        ]  # fmt: skip
+
+    def payload(self, parsed):
+        of_one = links.message_bytes(
+            self.benchmark, self._layout, programs.WINDOW.get(self.benchmark, 1)
+        )
+        return programs.FEWEST * of_one * sum(row["size"] for row in parsed.rows)
+
+    def read(self):
+        return osu.parse(self.stdout_text())
+
+    @property
+    def on_gpu(self):
+        """Whether both buffers are in GPU memory."""
+        return getattr(self, "buffers", "DD") == "DD"
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        log = ucx_log.parse("".join(text(path) for path in sorted(Path().glob("ucx.*.log"))))
+        stack = self.current_environ.extras
+        proof = gpu_paths.prove(
+            self.way, log, self.on_gpu, stack["ucx_version"], processes=self.num_tasks
+        )
+        ranks = sorted(text(path).split() for path in Path().glob("gpu.*.*"))
+        self._record["proof"].update(
+            means=proof.means, ucx=proof.ucx, lanes=dict(proof.lanes), gpus=ranks
+        )
+        if len(ranks) != self.num_tasks:
+            problems.append(f"{len(ranks)} ranks took a GPU of their own, {self.num_tasks} started")
+        if parsed and parsed.facts.get("accelerator") != "cuda":
+            problems.append("the program did not say that it uses CUDA")
+        pml = self._record["proof"]["pml"]
+        if pml and pml != ["ucx"]:
+            problems.append(f"Open MPI chose the pml {', '.join(pml)}; ucx was asked for")
+        return [
+            *problems, *proof.problems, *programs.not_asked(parsed, stack.get("osu_version"))
+        ]  # fmt: skip
+
+    def measure(self, parsed):
+        return programs.values(self.benchmark, parsed)
+
+    def peaks(self, parsed):
+        link = self.hardware_peak("link", "bandwidth")
+        if link is None or programs.BENCHMARKS[self.benchmark].column != "bandwidth":
+            return {}
+        return {metric: Peak("link, hardware.yaml", link) for metric in self.declares}
+
+
+@rfm.simple_test
+class OsuGpu(OsuGpuBase):
+    """Two ranks, blocking (latency) or with a window of non-blocking messages (bw)."""
+
+    benchmark = parameter(["latency", "bw"])
+    buffers = parameter(BUFFERS)
+    configuration = parameter(list(gpu_paths.CONFIGURATIONS))
+
+    @run_after("init")
+    def describe(self):
+        self.descr = f"OSU {self.benchmark}, buffers {self.buffers}, {self.configuration}"
+        # Host memory takes none of the ways that the configurations switch.
+        if self.buffers == "HH" and self.configuration != "all":
+            self.valid_systems = []
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        said = parsed.facts.get("buffers") if parsed else None
+        names = {"D": "device", "H": "host"}
+        asked = {"send": names[self.buffers[0]], "receive": names[self.buffers[1]]}
+        if said and dict(said) != asked:
+            problems.append(f"the buffers were {dict(said)}, {asked} was asked for")
+        return problems
+
+
+@rfm.simple_test
+class OsuGpuCollective(OsuGpuBase):
+    """All ranks, each with a GPU and its buffers there."""
+
+    benchmark = parameter(list(programs.COLLECTIVE))
+    gpus = parameter(GPUS)
+    configuration = parameter(list(gpu_paths.CONFIGURATIONS))
+
+    @run_after("init")
+    def describe(self):
+        self.descr = f"OSU {self.benchmark} over {self.gpus} GPUs, {self.configuration}"
+        self.nodes_taken = self.gpus
+
+    def ranks_on(self, cores):
+        return self.gpus

@@ -1,0 +1,28 @@
+#!/bin/bash
+#SBATCH --job-name="rfm_OsuGpu"
+#SBATCH --ntasks=2
+#SBATCH --ntasks-per-node=2
+#SBATCH --output=rfm_job.out
+#SBATCH --error=rfm_job.err
+#SBATCH --time=0:15:0
+#SBATCH --exclusive
+#SBATCH --gres=gpu:2
+#SBATCH --no-requeue
+export SLURM_MPI_TYPE=pmix
+export PATH=/opt/assay/gpu/bin:$PATH
+export OMPI_MCA_pml_base_verbose=10
+export OMPI_MCA_mpi_show_mca_params=enviro
+export UCX_TLS=sm,self,cuda_copy,cuda_ipc,gdr_copy
+export UCX_LOG_LEVEL=info
+export UCX_PROTO_INFO=y
+export OMPI_MCA_pml=ucx
+export OMPI_MCA_opal_common_ucx_tls=any
+export OMPI_MCA_opal_common_ucx_devices=any
+export OMPI_MCA_coll=^sm,xhc,hcoll,ucc
+export UCX_LOG_FILE=ucx.%h.%p.log
+assay_stage=$PWD
+assay_begin=$(date +%s.%N)
+srun "$assay_stage"/rank-gpu.sh osu_bw -c -d cuda H D
+assay_rc=$?
+printf "rc=%s begin=%s end=%s host=%s\n" "$assay_rc" "$assay_begin" "$(date +%s.%N)" "$(uname -n)" >"$assay_stage"/assay.launch
+exit $assay_rc

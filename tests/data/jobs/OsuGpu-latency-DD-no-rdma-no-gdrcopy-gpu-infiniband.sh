@@ -1,0 +1,31 @@
+#!/bin/bash
+#SBATCH --job-name="rfm_OsuGpu"
+#SBATCH --ntasks=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --output=rfm_job.out
+#SBATCH --error=rfm_job.err
+#SBATCH --time=0:15:0
+#SBATCH --exclusive
+#SBATCH --gres=gpu:1
+#SBATCH --no-requeue
+export SLURM_MPI_TYPE=pmix
+export PATH=/opt/assay/gpu/bin:$PATH
+export OMPI_MCA_pml_base_verbose=10
+export OMPI_MCA_mpi_show_mca_params=enviro
+export UCX_TLS=rc,self,cuda_copy,cuda_ipc
+export UCX_LOG_LEVEL=info
+export UCX_PROTO_INFO=y
+export UCX_IB_GPU_DIRECT_RDMA=n
+export UCX_NET_DEVICES=mlx5_0:1
+export OMPI_MCA_pml=ucx
+export OMPI_MCA_opal_common_ucx_tls=any
+export OMPI_MCA_opal_common_ucx_devices=any
+export OMPI_MCA_coll=^sm,xhc,hcoll,ucc
+export UCX_LOG_FILE=ucx.%h.%p.log
+export SLURM_DISTRIBUTION=block
+assay_stage=$PWD
+assay_begin=$(date +%s.%N)
+srun "$assay_stage"/rank-gpu.sh "$assay_stage"/link-witness.sh mlx5_0:1 osu_latency -c -d cuda D D
+assay_rc=$?
+printf "rc=%s begin=%s end=%s host=%s\n" "$assay_rc" "$assay_begin" "$(date +%s.%N)" "$(uname -n)" >"$assay_stage"/assay.launch
+exit $assay_rc

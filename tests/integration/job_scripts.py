@@ -1,0 +1,73 @@
+"""The job scripts of tests between GPUs, as a site with GPUs would run them: a dry run's.
+
+`python tests/integration/job_scripts.py` writes those of tests/data/jobs anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+EXPECTED = ROOT / "tests/data/jobs"
+SITE = "ibisco"
+
+#: Each configuration at each place once; then either order of the buffers, and collectives.
+CASES = (
+    r"OsuGpu %benchmark=latency %buffers=DD|"
+    r"OsuGpu %benchmark=bw %buffers=HD %configuration=all|"
+    r"OsuGpuCollective %benchmark=reduce %gpus=4 %configuration=all"
+)
+
+#: Where the stack would be.
+PROGRAMS = "/opt/assay/gpu/bin"
+
+
+def scripts(folder: Path) -> dict[str, str]:
+    """Name of a case -> its job script, all made in `folder`, which is empty."""
+    home = folder / "spack"
+    (home / "env").mkdir(parents=True)
+    digest = hashlib.sha256((ROOT / "spack.lock").read_bytes()).hexdigest()
+    installed = {"lock_sha256": digest, "path": [PROGRAMS]}
+    (home / f"env/{SITE}.gpu.json").write_text(json.dumps(installed))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("ASSAY_", "RFM_"))}
+    environment |= {"ASSAY_RESULTS": str(folder), "ASSAY_SPACK_HOME": str(home)}
+    environment |= {"ASSAY_STACK": "spack-gpu", "RFM_COLORIZE": "n"}
+    done = subprocess.run(
+        [
+            *(str(Path(sys.executable).with_name("reframe")), "--dry-run"),
+            *("-C", str(ROOT / f"site-config/{SITE}/reframe.py")),
+            *("-c", str(ROOT / "reframe/network/osu_gpu.py"), "-n", CASES.replace(" ", "")),
+        ],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"the dry run failed:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
+    names = re.findall(r"DRY *\] (\S.*) /(\w+) @\w+:(\S+)\+", done.stdout)
+    found = {}
+    for name, code, partition in names:
+        (script,) = folder.glob(f"stage/*/{SITE}/{partition}/*/*_{code}/rfm_job.sh")
+        words = [re.sub(r"%\w+=", "", word) for word in name.split()]
+        # The hash says which version of the test this is, not what runs.
+        found["-".join([*words, partition])] = script.read_text().replace(f"_{code}", "")
+    return found
+
+
+if __name__ == "__main__":
+    for old in EXPECTED.glob("*.sh"):
+        old.unlink()
+    with tempfile.TemporaryDirectory() as empty:
+        for name, text in scripts(Path(empty)).items():
+            (EXPECTED / f"{name}.sh").write_text(text)
+            print(name)

@@ -1,0 +1,157 @@
+"""Ways of GPU memory: what switches them, what proves them, and what is refused."""
+
+import pytest
+
+from assay.checks.gpu_paths import CONFIGURATIONS, INTER, INTRA, environment, prove
+from assay.outputs.ucx_log import Config, Row, Table, UcxLog
+
+WAYS = [(name, place) for name, c in CONFIGURATIONS.items() for place in c.places]
+RANKS = (("node01", 11), ("node01", 12))
+CUDA = "cuda_ipc/cuda"
+
+
+# --- what is asked ------------------------------------------------------------------------------
+
+
+def tls(*way):
+    return environment(way, "1.20.1", "mlx5_0:1")["UCX_TLS"].split(",")
+
+
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+def test_what_is_off_is_not_in_the_list_and_cuda_copy_always_is(way):
+    chosen = CONFIGURATIONS[way[0]]
+    names = tls(*way)
+    assert ("cuda_ipc" in names, "gdr_copy" in names) == (chosen.ipc, chosen.gdrcopy)
+    assert "cuda_copy" in names
+    assert not any(name.startswith("^") for name in names)
+
+
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+def test_rdma_is_switched_only_where_something_reads_the_switch(way):
+    variables = environment(way, "1.20.1", "mlx5_0:1")
+    if way[1] == INTRA:
+        assert "UCX_IB_GPU_DIRECT_RDMA" not in variables
+        assert "UCX_NET_DEVICES" not in variables
+    else:
+        # Never `try`, which is silent where there is none.
+        assert variables["UCX_IB_GPU_DIRECT_RDMA"] == ("y" if CONFIGURATIONS[way[0]].rdma else "n")
+        assert variables["UCX_NET_DEVICES"] == "mlx5_0:1"
+
+
+@pytest.mark.parametrize(
+    ("version", "tables"),
+    [("1.13.1", None), ("1.15.0", None), ("1.16.0", "y"), ("1.20.1", "y"), ("1.22.0", "used")],
+)
+def test_the_generation_decides_how_ucx_is_asked_for_its_tables(version, tables):
+    assert environment(("all", INTRA), version).get("UCX_PROTO_INFO") == tables
+
+
+@pytest.mark.parametrize("version", ["1.12.1", "1.23.0", "2.0.0", "latest", ""])
+def test_an_unknown_generation_is_an_error_and_no_guess(version):
+    with pytest.raises(ValueError, match=r"is known for 1\.13 to 1\.22"):
+        environment(("all", INTRA), version)
+    with pytest.raises(ValueError, match=r"is known for 1\.13 to 1\.22"):
+        prove(("all", INTRA), UcxLog(), on_gpu=True, ucx_version=version)
+
+
+def test_a_configuration_that_a_place_would_not_notice_is_refused():
+    with pytest.raises(ValueError, match="no-ipc says nothing that inter-node would notice"):
+        environment(("no-ipc", INTER), "1.20.1")
+    with pytest.raises(ValueError, match="unknown configuration 'ipc'"):
+        environment(("ipc", INTRA), "1.20.1")
+
+
+# --- what is proven -----------------------------------------------------------------------------
+
+
+def said(way, version="1.20.1", lanes=("sysv/memory", CUDA), count=None, **more):
+    """A log of two ranks, as UCX of a version would speak of these lanes."""
+    asked = environment(way, version, "mlx5_0:1")
+    tables = ()
+    if count is not None:
+        row = Row(1 << 20, 1 << 40, "zero-copy read from remote", {CUDA: 1.0}, count=count)
+        tables = tuple(
+            Table(rank, "ucp_context_0 intra-node cfg#1", "tagged message", "", "cuda", (row,))
+            for rank in RANKS
+        )
+    known = {
+        "processes": frozenset(RANKS),
+        "versions": dict.fromkeys(RANKS, (version, "/lib/libucp.so.0")),
+        "env": dict.fromkeys(RANKS, asked),
+        "configs": tuple(
+            Config(rank, f"ucp_context_0 {way[1]} cfg#1", tuple(lanes)) for rank in RANKS
+        ),
+        "tables": tables,
+    }
+    return UcxLog(**{**known, **more})
+
+
+def problems(way, log, version="1.20.1", on_gpu=True):
+    return prove(way, log, on_gpu, version, processes=2).problems
+
+
+def test_an_open_lane_proves_cuda_ipc_only_as_far_as_a_lane_can():
+    proof = prove(("all", INTRA), said(("all", INTRA)), True, "1.20.1", processes=2)
+    assert (proof.problems, proof.means) == ((), "open lane")
+
+
+def test_operations_that_ucx_counted_prove_it_where_it_counts_them():
+    way = ("all", INTRA)
+    proof = prove(way, said(way, "1.22.0", count=27), True, "1.22.0", processes=2)
+    assert (proof.problems, proof.means, dict(proof.lanes)) == ((), "count", {CUDA: 1.0})
+
+
+@pytest.mark.parametrize(
+    ("way", "version", "log", "problem"),
+    [
+        (("no-ipc", INTRA), "1.20.1", {}, "it was to be off"),
+        (("all", INTRA), "1.20.1", {"lanes": ["sysv/memory"]}, "no lane of cuda_ipc"),
+        (("all", INTRA), "1.22.0", {"count": 0}, "cuda_ipc carried nothing"),
+        (("all", INTRA), "1.20.1", {"lanes": [CUDA, "tcp/eth0"]}, "tcp is open"),
+        (("all", INTER), "1.20.1", {"lanes": ["sysv/memory"]}, "sysv is open"),
+        (("all", INTER), "1.20.1", {"lanes": ["tcp/ib0"]}, "tcp is open"),
+        (
+            ("no-rdma", INTER),
+            "1.20.1",
+            {
+                "lanes": ["rc_mlx5/mlx5_0:1"],
+                "unused": frozenset(["UCX_IB_GPU_DIRECT_RDMA"]),
+            },
+            "UCX_IB_GPU_DIRECT_RDMA",
+        ),
+        (
+            ("all", INTER),
+            "1.20.1",
+            {
+                "lanes": ["rc_mlx5/mlx5_0:1"],
+                "env": dict.fromkeys(RANKS, environment(("no-rdma", INTER), "1.20.1")),
+            },
+            "UCX_IB_GPU_DIRECT_RDMA was n where the program ran, y was asked for",
+        ),
+        (
+            ("all", INTRA),
+            "1.15.0",
+            {"warnings": ("transport 'gdr_copy' is not available",)},
+            "transport 'gdr_copy' is not available",
+        ),
+        (("all", INTRA), "1.20.1", {"processes": frozenset()}, "UCX said nothing"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else None,
+)
+def test_each_sabotage_is_named(way, version, log, problem):
+    assert any(problem in line for line in problems(way, said(way, version, **log), version))
+
+
+@pytest.mark.parametrize("way", [("no-ipc", INTRA), ("no-ipc-no-gdrcopy", INTRA)], ids="-".join)
+def test_without_cuda_ipc_the_host_carries_it(way):
+    assert problems(way, said(way, lanes=["sysv/memory", "cma/memory"])) == ()
+
+
+def test_between_nodes_the_hca_carries_it():
+    for name in ("all", "no-rdma", "no-rdma-no-gdrcopy"):
+        assert problems((name, INTER), said((name, INTER), lanes=["rc_mlx5/mlx5_0:1"])) == ()
+
+
+def test_host_memory_needs_no_lane_of_a_gpu():
+    log = said(("all", INTRA), lanes=["sysv/memory"])
+    assert problems(("all", INTRA), log, on_gpu=False) == ()

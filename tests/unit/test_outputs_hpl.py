@@ -216,3 +216,46 @@ def test_no_run_at_all_says_why(name, reason):
     assert hpl.recognise(output(name))
     with pytest.raises(ParseError, match=reason):
         hpl.parse(output(name))
+
+
+# --- HPL-NVIDIA ---------------------------------------------------------------------------------
+
+BANNER = "HPL-NVIDIA {}  -- NVIDIA accelerated HPL benchmark -- NVIDIA\n"
+RULE = "=" * 80 + "\n"
+
+
+def of_nvidia(version="24.3.0", per_gpu=True):
+    """A real output of HPL with what published outputs of HPL-NVIDIA have beside it."""
+    text = output("plain.np2")
+    text = text.replace("HPLinpack 2.3", f"{BANNER.format(version)}{RULE}HPLinpack 2.1", 1)
+    text = text.replace("16.0\n", "16.0\n\n!!!! WARNING: RANK: 1 \tGPU_FP \t 935\n", 1)
+    if per_gpu:
+        text = text.replace("               Time                 Gflops", "   Time   Gflops (   per GPU)")
+        text = text.replace(" 6.5783e+00", " 6.578e+00 ( 3.289e+00)")
+    return text
+
+
+@pytest.mark.parametrize(("version", "per_gpu"), [("1.0.0", False), ("24.3.0", True)])
+def test_the_rate_of_all_gpus_is_read_and_not_that_of_one(version, per_gpu):
+    parsed = hpl.parse(of_nvidia(version, per_gpu))
+
+    assert parsed.sound
+    assert (parsed.program, parsed.version) == ("xhpl (HPL-NVIDIA)", version)
+    (row,) = parsed.rows
+    assert row["performance"] == pytest.approx(6.578, rel=1e-3)
+    assert (row["n"], row["passed"]) == (300, True)
+    assert parsed.facts["gpu_warnings"] == ["RANK: 1 GPU_FP 935"]
+
+
+def test_gpu_hpl_that_failed_is_no_result():
+    text = of_nvidia()
+    begun = text[: text.index("T/V                N")]
+    parsed = hpl.parse(begun + "HPL ERROR: CUBLAS initialization failed\n")
+    assert not parsed.complete
+    assert any("CUBLAS initialization failed" in problem for problem in parsed.problems)
+
+
+def test_a_rate_per_gpu_without_the_banner_of_nvidia_is_refused():
+    text = of_nvidia().replace(BANNER.format("24.3.0") + RULE, "")
+    with pytest.raises(ParseError, match="unknown columns in the table of HPL"):
+        hpl.parse(text)

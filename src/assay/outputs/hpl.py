@@ -4,6 +4,10 @@ Read against HPL 2.3: the banner and the parameters come from ``testing/ptest/HP
 757-1121, table and residual from ``testing/ptest/HPL_pdtest.c`` lines 216-432, the summary from
 ``testing/ptest/HPL_pddriver.c`` lines 239-279, error messages from ``src/pauxil/HPL_pwarn.c``.
 Versions 2.0 to 2.3 print the same layout; 2.0 writes the residual in fixed notation.
+
+HPL-NVIDIA is HPL 2.1 with a banner of its own above HPL's and its progress in between; from 23.x on
+the rate has a second number behind it, the rate of each GPU in brackets. Read against published
+outputs of 1.0.0 (hpc-benchmarks 21.4) and 24.3 to 25.4 only: not yet run on hardware.
 """
 
 from __future__ import annotations
@@ -44,8 +48,12 @@ _SWEPT = ("N", "NB", "PFACT", "NBMIN", "NDIV", "RFACT", "BCAST", "DEPTH")
 
 _HPCC = re.compile(r"^This is the DARPA/DOE HPC Challenge Benchmark version ", re.MULTILINE)
 _RELATIVE = re.compile(r"HPL\S* +\S+ +-- ")
+_NVIDIA = re.compile(r"HPL-NVIDIA (\d+(?:\.\d+)+) +-- NVIDIA accelerated HPL benchmark -- NVIDIA$")
+_PER_GPU = re.compile(r" \( +per GPU\)$")
+_RATE_PER_GPU = re.compile(r" +\( *(\S+)\)$")
+_GPU_WARNING = re.compile(r"!!!! WARNING: (.*\S)")
 _BANNER = re.compile(r"HPLinpack (\S+) +-- +High-Performance Linpack benchmark +--")
-_ERROR = re.compile(r"HPL ERROR (?:from process|in function|on line)")
+_ERROR = re.compile(r"HPL ERROR(?: (?:from process|in function|on line)|: )")
 _MESSAGE = re.compile(r">>> (.*) <<<$")
 _OURS = re.compile(f"^(?:{_RELATIVE.pattern}|{_ERROR.pattern})", re.MULTILINE)
 
@@ -87,6 +95,9 @@ def parse(text: str) -> Parsed:
         not HPL's; or HPL refused to start, with its reason.
     """
     lines = split(text)
+    nvidia = next((match[1] for line in lines if (match := _NVIDIA.match(line))), None)
+    if nvidia:
+        lines = _as_hpl(lines)
     version = _version(lines)
     parameters = _parameters(lines)
     wanted = _wanted(parameters)
@@ -96,8 +107,8 @@ def parse(text: str) -> Parsed:
     run.judge(wanted)
     return Parsed(
         family="hpl",
-        program="xhpl",
-        version=version,
+        program="xhpl" if nvidia is None else "xhpl (HPL-NVIDIA)",
+        version=nvidia or version,
         complete=run.complete(wanted),
         rows=tuple(run.rows),
         units=UNITS,
@@ -107,8 +118,21 @@ def parse(text: str) -> Parsed:
             "threshold": run.threshold,
             "tests": dict(run.tally),
             "parameters": {name: " ".join(words) for name, words in parameters.items()},
+            **({"gpu_warnings": _gpu_warnings(lines)} if nvidia else {}),
         },
     )
+
+
+def _as_hpl(lines: Sequence[str]) -> list[str]:
+    """The lines without what NVIDIA added to HPL's own; each stays where it was."""
+    plain = ["" if _NVIDIA.match(line) else _PER_GPU.sub("", line) for line in lines]
+    return [_RATE_PER_GPU.sub("", line) if _ROW.match(line) else line for line in plain]
+
+
+def _gpu_warnings(lines: Sequence[str]) -> list[str]:
+    """What the program said of clocks, temperatures and links of GPUs, each kind of line once."""
+    found = (re.sub(r"\s+", " ", m[1]) for line in lines if (m := _GPU_WARNING.match(line)))
+    return list(dict.fromkeys(found))
 
 
 def _version(lines: Sequence[str]) -> str:
@@ -131,7 +155,8 @@ def _errors(lines: Sequence[str]) -> list[str]:
     for number, line in enumerate(lines, 1):
         if _ERROR.match(line):
             message = _MESSAGE.match(lines[number]) if number < len(lines) else None
-            errors.append(f"line {number}: HPL ERROR: {message[1] if message else line}")
+            said = message[1] if message else line.removeprefix("HPL ERROR: ")
+            errors.append(f"line {number}: HPL ERROR: {said}")
     return errors
 
 

@@ -48,8 +48,8 @@ class Hpcc(LinpackCheck):
     def ranks_on(self, cores):
         return max(2, super().ranks_on(cores))  # alone, it measures no network
 
-    def input_text(self, order, grid):
-        return hpl_input.hpcc([order], [self.block], grid)
+    def input_text(self, orders, grid):
+        return hpl_input.hpcc(orders, [self.block], grid)
 
     def read(self):
         return hpcc.parse(Path("hpccoutf.txt").read_text(errors="replace"))

@@ -19,8 +19,8 @@ class Hpl(LinpackCheck):
     input_name = "HPL.dat"
     declares = {"performance": "GFLOP/s"}
 
-    def input_text(self, order, grid):
-        return hpl_input.hpl([order], [self.block], grid)
+    def input_text(self, orders, grid):
+        return hpl_input.hpl(orders, [self.block], grid)
 
     def read(self):
         return hpl.parse(self.stdout_text())
@@ -29,4 +29,4 @@ class Hpl(LinpackCheck):
         return super().examine(parsed) + (self.solved_as_asked(parsed.rows) if parsed else [])
 
     def measure(self, parsed):
-        return {"performance": parsed.quantity("performance", n=self.asked["n"])}
+        return {"performance": parsed.quantity("performance", n=self.asked[-1]["n"])}

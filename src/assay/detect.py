@@ -119,6 +119,23 @@ def memory_bytes() -> int:
     return min(limits)
 
 
+def clock_hz() -> float | None:
+    """Nominal clock of a core [Hz]: the name's, or the base frequency; None where neither is known.
+
+    What the kernel calls ``cpu MHz`` is the clock of this moment, but in a virtual machine, which
+    is not told any other, the nominal one.
+    """
+    info = provenance.read("/proc/cpuinfo") or ""
+    if match := re.search(r"^model name\s*:.* @ ([\d.]+)GHz", info, re.MULTILINE):
+        return float(match[1]) * 1e9
+    base = provenance.read("/sys/devices/system/cpu/cpu0/cpufreq/base_frequency")
+    if base and base.isdigit():
+        return float(base) * 1e3
+    virtual = re.search(r"^flags\s*:.*\bhypervisor\b", info, re.MULTILINE)
+    clock = re.search(r"^cpu MHz\s*:\s*([\d.]+)", info, re.MULTILINE)
+    return float(clock[1]) * 1e6 if virtual and clock else None
+
+
 def usable_cpus() -> int:
     """Processors that this process may run on."""
     return len(os.sched_getaffinity(0))

@@ -97,6 +97,7 @@ def configuration(site_file: str | Path, descr: str, stack: dict[str, Any]) -> d
 def _partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict[str, Any]:
     processor = cpuinfo()
     processor["num_cpus"] = min(processor["num_cpus"], detect.usable_cpus())
+    clock = {"clock_hz": hz} if (hz := detect.clock_hz()) else {}
     # Open MPI refuses to start as root unless it is told twice that this is meant.
     root = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
     return {
@@ -106,7 +107,7 @@ def _partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dic
         "launcher": "mpirun",
         "processor": processor,
         "features": features,
-        "extras": {"memory_bytes": detect.memory_bytes(), **extras},
+        "extras": {"memory_bytes": detect.memory_bytes(), **clock, **extras},
         "env_vars": root if os.geteuid() == 0 else [],
     }
 

@@ -44,7 +44,7 @@ PROGRAMS = {
 }
 
 
-def read(path):
+def read(path: str) -> "str | None":
     """Content of a small file without its line end, None where it cannot be read."""
     try:
         with open(path, errors="replace") as file:

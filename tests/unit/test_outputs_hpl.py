@@ -230,7 +230,8 @@ def of_nvidia(version="24.3.0", per_gpu=True):
     text = text.replace("HPLinpack 2.3", f"{BANNER.format(version)}{RULE}HPLinpack 2.1", 1)
     text = text.replace("16.0\n", "16.0\n\n!!!! WARNING: RANK: 1 \tGPU_FP \t 935\n", 1)
     if per_gpu:
-        text = text.replace("               Time                 Gflops", "   Time   Gflops (   per GPU)")
+        heading = "               Time                 Gflops"
+        text = text.replace(heading, "   Time   Gflops (   per GPU)")
         text = text.replace(" 6.5783e+00", " 6.578e+00 ( 3.289e+00)")
     return text
 

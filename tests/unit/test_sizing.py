@@ -60,3 +60,17 @@ def test_ranks_for_bt_and_for_pairs():
     assert [sizing.even_ranks(n) for n in (2, 3, 7)] == [2, 2, 6]
     with pytest.raises(sizing.SizingError):
         sizing.even_ranks(1)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "orders"),
+    [(1, [192, 384, 960]), (3, [192, 384, 960]), (4, [192, 384, 960, 1920])],
+)
+def test_a_study_has_the_same_orders_for_all_numbers_of_nodes_and_more_that_only_many_hold(
+    nodes, orders
+):
+    assert sizing.study_orders(1000, nodes, 192) == orders
+
+
+def test_a_study_of_a_tiny_node_has_each_order_once():
+    assert sizing.study_orders(200, 1, 192) == [192]

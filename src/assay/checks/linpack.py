@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ SMOKE_ORDER_BETWEEN_NODES = 2000
 
 
 class LinpackCheck(MpiCheck):
-    """One problem, sized from memory and cores; what was solved must be what was asked for."""
+    """Problems sized from memory and cores; what was solved must be what was asked for."""
 
     #: Block size NB.
     #:
@@ -37,8 +37,8 @@ class LinpackCheck(MpiCheck):
     #: Name of the input file that the program reads in its working directory.
     input_name: str
 
-    def input_text(self, order: int, grid: Grid) -> str:
-        """Content of the input file."""
+    def input_text(self, orders: Sequence[int], grid: Grid) -> str:
+        """Content of the input file for these orders N."""
         raise NotImplementedError
 
     def ranks_on(self, cores: int) -> int:
@@ -52,24 +52,39 @@ class LinpackCheck(MpiCheck):
 
     @run_before("run")
     def _write_input(self) -> None:
-        memory = self.partition_extra("memory_bytes")
-        fraction = self.partition_extra("memory_fraction")
         self._grid = grid = process_grid(self.num_tasks)
-        order = matrix_order(memory * self._layout.nodes, fraction, self.block, grid)
-        if self.profile == "smoke":
-            most = SMOKE_ORDER_BETWEEN_NODES if self.between_nodes else SMOKE_ORDER
-            order = min(order, most // self.block * self.block)
-        self.asked = {"n": order, "nb": self.block, "p": grid.p, "q": grid.q}
-        (Path(self.stagedir) / self.input_name).write_text(self.input_text(order, grid))
+        self.asked = [
+            {"n": order, "nb": self.block, "p": grid.p, "q": grid.q} for order in self.orders(grid)
+        ]
+        text = self.input_text([problem["n"] for problem in self.asked], grid)
+        (Path(self.stagedir) / self.input_name).write_text(text)
         self.keep_files.append(self.input_name)
+
+    def memory(self) -> tuple[int, float]:
+        """Memory of one node [B], and the share of it that a matrix may take."""
+        return self.partition_extra("memory_bytes"), self.partition_extra("memory_fraction")
+
+    def shortened(self, order: int) -> int:
+        """An order N, or what the smoke profile does instead."""
+        if self.profile != "smoke":
+            return order
+        most = SMOKE_ORDER_BETWEEN_NODES if self.between_nodes else SMOKE_ORDER
+        block: int = self.block
+        return min(order, most // block * block)
+
+    def orders(self, grid: Grid) -> list[int]:
+        """The orders N of the problems, in ascending order."""
+        memory, fraction = self.memory()
+        order = matrix_order(memory * self._layout.nodes, fraction, self.block, grid)
+        return [self.shortened(order)]
 
     def payload(self, parsed: Parsed) -> float:
         """What HPL cannot do without; whatever else ran with it is more."""
-        return linpack_bytes(self.asked["n"], self._grid, self._layout)
+        return sum(linpack_bytes(at["n"], self._grid, self._layout) for at in self.asked)
 
     def solved_as_asked(self, rows: Iterable[Mapping[str, Any]]) -> list[str]:
         """A problem where the program solved anything else, whatever its exit code."""
-        ran = [{key: row[key] for key in self.asked} for row in rows]
-        if ran == [self.asked]:
+        ran = [{key: row[key] for key in ("n", "nb", "p", "q")} for row in rows]
+        if ran == self.asked:
             return []
         return [f"{self._program()} solved {ran}, it was asked for {self.asked}"]

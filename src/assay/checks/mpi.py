@@ -49,8 +49,11 @@ class MpiCheck(StrictCheck):
     #: :default: ``False``
     over_all_nodes = variable(bool, value=False)
 
-    #: How many nodes another test takes there, with one rank each.
+    #: How many nodes another test takes there.
     nodes_taken = 2
+
+    #: Whether that test has ``cores_per_node`` ranks on each of them, too, and not one.
+    fills_nodes = False
 
     def ranks_on(self, cores: int) -> int:
         """Number of ranks to start on `cores` cores, which may be those of several nodes.
@@ -70,6 +73,11 @@ class MpiCheck(StrictCheck):
     def between_nodes(self) -> bool:
         """Whether the partition is a link between nodes."""
         return "inter-node" in self.current_partition.features
+
+    @property
+    def crosses_the_link(self) -> bool:
+        """Whether the ranks are on several nodes of such a partition."""
+        return self.between_nodes and self._layout.nodes > 1
 
     @run_after("setup")
     def _choose_ranks(self) -> None:
@@ -107,13 +115,16 @@ class MpiCheck(StrictCheck):
         nodes = partition.extras.get("nodes", 2)
         if nodes < 2:
             raise self._misdescribed(f"extras: nodes is {nodes}; between nodes takes at least 2")
-        if not self.over_all_nodes:
-            if self.nodes_taken > nodes:
-                raise SizingError(
-                    f"{self.nodes_taken} nodes are needed, {partition.fullname} has {nodes} for us"
-                )
-            return spread(self.nodes_taken, 1, self.ranks_on)
-        return spread(nodes, partition.extras.get("cores_per_node", cores), self.ranks_on)
+        wanted = nodes if self.over_all_nodes else self.nodes_taken
+        if wanted > nodes:
+            raise SizingError(f"{wanted} nodes are needed, {partition.fullname} has {nodes} for us")
+        if self.over_all_nodes or self.fills_nodes:
+            return spread(wanted, self.places(cores), self.ranks_on)
+        return spread(wanted, 1, self.ranks_on)
+
+    def places(self, cores: int) -> int:
+        """How many ranks each of several nodes has room for, with so many cores."""
+        return int(self.current_partition.extras.get("cores_per_node", cores))
 
     def _misdescribed(self, what: str) -> ConfigError:
         return ConfigError(
@@ -126,7 +137,7 @@ class MpiCheck(StrictCheck):
 
     @run_before("run", always_last=True)
     def _witness_the_link(self) -> None:
-        if not self.between_nodes:
+        if not self.crosses_the_link:
             return
         device = self.partition_extra("network_device")
         shutil.copy(links.WITNESS, self.stagedir)  # the stage is where every node can read
@@ -171,7 +182,7 @@ class MpiCheck(StrictCheck):
             said = parsed.facts.get(fact, asked) if parsed else asked
             if said != asked:
                 problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
-        if self.between_nodes and parsed:
+        if self.crosses_the_link and parsed:
             problems += self._crossed(self.payload(parsed))
         return problems
 

@@ -37,7 +37,7 @@ def begin(test: Any) -> dict[str, Any]:
         "profile": case.pop("profile"),
         "purpose": test.purpose,
         "parameters": case,
-        "nodes": test.nodes,
+        "nodes": test.hosts,
         "stack": test.current_environ.extras.get("provenance"),
         "attempts": test.launches(),
     }

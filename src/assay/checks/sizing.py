@@ -119,6 +119,20 @@ def matrix_order(memory_bytes: int, fraction: float, block: int, grid: Grid) -> 
     return largest // step * step
 
 
+def study_orders(one_node: int, nodes: int, block: int) -> list[int]:
+    """Orders N of a study over the number of nodes, ascending, each a multiple of NB.
+
+    The same for every number of nodes, so that their times can be compared, and all that one node
+    can hold; more nodes add what only they can: their memory grows with P, and N with its root.
+
+    :param one_node: the largest N of one node.
+    :param block: NB.
+    """
+    factors = [0.25, 0.5, 1.0] + [float(f) for f in (2, 4, 8) if f * f <= nodes]
+    orders = (int(one_node * factor) // block * block for factor in factors)
+    return list(dict.fromkeys(order for order in orders if order))
+
+
 def square_ranks(cores: int) -> int:
     """The largest square number of ranks up to `cores`, as BT needs."""
     if cores < 1:

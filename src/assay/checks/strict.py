@@ -289,8 +289,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _nodes_lost(self) -> list[str]:
         """Nodes of the job that are out of service now; of one that never began, why it waited."""
         scheduler = self.current_partition.scheduler
-        if self.nodes:
-            return service.lost(scheduler, self.nodes)
+        if self.hosts:
+            return service.lost(scheduler, self.hosts)
         wanted = -(-(self.num_tasks or 1) // (self.num_tasks_per_node or 1))
         return service.in_service(scheduler, self.job, wanted)[1]
 
@@ -421,7 +421,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return float(self._record["metrics"][metric]["value"])
 
     @property
-    def nodes(self) -> list[str]:
+    def hosts(self) -> list[str]:
         """Where the job ran, as far as the scheduler said; read once it has ended."""
         # Of a job that it never saw running ReFrame 4.10.4 asks Slurm for the hosts of "None".
         return [name for name in self.job.nodelist or () if name != "None"]

@@ -1,0 +1,163 @@
+"""HPL over the number of nodes P and the order N: how a cluster scales, and its share of the peak.
+
+Of T(P, N) follow the speed-up S(P, N) = T(1, N) / T(P, N), the sustained performance SP(P, N), and
+SPF(P, N) = SP(P, N) / PP(P), where the peak of P nodes counts one operation in a clock cycle for
+each core, of GPUs and processors: PP(P) = P (GPUs x cores x clock + cores x clock). So it is in the
+validation that this study is taken from; vendors state more, since a core of today does more than
+one operation in a cycle.
+
+On the host with xhpl of the stack; on GPUs with NVIDIA's HPL, from outside or from its container,
+with one rank for each GPU. Its release has to fit the GPUs: those of today are for compute
+capability 8.0 and above, V100 needs 21.4 (`hpc-benchmarks:21.4-hpl`). On GPUs this was not yet run
+on hardware.
+"""
+
+import shlex
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.exceptions import ConfigError
+
+from assay.checks import hpl_input
+from assay.checks.linpack import LinpackCheck
+from assay.checks.sizing import Grid, matrix_order, study_orders
+from assay.checks.strict import Peak
+from assay.outputs import hpl
+
+#: Numbers of nodes; a partition has those up to its extra `nodes`.
+NODES = (1, 2, 3, 4, 8, 16, 32)
+
+#: Share of a GPU's memory that the matrix may take: the program needs the rest.
+GPU_FRACTION = 0.85
+
+
+class HplStudyBase(LinpackCheck):
+    """On `nodes` nodes, several orders N in one run."""
+
+    nodes = parameter(NODES)
+    time_limit = "8h"
+    tags = {"compute", "paper"}
+    input_name = "HPL.dat"
+    over_all_nodes = False
+    fills_nodes = True
+    declares = {"performance": "GFLOP/s"}
+
+    def on_partitions(self, *features):
+        """Where this many nodes are to be had: one node also where there is no other."""
+        self.nodes_taken = self.nodes
+        kinds = ["inter-node"] if self.nodes > 1 else ["intra-node", "inter-node"]
+        self.valid_systems = [" ".join(["+" + kind, *features]) for kind in kinds]
+
+    def orders(self, grid):
+        memory, fraction = self.memory()
+        one_node = self.shortened(matrix_order(memory, fraction, self.block, Grid(1, 1)))
+        return study_orders(one_node, self.nodes, self.block)
+
+    def input_text(self, orders, grid):
+        return hpl_input.hpl(orders, [self.block], grid)
+
+    def read(self):
+        return hpl.parse(self.stdout_text())
+
+    def examine(self, parsed):
+        return super().examine(parsed) + (self.solved_as_asked(parsed.rows) if parsed else [])
+
+    def measure(self, parsed):
+        """That of the largest N; the others are in the rows."""
+        return {"performance": parsed.quantity("performance", n=self.asked[-1]["n"])}
+
+    def peaks(self, parsed):
+        part = self.node_peak()
+        if part is None:
+            return {}
+        words, value = part
+        return {"performance": Peak(f"{self.nodes} x {words}", self.nodes * value)}
+
+    def node_peak(self):
+        """Peak of the cores of a node that are used, in words and [GFLOP/s], None if unknown."""
+        clock = self.current_partition.extras.get("clock_hz")
+        if clock is None:
+            return None
+        cores = self.cores_used()
+        return f"{cores} cores of {clock / 1e9:g} GHz", cores * clock / 1e9
+
+    def cores_used(self):
+        return self._layout.per_node
+
+
+@rfm.simple_test
+class HplStudy(HplStudyBase):
+    """xhpl of the stack, a rank for each core."""
+
+    valid_prog_environs = ["+hpl"]
+    executable = "xhpl"
+
+    @run_after("init")
+    def describe(self):
+        self.descr = f"HPL on {self.nodes} nodes"
+        self.on_partitions()
+
+
+@rfm.simple_test
+class GpuHplStudy(HplStudyBase):
+    """NVIDIA's HPL, a rank for each GPU. Not yet run on hardware."""
+
+    valid_prog_environs = ["+hpl-gpu"]
+
+    @run_after("init")
+    def describe(self):
+        self.descr = f"HPL on the GPUs of {self.nodes} nodes"
+        self.on_partitions("+gpu")
+
+    @run_after("setup")
+    def gpus_of_the_node(self):
+        self.num_gpus_per_node = self.gpus()
+
+    def gpus(self):
+        partition = self.current_partition
+        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
+        if not there:
+            raise ConfigError(
+                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
+            )
+        return there
+
+    def places(self, cores):
+        return self.gpus()
+
+    def ranks_on(self, cores):
+        return cores if self.between_nodes else self.gpus()
+
+    def memory(self):
+        gigabytes = self.hardware_peak("gpu", "memory")
+        if gigabytes is None:
+            raise ConfigError(
+                f"{self.current_partition.fullname}: extras: hardware: the GPU is not named, "
+                "and the matrix is sized by its memory"
+            )
+        return int(self.gpus() * gigabytes * 2**30), GPU_FRACTION
+
+    @run_after("setup")
+    def block_of_the_program(self):
+        self.block = self.current_environ.extras["hpl_gpu_block"]
+
+    @run_before("run")
+    def command(self):
+        words = shlex.split(self.current_environ.extras["hpl_gpu_command"])
+        self.executable, *self.executable_opts = map(shlex.quote, words)
+        self.executable_opts += ["--dat", self.input_name]
+        self.executable_opts += ["--gpu-affinity", ":".join(map(str, range(self.gpus())))]
+
+    def node_peak(self):
+        cores, clock = self.hardware_peak("gpu", "cores"), self.hardware_peak("gpu", "clock")
+        if cores is None or clock is None:
+            return None
+        words = f"{self.gpus()} GPUs of {cores:.0f} cores and {clock:g} GHz"
+        value = self.gpus() * cores * clock
+        processor = super().node_peak()
+        if processor is None:
+            return f"{words} (the processor's clock is not stated)", value
+        return f"{words} and {processor[0]}", value + processor[1]
+
+    def cores_used(self):
+        return self._cores

@@ -3,6 +3,8 @@
 #
 #   SITE=local PROFILE=smoke|full ci/acceptance.sh [further arguments of reframe]
 #
+# PAPER=1 runs only what the figures of a validation are drawn from, and writes those that the run
+# can give to the results, in paper/, as PNG, SVG and CSV.
 # MAX_HARNESS=15 fails a run of which more than 15 % of the wall time went outside of benchmarks:
 # for the suite's own tests; a machine that is fast, or has few programs, is no worse for it.
 # Needs .venv (make setup). Ends with 1 when ReFrame or the report did.
@@ -36,7 +38,7 @@ if [[ $results == *[[:space:]]* ]]; then
     exit 1
 fi
 
-arguments=(-C "$config" -c reframe -R --mode "${PROFILE:-full}")
+arguments=(-C "$config" -c reframe -R --mode "${PAPER:+paper-}${PROFILE:-full}")
 [ -t 1 ] || export RFM_COLORIZE=n # no escape sequences in a log
 echo "acceptance: reframe ${arguments[*]} -r${*:+ $*}"
 
@@ -61,10 +63,11 @@ if [ -z "$(find "$results/reports" -name 'run-report-*.json' -newer "$begin" 2>/
     exit 1
 fi
 
-limit=()
-[ -z "${MAX_HARNESS:-}" ] || limit=(--max-harness "$MAX_HARNESS")
+options=()
+[ -z "${MAX_HARNESS:-}" ] || options+=(--max-harness "$MAX_HARNESS")
+[ -z "${PAPER:-}" ] || options+=(--figures "$results/paper")
 report=0
-.venv/bin/assay report "${limit[@]}" || report=$?
+.venv/bin/assay report "${options[@]}" || report=$?
 if [ "$run" -ne 0 ] || [ "$report" -ne 0 ]; then
     echo "acceptance: failed (reframe ended with $run, assay report with $report)" >&2
     exit 1

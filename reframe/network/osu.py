@@ -18,6 +18,9 @@ from assay.checks.osu import BENCHMARKS, COLLECTIVE, MIB, WINDOW
 from assay.checks.strict import Peak
 from assay.outputs import osu, osu_py
 
+#: Ranks of the collectives whose latency is drawn over the message size.
+RANKS = (2, 3, 4)
+
 #: The ports that exist: mpi4py 4.1.2, demo/osu_*.py.
 PORTED = [n for n in BENCHMARKS if n not in ("mbw_mr", "reduce", "allreduce")]
 
@@ -34,7 +37,7 @@ SMOKE_C = 100
 class OsuBase(MpiTransportCheck):
     kind = "network"
     time_limit = "10m"
-    tags = {"smoke", "network"}
+    tags = {"smoke", "network", "paper"}
 
     @run_after("init")
     def declare(self):
@@ -73,11 +76,9 @@ class OsuBase(MpiTransportCheck):
         return {metric: Peak("link, hardware.yaml", both * link) for metric in self.declares}
 
 
-@rfm.simple_test
-class Osu(OsuBase):
+class OsuC(OsuBase):
     """The C programs, with their own validation from OSU 5.9 on."""
 
-    benchmark = parameter(list(BENCHMARKS))
     valid_prog_environs = ["+osu"]
 
     @run_before("run")
@@ -100,6 +101,31 @@ class Osu(OsuBase):
     def examine(self, parsed):
         stated = self.current_environ.extras.get("osu_version")
         return super().examine(parsed) + programs.not_asked(parsed, stated)
+
+
+@rfm.simple_test
+class Osu(OsuC):
+    """On two ranks, or on all where a program takes more."""
+
+    benchmark = parameter(list(BENCHMARKS))
+
+
+@rfm.simple_test
+class OsuCollective(OsuC):
+    """Collectives on few ranks: a node's cores, or one rank on each of as many nodes."""
+
+    benchmark = parameter(list(COLLECTIVE))
+    ranks = parameter(RANKS)
+    tags = {"network", "paper"}
+
+    @run_after("init")
+    def few(self):
+        self.descr = f"OSU {self.benchmark} on {self.ranks} ranks over {self.transport}"
+        self.over_all_nodes = False
+        self.nodes_taken = self.ranks
+
+    def ranks_on(self, cores):
+        return self.ranks
 
 
 @rfm.simple_test

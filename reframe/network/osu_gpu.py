@@ -34,7 +34,7 @@ class OsuGpuBase(MpiCheck):
 
     kind = "network"
     time_limit = "15m"
-    tags = {"network", "gpu"}
+    tags = {"network", "gpu", "paper"}
     valid_prog_environs = ["+osu-cuda +ucx +mpi"]
 
     @run_after("init")

@@ -1,6 +1,7 @@
 """The machine in front of you: everything that can be read off it is read off it.
 
-The stack is `system`: what the distribution installed.
+The stack is `system`, what the distribution installed, or with STACK=spack what
+`make spack SITE=debian12` built.
 """
 
 import shutil
@@ -18,5 +19,5 @@ if not shutil.which("mpirun"):
 site_configuration = machine.configuration(
     __file__,
     "this machine, with the packages of its distribution",
-    machine.distribution(__file__),
+    machine.stack(__file__),
 )

@@ -1,8 +1,8 @@
 """The emulated cluster of ci/vcluster: four nodes and Slurm on one machine.
 
 Runs on its login machine: `ci/vcluster/vcluster run login -- reframe -C ...`, which is what
-`make acceptance SITE=vcluster` does;
-start the cluster first (`make vcluster-up`). The stack is `system`: packages of the distribution.
+`make acceptance SITE=vcluster` does; start the cluster first (`make vcluster-up`). The stack is
+`system`, packages of the distribution, or with STACK=spack what `make spack SITE=debian12` built.
 """
 
 import json
@@ -20,13 +20,14 @@ except FileNotFoundError:
 nodes, cores = cluster["nodes"], os.cpu_count()
 memory = detect.memory_bytes() // (nodes + 1)
 
+stack = machine.stack(__file__)
 NODE = {
     # Polling by sacct needs Slurm's accounting, by squeue it does not.
     "scheduler": "slurm" if cluster["accounting"] else "squeue",
     "launcher": "srun",
     # All nodes share one host: one job at a time, wherever it runs.
     "access": ["--partition=batch", "--licenses=host:1", "--exclusive"],
-    "environs": ["system"],
+    "environs": [stack["name"]],
     "max_jobs": 1,
     "sched_options": {"job_submit_timeout": 30, "slurm_job_cancel_reasons": []},
     "processor": {
@@ -47,6 +48,8 @@ NODE = {
 # Each node may fill a small part of what it says it has: the host is shared.
 # A job may wait for one of each partition before it, never for a node that is gone.
 COMMON = {"memory_bytes": memory, "memory_fraction": 0.1, "max_pending": "100s"}
+if clock := detect.clock_hz():
+    COMMON["clock_hz"] = clock
 LINK = {
     **NODE,
     "features": ["inter-node", "ethernet", "tcp"],
@@ -60,7 +63,8 @@ LINK = {
     },
 }
 
-#: What the smoke profile runs of OSU between nodes.
+#: What the smoke profile runs between nodes, and of OSU.
+TESTS = ("Tournament", "Census", "NetPipe", "NodeHealth", "OsuCollective", "HplStudy")
 OSU = ("latency", "bw", "bcast", "alltoall")
 
 site_configuration = sites.configuration(
@@ -86,7 +90,7 @@ site_configuration = sites.configuration(
                     # HPCC waits half a minute for links of 1 Gbit/s.
                     "extras": {
                         **LINK["extras"],
-                        "smoke": ["Tournament", "Census", "NetPipe", *OSU, "NodeHealth"],
+                        "smoke": [*TESTS, *OSU],
                     },
                 },
                 {
@@ -121,6 +125,6 @@ site_configuration = sites.configuration(
             ],
         }
     ],
-    environments=[machine.distribution(__file__)],
+    environments=[stack],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
 )

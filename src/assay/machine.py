@@ -15,7 +15,7 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
-from assay import detect, sites
+from assay import detect, sites, stacks
 from assay.checks.transports import SWITCHED
 
 #: Share of the memory that a matrix may take: what a laptop can lose for a minute.
@@ -50,6 +50,20 @@ def distribution(site_file: str | Path) -> dict[str, Any]:
             f"{shlex.quote(str(python))} {shlex.quote(str(ports))}/osu_{{benchmark}}.py"
         )
     return {"name": "system", "features": features, "extras": extras}
+
+
+def stack(site_file: str | Path) -> dict[str, Any]:
+    """The packages of the distribution; where STACK=spack is asked for, what Spack built here.
+
+    The latter is the stack of the site ``debian12``: `make spack SITE=debian12`.
+
+    :param site_file: the site's ``__file__``.
+    :raises ConfigError: as :func:`assay.stacks.spack`.
+    """
+    if os.environ.get("ASSAY_STACK") != "spack":
+        return distribution(site_file)
+    lock = sites.repository(site_file) / "site-config/debian12/spack/env/spack.lock"
+    return stacks.spack(site_file, lock, of="debian12")
 
 
 def configuration(site_file: str | Path, descr: str, stack: dict[str, Any]) -> dict[str, Any]:

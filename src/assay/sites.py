@@ -20,7 +20,8 @@ from reframe.core.exceptions import ConfigError
 
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError
 
-#: Names of the profiles: what ``--mode`` accepts.
+#: Names of the profiles: ``--mode`` accepts them, and ``paper-smoke`` and ``paper-full``: only what
+#: the figures of a validation are drawn from.
 PROFILES = ("smoke", "full")
 
 #: What each line of the perflog says of its test case, beside the metrics.
@@ -112,7 +113,7 @@ def configuration(
     """The ReFrame configuration of a site, with what all sites share.
 
     Shared are: the results store, run reports, JUnit and JSON perflogs below
-    :func:`results_directory`, and the modes ``smoke`` and ``full``.
+    :func:`results_directory`, and the modes (:data:`PROFILES`).
 
     :param site_file: the site's ``__file__``.
     :param systems: as ReFrame's configuration reference has it; the one system is named like the
@@ -172,18 +173,17 @@ def configuration(
         ],
         "logging": [_logging(results)],
         "modes": [
-            {
-                "name": profile,
-                "options": [
-                    f"--setvar=profile={profile}",
-                    # Only of cases that did not pass: assay.checks.attempts.
-                    f"--max-retries={LAUNCHES_IN_BUDGET - 1}",
-                    *extra,
-                ],
-            }
-            for profile, extra in zip(PROFILES, (["--tag=smoke"], []))
+            _mode("smoke", "smoke", "--tag=smoke"),
+            _mode("full", "full"),
+            *(_mode(f"paper-{profile}", profile, "--tag=paper") for profile in PROFILES),
         ],
     }
+
+
+def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:
+    # Launches beyond the first are of cases that did not pass: assay.checks.attempts.
+    retries = f"--max-retries={LAUNCHES_IN_BUDGET - 1}"
+    return {"name": name, "options": [f"--setvar=profile={profile}", retries, *options]}
 
 
 def _only_asked_for(

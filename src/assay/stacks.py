@@ -43,7 +43,9 @@ VERSIONS = {
 }
 
 
-def spack(site_file: str | Path, lock: str | Path, view: str = "host") -> dict[str, Any]:
+def spack(
+    site_file: str | Path, lock: str | Path, view: str = "host", of: str | None = None
+) -> dict[str, Any]:
     """The environment of one view, from the lock, whether or not it has been installed yet.
 
     Where it has not been, or was from another lock, its jobs end at once with a line that says so.
@@ -51,10 +53,11 @@ def spack(site_file: str | Path, lock: str | Path, view: str = "host") -> dict[s
     :param site_file: the site's ``__file__``.
     :param lock: its ``spack.lock``, which has its ``spack.yaml`` beside it.
     :param view: the view of the environment whose programs are meant.
+    :param of: the site that the stack is installed for, if it is another one.
     :raises ConfigError: lock or manifest cannot be read, or there is no such view.
     """
     site_file, lock = Path(site_file).resolve(), Path(lock)
-    site = site_file.parent.name
+    site = of or site_file.parent.name
     try:
         solved = Lock.load(lock, str(lock))
     except LockError as error:
@@ -78,7 +81,7 @@ def spack(site_file: str | Path, lock: str | Path, view: str = "host") -> dict[s
         "features": features(nodes),
         "extras": extras,
     }
-    directories, problem = _installed(site_file, view, digest)
+    directories, problem = _installed(home(site_file), site, view, digest)
     if problem:
         environment["prepare_cmds"] = [f"echo {shlex.quote(problem)} >&2", "exit 1"]
     else:
@@ -103,10 +106,9 @@ def home(site_file: str | Path) -> Path:
     return Path(named) if named else Path(site_file).resolve().parents[2] / ".cache/spack"
 
 
-def _installed(site_file: Path, view: str, digest: str) -> tuple[list[str], str | None]:
+def _installed(where: Path, site: str, view: str, digest: str) -> tuple[list[str], str | None]:
     """Directories for PATH, and what is wrong with the installation if anything is."""
-    site = site_file.parent.name
-    file = home(site_file) / "env" / f"{site}.{view}.json"
+    file = where / "env" / f"{site}.{view}.json"
     mend = f"type make spack SITE={site}"
     try:
         frozen = json.loads(file.read_text(encoding="utf-8"))

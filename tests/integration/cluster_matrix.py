@@ -79,7 +79,7 @@ def wrapped(kind: str, severity: str, program: str, line: str) -> Fault:
 FAULTS = [
     *severities("link rate", "rate", {"-10 %": "900mbit"}),
     *severities("link latency", "delay", {"+50 %": "135"}),
-    *severities("packet loss", "loss", {"0.1 %": "0.1%"}),
+    *severities("packet loss", "loss", {"0.1 %": "0.1%", "1 %": "1%"}),
     *severities("slow processor", "cpu", {"50 % of a core": "50", "20 % of a core": "20"}),
     *severities("slow disk", "disk", {"50 MB/s": "50"}),
     Fault("disk full", "", ("disk-full", NODE)),

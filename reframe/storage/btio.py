@@ -4,57 +4,111 @@ The subtypes differ in who writes what: `simple` lets every rank write its scatt
 gathers them by collective buffering, `epio` gives every rank a file of its own.
 """
 
-import shlex
-
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, run_before
+import reframe.core.runtime as rt
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.exceptions import ConfigError
 
+from assay.checks import btio
 from assay.checks.mpi import MpiCheck
-from assay.checks.sizing import square_ranks
-from assay.detect import BTIO_SUBTYPES
+from assay.checks.sizing import SizingError
+from assay.checks.storage import StorageMixin
+from assay.checks.strict import site_directory
+from assay.detect import BTIO_CLASSES, BTIO_SUBTYPES
 from assay.outputs import npb
 
 
 @rfm.simple_test
-class BtIo(MpiCheck):
-    """The smallest class that the stack was built for, on each storage partition."""
+class BtIo(StorageMixin, MpiCheck):
+    """One class over numbers of ranks: one on each node where the nodes share the directory."""
 
     subtype = parameter(sorted(BTIO_SUBTYPES))
+
+    #: Open MPI's own library, or the one of MPICH that it brings; `epio` writes without MPI.
+    mpi_io = parameter(list(btio.MPI_IO))
+
+    #: Only numbers for which some partition of the site has room.
+    ranks = parameter(btio.rank_counts(rt.runtime().system.partitions))
+
+    #: The partition's class where it is empty.
+    npb_class = variable(typ.Str["|".join(("", *BTIO_CLASSES))], value="")
+
     kind = "storage"
-    time_limit = "1h"
-    tags = {"smoke", "storage"}
+    tags = {"storage"}
     valid_systems = ["+storage"]
     valid_prog_environs = ["+btio"]
-    declares = {"time": "s", "io_time": "s", "mops_total": "Mop/s", "io_rate": "MB/s"}
+    declares = {
+        "time": "s",
+        "io_time": "s",
+        "io_share": "%",
+        "mops_total": "Mop/s",
+        "io_rate": "MB/s",
+    }
 
-    def ranks_on(self, cores):
-        return square_ranks(cores)
+    @run_after("init")
+    def select(self):
+        self.descr = f"BT-IO {self.subtype}"
+        if (self.subtype == "epio") != (self.mpi_io == "none"):
+            self.valid_systems = []  # there is no such case
+        if self.mpi_io != "romio" and self.ranks in (1, 4):
+            self.tags.add("smoke")
+
+    def layout(self, cores):
+        return btio.layout(
+            self.ranks, self.current_partition.features, self.current_partition.extras
+        )
+
+    def identity(self):
+        return {**super().identity(), "npb_class": self.npb_class}
 
     @run_after("setup")
-    def built(self):
-        self.descr = f"NPB BT-IO {self.subtype}"
+    def choose_class(self):
         extras = self.current_environ.extras
         self.skip_if(
             self.subtype not in extras.get("btio_subtypes", ()),
             f"this stack has no btio {self.subtype}",
         )
+        partition = self.current_partition
+        said = self.npb_class or partition.extras.get("btio_class")
+        smoke = self.profile == "smoke" and not self.npb_class
+        try:
+            self.npb_class = btio.chosen(extras["btio_classes"], said, smoke)
+            btio.fits(self.npb_class, self._layout, partition.extras.get("memory_bytes"))
+        except SizingError as error:
+            self.skip(str(error))
+        except ValueError as error:
+            where = f"partition {partition.name!r}: extras: btio_class"
+            raise ConfigError(f"{site_directory() / 'reframe.py'}: {where}: {error}") from None
+        self.descr += f" class {self.npb_class}"
+        self.time_limit = f"{btio.seconds_at_most(self.npb_class, self.ranks)}s"
+
+    def room(self):
+        return btio.bytes_written(self.npb_class)
+
+    def largest_file(self):
+        return self.room() // (self.ranks if self.subtype == "epio" else 1)
 
     @run_before("run")
     def command(self):
-        # BT-IO writes into its working directory: run it there, with the program found before.
-        smallest = self.current_environ.extras["btio_classes"][0]
-        program = f"bt.{smallest}.x.{BTIO_SUBTYPES[self.subtype]}"
-        quoted = shlex.quote(self.partition_extra("directory"))
-        self.prerun_cmds += [
-            f"df -P -k {quoted} >file-system.txt",
-            # Elsewhere it would run as well, and measure another file system.
-            f'work=$(mktemp -d {quoted}/assay-btio.XXXXXX) && cd "$work" || exit 1',
-        ]
-        self.executable = program
-        self.postrun_cmds += ['rm -rf "$work"']
+        # BT-IO writes into its working directory: elsewhere it would run as well, and measure
+        # another file system.
+        self.prerun_cmds.append('cd "$work" || exit 1')
+        self.executable = f"bt.{self.npb_class}.x.{BTIO_SUBTYPES[self.subtype]}"
+        self.env_vars.update({**btio.VERBOSE, **btio.MPI_IO[self.mpi_io]})
 
     def read(self):
         return npb.parse(self.stdout_text())
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        used = btio.MpiIo.said(self.stderr_text())
+        self._record["proof"]["mpi_io"] = list(used.modules)
+        problems += used.problems(self.mpi_io, self.ranks)
+        if parsed and parsed.rows and parsed.rows[0]["class"] != self.npb_class:
+            ran = parsed.rows[0]["class"]
+            problems.append(f"class {ran} was solved, {self.npb_class} was asked for")
+        return problems
 
     def measure(self, parsed):
         return {metric: parsed.quantity(metric) for metric in self.declares}

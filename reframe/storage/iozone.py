@@ -1,66 +1,67 @@
-"""IOzone: write, rewrite, read and reread, file size x record size, with and without O_SYNC.
+"""IOzone: write, rewrite, read and reread, file size x record size, with caches and past them.
 
-One stream on the directory of a storage partition. What caches do is part of the result and is
-stated with it: files are far smaller than the memory unless the partition says otherwise, so reads
-come from the page cache; `-e -c` count flush and close into the time of writes.
+One stream on the directory of a storage partition. docs/storage.md says what caches do to it.
 """
-
-import shlex
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
+from assay.checks.storage import StorageMixin
 from assay.checks.strict import StrictCheck
 from assay.outputs import iozone
 
-#: profile, sync -> file sizes [KiB], record sizes [KiB]. A synchronous write can take as long as a
-#: turn of a disk: there, no cell has more than 1024 of them.
-SWEEP = {
-    ("smoke", "cached"): ([1024, 4096, 16384], [64, 256, 1024]),
-    ("smoke", "o_sync"): ([1024, 4096, 16384], [64, 256, 1024]),
-    ("full", "cached"): ([1024, 4096, 16384, 65536, 262144], [4, 16, 64, 256, 1024]),
-    ("full", "o_sync"): ([1024, 4096, 16384], [16, 64, 256, 1024]),
-}
 OPERATIONS = ("write", "rewrite", "read", "reread")
 
+#: sync -> options of IOzone.
+MODES = {"cached": [], "o_sync": ["-o"], "direct": ["-I"]}
 
-@rfm.simple_test
-class Iozone(StrictCheck):
-    """Throughput of one stream over file size and record size."""
 
-    #: ``o_sync``: every write reaches the device before it returns; ``cached``: it need not.
-    sync = parameter(["cached", "o_sync"])
+def doubled(least, most):
+    """Sizes from the least to the most, each twice the one before: axes are powers of two."""
+    return [least << step for step in range((most // least).bit_length())]
+
+
+#: profile, sync -> file sizes [KiB], record sizes [KiB]. A write past the caches can take as long
+#: as a turn of a disk: there, no cell has more than 4096 of them.
+SMOKE = ([1024, 4096, 16384], [64, 256, 1024])
+BY_THE_DEVICE = (doubled(1024, 262144), doubled(64, 16384))
+SWEEP = {
+    **{("smoke", sync): SMOKE for sync in MODES},
+    ("full", "cached"): (doubled(1024, 262144), doubled(4, 16384)),
+    ("full", "o_sync"): BY_THE_DEVICE,
+    ("full", "direct"): BY_THE_DEVICE,
+}
+
+#: Of the file beyond the caches: record size [KiB], and what each pass is given time for [B/s].
+RECORD, SLOW = 1024, 50e6
+
+
+class IozoneBase(StorageMixin, StrictCheck):
+    """The cells of a table, all of which must be there, in the mode that was asked for."""
+
     kind = "storage"
-    time_limit = "20m"
-    tags = {"smoke", "storage"}
     valid_systems = ["+storage"]
     valid_prog_environs = ["+iozone"]
+    executable = "iozone"
+    declares = dict.fromkeys(OPERATIONS, "KiB/s")
 
-    @run_after("init")
-    def declare(self):
-        self.declares = dict.fromkeys(OPERATIONS, "KiB/s")
-        self.descr = f"IOzone {self.sync}"
+    def grid(self):
+        """File sizes and record sizes [KiB], in ascending order."""
+        raise NotImplementedError
+
+    def room(self):
+        return self.grid()[0][-1] * 1024
 
     @run_before("run")
     def command(self):
-        files, records = SWEEP[self.profile, self.sync]
+        files, records = self.grid()
         self.cells = [(f, r) for f in files for r in records if r <= f]
-        quoted = shlex.quote(self.partition_extra("directory"))
-        sync = ["-o"] if self.sync == "o_sync" else []
-        self.executable = "iozone"
         self.executable_opts = [
-            "-i", "0", "-i", "1", "-e", "-c", *sync,
+            "-i", "0", "-i", "1", "-e", "-c", *MODES[self.sync],
             *(option for size in files for option in ("-s", f"{size}k")),
             *(option for size in records for option in ("-r", f"{size}k")),
             "-f", '"$work"/file',
         ]  # fmt: skip
-        self.prerun_cmds += [
-            f"df -P -k {quoted} >file-system.txt",
-            # A name of its own: nodes share the directory, and number their processes alike.
-            f"work=$(mktemp -d {quoted}/assay-iozone.XXXXXX) || exit 1",
-        ]
-        self.postrun_cmds += ['rm -rf "$work"']
-        self.keep_files.append("file-system.txt")
 
     def read(self):
         return iozone.parse(self.stdout_text())
@@ -77,8 +78,14 @@ class Iozone(StrictCheck):
                 f"{len(missing)} of {len(self.cells)} cells of the table are missing, "
                 f"the first is {size} KiB by {record} KiB"
             )
-        if parsed.facts.get("o_sync") != (self.sync == "o_sync"):
+        facts = parsed.facts
+        modes = {"o_sync": facts.get("o_sync"), "direct": facts.get("o_direct")}
+        if any(bool(on) != (mode == self.sync) for mode, on in modes.items()):
             problems.append(f"iozone did not run {self.sync}: its header says otherwise")
+        counted = {name: facts.get(name) for name in ("fsync_timed", "close_timed")}
+        self._record["proof"]["mode"] = {"sync": self.sync, **counted}
+        if not all(counted.values()):
+            problems.append("iozone did not count flush and close into writes (-e -c)")
         return problems
 
     def measure(self, parsed):
@@ -88,3 +95,46 @@ class Iozone(StrictCheck):
             operation: parsed.quantity(operation, file_size=size, record_size=record)
             for operation in OPERATIONS
         }
+
+
+@rfm.simple_test
+class Iozone(IozoneBase):
+    """Throughput of one stream over file size and record size."""
+
+    #: ``o_sync``: every write reaches the device before it returns; ``direct``: writes and reads
+    #: go past the page cache; ``cached``: neither.
+    sync = parameter(list(MODES))
+    time_limit = "1h"
+    tags = {"storage"}
+
+    @run_after("init")
+    def select(self):
+        self.descr = f"IOzone {self.sync}"
+        self.o_direct = self.sync == "direct"
+        if not self.o_direct:
+            self.tags.add("smoke")
+
+    def grid(self):
+        return SWEEP[self.profile, self.sync]
+
+
+@rfm.simple_test
+class IozoneLargest(IozoneBase):
+    """One file that the memory of the node does not hold, where the site says how large."""
+
+    sync = "cached"
+    descr = "IOzone, one file beyond the caches"
+    tags = {"storage"}
+
+    @run_after("setup")
+    def size_of_the_site(self):
+        partition = self.current_partition
+        self.skip_if(
+            "iozone_largest" not in partition.extras,
+            f"{partition.fullname} asks for no file beyond the caches (iozone_largest)",
+        )
+        self._kib = self.size_asked_for("iozone_largest") // 1024 // RECORD * RECORD
+        self.time_limit = f"{int(600 + len(OPERATIONS) * self._kib * 1024 / SLOW)}s"
+
+    def grid(self):
+        return [self._kib], [RECORD]

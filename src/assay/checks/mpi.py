@@ -89,22 +89,27 @@ class MpiCheck(StrictCheck):
             )
         self._cores = cores = min(processor.num_cores or processor.num_cpus, processor.num_cpus)
         try:
-            self._layout = (
-                self._spread(cores) if self.between_nodes else Layout(1, self.ranks_on(cores))
-            )
+            self._layout = self.layout(cores)
         except SizingError as error:
             self.skip(str(error))
         self.skip_if(
             self._layout.per_node > cores,
             f"{self._layout.per_node} ranks are needed; {partition.fullname} has cores for {cores}",
         )
-        if self.between_nodes:
-            wanted = self._layout.nodes
+        wanted = self._layout.nodes
+        if wanted > 1 or self.between_nodes:
             there, out = service.in_service(partition.scheduler, self.job, wanted)
             if there < wanted:
                 self._refuse([f"{there} of {wanted} nodes are in service", *out])
         self.num_tasks = self._layout.ranks
         self.num_tasks_per_node = self._layout.per_node
+
+    def layout(self, cores: int) -> Layout:
+        """Where the ranks are, on nodes with so many cores.
+
+        :raises assay.checks.sizing.SizingError: the partition is too small for the test.
+        """
+        return self._spread(cores) if self.between_nodes else Layout(1, self.ranks_on(cores))
 
     def _spread(self, cores: int) -> Layout:
         partition = self.current_partition

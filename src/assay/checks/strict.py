@@ -40,6 +40,9 @@ from assay.outputs import Parsed, ParseError, Quantity
 #: What the job script says of the benchmark itself; ReFrame may not know its exit code.
 LAUNCH_FILE = "assay.launch"
 
+#: Why the job did not begin the benchmark, in one line: a failure, or nothing that could be run.
+REFUSED_FILE, SKIPPED_FILE = "assay.refused", "assay.skipped"
+
 #: How many problems the failure message of ReFrame names; all of them are in the record.
 NAMED_PROBLEMS = 4
 
@@ -199,7 +202,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             self.job.options.append("--no-requeue")
 
     def _refuse(self, problems: Sequence[str]) -> NoReturn:
-        """Fails before there is a job, for good: another attempt would find the same."""
+        """Fails before there is a benchmark, for good: another attempt would find the same."""
         failure = SanityError("; ".join(problems))
         self._attempts.settle(failure)
         raise failure
@@ -231,6 +234,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def evidence(self) -> bool:
         """Fails, naming the cause, unless the run can be believed."""
         self._record = record.begin(self)
+        self._end_if_not_begun()
         problems, (begin, end) = self._launch()
         parsed = None
         try:
@@ -259,6 +263,16 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             self._attempts.settle(failure)
             raise failure
         return True
+
+    def _end_if_not_begun(self) -> None:
+        """Skips or fails where the job found out by itself that it could not run the benchmark."""
+        skipped, refused = Path(SKIPPED_FILE), Path(REFUSED_FILE)
+        if skipped.exists():
+            self.skip(skipped.read_text(encoding="utf-8").strip())
+        if refused.exists():
+            problems = [refused.read_text(encoding="utf-8").strip()]
+            self._close_record(Verdict.FAIL, problems)
+            self._refuse(problems)
 
     def _program(self) -> str:
         return Path(str(self.executable)).name

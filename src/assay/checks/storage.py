@@ -1,0 +1,134 @@
+"""Tests of a file system: what it was when it was measured, and what caches have to do with it.
+
+The job looks at the directory under test on the node where it runs, and does not start where the
+bytes of the benchmark have no room there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+from reframe.core.builtins import run_before
+from reframe.core.exceptions import ConfigError
+
+import assay.nodes
+from assay.checks.strict import REFUSED_FILE, SKIPPED_FILE, site_directory
+from assay.outputs import Parsed
+
+#: What the job found, beside the output of the benchmark.
+FOUND = "storage.json"
+
+#: Features of a partition that say which file system it is, in the kernel's words.
+KINDS = ("lustre", "xfs", "tmpfs")
+
+_TIMES_MEMORY = re.compile(r"(\d+(?:\.\d+)?)x-memory")
+
+
+def bytes_asked_for(said: Any, memory: int) -> int:
+    """A size in a site's words, ``2x-memory`` or a number [B], as bytes.
+
+    :param memory: of one node [B].
+    :raises ValueError: neither of them, in one line.
+    """
+    if isinstance(said, int) and not isinstance(said, bool) and said > 0:
+        return said
+    match = _TIMES_MEMORY.fullmatch(said) if isinstance(said, str) else None
+    if match is None or not float(match[1]):
+        raise ValueError(f"{said!r} is no size: say 2x-memory, or a number of bytes")
+    return int(float(match[1]) * memory)
+
+
+def described(found: Mapping[str, Any], largest: int) -> dict[str, Any]:
+    """What the record states of a measured file system.
+
+    :param found: what ``nodes/storage.py`` found.
+    :param largest: the largest file of the benchmark [B].
+    """
+    space, memory = found["file_system"], found["memory"]["limit"]
+    names = ("type", "mount", "source", "options", "size_bytes", "free_bytes", "fill", "stripe")
+    return {
+        **{name: space[name] for name in names if space.get(name) is not None},
+        "o_direct_possible": space["o_direct"],
+        "memory_bytes": memory,
+        "largest_file_bytes": largest,
+        "largest_file_per_memory": largest / memory if memory else None,
+        "caches_dropped": False,
+    }
+
+
+class StorageMixin(rfm.RegressionTestPlugin):
+    """A benchmark that writes below the ``directory`` of a storage partition, in ``$work``.
+
+    A mixin, to be named before the class derived from :class:`assay.checks.strict.StrictCheck`.
+    """
+
+    #: Whether the benchmark goes past the page cache, and is skipped where it cannot.
+    o_direct = False
+
+    def room(self) -> int:
+        """What the benchmark needs on the file system [B]."""
+        raise NotImplementedError
+
+    def largest_file(self) -> int:
+        """The largest file that it writes [B]."""
+        return self.room()
+
+    def size_asked_for(self, extra: str) -> int:
+        """An extra of the partition that is a size, see :func:`bytes_asked_for`.
+
+        :raises reframe.core.exceptions.ConfigError: it is none.
+        """
+        said, memory = self.partition_extra(extra), self.partition_extra("memory_bytes")
+        try:
+            return bytes_asked_for(said, memory)
+        except ValueError as error:
+            where = f"partition {self.current_partition.name!r}: extras: {extra}"
+            raise ConfigError(f"{site_directory() / 'reframe.py'}: {where}: {error}") from None
+
+    @run_before("run")
+    def _look_at_the_file_system(self) -> None:
+        directory = self.partition_extra("directory")
+        script = Path(assay.nodes.__file__).with_name("storage.py")
+        files = {"found": FOUND, "refused": REFUSED_FILE}
+        if self.o_direct:
+            files["skipped"] = SKIPPED_FILE
+        words = [
+            *(sys.executable, str(script), directory, str(self.descr), str(self.room())),
+            *(f"--{option}={name}" for option, name in files.items()),
+        ]
+        self.prerun_cmds += [
+            f"rm -f {' '.join(files.values())}",  # of an earlier launch in this directory
+            f"{shlex.join(words)} || exit 1",
+            # A name of its own: nodes share the directory, and number their processes alike.
+            f"work=$(mktemp -d {shlex.quote(directory)}/assay.XXXXXX) || exit 1",
+            "trap 'rm -rf \"$work\"' EXIT",  # also where the job is ended
+        ]
+        self.keep_files.append(FOUND)
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """Adds what the job found, to the record, and that it is the file system under test."""
+        problems: list[str] = super().examine(parsed)
+        try:
+            found = json.loads(Path(FOUND).read_text(encoding="utf-8"))
+            said = described(found, self.largest_file())
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return [*problems, f"nothing is known of the file system: {FOUND}: {error}"]
+        self._record.setdefault("proof", {})["storage"] = said
+        partition = self.current_partition
+        stated = partition.extras.get("file_system") or next(
+            (kind for kind in KINDS if kind in partition.features), None
+        )
+        kind = said.get("type")
+        if stated and kind != stated:
+            problems.append(
+                f"{found['file_system']['directory']} is {kind} (mounted at {said.get('mount')}); "
+                f"the site says {stated}"
+            )
+        return problems

@@ -7,18 +7,20 @@ import tempfile
 from pathlib import Path
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, content: str | bytes) -> None:
     """Write a file, or leave what was there; readable for all whom the umask lets.
+
+    :param content: text is written as UTF-8.
 
     :raises OSError: it cannot be written.
     """
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+            dir=path.parent, prefix=f".{path.name}.", delete=False
         ) as stream:
             temporary = Path(stream.name)
-            stream.write(text)
+            stream.write(content.encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
         umask = os.umask(0)

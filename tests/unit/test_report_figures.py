@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 
 import pytest
+import report_records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_results import DATA
 
 from assay.judge import Verdict
 from assay.report import cases, figures, plots, series, session, units
+
+#: Reads of the best cell [KiB/s].
+FILE_SYSTEMS = {"hdd": 1e6, "ssd": 5e6}
 
 CASES = session.load(DATA / "reports" / "run-report-0.json").cases
 
@@ -32,13 +36,13 @@ def test_there_is_one_figure_for_each_benchmark_and_one_line_for_each_transport(
     assert measured
     assert {(g.family, g.program) for g in groups} == set(measured)
     for group in groups:
-        assert {line.transport for line in group.lines} == measured[group.family, group.program]
+        assert {line.way for line in group.lines} == measured[group.family, group.program]
         assert len(group.lines) == len(measured[group.family, group.program])
 
 
 def test_the_lines_are_the_rows_of_the_records_on_log_scales():
     (group, *_) = series.curves(CASES)
-    transports = [line.transport for line in group.lines]
+    transports = [line.way for line in group.lines]
     (axes,) = plots.curves(group, transports).axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.xaxis.get_transform().base == 2
@@ -51,7 +55,7 @@ def test_the_lines_are_the_rows_of_the_records_on_log_scales():
 
 def test_lines_differ_by_colour_and_by_marker():
     (group, *_) = series.curves(CASES)
-    lines = plots.curves(group, [x.transport for x in group.lines]).axes[0].get_lines()
+    lines = plots.curves(group, [x.way for x in group.lines]).axes[0].get_lines()
     assert len(lines) > 1
     assert len({line.get_color() for line in lines}) == len(lines)
     assert len({line.get_marker() for line in lines}) == len(lines)
@@ -59,17 +63,17 @@ def test_lines_differ_by_colour_and_by_marker():
 
 def test_a_transport_looks_the_same_in_every_figure():
     groups = series.curves(CASES)
-    transports = sorted({line.transport for g in groups for line in g.lines})
+    transports = sorted({line.way for g in groups for line in g.lines})
     looks: dict[str, set] = {}
     for group in groups:
         for line, drawn in zip(group.lines, plots.curves(group, transports).axes[0].get_lines()):
-            looks.setdefault(line.transport, set()).add((drawn.get_color(), drawn.get_marker()))
+            looks.setdefault(line.way, set()).add((drawn.get_color(), drawn.get_marker()))
     assert all(len(look) == 1 for look in looks.values())
 
 
 def test_sizes_are_labelled_in_binary_units():
     (group, *_) = series.curves(CASES)
-    figure = plots.curves(group, [line.transport for line in group.lines])
+    figure = plots.curves(group, [line.way for line in group.lines])
     figure.draw_without_rendering()
     words = [label.get_text().replace("\N{NO-BREAK SPACE}", " ")
              for label in figure.axes[0].get_xticklabels()]  # fmt: skip
@@ -86,7 +90,7 @@ def test_cases_that_differ_by_more_than_the_transport_have_their_own_lines():
     ]
     (group,) = series.curves(cases)
     assert [line.label for line in group.lines] == [
-        "posix, spack, ranks 2", "posix, system, ranks 2", "tcp, system, ranks 4",
+        "posix, spack, P = 2", "posix, system, P = 2", "tcp, system, P = 4",
     ]  # fmt: skip
 
 
@@ -98,7 +102,7 @@ def test_heat_maps_have_the_cells_of_the_table():
     for row in rows:
         values = [v for m in row for v in m.cells.values()]
         for found in row:
-            (of,) = (c for c in tables if c.parameters["sync"] == found.label)
+            (of,) = (c for c in tables if c.parameters["sync"] == found.mode)
             assert found.unit == "MB/s"
             assert found.cells == {
                 (1024 * r["file_size"], 1024 * r["record_size"]): pytest.approx(
@@ -110,7 +114,8 @@ def test_heat_maps_have_the_cells_of_the_table():
 
 
 def test_a_heat_map_draws_each_cell_where_it_belongs_on_the_scale_of_its_row():
-    (found, other), *_ = series.heat_maps(CASES)
+    cases = [report_records.iozone(place, "cached", fast) for place, fast in FILE_SYSTEMS.items()]
+    (found, other), *_ = series.heat_maps(cases)
     axes, bar = plots.heat_map(found).axes
     assert axes.xaxis.get_transform().base == axes.yaxis.get_transform().base == 2
     assert bar.get_ylabel() == "MB/s"
@@ -146,7 +151,7 @@ def test_a_case_without_peaks_has_no_bars():
 
 def test_the_table_of_a_figure_has_what_it_draws(tmp_path):
     (group, *_) = series.curves(CASES)
-    figure = figures.of_curves(group, [line.transport for line in group.lines])
+    figure = figures.of_curves(group, [line.way for line in group.lines])
     assert figure.header == ("size", *(f"{line.label} [{group.unit}]" for line in group.lines))
     by_size = {row[0]: row[1:] for row in figure.table}
     for column, line in enumerate(group.lines):

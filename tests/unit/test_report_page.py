@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from report_results import Results
 
-from assay.report import page, session, summary
+from assay.report import figure, figures, page, session, summary, validation
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 #: Attributes whose value a browser fetches or follows.
@@ -57,7 +57,10 @@ def results(tmp_path):
 
 
 def render(results: Results) -> str:
-    return page.render(session.load(results.file), results.directory / "report.html")
+    run = session.load(results.file)
+    sections = figures.sections(run.cases)
+    absent = validation.absent(run.cases, figure.of(sections))
+    return page.render(run, sections, absent, results.directory / "report.html")
 
 
 def test_the_page_is_well_formed_and_its_ids_are_unique(results):

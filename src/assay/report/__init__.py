@@ -32,6 +32,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="the page (default: $ASSAY_RESULTS/report.html; $ASSAY_RESULTS is results/ if unset)",
     )
     parser.add_argument(
+        "--figures",
+        type=Path,
+        metavar="DIR",
+        help="also write each figure as SVG, PNG and CSV, and missing.csv: what was not measured",
+    )
+    parser.add_argument(
         "--max-harness",
         type=float,
         metavar="PERCENT",
@@ -49,13 +55,20 @@ def command(args: argparse.Namespace) -> int:
     try:
         run = session.load(args.session or session.newest(results))
         # Only after the input has turned out readable: matplotlib takes a second to import.
-        from assay.report import page  # noqa: PLC0415
+        from assay.report import export, figure, figures, page, validation  # noqa: PLC0415
 
-        page.write(output, page.render(run, output, args.max_harness))
+        sections = figures.sections(run.cases)
+        drawn = figure.of(sections)
+        absent = validation.absent(run.cases, drawn)
+        page.write(output, page.render(run, sections, absent, output, args.max_harness))
+        if args.figures:
+            export.write(args.figures, drawn, absent)
     except session.ReportError as error:
         print(f"assay report: {error}", file=sys.stderr)
         return 2
     for line in summary.closing_lines(run, args.max_harness):
         print(line)
     print(f"report: {output}")
+    if args.figures:
+        print(f"figures: {len(drawn)} in {args.figures}")
     return 1 if summary.faults(run, args.max_harness) else 0

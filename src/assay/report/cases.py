@@ -83,6 +83,28 @@ class Case:
     record: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
+    def proven(self) -> bool:
+        """Whether its rows are a measurement, whatever a reference says of them."""
+        return self.verdict is not None and bool(self.rows) and not self.problems
+
+    @property
+    def lack(self) -> str:
+        """Why it has nothing to draw, for a case that has not."""
+        if self.verdict is None:
+            return f"not run: {self.why}"
+        if self.problems or (self.verdict is Verdict.FAIL and not self.rows):
+            return f"failed: {self.why}"
+        return "measured, but without values that can be drawn"
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it ran on; 0 where its record does not say."""
+        for found in (self.proof.get("hosts"), self.record.get("nodes")):
+            if isinstance(found, (Mapping, list)) and found:
+                return len(found)
+        return 0
+
+    @property
     def title(self) -> str:
         """The display name as a reader wants it: without ReFrame's percent signs."""
         return self.display_name.replace(" %", " ")

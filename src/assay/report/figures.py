@@ -1,61 +1,70 @@
-"""Figures for the page: a drawing, its text alternative, and the numbers that it shows."""
+"""Every figure of a session."""
 
 from __future__ import annotations
 
-import hashlib
-import html
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from assay.report import plots, units
+from assay.report import (
+    btio,
+    charts,
+    graphs,
+    plots,
+    scaling,
+    series,
+    units,
+    validation,
+)  # fmt: skip
 from assay.report.cases import Case
-from assay.report.series import Curves, HeatMap, curves, heat_maps
+from assay.report.figure import Figure, Section, Shown, Tidy, by_x, caption
+from assay.report.series import Curves, HeatMap
 
+#: Buffers of the two ranks of a GPU's test, in words.
+BUFFERS = {
+    "DD": "GPU to GPU", "DH": "GPU to host", "HD": "host to GPU", "HH": "host to host",
+}  # fmt: skip
 
-@dataclass(frozen=True)
-class Figure:
-    """A drawing with all that a reader who cannot see it needs.
-
-    :ivar caption: one line below it; the text alternative is inside the drawing.
-    :ivar svg: one ``<svg>`` element, its ids unique in the page.
-    :ivar header: columns of the table of its numbers.
-    :ivar table: its numbers, as text.
-    """
-
-    title: str
-    caption: str
-    svg: str
-    header: tuple[str, ...]
-    table: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Section:
-    """Figures under one heading, in rows that share a scale; `narrow` figures go side by side."""
-
-    anchor: str
-    heading: str
-    rows: list[list[Figure]]
-    narrow: bool = False
+_MODES = {"o_sync": "SYNC", "direct": "O_DIRECT"}
 
 
 def sections(cases: Sequence[Case]) -> list[Section]:
     """Every figure of a session; a section without any is left out."""
-    groups = curves(cases)
-    transports = sorted({line.transport for group in groups for line in group.lines})
-    network = [of_curves(group, transports) for group in groups]
-    compute = [figure for case in cases if case.kind == "compute" and (figure := of_peaks(case))]
-    storage = [[of_heat_map(found) for found in row] for row in heat_maps(cases)]
+    groups = series.curves(cases)
+    curves = {
+        collective: [
+            of_curves(group, ways_of(group, groups))
+            for group in groups
+            if (group.benchmark in validation.COLLECTIVES) == collective
+        ]
+        for collective in (False, True)
+    }
+    studies = [
+        [of_chart(study, chart) for chart in scaling.charts(study)]
+        for study in scaling.studies(cases)
+    ]
+    compute = [
+        figure
+        for case in cases
+        if case.kind == "compute" and case.test not in scaling.TESTS and (figure := of_peaks(case))
+    ]
+    storage = [[of_heat_map(found) for found in row] for row in series.heat_maps(cases)]
+    writing = [of_application(application) for application in btio.applications(cases)]
     found = [
-        Section("curves", "Latency and bandwidth by message size", [network]),
-        Section("compute", "Compute against its peaks", [compute]),
-        Section("storage", "Storage by file size and record size", storage, narrow=True),
+        Section("curves", "Point to point", "Messages between two ranks", [curves[False]]),
+        Section("collectives", "Collectives", "Collectives by message size", [curves[True]]),
+        Section("scaling", "HPL", "HPL over nodes and problem sizes", studies),
+        Section("compute", "Compute", "Compute against its peaks", [compute]),
+        Section("storage", "Storage", "Storage by file size and record size", storage, narrow=True),
+        Section("btio", "BT-IO", "BT-IO: computing and writing", writing),
     ]
     return [section for section in found if any(section.rows)]
 
 
-def of_curves(group: Curves, transports: Sequence[str]) -> Figure:
+def ways_of(group: Curves, groups: Sequence[Curves]) -> list[str]:
+    """All transports of a session, or all configurations: colours are not shared among the two."""
+    return sorted({x.way for g in groups if g.on_gpu == group.on_gpu for x in g.lines})
+
+
+def of_curves(group: Curves, ways: Sequence[str]) -> Figure:
     """The lines of one benchmark; the table has a row for each size."""
     what = group.quantity
     ends = "; ".join(
@@ -64,46 +73,61 @@ def of_curves(group: Curves, transports: Sequence[str]) -> Figure:
         for line in group.lines
     )
     better = "Lower" if group.unit in ("us", "s") else "Higher"
-    by_size = [dict(zip(line.x, line.y)) for line in group.lines]
-    sizes = sorted({size for line in by_size for size in line})
-    title = f"{group.program} ({group.family}), {group.partition}"
+    missing = (*group.missing, *validation.unselected(group))
+    between = BUFFERS.get(group.buffers) or ("GPUs" if group.on_gpu else "")
+    where = " ".join(filter(None, (between, group.place if group.on_gpu else "")))
+    title = ", ".join(filter(None, (f"{group.program} ({group.family})", where, group.partition)))
+    name = [group.test or group.family, group.program.removeprefix("osu_"), between]
     if what not in ("latency", "bandwidth"):
         title = f"{title}: {what}"
+        name.append(what)
+    markers = any(line.ranks for line in group.lines)
     return Figure(
+        name=" ".join((*name, group.partition)),
         title=title,
-        caption=f"{better} is better; both scales are logarithmic.",
-        svg=_embed(
-            plots.svg(plots.curves(group, transports)),
-            title,
-            f"{what.capitalize()} by message size. {ends}.",
-        ),
+        caption=caption(f"{better} is better; both scales are logarithmic.", missing),
+        description=f"{what.capitalize()} by message size. {ends}.",
+        canvas=plots.curves(group, ways, [part for part, _ in missing]),
         header=("size", *(f"{line.label} [{group.unit}]" for line in group.lines)),
-        table=tuple(
-            (units.size(at), *(units.number(line[at]) if at in line else "" for line in by_size))
-            for at in sizes
+        table=by_x((zip(line.x, line.y) for line in group.lines), units.size),
+        numbers=Tidy(
+            ("line", *(("way", "P") if markers else ()), "size [B]", f"{what} [{group.unit}]"),
+            tuple(
+                (line.label, *((line.way, line.ranks) if markers else ()), x, y)
+                for line in group.lines
+                for x, y in zip(line.x, line.y)
+            ),
         ),
+        shows=_shown_by(group),
+        missing=missing,
     )
+
+
+def _shown_by(group: Curves) -> frozenset[Shown]:
+    """What a figure of curves is of the validation: none of other programs, none of DH and HD."""
+    key = validation.of_curves(group.test, group.benchmark, group.buffers, group.place)
+    return frozenset([key] if key else [])
 
 
 def of_heat_map(found: HeatMap) -> Figure:
     """One operation in one mode; the table has a row for each record size."""
-    mode = f", {found.label}" if found.label else ""
-    title = f"{found.operation}, {found.partition}{mode}"
+    mode = _MODES.get(found.mode, "")
+    operation = " ".join(filter(None, (mode, found.operation.replace("_", " "))))
+    title = ", ".join(filter(None, (operation, found.partition, found.label)))
     best = max(found.cells, key=lambda at: found.cells[at])
-    caption = (
+    text = (
         f"{units.number(min(found.cells.values()))} to "
         f"{units.quantity(found.cells[best], found.unit)}; best: a file of "
         f"{units.size(best[0])} in records of {units.size(best[1])}."
     )
     files, records = (sorted(set(sizes)) for sizes in zip(*found.cells))
+    key = validation.of_heat_map(found.test, found.operation, found.mode, found.partition)
     return Figure(
+        name=" ".join((found.test, found.operation, found.mode, found.partition, found.label)),
         title=title,
-        caption=caption,
-        svg=_embed(
-            plots.svg(plots.heat_map(found)),
-            title,
-            f"{found.operation} by file size and record size{mode}: {caption}",
-        ),
+        caption=text,
+        description=f"{title} by file size and record size: {text}",
+        canvas=plots.heat_map(found),
         header=(f"record \\ file [{found.unit}]", *map(units.size, files)),
         table=tuple(
             (
@@ -115,6 +139,11 @@ def of_heat_map(found: HeatMap) -> Figure:
             )
             for record in records
         ),
+        numbers=Tidy(
+            ("file size [B]", "record size [B]", f"{found.operation} [{found.unit}]"),
+            tuple((*sizes, value) for sizes, value in sorted(found.cells.items())),
+        ),
+        shows=frozenset([key] if key else []),
     )
 
 
@@ -126,9 +155,11 @@ def of_peaks(case: Case) -> Figure | None:
     title = f"{case.program or case.test}, {case.partition}: percent of peak"
     texts = [f"{m.name}: {m.percent:.3g} % of {m.peak_of or 'its peak'}" for m in metrics]
     return Figure(
+        name=f"{case.title} {case.partition} percent of peak",
         title=title,
         caption="The dashed line is the peak.",
-        svg=_embed(plots.svg(plots.peaks(metrics, texts)), title, "; ".join(texts) + "."),
+        description="; ".join(texts) + ".",
+        canvas=plots.peaks(metrics, texts),
         header=("metric", "value", "peak", "percent", "peak is"),
         table=tuple(
             (
@@ -140,19 +171,103 @@ def of_peaks(case: Case) -> Figure | None:
             )
             for m in metrics
         ),
+        numbers=Tidy(
+            ("metric", "of peak [%]", "peak is"),
+            tuple((m.name, m.percent or 0.0, m.peak_of) for m in metrics),
+        ),
     )
 
 
-def _embed(svg: str, title: str, description: str) -> str:
-    """A stand-alone SVG made fit for a page that holds many: unique ids, a name, no fixed size."""
-    body = svg[svg.index("<svg") :]
-    prefix = "f" + hashlib.sha256((title + body).encode()).hexdigest()[:8]
-    body = re.sub(r'\bid="', f'id="{prefix}-', body)
-    body = re.sub(r"url\(#", f"url(#{prefix}-", body)
-    body = re.sub(r'xlink:href="#', f'xlink:href="#{prefix}-', body)
-    head, rest = body.split(">", 1)
-    head = re.sub(r'\s(width|height)="[^"]*"', "", head)
-    name = f'<title id="{prefix}-t">{html.escape(title)}</title>'
-    words = f'<desc id="{prefix}-d">{html.escape(description)}</desc>'
-    labelled = f' role="img" aria-labelledby="{prefix}-t {prefix}-d"'
-    return f"{head}{labelled}>{name}{words}{rest}".strip()
+def of_chart(study: scaling.Study, chart: charts.Chart) -> Figure:
+    """T, S, SP or SPF of a study."""
+    program = scaling.TESTS[study.test]
+    return _of_lines(
+        f"{study.test} {chart.quantity.split('(')[0]} {study.partition} {study.environ}",
+        f"{program}, {study.partition}, {study.environ}: {chart.quantity}",
+        chart,
+        "N" if chart.by_count else "P",
+        [(chart.quantity, program)],
+    )
+
+
+def of_application(application: btio.Application) -> list[Figure]:
+    """The times of BT-IO, and its throughput."""
+    where = f"{application.name}, {application.environ}"
+    runs = sorted(application.runs.items())
+    there = {partition for partition, _ in application.runs}
+    times = Figure(
+        name=f"{where} time",
+        title=f"{where}: total time and time of I/O",
+        caption=caption("Lower is better.", application.parts),
+        description="; ".join(
+            f"{at}, P = {processes}: {units.quantity(run.time, 's')}, of which "
+            f"{units.quantity(run.io_time, 's')} in I/O"
+            for (at, processes), run in runs
+        )
+        + ".",
+        canvas=graphs.bars(application),
+        header=("file system, P", "total [s]", "I/O [s]"),
+        table=tuple(
+            (f"{at}, {processes}", units.number(run.time), units.number(run.io_time))
+            for (at, processes), run in runs
+        ),
+        numbers=Tidy(
+            ("file system", "P", "total time [s]", "I/O time [s]"),
+            tuple((*at, run.time, run.io_time) for at, run in runs),
+        ),
+        shows=frozenset((validation.BTIO_TIME, partition) for partition in there),
+        missing=application.parts,
+    )
+    return [
+        times,
+        *(
+            _of_lines(
+                f"{where} {chart.quantity}",
+                f"{where}: {chart.quantity}",
+                chart,
+                "file system",
+                [(f"BT-IO: {chart.quantity}", partition) for partition in there],
+            )
+            for chart in btio.charts(application)
+        ),
+    ]
+
+
+def _of_lines(
+    name: str, title: str, chart: charts.Chart, what: str, shows: Sequence[Shown]
+) -> Figure:
+    """A chart of lines; the table has a row for each x.
+
+    :param what: what tells its lines apart.
+    """
+    unit = "" if chart.unit == "1" else f" [{chart.unit}]"
+    lines = chart.series
+    better = "Lower is better" if chart.unit == "s" else "Higher is better"
+    ideal = "; the dotted line is the ideal" if chart.ideal else ""
+    return Figure(
+        name=name,
+        title=title,
+        caption=caption(f"{better}{ideal}.", chart.missing),
+        description=f"{chart.quantity} over {chart.over}. "
+        + "; ".join(
+            f"{line.label}: "
+            + ", ".join(
+                f"{units.quantity(y, chart.unit)} at {units.number(x)}" for x, y in line.points
+            )
+            for line in lines
+        )
+        + ".",
+        canvas=graphs.lines(chart, [part for part, _ in chart.missing]),
+        header=(chart.over, *(f"{line.label}{unit}" for line in lines)),
+        table=by_x((line.points for line in lines), units.number),
+        numbers=Tidy(
+            (what, chart.over, f"{chart.quantity} [{chart.unit}]"),
+            tuple(
+                (line.label.removeprefix(f"{what} = ").replace("\N{NO-BREAK SPACE}", ""), x, y)
+                for line in lines
+                for x, y in line.points
+            ),
+        ),
+        shows=frozenset(shows),
+        missing=chart.missing,
+    )

@@ -14,9 +14,11 @@ from markupsafe import Markup
 
 from assay import files
 from assay.judge import Verdict
-from assay.report import figures, summary, units
+from assay.report import summary, units
 from assay.report.cases import Case, Metric, Session
+from assay.report.figure import Section
 from assay.report.session import ReportError
+from assay.report.validation import Absent
 
 HERE = Path(__file__).parent
 
@@ -38,9 +40,17 @@ class Link:
     href: str
 
 
-def render(session: Session, beside: Path, max_harness: float | None = None) -> str:
+def render(
+    session: Session,
+    sections: Sequence[Section],
+    absent: Iterable[Absent],
+    beside: Path,
+    max_harness: float | None = None,
+) -> str:
     """The page as HTML.
 
+    :param sections: the figures of the session.
+    :param absent: the figures that it leaves out.
     :param beside: where the page will lie: links to outputs are relative to its directory.
     :param max_harness: as for :func:`assay.report.summary.faults`.
     """
@@ -75,7 +85,8 @@ def render(session: Session, beside: Path, max_harness: float | None = None) -> 
         judged=[pair for pair in metrics if pair[1].verdict is not Verdict.RECORDED],
         recorded=[pair for pair in metrics if pair[1].verdict is Verdict.RECORDED],
         not_run=summary.reasons_not_run(session.cases),
-        sections=figures.sections(session.cases),
+        sections=sections,
+        absent=_by_reason(absent),
         cases=summary.sorted_cases(session.cases),
         provenance=_provenance(session.cases),
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
@@ -122,6 +133,15 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, ", ".join(map(str, tree)) or "none"
     else:
         yield path, "not known" if tree is None else str(tree)
+
+
+def _by_reason(absent: Iterable[Absent]) -> list[tuple[str, str, str, str]]:
+    """(figures, place, test, reason) of the figures that are missing as a whole."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for item in absent:
+        if not item.part:
+            found.setdefault((item.at, item.test, item.why), []).append(item.figure)
+    return [("; ".join(names), *key) for key, names in found.items()]
 
 
 def _partitions(cases: Sequence[Case]) -> list[tuple[str, str, summary.Counts]]:

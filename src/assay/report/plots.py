@@ -18,6 +18,7 @@ from matplotlib import ticker
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from assay.report import units
@@ -29,6 +30,17 @@ ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
 PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
+
+#: Square, diamond and triangle for the numbers of ranks of the validation; others have others.
+RANK_MARKERS = {"2": "s", "3": "D", "4": "v"}
+RANK_MARKERS_ELSE = ("o", "^", "P", "X", "*")
+GREY = "#555555"
+
+#: How many missing lines a legend names before it counts the rest.
+MOST_MISSING = 4
+
+#: Of a PNG: 4.3 inches are 860 pixels.
+DPI = 200
 
 #: Width of a figure and of a heat map [inch], the text in them being 10 pt: a phone shows them at
 #: 1 px per point or more, so that it stays readable; a desktop shows four heat maps in a row.
@@ -56,40 +68,97 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def curves(group: Curves, transports: Sequence[str]) -> Canvas:
-    """A line for each transport: log2 of the message size, log10 of the value.
+def curves(group: Curves, ways: Sequence[str], missing: Sequence[str] = ()) -> Canvas:
+    """A line for each way: log2 of the message size, log10 of the value.
 
-    :param transports: all of the session: each has the same colour and marker in every figure.
+    Where the number of ranks varies, markers tell it, and colours alone the way.
+
+    :param ways: all that the figures of the session have: each looks the same in every one.
+    :param missing: what the legend is to call not measured.
     """
     with mpl.rc_context(STYLE):
-        height = 3.0 + 0.22 * math.ceil(len(group.lines) / 4)
-        figure = Canvas(figsize=(WIDTH, height), layout="constrained")
+        figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
         axes = figure.add_subplot()
-        seen: dict[str, int] = {}
+        by_ranks = any(line.ranks for line in group.lines)
+        seen: dict[tuple[str, str], int] = {}
         for line in group.lines:
-            number = transports.index(line.transport)
-            nth = seen[line.transport] = seen.get(line.transport, -1) + 1
+            number = ways.index(line.way)
+            nth = seen[line.way, line.ranks] = seen.get((line.way, line.ranks), -1) + 1
             axes.plot(
                 line.x,
                 line.y,
                 color=PALETTE[number % len(PALETTE)],
-                marker=MARKERS[number % len(MARKERS)],
-                markevery=max(1, len(line.x) // 24),
+                marker=_of_ranks(line.ranks) if by_ranks else MARKERS[number % len(MARKERS)],
+                markevery=max(1, len(line.x) // (12 if by_ranks else 24)),
                 linestyle=DASHES[nth % len(DASHES)],
                 label=line.label.lstrip("_") or "?",
             )
         ys = [y for line in group.lines for y in line.y]
-        locator, formatter = _decimal_ticks(min(ys), max(ys))
+        locator, formatter = decimal_ticks(min(ys), max(ys))
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(locator)
         axes.yaxis.set_major_formatter(formatter)
         axes.yaxis.set_minor_locator(ticker.NullLocator())
-        _size_axis(axes, "x", [x for line in group.lines for x in line.x], margin=1.3, labels=5)
+        xs = [x for line in group.lines for x in line.x]
+        _size_axis(axes, "x", xs, margin=1.3, ticks=_powers(xs, 5))
         axes.set_xlabel("message size")
         axes.set_ylabel(f"{group.quantity} [{group.unit}]")
         axes.grid(which="major")
-        figure.legend(loc="outside lower center", ncols=min(len(group.lines), 4))
+        handles = _by_way_and_ranks(group, ways) if by_ranks else axes.get_lines()
+        legend(figure, handles, missing, columns=2 if by_ranks else None)
     return figure
+
+
+def _of_ranks(ranks: str) -> str:
+    """A marker by the number of ranks."""
+    if ranks in RANK_MARKERS:
+        return RANK_MARKERS[ranks]
+    return RANK_MARKERS_ELSE[int(ranks) % len(RANK_MARKERS_ELSE)] if ranks.isdecimal() else "."
+
+
+def _by_way_and_ranks(group: Curves, ways: Sequence[str]) -> list[Line2D]:
+    """Entries of a legend of two columns: a colour for each way, a marker for each P."""
+    of_group = sorted({line.way for line in group.lines}, key=ways.index)
+    counts = sorted({line.ranks for line in group.lines}, key=lambda text: (len(text), text))
+    colours = [
+        Line2D([], [], color=PALETTE[ways.index(way) % len(PALETTE)], label=way or group.program)
+        for way in of_group
+    ]
+    markers = [
+        Line2D(
+            [], [], color=GREY, linestyle="", marker=_of_ranks(count), markersize=6,
+            label=f"P = {count}" if count else "P not stated",
+        )
+        for count in counts
+    ]  # fmt: skip
+    rows = max(len(colours), len(markers))
+    for column in (colours, markers):
+        column += [Line2D([], [], linestyle="", label=" ")] * (rows - len(column))
+    return colours + markers
+
+
+def legend(
+    figure: Canvas, handles: Sequence[Any], missing: Sequence[str] = (), columns: int | None = None
+) -> None:
+    """A legend below the axes, in as many columns as its longest entry leaves room for.
+
+    :param missing: what its title calls not measured; of many, the first and their number.
+    """
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    room = int(WIDTH / (0.62 + 0.075 * longest))
+    columns = columns or max(1, min(len(handles), 4, room))
+    title = ""
+    if missing:
+        shown = list(missing if len(missing) <= MOST_MISSING else missing[: MOST_MISSING - 1])
+        if len(shown) < len(missing):
+            shown.append(f"{len(missing) - len(shown)} more")
+        title = textwrap.fill("not measured: " + "; ".join(shown), 54)
+    lines = math.ceil(len(handles) / columns) + (title.count("\n") + 1 if title else 0)
+    figure.set_figheight(figure.get_figheight() + 0.21 * lines)
+    figure.legend(
+        handles=list(handles), loc="outside lower center", ncols=columns, title=title or None,
+        title_fontproperties={"size": 10, "style": "italic"},
+    )  # fmt: skip
 
 
 def heat_map(found: HeatMap) -> Canvas:
@@ -116,11 +185,11 @@ def heat_map(found: HeatMap) -> Canvas:
         )
         patches.set_array(list(found.cells.values()))
         axes.add_collection(patches)
-        _size_axis(axes, "x", files, margin=x_step, labels=3)
-        _size_axis(axes, "y", records, margin=y_step, labels=4)
+        _size_axis(axes, "x", files, margin=x_step, ticks=_some(files, 3))
+        _size_axis(axes, "y", records, margin=y_step, ticks=_some(records, 5))
         axes.set_xlabel("file size")
         axes.set_ylabel("record size")
-        locator, formatter = _decimal_ticks(low, high)
+        locator, formatter = decimal_ticks(low, high)
         bar = figure.colorbar(patches, ax=axes, ticks=locator, format=formatter, label=found.unit)
         bar.minorticks_off()
     return figure
@@ -157,29 +226,49 @@ def svg(figure: Canvas) -> str:
     return stream.getvalue()
 
 
+def png(figure: Canvas) -> bytes:
+    """The drawing as a PNG on white, for paper."""
+    stream = io.BytesIO()
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(
+            stream, format="png", dpi=DPI, facecolor="white", metadata={"Software": None}
+        )
+    return stream.getvalue()
+
+
 def _size_axis(
-    axes: Any, name: str, values: Sequence[float], *, margin: float, labels: int
+    axes: Any, name: str, values: Sequence[float], *, margin: float, ticks: Sequence[float]
 ) -> None:
     """An axis of sizes, logarithmic to base 2, labelled in binary units.
 
     :param name: ``x`` or ``y``.
     :param values: sizes [B].
     :param margin: the factor of space at both ends.
-    :param labels: how many there is room for.
     """
-    low, high = min(values), max(values)
-    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
-    step = next(s for s in (1, 2, 3, 5, 10, 20, 50, 100) if (last - first) // s < labels)
-    ticks = [2.0**exponent for exponent in range(first, last + 1) if exponent % step == 0]
     getattr(axes, f"set_{name}scale")("log", base=2)
-    axes.set(**{f"{name}lim": (low / margin, high * margin)})
+    axes.set(**{f"{name}lim": (min(values) / margin, max(values) * margin)})
     axis = getattr(axes, f"{name}axis")
-    axis.set_major_locator(ticker.FixedLocator(ticks or [low]))
+    axis.set_major_locator(ticker.FixedLocator(ticks))
     axis.set_minor_locator(ticker.NullLocator())
     axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: units.size(round(value))))
 
 
-def _decimal_ticks(low: float, high: float) -> tuple[ticker.Locator, ticker.Formatter]:
+def _powers(values: Sequence[float], labels: int) -> list[float]:
+    """Powers of two from the least value to the greatest, no more than there is room for."""
+    low = min(values)
+    first, last = math.ceil(math.log2(low)), math.floor(math.log2(max(values)))
+    step = next(s for s in (1, 2, 3, 5, 10, 20, 50, 100) if (last - first) // s < labels)
+    return [2.0**exponent for exponent in range(first, last + 1) if exponent % step == 0] or [low]
+
+
+def _some(values: Iterable[float], labels: int) -> list[float]:
+    """Values at equal distances in their order, no more than there is room for."""
+    ordered = sorted(set(values))
+    return ordered[:: math.ceil(len(ordered) / labels)]
+
+
+def decimal_ticks(low: float, high: float) -> tuple[ticker.Locator, ticker.Formatter]:
     """Ticks of a scale that is logarithmic to base 10, with plain numbers."""
     decades = math.log10(high / low)
     subs = (1,) if decades > 3 else (1, 2, 5) if decades > 0.7 else range(1, 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from assay.report import places
 from assay.report.cases import Case
 from assay.report.untrusted import finite
 
@@ -14,18 +15,33 @@ FILE_SIZE, RECORD_SIZE = "file_size", "record_size"
 #: Units of sizes, in bytes.
 _BYTES = {"B": 1, "KiB": 1024, "MiB": 1 << 20}
 
+#: Parameters that count processes, as a legend calls them.
+_SHORT = {"gpus": "P =", "ranks": "P ="}
+
+#: Tests over the ways of GPU memory.
+GPU_TESTS = ("OsuGpu", "OsuGpuCollective")
+
 #: What the reader of a colour bar wants IOzone's KiB/s in.
 _SCALES = {"KiB/s": (1024 / 1e6, "MB/s"), "kB/s": (1e-3, "MB/s")}
 
 
+#: Which part of a figure is missing, and why.
+Missing = tuple[str, str]
+
+
 @dataclass(frozen=True)
 class Line:
-    """One curve: `y` in the figure's unit over `x` in bytes, both greater than zero."""
+    """One curve: `y` in the figure's unit over `x` in bytes, both greater than zero.
+
+    :ivar way: how the bytes moved: a transport, or a configuration of those of GPU memory.
+    :ivar ranks: of a collective that is measured with several numbers of them; "" elsewhere.
+    """
 
     label: str
-    transport: str
+    way: str
     x: tuple[float, ...]
     y: tuple[float, ...]
+    ranks: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,6 +49,9 @@ class Curves:
     """All lines of one benchmark on one partition.
 
     :ivar column: the column of the output that is drawn, in `unit`.
+    :ivar benchmark: the parameter of the test, without the name of its suite.
+    :ivar buffers: where the two ranks of a GPU's test have theirs: ``DD``, ``DH``, ``HD``, ``HH``.
+    :ivar missing: the lines that this session was to measure and did not.
     """
 
     family: str
@@ -41,36 +60,49 @@ class Curves:
     column: str
     unit: str
     lines: tuple[Line, ...]
+    test: str = ""
+    benchmark: str = ""
+    buffers: str = ""
+    place: str = ""
+    missing: tuple[Missing, ...] = ()
 
     @property
     def quantity(self) -> str:
         """The column as a word of its axis: the unit says the rest."""
         return self.column.replace("_per_s", "").replace("_", " ")
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether its lines are configurations of the ways of GPU memory."""
+        return self.test in GPU_TESTS
+
 
 @dataclass(frozen=True)
 class HeatMap:
-    """One operation of one case: value by (file size, record size) in bytes.
+    """One operation in one mode on one file system: value by (file size, record size) in bytes.
 
+    :ivar label: what tells it from the other maps of its row beside the partition; mostly "".
     :ivar scale: least and greatest value of all heat maps of the row, in `unit`.
     """
 
     partition: str
     operation: str
-    label: str
+    mode: str
     unit: str
     cells: Mapping[tuple[float, float], float]
     scale: tuple[float, float]
+    label: str = ""
+    test: str = ""
 
 
-def curves(cases: Iterable[Case]) -> list[Curves]:
-    """One entry for each (family, program, partition) and unit, with a line for each transport.
+def curves(cases: Sequence[Case]) -> list[Curves]:
+    """One entry for each benchmark, partition and unit, with a line for each transport.
 
     Of several columns in the same unit (average, minimum, percentiles) the first is drawn.
     """
-    groups: dict[tuple[str, str, str, str, str], list[tuple[Case, list[tuple[float, float]]]]] = {}
+    groups: dict[tuple[str, ...], list[tuple[Case, list[tuple[float, float]]]]] = {}
     for case in cases:
-        if case.units.get("size") != "B":
+        if case.units.get("size") != "B" or not case.proven:
             continue
         for column, unit in _first_of_each_unit(case).items():
             points = [
@@ -81,29 +113,42 @@ def curves(cases: Iterable[Case]) -> list[Curves]:
                 and drawable(x, y)
             ]
             if len(points) > 1:
-                key = (case.family, case.program, case.partition, column, unit)
-                groups.setdefault(key, []).append((case, sorted(points)))
+                of_case = (case.family, case.program, *_panel(case), column, unit)
+                groups.setdefault(of_case, []).append((case, sorted(points)))
+    where = places.of_partitions(cases)
     found = []
-    for (family, program, partition, column, unit), members in sorted(
-        groups.items(), key=lambda group: (group[0][0], _rank(group[0][1]), *group[0][1:])
-    ):
-        names = labels([case for case, _ in members], always="transport")
-        lines = [
-            Line(name or program, case.transport, *zip(*points))
-            for name, (case, points) in zip(names, members)
+    for key, members in sorted(groups.items(), key=lambda g: (g[0][0], _rank(g[0][1]), *g[0][1:])):
+        family, program, system, partition, test, benchmark, buffers, column, unit = key
+        drawn = [case for case, _ in members]
+        undrawn = [
+            case
+            for case in cases
+            if _panel(case) == key[2:7] and not any(case is other for other in drawn)
         ]
-        lines.sort(key=lambda line: line.label)
-        found.append(Curves(family, program, partition, column, unit, tuple(lines)))
+        names = labels([*drawn, *undrawn], always="transport")
+        lines = []
+        for name, (case, points) in zip(names, members):
+            sizes, values = zip(*points)
+            label = name or way(case) or program
+            lines.append(Line(label, way(case), sizes, values, ranks(case)))
+        found.append(
+            Curves(
+                family, program, partition, column, unit,
+                tuple(sorted(lines, key=lambda line: line.label)),
+                test, benchmark, buffers, where.get((system, partition), ""),
+                tuple(zip(names[len(drawn) :], (case.lack for case in undrawn))),
+            )
+        )  # fmt: skip
     return found
 
 
 def heat_maps(cases: Iterable[Case]) -> list[list[HeatMap]]:
-    """Rows of heat maps: a row for each (partition, operation), a map for each mode in it."""
-    rows: dict[tuple[str, str, str], list[tuple[Case, dict[tuple[float, float], float]]]] = {}
+    """Rows of heat maps: a row for each (operation, mode), a map for each file system in it."""
+    rows: dict[tuple[str, ...], list[tuple[Case, dict[tuple[float, float], float]]]] = {}
     for case in cases:
         file_unit = _BYTES.get(case.units.get(FILE_SIZE, ""))
         record_unit = _BYTES.get(case.units.get(RECORD_SIZE, ""))
-        if file_unit is None or record_unit is None:
+        if file_unit is None or record_unit is None or not case.proven:
             continue
         for column, raw_unit in case.units.items():
             factor, unit = _SCALES.get(raw_unit, (1.0, raw_unit))
@@ -118,18 +163,29 @@ def heat_maps(cases: Iterable[Case]) -> list[list[HeatMap]]:
                 and drawable(x, y, value)
             }
             if cells:
-                rows.setdefault((case.partition, column, unit), []).append((case, cells))
+                key = (case.test, column, case.parameters.get("sync", ""), unit)
+                rows.setdefault(key, []).append((case, cells))
     found = []
-    for (partition, operation, unit), members in rows.items():
+    for (test, operation, mode, unit), members in rows.items():
         values = [value for _, cells in members for value in cells.values()]
         scale = (min(values), max(values))
         names = labels([case for case, _ in members])
         row = [
-            HeatMap(partition, operation, name, unit, cells, scale)
-            for name, (_, cells) in zip(names, members)
+            HeatMap(case.partition, operation, mode, unit, cells, scale, name, test)
+            for name, (case, cells) in zip(names, members)
         ]
-        found.append(sorted(row, key=lambda m: m.label))
-    return sorted(found, key=lambda row: row[0].partition)
+        found.append(sorted(row, key=lambda m: (m.partition, m.label)))
+    return sorted(found, key=lambda row: (row[0].test, *_order(row[0].operation, row[0].mode)))
+
+
+def way(case: Case) -> str:
+    """How the bytes of a case moved."""
+    return case.transport or case.parameters.get("configuration", "")
+
+
+def ranks(case: Case) -> str:
+    """The number of ranks, where a test is measured with several."""
+    return case.parameters.get("gpus") or case.parameters.get("ranks", "")
 
 
 def labels(cases: Sequence[Case], always: str = "") -> list[str]:
@@ -147,7 +203,7 @@ def labels(cases: Sequence[Case], always: str = "") -> list[str]:
         varying.insert(0, always)
     return [
         ", ".join(
-            f"{key} {trait[key]}" if trait[key].isdigit() else trait[key]
+            f"{_SHORT.get(key, key)} {trait[key]}" if trait[key].isdigit() else trait[key]
             for key in varying
             if trait.get(key)
         )
@@ -158,6 +214,23 @@ def labels(cases: Sequence[Case], always: str = "") -> list[str]:
 def drawable(*values: float) -> bool:
     """Whether a logarithmic axis has room for all of them: 0 and nonsense stay in the outputs."""
     return all(1e-18 < value < 1e18 for value in values)
+
+
+def _panel(case: Case) -> tuple[str, ...]:
+    """What the lines of one figure have in common, known of a case that was not run too."""
+    benchmark = case.parameters.get("benchmark") or case.parameters.get("operation", "")
+    buffers = case.parameters.get("buffers", "")
+    return (case.system, case.partition, case.test, benchmark, buffers)
+
+
+def _order(operation: str, mode: str) -> tuple[int, int, str]:
+    """Of reads and writes the plain ones first, and what is cached before what is not."""
+    first, modes = ("read", "write"), ("cached", "o_sync", "direct")
+    return (
+        first.index(operation) if operation in first else len(first),
+        modes.index(mode) if mode in modes else len(modes),
+        operation,
+    )
 
 
 def _rank(program: str) -> int:

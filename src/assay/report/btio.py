@@ -1,0 +1,121 @@
+"""BT-IO over the number of processes P on each file system: time, and throughput of both halves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.report.cases import Case
+from assay.report.charts import Chart, Series, count, others, positive, reasons
+from assay.report.series import Missing
+from assay.report.untrusted import finite
+
+COMPUTING, WRITING = "throughput of computing", "throughput of I/O"
+
+_UNITS = {"time": "s", "io_time": "s", "mops_total": "Mop/s", "io_rate": "MB/s"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: `time` [s] of which `io_time` [s] in I/O, `mops` [Mop/s] and `io_rate` [MB/s]."""
+
+    time: float
+    io_time: float
+    mops: float
+    io_rate: float
+
+
+@dataclass(frozen=True)
+class Application:
+    """The runs of one class in one way of writing.
+
+    :ivar runs: by (file system, P).
+    :ivar missing: (file system, P) -> why it is not there.
+    """
+
+    npb_class: str
+    way: str
+    environ: str
+    runs: Mapping[tuple[str, int], Run]
+    missing: Mapping[tuple[str, int], str]
+
+    @property
+    def name(self) -> str:
+        return " ".join(filter(None, (f"BT-IO class {self.npb_class}", self.way)))
+
+    @property
+    def parts(self) -> tuple[Missing, ...]:
+        """What is missing, as a figure names it."""
+        return tuple((f"{at}, P = {count}", why) for (at, count), why in self.missing.items())
+
+    @property
+    def file_systems(self) -> list[str]:
+        return sorted({partition for partition, _ in (*self.runs, *self.missing)})
+
+
+def applications(cases: Iterable[Case]) -> list[Application]:
+    """One entry for each class, subtype, library of MPI-IO and stack that has run."""
+    groups: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        if case.test == "BtIo":
+            key = (case.system, case.environ, others(case, "ranks", "npb_class"))
+            groups.setdefault(key, []).append(case)
+    return [
+        application
+        for _, members in sorted(groups.items(), key=lambda group: str(group[0]))
+        for application in _applications(members)
+    ]
+
+
+def _applications(cases: Sequence[Case]) -> list[Application]:
+    """Of cases with the same parameters but the number of processes."""
+    runs: dict[str, dict[tuple[str, int], Run]] = {}
+    undone: dict[tuple[str, int], list[Case]] = {}
+    for case in cases:
+        found = _run(case)
+        if found:
+            of_class, processes, run = found
+            runs.setdefault(of_class, {})[case.partition, processes] = run
+        elif asked := count(case, "ranks"):
+            undone.setdefault((case.partition, asked), []).append(case)
+    same = cases[0]
+    way = ", ".join(filter(None, (same.parameters.get(key) for key in ("subtype", "mpi_io"))))
+    missing = {at: reasons(members) for at, members in sorted(undone.items())}
+    return [
+        Application(of_class, way, same.environ, there, missing)
+        for of_class, there in sorted(runs.items())
+    ]
+
+
+def _run(case: Case) -> tuple[str, int, Run] | None:
+    if not case.proven or any(case.units.get(name) != unit for name, unit in _UNITS.items()):
+        return None
+    row = case.rows[0]
+    rates = positive(row, ("processes", "time", "mops_total", "io_rate"))
+    # BT rounds times to 0.01 s: that of I/O may be 0.
+    io_time = finite(row.get("io_time"))
+    if rates is None or rates[0] != int(rates[0]) or io_time is None:
+        return None
+    processes, time, mops, io_rate = rates
+    if not 0 <= io_time <= time:
+        return None
+    return str(row.get("class", "?")), int(processes), Run(time, io_time, mops, io_rate)
+
+
+def charts(application: Application) -> list[Chart]:
+    """Throughput of computing and of I/O over P, a line for each file system."""
+    found = []
+    for quantity, unit in ((COMPUTING, "Mop/s"), (WRITING, "MB/s")):
+        lines = []
+        for partition in application.file_systems:
+            points = tuple(
+                (float(processes), run.mops if quantity == COMPUTING else run.io_rate)
+                for (at, processes), run in sorted(application.runs.items())
+                if at == partition
+            )
+            if points:
+                lines.append(Series(partition, points))
+        found.append(
+            Chart(quantity, unit, "processes P", tuple(lines), True, 10, missing=application.parts)
+        )
+    return found

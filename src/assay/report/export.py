@@ -1,0 +1,75 @@
+"""``assay report --figures DIR``: every figure as SVG, PNG and CSV, for a paper or a program."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from assay import files
+from assay.report import plots
+from assay.report.figure import Figure, slug
+from assay.report.session import ReportError
+from assay.report.validation import Absent
+
+MISSING = "missing"
+
+
+def write(directory: Path, figures: Iterable[Figure], absent: Sequence[Absent]) -> int:
+    """Write ``NAME.svg``, ``NAME.png``, ``NAME.csv`` of each figure, and ``missing.csv``.
+
+    Each file is written whole or not at all; one of the same name is replaced, others are left.
+
+    :returns: how many figures there are.
+    :raises ReportError: the directory cannot be made or written.
+    """
+    drawn = named(figures)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, figure in drawn.items():
+            files.write(directory / f"{name}.svg", plots.svg(figure.canvas))
+            files.write(directory / f"{name}.png", plots.png(figure.canvas))
+            files.write(
+                directory / f"{name}.csv", table(figure.numbers.header, figure.numbers.rows)
+            )
+        files.write(directory / f"{MISSING}.csv", missing(absent))
+    except OSError as error:
+        raise ReportError(
+            f"{directory}: figures cannot be written here ({error.strerror}); "
+            "name another folder with --figures DIR"
+        ) from None
+    return len(drawn)
+
+
+def named(figures: Iterable[Figure]) -> dict[str, Figure]:
+    """Figures by the name of their files; of equal names the second gets a number."""
+    found: dict[str, Figure] = {}
+    for figure in figures:
+        name = base = slug(figure.name)[:120].rstrip("-") or "figure"
+        number = 1
+        while name in found or name == MISSING:
+            number += 1
+            name = f"{base}-{number}"
+        found[name] = figure
+    return found
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str | float]]) -> str:
+    """Rows as CSV (RFC 4180, lines ended by a line feed), each number with all its digits."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def missing(absent: Iterable[Absent]) -> str:
+    """What was not measured, as CSV; `part` is empty where the whole figure is missing."""
+    header = ("figure", "at", "part", "test", "why")
+    return table(header, [[_plain(getattr(item, name)) for name in header] for item in absent])
+
+
+def _plain(text: str) -> str:
+    """Text with blanks that any program takes for such."""
+    return text.replace("\N{NO-BREAK SPACE}", " ")

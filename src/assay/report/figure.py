@@ -1,0 +1,118 @@
+"""One figure: a drawing, its text alternative, and the numbers that it shows."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure as Canvas
+
+from assay.report import plots, units
+from assay.report.series import Missing
+
+#: Which figure of the validation, and at which place: what a figure is found by.
+Shown = tuple[str, str]
+
+#: How many missing parts a caption names with their reasons.
+MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Tidy:
+    """Numbers as a program wants them: one row for each point, unrounded, units in `header`."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str | float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing with all that a reader who cannot see it needs.
+
+    :ivar name: its words, of which the names of its files are made.
+    :ivar caption: one line below it.
+    :ivar description: what it shows, in words.
+    :ivar header: columns of the table of its numbers.
+    :ivar table: its numbers, as text.
+    :ivar shows: what it is of the validation; nothing for a figure beyond it.
+    :ivar missing: its parts that this session did not measure.
+    """
+
+    name: str
+    title: str
+    caption: str
+    description: str
+    canvas: Canvas
+    header: tuple[str, ...]
+    table: tuple[tuple[str, ...], ...]
+    numbers: Tidy
+    shows: frozenset[Shown] = frozenset()
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def svg(self) -> str:
+        """One ``<svg>`` element, its ids unique in the page."""
+        return _embed(plots.svg(self.canvas), self.title, self.description)
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures under one heading, in rows that share a scale; `narrow` figures go side by side.
+
+    :ivar word: what a link to it is called.
+    """
+
+    anchor: str
+    word: str
+    heading: str
+    rows: list[list[Figure]]
+    narrow: bool = False
+
+
+def of(sections: Iterable[Section]) -> list[Figure]:
+    """All figures, in the order of the page."""
+    return [found for section in sections for row in section.rows for found in row]
+
+
+def slug(*words: str) -> str:
+    """Words as the name of a file: lower case, digits and hyphens; ``OsuGpu`` is two words."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", " ".join(words))
+    return re.sub(r"[^a-z0-9]+", "-", apart.lower()).strip("-")
+
+
+def caption(text: str, missing: Sequence[Missing]) -> str:
+    """A caption that names what is missing, and why."""
+    if not missing:
+        return text
+    named = "; ".join(f"{part} ({why})" for part, why in missing[:MOST_NAMED])
+    more = f"; and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+    return f"{text} Not measured: {named}{more}."
+
+
+def by_x(
+    lines: Iterable[Iterable[tuple[float, float]]], text: Callable[[float], str]
+) -> tuple[tuple[str, ...], ...]:
+    """A table with a row for each x that any line has, and a column for each line."""
+    columns = [dict(line) for line in lines]
+    return tuple(
+        (text(x), *(units.number(column[x]) if x in column else "" for column in columns))
+        for x in sorted({x for column in columns for x in column})
+    )
+
+
+def _embed(svg: str, title: str, description: str) -> str:
+    """A stand-alone SVG made fit for a page that holds many: unique ids, a name, no fixed size."""
+    body = svg[svg.index("<svg") :]
+    prefix = "f" + hashlib.sha256((title + body).encode()).hexdigest()[:8]
+    body = re.sub(r'\bid="', f'id="{prefix}-', body)
+    body = re.sub(r"url\(#", f"url(#{prefix}-", body)
+    body = re.sub(r'xlink:href="#', f'xlink:href="#{prefix}-', body)
+    head, rest = body.split(">", 1)
+    head = re.sub(r'\s(width|height)="[^"]*"', "", head)
+    name = f'<title id="{prefix}-t">{html.escape(title)}</title>'
+    words = f'<desc id="{prefix}-d">{html.escape(description)}</desc>'
+    labelled = f' role="img" aria-labelledby="{prefix}-t {prefix}-d"'
+    return f"{head}{labelled}>{name}{words}{rest}".strip()

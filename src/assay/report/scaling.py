@@ -1,0 +1,186 @@
+"""HPL over the number of nodes P and the order of the matrix N: time, speed-up, performance.
+
+T(P, N) is the time, S(P, N) = T(1, N) / T(P, N) the speed-up, SP(P, N) the sustained performance,
+SPF(P, N) = SP(P, N) / PP(P) its fraction of the peak performance of P nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from assay.report import units
+from assay.report.cases import Case
+from assay.report.charts import Chart, Series, count, others, positive, reasons
+from assay.report.series import Missing
+
+#: Tests whose cases solve several N on `nodes` nodes, and what they run.
+TESTS = {"HplStudy": "HPL", "GpuHplStudy": "GPU HPL"}
+
+#: Units of a peak, in GFLOP/s.
+_GFLOPS = {"GFLOP/s": 1.0, "TFLOP/s": 1e3}
+
+TIME, SPEEDUP = "execution time T(P, N)", "speed-up S(P, N)"
+PERFORMANCE, FRACTION = "sustained performance SP(P, N)", "fraction of peak SPF(P, N)"
+
+
+@dataclass(frozen=True)
+class Study:
+    """What one test measured on one partition with one stack.
+
+    :ivar time: T [s] by (P, N); of several runs of the same problem the shortest.
+    :ivar performance: SP [GFLOP/s] by (P, N), of the same run.
+    :ivar peak: PP [GFLOP/s] by P, where the record of the case has one.
+    :ivar missing: P without any time, and why.
+    """
+
+    test: str
+    partition: str
+    environ: str
+    time: Mapping[tuple[int, int], float]
+    performance: Mapping[tuple[int, int], float]
+    peak: Mapping[int, float]
+    missing: tuple[tuple[int, str], ...]
+
+    @property
+    def counts(self) -> list[int]:
+        """Every P that was measured."""
+        return sorted({nodes for nodes, _ in self.time})
+
+    @property
+    def orders(self) -> list[int]:
+        """Every N that was solved."""
+        return sorted({order for _, order in self.time})
+
+    @property
+    def speedup(self) -> Mapping[tuple[int, int], float]:
+        """S by (P, N), where one node solved the same N."""
+        return {
+            (nodes, order): self.time[1, order] / time
+            for (nodes, order), time in self.time.items()
+            if (1, order) in self.time
+        }
+
+    @property
+    def fraction(self) -> Mapping[tuple[int, int], float]:
+        """SPF by (P, N), where the peak of P nodes is known."""
+        return {
+            (nodes, order): sustained / self.peak[nodes]
+            for (nodes, order), sustained in self.performance.items()
+            if nodes in self.peak
+        }
+
+
+def studies(cases: Iterable[Case]) -> list[Study]:
+    """One study for each test, partition and stack that has solved anything."""
+    groups: dict[tuple[object, ...], dict[int, list[Case]]] = {}
+    for case in cases:
+        nodes = count(case, "nodes")
+        if case.test in TESTS and nodes is not None:
+            key = (case.test, case.system, case.partition, case.environ, others(case, "nodes"))
+            groups.setdefault(key, {}).setdefault(nodes, []).append(case)
+    found = [_study(by_count) for _, by_count in sorted(groups.items(), key=lambda g: str(g[0]))]
+    return [study for study in found if study.time]
+
+
+def _study(by_count: Mapping[int, list[Case]]) -> Study:
+    time: dict[tuple[int, int], float] = {}
+    performance: dict[tuple[int, int], float] = {}
+    peak: dict[int, float] = {}
+    for nodes, cases in by_count.items():
+        for case in cases:
+            for order, seconds, rate in _solved(case):
+                if seconds < time.get((nodes, order), float("inf")):
+                    time[nodes, order], performance[nodes, order] = seconds, rate
+            for metric in case.metrics:
+                factor = _GFLOPS.get(metric.peak_unit or metric.unit)
+                if metric.name == "performance" and factor and metric.peak and metric.peak > 0:
+                    peak[nodes] = metric.peak * factor
+    measured = {nodes for nodes, _ in time}
+    missing = [
+        (nodes, reasons(cases)) for nodes, cases in by_count.items() if nodes not in measured
+    ]
+    first = next(case for cases in by_count.values() for case in cases)
+    return Study(
+        first.test, first.partition, first.environ, time, performance, peak, tuple(sorted(missing))
+    )
+
+
+def _solved(case: Case) -> list[tuple[int, float, float]]:
+    """(N, time [s], performance [GFLOP/s]) of each problem that was solved and believed."""
+    if not case.proven or (case.units.get("time"), case.units.get("performance")) != (
+        "s",
+        "GFLOP/s",
+    ):
+        return []
+    rows = [positive(row, ("n", "time", "performance")) for row in case.rows]
+    return [(int(row[0]), row[1], row[2]) for row in rows if row and row[0] == int(row[0])]
+
+
+def charts(study: Study) -> list[Chart]:
+    """T and S over P, a line for each N; SP and SPF over N, a line for each P; none empty."""
+    nodes = tuple((f"P = {number}", why) for number, why in study.missing)
+    no_start = tuple(
+        (f"N = {units.number(order)}", "one node did not solve it: no T(1, N)")
+        for order in study.orders
+        if (1, order) not in study.time
+    )
+    no_peak = tuple(
+        (f"P = {number}", "the peak performance of so many nodes is not known")
+        for number in study.counts
+        if number not in study.peak
+    )
+    holes = _holes(study)
+    slower = tuple(hole for hole in holes if not hole[0].startswith("P = 1,"))
+    found = [
+        Chart(
+            TIME, "s", "nodes P", _by_order(study.time), True, 10,
+            missing=(*nodes, *holes), axis="T(P, N)",
+        ),
+        Chart(
+            SPEEDUP, "1", "nodes P", _by_order(study.speedup), True, 2, True,
+            missing=(*nodes, *slower, *no_start), axis="S(P, N)",
+        ),
+        Chart(
+            PERFORMANCE, "GFLOP/s", "order N", _by_count(study.performance), False,
+            missing=(*nodes, *holes), axis="SP(P, N)",
+        ),
+        Chart(
+            FRACTION, "1", "order N", _by_count(study.fraction), False,
+            missing=(*nodes, *holes, *no_peak), axis="SPF(P, N)",
+        ),
+    ]  # fmt: skip
+    several = any(nodes > 1 for nodes, _ in study.speedup)
+    return [chart for chart in found if chart.series and (several or chart.quantity != SPEEDUP)]
+
+
+def _holes(study: Study) -> tuple[Missing, ...]:
+    """The (P, N) that other P or N lead to expect; large N may not fit on few nodes."""
+    return tuple(
+        (f"P = {nodes}, N = {units.number(order)}", "not solved in this run")
+        for nodes in study.counts
+        for order in study.orders
+        if (nodes, order) not in study.time
+    )
+
+
+def _by_order(values: Mapping[tuple[int, int], float]) -> tuple[Series, ...]:
+    orders = sorted({order for _, order in values})
+    return tuple(
+        Series(
+            f"N = {units.number(order)}",
+            tuple(sorted((float(p), y) for (p, n), y in values.items() if n == order)),
+        )
+        for order in orders
+    )
+
+
+def _by_count(values: Mapping[tuple[int, int], float]) -> tuple[Series, ...]:
+    counts = sorted({nodes for nodes, _ in values})
+    return tuple(
+        Series(
+            f"P = {number}",
+            tuple(sorted((float(n), y) for (p, n), y in values.items() if p == number)),
+        )
+        for number in counts
+    )

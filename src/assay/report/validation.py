@@ -1,0 +1,178 @@
+"""The figures by which a cluster is validated, and which of them a session leaves out.
+
+Point-to-point and collective communication between GPUs in a node and between nodes and between
+hosts, HPL over nodes, IOzone and BT-IO on each file system. The list is data; what was drawn says
+for itself which entry it is (:attr:`assay.report.figure.Figure.shows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assay.report import btio, places, scaling
+from assay.report.cases import Case
+from assay.report.charts import reasons
+from assay.report.figure import Figure, Shown
+from assay.report.places import BETWEEN, IN_NODE
+from assay.report.series import Curves, Missing
+
+COLLECTIVES = ("bcast", "gather", "reduce", "allreduce", "alltoall")
+
+#: Numbers of ranks of a collective.
+RANKS = ("2", "3", "4")
+
+BTIO_TIME = "BT-IO: total time and time of I/O"
+
+HOSTS = "between hosts"
+
+_POINT_TO_POINT = {"latency": "latency", "bw": "bandwidth"}
+_IOZONE = {
+    ("read", "cached"): "IOzone: read",
+    ("write", "cached"): "IOzone: write",
+    ("write", "o_sync"): "IOzone: SYNC write",
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One figure at one place.
+
+    :ivar tests: the tests that measure it, the first of which is named where none was selected.
+    :ivar parameters: which of their cases.
+    :ivar place: where between GPUs; "" for any.
+    :ivar lack: why it may be missing where its cases are not.
+    """
+
+    figure: str
+    at: str
+    tests: tuple[str, ...]
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    place: str = ""
+    lack: str = ""
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A figure, or the part of one, without a measurement in a session."""
+
+    figure: str
+    at: str
+    part: str
+    test: str
+    why: str
+
+
+def _between_gpus(place: str) -> str:
+    return f"between GPUs {place}"
+
+
+def _communication() -> Iterator[Wanted]:
+    for place in (IN_NODE, BETWEEN):
+        at = _between_gpus(place)
+        for benchmark, quantity in _POINT_TO_POINT.items():
+            of_gpu = {"benchmark": benchmark, "buffers": "DD"}
+            yield Wanted(f"point to point: {quantity}", at, ("OsuGpu",), of_gpu, place)
+        for name in COLLECTIVES:
+            yield Wanted(name, at, ("OsuGpuCollective",), {"benchmark": name}, place)
+    for benchmark, quantity in _POINT_TO_POINT.items():
+        yield Wanted(f"point to point: {quantity}", HOSTS, ("Osu",), {"benchmark": benchmark})
+    for name in COLLECTIVES:
+        yield Wanted(name, HOSTS, ("OsuCollective", "Osu"), {"benchmark": name})
+
+
+def _computation() -> Iterator[Wanted]:
+    lacks = {
+        scaling.TIME: "",
+        scaling.SPEEDUP: "no N was solved both on one node and on several",
+        scaling.PERFORMANCE: "",
+        scaling.FRACTION: "the peak performance of the nodes is not known",
+    }
+    for test, program in scaling.TESTS.items():
+        for quantity, lack in lacks.items():
+            yield Wanted(quantity, program, (test,), lack=lack)
+
+
+def _storage(file_system: str) -> Iterator[Wanted]:
+    for (_, mode), figure in _IOZONE.items():
+        yield Wanted(figure, file_system, ("Iozone",), {"sync": mode})
+    for figure in (BTIO_TIME, f"BT-IO: {btio.COMPUTING}", f"BT-IO: {btio.WRITING}"):
+        yield Wanted(figure, file_system, ("BtIo",))
+
+
+def wanted(cases: Iterable[Case]) -> list[Wanted]:
+    """All figures of the validation; those of storage once for each file system of the session."""
+    on = sorted({case.partition for case in cases if case.test in ("Iozone", "BtIo")})
+    storage = [item for file_system in on or ["any file system"] for item in _storage(file_system)]
+    return [*_communication(), *_computation(), *storage]
+
+
+def absent(cases: Sequence[Case], figures: Iterable[Figure]) -> list[Absent]:
+    """What the figures of a session leave out: whole figures first, then parts of figures."""
+    drawn = list(figures)
+    shown = {key for figure in drawn for key in figure.shows}
+    where = places.of_partitions(cases)
+    file_systems = {case.partition for case in cases}
+    whole = []
+    for item in wanted(cases):
+        if (item.figure, item.at) in shown:
+            continue
+        found = [case for case in cases if _is_of(case, item, where, file_systems)]
+        if any(case.proven for case in found) and item.lack:
+            why = item.lack
+        else:
+            why = reasons([case for case in found if not case.proven] or found)
+        whole.append(Absent(item.figure, item.at, "", item.tests[0], why))
+    parts = [
+        Absent(figure.title, "", part, "", why) for figure in drawn for part, why in figure.missing
+    ]
+    return whole + parts
+
+
+def _is_of(
+    case: Case, item: Wanted, where: Mapping[places.Partition, str], file_systems: set[str]
+) -> bool:
+    """Whether a case was to measure it; one whose place nobody knows may have been."""
+    return (
+        case.test in item.tests
+        and all(case.parameters.get(key) == value for key, value in item.parameters.items())
+        and (not item.place or where.get((case.system, case.partition), item.place) == item.place)
+        and (item.at not in file_systems or case.partition == item.at)
+    )
+
+
+def unselected(group: Curves) -> tuple[Missing, ...]:
+    """Lines of a figure that no case of the session was to measure."""
+    why = "no case was selected"
+    planned = [*(line.label for line in group.lines), *(part for part, _ in group.missing)]
+    words = {word for label in planned for word in label.split(", ")}
+    words |= {line.way for line in group.lines}
+    found: list[str] = []
+    if group.on_gpu and group.place and group.buffers != "HH":
+        found += [name for name in places.configurations(group.place) if name not in words]
+    counts = {line.ranks for line in group.lines} | {w.removeprefix("P = ") for w in words}
+    if group.benchmark in COLLECTIVES and any(line.ranks for line in group.lines):
+        found += [f"P = {count}" for count in RANKS if count not in counts]
+    return tuple((part, why) for part in found)
+
+
+def of_curves(test: str, benchmark: str, buffers: str, place: str) -> Shown | None:
+    """Which figure of the validation the curves of a test are."""
+    if test in ("OsuGpu", "OsuGpuCollective"):
+        at = HOSTS if buffers == "HH" else _between_gpus(place)
+        if buffers in ("DH", "HD"):
+            return None
+    elif test in ("Osu", "OsuCollective"):
+        at = HOSTS
+    else:
+        return None
+    if benchmark in COLLECTIVES:
+        return benchmark, at
+    quantity = _POINT_TO_POINT.get(benchmark)
+    return (f"point to point: {quantity}", at) if quantity else None
+
+
+def of_heat_map(test: str, operation: str, mode: str, partition: str) -> Shown | None:
+    """Which figure of the validation a heat map is."""
+    figure = _IOZONE.get((operation, mode)) if test == "Iozone" else None
+    return (figure, partition) if figure else None

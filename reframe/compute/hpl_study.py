@@ -112,6 +112,9 @@ class GpuHplStudy(HplStudyBase):
     @run_after("setup")
     def gpus_of_the_node(self):
         self.num_gpus_per_node = self.gpus()
+        # The cores of a node feed its GPUs.
+        self.num_cpus_per_task = max(1, self._cores // self.gpus())
+        self.env_vars["OMP_NUM_THREADS"] = self.num_cpus_per_task
 
     def gpus(self):
         partition = self.current_partition

@@ -7,17 +7,19 @@ and proven.
 """
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
+from reframe.utility import udeps
 
 from assay.checks import gpu_paths, links, transports
 from assay.checks import osu as programs
 from assay.checks.mpi import UCX_LOGS, MpiCheck, text
-from assay.checks.strict import Peak
-from assay.outputs import osu, ucx_log
+from assay.checks.strict import Peak, StrictCheck
+from assay.outputs import Parsed, osu, ucx_log
 
 #: Of the two ranks of a point-to-point test: D is a GPU's memory, H the host's.
 BUFFERS = ("DD", "DH", "HD", "HH")
@@ -181,3 +183,78 @@ class OsuGpuCollective(OsuGpuBase):
 
     def ranks_on(self, cores):
         return self.gpus
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A metric of one case through the same, or another, of a second case, both between GPUs.
+
+    :ivar above, below: configuration, buffers and message size.
+    """
+
+    place: str
+    benchmark: str
+    above: tuple[str, str, str]
+    below: tuple[str, str, str]
+
+
+INTRA, INTER = gpu_paths.INTRA, gpu_paths.INTER
+
+#: What a validation says of two measurements, and not of one.
+RELATIONS = {
+    "gdrcopy-small-intra": Relation(
+        INTRA, "latency", ("no-gdrcopy", "DD", "8B"), ("all", "DD", "8B")
+    ),
+    "gdrcopy-small-inter": Relation(
+        INTER, "latency", ("no-gdrcopy", "DD", "8B"), ("all", "DD", "8B")
+    ),
+    "gdrcopy-large": Relation(INTRA, "bw", ("no-gdrcopy", "DD", "1MiB"), ("all", "DD", "1MiB")),
+    "ipc-large": Relation(INTRA, "bw", ("all", "DD", "1MiB"), ("no-ipc", "DD", "1MiB")),
+    "rdma-large": Relation(INTER, "bw", ("all", "DD", "1MiB"), ("no-rdma", "DD", "1MiB")),
+    "medium-of-large-intra": Relation(INTRA, "bw", ("all", "DD", "64KiB"), ("all", "DD", "1MiB")),
+    "small-of-large-inter": Relation(INTER, "bw", ("all", "DD", "8KiB"), ("all", "DD", "1MiB")),
+    "gpu-of-host-inter": Relation(INTER, "bw", ("all", "DD", "1MiB"), ("all", "HH", "1MiB")),
+}
+
+
+@rfm.simple_test
+class OsuGpuRelation(StrictCheck):
+    """Two measurements of one run against each other: what holds whatever the machine's numbers."""
+
+    relation = parameter(list(RELATIONS))
+    kind = "network"
+    tags = {"network", "gpu", "paper"}
+    valid_prog_environs = ["+osu-cuda +ucx +mpi"]
+    executable = "true"
+    measures_anew = False
+    declares = {"ratio": "1"}
+
+    @run_after("init")
+    def operands(self):
+        chosen = RELATIONS[self.relation]
+        self.valid_systems = [f"+gpu +{chosen.place}"]
+        self.descr = f"{self.relation}, same run"
+        column = programs.BENCHMARKS[chosen.benchmark].column
+        self.operand = {}
+        for side in ("above", "below"):
+            configuration, buffers, size = getattr(chosen, side)
+            asked = {
+                "benchmark": chosen.benchmark, "buffers": buffers, "configuration": configuration
+            }  # fmt: skip
+            (variant,) = OsuGpu.get_variant_nums(
+                **{name: lambda value, wanted=wanted: value == wanted
+                   for name, wanted in asked.items()}
+            )  # fmt: skip
+            case = OsuGpu.variant_name(variant)
+            self.operand[side] = (case, f"{column}_{size}")
+            self.depends_on(case, udeps.by_case)
+
+    def read(self):
+        rows = tuple(
+            {"side": side, "metric": metric, "value": self.getdep(case).value(metric)}
+            for side, (case, metric) in self.operand.items()
+        )
+        return Parsed("assay", "relation", None, True, rows, {"value": "1"})
+
+    def measure(self, parsed):
+        return {"ratio": parsed.at("value", side="above") / parsed.at("value", side="below")}

@@ -38,12 +38,23 @@ NODE = {
 GPUS = {
     "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 4}],
     "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
-    "environs": ["spack-gpu", "spack-diagnosis"],
+    "environs": ["spack-gpu", "spack-diagnosis", "nvidia-hpl"],
+}
+# NVIDIA's HPL is no part of the stack: its release for V100 is 21.4, for instance
+# ASSAY_HPL_GPU="apptainer exec --nv hpc-benchmarks-21.4-hpl.sif hpl.sh".
+HPL_GPU = os.environ.get("ASSAY_HPL_GPU")
+NVIDIA_HPL = {
+    "name": "nvidia-hpl",
+    "features": ["mpi", "hpl-gpu"],
+    "extras": {"hpl_gpu_command": HPL_GPU or "hpl.sh", "hpl_gpu_block": 288},
+    "prepare_cmds": []
+    if HPL_GPU
+    else ['echo "NVIDIA\'s HPL is not named: set ASSAY_HPL_GPU" >&2', "exit 1"],
 }
 LINK = {
     "network_device": os.environ.get("ASSAY_HCA", "mlx5_0:1"),
     "nodes": 4,
-    "hardware": {"link": "infiniband-edr"},
+    "hardware": {"link": "infiniband-edr", "gpu": "v100-sxm2-32gb"},
     "memory_bytes": MEMORY,
 }
 
@@ -78,7 +89,10 @@ site_configuration = sites.configuration(
                     "descr": "the GPUs of one node, joined by NVLink",
                     "features": ["intra-node", "gpu", "nvlink"],
                     **GPUS,
-                    "extras": {"memory_bytes": MEMORY, "hardware": {"link": "nvlink2-2-links"}},
+                    "extras": {
+                        "memory_bytes": MEMORY,
+                        "hardware": {"link": "nvlink2-2-links", "gpu": "v100-sxm2-32gb"},
+                    },
                 },
                 {
                     **NODE,
@@ -112,7 +126,10 @@ site_configuration = sites.configuration(
         }
     ],
     environments=[
-        stacks.spack(__file__, sites.repository(__file__) / "spack.lock", view)
-        for view in ("host", "gpu", "diagnosis")
+        *(
+            stacks.spack(__file__, sites.repository(__file__) / "spack.lock", view)
+            for view in ("host", "gpu", "diagnosis")
+        ),
+        NVIDIA_HPL,
     ],
 )

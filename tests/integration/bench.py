@@ -187,7 +187,7 @@ class Bench:
         """Runs the test of HPL on a recorded run of xhpl."""
         self.partition(launcher="local", **partition)
         self.replayed("xhpl", ["hpl"], recorded)
-        return self.run("-n", "Hpl", "--mode", "smoke", path="reframe/compute")
+        return self.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute")
 
     def live_latency(self, *before: object, **variables: str) -> Run:
         """Runs osu_latency.py over posix on the MPI of this machine, started by `before`.

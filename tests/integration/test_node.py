@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bench import ROOT, live_program
+from bench import ROOT, live_program, run_reframe
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +124,7 @@ def test_a_clock_governor_that_is_another_or_cannot_be_read(bench):
 def test_the_suite_loads(bench):
     bench.partition()
     bench.stack("bare", ["mpi"])
+    bench.record_all()
     run = bench.run("-n", "SuiteLoads", path="reframe")
     outcome = run.case("SuiteLoads")
     assert outcome.result == "pass", outcome.reason
@@ -202,3 +203,21 @@ def test_a_reference_that_no_test_can_look_up_is_red(bench):
     assert "references/2: no test has 'bandwidth_1MiB'" in reason
     assert "references/3: no test has 'bandwidth_8B' of {partition: there" in reason
     assert "references/0" not in reason
+
+
+def test_a_test_that_nothing_is_said_of_is_red_before_it_runs(bench):
+    bench.partition()
+    bench.stack("bare", ["mpi"])
+    run = bench.run("-n", "SuiteLoads", "--dry-run", path="reframe/node")
+    assert run.returncode != 0
+    assert "no reference for 'load_per_cpu' [1] of {partition: here, environ: bare," in run.output
+
+
+@pytest.mark.parametrize("site", ["ibisco", "h100", "debian12"])
+def test_references_of_a_site_are_for_tests_that_it_runs(site, tmp_path):
+    run = run_reframe(
+        ROOT / f"site-config/{site}/reframe.py",
+        tmp_path,
+        *("-c", "reframe/node/suite.py", "-n", "SuiteLoads", "--dry-run"),
+    )
+    assert run.returncode == 0, run.output

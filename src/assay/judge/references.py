@@ -169,30 +169,37 @@ class References:
                 return Recorded(rule["why"], "until" in rule)
         return None
 
-    def idle(
-        self,
-        tests: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]],
-        partitions: Collection[str],
-    ) -> list[str]:
+    def idle(self, cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]]) -> list[str]:
         """What can never apply, one line each: a misspelt key would otherwise judge nothing.
 
-        :param tests: of each test what is in a case beside the place, and its metrics with units.
-        :param partitions: names of the site's partitions.
+        :param cases: every test on every partition that it is for, as :meth:`find` takes it, and
+            its metrics with their units.
         """
         lines = []
         files = [(self.path, self._entries), (self.path.with_name(CALIBRATED), self.calibrated)]
         for path, number, entry in ((p, n, e) for p, all_ in files for n, e in enumerate(all_)):
             where = {k: v for k, v in entry["for"].items() if k not in _PLACE}
-            cases = [
-                ({"partition": partition, **case}, units)
-                for partition in partitions
-                for case, units in tests
-            ]
             lines += [
                 f"{path}: references/{number}: no test has {metric!r} of {describe(where)}"
                 for metric in entry["metrics"]
                 if not any(metric in units and _matches(where, case) for case, units in cases)
             ]
+        return lines
+
+    def unanswered(
+        self, cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]]
+    ) -> list[str]:
+        """What would fail for want of a reference or a rule to record, one line each.
+
+        :param cases: as for :meth:`idle`.
+        """
+        lines = []
+        for case, units in cases:
+            for metric, unit in units.items():
+                try:
+                    self.find(case, metric, unit, peak=1.0)  # whichever it is
+                except ReferencesError as error:
+                    lines.append(str(error))
         return lines
 
     def _reference(

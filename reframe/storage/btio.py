@@ -53,6 +53,8 @@ class BtIo(StorageMixin, MpiCheck):
             self.valid_systems = []  # there is no such case
         if self.mpi_io != "romio" and self.ranks in (1, 4):
             self.tags.add("smoke")
+        if self.subtype == "simple":
+            self.tags.add("paper")
 
     def layout(self, cores):
         return btio.layout(

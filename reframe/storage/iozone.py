@@ -112,7 +112,7 @@ class Iozone(IozoneBase):
         self.descr = f"IOzone {self.sync}"
         self.o_direct = self.sync == "direct"
         if not self.o_direct:
-            self.tags.add("smoke")
+            self.tags |= {"smoke", "paper"}
 
     def grid(self):
         return SWEEP[self.profile, self.sync]
@@ -138,3 +138,11 @@ class IozoneLargest(IozoneBase):
 
     def grid(self):
         return [self._kib], [RECORD]
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        said = self.partition_extra("memory_bytes")
+        there = self._record.get("proof", {}).get("storage", {}).get("memory_bytes") or 0
+        if isinstance(self.partition_extra("iozone_largest"), str) and there > 1.1 * said:
+            problems.append(f"the node has {there} bytes of memory, memory_bytes says {said}")
+        return problems

@@ -71,7 +71,7 @@ def test_malformed_references(bench, text, says):
     assert re.search(says, refused(bench))
 
 
-@pytest.mark.parametrize("test", ["Hpl", "BtIo.*full", "Iozone.*cached"])
+@pytest.mark.parametrize("test", ["Hpl", "BtIo.*full.*ompio", "Iozone.*cached"])
 def test_a_partition_without_what_a_test_needs(bench, test):
     bench.partition(features=["intra-node", "storage"], extras={})
     features = {"btio_classes": ["S"], "btio_subtypes": ["full"]}

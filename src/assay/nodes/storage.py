@@ -52,7 +52,8 @@ def main(asked):
         json.dump({"file_system": space, "memory": provenance.memory()}, file, indent=1)
         file.write("\n")
     free = space.get("free_bytes")
-    if free is not None and free < asked.bytes:
+    # A file system without a size of its own, such as ramfs, says that it has 0 bytes.
+    if space.get("size_bytes") and free < asked.bytes:
         reason = "{} writes {} bytes, {} has {} free: make room there, or choose less".format(
             asked.what, asked.bytes, asked.directory, free
         )

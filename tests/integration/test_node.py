@@ -208,7 +208,8 @@ def test_a_reference_that_no_test_can_look_up_is_red(bench):
 def test_a_test_that_nothing_is_said_of_is_red_before_it_runs(bench):
     bench.partition()
     bench.stack("bare", ["mpi"])
-    run = bench.run("-n", "SuiteLoads", "--dry-run", path="reframe/node")
+    arguments = ("-c", "reframe/node", "-R", "-n", "SuiteLoads", "--dry-run")
+    run = run_reframe(bench.write(), bench.results, *arguments)
     assert run.returncode != 0
     assert "no reference for 'load_per_cpu' [1] of {partition: here, environ: bare," in run.output
 

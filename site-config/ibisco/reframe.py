@@ -58,14 +58,18 @@ LINK = {
     "memory_bytes": MEMORY,
 }
 
-#: File system -> what it is, feature, variable that names the directory, default of it.
+#: File system -> what it is, features, variable that names the directory, default of it.
 STORAGE = {
-    "lustre-hdd": ("home: Lustre on SAS disks", "lustre", "ASSAY_LUSTRE_HDD",
+    "lustre-hdd": ("home: Lustre on SAS disks", ["lustre", "shared"], "ASSAY_LUSTRE_HDD",
                    str(Path.home() / "assay")),
-    "lustre-ssd": ("scratch: Lustre on SATA SSDs", "lustre", "ASSAY_LUSTRE_SSD",
+    "lustre-ssd": ("scratch: Lustre on SATA SSDs", ["lustre", "shared"], "ASSAY_LUSTRE_SSD",
                    f"/lustre/scratch/{USER}/assay"),
-    "xfs": ("a local SSD of the node", "xfs", "ASSAY_XFS", f"/scratch/{USER}/assay"),
+    "xfs": ("a local SSD of the node", ["xfs"], "ASSAY_XFS", f"/scratch/{USER}/assay"),
 }  # fmt: skip
+
+# BT-IO takes a square number of nodes, 25 of the 32. The published runs are of class E: hours each,
+# by -S BtIo.npb_class=E.
+SHARED = {"nodes": 25, "btio_class": "C"}
 
 site_configuration = sites.configuration(
     __file__,
@@ -114,13 +118,14 @@ site_configuration = sites.configuration(
                         **NODE,
                         "name": name,
                         "descr": descr,
-                        "features": ["storage", feature],
+                        "features": ["storage", *features],
                         "extras": {
+                            **(SHARED if "shared" in features else {}),
                             "memory_bytes": MEMORY,
                             "directory": os.environ.get(variable, default),
                         },
                     }
-                    for name, (descr, feature, variable, default) in STORAGE.items()
+                    for name, (descr, features, variable, default) in STORAGE.items()
                 ),
             ],
         }

@@ -119,8 +119,14 @@ site_configuration = sites.configuration(
                     **NODE,
                     "name": "shared",
                     "descr": "a directory that all nodes share",
-                    "features": ["storage"],
-                    "extras": {**COMMON, "directory": str(STATE / "shared")},
+                    "features": ["storage", "shared"],
+                    "extras": {
+                        **COMMON,
+                        "directory": str(STATE / "shared"),
+                        "nodes": nodes,
+                        # What all nodes have is asked on other partitions.
+                        "smoke": ["Iozone", "BtIo", "NodeHealth"],
+                    },
                 },
             ],
         }

@@ -195,6 +195,8 @@ class References:
         """
         lines = []
         for case, units in cases:
+            if "" in case.values():
+                continue  # a key that the test gets when it knows its partition and its stack
             for metric, unit in units.items():
                 try:
                     self.find(case, metric, unit, peak=1.0)  # whichever it is

@@ -1,0 +1,35 @@
+"""docs/validation.md covers what `make paper` runs, and has no empty row."""
+
+import re
+
+from bench import ROOT, run_reframe
+
+PAGE = (ROOT / "docs/validation.md").read_text()
+
+
+def rows():
+    """The rows of the coverage tables, without their headings."""
+    section = PAGE.split("## Coverage")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [line for line in lines if not re.match(r"\|(-+\||.* of the validation \|)", line)]
+
+
+def test_no_row_is_empty():
+    assert len(rows()) > 15
+    for row in rows():
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert len(cells) == 3, row
+        assert all(cells), row
+        assert re.search(r"\bhere\b|not yet", cells[2]), row
+
+
+def test_every_test_of_the_paper_is_in_the_table_and_nothing_else(tmp_path):
+    config = ROOT / "site-config/ibisco/reframe.py"
+    arguments = ("-c", "reframe", "-R", "--mode", "paper-full", "-l")
+    output = run_reframe(config, tmp_path, *arguments).output
+    selected = set(re.findall(r"^- (\w+)", output, re.MULTILINE))
+    assert "GpuHplStudy" in selected
+    named = {name for row in rows() for name in re.findall(r"`(\w+)`", row)}
+    # The ports of OSU stand in for its programs where a stack has none.
+    assert selected - {"OsuPy"} == named & selected
+    assert named - selected == {"configuration"}

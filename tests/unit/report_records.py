@@ -132,7 +132,7 @@ def iozone(partition: str, sync: str, fastest: float, **others: Any) -> Case:
 
 
 def cluster() -> list[Case]:
-    """A validation that lacks a configuration, P = 4 between nodes, 16 nodes and one run of BT-IO."""
+    """A validation without P = 4 between nodes, 16 nodes, and some runs that failed."""
     return [
         *gpus("gpu", INTRA, 1, 2.0, 45e3),
         *gpus("gpu-infiniband", INTER, 2, 3.0, 11e3),

@@ -134,14 +134,14 @@ def test_outputs_cannot_speak_html(results):
 
 def test_every_figure_says_what_it_shows_and_has_its_numbers(results):
     text = render(results)
-    figures = re.findall(r"<figure>.*?</figure>", text, re.DOTALL)
-    assert len(figures) >= 6
-    for figure in figures:
-        assert "<svg" in figure
-        assert 'role="img"' in figure
-        assert re.search(r"<title id=[^>]*>[^<]+</title><desc id=[^>]*>[^<]+</desc>", figure)
-        assert re.search(r"<figcaption>[^<]+</figcaption>", figure)
-        assert re.search(r"<td class=\"n\">\d", figure)
+    drawn = re.findall(r"<figure>.*?</figure>", text, re.DOTALL)
+    assert len(drawn) >= 6
+    for found in drawn:
+        assert "<svg" in found
+        assert 'role="img"' in found
+        assert re.search(r"<title id=[^>]*>[^<]+</title><desc id=[^>]*>[^<]+</desc>", found)
+        assert re.search(r"<figcaption>[^<]+</figcaption>", found)
+        assert re.search(r"<td class=\"n\">\d", found)
 
 
 def test_every_verdict_is_a_word_and_failures_come_first(results):

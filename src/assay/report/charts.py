@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.report.cases import Case
-from assay.report.series import Missing
+from assay.report.series import Missing, drawable
 from assay.report.untrusted import finite
 
 
@@ -43,9 +43,9 @@ class Chart:
 
 
 def positive(row: Mapping[str, object], columns: Iterable[str]) -> list[float] | None:
-    """The values of a row, None unless all are numbers greater than zero."""
+    """The values of a row, None unless all are numbers that can be drawn: greater than zero."""
     values = [finite(row.get(column)) for column in columns]
-    found = [value for value in values if value is not None and value > 0]
+    found = [value for value in values if value is not None and drawable(value)]
     return found if len(found) == len(values) else None
 
 

@@ -28,7 +28,7 @@ def write(directory: Path, figures: Iterable[Figure], absent: Sequence[Absent]) 
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, figure in drawn.items():
-            files.write(directory / f"{name}.svg", plots.svg(figure.canvas))
+            files.write(directory / f"{name}.svg", figure.document)
             files.write(directory / f"{name}.png", plots.png(figure.canvas))
             files.write(
                 directory / f"{name}.csv", table(figure.numbers.header, figure.numbers.rows)

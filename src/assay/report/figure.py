@@ -57,6 +57,14 @@ class Figure:
         """One ``<svg>`` element, its ids unique in the page."""
         return _embed(plots.svg(self.canvas), self.title, self.description)
 
+    @property
+    def document(self) -> str:
+        """The same as an SVG file of its own, in the size in which its text is 10 pt."""
+        svg = plots.svg(self.canvas)
+        inside = svg.index(">", svg.index("<svg")) + 1
+        title, words = html.escape(self.title), html.escape(self.description)
+        return f"{svg[:inside]}<title>{title}</title><desc>{words}</desc>{svg[inside:]}"
+
 
 @dataclass(frozen=True)
 class Section:
@@ -79,7 +87,7 @@ def of(sections: Iterable[Section]) -> list[Figure]:
 
 def slug(*words: str) -> str:
     """Words as the name of a file: lower case, digits and hyphens; ``OsuGpu`` is two words."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", " ".join(words))
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", " ".join(words).replace("/", ""))
     return re.sub(r"[^a-z0-9]+", "-", apart.lower()).strip("-")
 
 

@@ -133,7 +133,7 @@ def _by_way_and_ranks(group: Curves, ways: Sequence[str]) -> list[Line2D]:
     ]  # fmt: skip
     rows = max(len(colours), len(markers))
     for column in (colours, markers):
-        column += [Line2D([], [], linestyle="", label=" ")] * (rows - len(column))
+        column.extend([Line2D([], [], linestyle="", label=" ")] * (rows - len(column)))
     return colours + markers
 
 

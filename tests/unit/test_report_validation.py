@@ -1,0 +1,214 @@
+"""The figures of a validation: which there are; what was not measured is said, and why."""
+
+from __future__ import annotations
+
+import report_records as records
+from matplotlib import colors
+
+from assay.checks.gpu_paths import CONFIGURATIONS
+from assay.report import figure, figures, places, plots, series, validation
+
+CLUSTER = records.cluster()
+
+
+def absent(cases):
+    drawn = figure.of(figures.sections(cases))
+    return validation.absent(cases, drawn)
+
+
+def whole(cases):
+    return {(a.figure, a.at): a.why for a in absent(cases) if not a.part}
+
+
+def test_of_an_empty_session_every_figure_is_missing():
+    missing = whole([])
+    wanted = validation.wanted([])
+    assert set(missing) == {(item.figure, item.at) for item in wanted}
+    assert set(missing.values()) == {"no case was selected"}
+    # Two curves and five collectives at three places, four of HPL twice, three of each of storage.
+    assert len(missing) == 7 * 3 + 4 * 2 + 3 + 3
+
+
+def test_what_was_drawn_is_not_missing():
+    drawn = figure.of(figures.sections(CLUSTER))
+    shown = {key for found in drawn for key in found.shows}
+    assert shown.isdisjoint(whole(CLUSTER))
+    wanted = {(item.figure, item.at) for item in validation.wanted(CLUSTER)}
+    assert shown <= wanted
+    assert shown | set(whole(CLUSTER)) == wanted
+
+
+def test_each_file_system_has_its_figures():
+    missing = whole(CLUSTER)
+    assert (validation.BTIO_TIME, "nvme") in missing
+    assert (validation.BTIO_TIME, "lustre-hdd") not in missing
+    assert not [key for key in missing if key[0].startswith("IOzone")]
+
+
+def test_a_figure_whose_cases_were_skipped_or_failed_has_their_reason():
+    cases = [
+        records.case("OsuGpu", benchmark="latency", buffers="DD", configuration="no-ipc",
+                     skipped="this stack does not say which UCX it has"),
+        records.osu("OsuGpuCollective", "bcast", 1, 1, gpus=2, configuration="no-ipc",
+                    problems=["nothing that UCX said shows what carried the messages"]),
+    ]  # fmt: skip
+    missing = whole(cases)
+    at = "between GPUs in a node"
+    assert missing["point to point: latency", at].startswith("not run: this stack does not say")
+    assert missing["bcast", at].startswith("failed: nothing that UCX said")
+    assert missing["point to point: bandwidth", at] == "no case was selected"
+    assert missing["bcast", "between GPUs between nodes"] == "no case was selected"
+
+
+def test_a_case_whose_place_nobody_knows_is_a_reason_at_either():
+    skipped = records.case("OsuGpu", benchmark="latency", buffers="DD", configuration="all",
+                           skipped="2 GPUs are needed")  # fmt: skip
+    missing = whole([skipped])
+    for place in (places.IN_NODE, places.BETWEEN):
+        assert missing["point to point: latency", f"between GPUs {place}"].startswith("not run: 2")
+
+
+def test_a_study_without_peak_lacks_the_fraction_and_says_so():
+    missing = whole([records.hpl(p, {1000: 8.0 / p}) for p in (1, 2)])
+    of_hpl = {key[0]: why for key, why in missing.items() if key[1] == "HPL"}
+    assert list(of_hpl.values()) == ["the peak performance of the nodes is not known"]
+
+
+def test_several_reasons_are_counted():
+    cases = [records.hpl(p, {}, skipped=f"{p} nodes are needed") for p in (4, 8, 16)]
+    assert whole(cases)["execution time T(P, N)", "HPL"] == (
+        "not run: 4 nodes are needed (and 2 more reasons)"
+    )
+
+
+def test_the_place_is_where_the_ranks_ran_before_what_a_configuration_says():
+    ran = records.osu("OsuGpu", "latency", 1, 1, configuration="all", hosts=2, partition="x")
+    planned = records.case("OsuGpu", configuration="no-ipc", partition="y", skipped="no")
+    nothing = records.case("OsuGpu", configuration="all", partition="z", skipped="no")
+    found = places.of_partitions([ran, planned, nothing])
+    assert found == {("cluster", "x"): places.BETWEEN, ("cluster", "y"): places.IN_NODE}
+
+
+def test_configurations_are_those_that_the_place_would_notice():
+    for place, words in ((places.IN_NODE, "intra-node"), (places.BETWEEN, "inter-node")):
+        assert places.configurations(place) == [
+            name for name, c in CONFIGURATIONS.items() if words in c.places
+        ]
+
+
+def group(cases, **wanted):
+    (found,) = [
+        g for g in series.curves(cases) if all(getattr(g, k) == v for k, v in wanted.items())
+    ]
+    return found
+
+
+def test_gpu_figures_have_a_line_for_each_configuration_of_each_pair_of_buffers():
+    cases = [
+        records.osu("OsuGpu", "latency", 1, 1, buffers=buffers, configuration=way)
+        for buffers in ("DD", "DH", "HD")
+        for way in records.INTRA
+    ] + [records.osu("OsuGpu", "latency", 1, 1, buffers="HH", configuration="all")]
+    for buffers in ("DD", "DH", "HD"):
+        lines = group(cases, buffers=buffers).lines
+        assert [line.way for line in lines] == sorted(records.INTRA)
+    (only,) = group(cases, buffers="HH").lines
+    assert only.way == "all"
+    titles = [f.title for f in figure.of(figures.sections(cases))]
+    assert len(set(titles)) == 4
+    assert sum("GPU to GPU in a node" in title for title in titles) == 1
+
+
+def test_only_gpu_to_gpu_and_host_to_host_are_figures_of_the_validation():
+    keys = [validation.of_curves("OsuGpu", "bw", b, places.IN_NODE) for b in figures.BUFFERS]
+    assert keys == [
+        ("point to point: bandwidth", "between GPUs in a node"),
+        None,
+        None,
+        ("point to point: bandwidth", validation.HOSTS),
+    ]
+    assert validation.of_curves("OsuPy", "bw", "", places.IN_NODE) is None
+    assert validation.of_curves("Osu", "mbw_mr", "", places.IN_NODE) is None
+
+
+def test_the_marker_of_a_collective_is_its_number_of_ranks_and_the_colour_its_way():
+    found = group(CLUSTER, benchmark="bcast", partition="gpu")
+    ways = sorted(records.INTRA)
+    canvas = plots.curves(found, ways)
+    looks = {}
+    for line, drawn in zip(found.lines, canvas.axes[0].get_lines()):
+        looks[line.way, line.ranks] = (colors.to_hex(drawn.get_color()), drawn.get_marker())
+    assert len(looks) == 12
+    assert {ranks: marker for (_, ranks), (_, marker) in looks.items()} == {
+        "2": "s", "3": "D", "4": "v",
+    }  # fmt: skip
+    by_way = {way: {c for (w, _), (c, _) in looks.items() if w == way} for way in ways}
+    assert all(len(found) == 1 for found in by_way.values())
+    assert len(set.union(*by_way.values())) == len(ways)
+    (legend,) = canvas.legends
+    words = {text.get_text() for text in legend.get_texts()} - {" "}
+    assert words == {*ways, "P = 2", "P = 3", "P = 4"}
+
+
+def test_a_collective_on_hosts_is_drawn_by_transport_and_number_of_ranks():
+    cases = [
+        records.osu("OsuCollective", "gather", 1, 1, ranks=r, transport=t, partition="intra-node")
+        for r in (2, 3)
+        for t in ("posix", "cma")
+    ]
+    lines = group(cases, benchmark="gather").lines
+    assert {(line.way, line.ranks) for line in lines} == {
+        ("posix", "2"), ("posix", "3"), ("cma", "2"), ("cma", "3"),
+    }  # fmt: skip
+    (missing,) = [a for a in absent(cases) if a.part]
+    assert (missing.part, missing.why) == ("P = 4", "no case was selected")
+
+
+def test_what_is_missing_of_a_figure_is_named_in_its_legend_and_its_caption():
+    found = {
+        next(iter(f.shows))[0]: f
+        for f in figure.of(figures.sections(CLUSTER))
+        if f.shows and "between GPUs in a node" in next(iter(f.shows))[1]
+    }["point to point: latency"]
+    assert "no-ipc (failed: no lane of cuda_ipc" in found.caption
+    (legend,) = found.canvas.legends
+    assert legend.get_title().get_text() == "not measured: no-ipc"
+    assert "no-ipc" not in [text.get_text() for text in legend.get_texts()]
+
+
+def test_a_curve_without_proof_is_not_drawn_and_is_named():
+    good = records.osu("Osu", "bw", 1, 1, transport="posix")
+    bad = records.osu("Osu", "bw", 1, 1, transport="tcp", problems=["tcp carried nothing"])
+    found = group([good, bad], benchmark="bw")
+    assert [line.way for line in found.lines] == ["posix"]
+    assert found.missing == (("tcp", "failed: tcp carried nothing"),)
+
+
+def test_colours_of_configurations_and_of_transports_are_each_told_apart():
+    groups = series.curves(CLUSTER)
+    for of in groups:
+        ways = figures.ways_of(of, groups)
+        assert len(ways) <= len(plots.PALETTE)
+        assert {line.way for line in of.lines} <= set(ways)
+
+
+def test_heat_maps_have_a_row_for_each_operation_and_mode_and_a_map_for_each_file_system():
+    rows = series.heat_maps(CLUSTER)
+    heads = [(row[0].operation, row[0].mode) for row in rows]
+    assert heads == [("read", "cached"), ("read", "o_sync"), ("write", "cached"),
+                     ("write", "o_sync")]  # fmt: skip
+    for row in rows:
+        assert [m.partition for m in row] == ["lustre-hdd", "lustre-ssd", "nvme", "sata-ssd"]
+        values = [value for m in row for value in m.cells.values()]
+        assert {m.scale for m in row} == {(min(values), max(values))}
+
+
+def test_many_missing_lines_are_counted_in_the_legend():
+    canvas = plots.curves(
+        group(CLUSTER, benchmark="bw", partition="intra-node"),
+        ["cma", "posix", "tcp"],
+        [f"way {n}" for n in range(9)],
+    )
+    assert canvas.legends[0].get_title().get_text().replace("\n", " ") == (
+        "not measured: way 0; way 1; way 2; 6 more"
+    )

@@ -107,20 +107,38 @@ def test_mpi_io_by_another_library_than_the_one_asked_for(bench, tmp_path):
     assert "MPI-IO was done by ompio; romio was asked for" in outcome.reason
 
 
+#: More ranks than this machine may have cores.
+FOUR = {
+    "processor": {
+        "num_cpus": 4,
+        "num_cpus_per_core": 1,
+        "num_cpus_per_socket": 4,
+        "num_sockets": 1,
+    },
+    "env_vars": [
+        ["OMPI_ALLOW_RUN_AS_ROOT", "1"],
+        ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"],
+        ["OMPI_MCA_rmaps_base_oversubscribe", "1"],
+    ],
+}
+
+
 @pytest.mark.parametrize("library", ["ompio", "romio"])
 def test_the_real_program_writes_by_the_library_asked_for(bench, tmp_path, library):
     live_program("bt.S.x.mpi_io_simple")
-    bench.storage(tmp_path)
+    bench.storage(tmp_path, **FOUR)
     bench.stack("system", ["btio"], btio_classes=["S"], btio_subtypes=["simple"])
     bench.record_all()
-    outcome = bench.run("-n", f"BtIo.*simple.*{library}", path="reframe/storage").case("BtIo")
-    assert outcome.result == "pass", outcome.reason
-    assert outcome.record["parameters"] == {
-        "subtype": "simple",
-        "mpi_io": library,
-        "ranks": 1,
-        "npb_class": "S",
-    }
-    modules = outcome.record["proof"]["mpi_io"]
-    assert [name[: len(library)] for name in modules] == [library]
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("assay.")] == []
+    run = bench.run("-n", f"BtIo.*simple.*{library}", path="reframe/storage")
+    assert len(run.cases) == 2
+    for ranks in (1, 4):
+        case = run.case(f"BtIo %subtype=simple %mpi_io={library} %ranks={ranks}")
+        assert case.result == "pass", case.reason
+        assert case.record["parameters"] == {
+            "subtype": "simple",
+            "mpi_io": library,
+            "ranks": ranks,
+            "npb_class": "S",
+        }
+        assert [name[: len(library)] for name in case.record["proof"]["mpi_io"]] == [library]
+    assert not list(tmp_path.glob("assay.*"))

@@ -144,6 +144,25 @@ def test_every_figure_says_what_it_shows_and_has_its_numbers(results):
         assert re.search(r"<td class=\"n\">\d", found)
 
 
+def test_figures_without_a_measurement_are_named_once_for_each_reason(results):
+    text = render(results)
+    table = text[text.index('id="absent"') : text.index('id="metrics"')]
+    rows = re.findall(
+        r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td><code>(.*?)</code></td><td>(.*?)</td>',
+        table,
+    )
+    told = [(name, at) for names, at, *_ in rows for name in names.split("; ")]
+    run = session.load(results.file)
+    drawn = figure.of(figures.sections(run.cases))
+    expected = [(a.figure, a.at) for a in validation.absent(run.cases, drawn) if not a.part]
+    assert sorted(told) == sorted(expected)
+    assert ("bcast; gather; reduce; allreduce; alltoall", "between GPUs in a node") in [
+        row[:2] for row in rows
+    ]
+    assert ("point to point: latency", validation.HOSTS) not in told
+    assert {row[3] for row in rows} == {"no case was selected"}
+
+
 def test_every_verdict_is_a_word_and_failures_come_first(results):
     text = render(results)
     run = session.load(results.file)

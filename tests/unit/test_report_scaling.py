@@ -154,16 +154,46 @@ def test_bars_are_the_total_time_and_the_time_of_io_by_file_system():
     ]
     (application,) = btio.applications(cases)
     canvas = graphs.bars(application)
-    (axes,) = canvas.axes
-    total, writing = axes.containers
-    assert [bar.get_height() for bar in total] == [100.0, 60.0, 90.0]
-    assert [bar.get_height() for bar in writing] == [40.0, 30.0, 20.0]
-    for one, other in zip(total, writing):
-        assert one.get_x() + one.get_width() == pytest.approx(other.get_x())
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["4", "9", "4", "9"]
-    words = [text.get_text().strip() for text in axes.texts]
-    assert words == ["not measured", "hdd", "ssd"]
-    assert axes.texts[0].get_position()[0] == axes.get_xticks()[3]
+    expected = {"hdd": ([100.0, 60.0], [40.0, 30.0]), "ssd": ([90.0], [20.0])}
+    assert [axes.get_title() for axes in canvas.axes] == list(expected)
+    for axes, heights in zip(canvas.axes, expected.values()):
+        total, writing = axes.containers
+        assert tuple([bar.get_height() for bar in bars] for bars in (total, writing)) == heights
+        for one, other in zip(total, writing):
+            assert one.get_x() + one.get_width() == pytest.approx(other.get_x())
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["4", "9"]
+    hdd, ssd = canvas.axes
+    assert hdd.get_ylim() == ssd.get_ylim()
+    assert not hdd.texts
+    (word,) = ssd.texts
+    assert (word.get_text().strip(), word.get_position()[0]) == ("not measured", 1)
+
+
+def test_a_file_system_without_any_run_has_its_place_among_the_bars():
+    cases = [
+        records.btio("hdd", 4, 1.0, 1.0, skipped="the file system is full"),
+        records.btio("ssd", 4, 90.0, 20.0),
+    ]
+    (found,) = figures.of_application(*btio.applications(cases))[:1]
+    hdd, ssd = found.canvas.axes
+    assert [text.get_text().strip() for text in hdd.texts] == ["not measured"]
+    assert [bar.get_height() for bar in ssd.containers[0]] == [90.0]
+    assert [partition for _, partition in found.shows] == ["ssd"]
+    assert "hdd, P = 4 (not run: the file system is full)" in found.caption
+
+
+def test_many_bars_are_one_file_system_above_the_other():
+    few, many = (
+        btio.applications(
+            [records.btio(fs, p, 90.0, 40.0) for fs in names for p in (1, 4, 9, 16, 25)]
+        )
+        for names in (("hdd", "ssd"), ("hdd", "nvme", "ssd"))
+    )
+    for found, beside in ((few[0], True), (many[0], False)):
+        canvas = graphs.bars(found)
+        canvas.draw_without_rendering()
+        tops = {round(axes.get_position().y1, 3) for axes in canvas.axes}
+        assert len(tops) == (1 if beside else 3)
 
 
 def test_throughput_has_a_line_for_each_file_system():

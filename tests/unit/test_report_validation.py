@@ -164,6 +164,17 @@ def test_a_collective_on_hosts_is_drawn_by_transport_and_number_of_ranks():
     assert (missing.part, missing.why) == ("P = 4", "no case was selected")
 
 
+def test_collectives_of_two_stacks_are_two_figures():
+    cases = [
+        records.osu("OsuCollective", "gather", 1, 1, ranks=2, transport="posix", environ=environ)
+        for environ in ("spack", "container")
+    ]
+    names = [f.name for f in figure.of(figures.sections(cases))]
+    assert names == [
+        "OsuCollective gather  gpu container", "OsuCollective gather  gpu spack",
+    ]  # fmt: skip
+
+
 def test_what_is_missing_of_a_figure_is_named_in_its_legend_and_its_caption():
     found = {
         next(iter(f.shows))[0]: f

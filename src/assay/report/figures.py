@@ -76,14 +76,16 @@ def of_curves(group: Curves, ways: Sequence[str]) -> Figure:
     missing = (*group.missing, *validation.unselected(group))
     between = BUFFERS.get(group.buffers) or ("GPUs" if group.on_gpu else "")
     where = " ".join(filter(None, (between, group.place if group.on_gpu else "")))
-    title = ", ".join(filter(None, (f"{group.program} ({group.family})", where, group.partition)))
+    program = f"{group.program} ({group.family})"
+    title = ", ".join(filter(None, (program, where, group.partition, group.stack)))
     name = [group.test or group.family, group.program.removeprefix("osu_"), between]
     if what not in ("latency", "bandwidth"):
         title = f"{title}: {what}"
+    if what not in ("latency", "bandwidth") or not group.benchmark:
         name.append(what)
     markers = any(line.ranks for line in group.lines)
     return Figure(
-        name=" ".join((*name, group.partition)),
+        name=" ".join((*name, group.partition, group.stack)),
         title=title,
         caption=caption(f"{better} is better; both scales are logarithmic.", missing),
         description=f"{what.capitalize()} by message size. {ends}.",

@@ -5,7 +5,9 @@ Importing this module imports matplotlib, as :mod:`assay.report.plots` does.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib import ticker
@@ -29,6 +31,9 @@ from assay.report.plots import (
 
 #: How many labels an axis of orders has room for.
 LABELS = 5
+
+#: How many pairs of bars have room in one row.
+MOST_BESIDE = 10
 
 
 def lines(chart: Chart, missing: Sequence[str] = ()) -> Canvas:
@@ -81,48 +86,58 @@ def lines(chart: Chart, missing: Sequence[str] = ()) -> Canvas:
 
 
 def bars(application: Application) -> Canvas:
-    """For each file system and P the total time, and beside it the time of I/O."""
-    slots = sorted({*application.runs, *application.missing})
+    """For each file system a group of bars: by P the total time, and beside it the time of I/O.
+
+    Groups are side by side where there is room, else one above the other; they share a scale.
+    """
+    slots = {*application.runs, *application.missing}
+    names = application.file_systems
+    beside = len(slots) <= MOST_BESIDE and len(names) <= 2
     with mpl.rc_context(STYLE):
-        figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
-        axes = figure.add_subplot()
-        places = {}
-        for number, (partition, _) in enumerate(slots):
-            # A gap of one bar between file systems.
-            places[slots[number]] = number + 0.7 * application.file_systems.index(partition)
-        there = [slot for slot in slots if slot in application.runs]
-        for name, colour, hatch, shift in (
-            ("total time", BLUE, "", -0.2),
-            ("time of I/O", ORANGE, "////", 0.2),
-        ):
-            axes.bar(
-                [places[slot] + shift for slot in there],
-                [
-                    application.runs[slot].io_time if hatch else application.runs[slot].time
-                    for slot in there
-                ],
-                width=0.4, color=colour, edgecolor="white", linewidth=0.5, hatch=hatch, label=name,
-            )  # fmt: skip
-        for slot in slots:
-            if slot not in application.runs:
-                axes.text(
-                    places[slot], 0, " not measured", rotation=90, ha="center", va="bottom",
-                    color=GREY, fontsize=9,
-                )  # fmt: skip
-        axes.set_xlim(min(places.values()) - 0.7, max(places.values()) + 0.7)
-        axes.set_xticks(list(places.values()), [str(processes) for _, processes in slots])
-        axes.set_xlabel("processes P, by file system")
-        for partition in application.file_systems:
-            mine = [place for slot, place in places.items() if slot[0] == partition]
-            axes.annotate(
-                partition, (sum(mine) / len(mine), 1), xycoords=("data", "axes fraction"),
-                xytext=(0, 4), textcoords="offset points", ha="center", fontweight="bold",
-            )  # fmt: skip
-        axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: units.number(y)))
-        axes.set_ylabel("time [s]")
-        axes.grid(axis="y")
-        legend(figure, axes.containers)
+        height = 2.9 if beside else 0.9 + 1.4 * len(names)
+        figure = Canvas(figsize=(WIDTH, height), layout="constrained")
+        grid = (1, len(names)) if beside else (len(names), 1)
+        ratios = {"width_ratios": [sum(at == name for at, _ in slots) for name in names]}
+        panels = figure.subplots(
+            *grid, sharey=True, squeeze=False, gridspec_kw=ratios if beside else None
+        ).flat
+        first = next(at for at, _ in sorted(application.runs))
+        room = int(11 * WIDTH / grid[1])
+        for axes, name in zip(panels, names):
+            _group(axes, application, name)
+            axes.set_title(textwrap.fill(name, room), fontsize=10, fontweight="bold")
+            if beside or name == names[-1]:
+                axes.set_xlabel("processes P")
+        figure.supylabel("time [s]", fontsize=10)
+        legend(figure, panels[names.index(first)].containers)
     return figure
+
+
+def _group(axes: Any, application: Application, file_system: str) -> None:
+    """The bars of one file system, by P; where one is missing, that it is."""
+    runs = {count: run for (at, count), run in application.runs.items() if at == file_system}
+    missing = {count for at, count in application.missing if at == file_system}
+    counts = sorted(runs.keys() | missing)
+    there = [place for place, count in enumerate(counts) if count in runs]
+    shared = {"width": 0.4, "edgecolor": "white", "linewidth": 0.5}
+    total = [runs[counts[place]].time for place in there]
+    writing = [runs[counts[place]].io_time for place in there]
+    axes.bar([at - 0.2 for at in there], total, color=BLUE, label="total time", **shared)
+    axes.bar(
+        [at + 0.2 for at in there], writing, color=ORANGE, hatch="////", label="time of I/O",
+        **shared,
+    )  # fmt: skip
+    for place, count in enumerate(counts):
+        if count not in runs:
+            axes.text(
+                place, 0, " not measured", rotation=90, ha="center", va="bottom", color=GREY,
+                fontsize=9,
+            )  # fmt: skip
+    margin = max(0.7, 1.7 - len(counts) / 2)
+    axes.set_xlim(-margin, len(counts) - 1 + margin)
+    axes.set_xticks(range(len(counts)), [str(count) for count in counts])
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: units.number(y)))
+    axes.grid(axis="y")
 
 
 def _apart(counts: Sequence[float]) -> list[float]:

@@ -51,6 +51,7 @@ class Curves:
     :ivar column: the column of the output that is drawn, in `unit`.
     :ivar benchmark: the parameter of the test, without the name of its suite.
     :ivar buffers: where the two ranks of a GPU's test have theirs: ``DD``, ``DH``, ``HD``, ``HH``.
+    :ivar stack: whose lines they are where those of others are in a figure of their own.
     :ivar missing: the lines that this session was to measure and did not.
     """
 
@@ -65,6 +66,7 @@ class Curves:
     buffers: str = ""
     place: str = ""
     missing: tuple[Missing, ...] = ()
+    stack: str = ""
 
     @property
     def quantity(self) -> str:
@@ -118,12 +120,12 @@ def curves(cases: Sequence[Case]) -> list[Curves]:
     where = places.of_partitions(cases)
     found = []
     for key, members in sorted(groups.items(), key=lambda g: (g[0][0], _rank(g[0][1]), *g[0][1:])):
-        family, program, system, partition, test, benchmark, buffers, column, unit = key
+        family, program, system, partition, test, benchmark, buffers, stack, column, unit = key
         drawn = [case for case, _ in members]
         undrawn = [
             case
             for case in cases
-            if _panel(case) == key[2:7] and not any(case is other for other in drawn)
+            if _panel(case) == key[2:8] and not any(case is other for other in drawn)
         ]
         names = labels([*drawn, *undrawn], always="transport")
         lines = []
@@ -137,6 +139,7 @@ def curves(cases: Sequence[Case]) -> list[Curves]:
                 tuple(sorted(lines, key=lambda line: line.label)),
                 test, benchmark, buffers, where.get((system, partition), ""),
                 tuple(zip(names[len(drawn) :], (case.lack for case in undrawn))),
+                stack,
             )
         )  # fmt: skip
     return found
@@ -220,7 +223,9 @@ def _panel(case: Case) -> tuple[str, ...]:
     """What the lines of one figure have in common, known of a case that was not run too."""
     benchmark = case.parameters.get("benchmark") or case.parameters.get("operation", "")
     buffers = case.parameters.get("buffers", "")
-    return (case.system, case.partition, case.test, benchmark, buffers)
+    # Colour and marker are taken by way and ranks: another stack is another figure.
+    stack = case.environ if ranks(case) else ""
+    return (case.system, case.partition, case.test, benchmark, buffers, stack)
 
 
 def _order(operation: str, mode: str) -> tuple[int, int, str]:

@@ -132,6 +132,17 @@ def test_a_floor_is_a_share_of_the_peak_and_binds_where_it_is_higher(tmp_path):
         references.find(case(), "bandwidth", "MB/s")
 
 
+def test_a_key_that_a_test_gets_at_its_setup_is_neither_idle_nor_a_gap(tmp_path):
+    entry = {**GOOD["references"][0], "for": {"partition": "ib", "test": "BtIo", "npb_class": "E"}}
+    references = load(tmp_path, {"references": [entry]})
+    units = {"latency_8B": "us"}
+    begun = case(test="BtIo", npb_class="")
+    assert references.idle([(begun, units)]) == []
+    assert references.unanswered([(begun, units)]) == []
+    chosen = case(test="BtIo", npb_class="A")
+    assert "npb_class: A" in references.unanswered([(chosen, units)])[0]
+
+
 HARDWARE = ROOT / "site-config" / "hardware.yaml"
 
 

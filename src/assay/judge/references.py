@@ -25,8 +25,8 @@ Scalar = Union[str, int, float, bool]
 #: Beside ``references.yaml``, where the site has been calibrated.
 CALIBRATED = "calibrated.yaml"
 
-#: Keys of a case that say nothing of the test: any of its cases may have any value. The class of NPB
-#: is chosen by the partition.
+#: Keys of a case that say nothing of the test: any of its cases may have any value. The class of
+#: NPB is chosen when the test knows its partition.
 _PLACE = ("environ", "profile", "npb_class")
 
 

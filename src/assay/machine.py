@@ -18,6 +18,9 @@ from reframe.utility.cpuinfo import cpuinfo
 from assay import detect, sites, stacks
 from assay.checks.transports import SWITCHED
 
+#: Words of programs that run without MPI.
+SERIAL = ("iozone",)
+
 #: Share of the memory that a matrix may take: what a laptop can lose for a minute.
 MEMORY_FRACTION = 0.02
 
@@ -55,7 +58,8 @@ def distribution(site_file: str | Path) -> dict[str, Any]:
 def stack(site_file: str | Path) -> dict[str, Any]:
     """The packages of the distribution; where STACK=spack is asked for, what Spack built here.
 
-    The latter is the stack of the site ``debian12``: `make spack SITE=debian12`.
+    The latter is the stack of the site ``debian12`` (`make spack SITE=debian12`), with those
+    programs of the distribution that it lacks and that need no MPI.
 
     :param site_file: the site's ``__file__``.
     :raises ConfigError: as :func:`assay.stacks.spack`.
@@ -63,7 +67,12 @@ def stack(site_file: str | Path) -> dict[str, Any]:
     if os.environ.get("ASSAY_STACK") != "spack":
         return distribution(site_file)
     lock = sites.repository(site_file) / "site-config/debian12/spack/env/spack.lock"
-    return stacks.spack(site_file, lock, of="debian12")
+    spack = stacks.spack(site_file, lock, of="debian12")
+    serial = [w for w in SERIAL if w in detect.programs() and w not in spack["features"]]
+    if serial:
+        spack["features"] += serial
+        spack["extras"]["provenance"] += f"; of the distribution: {', '.join(serial)}"
+    return spack
 
 
 def configuration(site_file: str | Path, descr: str, stack: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay import sites
+from assay import detect, machine, sites
 
 H100 = Path(__file__).resolve().parents[2] / "site-config" / "h100" / "reframe.py"
 
@@ -50,3 +50,32 @@ def test_an_unknown_stack_is_one_line_with_those_there_are(monkeypatch, tmp_path
     monkeypatch.setenv("ASSAY_STACK", "spark")
     with pytest.raises(ConfigError, match=r"no stack 'spark'.*there are spack, container"):
         sites.configuration(H100, *site())
+
+
+LOCAL = H100.parents[1] / "local" / "reframe.py"
+
+
+@pytest.fixture
+def with_iozone(monkeypatch):
+    monkeypatch.setattr(detect, "programs", lambda: {"netpipe": "NPmpi", "iozone": "iozone"})
+
+
+def test_a_machine_has_the_programs_of_its_distribution(monkeypatch, with_iozone):
+    monkeypatch.delenv("ASSAY_STACK", raising=False)
+    found = machine.stack(LOCAL)
+    assert found["name"] == "system"
+    assert {"netpipe", "iozone"} <= set(found["features"])
+
+
+def test_with_spack_asked_for_those_that_spack_built_and_what_needs_no_mpi(
+    monkeypatch, tmp_path, with_iozone
+):
+    monkeypatch.setenv("ASSAY_STACK", "spack")
+    monkeypatch.setenv("ASSAY_SPACK_HOME", str(tmp_path))
+    found = machine.stack(LOCAL)
+    assert found["name"] == "spack"
+    assert {"osu", "btio", "hpl", "iozone"} <= set(found["features"])
+    # Started by the mpirun of another MPI it would come up as so many worlds of one rank.
+    assert "netpipe" not in found["features"]
+    assert "of the distribution: iozone" in found["extras"]["provenance"]
+    assert "make spack SITE=debian12" in found["prepare_cmds"][0]

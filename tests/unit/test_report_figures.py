@@ -85,12 +85,12 @@ def test_cases_that_differ_by_more_than_the_transport_have_their_own_lines():
     rows = [{"size": 8, "latency": 1.0}, {"size": 16, "latency": 2.0}]
     kind = {"size": "B", "latency": "us"}
     cases = [
-        case(rows, kind, transport=t, environ=e, parameters={"transport": t, "ranks": r})
+        case(rows, kind, transport=t, environ=e, parameters={"transport": t, "pairs": r})
         for t, e, r in (("posix", "system", "2"), ("posix", "spack", "2"), ("tcp", "system", "4"))
     ]
     (group,) = series.curves(cases)
     assert [line.label for line in group.lines] == [
-        "posix, spack, P = 2", "posix, system, P = 2", "tcp, system, P = 4",
+        "posix, spack, pairs 2", "posix, system, pairs 2", "tcp, system, pairs 4",
     ]  # fmt: skip
 
 

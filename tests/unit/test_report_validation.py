@@ -74,6 +74,13 @@ def test_a_study_without_peak_lacks_the_fraction_and_says_so():
     assert list(of_hpl.values()) == ["the peak performance of the nodes is not known"]
 
 
+def test_a_speed_up_that_is_missing_has_the_reason_of_the_cases_that_are_too():
+    cases = [records.hpl(1, {1000: 8.0}), records.hpl(2, {}, skipped="2 nodes are needed")]
+    assert whole(cases)["speed-up S(P, N)", "HPL"] == (
+        "no N was solved both on one node and on several; not run: 2 nodes are needed"
+    )
+
+
 def test_several_reasons_are_counted():
     cases = [records.hpl(p, {}, skipped=f"{p} nodes are needed") for p in (4, 8, 16)]
     assert whole(cases)["execution time T(P, N)", "HPL"] == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from assay.report import places
 from assay.report.cases import Case
@@ -52,6 +53,7 @@ class Curves:
     :ivar benchmark: the parameter of the test, without the name of its suite.
     :ivar buffers: where the two ranks of a GPU's test have theirs: ``DD``, ``DH``, ``HD``, ``HH``.
     :ivar stack: whose lines they are where those of others are in a figure of their own.
+    :ivar planned: (way, ranks) of every case that was to be a line, measured or not.
     :ivar missing: the lines that this session was to measure and did not.
     """
 
@@ -65,6 +67,7 @@ class Curves:
     benchmark: str = ""
     buffers: str = ""
     place: str = ""
+    planned: frozenset[tuple[str, str]] = frozenset()
     missing: tuple[Missing, ...] = ()
     stack: str = ""
 
@@ -97,12 +100,40 @@ class HeatMap:
     test: str = ""
 
 
+class _Panel(NamedTuple):
+    """What the lines of one figure have in common, known of a case that was not run too."""
+
+    system: str
+    partition: str
+    test: str
+    benchmark: str
+    buffers: str
+    stack: str
+
+    @classmethod
+    def of(cls, case: Case) -> _Panel:
+        parameters = case.parameters
+        return cls(
+            case.system,
+            case.partition,
+            case.test,
+            parameters.get("benchmark") or parameters.get("operation", ""),
+            parameters.get("buffers", ""),
+            # Colour and marker are taken by way and ranks: another stack is another figure.
+            case.environ if ranks(case) else "",
+        )
+
+
+#: (size, value) of each point of a line.
+_Points = list[tuple[float, float]]
+
+
 def curves(cases: Sequence[Case]) -> list[Curves]:
     """One entry for each benchmark, partition and unit, with a line for each transport.
 
     Of several columns in the same unit (average, minimum, percentiles) the first is drawn.
     """
-    groups: dict[tuple[str, ...], list[tuple[Case, list[tuple[float, float]]]]] = {}
+    groups: dict[tuple[str, str, _Panel, str, str], list[tuple[Case, _Points]]] = {}
     for case in cases:
         if case.units.get("size") != "B" or not case.proven:
             continue
@@ -115,33 +146,45 @@ def curves(cases: Sequence[Case]) -> list[Curves]:
                 and drawable(x, y)
             ]
             if len(points) > 1:
-                of_case = (case.family, case.program, *_panel(case), column, unit)
-                groups.setdefault(of_case, []).append((case, sorted(points)))
+                key = (case.family, case.program, _Panel.of(case), column, unit)
+                groups.setdefault(key, []).append((case, sorted(points)))
     where = places.of_partitions(cases)
     found = []
-    for key, members in sorted(groups.items(), key=lambda g: (g[0][0], _rank(g[0][1]), *g[0][1:])):
-        family, program, system, partition, test, benchmark, buffers, stack, column, unit = key
+    for (family, program, panel, column, unit), members in sorted(
+        groups.items(), key=lambda group: (group[0][0], _rank(group[0][1]), *group[0][1:])
+    ):
         drawn = [case for case, _ in members]
         undrawn = [
             case
             for case in cases
-            if _panel(case) == key[2:8] and not any(case is other for other in drawn)
+            if _Panel.of(case) == panel and not any(case is other for other in drawn)
         ]
-        names = labels([*drawn, *undrawn], always="transport")
+        both = [*drawn, *undrawn]
+        names = [
+            name or way(case) or program
+            for name, case in zip(labels(both, always="transport"), both)
+        ]
         lines = []
         for name, (case, points) in zip(names, members):
             sizes, values = zip(*points)
-            label = name or way(case) or program
-            lines.append(Line(label, way(case), sizes, values, ranks(case)))
+            lines.append(Line(name, way(case), sizes, values, ranks(case)))
         found.append(
             Curves(
-                family, program, partition, column, unit,
-                tuple(sorted(lines, key=lambda line: line.label)),
-                test, benchmark, buffers, where.get((system, partition), ""),
-                tuple(zip(names[len(drawn) :], (case.lack for case in undrawn))),
-                stack,
+                family=family,
+                program=program,
+                partition=panel.partition,
+                column=column,
+                unit=unit,
+                lines=tuple(sorted(lines, key=lambda line: line.label)),
+                test=panel.test,
+                benchmark=panel.benchmark,
+                buffers=panel.buffers,
+                stack=panel.stack,
+                place=where.get((panel.system, panel.partition), ""),
+                planned=frozenset((way(case), ranks(case)) for case in both),
+                missing=tuple(zip(names[len(drawn) :], (case.lack for case in undrawn))),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -217,15 +260,6 @@ def labels(cases: Sequence[Case], always: str = "") -> list[str]:
 def drawable(*values: float) -> bool:
     """Whether a logarithmic axis has room for all of them: 0 and nonsense stay in the outputs."""
     return all(1e-18 < value < 1e18 for value in values)
-
-
-def _panel(case: Case) -> tuple[str, ...]:
-    """What the lines of one figure have in common, known of a case that was not run too."""
-    benchmark = case.parameters.get("benchmark") or case.parameters.get("operation", "")
-    buffers = case.parameters.get("buffers", "")
-    # Colour and marker are taken by way and ranks: another stack is another figure.
-    stack = case.environ if ranks(case) else ""
-    return (case.system, case.partition, case.test, benchmark, buffers, stack)
 
 
 def _order(operation: str, mode: str) -> tuple[int, int, str]:

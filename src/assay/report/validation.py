@@ -41,6 +41,7 @@ class Wanted:
     :ivar tests: the tests that measure it, the first of which is named where none was selected.
     :ivar parameters: which of their cases.
     :ivar place: where between GPUs; "" for any.
+    :ivar partition: on which file system; "" for any partition.
     :ivar lack: why it may be missing where its cases are not.
     """
 
@@ -49,6 +50,7 @@ class Wanted:
     tests: tuple[str, ...]
     parameters: Mapping[str, str] = field(default_factory=dict)
     place: str = ""
+    partition: str = ""
     lack: str = ""
 
 
@@ -93,17 +95,18 @@ def _computation() -> Iterator[Wanted]:
             yield Wanted(quantity, program, (test,), lack=lack)
 
 
-def _storage(file_system: str) -> Iterator[Wanted]:
+def _storage(partition: str) -> Iterator[Wanted]:
+    at = partition or "any file system"
     for (_, mode), figure in _IOZONE.items():
-        yield Wanted(figure, file_system, ("Iozone",), {"sync": mode})
+        yield Wanted(figure, at, ("Iozone",), {"sync": mode}, partition=partition)
     for figure in (BTIO_TIME, f"BT-IO: {btio.COMPUTING}", f"BT-IO: {btio.WRITING}"):
-        yield Wanted(figure, file_system, ("BtIo",))
+        yield Wanted(figure, at, ("BtIo",), partition=partition)
 
 
 def wanted(cases: Iterable[Case]) -> list[Wanted]:
     """All figures of the validation; those of storage once for each file system of the session."""
     on = sorted({case.partition for case in cases if case.test in ("Iozone", "BtIo")})
-    storage = [item for file_system in on or ["any file system"] for item in _storage(file_system)]
+    storage = [item for partition in on or [""] for item in _storage(partition)]
     return [*_communication(), *_computation(), *storage]
 
 
@@ -112,16 +115,15 @@ def absent(cases: Sequence[Case], figures: Iterable[Figure]) -> list[Absent]:
     drawn = list(figures)
     shown = {key for figure in drawn for key in figure.shows}
     where = places.of_partitions(cases)
-    file_systems = {case.partition for case in cases}
     whole = []
     for item in wanted(cases):
         if (item.figure, item.at) in shown:
             continue
-        found = [case for case in cases if _is_of(case, item, where, file_systems)]
-        if any(case.proven for case in found) and item.lack:
-            why = item.lack
-        else:
-            why = reasons([case for case in found if not case.proven] or found)
+        found = [case for case in cases if _is_of(case, item, where)]
+        unproven = [case for case in found if not case.proven]
+        why = reasons(unproven or found)
+        if item.lack and len(unproven) < len(found):
+            why = f"{item.lack}; {why}" if unproven else item.lack
         whole.append(Absent(item.figure, item.at, "", item.tests[0], why))
     parts = [
         Absent(figure.title, "", part, "", why) for figure in drawn for part, why in figure.missing
@@ -129,31 +131,25 @@ def absent(cases: Sequence[Case], figures: Iterable[Figure]) -> list[Absent]:
     return whole + parts
 
 
-def _is_of(
-    case: Case, item: Wanted, where: Mapping[places.Partition, str], file_systems: set[str]
-) -> bool:
+def _is_of(case: Case, item: Wanted, where: Mapping[places.Partition, str]) -> bool:
     """Whether a case was to measure it; one whose place nobody knows may have been."""
     return (
         case.test in item.tests
         and all(case.parameters.get(key) == value for key, value in item.parameters.items())
         and (not item.place or where.get((case.system, case.partition), item.place) == item.place)
-        and (item.at not in file_systems or case.partition == item.at)
+        and item.partition in ("", case.partition)
     )
 
 
 def unselected(group: Curves) -> tuple[Missing, ...]:
     """Lines of a figure that no case of the session was to measure."""
-    why = "no case was selected"
-    planned = [*(line.label for line in group.lines), *(part for part, _ in group.missing)]
-    words = {word for label in planned for word in label.split(", ")}
-    words |= {line.way for line in group.lines}
+    ways, counts = ({pair[n] for pair in group.planned} for n in (0, 1))
     found: list[str] = []
     if group.on_gpu and group.place and group.buffers != "HH":
-        found += [name for name in places.configurations(group.place) if name not in words]
-    counts = {line.ranks for line in group.lines} | {w.removeprefix("P = ") for w in words}
-    if group.benchmark in COLLECTIVES and any(line.ranks for line in group.lines):
+        found += [name for name in places.configurations(group.place) if name not in ways]
+    if group.benchmark in COLLECTIVES and any(counts):
         found += [f"P = {count}" for count in RANKS if count not in counts]
-    return tuple((part, why) for part in found)
+    return tuple((part, reasons([])) for part in found)
 
 
 def of_curves(test: str, benchmark: str, buffers: str, place: str) -> Shown | None:

@@ -11,7 +11,7 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import ConfigError
 
 from assay.checks import btio
-from assay.checks.mpi import MpiCheck
+from assay.checks.mpi import MpiCheck, text
 from assay.checks.sizing import SizingError
 from assay.checks.storage import StorageMixin
 from assay.checks.strict import site_directory
@@ -104,7 +104,7 @@ class BtIo(StorageMixin, MpiCheck):
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        used = btio.MpiIo.said(self.stderr_text())
+        used = btio.MpiIo.said(text(self.stderr))
         self._record["proof"]["mpi_io"] = list(used.modules)
         problems += used.problems(self.mpi_io, self.ranks)
         if parsed and parsed.rows and parsed.rows[0]["class"] != self.npb_class:

@@ -83,7 +83,7 @@ class IozoneBase(StorageMixin, StrictCheck):
         if any(bool(on) != (mode == self.sync) for mode, on in modes.items()):
             problems.append(f"iozone did not run {self.sync}: its header says otherwise")
         counted = {name: facts.get(name) for name in ("fsync_timed", "close_timed")}
-        self._record["proof"]["mode"] = {"sync": self.sync, **counted}
+        self._record.setdefault("proof", {})["mode"] = {"sync": self.sync, **counted}
         if not all(counted.values()):
             problems.append("iozone did not count flush and close into writes (-e -c)")
         return problems

@@ -112,12 +112,27 @@ def test_a_case_without_a_number_of_nodes_is_in_no_study(nodes):
     assert scaling.studies([records.case("HplStudy", rows, records.HPL, nodes=nodes)]) == []
 
 
-@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, None, "8", True])
-@pytest.mark.parametrize("column", ["n", "time", "performance"])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (column, value)
+        for column in ("n", "time", "performance")
+        for value in (0, -1.0, math.nan, math.inf, None, "8", True)
+        if (column, value) != ("time", 0)  # HPL rounds
+    ],
+)
 def test_a_row_that_is_no_measurement_is_not_drawn(column, value):
     rows = [{**records.hpl(1, {N1: 8.0}).rows[0], column: value}]
     case = records.case("HplStudy", rows, records.HPL, nodes=1)
     assert scaling.studies([case]) == []
+
+
+@pytest.mark.parametrize("printed", [0.0, 0.09])
+def test_a_time_that_hpl_rounded_away_follows_from_its_rate(printed):
+    """(2/3 960^3 + 3/2 960^2) operations at 6.5082 GFLOP/s take 0.0908 s."""
+    row = {"n": 960, "nb": 192, "time": printed, "performance": 6.5082}
+    (study,) = scaling.studies([records.case("HplStudy", [row], records.HPL, nodes=1)])
+    assert study.time[1, 960] == pytest.approx(0.09084, rel=1e-3)
 
 
 def test_a_column_in_another_unit_is_not_drawn():

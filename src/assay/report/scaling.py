@@ -13,12 +13,16 @@ from assay.report import units
 from assay.report.cases import Case
 from assay.report.charts import Chart, Series, count, others, positive, reasons
 from assay.report.series import Missing
+from assay.report.untrusted import finite
 
 #: Tests whose cases solve several N on `nodes` nodes, and what they run.
 TESTS = {"HplStudy": "HPL", "GpuHplStudy": "GPU HPL"}
 
 #: Units of a peak, in GFLOP/s.
 _GFLOPS = {"GFLOP/s": 1.0, "TFLOP/s": 1e3}
+
+#: From so many seconds on the printed time is as good as 1 %.
+ROUNDED = 1.0
 
 TIME, SPEEDUP = "execution time T(P, N)", "speed-up S(P, N)"
 PERFORMANCE, FRACTION = "sustained performance SP(P, N)", "fraction of peak SPF(P, N)"
@@ -113,8 +117,26 @@ def _solved(case: Case) -> list[tuple[int, float, float]]:
         "GFLOP/s",
     ):
         return []
-    rows = [positive(row, ("n", "time", "performance")) for row in case.rows]
-    return [(int(row[0]), row[1], row[2]) for row in rows if row and row[0] == int(row[0])]
+    rows = [(row, positive(row, ("n", "performance"))) for row in case.rows]
+    return [
+        (int(found[0]), seconds, found[1])
+        for row, found in rows
+        if found
+        and found[0] == int(found[0])
+        and (seconds := _seconds(row.get("time"), *found)) is not None
+    ]
+
+
+def _seconds(printed: object, order: float, rate: float) -> float | None:
+    """The time of a row [s], None where the row is no measurement.
+
+    HPL rounds it to 0.01 s, and its rate to five digits: a short one follows from the rate, by the
+    operations that HPL counts (testing/ptest/HPL_pdtest.c).
+    """
+    time = finite(printed)
+    if time is None or time < 0:
+        return None
+    return time if time >= ROUNDED else (2 / 3 * order**3 + 3 / 2 * order**2) / (rate * 1e9)
 
 
 def charts(study: Study) -> list[Chart]:

@@ -53,14 +53,16 @@ class Judgement:
     why: str
 
 
-def median_interval(samples: Sequence[float]) -> tuple[float, float]:
-    """Interval that covers the median of the population at 95 %, without assuming a distribution.
+def median_interval(samples: Sequence[float], coverage: float = 0.95) -> tuple[float, float]:
+    """Interval that covers the median of the population, without assuming a distribution.
 
     Order statistics (Hoefler & Belli, SC15, 10.1145/2807591.2807644): the k-th smallest to the
-    k-th largest of n samples, with the largest k that still covers 95 %. Below six samples no
-    such interval exists: the range is returned, which is then narrower than the truth.
+    k-th largest of n samples, with the largest k that still has the coverage. Below six samples
+    (for 95 %) no such interval exists: the range is returned, which is then narrower than the
+    truth.
 
     :param samples: at least one finite value.
+    :param coverage: at least so probable is it that the median is within.
     """
     ordered = sorted(samples)
     n = len(ordered)
@@ -69,7 +71,7 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float]:
     # Coverage of [x_(k+1), x_(n-k)] is 1 - 2 P(Binomial(n, 1/2) <= k).
     while k < n // 2:
         tail += math.comb(n, k) / 2**n
-        if 1 - 2 * tail < 0.95:
+        if 1 - 2 * tail < coverage:
             break
         k += 1
     k = max(k - 1, 0)

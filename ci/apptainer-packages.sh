@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The Debian packages given as arguments: names those that are missing and installs them with apt,
+# as root; asks first, unless YES=1 or CI is set. Ends with 1 where one is still missing.
+set -euo pipefail
+
+missing=()
+for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' ||
+        missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+say() { echo "apptainer: $*" >&2; }
+say "missing packages: ${missing[*]}"
+by_hand="apt-get install --no-install-recommends ${missing[*]}"
+if [ "$(id -u)" != 0 ]; then
+    say "not root; as root: $by_hand"
+    exit 1
+elif [ "${YES:-}" != 1 ] && [ -z "${CI:-}" ]; then
+    if [ ! -t 0 ]; then
+        say "no terminal to ask on; with YES=1, or by hand: $by_hand"
+        exit 1
+    fi
+    read -r -p "apptainer: install them? [y/N] " answer
+    [[ $answer == [yY]* ]] || exit 1
+fi
+install() {
+    DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
+        install --no-install-recommends "${missing[@]}" </dev/null
+}
+# The lists may be older than the mirror, or not there at all: one update, one more try.
+install >&2 || { apt-get -q update >&2 && install >&2; }

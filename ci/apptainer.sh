@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Print the path of an Apptainer: the one on PATH, else the one in the cache, else, on Debian, one
+# built from the source in Debian's archive (ci/apptainer-pin.txt). Elsewhere one line says why not.
+#
+#   ci/apptainer.sh [--no-build]     --no-build: only what is there already
+#
+#   ASSAY_APPTAINER   where it is kept (default: .cache/apptainer); what is in it can be moved
+#   YES=1             install missing packages without asking (as root with CI set, likewise)
+#
+# The build takes some minutes. It has no setuid program: who uses it needs user namespaces.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+die() {
+    echo "apptainer: $*" >&2
+    exit 1
+}
+say() { echo "apptainer: $*" >&2; } # standard output is the answer
+
+pinned() { sed -n "s/^$1 //p" ci/apptainer-pin.txt; }
+version=$(pinned version)
+home=${ASSAY_APPTAINER:-.cache/apptainer}
+made=$home/$version-$(pinned sha256 | cut -c1-12)-$(uname -m)
+
+if command -v apptainer; then
+    exit
+fi
+if [ -x "$made/bin/apptainer" ]; then
+    "$made/bin/apptainer" --version >/dev/null ||
+        die "$made/bin/apptainer does not start, see above; remove $made to build it anew"
+    realpath "$made/bin/apptainer"
+    exit
+fi
+[ "${1:-}" != --no-build ] || die "none on PATH and none in $home: type ci/apptainer.sh"
+
+# Only what the source needs from Debian is asked for by name; modules come through Go itself.
+helper=/usr/lib/apt/apt-helper
+[ -x "$helper" ] || die "none on PATH, and it is built here on Debian only: install Apptainer 1.3 or newer"
+ci/apptainer-packages.sh gcc libc6-dev make pkg-config libseccomp-dev squashfs-tools uidmap ||
+    die "its build needs the packages named above"
+command -v go >/dev/null ||
+    die "none on PATH, and no Go to build it with: install golang-go of Debian's backports"
+needs=$(pinned go) has=$(GOTOOLCHAIN=local go env GOVERSION)
+if [ "$(printf '%s\n' "$needs" "${has#go}" | sort -V | head -n 1)" != "$needs" ]; then
+    export GOTOOLCHAIN=go$needs+auto # Go 1.21 and newer fetches it, and verifies it
+fi
+
+# The machine's own mirror: what apt knows as the origin Debian.
+# shellcheck disable=SC2016 # apt-get expands these
+mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' 'Component: main' |
+    awk '$1 == "Debian" && !n++ {print $2}')
+[ -n "$mirror" ] || die "apt knows no archive of Debian: type apt-get update"
+
+mkdir -p "$home"
+home=$(realpath "$home") made=$home/${made##*/}
+work=$(mktemp -d "$home/build.XXXXXX")
+# Go's module cache is read-only, also for rm.
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+source=apptainer_$version.orig.tar.gz
+say "fetching $source"
+"$helper" download-file "${mirror%/}/pool/main/a/apptainer/$source" "$work/$source" \
+    "SHA256:$(pinned sha256)" >"$work/log" 2>&1 || {
+    cat "$work/log" >&2
+    die "$source could not be had, or is another than ci/apptainer-pin.txt names; see above"
+}
+
+tar -xzf "$work/$source" -C "$work"
+cd "$work/apptainer-$version"
+echo "$version" >VERSION
+# Its makefile empties Go's build cache: not the user's.
+export GOFLAGS=-buildvcs=false GOCACHE=$work/gocache GOMODCACHE=$work/gomod
+steps=(
+    "fetching Go modules:go mod download"
+    # The prefix is never seen: a program that is not where it was built looks beside itself.
+    "configuring:./mconfig -V $version --prefix=$work/installed --without-suid --without-network --without-libsubid"
+    "building (minutes):make -C builddir -j$(nproc)"
+    "installing:make -C builddir install"
+)
+for step in "${steps[@]}"; do
+    say "${step%%:*}"
+    # shellcheck disable=SC2086 # a list of words
+    ${step#*:} >"$work/log" 2>&1 || {
+        tail -n 20 "$work/log" >&2
+        die "${step%%:*} failed, see above"
+    }
+done
+"$work/installed/bin/apptainer" --version >&2 || die "what was built does not start"
+mv "$work/installed" "$made" # whole or not at all
+echo "$made/bin/apptainer"

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Is the image the repository's, is it sound, and does it keep its mirror to itself?
+#
+#   ci/image-test.sh [IMAGE]      default: build/assay.sif
+#
+# First what its labels and its locks say, then its own tests, and those of each of its programs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. ci/image-env.sh
+
+image=${1:-build/assay.sif}
+limit=300000000 # bytes, without a Spack stack
+[ -f "$image" ] || die "$image does not exist: type make image"
+
+label() { apptainer inspect --labels "$image" | sed -n "s/^$1: //p"; }
+same() { # same WHAT HAS WANTS
+    [ "$2" = "$3" ] || die "$image: $1 is ${2:-missing}, the repository has $3: build it anew"
+}
+lock=$(sha256sum requirements.lock | cut -d' ' -f1)
+size=$(stat -c %s "$image")
+spack=$(label assay.lock.spack)
+if [ -n "$spack" ]; then
+    sha256sum spack.lock site-config/*/spack/env/spack.lock | grep -q "^$spack " ||
+        die "$image: label assay.lock.spack is $spack, no lock of the repository has that: build it anew"
+elif [ "$size" -ge "$limit" ]; then
+    die "$image has $size bytes, more than $limit"
+fi
+same "label assay.lock.requirements" "$(label assay.lock.requirements)" "$lock"
+inside=$(apptainer exec "$image" sha256sum /opt/assay/requirements.lock | cut -d' ' -f1)
+same "the sha256 of requirements.lock" "$inside" "$lock"
+for each in openmpi.version pmix.version ucx.version org.opencontainers.image.revision; do
+    [ -n "$(label "$each")" ] || die "$image has no label $each"
+done
+revision=$(label org.opencontainers.image.revision)
+head=$(git rev-parse HEAD 2>/dev/null) || head=
+[ "$revision" = "$head" ] || say "the image is of commit $revision, this is ${head:-no checkout}"
+
+# What is stored beside the programs: the expanded definition, labels, the sources of apt.
+stored=$(apptainer inspect --all "$image" && apptainer inspect --deffile "$image" &&
+    apptainer exec "$image" find /etc/apt -name '*.list' -o -name '*.sources')
+if [[ $stored =~ (https?|file|ftp)://[^[:space:]\"]* ]]; then
+    die "$image says where it was built from: ${BASH_REMATCH[0]}"
+fi
+
+apptainer test "$image" >/dev/null || die "$image: its own test failed, see above"
+mapfile -t apps < <(apptainer inspect --list-apps "$image")
+[ ${#apps[@]} -gt 0 ] || die "$image has no apps"
+for app in "${apps[@]}"; do
+    apptainer test --app "$app" "$image" || die "$image: the test of $app failed, see above"
+    say "$app runs"
+done
+say "sound: $((size / 1000000)) MB, Open MPI $(label openmpi.version), PMIx" \
+    "$(label pmix.version), UCX $(label ucx.version), commit ${revision:0:12}"

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Build an image from a definition and the last commit, as an unprivileged user.
+#
+#   ci/image.sh [IMAGE]      default: build/assay.sif
+#
+#   IMAGE_DEF        the definition (containers/debian.def)
+#   IMAGE_BASE       a Debian 12 to build on, such as docker://debian@sha256:...; by default one is
+#                    made from the archive that this machine's apt reads (Debian only)
+#   IMAGE_MIRROR     another archive of Debian to read
+#   IMAGE_PACKAGES   further packages, such as iozone3
+#   IMAGE_ARGS       further arguments of apptainer build
+#   IMAGE_KIT        an unpacked offline kit (make offline-kit), for containers/cuda.def
+#
+# Where the image came from is not in it: no host name of a mirror, no path of this machine.
+# Needs .venv, whose pip fetches the wheels. Packages: uidmap, squashfs-tools, mmdebstrap.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+ci/apptainer.sh >/dev/null # builds it where it is missing
+. ci/image-env.sh
+
+image=${1:-build/assay.sif}
+definition=${IMAGE_DEF:-containers/debian.def}
+[ -f "$definition" ] || die "IMAGE_DEF=$definition does not exist; there are: $(echo containers/*.def)"
+release=bookworm python=3.11 # of the base, in both definitions
+git rev-parse -q --verify HEAD >/dev/null || die "the image holds a commit, and this is no checkout of git"
+[ -x .venv/bin/python ] || die "no .venv, whose pip fetches the wheels: type make venv"
+[ -z "$(git status --porcelain -- . ':!tests')" ] || say "changes that are not committed stay out"
+
+sources() { # this machine's archives of Debian, as lines for $release
+    if [ -n "${IMAGE_MIRROR:-}" ]; then
+        echo "deb $IMAGE_MIRROR $release main non-free"
+    elif [ -x /usr/bin/apt-get ]; then
+        # shellcheck disable=SC2016 # apt-get expands these
+        apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE) $(CODENAME)' \
+            'Created-By: Packages' 'Component: main' |
+            awk -v here="$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)" -v want="$release" '
+                $1 == "Debian" && sub("^" here, want, $3) && !seen[$2 $3]++ {
+                    print "deb " $2 " " $3 " main non-free"
+                }'
+    fi
+}
+
+mkdir -p "$(dirname "$image")"
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/assay-image.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/inputs" "$work/tmp"
+
+say "fetching wheels of requirements.lock"
+platforms=()
+for platform in manylinux2014 manylinux_2_{17,26,27,28}; do
+    platforms+=(--platform "${platform}_$(uname -m)")
+done
+.venv/bin/python -m pip download --quiet --disable-pip-version-check --require-hashes \
+    --only-binary :all: --implementation cp --python-version "$python" "${platforms[@]}" \
+    --dest "$work/inputs/wheels" -r requirements.lock ||
+    die "pip could not fetch the wheels; the lines above say why"
+[ -d .cache/osu-py ] || ci/fetch-osu-py.sh
+
+git archive --output "$work/inputs/assay.tar" HEAD -- . ':!tests' ':!.ci'
+tar -rf "$work/inputs/assay.tar" .cache/osu-py
+cp containers/install.sh "$work/inputs/"
+[ -z "${IMAGE_KIT:-}" ] || cp -R "$IMAGE_KIT" "$work/inputs/kit"
+sources >"$work/inputs/sources.list"
+
+# The Apptainer of the cache may lie where only its owner can look.
+own=$(dirname "$(dirname "$(realpath "$APPTAINER")")")
+if [[ $own == "$(realpath "${ASSAY_APPTAINER:-.cache/apptainer}")"/* ]]; then
+    cp -a "$own" "$work/apptainer"
+    APPTAINER=$work/apptainer/bin/apptainer
+fi
+as_user() { ci/image-user.sh "$work" env TMPDIR="$work/tmp" "$@"; }
+
+if [ -n "${IMAGE_BASE:-}" ]; then
+    base=(--build-arg "bootstrap=${IMAGE_BASE%%://*}" --build-arg "base=${IMAGE_BASE#*://}")
+else
+    base=(--build-arg bootstrap=scratch --build-arg base=scratch)
+    [ -s "$work/inputs/sources.list" ] ||
+        die "apt knows no archive of Debian here: name one by IMAGE_MIRROR=, or a base by IMAGE_BASE="
+    ci/apptainer-packages.sh mmdebstrap
+    say "making the base"
+    # Without device nodes, which an ordinary user cannot unpack.
+    as_user mmdebstrap --quiet --mode=unshare --variant=minbase --skip=output/dev \
+        "$release" base.tar inputs/sources.list || die "no base; the lines above say why"
+fi
+
+say "building (log: $image.log)"
+cp "$definition" "$work/image.def"
+# shellcheck disable=SC2086 # IMAGE_ARGS are words
+as_user "$APPTAINER" build --fakeroot --mksquashfs-args "-comp zstd" "${base[@]}" \
+    ${IMAGE_PACKAGES:+--build-arg "packages=$IMAGE_PACKAGES"} ${IMAGE_ARGS:-} \
+    image.sif image.def >"$image.log" 2>&1 || {
+    tail -n 15 "$image.log" >&2
+    die "no image; $image.log has all of it"
+}
+cp "$work/image.sif" "$image.new"
+mv "$image.new" "$image" # whole or not at all
+say "wrote $image: $(($(stat -c %s "$image") / 1000000)) MB," \
+    "sha256 $(sha256sum "$image" | cut -d' ' -f1), after $SECONDS s"

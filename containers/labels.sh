@@ -1,0 +1,26 @@
+#!/bin/sh
+# Inside a build: print the labels that say what is in the image, one "NAME VALUE" a line.
+#
+# Versions are what the programs and libraries say of themselves; a lock is the hash of its file here.
+set -eu
+
+suite=$(cd "$(dirname "$0")/.." && pwd)
+label() { # label NAME VALUE: no label without a value
+    [ -n "$2" ] || { echo "labels: $1 is not known" >&2; exit 1; }
+    echo "$1 $2"
+}
+sha256() { sha256sum "$1" | cut -d' ' -f1; }
+
+label org.opencontainers.image.revision "$(sed -n 's/^node: \([0-9a-f]*\)$/\1/p' "$suite/.git_archival.txt")"
+label assay.lock.requirements "$(sha256 "$suite/requirements.lock")"
+if [ -n "${SPACK_LOCK:-}" ]; then
+    label assay.lock.spack "$(sha256 "$SPACK_LOCK")"
+fi
+label openmpi.version "$(ompi_info --version | sed -n 's/^Open MPI v//p')"
+# Of PMIx there may be no program: its library is asked.
+label pmix.version "$(python3 -c '
+import ctypes, os, re
+library = ctypes.CDLL(os.environ.get("PMIX_LIBRARY", "libpmix.so.2"))
+library.PMIx_Get_version.restype = ctypes.c_char_p
+print(re.search(r"\d+(\.\d+)+", library.PMIx_Get_version().decode())[0])')"
+label ucx.version "$(ucx_info -v | sed -n '1s/^[^0-9]*\([0-9.]*\).*/\1/p')"

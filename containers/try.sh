@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Inside the image: run one of its programs for a moment, on two ranks, and fail unless what it
+# printed is complete and its own validation passed. What the apps of the image are tested with.
+#
+#   try.sh hpcc|netpipe|ucx_perftest|osu
+set -euo pipefail
+
+suite=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+die() {
+    echo "try: $*" >&2
+    tail -n 20 out err >&2 2>/dev/null || true
+    exit 1
+}
+pair() { # pair COMMAND...: two ranks, also on one core, also as root
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+        timeout 120 mpirun -np 2 --oversubscribe --bind-to none "$@" >out 2>err ||
+        die "mpirun $1 ended with exit code $?"
+}
+sound() { # sound FILE [LAST SIZE]: of one world of two, complete, valid
+    assay parse ${2:+--last-size "$2"} "$1" >parsed || die "$(cat parsed)"
+}
+
+case ${1:-} in
+hpcc)
+    "$suite/.venv/bin/python" -c '
+from assay.checks import hpl_input, sizing
+print(hpl_input.hpcc([200], [32], sizing.Grid(1, 2)), end="")' >hpccinf.txt
+    pair hpcc
+    sound hpccoutf.txt
+    grep -qx 'CommWorldProcs=2' hpccoutf.txt || die "hpcc was not one world of two"
+    ;;
+netpipe) # refuses to run as anything but a pair
+    pair NPopenmpi -l 1 -u 1024 -n 20
+    sound err 1024
+    ;;
+osu) # likewise
+    pair "$suite/.venv/bin/python" "$suite/.cache/osu-py/osu_latency.py"
+    sound out
+    ;;
+ucx_perftest)
+    ucx_info -d | grep -q 'Transport: posix' || die "UCX has no shared memory here"
+    port=$((20000 + RANDOM % 10000))
+    # Built with MPI, it wants to be told that it is not started by mpirun.
+    plain=()
+    if [[ $(ucx_perftest -h 2>&1) == *"-P <0|1>"* ]]; then plain=(-P 0); fi
+    timeout 60 ucx_perftest "${plain[@]}" -p "$port" >server 2>&1 &
+    server=$!
+    # Connecting to see whether it listens would be taken for the client.
+    until grep -q ":$(printf %04X "$port") .* 0A " /proc/net/tcp; do
+        kill -0 "$server" 2>/dev/null || die "the server of ucx_perftest ended: $(cat server)"
+        sleep 0.1
+    done
+    timeout 60 ucx_perftest "${plain[@]}" -p "$port" -t tag_lat -s 8 -n 1000 127.0.0.1 >out 2>err ||
+        die "ucx_perftest ended with exit code $?"
+    wait "$server" || die "the server of ucx_perftest ended with exit code $?: $(cat server)"
+    sound out 8
+    ;;
+*) die "no program '${1:-}': hpcc, netpipe, ucx_perftest or osu" ;;
+esac

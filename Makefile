@@ -8,6 +8,7 @@
 #   PYTHON=python3.12       the interpreter for .venv (default: the first that can run ReFrame)
 #   YES=1                   install missing packages without asking
 #   SPACK_ARGS='...'        further arguments of spack install, such as --cache-only
+#   IMAGE=build/assay.sif   the image that is built, tested, signed, verified
 
 SITE ?= local
 STACK ?=
@@ -22,7 +23,7 @@ export ASSAY_STACK = $(STACK)
 # Modules of a cluster like to set these; packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test lint spack lock offline-kit pylock clean
+.PHONY: help setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test lint spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
 .NOTPARALLEL:
 
 help:
@@ -37,6 +38,11 @@ help:
 	@echo 'make spack       install the Spack stack of SITE exactly as its lock says'
 	@echo 'make lock        solve the Spack lock of SITE anew, and show what changed'
 	@echo 'make offline-kit pack all that make spack needs on a machine without network'
+	@echo 'make image       build the image of the suite, from the last commit: docs/containers.md'
+	@echo 'make image-test  what the image says of itself against this checkout, and each program in it'
+	@echo 'make image-sign  sign it with IMAGE_KEY=key.pem'
+	@echo 'make image-verify   that it is what the owner of IMAGE_PUB=key.pub signed'
+	@echo 'make image-lint  lint the definitions of images'
 	@echo 'make calibrate   measure SITE without judging, and write what it is judged by'
 	@echo 'make vcluster-up    start a Slurm cluster of four nodes on this machine, for SITE=vcluster'
 	@echo 'make vcluster-down  end it'
@@ -132,6 +138,21 @@ lock:
 
 offline-kit:
 	@SITE='$(SPACK_SITE)' ci/spack-offline-kit.sh
+
+IMAGE = build/assay.sif
+
+image: venv osu-py
+	@ci/image.sh '$(IMAGE)'
+
+image-test:
+	@ci/image-test.sh '$(IMAGE)'
+
+image-sign image-verify: image-%:
+	@ci/image-sign.sh $* '$(IMAGE)'
+
+image-lint:
+	@ci/setup-venv.sh dev
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" ci/image-lint.py
 
 clean:
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Lint Apptainer definition files without a network.
 
-    ci/image-lint.py [--apptainer PROGRAM] [FILE.def ...]     default: containers/*.def
+    ci/image-lint.py [FILE.def ...]     default: containers/*.def
 
 Each objection is a line `FILE:LINE: what and how to mend it`; the exit code is 1 when there is one.
 Beside rules of our own, `sh -n` and shellcheck read each section that is a script, and Apptainer's
-own parser reads the file where `--apptainer` names one.
+own parser reads the file where there is one (ci/apptainer.sh --no-build).
 """
 
 from __future__ import annotations
@@ -206,22 +206,26 @@ def parser(apptainer: str, file: Path) -> Objections:
 def main() -> int:
     """Lints the files; 1 where there is an objection, 2 where it cannot be done."""
     options = argparse.ArgumentParser(description="Lint Apptainer definition files, offline.")
-    options.add_argument("--apptainer", help="have this program's parser read them too")
     options.add_argument("files", nargs="*", type=Path, metavar="FILE.def")
-    chosen = options.parse_args()
+    files = options.parse_args().files or sorted((ROOT / "containers").glob("*.def"))
     if not shutil.which("shellcheck"):
         print("image-lint: no shellcheck on PATH: type make lint", file=sys.stderr)
         return 2
+    found = subprocess.run(
+        [ROOT / "ci/apptainer.sh", "--no-build"], capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        print(f"image-lint: without Apptainer's own parser ({found.stderr.strip()})")
     count = 0
-    for file in chosen.files or sorted((ROOT / "containers").glob("*.def")):
+    for file in files:
         try:
             text = file.read_text(encoding="utf-8")
         except OSError as error:
             print(f"image-lint: {file}: {error.strerror}", file=sys.stderr)
             return 2
         objections = [*rules(text), *shells(text)]
-        if chosen.apptainer:
-            objections += parser(chosen.apptainer, file.resolve())
+        if found.returncode == 0:
+            objections += parser(found.stdout.strip(), file.resolve())
         for line, objection in sorted(objections):
             print(f"{file}:{line}: {objection}")
         count += len(objections)

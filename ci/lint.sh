@@ -22,6 +22,7 @@ while IFS= read -r -d '' file; do
 done < <(git ls-files -z --cached --others --exclude-standard -- ':!tests/data')
 step shellcheck "${scripts[@]}"
 step yamllint --strict .
+step ci/image-lint.py
 if [ ${#failed[@]} -gt 0 ]; then
     echo "lint: failed: ${failed[*]}" >&2
     exit 1

@@ -1,0 +1,181 @@
+"""ci/image-lint.py: the definitions of this repository are clean, and each rule can object."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LINT = ROOT / "ci/image-lint.py"
+DEFINITIONS = sorted((ROOT / "containers").glob("*.def"))
+
+SOUND = """\
+Bootstrap: {{ bootstrap }}
+From: {{ base }}
+
+%arguments
+  bootstrap=docker
+
+%post
+  set -eu
+  echo built
+
+%labels
+  title sound
+
+%test
+  set -eu
+  command -v mpirun >/dev/null
+
+%help
+  A sound definition.
+
+%apprun hpcc
+  exec hpcc "$@"
+
+%apptest hpcc
+  set -eu
+  command -v hpcc
+"""
+
+
+@pytest.fixture(scope="module")
+def lint() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("image_lint", LINT)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def objections(lint: ModuleType, text: str) -> list[str]:
+    """What rules and shells say, as "line: what"."""
+    return [f"{line}: {what}" for line, what in [*lint.rules(text), *lint.shells(text)]]
+
+
+def shellcheck_is_here() -> bool:
+    return shutil.which("shellcheck", path=str(Path(sys.executable).parent)) is not None
+
+
+@pytest.fixture(autouse=True)
+def tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shellcheck of .venv, as with make lint."""
+    if not shellcheck_is_here():
+        pytest.skip("needs shellcheck in .venv: make lint")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+
+
+@pytest.mark.parametrize("file", DEFINITIONS, ids=lambda file: file.name)
+def test_definitions_of_this_repository_are_clean(lint: ModuleType, file: Path) -> None:
+    assert objections(lint, file.read_text()) == []
+
+
+def test_sound_is_sound(lint: ModuleType) -> None:
+    assert objections(lint, SOUND) == []
+
+
+def after(section: str, line: str) -> Callable[[str], str]:
+    """The text with a line more at the end of a section's beginning."""
+    return lambda text: text.replace(
+        f"%{section}\n  set -eu\n", f"%{section}\n  set -eu\n  {line}\n"
+    )
+
+
+def without(section: str) -> Callable[[str], str]:
+    return lambda text: re.sub(rf"%{section}\n(?:  .*\n)+", "", text)
+
+
+SHA = "a" * 40
+
+FAULTS = {
+    "several names": (after("test", "command -v hpcc mpirun"), r"^16: .*one name at a time"),
+    "cleanenv": (after("test", "apptainer exec --cleanenv x.sif hpcc"), r"N worlds of one"),
+    "cleanenv, short": (after("test", "apptainer exec -e x.sif hpcc"), r"N worlds of one"),
+    "unverified TLS": (after("post", "wget --no-check-certificate"), r"not verified"),
+    "curl": (after("post", 'curl -LO "$url"'), r"`curl -`: nothing in this section verifies"),
+    "wget": (after("post", 'wget "$url"'), r"nothing in this section verifies"),
+    "git clone": (after("post", 'git clone --depth 1 "$url"'), r"nothing in this section verifies"),
+    "pip": (
+        after("post", "python3 -m pip install reframe-hpc"),
+        r"nothing in this section verifies",
+    ),
+    "host name": (after("post", "echo https://example.org/x"), r"names a host"),
+    "no set -eu": (lambda t: t.replace("%post\n  set -eu\n", "%post\n"), r"%post does not begin"),
+    "app, no set -eu": (
+        lambda t: t.replace("%apptest hpcc\n  set -eu\n", "%apptest hpcc\n"),
+        r"%apptest does not begin",
+    ),
+    "From: a tag": (lambda t: t.replace("{{ base }}", "debian:12"), r"^1: From: is neither"),
+    "no test": (without("test"), r"no %test"),
+    "no help": (without("help"), r"no %help"),
+    "no labels": (without("labels"), r"no %labels"),
+    "app without test": (lambda t: t.replace("%apptest hpcc", "%apptest other"), r"no %apptest"),
+    "shell syntax": (after("post", "if true; then"), r"sh: "),
+    "shellcheck": (after("post", "cd $directory"), r"shellcheck: .*SC2086"),
+    "no header": (lambda t: t.replace("Bootstrap", "Form"), r"^1: no header"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_rule_objects(lint: ModuleType, fault: str) -> None:
+    change, said = FAULTS[fault]
+    broken = change(SOUND)
+    assert broken != SOUND
+    found = objections(lint, broken)
+    assert any(re.search(said, each) for each in found), found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'curl -LO "$url" && echo "$sum  x.tar.gz" | sha256sum -c',
+        f'git clone "$url" x && [ "$(git -C x rev-parse HEAD)" = {SHA} ]',
+        "python3 -m pip install --no-index --find-links /wheels reframe-hpc",
+        "apt-get install -y curl wget",
+        "echo built # not: command -v a b",
+        "command -v hpcc >/dev/null || exit 1",
+        "command -v hpcc && command -v mpirun",
+    ],
+)
+def test_what_is_verified_or_harmless_passes(lint: ModuleType, line: str) -> None:
+    assert objections(lint, after("post", line)(SOUND)) == []
+
+
+def test_an_objection_names_the_line(lint: ModuleType) -> None:
+    text = after("test", "command -v hpcc mpirun")(SOUND)
+    line = text.splitlines().index("  command -v hpcc mpirun") + 1
+    assert [where for where, what in lint.rules(text) if "one name" in what] == [line]
+
+
+def run(*files: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, LINT, *files], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_command_is_red_when_any_file_is(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.def", tmp_path / "bad.def"
+    good.write_text(SOUND)
+    bad.write_text(without("test")(SOUND))
+    assert run(good).returncode == 0
+    done = run(good, bad)
+    assert done.returncode == 1
+    assert f"{bad}:1: the last stage has no %test" in done.stdout
+    assert str(good) not in done.stdout
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    done = run(tmp_path / "nothing.def")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"image-lint: {tmp_path}/nothing.def: No such file or directory"
+    ]

@@ -35,7 +35,10 @@ class StackHas(StrictCheck):
             f"this stack has no {self.program} (stack {stack.name!r}: {self.descr})",
         )
         if self.program == "osu-py":
-            name = shlex.split(stack.extras["osu_py_command"])[0]
+            words = shlex.split(stack.extras["osu_py_command"])
+            name = words[words[0] == detect.IN_IMAGE]
+        elif self.program == "container":
+            name = "sh"  # what starts it starts anything
         elif self.program == "btio":
             subtype = detect.BTIO_SUBTYPES[stack.extras["btio_subtypes"][0]]
             name = f"bt.{stack.extras['btio_classes'][0]}.x.{subtype}"
@@ -46,9 +49,13 @@ class StackHas(StrictCheck):
         else:
             name = detect.PROGRAMS[self.program][0]
         self.name_of_program = name
-        self.prerun_cmds += [f"program=$(command -v {shlex.quote(name)})", 'echo "$program"']
+        # Of an image that is asked inside of it: what is on PATH there is a wrapper.
+        sh = f"{detect.IN_IMAGE} sh" if "image" in stack.extras else "sh"
+        find = shlex.quote(f"command -v {shlex.quote(name)}")
+        self.prerun_cmds += [f"program=$({sh} -c {find})", 'echo "$program"']
         # A script or a static program has no libraries, and ldd says so with exit code 1.
-        self.executable = 'ldd "$(readlink -f "$program")" || test -x "$program"'
+        look = shlex.quote('ldd "$(readlink -f "$0")" || test -x "$0"')
+        self.executable = f'{sh} -c {look} "$program"'
 
     def read(self):
         path, *libraries = self.stdout_text().splitlines() or [""]

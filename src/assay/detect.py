@@ -10,7 +10,9 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from assay import provenance
 
@@ -29,29 +31,35 @@ PROGRAMS = {
 #: Feature word -> its program, where how that was built makes the word: no name on PATH shows it.
 BUILDS = {"osu-cuda": "osu_latency", "ucx-stats": "ucx_info"}
 
+#: On PATH where the stack is an image: starts any command inside of it.
+IN_IMAGE = "in-image"
+
 #: Classes and subtypes under which BT-IO is built: ``bt.<class>.x.<subtype>``.
 BTIO_CLASSES = ("S", "W", "A", "B", "C", "D", "E")
 BTIO_SUBTYPES = {"simple": "mpi_io_simple", "full": "mpi_io_full", "epio": "ep_io"}
 
 
-def programs() -> dict[str, str]:
-    """The programs on PATH: feature word -> name of the program."""
+def programs(has: Callable[[str], object] = shutil.which) -> dict[str, str]:
+    """The programs that are there: feature word -> name of the program.
+
+    :param has: whether there is a program of a name; by default on PATH.
+    """
     found = {}
     for word, names in PROGRAMS.items():
         for name in names:
-            if shutil.which(name):
+            if has(name):
                 found[word] = name
                 break
     return found
 
 
-def btio() -> tuple[list[str], list[str]]:
-    """Classes and subtypes of BT-IO for which every combination is on PATH."""
+def btio(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[str]]:
+    """Classes and subtypes of BT-IO for which every combination is there."""
     built = {
         (cls, sub)
         for cls in BTIO_CLASSES
         for sub, suffix in BTIO_SUBTYPES.items()
-        if shutil.which(f"bt.{cls}.x.{suffix}")
+        if has(f"bt.{cls}.x.{suffix}")
     }
     subtypes = [s for s in BTIO_SUBTYPES if any(sub == s for _, sub in built)]
     classes = [c for c in BTIO_CLASSES if subtypes and all((c, s) in built for s in subtypes)]
@@ -74,24 +82,57 @@ def _output(*command: str) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def openmpi_version() -> str | None:
-    """Version of the Open MPI on PATH, None where mpirun is another MPI or missing."""
-    match = re.search(r"\(Open MPI\) (\d+(?:\.\d+)+\S*)", _output("mpirun", "--version"))
-    return match.group(1) if match else None
+#: What a program says of itself: extra of the stack -> its command, and its version in the answer.
+#: Of another MPI's mpirun, and of a program that is missing, the answer has none.
+VERSIONS = {
+    "openmpi_version": (("mpirun", "--version"), r"\(Open MPI\) (\d+(?:\.\d+)+\S*)"),
+    "ucx_version": (
+        ("ucx_info", "-v"),
+        r"(?:Library version:|UCT version=|Version) *(\d+\.\d+\.\d+)",
+    ),
+    "osu_version": (("osu_latency", "--version"), r"v?(\d+\.\d+(?:\.\d+)?)"),
+}
+
+
+def version(extra: str, said: Callable[..., str] = _output) -> str | None:
+    """The version that :data:`VERSIONS` knows how to ask for, None where the answer has none.
+
+    :param said: what a command prints; by default the one on PATH.
+    """
+    command, pattern = VERSIONS[extra]
+    match = re.search(pattern, said(*command))
+    return match[1] if match else None
 
 
 def ucx_version() -> str | None:
     """Version of the UCX on PATH, None where there is no ``ucx_info``."""
-    match = re.search(
-        r"(?:Library version:|UCT version=|Version) *(\d+\.\d+\.\d+)", _output("ucx_info", "-v")
-    )
-    return match.group(1) if match else None
+    return version("ucx_version")
 
 
-def osu_version() -> str | None:
-    """Version of the OSU Micro-Benchmarks on PATH, None where there are none."""
-    match = re.search(r"v?(\d+\.\d+(?:\.\d+)?)", _output("osu_latency", "--version"))
-    return match.group(1) if match else None
+def described(
+    programs: Mapping[str, str],
+    btio: tuple[Sequence[str], Sequence[str]],
+    said: Callable[..., str] = _output,
+) -> tuple[list[str], dict[str, Any]]:
+    """Features and extras of a stack that has these programs.
+
+    :param programs: as :func:`programs` finds them.
+    :param btio: as :func:`btio` finds it.
+    :param said: see :func:`version`.
+    """
+    features = list(programs)
+    extras: dict[str, Any] = {}
+    for extra, (command, _) in VERSIONS.items():
+        there = any(command[0] in PROGRAMS[word] for word in programs)
+        if there and (found := version(extra, said)):
+            extras[extra] = found
+    if "netpipe" in programs:
+        extras["netpipe_command"] = programs["netpipe"]
+    classes, subtypes = btio
+    if classes:
+        features.append("btio")
+        extras.update(btio_classes=classes, btio_subtypes=subtypes)
+    return features, extras
 
 
 def ucx_transports() -> list[str]:

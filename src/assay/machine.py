@@ -30,21 +30,8 @@ def distribution(site_file: str | Path) -> dict[str, Any]:
 
     :param site_file: the ``__file__`` of a site, to find the checkout's own Python ports of OSU.
     """
-    programs = detect.programs()
-    features = list(programs)
-    extras: dict[str, Any] = {"provenance": "packages of the distribution"}
-    for key, value in (
-        ("openmpi_version", detect.openmpi_version()),
-        ("ucx_version", detect.ucx_version()),
-        ("netpipe_command", programs.get("netpipe")),
-        ("osu_version", detect.osu_version() if "osu" in programs else None),
-    ):
-        if value:
-            extras[key] = value
-    classes, subtypes = detect.btio()
-    if classes:
-        features.append("btio")
-        extras.update(btio_classes=classes, btio_subtypes=subtypes)
+    features, extras = detect.described(detect.programs(), detect.btio())
+    extras["provenance"] = "packages of the distribution"
     repository = sites.repository(site_file)
     python, ports = repository / ".venv/bin/python", repository / ".cache/osu-py"
     if python.exists() and (ports / "osu_latency.py").exists():

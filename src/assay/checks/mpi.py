@@ -20,7 +20,8 @@ from reframe.core.exceptions import ConfigError
 
 from assay.checks import links, service, transports
 from assay.checks.sizing import Layout, SizingError, spread
-from assay.checks.strict import StrictCheck, site_directory
+from assay.checks.strict import SKIPPED_FILE, StrictCheck, site_directory
+from assay.detect import IN_IMAGE
 from assay.outputs import Parsed, openmpi, ucx_log
 
 #: Processes of a test without MPI: a server and a client.
@@ -31,6 +32,18 @@ RANK_FACTS = ("ranks", "processes", "CommWorldProcs")
 
 #: One log for each process, so that UCX never writes into the benchmark's own output.
 UCX_LOGS = "ucx.%h.%p.log"
+
+#: An unprivileged container has a user namespace of its own, and the kernel lets no process read
+#: the memory of one in another. Other transports then are not slower, but this is none.
+CMA_IS_OFF = "CMA is off: the ranks are in different user namespaces"
+
+_SKIP_WITHOUT_CMA = f"""\
+rm -f {SKIPPED_FILE}
+inside=$({IN_IMAGE} readlink /proc/self/ns/user) || exit 1
+if [ "$inside" != "$(readlink /proc/self/ns/user)" ]; then
+  echo {CMA_IS_OFF!r} >{SKIPPED_FILE}
+  exit 1
+fi""".splitlines()
 
 
 class MpiCheck(StrictCheck):
@@ -164,6 +177,20 @@ class MpiCheck(StrictCheck):
             "ranks": {"asked": asked, "seen": world.ranks_seen, "cores": self._cores},
             "hosts": dict(hosts),
         }
+        if world.apart:
+            self._record["proof"]["single_copy"] = CMA_IS_OFF
+        problems = self.world_problems(world)
+        for fact in RANK_FACTS:
+            said = parsed.facts.get(fact, asked) if parsed else asked
+            if said != asked:
+                problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
+        if self.crosses_the_link and parsed:
+            problems += self._crossed(self.payload(parsed))
+        return problems
+
+    def world_problems(self, world: openmpi.OpenMpi) -> list[str]:
+        """What is wrong with the world that a launch came up as, one line each."""
+        asked, hosts = self.num_tasks, Counter(host for host, _ in world.selected)
         problems = list(world.aborts)
         if world.worlds > 1:
             problems.append(
@@ -182,14 +209,7 @@ class MpiCheck(StrictCheck):
                 f"the ranks are not where they were to be: {there}; {self._layout.per_node} on "
                 f"each of {self._layout.nodes} nodes were asked for"
             )
-        problems += self._steered(world.settings)
-        for fact in RANK_FACTS:
-            said = parsed.facts.get(fact, asked) if parsed else asked
-            if said != asked:
-                problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
-        if self.crosses_the_link and parsed:
-            problems += self._crossed(self.payload(parsed))
-        return problems
+        return problems + self._steered(world.settings)
 
     def _crossed(self, needed: float) -> list[str]:
         """What the counters of the link say against bytes having crossed it."""
@@ -244,6 +264,10 @@ class TransportMixin(rfm.RegressionTestPlugin):
         self.env_vars.update(transports.environment(self.transport, version, device))
         self.env_vars["UCX_LOG_FILE"] = UCX_LOGS
         self.keep_files.append("ucx.*.log")
+        stack = self.current_environ.extras
+        together = self.parallel and stack.get("contained")
+        if self.transport == "cma" and "image" in stack and not together:
+            self.prerun_cmds += _SKIP_WITHOUT_CMA
 
     def sizes(self, parsed: Parsed) -> list[int]:
         """Message sizes [B] whose path must be proven: by default those of the curve.
@@ -255,21 +279,29 @@ class TransportMixin(rfm.RegressionTestPlugin):
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds what the logs of UCX prove, or fail to prove, about the path."""
         problems: list[str] = super().examine(parsed)
-        log = ucx_log.parse("".join(text(path) for path in sorted(Path().glob("ucx.*.log"))))
-        if self.parallel:
-            farewells = openmpi.parse(text(self.stderr)).farewells
-            log = transports.without_farewells(self.transport, log, farewells)
-        proof = transports.prove(
-            self.transport,
-            log,
-            self.sizes(parsed) if parsed else [],
-            ucx_version=self.current_environ.extras["ucx_version"],
-            processes=self.num_tasks if self.parallel else LOCAL_PAIR,
-        )
+        farewells = openmpi.parse(text(self.stderr)).farewells if self.parallel else 0
+        proof = self.proof(Path(), parsed, farewells, self.current_environ.extras["ucx_version"])
         said = self._record.setdefault("proof", {})
         said.update({k: v for k, v in asdict(proof).items() if k != "problems"})
         self._record["transport"] = self.transport
         return problems + list(proof.problems)
+
+    def proof(
+        self, folder: Path, parsed: Parsed | None, farewells: int, ucx_version: str
+    ) -> transports.Proof:
+        """What the logs of UCX that a launch left in a folder prove.
+
+        :param farewells: see :func:`assay.checks.transports.without_farewells`.
+        """
+        logs = sorted(folder.glob("ucx.*.log"))
+        log = ucx_log.parse("".join(text(path) for path in logs))
+        return transports.prove(
+            self.transport,
+            transports.without_farewells(self.transport, log, farewells),
+            self.sizes(parsed) if parsed else [],
+            ucx_version=ucx_version,
+            processes=self.num_tasks if self.parallel else LOCAL_PAIR,
+        )
 
 
 class MpiTransportCheck(TransportMixin, MpiCheck):

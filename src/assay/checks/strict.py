@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -213,6 +214,24 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             self.job.launcher = getlauncher("local")()
         # Cases of all partitions of one machine then share ReFrame's limit `max_local_jobs`.
         self.local = self.current_partition.scheduler.is_local
+
+    @run_before("run")
+    def _reach_into_the_image(self) -> None:
+        # Wrappers bind the working directory; what else is under test is in no image.
+        stack = self.current_environ.extras
+        if "image" not in stack:
+            return
+        if directory := self.current_partition.extras.get("directory"):
+            bound = f"{shlex.quote(directory)}${{APPTAINER_BIND:+,$APPTAINER_BIND}}"
+            self.prerun_cmds.insert(0, f"export APPTAINER_BIND={bound}")
+        one_node = self.num_tasks <= (self.num_tasks_per_node or self.num_tasks)
+        self.skip_if(
+            self.parallel
+            and stack.get("contained", False)
+            and not (one_node and self.job.launcher.registered_name == "mpirun"),
+            f"all ranks of the stack {self.current_environ.name} are in one container: on one "
+            "node, started by mpirun",
+        )
 
     @run_before("run", always_last=True)
     def _witness_the_launch(self) -> None:

@@ -33,6 +33,8 @@ class OpenMpi:
         connections ``on-host`` and ``off-host``.
     :ivar farewells: number of endpoints of UCX that could not be closed in order, since the peer
         had closed the connection (opal/mca/common/ucx/common_ucx.c of v4.1.4, line 470).
+    :ivar apart: ranks of a node are in different user namespaces, so that Open MPI itself does not
+        copy by CMA between them (opal/mca/btl/vader/help-btl-vader.txt of v4.1.4).
     """
 
     selected: Mapping[Process, str] = field(default_factory=dict)
@@ -41,6 +43,7 @@ class OpenMpi:
     aborts: tuple[str, ...] = ()
     connections: Mapping[str, str] = field(default_factory=dict)
     farewells: int = 0
+    apart: bool = False
 
     @property
     def pml(self) -> frozenset[str]:
@@ -64,6 +67,7 @@ _SELECTED = re.compile(r"select: component (\w+) selected|selected (\w+) best pr
 _SETTING = re.compile(r"(\w+)=(.*) \(environment\)")
 _FAREWELL = re.compile(r"\S+:\d+ +Error: ucp_disconnect_nb\(\d+\) failed: Endpoint timeout")
 _CONNECTIONS = re.compile(r" +(o\w+-host): +all connections are (.+)")
+_APART = re.compile(r"CMA\s+is\s+not\s+available\s+due\s+to\s+different\s+user\s+namespaces")
 _ABORTS = re.compile(
     r"PML \w+ cannot be selected"
     r"|No components were able to be opened in the \w+ framework"
@@ -107,4 +111,12 @@ def parse(text: str) -> OpenMpi:
                 leaders.add(process)
             elif _FAREWELL.fullmatch(said):
                 farewells += 1
-    return OpenMpi(selected, frozenset(leaders), settings, tuple(aborts), connections, farewells)
+    return OpenMpi(
+        selected,
+        frozenset(leaders),
+        settings,
+        tuple(aborts),
+        connections,
+        farewells,
+        _APART.search(text) is not None,
+    )

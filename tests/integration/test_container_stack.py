@@ -1,0 +1,90 @@
+"""Programs of an image under ReFrame, really started: hybrid and contained, and what must be red.
+
+Needs Apptainer and an image with Debian's programs: ASSAY_IMAGE, or what `make image` left.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from bench import ROOT, live_ucx
+from reframe.core.exceptions import ConfigError
+
+from assay import container
+from assay.checks.mpi import CMA_IS_OFF
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def image():
+    path = Path(os.environ.get("ASSAY_IMAGE", ROOT / "build" / "assay.sif"))
+    if not path.exists():
+        pytest.skip(f"needs an image: {path} does not exist (make image, or ASSAY_IMAGE)")
+    try:
+        found = container.look(path, ROOT)
+    except ConfigError as error:
+        if "apptainer" in str(error):
+            pytest.skip(str(error))
+        raise
+    if "NPopenmpi" not in found.programs:
+        pytest.skip(f"{path} has no NetPIPE")
+    return found
+
+
+@pytest.fixture
+def site(bench, image):
+    """A bench with the stacks `container` and `contained`."""
+    live_ucx()
+    bench.partition()
+    for contained in (False, True):
+        bench.environments.append(container.stack(bench.site / "reframe.py", image, contained))
+    bench.record_all()
+    return bench
+
+
+def netpipe(site, transport, **variables):
+    return site.run("-n", f"NetPipe.*={transport}$", path="reframe/network", **variables)
+
+
+@pytest.mark.parametrize("transport", ["posix", "cma"])
+def test_both_models_come_up_as_one_world_over_the_transport(site, image, transport):
+    run = netpipe(site, transport)
+    for stack in ("container", "contained"):
+        outcome = run.case("NetPipe", stack)
+        assert outcome.result == "pass", outcome.reason
+        assert outcome.record["proof"]["ranks"]["seen"] == 2
+        assert outcome.record["proof"]["lanes"] == {f"{transport}/memory": 1.0}
+        assert image.sha256 in outcome.record["stack"]
+
+
+def test_a_user_namespace_of_each_rank_turns_cma_off_and_nothing_else(site):
+    run = netpipe(site, "(cma|posix)", APPTAINER_USERNS="1")
+    outcomes = {
+        (stack, transport): run.case(f"NetPipe %transport={transport}", stack)
+        for stack in ("container", "contained")
+        for transport in ("cma", "posix")
+    }
+    said = {key: (outcome.result, outcome.reason) for key, outcome in outcomes.items()}
+    # What is in one container is in one namespace.
+    assert {key for key, outcome in outcomes.items() if outcome.result == "pass"} == {
+        ("container", "posix"), ("contained", "cma"), ("contained", "posix")
+    }, said  # fmt: skip
+    assert outcomes["container", "cma"].result == "skip"
+    assert CMA_IS_OFF in run.output
+
+
+def test_ranks_that_lost_the_environment_are_no_world(site):
+    outcome = netpipe(site, "posix", APPTAINER_CLEANENV="1").case("NetPipe", "container")
+    assert outcome.result == "fail"
+    assert "Open MPI said nothing of its world" in outcome.reason
+
+
+def test_the_launcher_of_another_mpi_starts_two_worlds(site):
+    # Of it the ranks know nothing: neither PMIx nor anything else of Open MPI's.
+    foreign = site.program("foreign", "mpirun", '#!/bin/sh\nshift 2\n"$@" & "$@"; wait\n')
+    site.environments = site.environments[:1]
+    site.environments[0]["env_vars"].append(["PATH", f"{foreign}:$PATH"])
+    outcome = netpipe(site, "posix").case("NetPipe", "container")
+    assert outcome.result == "fail"
+    assert "2 worlds came up instead of one of 2 ranks" in outcome.reason

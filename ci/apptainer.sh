@@ -53,7 +53,7 @@ mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Pack
 
 mkdir -p "$home"
 home=$(realpath "$home") made=$home/${made##*/}
-work=$(mktemp -d "$home/build.XXXXXX")
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/assay-apptainer.XXXXXX") # its makefile knows no blanks
 # Go's module cache is read-only, also for rm.
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 source=apptainer_$version.orig.tar.gz
@@ -69,21 +69,23 @@ cd "$work/apptainer-$version"
 echo "$version" >VERSION
 # Its makefile empties Go's build cache: not the user's.
 export GOFLAGS=-buildvcs=false GOCACHE=$work/gocache GOMODCACHE=$work/gomod
-steps=(
-    "fetching Go modules:go mod download"
-    # The prefix is never seen: a program that is not where it was built looks beside itself.
-    "configuring:./mconfig -V $version --prefix=$work/installed --without-suid --without-network --without-libsubid"
-    "building (minutes):make -C builddir -j$(nproc)"
-    "installing:make -C builddir install"
-)
-for step in "${steps[@]}"; do
-    say "${step%%:*}"
-    # shellcheck disable=SC2086 # a list of words
-    ${step#*:} >"$work/log" 2>&1 || {
+step() { # step WHAT COMMAND...
+    local what=$1
+    shift
+    say "$what"
+    "$@" >"$work/log" 2>&1 || {
         tail -n 20 "$work/log" >&2
-        die "${step%%:*} failed, see above"
+        die "$what failed, see above"
     }
-done
+}
+step "fetching Go modules" go mod download
+# The prefix is never seen: a program that is not where it was built looks beside itself.
+step "configuring" ./mconfig -V "$version" --prefix="$work/installed" \
+    --without-suid --without-network --without-libsubid
+step "building, which takes minutes" make -C builddir -j"$(nproc)"
+step "installing" make -C builddir install
 "$work/installed/bin/apptainer" --version >&2 || die "what was built does not start"
-mv "$work/installed" "$made" # whole or not at all
+rm -rf "$made.new"
+cp -R "$work/installed" "$made.new"
+mv "$made.new" "$made" # whole or not at all
 echo "$made/bin/apptainer"

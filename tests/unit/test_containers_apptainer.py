@@ -1,0 +1,179 @@
+"""ci/apptainer.sh and ci/image*.sh on the ways that end early, with one line each."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = """
+    awk basename bash cat chmod cp cut dirname env getent git grep head id mkdir mktemp mv nproc
+    openssl realpath rm sed sh sha256sum sort stat tail tar tee uname
+""".split()  # noqa: SIM905
+PIN = dict(
+    line.split()
+    for line in (ROOT / "ci/apptainer-pin.txt").read_text().splitlines()
+    if not line.startswith("#")
+)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A PATH with the usual tools, no Go and no Apptainer."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    for name in TOOLS:
+        found = shutil.which(name)
+        if found:
+            (directory / name).symlink_to(found)
+    return directory
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The scripts in a directory with a blank in its name."""
+    copy = tmp_path / "a checkout"
+    shutil.copytree(ROOT / "ci", copy / "ci")
+    shutil.copytree(ROOT / "containers", copy / "containers")
+    shutil.copy(ROOT / "requirements.lock", copy)
+    return copy
+
+
+def program(directory: Path, name: str, body: str) -> None:
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def run(
+    bare: Path, script: Path, *arguments: object, **variables: object
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", script, *map(str, arguments)],
+        env={"PATH": str(bare), **{k: str(v) for k, v in variables.items()}},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def cached(checkout: Path, body: str = "echo apptainer version 1.4.5") -> Path:
+    """An Apptainer in the cache of the checkout, that does `body`."""
+    machine = subprocess.run(["uname", "-m"], capture_output=True, text=True, check=True).stdout
+    key = f"{PIN['version']}-{PIN['sha256'][:12]}-{machine.strip()}"
+    program(checkout / ".cache/apptainer" / key / "bin", "apptainer", body)
+    return checkout / ".cache/apptainer" / key / "bin/apptainer"
+
+
+def test_the_one_on_path_is_taken_as_it_is(bare: Path, checkout: Path) -> None:
+    cached(checkout)
+    program(bare, "apptainer", "exit 0")
+    done = run(bare, checkout / "ci/apptainer.sh")
+    assert (done.returncode, done.stdout.strip()) == (0, f"{bare}/apptainer")
+
+
+def test_one_from_the_cache_is_taken_if_it_starts(bare: Path, checkout: Path) -> None:
+    made = cached(checkout)
+    done = run(bare, checkout / "ci/apptainer.sh")
+    assert (done.returncode, done.stdout.strip()) == (0, str(made))
+    cached(checkout, "echo libfuse.so is missing >&2; exit 127")
+    done = run(bare, checkout / "ci/apptainer.sh")
+    assert done.returncode == 1
+    assert "does not start" in done.stderr.splitlines()[-1]
+
+
+def test_what_another_pin_built_is_not_taken(bare: Path, checkout: Path) -> None:
+    cached(checkout)
+    pin = checkout / "ci/apptainer-pin.txt"
+    pin.write_text(pin.read_text().replace(PIN["sha256"], "0" * 64))
+    done = run(bare, checkout / "ci/apptainer.sh", "--no-build")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "apptainer: none on PATH and none in .cache/apptainer: type ci/apptainer.sh"
+    ]
+
+
+def debian(bare: Path, checkout: Path, source: bytes) -> None:
+    """A Debian with all packages and a Go, whose archive serves `source`."""
+    served = checkout / "served"
+    served.write_bytes(source)
+    helper = f'[ "$(sha256sum "{served}" | cut -d" " -f1)" = "${{4#SHA256:}}" ] || exit 100'
+    program(checkout, "apt-helper", f'echo "E: Hash Sum mismatch"; {helper}; cp "{served}" "$3"')
+    script = checkout / "ci/apptainer.sh"
+    helper_line = f"helper='{checkout}/apt-helper'"
+    script.write_text(re.sub(r"(?m)^helper=.*$", helper_line, script.read_text()))
+    program(bare, "dpkg-query", "echo install ok installed")
+    program(bare, "apt-get", "echo Debian http://127.0.0.1:9/debian/")
+    program(bare, "go", 'echo "go $*" >&2; [ "$1" != env ] || echo go1.99')
+
+
+def test_a_source_that_is_not_the_pinned_one_is_refused(bare: Path, checkout: Path) -> None:
+    debian(bare, checkout, b"another")
+    done = run(bare, checkout / "ci/apptainer.sh")
+    assert done.returncode == 1
+    assert "is another than ci/apptainer-pin.txt names" in done.stderr.splitlines()[-1]
+    assert "go mod" not in done.stderr
+    assert list((checkout / ".cache/apptainer").iterdir()) == []
+
+
+def test_a_build_that_fails_leaves_nothing_and_says_which_step(bare: Path, checkout: Path) -> None:
+    source = checkout / "source.tar.gz"
+    (checkout / f"apptainer-{PIN['version']}").mkdir()
+    subprocess.run(
+        ["tar", "-czf", source.name, f"apptainer-{PIN['version']}"], cwd=checkout, check=True
+    )
+    pin = checkout / "ci/apptainer-pin.txt"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    pin.write_text(pin.read_text().replace(PIN["sha256"], digest))
+    debian(bare, checkout, source.read_bytes())
+    (bare / "gzip").symlink_to(str(shutil.which("gzip")))
+    done = run(bare, checkout / "ci/apptainer.sh")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "apptainer: configuring failed, see above"
+    assert list((checkout / ".cache/apptainer").iterdir()) == []
+
+
+def test_without_go_it_says_where_one_is(bare: Path, checkout: Path) -> None:
+    debian(bare, checkout, b"")
+    (bare / "go").unlink()
+    done = run(bare, checkout / "ci/apptainer.sh")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "no Go to build it with: install golang-go" in done.stderr
+
+
+def test_an_older_go_is_told_to_fetch_what_the_source_needs(bare: Path, checkout: Path) -> None:
+    debian(bare, checkout, b"another")
+    program(bare, "go", 'echo "go1.22.1"')
+    program(bare, "apt-get", 'echo "toolchain=$GOTOOLCHAIN" >&2')
+    done = run(bare, checkout / "ci/apptainer.sh")
+    assert f"toolchain=go{PIN['go']}+auto" in done.stderr
+    assert "type apt-get update" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "said"),
+    [
+        ("image-test.sh", ["none.sif"], "none.sif does not exist: type make image"),
+        ("image-sign.sh", ["sign", "none.sif"], "none.sif does not exist: type make image"),
+        ("image-sign.sh", ["seal", "ci/image.sh"], "sign or verify?"),
+        ("image-sign.sh", ["sign", "ci/image.sh"], "IMAGE_KEY names no private key"),
+        ("image-sign.sh", ["verify", "ci/image.sh"], "IMAGE_PUB names no public key"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    bare: Path, checkout: Path, script: str, arguments: list[str], said: str
+) -> None:
+    cached(checkout)
+    done = run(bare, checkout / "ci" / script, *arguments)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr

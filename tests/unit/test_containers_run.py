@@ -1,0 +1,135 @@
+"""containers/run.sh: what `apptainer run` does, outside of any image."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """A suite as it lies in an image, whose acceptance says how it was called."""
+    suite = tmp_path / "suite"
+    for name in ("containers", "ci", "site-config/local", "reframe", ".venv/bin", ".cache/osu-py"):
+        (suite / name).mkdir(parents=True)
+    shutil.copy(ROOT / "containers/run.sh", suite / "containers")
+    (suite / "site-config/local/reframe.py").write_text("# a site\n")
+    (suite / "reframe/test.py").write_text("# a test\n")
+    (suite / ".venv/bin/python").write_text("")
+    (suite / ".cache/osu-py/osu_latency.py").write_text("")
+    acceptance = suite / "ci/acceptance.sh"
+    acceptance.write_text('#!/bin/sh\necho "ARGS[$*]"\nenv\nexit ${WANT:-0}\n')
+    acceptance.chmod(0o755)
+    return suite
+
+
+def run(
+    suite: Path, *arguments: object, cwd: Path | None = None, **variables: object
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", suite / "containers/run.sh", *map(str, arguments)],
+        cwd=cwd or suite.parent,
+        env={"PATH": os.environ["PATH"], **{k: str(v) for k, v in variables.items()}},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def environment(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def test_acceptance_leaves_results_where_it_was_started(suite: Path, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    done = run(suite, "acceptance", "-n", "Osu", cwd=here, PROFILE="smoke")
+    assert done.returncode == 0, done.stdout
+    assert "ARGS[-n Osu]" in done.stdout
+    seen = environment(done)
+    assert seen["ASSAY_RESULTS"] == f"{here}/results"
+    assert (seen["SITE"], seen["ASSAY_STACK"], seen["PROFILE"]) == ("local", "system", "smoke")
+
+
+def test_its_exit_code_is_that_of_the_suite(suite: Path) -> None:
+    assert run(suite, "acceptance", WANT=3).returncode == 3
+
+
+def test_a_site_for_any_machine_is_taken_where_there_is_one(suite: Path) -> None:
+    (suite / "site-config/any").mkdir()
+    (suite / "site-config/any/reframe.py").write_text("")
+    assert environment(run(suite, "acceptance"))["SITE"] == "any"
+    assert environment(run(suite, "acceptance", SITE="local"))["SITE"] == "local"
+
+
+def test_scheduler_and_mpi_outside_are_unknown_inside(suite: Path) -> None:
+    outside = dict.fromkeys(("SLURM_JOB_ID", "PMI_RANK", "PMIX_RANK", "PBS_JOBID"), "1")
+    done = run(suite, "acceptance", **outside, PYTHONPATH="/elsewhere", UCX_TLS="tcp", OMPI_MCA_x=1)
+    seen = environment(done)
+    assert not {*outside, "PYTHONPATH"} & {*seen}
+    # What a user chose for the measurement stays.
+    assert (seen["UCX_TLS"], seen["OMPI_MCA_x"]) == ("tcp", "1")
+
+
+def test_results_that_cannot_be_written_are_one_line(suite: Path) -> None:
+    done = run(suite, "acceptance", ASSAY_RESULTS="/nonexistent/results")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "assay: /nonexistent/results cannot be written: go to a directory that can, "
+        "or bind one by --bind"
+    ]
+
+
+def test_export_writes_tests_and_a_site_but_no_environment(suite: Path, tmp_path: Path) -> None:
+    done = run(suite, "export", "out", APPTAINER_CONTAINER="/images/assay.sif")
+    assert done.returncode == 0, done.stdout
+    out = tmp_path / "out"
+    assert (out / "reframe/test.py").read_text() == "# a test\n"
+    assert (out / "site-config/mysite/reframe.py").read_text() == "# a site\n"
+    assert not (out / ".venv").exists()
+    assert not (out / ".cache").exists()
+    assert f"cd {out} && make venv" in done.stdout
+    assert "ASSAY_IMAGE=/images/assay.sif" in done.stdout
+
+
+def test_export_keeps_its_hands_off_what_is_there(suite: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert run(suite, "export", "out").returncode == 0, "an empty directory is fine"
+    kept = tmp_path / "out/site-config/mysite/reframe.py"
+    kept.write_text("# mine\n")
+    done = run(suite, "export", "out")
+    assert done.returncode == 1
+    assert done.stdout == "assay: out is there and not empty: name another directory\n"
+    assert kept.read_text() == "# mine\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["hpcc"], "assay: no command 'hpcc'"),
+        (["export"], "assay: export needs one directory"),
+        (["export", "a", "b"], "assay: export needs one directory"),
+    ],
+)
+def test_wrong_usage_is_one_line(suite: Path, arguments: list[str], said: str) -> None:
+    done = run(suite, *arguments)
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stdout.startswith(said)
+
+
+def test_without_a_command_it_says_what_there_is(suite: Path) -> None:
+    done = run(suite)
+    assert done.returncode == 0
+    assert "acceptance [" in done.stdout
+    assert "export DIR" in done.stdout
+    assert "set -euo" not in done.stdout

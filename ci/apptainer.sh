@@ -35,7 +35,7 @@ fi
 
 # Only what the source needs from Debian is asked for by name; modules come through Go itself.
 helper=/usr/lib/apt/apt-helper
-[ -x "$helper" ] || die "none on PATH, and it is built here on Debian only: install Apptainer 1.3 or newer"
+[ -x "$helper" ] || die "none on PATH, and it is built here on Debian only: install Apptainer"
 ci/apptainer-packages.sh gcc libc6-dev make pkg-config libseccomp-dev squashfs-tools uidmap ||
     die "its build needs the packages named above"
 command -v go >/dev/null ||

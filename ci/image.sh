@@ -86,7 +86,7 @@ fi
 say "building (log: $image.log)"
 cp "$definition" "$work/image.def"
 # shellcheck disable=SC2086 # IMAGE_ARGS are words
-as_user "$APPTAINER" build --fakeroot --mksquashfs-args "-comp zstd" "${base[@]}" \
+as_user "$APPTAINER" build --fakeroot --mksquashfs-args "-comp zstd -Xcompression-level 9" "${base[@]}" \
     ${IMAGE_PACKAGES:+--build-arg "packages=$IMAGE_PACKAGES"} ${IMAGE_ARGS:-} \
     image.sif image.def >"$image.log" 2>&1 || {
     tail -n 15 "$image.log" >&2

@@ -6,6 +6,7 @@ The limits are the site's (`health` in the partition's extras); what was found i
 
 import hashlib
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -23,14 +24,22 @@ from assay.outputs import Parsed, ParseError
 SUITE = Path(__file__).resolve().parents[2]
 
 
-def suite():
-    """Which state of the suite measures: its commit, its lock, ReFrame."""
+def described():
+    """The commit of a checkout, marked where it has changes; None where there is no git."""
     git = ["git", "-C", str(SUITE), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
-        described = subprocess.run(git, capture_output=True, text=True, timeout=10, check=True)
-        commit = described.stdout.strip()
+        return subprocess.run(
+            git, capture_output=True, text=True, timeout=10, check=True
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
-        commit = None  # not a checkout: an image, or an archive
+        return None
+
+
+def suite():
+    """Which state of the suite measures: its commit, its lock, ReFrame."""
+    # Of an archive, such as the suite in an image, git has written the commit into this file.
+    archived = re.fullmatch(r"node: ([0-9a-f]{40})\s*", (SUITE / ".git_archival.txt").read_text())
+    commit = archived[1] if archived else described()
     lock = SUITE / "requirements.lock"
     return {
         "commit": commit,

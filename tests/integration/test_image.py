@@ -1,0 +1,213 @@
+"""The image with the real Apptainer: what must fail does, and a visitor gets a report.
+
+Needs Apptainer (ci/apptainer.sh) and, for most of it, the image (make image); skips without.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGE = ROOT / "build/assay.sif"
+
+pytestmark = pytest.mark.slow
+
+
+def run(
+    *command: object, cwd: Path = ROOT, timeout: float = 600, **variables: object
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env={**os.environ, **{k: str(v) for k, v in variables.items()}},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    """Path of Apptainer."""
+    found = run(ROOT / "ci/apptainer.sh", "--no-build")
+    if found.returncode:
+        pytest.skip(found.stdout.strip())
+    return Path(found.stdout.strip())
+
+
+@pytest.fixture(scope="module")
+def image(program: Path) -> Path:
+    if not IMAGE.exists():
+        pytest.skip(f"no {IMAGE.relative_to(ROOT)}: make image")
+    return IMAGE
+
+
+def apptainer(
+    *arguments: object, cwd: Path = ROOT, **variables: object
+) -> subprocess.CompletedProcess[str]:
+    """Apptainer as the scripts call it: what they set for a root that lacks a capability, too."""
+    script = f'cd "{ROOT}" && . ci/image-env.sh && cd "$OLDPWD" && apptainer "$@"'
+    return run("bash", "-euc", script, "image", *arguments, cwd=cwd, **variables)
+
+
+# --- the parser of Apptainer, as a linter --------------------------------------------------------
+
+DEFINITION = "Bootstrap: docker\nFrom: {{ base }}\n\n%test\n  set -eu\n  true\n\n%help\n  Help.\n\n"
+DEFINITION += "%labels\n  title sound\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("sound", "sound", None),
+        ("%labels", "%lables", "invalid section(s) specified: lables"),
+        ("From:", "Form:", "invalid header keyword found: form"),
+        ("docker", "dokcer", "invalid build source dokcer"),
+        ("%help", "%environment\n  x={{ version }}\n\n%help", "build var version is not defined"),
+    ],
+)
+def test_what_apptainer_cannot_read_is_an_objection(
+    program: Path, tmp_path: Path, old: str, new: str, said: str | None
+) -> None:
+    file = tmp_path / "image.def"
+    file.write_text(DEFINITION.replace(old, new, 1))
+    done = lint(file)
+    if said is None:
+        assert done.returncode == 0, done.stdout
+    else:
+        assert done.returncode == 1
+        assert f"{file}:1: apptainer: " in done.stdout
+        assert said in done.stdout
+
+
+def lint(*files: Path) -> subprocess.CompletedProcess[str]:
+    """The lint, where there is no network at all if this user can do without one."""
+    alone = ["unshare", "--net"] if os.geteuid() == 0 else []
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return run(*alone, sys.executable, ROOT / "ci/image-lint.py", *files, PATH=path)
+
+
+def test_definitions_of_this_repository_are_read_by_apptainer(program: Path) -> None:
+    done = lint()
+    assert done.returncode == 0, done.stdout
+    assert "without Apptainer" not in done.stdout
+
+
+# --- the image -----------------------------------------------------------------------------------
+
+
+def test_the_image_is_the_repositorys_and_each_program_in_it_runs(image: Path) -> None:
+    done = run("ci/image-test.sh", image)
+    assert done.returncode == 0, done.stdout
+    for app in ("hpcc", "netpipe", "osu", "ucx_perftest"):
+        assert f"image-test: {app} runs" in done.stdout
+    assert "sound: " in done.stdout.splitlines()[-1]
+
+
+def test_an_image_with_another_lock_fails(image: Path, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "ci", tmp_path / "ci")
+    lock = (ROOT / "requirements.lock").read_text()
+    (tmp_path / "requirements.lock").write_text(lock + "# another\n")
+    home = os.environ.get("ASSAY_APPTAINER", ROOT / ".cache/apptainer")
+    done = run(tmp_path / "ci/image-test.sh", image, ASSAY_APPTAINER=home)
+    assert done.returncode == 1
+    assert "label assay.lock.requirements is " in done.stdout.splitlines()[-1]
+    assert "build it anew" in done.stdout.splitlines()[-1]
+
+
+def test_only_what_was_signed_is_verified(image: Path, tmp_path: Path) -> None:
+    keys = {}
+    for who in ("owner", "other"):
+        key, public = tmp_path / f"{who}.pem", tmp_path / f"{who}.pub"
+        run("openssl", "genpkey", "-algorithm", "ed25519", "-out", key)
+        run("openssl", "pkey", "-in", key, "-pubout", "-out", public)
+        keys[who] = {"IMAGE_KEY": key, "IMAGE_PUB": public}
+    copy = tmp_path / "copy.sif"
+    shutil.copy(image, copy)
+
+    def sign(what: str, who: str = "owner") -> subprocess.CompletedProcess[str]:
+        return run("ci/image-sign.sh", what, copy, **keys[who])
+
+    unsigned = sign("verify")
+    assert unsigned.returncode == 1
+    assert "signature not found" in unsigned.stdout
+    assert sign("sign").returncode == 0
+    assert sign("verify").returncode == 0
+    assert sign("verify", "other").returncode == 1
+    with copy.open("r+b") as file:
+        file.seek(image.stat().st_size // 2)  # amid the programs
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+    tampered = sign("verify")
+    assert tampered.returncode == 1
+    assert "integrity" in tampered.stdout
+    assert f"{copy} is not what the owner of" in tampered.stdout.splitlines()[-1]
+
+
+def test_a_missing_program_fails_the_build(image: Path, program: Path, tmp_path: Path) -> None:
+    definition = (ROOT / "containers/debian.def").read_text()
+    begin = definition.index("\n%test\n")
+    own_test = definition[begin : definition.index("\n%", begin + 1)]
+    # Below a directory that any user can reach, as pytest's own is not.
+    work = Path(run("mktemp", "-d", "/var/tmp/assay-test.XXXXXX").stdout.strip())
+    try:
+        (work / "tmp").mkdir()
+        shutil.copytree(program.parents[1], work / "apptainer")
+        shutil.copy(image, work / "base.sif")
+        for name, post in (("whole", "true"), ("lacking", "rm /usr/bin/hpcc")):
+            text = f"Bootstrap: localimage\nFrom: base.sif\n\n%post\n  {post}\n{own_test}"
+            (work / f"{name}.def").write_text(text)
+        results = {
+            name: run(
+                *("ci/image-user.sh", work, "env", f"TMPDIR={work}/tmp"),
+                *(work / "apptainer/bin/apptainer", "build", "--fakeroot", "--sandbox"),
+                *(name, f"{name}.def"),
+            )
+            for name in ("whole", "lacking")
+        }
+    finally:
+        run("chmod", "-R", "u+rwX", work)
+        shutil.rmtree(work, ignore_errors=True)
+    assert results["whole"].returncode == 0, results["whole"].stdout
+    assert results["lacking"].returncode != 0
+    assert "missing: hpcc" in results["lacking"].stdout
+
+
+def test_a_visitor_gets_a_report(image: Path, tmp_path: Path) -> None:
+    arguments = ("run", image, "acceptance", "-n", "^NodeHealth|^StackHas.*netpipe")
+    done = apptainer(*arguments, cwd=tmp_path, PROFILE="smoke", SLURM_JOB_ID="1")
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "results/report.html").stat().st_size > 0
+    records = list((tmp_path / "results/output").rglob("assay.json"))
+    assert records
+    health = next(path for path in records if "NodeHealth" in str(path))
+    commit = json.loads((health.parent / "provenance.json").read_text())["suite"]["commit"]
+    labels = apptainer("inspect", "--json", "--labels", image).stdout
+    label = json.loads(labels)["data"]["attributes"]["labels"]["org.opencontainers.image.revision"]
+    assert commit == label
+
+
+def test_a_visitor_takes_the_tests_along(image: Path, tmp_path: Path) -> None:
+    done = apptainer("run", image, "export", "suite", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert str(image) in done.stdout
+    out = tmp_path / "suite"
+    listed = run(
+        *(Path(sys.executable).with_name("reframe"), "-C", out / "site-config/mysite/reframe.py"),
+        *("-c", out / "reframe", "-R", "-l"),
+        PYTHONPATH=out / "src",
+        ASSAY_RESULTS=tmp_path / "results",
+    )
+    assert listed.returncode == 0, listed.stdout
+    assert "- NodeHealth" in listed.stdout

@@ -177,6 +177,10 @@ def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[
         extras["contained"] = True
         # mpirun wants a program that reaches other nodes, also where there are none; any will do.
         variables["OMPI_MCA_plm_rsh_agent"] = "sh"
+    else:
+        # By default ranks open each other's shared memory in /proc, which fails where each has a
+        # user namespace of its own (UCX 1.13.1: "open(file_name=/proc/...) failed").
+        variables["UCX_POSIX_USE_PROC_LINK"] = "n"
     return {
         "name": name,
         "features": ["container", *features],

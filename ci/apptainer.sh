@@ -47,8 +47,8 @@ fi
 
 # The machine's own mirror: what apt knows as the origin Debian.
 # shellcheck disable=SC2016 # apt-get expands these
-mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' 'Component: main' |
-    awk '$1 == "Debian" && !n++ {print $2}')
+mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' \
+    'Created-By: Packages' 'Component: main' | awk '$1 == "Debian" && !n++ {print $2}')
 [ -n "$mirror" ] || die "apt knows no archive of Debian: type apt-get update"
 
 mkdir -p "$home"

@@ -21,7 +21,7 @@ size=$(stat -c %s "$image")
 spack=$(label assay.lock.spack)
 if [ -n "$spack" ]; then
     sha256sum spack.lock site-config/*/spack/env/spack.lock | grep -q "^$spack " ||
-        die "$image: label assay.lock.spack is $spack, no lock of the repository has that: build it anew"
+        die "$image: label assay.lock.spack is $spack, which no lock here has: build it anew"
 elif [ "$size" -ge "$limit" ]; then
     die "$image has $size bytes, more than $limit"
 fi
@@ -35,12 +35,13 @@ revision=$(label org.opencontainers.image.revision)
 head=$(git rev-parse HEAD 2>/dev/null) || head=
 [ "$revision" = "$head" ] || say "the image is of commit $revision, this is ${head:-no checkout}"
 
-# What is stored beside the programs: the expanded definition, labels, the sources of apt.
-stored=$(apptainer inspect --all "$image" && apptainer inspect --deffile "$image" &&
-    apptainer exec "$image" find /etc/apt -name '*.list' -o -name '*.sources')
-if [[ $stored =~ (https?|file|ftp)://[^[:space:]\"]* ]]; then
-    die "$image says where it was built from: ${BASH_REMATCH[0]}"
+# What is stored beside the programs: the definition with its arguments, labels, what apt reads.
+place='[a-z]+://[^[:space:]]+|/assay-image\.[^[:space:]]+'
+if [[ $(apptainer inspect --deffile --labels "$image") =~ $place ]]; then
+    die "$image says where it was built: ${BASH_REMATCH[0]}"
 fi
+sources=$(apptainer exec "$image" find /etc/apt -name '*.list' -o -name '*.sources')
+[ -z "$sources" ] || die "$image says where it was built: $sources"
 
 apptainer test "$image" >/dev/null || die "$image: its own test failed, see above"
 mapfile -t apps < <(apptainer inspect --list-apps "$image")

@@ -4,8 +4,7 @@
 #   ci/image-user.sh DIR COMMAND...     in DIR, which is given to that user
 #
 # That is whoever calls. For root it is a user that exists in a mount namespace only, until the
-# command ends: nothing in /etc is written to. Programs of the checkout are named by their real path,
-# which that user must be able to reach, or lie below DIR.
+# command ends: nothing in /etc is written to. COMMAND must lie where that user can reach it.
 set -euo pipefail
 
 die() {

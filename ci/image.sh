@@ -20,9 +20,11 @@ ci/apptainer.sh >/dev/null # builds it where it is missing
 
 image=${1:-build/assay.sif}
 definition=${IMAGE_DEF:-containers/debian.def}
-[ -f "$definition" ] || die "IMAGE_DEF=$definition does not exist; there are: $(echo containers/*.def)"
+[ -f "$definition" ] ||
+    die "IMAGE_DEF=$definition does not exist; there are: $(echo containers/*.def)"
 release=bookworm python=3.11 # of the base, in both definitions
-git rev-parse -q --verify HEAD >/dev/null || die "the image holds a commit, and this is no checkout of git"
+git rev-parse -q --verify HEAD >/dev/null ||
+    die "the image holds a commit, and this is no checkout of git"
 [ -x .venv/bin/python ] || die "no .venv, whose pip fetches the wheels: type make venv"
 [ -z "$(git status --porcelain -- . ':!tests')" ] || say "changes that are not committed stay out"
 
@@ -75,7 +77,7 @@ if [ -n "${IMAGE_BASE:-}" ]; then
 else
     base=(--build-arg bootstrap=scratch --build-arg base=scratch)
     [ -s "$work/inputs/sources.list" ] ||
-        die "apt knows no archive of Debian here: name one by IMAGE_MIRROR=, or a base by IMAGE_BASE="
+        die "apt knows no archive of Debian: name one by IMAGE_MIRROR=, or a base by IMAGE_BASE="
     ci/apptainer-packages.sh mmdebstrap
     say "making the base"
     # Without device nodes, which an ordinary user cannot unpack.
@@ -86,7 +88,8 @@ fi
 say "building (log: $image.log)"
 cp "$definition" "$work/image.def"
 # shellcheck disable=SC2086 # IMAGE_ARGS are words
-as_user "$APPTAINER" build --fakeroot --mksquashfs-args "-comp zstd -Xcompression-level 9" "${base[@]}" \
+as_user "$APPTAINER" build --fakeroot "${base[@]}" \
+    --mksquashfs-args "-comp zstd -Xcompression-level 9" \
     ${IMAGE_PACKAGES:+--build-arg "packages=$IMAGE_PACKAGES"} ${IMAGE_ARGS:-} \
     image.sif image.def >"$image.log" 2>&1 || {
     tail -n 15 "$image.log" >&2

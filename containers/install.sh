@@ -1,7 +1,7 @@
 #!/bin/sh
 # Inside a build: install the Debian packages given as arguments, and leave no trace of apt.
 #
-# /inputs/sources.list, if not empty, is read instead of the base's own: the mirror of whoever builds.
+# /inputs/sources.list, if not empty, is read instead of the base's own: the builder's mirror.
 set -eu
 
 export DEBIAN_FRONTEND=noninteractive

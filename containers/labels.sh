@@ -1,7 +1,7 @@
 #!/bin/sh
 # Inside a build: print the labels that say what is in the image, one "NAME VALUE" a line.
 #
-# Versions are what the programs and libraries say of themselves; a lock is the hash of its file here.
+# Versions are what programs and libraries say of themselves; a lock is the hash of its file.
 set -eu
 
 suite=$(cd "$(dirname "$0")/.." && pwd)
@@ -11,7 +11,8 @@ label() { # label NAME VALUE: no label without a value
 }
 sha256() { sha256sum "$1" | cut -d' ' -f1; }
 
-label org.opencontainers.image.revision "$(sed -n 's/^node: \([0-9a-f]*\)$/\1/p' "$suite/.git_archival.txt")"
+commit=$(sed -n 's/^node: \([0-9a-f]*\)$/\1/p' "$suite/.git_archival.txt")
+label org.opencontainers.image.revision "$commit"
 label assay.lock.requirements "$(sha256 "$suite/requirements.lock")"
 if [ -n "${SPACK_LOCK:-}" ]; then
     label assay.lock.spack "$(sha256 "$SPACK_LOCK")"

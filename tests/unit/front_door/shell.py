@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def program(directory: Path, name: str, body: str = "exit 0") -> Path:
     path = directory / name
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # it may be a link to the machine's own program
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return path

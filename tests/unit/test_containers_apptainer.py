@@ -47,6 +47,7 @@ def checkout(tmp_path: Path) -> Path:
 def program(directory: Path, name: str, body: str) -> None:
     path = directory / name
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # it may be a link to a program of the machine
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
 

@@ -1,0 +1,198 @@
+"""What runs inside of a build or an image, run outside of one; and who builds."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        list(map(str, command)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+        **options,
+    )
+
+
+def program(directory: Path, name: str, body: str) -> None:
+    directory.mkdir(exist_ok=True)
+    (directory / name).write_text(f"#!/bin/sh\n{body}\n")
+    (directory / name).chmod(0o755)
+
+
+# --- labels --------------------------------------------------------------------------------------
+
+SAID = {
+    "ompi_info": "Open MPI v4.1.4\\n\\nhttps://www.open-mpi.org/",
+    "ucx_info": "# Library version: 1.18.1\\n# Library path: /usr/lib",
+    "python3": "4.2.2",
+}
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    """A suite of which the programs say what is in :data:`SAID`."""
+    shutil.copytree(ROOT / "containers", tmp_path / "containers")
+    (tmp_path / "requirements.lock").write_text("lock\n")
+    (tmp_path / ".git_archival.txt").write_text(f"node: {'a1' * 20}\n")
+    for name, text in SAID.items():
+        program(tmp_path / "bin", name, f"printf '{text}\\n'")
+    return tmp_path
+
+
+def labels(suite: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    path = f"{suite / 'bin'}:{os.environ['PATH']}"
+    return run("sh", suite / "containers/labels.sh", env={"PATH": path, **variables})
+
+
+def test_labels_are_what_programs_and_files_say(labelled: Path) -> None:
+    done = labels(labelled)
+    assert done.returncode == 0, done.stdout
+    said = dict(line.split() for line in done.stdout.splitlines())
+    assert said == {
+        "org.opencontainers.image.revision": "a1" * 20,
+        "assay.lock.requirements": run("sha256sum", labelled / "requirements.lock").stdout.split()[
+            0
+        ],
+        "openmpi.version": "4.1.4",
+        "pmix.version": "4.2.2",
+        "ucx.version": "1.18.1",
+    }
+
+
+def test_the_lock_of_a_spack_stack_is_a_label_too(labelled: Path) -> None:
+    lock = labelled / "spack.lock"
+    lock.write_text("{}")
+    digest = run("sha256sum", lock).stdout.split()[0]
+    assert f"assay.lock.spack {digest}" in labels(labelled, SPACK_LOCK=str(lock)).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("ompi_info", "openmpi.version"), ("ucx_info", "ucx.version"), ("python3", "pmix.version")],
+)
+def test_a_program_that_says_nothing_fails_the_build(labelled: Path, name: str, label: str) -> None:
+    program(labelled / "bin", name, "exit 1")
+    done = labels(labelled)
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[-1] == f"labels: {label} is not known"
+
+
+def test_an_archive_knows_its_commit(tmp_path: Path) -> None:
+    head = run("git", "-C", ROOT, "rev-parse", "HEAD").stdout.strip()
+    if not re.fullmatch("[0-9a-f]{40}", head):
+        pytest.skip("not a checkout of git")
+    archive = tmp_path / "assay.tar"
+    run("git", "-C", ROOT, "archive", "--output", archive, head, ".git_archival.txt")
+    assert run("tar", "-xOf", archive, ".git_archival.txt").stdout == f"node: {head}\n"
+
+
+# --- the trial of each program -------------------------------------------------------------------
+
+
+def attempt(name: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """containers/try.sh on the programs of this machine; those in `path` come first."""
+    own = Path(sys.executable).parent
+    found = f"{path}:{own}" if path else str(own)
+    variables = {**os.environ, "PATH": f"{found}:{os.environ['PATH']}"}
+    return run("bash", ROOT / "containers/try.sh", name, env=variables)
+
+
+def needs(*names: str) -> None:
+    absent = [name for name in names if not shutil.which(name)]
+    if absent:
+        pytest.skip(f"needs {', '.join(absent)} on this machine")
+
+
+PROGRAMS = {"hpcc": "hpcc", "netpipe": "NPopenmpi", "ucx_perftest": "ucx_perftest"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_sound_program_passes(name: str) -> None:
+    needs("mpirun", "ucx_info", PROGRAMS[name])
+    done = attempt(name)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hpcc", "netpipe"])
+def test_worlds_of_one_do_not_pass(name: str, tmp_path: Path) -> None:
+    needs("mpirun", PROGRAMS[name])
+    # What a launcher of another MPI does: each rank is told nothing of the others.
+    alone = 'while [ "$1" != none ]; do shift; done; shift; exec "$@"'
+    program(tmp_path / "bin", "mpirun", alone)
+    done = attempt(name, tmp_path / "bin")
+    assert done.returncode != 0
+    assert "try: " in done.stdout
+
+
+@pytest.mark.parametrize("name", ["hpcc", "netpipe", "osu"])
+def test_a_launch_that_fails_does_not_pass(name: str, tmp_path: Path) -> None:
+    program(tmp_path / "bin", "mpirun", "echo no such program >&2; exit 134")
+    done = attempt(name, tmp_path / "bin")
+    assert done.returncode == 1
+    assert "ended with exit code 134" in done.stdout
+    assert "no such program" in done.stdout
+
+
+def test_an_unknown_program_is_one_line() -> None:
+    done = attempt("iozone")
+    assert done.returncode == 1
+    assert done.stdout.startswith("try: no program 'iozone'")
+
+
+# --- who builds ----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root becomes another user; nobody else may")
+def test_root_builds_as_a_user_that_nobody_else_sees(tmp_path: Path) -> None:
+    needs("newuidmap", "unshare", "setpriv")
+    before = Path("/etc/passwd").read_bytes()
+    work = Path(run("mktemp", "-d", "/var/tmp/assay-test.XXXXXX").stdout.strip())
+    try:
+        script = (
+            'id -u; id -un; grep "^$(id -un):" /etc/subuid; pwd; touch mine; umount /etc/passwd'
+        )
+        done = run(ROOT / "ci/image-user.sh", work, "sh", "-c", script)
+        if "unshare" in done.stdout:
+            pytest.skip(f"no mount namespaces here: {done.stdout.strip()}")
+        uid, name, subordinate, where, refused = done.stdout.splitlines()
+        assert int(uid) != 0
+        assert re.fullmatch(rf"{name}:\d+:65536", subordinate)
+        assert where == str(work)
+        assert (work / "mine").stat().st_uid == int(uid)
+        assert "umount" in refused, "the user has no rights over the machine"
+        assert run("getent", "passwd", name).returncode != 0
+        assert Path("/etc/passwd").read_bytes() == before
+    finally:
+        shutil.rmtree(work)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="sees what an ordinary user is told, as root")
+def test_a_user_without_subordinate_ids_is_told_what_to_type(tmp_path: Path) -> None:
+    needs("newuidmap", "setpriv")
+    work = Path(run("mktemp", "-d", "/var/tmp/assay-test.XXXXXX").stdout.strip())
+    try:
+        shutil.copy(ROOT / "ci/image-user.sh", work)
+        work.chmod(0o755)
+        anybody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        done = run(*anybody, work / "image-user.sh", work, "true")
+        assert done.returncode == 1
+        assert "has no range of ids in /etc/subuid" in done.stdout
+        assert "usermod --add-subuids" in done.stdout
+    finally:
+        shutil.rmtree(work)

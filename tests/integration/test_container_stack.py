@@ -12,7 +12,7 @@ import pytest
 from bench import ROOT, live_ucx
 from reframe.core.exceptions import ConfigError
 
-from assay import container
+from assay import container, machine
 from assay.checks.mpi import CMA_IS_OFF
 
 pytestmark = pytest.mark.slow
@@ -107,3 +107,27 @@ def test_the_launcher_of_another_mpi_starts_two_worlds(site):
     outcome = netpipe(site, "posix").case("NetPipe", "container")
     assert outcome.result == "fail"
     assert "2 worlds came up instead of one of 2 ranks" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("rounds", "result", "said"),
+    [(5, "pass", "EQUIVALENT: ratio "), (4, "fail", "UNDECIDED: ratio ")],
+    ids=["decided", "too few"],
+)
+def test_native_against_container_over_a_proven_path(bench, image, rounds, result, said):
+    bench.environments.append(machine.distribution(ROOT / "site-config/local/reframe.py"))
+    if "netpipe" not in bench.environments[0]["features"]:
+        pytest.skip("needs NetPIPE on this machine")
+    with_stacks(bench, image)
+    bench.environments.pop()
+    # A margin that a busy machine keeps: what is decided here is not how fast it is.
+    options = ("-S", f"rounds={rounds}", "-S", "margin=50")
+    name = "NativeAgainstContainer.*posix.*netpipe-bandwidth"
+    outcome = bench.run("-n", name, *options, path="reframe/network").case("NativeAgainst")
+    decision = outcome.record["equivalence"]
+    assert (outcome.result, decision["pairs"]) == (result, rounds), outcome.reason
+    assert decision["why"].startswith(said)
+    assert len(outcome.record["metrics"]["ratio"]["samples"]) == rounds
+    for stack in ("native", "container"):
+        proof = outcome.record["proof"][stack]
+        assert (proof["ranks"], set(proof["lanes"])) == (2, {"posix/memory"})

@@ -1,0 +1,186 @@
+"""The stack of an image: what it has, and wrappers that pass everything on."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("reframe")
+
+from reframe.core.exceptions import ConfigError
+
+from assay import container
+from assay.checks import paired
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Says how it was started, as `apptainer` would be.
+ECHO = """#!/bin/sh
+for argument in "$@"; do printf '<%s>' "$argument"; done
+echo " in $PWD with $UCX_TLS"
+exit 3
+"""
+
+
+@pytest.fixture
+def image(tmp_path):
+    program = tmp_path / "apptainer"
+    program.write_text(ECHO)
+    program.chmod(0o755)
+    return container.Image(
+        tmp_path / "x y.sif",
+        str(program),
+        "ab" * 32,
+        "assay.lock.spack 12ef",
+        frozenset(("sh", "ls", "mpirun", "ucx_info", "hpcc", "osu_latency", "osu_bw", "NPmpi")),
+        {
+            ("mpirun", "--version"): "mpirun (Open MPI) 5.0.8\n",
+            ("ucx_info", "-v"): "# Library version: 1.18.1\n",
+            ("ucx_info", "-d"): "#      Transport: posix\n#      Transport: tcp\n",
+            ("osu_latency", "--version"): "OMB v7.5\n",
+        },
+    )
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
+    return tmp_path / "site-config" / "x" / "reframe.py"
+
+
+def test_features_versions_and_provenance_are_the_images(site, image):
+    stack = container.stack(site, image)
+    assert stack["name"] == "container"
+    assert set(stack["features"]) == {"container", "mpi", "ucx", "hpcc", "osu", "netpipe"}
+    extras = stack["extras"]
+    assert extras["openmpi_version"] == "5.0.8"
+    assert extras["ucx_version"] == "1.18.1"
+    assert extras["osu_version"] == "7.5"
+    assert extras["provenance"] == f"image x y.sif sha256 {image.sha256}, assay.lock.spack 12ef"
+    assert image.transports == ["posix", "tcp"]
+
+
+def folder(stack):
+    path = dict(stack["env_vars"])["PATH"]
+    assert path.endswith(":$PATH")
+    return Path(path.partition(":")[0].strip("'"))
+
+
+def test_only_programs_of_the_suite_have_a_wrapper_and_the_launcher_where_it_is_contained(
+    site, image
+):
+    hybrid, contained = (container.stack(site, image, contained=c) for c in (False, True))
+    programs = {"ucx_info", "hpcc", "osu_latency", "osu_bw", "NPmpi", "in-image"}
+    assert {file.name for file in folder(hybrid).iterdir()} == programs
+    assert {file.name for file in folder(contained).iterdir()} == programs | {"mpirun"}
+    assert contained["extras"]["contained"] is True
+    assert "contained" not in hybrid["extras"]
+
+
+def test_a_wrapper_passes_on_arguments_directory_environment_and_exit_code(site, image, tmp_path):
+    where = tmp_path / "a place"
+    where.mkdir()
+    done = subprocess.run(
+        [folder(container.stack(site, image)) / "osu_bw", "-m", "1 2", ""],
+        cwd=where,
+        env={**os.environ, "UCX_TLS": "tcp"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    nv = "<--nv>" if Path("/dev/nvidiactl").exists() else ""
+    assert done.stdout == (
+        f"<exec>{nv}<--bind><{where}><{image.path}><osu_bw><-m><1 2><> in {where} with tcp\n"
+    )
+    assert done.returncode == 3
+
+
+def test_a_second_load_leaves_wrappers_alone_and_another_image_has_its_own(site, image):
+    first = folder(container.stack(site, image))
+    before = {file: file.stat().st_mtime_ns for file in first.iterdir()}
+    assert folder(container.stack(site, image)) == first
+    assert {file: file.stat().st_mtime_ns for file in first.iterdir()} == before
+    other = container.Image(**{**image.__dict__, "sha256": "cd" * 32})
+    assert folder(container.stack(site, other)) != first
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["missing", "no image"])
+def test_an_image_that_is_none_is_one_line(tmp_path, there):
+    try:
+        container.apptainer(ROOT)
+    except ConfigError as error:
+        pytest.skip(str(error))
+    path = tmp_path / "assay.sif"
+    if there:
+        path.write_text("#!/bin/sh\n")
+    with pytest.raises(ConfigError) as caught:
+        container.look(path, ROOT)
+    message = str(caught.value)
+    wanted = "is no image of Apptainer" if there else "No such file or directory"
+    assert message.startswith(f"image {path}: {wanted}")
+    assert message.endswith("correct ASSAY_IMAGE")
+    assert "\n" not in message
+
+
+def test_without_apptainer_is_one_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="apptainer is not on PATH"):
+        container.apptainer(tmp_path)
+
+
+# --- the job script of a comparison ---------------------------------------------------------------
+
+
+def test_who_begins_alternates():
+    order = [f"{stack}.{number}" for stack, number, _ in paired.launches(3)]
+    assert order == [
+        "container.0", "native.0", "native.1", "container.1", "container.2", "native.2"
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Runs the rounds in a directory with a wrapper on PATH, which native must not find."""
+    wrappers = tmp_path / "wrappers"
+    wrappers.mkdir()
+    for name, text in (("in-image", ""), ("program", "echo wrapped $UCX_A $UCX_B\n")):
+        (wrappers / name).write_text(f"#!/bin/sh\n{text}")
+        (wrappers / name).chmod(0o755)
+    native = tmp_path / "native-programs"
+    native.mkdir()
+    (native / "program").write_text("#!/bin/sh\necho native $UCX_A $UCX_B; exit ${FAIL:-0}\n")
+    (native / "program").chmod(0o755)
+
+    def run(**variables):
+        lines = paired.script(
+            2,
+            dict.fromkeys((paired.NATIVE, paired.CONTAINER), "program"),
+            ["loaded=yes"],
+            {"UCX_A": "x y", "UCX_B": ""},
+        )
+        path = f"{wrappers}:{native}:{os.environ['PATH']}"
+        return subprocess.run(
+            ["bash", "-c", "\n".join([*lines, paired.ROUNDS])],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path, "UCX_A": "a", "UCX_B": "b", **variables},
+            check=False,
+        ).returncode
+
+    return run
+
+
+def test_each_launch_has_its_programs_its_variables_and_its_directory(job, tmp_path):
+    assert job() == 0
+    said = {path.parent.name: path.read_text() for path in tmp_path.glob("*.*/stdout")}
+    assert said == {
+        "container.0": "wrapped a b\n",
+        "native.0": "native x y\n",
+        "native.1": "native x y\n",
+        "container.1": "wrapped a b\n",
+    }
+
+
+def test_the_first_launch_that_fails_ends_the_rounds_with_its_code(job, tmp_path):
+    assert job(FAIL="7") == 7
+    assert not (tmp_path / "native.1").exists()

@@ -40,7 +40,9 @@ def test_it_is_red_and_says_why(results):
 def test_a_torn_run_report_leads_to_them(results, tmp_path, monkeypatch, capsys):
     results.file.write_text("")
     monkeypatch.setenv("ASSAY_RESULTS", str(results.directory))
-    arguments = argparse.Namespace(session=None, output=None, figures=None, max_harness=None)
+    arguments = argparse.Namespace(
+        session=None, pipeline=None, output=None, figures=None, max_harness=None
+    )
     assert report.command(arguments) == 2
     said = capsys.readouterr().err
     assert f"assay report --session {folder(results)}" in said

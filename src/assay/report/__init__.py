@@ -18,12 +18,19 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "least one case ran, all have evidence and none failed or stayed undecided, else 1; 2 "
         "when there is nothing to report on or nowhere to write to.",
     )
-    parser.add_argument(
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
         "--session",
         type=Path,
         metavar="FILE",
         help="a run report of ReFrame (default: the newest in $ASSAY_RESULTS/reports); where it is "
         "lost, the folder output/TIME of the results",
+    )
+    source.add_argument(
+        "--pipeline",
+        type=Path,
+        metavar="DIR",
+        help="what the jobs of a pipeline left, with the promise of what they were to run",
     )
     parser.add_argument(
         "--output",
@@ -48,12 +55,15 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def command(args: argparse.Namespace) -> int:
     """Write the page, print the closing lines, return the exit code."""
-    from assay.report import session, summary  # noqa: PLC0415
+    from assay.report import pipeline, session, summary  # noqa: PLC0415
 
     results = Path(os.environ.get("ASSAY_RESULTS") or "results")
     output = args.output or results / "report.html"
     try:
-        run = session.load(args.session or session.newest(results))
+        if args.pipeline:
+            run = pipeline.gather(args.pipeline)
+        else:
+            run = session.load(args.session or session.newest(results))
         # Only after the input has turned out readable: matplotlib takes a second to import.
         from assay.report import export, figure, figures, page, validation  # noqa: PLC0415
 

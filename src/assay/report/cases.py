@@ -122,6 +122,7 @@ class Session:
     :ivar elapsed: wall time of the whole run in seconds.
     :ivar attempts: the cases as often as they were run (``--max-retries``, ``--reruns``).
     :ivar salvaged: the run report is lost: of cases that were not finished nobody knows.
+    :ivar faults: what is wrong with the run as a whole, one line each.
     """
 
     file: Path
@@ -134,6 +135,7 @@ class Session:
     cases: tuple[Case, ...]
     attempts: tuple[Case, ...] = ()
     salvaged: bool = False
+    faults: tuple[str, ...] = ()
 
     @property
     def systems(self) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ def load(file: Path) -> Session:
         elapsed=elapsed,
         command=line(info.get("cmdline")),
         reframe=line(info.get("version")),
-        cases=_last_attempts(attempts),
+        cases=last_attempts(attempts),
         attempts=attempts,
     )
 
@@ -157,7 +157,7 @@ def _set_up(entry: Mapping[str, Any]) -> bool:
     return entry.get("fixture") is True and entry.get("result") == "pass"
 
 
-def _last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
+def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
     """One case for all its attempts (ReFrame's ``--max-retries``, ``--reruns``).
 
     The last attempt counts, but one that follows a failed attempt passes only if its record says
@@ -258,10 +258,11 @@ class _Reader:
             named = entry.get(key)
             if not isinstance(named, str) or not named:
                 continue
-            places.append(Path(named))
-            # A results directory that was moved as a whole (an artefact of a CI job, say).
+            # A results directory that was copied as a whole (an artefact of a CI job, say) is
+            # read, and linked to, where its run report is.
             if self._root_then and named.startswith(self._root_then + os.sep):
                 places.append(self._root_now / os.path.relpath(named, self._root_then))
+            places.append(Path(named))
         there = [place for place in places if place.is_dir()]
         kept = [place for place in there if (place / RECORD).is_file()]
         return next(iter(kept or there), None)

@@ -120,7 +120,7 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
     """
     counts = Counts.of(session.cases)
     aborted = sum(case.aborted for case in session.cases)
-    found = []
+    found = list(session.faults)
     if session.salvaged:
         found.append("the run report is lost: what was not finished is not here")
     if not session.cases:

@@ -1,0 +1,148 @@
+"""A run that was split over the jobs of a pipeline: one session again, with what is missing.
+
+``ci/gitlab/plan.py`` promises jobs and their cases in ``promise.json`` before any of them runs. Each
+job leaves its results in ``jobs/NAME/ID/`` beside it, with another ID when it is started again. A job
+that is lost, was never started, or ran another selection leaves a promised case without a record,
+which is a FAIL here: the state that GitLab gives a child pipeline says nothing of what it measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.judge import Verdict
+from assay.report.cases import Case, Session
+from assay.report.session import ReportError, last_attempts, load
+
+FILE = "promise.json"
+
+#: Raised by one whenever a key of the promise changes its meaning.
+SCHEMA = 1
+
+#: What the jobs leave is below this, beside the promise.
+JOBS = "jobs"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What was to run.
+
+    :ivar jobs: the cases of each job by the name of its folder; a case is (display name,
+        ``system:partition+environ``).
+    :ivar titles: the name of each job in the pipeline.
+    :ivar node_hours: the budget; None for none.
+    """
+
+    jobs: Mapping[str, tuple[tuple[str, str], ...]]
+    titles: Mapping[str, str]
+    node_hours: float | None
+
+    @classmethod
+    def read(cls, file: Path) -> Promise:
+        """Read ``promise.json``.
+
+        :raises ReportError: it is not there, not JSON, or promises nothing.
+        """
+        try:
+            raw = json.loads(file.read_text(encoding="utf-8"))
+            if raw["schema"] != SCHEMA:
+                raise ValueError
+            jobs = {
+                str(job["folder"]): tuple((str(c["name"]), str(c["where"])) for c in job["cases"])
+                for job in raw["jobs"]
+            }
+            titles = {str(job["folder"]): str(job["title"]) for job in raw["jobs"]}
+            budget = raw.get("node_hours")
+            node_hours = None if budget is None else float(budget)
+        except OSError as error:
+            raise ReportError(
+                f"{file}: {error.strerror}: no case was planned, so none ran; the log of the job "
+                "that plans the acceptance says why"
+            ) from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ReportError(
+                f"{file}: not a promise of schema {SCHEMA}; plan the acceptance anew"
+            ) from None
+        if not any(jobs.values()):
+            raise ReportError(f"{file}: promises no case; plan the acceptance anew")
+        return cls(jobs, titles, node_hours)
+
+
+def gather(folder: Path) -> Session:
+    """The sessions of all jobs as one, with a FAIL for each promised case that nobody ran.
+
+    A job that was started again counts with all that it ran: a case that failed and then passed
+    could not be decided.
+
+    :param folder: holds the promise and what each job left.
+    :raises ReportError: there is no promise that can be read.
+    """
+    promise = Promise.read(folder / FILE)
+    attempts: list[Case] = []
+    sessions: list[Session] = []
+    for name, cases in promise.jobs.items():
+        found, lack = _of_job(folder / JOBS / name)
+        sessions += found
+        ran = [case for session in found for case in session.attempts]
+        there = {(case.display_name, case.where) for case in ran}
+        attempts += ran
+        attempts += [
+            _missing(*case, f"the job {promise.titles[name]!r} {lack or 'did not run it'}")
+            for case in cases
+            if case not in there
+        ]
+    starts = [session.start for session in sessions if session.start]
+    return Session(
+        file=folder / FILE,
+        uuid="",
+        host=", ".join(sorted({session.host for session in sessions})),
+        start=min(starts, default=None),
+        elapsed=sum(session.elapsed for session in sessions),
+        command=f"the {len(promise.jobs)} jobs of a pipeline",
+        reframe=", ".join(sorted({session.reframe for session in sessions})),
+        cases=last_attempts(attempts),
+        attempts=tuple(attempts),
+        faults=tuple(_faults(promise, attempts)),
+    )
+
+
+def _of_job(folder: Path) -> tuple[list[Session], str]:
+    """All sessions of a job in the order of time, and why it has none or not all."""
+    reports = sorted(folder.glob("*/reports/run-report-*.json"))
+    sessions, lack = [], "" if reports else "left no run report: it did not run, or was lost"
+    for report in reports:
+        try:
+            sessions.append(load(report))
+        except ReportError as error:
+            lack = f"left a run report that cannot be read ({error})"
+    return sorted(sessions, key=lambda session: str(session.start or "")), lack
+
+
+def _missing(name: str, where: str, why: str) -> Case:
+    system, _, rest = where.partition(":")
+    partition, _, environ = rest.partition("+")
+    return Case(
+        test=name.split(" ", maxsplit=1)[0],
+        display_name=name,
+        unique_name="",
+        system=system,
+        partition=partition,
+        environ=environ,
+        verdict=Verdict.FAIL,
+        why=f"missing: {why}",
+    )
+
+
+def node_hours(attempts: list[Case]) -> float:
+    """What was used of the machine: nodes times hours inside of benchmarks."""
+    return sum(max(case.nodes, 1) * case.benchmark_seconds for case in attempts) / 3600
+
+
+def _faults(promise: Promise, attempts: list[Case]) -> list[str]:
+    used = node_hours(attempts)
+    if promise.node_hours is not None and used > promise.node_hours:
+        return [f"{used:.2f} node-hours are above the budget of {promise.node_hours:g}"]
+    return []

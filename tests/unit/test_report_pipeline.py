@@ -1,0 +1,171 @@
+"""A run that was split over jobs: every promised case is there, or is a FAIL that names its job."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_results import DATA
+
+from assay.cli import main
+from assay.judge import Verdict
+from assay.report import pipeline, session, summary
+from assay.report.session import ReportError
+
+WHOLE = session.load(DATA / "reports" / "run-report-0.json")
+COUNTS = summary.Counts.of(WHOLE.cases)
+
+
+class Run:
+    """What two jobs left: the recorded session, each with its part of the cases."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        entries = json.loads((DATA / "reports" / "run-report-0.json").read_text())
+        cases = entries["runs"][0]["testcases"]
+        self.parts = {"first": cases[: len(cases) // 2], "second": cases[len(cases) // 2 :]}
+        for name, part in self.parts.items():
+            there = folder / "jobs" / name / "1"
+            shutil.copytree(DATA, there)
+            entries["runs"][0]["testcases"] = part
+            (there / "reports" / "run-report-0.json").write_text(json.dumps(entries))
+        self.promise: dict[str, Any] = {
+            "schema": 1,
+            "node_hours": None,
+            "jobs": [
+                {"folder": name, "title": f"{name} job", "cases": [_case(e) for e in part]}
+                for name, part in self.parts.items()
+            ],
+        }
+        self.write()
+
+    def write(self) -> None:
+        (self.folder / "promise.json").write_text(json.dumps(self.promise))
+
+    def red(self) -> list[str]:
+        return summary.faults(pipeline.gather(self.folder))
+
+    def said(self, capsys: pytest.CaptureFixture[str], code: int) -> str:
+        page = self.folder / "page.html"
+        assert main(["report", "--pipeline", str(self.folder), "--output", str(page)]) == code
+        captured = capsys.readouterr()
+        return captured.out + captured.err
+
+
+def _case(entry: dict[str, Any]) -> dict[str, str]:
+    where = f"{entry['system']}:{entry['partition']}+{entry['environ']}"
+    return {"name": entry["display_name"], "where": where}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def test_all_jobs_together_are_the_run_that_was_split(run: Run) -> None:
+    gathered = pipeline.gather(run.folder)
+    assert summary.Counts.of(gathered.cases) == COUNTS
+    assert {(c.display_name, c.where) for c in gathered.cases} == {
+        (c.display_name, c.where) for c in WHOLE.cases
+    }
+    assert gathered.start == WHOLE.start
+    assert gathered.host == WHOLE.host
+
+
+def test_a_job_that_left_nothing_is_named_for_each_of_its_cases(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(run.folder / "jobs" / "second")
+    said = run.said(capsys, 1).splitlines()
+    for entry in run.parts["second"]:
+        case = _case(entry)
+        assert (
+            f"FAIL {case['name']} @{case['where']}: missing: the job 'second job' left no run "
+            "report: it did not run, or was lost"
+        ) in said
+    assert said[-2].startswith("verdict: FAIL: ")
+
+
+def test_a_case_that_its_job_did_not_run_is_missing(run: Run) -> None:
+    run.promise["jobs"][0]["cases"].append({"name": "Hpl", "where": "local:x+system"})
+    run.write()
+    (missing,) = (c for c in pipeline.gather(run.folder).cases if c.partition == "x")
+    assert (missing.system, missing.environ, missing.test) == ("local", "system", "Hpl")
+    assert missing.verdict is Verdict.FAIL
+    assert missing.why == "missing: the job 'first job' did not run it"
+
+
+def test_a_torn_report_is_no_report(run: Run) -> None:
+    torn = run.folder / "jobs" / "first" / "1" / "reports" / "run-report-0.json"
+    torn.write_text('{"runs": [')
+    why = [c.why for c in pipeline.gather(run.folder).cases if c.why.startswith("missing")]
+    assert len(why) == len(run.parts["first"])
+    assert all("left a run report that cannot be read" in each for each in why)
+
+
+def test_a_job_started_again_cannot_take_back_a_failure(run: Run) -> None:
+    again = run.folder / "jobs" / "first" / "2"
+    shutil.copytree(again.with_name("1"), again)
+    first = again.with_name("1") / "reports" / "run-report-0.json"
+    report = json.loads(first.read_text())
+    good = next(case for case in WHOLE.cases if case.verdict is Verdict.RECORDED and case.rows)
+    (entry,) = (
+        entry
+        for entry in report["runs"][0]["testcases"]
+        if _case(entry) == {"name": good.display_name, "where": good.where}
+    )
+    entry.update(result="fail", fail_reason="sanity error: the link is slow", outputdir=None)
+    first.write_text(json.dumps(report))
+    (case,) = (
+        case
+        for case in pipeline.gather(run.folder).cases
+        if (case.display_name, case.where) == (good.display_name, good.where)
+    )
+    assert case.verdict is Verdict.INCONCLUSIVE
+    assert case.why == "failed in attempt 1 of 2 (the link is slow), then passed"
+
+
+def test_a_copy_is_read_where_it_lies(run: Run) -> None:
+    """The paths in a run report are those of the job's own checkout."""
+    outputs = [file for case in pipeline.gather(run.folder).cases for file in case.outputs]
+    assert outputs
+    assert all(run.folder in file.parents for file in outputs)
+
+
+def test_node_hours_above_the_budget_are_a_fault(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used = pipeline.node_hours(list(WHOLE.attempts))
+    assert used * 3600 >= sum(case.benchmark_seconds for case in WHOLE.attempts) > 0
+    run.promise["node_hours"] = used * 1.01
+    run.write()
+    assert not any("node-hours" in fault for fault in run.red())
+    run.promise["node_hours"] = used / 2
+    run.write()
+    assert "node-hours are above the budget of" in run.said(capsys, 1).splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (None, "No such file or directory: no case was planned, so none ran"),
+        ("{", "not a promise of schema 1"),
+        ('{"schema": 2, "jobs": []}', "not a promise of schema 1"),
+        ('{"schema": 1, "jobs": [{}]}', "not a promise of schema 1"),
+        ('{"schema": 1, "jobs": []}', "promises no case"),
+    ],
+)
+def test_without_a_promise_there_is_no_verdict(
+    tmp_path: Path, content: str | None, cause: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (tmp_path / "promise.json").write_text(content)
+    with pytest.raises(ReportError, match=cause):
+        pipeline.gather(tmp_path)
+    assert main(["report", "--pipeline", str(tmp_path)]) == 2
+    captured = capsys.readouterr()
+    assert len(captured.err.splitlines()) == 1
+    assert not captured.out

@@ -45,11 +45,8 @@ if [ "$(printf '%s\n' "$needs" "${has#go}" | sort -V | head -n 1)" != "$needs" ]
     export GOTOOLCHAIN=go$needs+auto # Go 1.21 and newer fetches it, and verifies it
 fi
 
-# The machine's own mirror: what apt knows as the origin Debian.
-# shellcheck disable=SC2016 # apt-get expands these
-mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' \
-    'Created-By: Packages' 'Component: main' | awk '$1 == "Debian" && !n++ {print $2}')
-[ -n "$mirror" ] || die "apt knows no archive of Debian: type apt-get update"
+# Of the archives that apt reads, the first holds the pool; any release will do.
+read -r _ mirror _ < <(ci/debian-archive.sh sid) || exit 1
 
 mkdir -p "$home"
 home=$(realpath "$home") made=$home/${made##*/}

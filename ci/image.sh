@@ -28,20 +28,6 @@ git rev-parse -q --verify HEAD >/dev/null ||
 [ -x .venv/bin/python ] || die "no .venv, whose pip fetches the wheels: type make venv"
 [ -z "$(git status --porcelain -- . ':!tests')" ] || say "changes that are not committed stay out"
 
-sources() { # this machine's archives of Debian, as lines for $release
-    if [ -n "${IMAGE_MIRROR:-}" ]; then
-        echo "deb $IMAGE_MIRROR $release main non-free"
-    elif [ -x /usr/bin/apt-get ]; then
-        # shellcheck disable=SC2016 # apt-get expands these
-        apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE) $(CODENAME)' \
-            'Created-By: Packages' 'Component: main' |
-            awk -v here="$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)" -v want="$release" '
-                $1 == "Debian" && sub("^" here, want, $3) && !seen[$2 $3]++ {
-                    print "deb " $2 " " $3 " main non-free"
-                }'
-    fi
-}
-
 mkdir -p "$(dirname "$image")"
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/assay-image.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -62,7 +48,14 @@ git archive --output "$work/inputs/assay.tar" HEAD -- . ':!tests' ':!.ci'
 tar -rf "$work/inputs/assay.tar" .cache/osu-py
 cp containers/install.sh "$work/inputs/"
 [ -z "${IMAGE_KIT:-}" ] || cp -R "$IMAGE_KIT" "$work/inputs/kit"
-sources >"$work/inputs/sources.list"
+if [ -n "${IMAGE_MIRROR:-}" ]; then
+    echo "deb $IMAGE_MIRROR $release main non-free" >"$work/inputs/sources.list"
+elif [ -z "${IMAGE_BASE:-}" ]; then
+    ci/debian-archive.sh "$release" >"$work/inputs/sources.list" ||
+        die "nothing to make a base from: IMAGE_MIRROR= names an archive, IMAGE_BASE= a base"
+else
+    : >"$work/inputs/sources.list" # the base's own
+fi
 
 # The Apptainer of the cache may lie where only its owner can look.
 own=$(dirname "$(dirname "$(realpath "$APPTAINER")")")
@@ -76,8 +69,6 @@ if [ -n "${IMAGE_BASE:-}" ]; then
     base=(--build-arg "bootstrap=${IMAGE_BASE%%://*}" --build-arg "base=${IMAGE_BASE#*://}")
 else
     base=(--build-arg bootstrap=scratch --build-arg base=scratch)
-    [ -s "$work/inputs/sources.list" ] ||
-        die "apt knows no archive of Debian: name one by IMAGE_MIRROR=, or a base by IMAGE_BASE="
     ci/apptainer-packages.sh mmdebstrap
     say "making the base"
     # Without device nodes, which an ordinary user cannot unpack.

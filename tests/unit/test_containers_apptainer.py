@@ -112,7 +112,11 @@ def debian(bare: Path, checkout: Path, source: bytes) -> None:
     helper_line = f"helper='{checkout}/apt-helper'"
     script.write_text(re.sub(r"(?m)^helper=.*$", helper_line, script.read_text()))
     program(bare, "dpkg-query", "echo install ok installed")
-    program(bare, "apt-get", "echo Debian http://127.0.0.1:9/debian/")
+    program(bare, "apt-get", "echo Debian http://127.0.0.1:9/debian/ x")
+    own = (checkout / "ci/debian-archive.sh").read_text()
+    os_release = checkout / "os-release"
+    os_release.write_text("VERSION_CODENAME=x\n")
+    (checkout / "ci/debian-archive.sh").write_text(own.replace("/etc/os-release", os_release.name))
     program(bare, "go", 'echo "go $*" >&2; [ "$1" != env ] || echo go1.99')
 
 

@@ -1,0 +1,112 @@
+"""The image on another distribution: a bare Debian 13 with nothing but Apptainer in it.
+
+Needs root (for a root directory of its own), mmdebstrap, an archive of Debian, Apptainer and the
+image; skips without.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGE = ROOT / "build/assay.sif"
+
+pytestmark = pytest.mark.slow
+
+#: Makes a directory the root of a process of its own: chroot alone is none to Apptainer.
+ENTER = """
+mount --make-rprivate /
+mount --bind "$1" "$1"
+cd "$1"
+shift
+mount -t proc none proc
+mount --rbind /sys sys
+mount --rbind /dev dev
+mkdir -p .old
+pivot_root . .old
+cd /
+umount -l .old
+exec "$@"
+"""
+
+
+def run(*command: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        list(map(str, command)),
+        env={**os.environ, **variables},
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def elsewhere():
+    """A Debian 13 with the image and Apptainer, as a directory."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to make another root directory")
+    if not shutil.which("mmdebstrap"):
+        pytest.skip("needs mmdebstrap")
+    if not IMAGE.exists():
+        pytest.skip(f"no {IMAGE.relative_to(ROOT)}: make image")
+    program = run("ci/apptainer.sh", "--no-build")
+    made = ROOT / ".cache/apptainer"
+    if program.returncode or not Path(program.stdout.strip()).is_relative_to(made):
+        pytest.skip("needs an Apptainer that can be moved: ci/apptainer.sh with none on PATH")
+    archive = run("ci/debian-archive.sh", "trixie")
+    if archive.returncode:
+        pytest.skip(archive.stdout.strip())
+    work = Path(run("mktemp", "-d", "/var/tmp/assay-test.XXXXXX").stdout.strip())
+    try:
+        (work / "sources.list").write_text(archive.stdout)
+        root = work / "root"
+        done = run(
+            *("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase"),
+            *("trixie", root, work / "sources.list"),
+        )
+        if done.returncode:
+            pytest.skip(f"no Debian 13 to be had: {done.stdout.strip().splitlines()[-1]}")
+        shutil.copytree(Path(program.stdout.strip()).parents[1], root / "opt/apptainer")
+        shutil.copy(IMAGE, root / "opt/assay.sif")
+        for name in ("hosts", "resolv.conf"):  # Apptainer binds them
+            (root / "etc" / name).write_text("127.0.0.1 localhost\n" if name == "hosts" else "")
+        yield root
+    finally:
+        shutil.rmtree(work)
+
+
+def inside(root: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = ("unshare", "--mount", "bash", "-euc", ENTER, "bash", root, *words)
+    return run(*command, **variables)
+
+
+def test_the_suite_runs_where_nothing_of_it_is_installed(elsewhere: Path) -> None:
+    assert inside(elsewhere, "cat", "/etc/debian_version").stdout.startswith("13")
+    none_of = "for p in mpirun python3 ucx_info; do ! command -v $p || exit 1; done; echo none"
+    assert inside(elsewhere, "sh", "-c", none_of).stdout == "none\n"
+    script = """
+        bounding=$(sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status)
+        if [ $((0x$bounding >> 24 & 1)) = 0 ]; then
+            export APPTAINER_DROP_CAPS=CAP_SYS_RESOURCE
+        fi
+        mkdir -p /root/visit && cd /root/visit
+        exec /opt/apptainer/bin/apptainer run /opt/assay.sif acceptance \
+            -n '^NodeHealth|^NetPipe.*=(posix|tcp)|^Hpcc$'
+    """
+    done = inside(elsewhere, "sh", "-c", script, PROFILE="smoke", HOME="/root", TMPDIR="/tmp")
+    assert done.returncode == 0, done.stdout
+    assert "0 failure(s)" in done.stdout
+    assert "[       OK ]" in done.stdout
+    results = elsewhere / "root/visit/results"
+    assert (results / "report.html").stat().st_size > 0
+    ran = {path.name.split("_")[0] for path in results.glob("output/*/local/*/*/*")}
+    assert {"NodeHealth", "NetPipe", "Hpcc"} <= ran

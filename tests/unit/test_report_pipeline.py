@@ -148,6 +148,15 @@ def test_node_hours_above_the_budget_are_a_fault(
     assert "node-hours are above the budget of" in run.said(capsys, 1).splitlines()[-2]
 
 
+def test_time_above_the_budget_is_a_fault(run: Run) -> None:
+    run.promise["minutes"] = WHOLE.elapsed / 60 * 1.01
+    run.write()
+    assert not any("minutes" in fault for fault in run.red())
+    run.promise["minutes"] = WHOLE.elapsed / 60 / 2
+    run.write()
+    assert any("minutes are above the budget of" in fault for fault in run.red())
+
+
 @pytest.mark.parametrize(
     ("content", "cause"),
     [

@@ -1,7 +1,7 @@
 """A run that was split over the jobs of a pipeline: one session again, with what is missing.
 
-``ci/gitlab/plan.py`` promises jobs and their cases in ``promise.json`` before any of them runs. Each
-job leaves its results in ``jobs/NAME/ID/`` beside it, with another ID when it is started again. A job
+``ci/gitlab/plan.py`` promises jobs and their cases in ``promise.json`` before any of them runs.
+Each leaves its results in ``jobs/NAME/ID/`` beside it, with another ID when started again. A job
 that is lost, was never started, or ran another selection leaves a promised case without a record,
 which is a FAIL here: the state that GitLab gives a child pipeline says nothing of what it measured.
 """
@@ -9,8 +9,9 @@ which is a FAIL here: the state that GitLab gives a child pipeline says nothing 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from assay.judge import Verdict
@@ -33,12 +34,14 @@ class Promise:
     :ivar jobs: the cases of each job by the name of its folder; a case is (display name,
         ``system:partition+environ``).
     :ivar titles: the name of each job in the pipeline.
-    :ivar node_hours: the budget; None for none.
+    :ivar node_hours: the budget of nodes times hours inside of benchmarks; None for none.
+    :ivar minutes: the budget of time from the first start to the last end; None for none.
     """
 
     jobs: Mapping[str, tuple[tuple[str, str], ...]]
     titles: Mapping[str, str]
     node_hours: float | None
+    minutes: float | None
 
     @classmethod
     def read(cls, file: Path) -> Promise:
@@ -55,8 +58,10 @@ class Promise:
                 for job in raw["jobs"]
             }
             titles = {str(job["folder"]): str(job["title"]) for job in raw["jobs"]}
-            budget = raw.get("node_hours")
-            node_hours = None if budget is None else float(budget)
+            node_hours, minutes = (
+                None if raw.get(key) is None else float(raw[key])
+                for key in ("node_hours", "minutes")
+            )
         except OSError as error:
             raise ReportError(
                 f"{file}: {error.strerror}: no case was planned, so none ran; the log of the job "
@@ -68,7 +73,7 @@ class Promise:
             ) from None
         if not any(jobs.values()):
             raise ReportError(f"{file}: promises no case; plan the acceptance anew")
-        return cls(jobs, titles, node_hours)
+        return cls(jobs, titles, node_hours, minutes)
 
 
 def gather(folder: Path) -> Session:
@@ -95,6 +100,8 @@ def gather(folder: Path) -> Session:
             if case not in there
         ]
     starts = [session.start for session in sessions if session.start]
+    ends = [s.start + timedelta(seconds=s.elapsed) for s in sessions if s.start]
+    took = (max(ends) - min(starts)).total_seconds() / 60 if starts else 0.0
     return Session(
         file=folder / FILE,
         uuid="",
@@ -105,7 +112,7 @@ def gather(folder: Path) -> Session:
         reframe=", ".join(sorted({session.reframe for session in sessions})),
         cases=last_attempts(attempts),
         attempts=tuple(attempts),
-        faults=tuple(_faults(promise, attempts)),
+        faults=tuple(_above_budget(promise, node_hours(attempts), took)),
     )
 
 
@@ -141,8 +148,8 @@ def node_hours(attempts: list[Case]) -> float:
     return sum(max(case.nodes, 1) * case.benchmark_seconds for case in attempts) / 3600
 
 
-def _faults(promise: Promise, attempts: list[Case]) -> list[str]:
-    used = node_hours(attempts)
+def _above_budget(promise: Promise, used: float, took: float) -> Iterator[str]:
     if promise.node_hours is not None and used > promise.node_hours:
-        return [f"{used:.2f} node-hours are above the budget of {promise.node_hours:g}"]
-    return []
+        yield f"{used:.2f} node-hours are above the budget of {promise.node_hours:g}"
+    if promise.minutes is not None and took > promise.minutes:
+        yield f"{took:.1f} minutes are above the budget of {promise.minutes:g}"

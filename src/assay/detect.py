@@ -66,7 +66,7 @@ def btio(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[s
     return classes, subtypes if classes else []
 
 
-def _output(*command: str) -> str:
+def output(*command: str) -> str:
     """Standard output and error of a short command, empty where it cannot be run."""
     try:
         done = subprocess.run(
@@ -94,7 +94,7 @@ VERSIONS = {
 }
 
 
-def version(extra: str, said: Callable[..., str] = _output) -> str | None:
+def version(extra: str, said: Callable[..., str] = output) -> str | None:
     """The version that :data:`VERSIONS` knows how to ask for, None where the answer has none.
 
     :param said: what a command prints; by default the one on PATH.
@@ -112,7 +112,7 @@ def ucx_version() -> str | None:
 def described(
     programs: Mapping[str, str],
     btio: tuple[Sequence[str], Sequence[str]],
-    said: Callable[..., str] = _output,
+    said: Callable[..., str] = output,
 ) -> tuple[list[str], dict[str, Any]]:
     """Features and extras of a stack that has these programs.
 
@@ -137,7 +137,7 @@ def described(
 
 def ucx_transports() -> list[str]:
     """Transports that UCX could open here (``ucx_info -d``), each once, in UCX's order."""
-    return transports(_output("ucx_info", "-d"))
+    return transports(output("ucx_info", "-d"))
 
 
 def transports(listing: str) -> list[str]:

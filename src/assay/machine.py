@@ -24,6 +24,9 @@ SERIAL = ("iozone",)
 #: Share of the memory that a matrix may take: what a laptop can lose for a minute.
 MEMORY_FRACTION = 0.02
 
+#: Asking a process of our own whether it has ended costs nothing: do it often, wait little.
+OFTEN = {"poll_rate_max": 50, "poll_rate_min": 20}
+
 
 def distribution(site_file: str | Path) -> dict[str, Any]:
     """The stack ``system``: what the distribution installed, with a feature for each program there.
@@ -75,16 +78,16 @@ def configuration(site_file: str | Path, descr: str, stack: dict[str, Any]) -> d
     default = sites.results_directory(site_file) / "scratch"
     transports = [name for name in detect.ucx_transports() if name in SWITCHED]
     partitions = [
-        _partition(
+        partition(
             "intra-node",
             ["intra-node", *transports],
             {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"},
         ),
-        _storage(site_file, "scratch", str(default)),
-        _storage(site_file, "tmpfs", "/dev/shm", "tmpfs"),  # noqa: S108 - under test
+        storage(site_file, "scratch", str(default)),
+        storage(site_file, "tmpfs", "/dev/shm", "tmpfs"),  # noqa: S108 - under test
     ]
-    for partition in partitions:
-        partition["environs"] = [stack["name"]]
+    for place in partitions:
+        place["environs"] = [stack["name"]]
     return sites.configuration(
         site_file,
         systems=[
@@ -99,12 +102,12 @@ def configuration(site_file: str | Path, descr: str, stack: dict[str, Any]) -> d
             }
         ],
         environments=[stack],
-        # Asking a process of our own whether it has ended costs nothing: do it often, wait little.
-        general={"poll_rate_max": 50, "poll_rate_min": 20},
+        general=OFTEN,
     )
 
 
-def _partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict[str, Any]:
+def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict[str, Any]:
+    """A partition whose jobs run on this machine, with its processor and memory."""
     processor = cpuinfo()
     processor["num_cpus"] = min(processor["num_cpus"], detect.usable_cpus())
     clock = {"clock_hz": hz} if (hz := detect.clock_hz()) else {}
@@ -122,7 +125,11 @@ def _partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dic
     }
 
 
-def _storage(site_file: str | Path, name: str, default: str, *features: str) -> dict[str, Any]:
+def storage(site_file: str | Path, name: str, default: str, *features: str) -> dict[str, Any]:
+    """A partition that is the file system of a directory, which a variable names or the default.
+
+    :raises ConfigError: the directory cannot be made.
+    """
     variable = f"ASSAY_{name.upper()}"
     directory = Path(os.environ.get(variable, default)).resolve()
     try:
@@ -136,4 +143,4 @@ def _storage(site_file: str | Path, name: str, default: str, *features: str) -> 
     words = ["storage", *features]
     if kind in ("xfs", "lustre"):
         words.append(kind)
-    return _partition(name, words, {"directory": str(directory), "file_system": kind})
+    return partition(name, words, {"directory": str(directory), "file_system": kind})

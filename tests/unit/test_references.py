@@ -159,3 +159,17 @@ def test_every_peak_has_a_source_and_a_number():
         for name, entry in role.items():
             assert len(entry["source"]) > 10, name
             assert all(v > 0 for k, v in entry.items() if k != "source"), name
+
+
+def test_a_share_of_the_peak_counts_where_the_peak_is_known_and_is_never_idle(tmp_path):
+    share = {"of_peak": 0.9, "unit": "MB/s", "lower": -0.1, "upper": None}
+    entry = {"for": {"partition": "*"}, "metrics": {"bandwidth": share}, "source": "a datasheet"}
+    rule = {"for": {"partition": "*"}, "why": "nobody knows"}
+    path = tmp_path / "references.yaml"
+    path.write_text(yaml.safe_dump({"references": [entry], "recorded": [rule]}))
+    references = References.load(path)
+    case = {"partition": "link", "test": "Osu"}
+    known = references.find(case, "bandwidth", "MB/s", peak=1000)
+    assert (known.value, known.lower_bound) == (900, 810)
+    assert references.find(case, "bandwidth", "MB/s") == Recorded("nobody knows")
+    assert references.idle([]) == []

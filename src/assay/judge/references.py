@@ -162,7 +162,8 @@ class References:
     ) -> Reference | Recorded | None:
         """What ``references.yaml`` says of a metric; arguments and errors as for :meth:`find`."""
         entry = _closest(self.path, self._entries, case, metric)
-        if entry is not None:
+        # A share of a peak that nobody knows is no reference.
+        if entry is not None and not (peak is None and "of_peak" in entry["metrics"][metric]):
             return self._reference(entry, metric, unit, peak)
         for rule in self._recorded:
             if _matches(rule["for"], case) and unit in rule.get("units", [unit]):
@@ -181,8 +182,10 @@ class References:
             where = {k: v for k, v in entry["for"].items() if k not in _PLACE}
             lines += [
                 f"{path}: references/{number}: no test has {metric!r} of {describe(where)}"
-                for metric in entry["metrics"]
-                if not any(metric in units and _matches(where, case) for case, units in cases)
+                for metric, spec in entry["metrics"].items()
+                # A share of a peak is said of hardware that need not be there.
+                if "of_peak" not in spec
+                and not any(metric in units and _matches(where, case) for case, units in cases)
             ]
         return lines
 
@@ -224,7 +227,7 @@ class References:
                 "name the hardware in the partition's extra `hardware`"
             )
         return Reference(
-            spec["value"],
+            spec["value"] if peak is None or "value" in spec else spec["of_peak"] * peak,
             unit,
             spec["lower"],
             spec["upper"],

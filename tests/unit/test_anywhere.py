@@ -1,0 +1,198 @@
+"""What is found of a cluster that nobody prepared, from what Slurm, Linux and the driver print."""
+
+import textwrap
+
+import pytest
+
+pytest.importorskip("reframe")
+
+from reframe.core.exceptions import ConfigError
+
+from assay import anywhere, detect, machine
+from assay.anywhere import Nodes
+
+SINFO = """\
+debug|2|8|1|8|1|16000|(null)|idle
+gpu*|3|48|2|24|1|192000|gpu:v100:4(S:0-1)|alloc
+gpu*|29|48|2|24|1|192000|gpu:v100:4(S:0-1)|idle
+gpu*|4|48|2|24|1|192000|gpu:v100:4(S:0-1)|drain
+gpu*|2|48|2|24|1|192000|gpu:v100:4(S:0-1)|idle*
+gpu*|1|96+|2|24|2|1024000+|gpu:a100:4,gpu:a100_1g:8,craynetwork:4|mix-
+"""
+
+
+def test_alike_nodes_that_take_jobs_are_counted_in_the_default_partition():
+    nodes = anywhere.slurm_nodes(SINFO)
+    assert nodes == Nodes("gpu", 32, 2, 24, 1, 192000 << 20, 4)
+    assert nodes.processor == {
+        "num_cpus": 48,
+        "num_cpus_per_core": 1,
+        "num_cpus_per_socket": 24,
+        "num_sockets": 2,
+    }
+
+
+def test_another_partition_by_its_name():
+    assert anywhere.slurm_nodes(SINFO, "debug") == Nodes("debug", 2, 1, 8, 1, 16000 << 20, 0)
+
+
+def test_numbers_that_are_the_least_of_several_and_gpus_of_several_kinds():
+    only = SINFO.splitlines()[-1].replace("mix-", "mix")
+    nodes = anywhere.slurm_nodes(only)
+    assert (nodes.processor["num_cpus"], nodes.gpus) == (96, 12)
+
+
+def test_where_slurm_does_not_answer_there_is_none():
+    assert anywhere.slurm_nodes("") is None
+    assert anywhere.slurm_nodes("sinfo: fatal: Could not establish a configuration source") is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [("gpus", "has no 'gpus'; it has debug, gpu"), ("debug", "no node of Slurm's 'debug'")],
+)
+def test_a_partition_that_cannot_be_had_is_one_line(wanted, said):
+    with pytest.raises(ConfigError, match=f"ASSAY_PARTITION.*{said}"):
+        anywhere.slurm_nodes(
+            SINFO.replace("debug|2|8|1|8|1|16000|(null)|idle", "debug|2|8|1|8|1|16000|(null)|down"),
+            wanted,
+        )
+
+
+def port(root, device, number, **said):
+    folder = root / device / "ports" / str(number)
+    folder.mkdir(parents=True)
+    for name, text in said.items():
+        (folder / name).write_text(f"{text}\n")
+
+
+def test_the_fastest_active_port_names_its_link(tmp_path):
+    up = {"state": "4: ACTIVE", "link_layer": "InfiniBand"}
+    port(tmp_path, "mlx5_0", 1, rate="56 Gb/sec (4X FDR)", **up)
+    port(tmp_path, "mlx5_1", 2, rate="100 Gb/sec (4X EDR)", **up)
+    port(
+        tmp_path, "mlx5_2", 1, rate="400 Gb/sec (4X NDR)", state="1: DOWN", link_layer="InfiniBand"
+    )
+    port(
+        tmp_path, "mlx5_3", 1, rate="200 Gb/sec (4X HDR)", state="4: ACTIVE", link_layer="Ethernet"
+    )
+    assert anywhere.infiniband(tmp_path) == ("mlx5_1:2", "infiniband-edr")
+
+
+def test_a_speed_without_a_name_names_no_link(tmp_path):
+    port(tmp_path, "hfi1_0", 1, rate="100 Gb/sec", state="4: ACTIVE", link_layer="InfiniBand")
+    assert anywhere.infiniband(tmp_path) == ("hfi1_0:1", None)
+    assert anywhere.infiniband(tmp_path / "nothing") is None
+
+
+def test_the_device_of_the_default_route():
+    routes = """\
+    Iface\tDestination\tGateway\tFlags
+    ib0\t0000010A\t00000000\t0001
+    eno1\t00000000\t0100000A\t0003
+    """
+    assert anywhere.ethernet(textwrap.dedent(routes)) == "eno1"
+    assert anywhere.ethernet("Iface\tDestination\n") is None
+
+
+def test_gpus_by_the_names_of_the_hardware_file():
+    listing = """\
+GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-1)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-2)
+  MIG 1g.5gb Device 0: (UUID: MIG-3)
+GPU 2: NVIDIA H100 80GB HBM3 (UUID: GPU-4)
+"""
+    assert anywhere.gpus(listing) == ["v100-sxm2-32gb", "a100-sxm4-40gb", "h100-sxm5-80gb"]
+    assert anywhere.gpus("NVIDIA-SMI has failed because it couldn't communicate") == []
+
+
+def test_pmix_of_srun():
+    listing = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions"
+    assert anywhere.pmix(listing)
+    assert not anywhere.pmix("MPI plugin types are...\n\tnone\n\tpmi2\n")
+    assert not anywhere.pmix("srun: error: pmix")
+
+
+@pytest.fixture
+def found(monkeypatch, tmp_path):
+    """The configuration of `any` where programs say what a test has them say."""
+    site = tmp_path / "site-config" / "any"
+    site.mkdir(parents=True)
+    real = machine.Path(__file__).resolve().parents[2] / "site-config"
+    for name in ("vocabulary.yaml", "hardware.yaml", "any/references.yaml"):
+        (site.parent / name).symlink_to(real / name)
+    for name in ("ASSAY_IMAGE", "ASSAY_STACK", "ASSAY_PARTITION", "ASSAY_DEVICE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
+
+    def configuration(said, link=None, **variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        said = {"mpirun --version": "mpirun (Open MPI) 4.1.4", **said}
+        answer = lambda *words: said.get(" ".join(words[:2]), "")  # noqa: E731
+        monkeypatch.setattr(detect, "output", answer)
+        monkeypatch.setattr(
+            detect, "version", lambda extra, _=answer: detect_version(extra, answer)
+        )
+        monkeypatch.setattr(detect, "ucx_transports", lambda: ["posix", "tcp", "rc_mlx5"])
+        monkeypatch.setattr(anywhere, "infiniband", lambda: link)
+        system = anywhere.configuration(site / "reframe.py")["systems"][0]
+        return {partition["name"]: partition for partition in system["partitions"]}
+
+    detect_version = detect.version
+    return configuration
+
+
+def test_without_slurm_it_is_this_machine(found):
+    partitions = found({})
+    assert list(partitions) == ["intra-node", "scratch", "tmpfs"]
+    assert partitions["intra-node"]["scheduler"] == "local"
+    assert partitions["intra-node"]["features"] == ["intra-node", "posix", "tcp", "rc_mlx5"]
+
+
+SLURM = {
+    "sinfo -h": SINFO,
+    "srun --mpi=list": "\tpmix\n",
+    "scontrol show": "AccountingStorageType   = accounting_storage/none\n",
+    "nvidia-smi -L": "GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-1)\n",
+}
+
+
+def test_with_slurm_each_link_is_a_partition_and_names_its_hardware(found):
+    partitions = found(SLURM, ("mlx5_0:1", "infiniband-edr"), ASSAY_ACCESS="--account=hpc")
+    fabric = partitions["infiniband"]
+    assert (fabric["scheduler"], fabric["launcher"]) == ("squeue", "srun")
+    assert fabric["access"] == ["--partition=gpu", "--exclusive", "--account=hpc"]
+    assert ["SLURM_MPI_TYPE", "pmix"] in fabric["env_vars"]
+    assert fabric["features"] == ["inter-node", "infiniband", "rc_mlx5"]
+    assert fabric["extras"]["hardware"] == {"link": "infiniband-edr"}
+    assert (fabric["extras"]["network_device"], fabric["extras"]["nodes"]) == ("mlx5_0:1", 4)
+    node = partitions["intra-node"]
+    assert node["devices"] == [{"type": "gpu", "num_devices": 4}]
+    assert node["extras"]["hardware"] == {"gpu": "v100-sxm2-32gb"}
+    assert "shared" in partitions["scratch"]["features"]
+    for partition in partitions.values():
+        assert partition["extras"]["memory_bytes"] == 192000 << 20
+        assert partition["processor"]["num_cpus"] == 48
+
+
+def test_a_link_of_unknown_hardware_names_none_and_without_pmix_mpirun_starts_the_ranks(found):
+    slurm = {**SLURM, "srun --mpi=list": "\tnone\n", "scontrol show": ACCOUNTS}
+    fabric = found(slurm, ("mlx5_0:1", "infiniband-xdr"), ASSAY_NODES="2")["infiniband"]
+    assert "hardware" not in fabric["extras"]
+    assert (fabric["scheduler"], fabric["launcher"]) == ("slurm", "mpirun")
+    assert fabric["extras"]["nodes"] == 2
+
+
+ACCOUNTS = "AccountingStorageType   = accounting_storage/slurmdbd\n"
+
+
+@pytest.mark.parametrize("number", ["1", "33", "all"])
+def test_a_number_of_nodes_that_cannot_be_had_is_one_line(found, number):
+    with pytest.raises(ConfigError, match=f"ASSAY_NODES: '{number}' is no number from 2 to 32"):
+        found(SLURM, ASSAY_NODES=number)
+
+
+def test_without_any_mpi_it_says_what_to_do(found):
+    with pytest.raises(ConfigError, match=r"no Open MPI.*ASSAY_IMAGE"):
+        found({"mpirun --version": "HYDRA build details"})

@@ -182,6 +182,23 @@ def test_root_builds_as_a_user_that_nobody_else_sees(tmp_path: Path) -> None:
         shutil.rmtree(work)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a user with subordinate ids, as root")
+def test_a_user_with_subordinate_ids_builds_as_himself() -> None:
+    needs("newuidmap", "unshare", "setpriv")
+    work = Path(run("mktemp", "-d", "/var/tmp/assay-test.XXXXXX").stdout.strip())
+    try:
+        own = work / "image-user.sh"
+        shutil.copy(ROOT / "ci/image-user.sh", own)
+        done = run(own, work, "sh", "-c", f"id -u; {own} {work} id -u")
+        if "unshare" in done.stdout:
+            pytest.skip(f"no mount namespaces here: {done.stdout.strip()}")
+        assert done.returncode == 0, done.stdout
+        outer, inner = done.stdout.split()
+        assert outer == inner != "0"
+    finally:
+        shutil.rmtree(work)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="sees what an ordinary user is told, as root")
 def test_a_user_without_subordinate_ids_is_told_what_to_type(tmp_path: Path) -> None:
     needs("newuidmap", "setpriv")

@@ -21,11 +21,13 @@ anywhere=local
 [ ! -f "$suite/site-config/any/reframe.py" ] || anywhere=any
 
 acceptance() {
-    # The scheduler and the MPI outside are not inside: what they have set would mislead ours.
+    # Scheduler, MPI and image are outside, not inside: what they have set would mislead.
     local name
     while IFS= read -r name; do
         case $name in
-        SLURM_* | PMI_* | PMIX_* | PBS_* | LSB_* | PYTHONPATH | PYTHONHOME) unset "$name" ;;
+        SLURM_* | PMI_* | PMIX_* | PBS_* | LSB_* | PYTHONPATH | PYTHONHOME | ASSAY_IMAGE)
+            unset "$name"
+            ;;
         esac
     done < <(compgen -e)
     export SITE=${SITE:-$anywhere} ASSAY_STACK=${ASSAY_STACK:-system}

@@ -72,7 +72,7 @@ def test_a_site_for_any_machine_is_taken_where_there_is_one(suite: Path) -> None
 
 
 def test_scheduler_and_mpi_outside_are_unknown_inside(suite: Path) -> None:
-    outside = dict.fromkeys(("SLURM_JOB_ID", "PMI_RANK", "PMIX_RANK", "PBS_JOBID"), "1")
+    outside = dict.fromkeys(("SLURM_JOB_ID", "PMI_RANK", "PMIX_RANK", "ASSAY_IMAGE"), "1")
     done = run(suite, "acceptance", **outside, PYTHONPATH="/elsewhere", UCX_TLS="tcp", OMPI_MCA_x=1)
     seen = environment(done)
     assert not {*outside, "PYTHONPATH"} & {*seen}

@@ -6,10 +6,11 @@ Needs Apptainer and an image with Debian's programs: ASSAY_IMAGE, or what `make 
 import dataclasses
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
-from bench import ROOT, live_ucx
+from bench import DATA, ROOT, live_ucx
 from reframe.core.exceptions import ConfigError
 
 from assay import container, machine
@@ -131,3 +132,54 @@ def test_native_against_container_over_a_proven_path(bench, image, rounds, resul
     for stack in ("native", "container"):
         proof = outcome.record["proof"][stack]
         assert (proof["ranks"], set(proof["lanes"])) == (2, {"posix/memory"})
+
+
+WRITES = """
+import reframe as rfm
+
+from assay.checks.storage import StorageMixin
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Writes(StorageMixin, StrictCheck):
+    kind = "storage"
+    descr = "a file from inside of the image"
+    valid_systems = ["+storage"]
+    valid_prog_environs = ["+container"]
+    executable = "in-image"
+    executable_opts = ["sh", "-c", "'echo inside >\\"$1\\"/file'", "sh", '"$work"']
+    postrun_cmds = ['cat "$work"/file']
+
+    def room(self):
+        return 1
+
+    def read(self):
+        problems = () if self.stdout_text() == "inside\\n" else ("nothing was written there",)
+        return Parsed("writes", "writes", None, True, (), {}, problems)
+"""
+
+
+def test_the_directory_under_test_is_in_the_container_beside_what_the_user_binds(bench, image):
+    # Below /tmp it would be there anyway.
+    (ROOT / ".cache").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / ".cache") as directory:
+        bench.storage(Path(directory))
+        bench.environments.append(container.stack(bench.site / "reframe.py", image))
+        bound = f"{DATA}:/mnt"
+        outcome = bench.run(path=bench.check("writes", WRITES), APPTAINER_BIND=bound).case("Writes")
+        assert outcome.result == "pass", outcome.reason
+        (job,) = bench.results.glob("output/*/bench/here/container/Writes*/rfm_job.sh")
+        assert f"export APPTAINER_BIND={directory}${{APPTAINER_BIND:+,$APPTAINER_BIND}}" in (
+            job.read_text()
+        )
+
+
+def test_one_container_is_not_started_by_the_launcher_of_many(bench, image):
+    bench.partition(launcher="mpiexec")
+    bench.environments.append(container.stack(bench.site / "reframe.py", image, contained=True))
+    run = netpipe(bench, "posix")
+    assert run.case("NetPipe").result == "skip"
+    said = "all ranks of the stack contained are in one container: on one node, started by mpirun"
+    assert said in run.output

@@ -28,6 +28,7 @@ EVERY = {
     "4.1.4/lost-environment.np2": ({"ucx": 2}, 2, 2),
     "4.1.4/two-jobs.np2": ({"ucx": 4}, 2, 4),
     "4.1.4/ob1.np2": ({"ob1": 2}, 1, 2),
+    "4.1.4/user-namespaces.np2": ({"ob1": 2}, 1, 2),
     "4.1.4/no-pml.np2": ({}, 0, 0),
     "4.1.4/missing-device.np2": ({"ucx": 2}, 0, 0),
     "4.1.4/killed.np2": ({"ucx": 2}, 1, 2),
@@ -165,3 +166,8 @@ def test_any_mixture_of_torn_lines_is_read(pieces):
 
 def test_absurd_numbers_are_read():
     assert parse(output("4.1.4/world.np2").replace(":", ":" + "9" * 5000)).worlds == 0
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_only_ranks_in_namespaces_of_their_own_are_apart(name):
+    assert parse(output(name)).apart is (name == "4.1.4/user-namespaces.np2")

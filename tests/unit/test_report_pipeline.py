@@ -86,7 +86,8 @@ def test_a_job_that_left_nothing_is_named_for_each_of_its_cases(
             f"FAIL {case['name']} @{case['where']}: missing: the job 'second job' left no run "
             "report: it did not run, or was lost"
         ) in said
-    assert said[-2].startswith("verdict: FAIL: ")
+    lost, promised = len(run.parts["second"]), len(WHOLE.cases)
+    assert said[-2].startswith(f"verdict: FAIL: {lost} of {promised} promised cases are missing; ")
 
 
 def test_a_case_that_its_job_did_not_run_is_missing(run: Run) -> None:

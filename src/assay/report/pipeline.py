@@ -87,21 +87,24 @@ def gather(folder: Path) -> Session:
     """
     promise = Promise.read(folder / FILE)
     attempts: list[Case] = []
+    missing: list[Case] = []
     sessions: list[Session] = []
     for name, cases in promise.jobs.items():
         found, lack = _of_job(folder / JOBS / name)
         sessions += found
         ran = [case for session in found for case in session.attempts]
         there = {(case.display_name, case.where) for case in ran}
-        attempts += ran
-        attempts += [
+        missing += [
             _missing(*case, f"the job {promise.titles[name]!r} {lack or 'did not run it'}")
             for case in cases
             if case not in there
         ]
+        attempts += ran
+    faults = list(_above_budget(promise, sessions, attempts))
+    if missing:
+        promised = sum(map(len, promise.jobs.values()))
+        faults.insert(0, f"{len(missing)} of {promised} promised cases are missing")
     starts = [session.start for session in sessions if session.start]
-    ends = [s.start + timedelta(seconds=s.elapsed) for s in sessions if s.start]
-    took = (max(ends) - min(starts)).total_seconds() / 60 if starts else 0.0
     return Session(
         file=folder / FILE,
         uuid="",
@@ -110,9 +113,9 @@ def gather(folder: Path) -> Session:
         elapsed=sum(session.elapsed for session in sessions),
         command=f"the {len(promise.jobs)} jobs of a pipeline",
         reframe=", ".join(sorted({session.reframe for session in sessions})),
-        cases=last_attempts(attempts),
+        cases=last_attempts([*attempts, *missing]),
         attempts=tuple(attempts),
-        faults=tuple(_above_budget(promise, node_hours(attempts), took)),
+        faults=tuple(faults),
     )
 
 
@@ -148,8 +151,17 @@ def node_hours(attempts: list[Case]) -> float:
     return sum(max(case.nodes, 1) * case.benchmark_seconds for case in attempts) / 3600
 
 
-def _above_budget(promise: Promise, used: float, took: float) -> Iterator[str]:
-    if promise.node_hours is not None and used > promise.node_hours:
-        yield f"{used:.2f} node-hours are above the budget of {promise.node_hours:g}"
-    if promise.minutes is not None and took > promise.minutes:
-        yield f"{took:.1f} minutes are above the budget of {promise.minutes:g}"
+def minutes(sessions: list[Session]) -> float:
+    """The time from the first start to the last end."""
+    starts = [session.start for session in sessions if session.start]
+    ends = [s.start + timedelta(seconds=s.elapsed) for s in sessions if s.start]
+    return (max(ends) - min(starts)).total_seconds() / 60 if starts else 0.0
+
+
+def _above_budget(promise: Promise, sessions: list[Session], attempts: list[Case]) -> Iterator[str]:
+    for used, budget, unit in (
+        (node_hours(attempts), promise.node_hours, "node-hours"),
+        (minutes(sessions), promise.minutes, "minutes"),
+    ):
+        if budget is not None and used > budget:
+            yield f"{used:.2f} {unit} are above the budget of {budget:g}"

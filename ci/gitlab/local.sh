@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Run the pipeline on this machine, without a GitLab.
+#
+#   ci/gitlab/local.sh [arguments of gitlab-ci-local]
+#
+# Fetches gitlab-ci-local by npm, as package-lock.json pins it, into .cache. Needs Node.js 20, npm and
+# rsync. Jobs run in this checkout, one after the other; evidence is in .gitlab-ci-local/builds.
+# gitlab-ci-local shows a child pipeline that failed as PASS; the job `verdict` does not.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+tool=.cache/gitlab-ci-local
+for program in node npm rsync; do
+    command -v "$program" >/dev/null || {
+        echo "local: no $program: install the package of that name" >&2
+        exit 1
+    }
+done
+if ! cmp -s ci/gitlab/package-lock.json "$tool/done"; then
+    mkdir -p "$tool"
+    cp ci/gitlab/package.json ci/gitlab/package-lock.json "$tool/"
+    # re2 is compiled, where npm's package of it has no binary for this machine.
+    (cd "$tool" && npm ci --no-audit --no-fund >npm.log 2>&1) || {
+        tail -n 5 "$tool/npm.log" >&2
+        echo "local: npm could not install gitlab-ci-local, see $tool/npm.log" >&2
+        exit 1
+    }
+    cp ci/gitlab/package-lock.json "$tool/done"
+fi
+exec "$tool/node_modules/.bin/gitlab-ci-local" --force-shell-executor --concurrency 1 --no-color \
+    --variable "CI_BUILDS_DIR=$PWD/.gitlab-ci-local/builds" "$@"

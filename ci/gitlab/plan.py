@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Plan an acceptance: a child pipeline with one job per test case, and the promise of its cases.
+
+    SITE=local ci/gitlab/plan.py --run DIR --child child.yml [--mode smoke] [-- -t node]
+
+ReFrame says which tests and cases there are, and which need which (`--ci-generate`, `-lC`). Its own
+child pipeline cannot be run as it is (4.10.4): it has one job for a test on all of its partitions,
+forgets --system, names the checkout of the job that made it, keeps no JUnit file, and hands what a
+case needs from job to job. So each job here is one case; cases that are compared with each other
+are one job, since only what was measured in one run can be compared.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from assay.report import pipeline
+
+ROOT = Path(__file__).resolve().parents[2]
+REFRAME = ROOT / ".venv/bin/reframe"
+
+LISTED = re.compile(r"^ *[-^] ?(?P<name>.+?) /(?P<hash>[0-9a-f]+) @(?P<where>\S+)$")
+JOB = re.compile(r" -n /(?P<hash>[0-9a-f]+) ")
+
+#: GitLab's own limit of a job's name.
+LONGEST_NAME = 255
+
+
+class Refusal(Exception):
+    """What was asked for cannot be planned: one line."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case as ReFrame lists it; `where` is ``system:partition+environ``."""
+
+    name: str
+    hash: str
+    where: str
+
+
+def reframe(arguments, action):
+    """What ReFrame prints."""
+    done = subprocess.run(
+        [REFRAME, *arguments, *action],
+        cwd=ROOT,
+        env={**os.environ, "RFM_COLORIZE": "n"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise Refusal(f"reframe {' '.join(action)} ended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def cases(listing):
+    """The cases in the output of ``reframe -lC``, each once: what several need is listed for each.
+
+    :raises Refusal: they are not as many as ReFrame says.
+    """
+    found = [
+        Case(**match.groupdict()) for match in map(LISTED.match, listing.splitlines()) if match
+    ]
+    said = re.search(r"^Concretized (\d+) test case", listing, re.MULTILINE)
+    different = list(dict.fromkeys(found))
+    if said is None or int(said[1]) != len(different):
+        raise Refusal(f"ReFrame counts {said and said[1]} cases, {len(different)} are listed")
+    return different
+
+
+def needs(child):
+    """The hashes that each test needs directly, by its own, from ReFrame's child pipeline."""
+    jobs = {name: job for name, job in child.items() if isinstance(job, dict) and "script" in job}
+    hashes = {name: JOB.search(" ".join(job["script"]))["hash"] for name, job in jobs.items()}
+    return {hashes[name]: {hashes[n] for n in job["needs"]} for name, job in jobs.items()}
+
+
+def groups(all_cases, needed):
+    """The cases in groups that can be measured apart from each other."""
+    by_key = {(case.hash, case.where): [case] for case in all_cases}
+    for case in all_cases:
+        for other in needed[case.hash]:
+            # assay's tests need cases of their own partition and stack only (udeps.by_case).
+            joined, more = by_key[case.hash, case.where], by_key[other, case.where]
+            if joined is not more:
+                joined += more
+                for each in more:
+                    by_key[each.hash, each.where] = joined
+    different = {id(group): group for group in by_key.values()}.values()
+    # The case that needs the others gives the job its name.
+    operands = set().union(*needed.values())
+    return [sorted(group, key=lambda case: case.hash in operands) for group in different]
+
+
+def title(group):
+    """The name of the job of a group."""
+    first = group[0]
+    more = f" and {len(group) - 1} that it is compared with" if len(group) > 1 else ""
+    return f"{first.name}{more} @{group[0].where}"
+
+
+def job(group, options):
+    """The job of a group, as GitLab has it."""
+    system, _, environ = group[0].where.partition("+")
+    results = Path(options.directory) / "results/jobs" / folder(group)
+    return {
+        "stage": system.partition(":")[2],
+        "needs": [],
+        # Two measurements never share nodes.
+        "resource_group": f"assay-nodes-{options.site}",
+        "script": [f"{options.directory}/ci/gitlab/case.sh"],
+        "variables": {
+            "ASSAY_JOB": folder(group),
+            "ASSAY_PARTITION": system,
+            "ASSAY_STACK": environ,
+            "ASSAY_TESTS": " ".join(f"/{case.hash}" for case in group),
+        },
+        "artifacts": {
+            "when": "always",
+            "expire_in": "30 days",
+            "paths": [f"{results}/"],
+            "exclude": [f"{results}/scratch/**/*"],
+            "reports": {"junit": f"{results}/reports/junit.xml"},
+        },
+    }
+
+
+def folder(group):
+    """Where the job of a group leaves its results: a name without blanks, the same each time."""
+    where = re.sub(r"[^\w.-]", "-", group[0].where.partition(":")[2])
+    return f"{re.sub(r'[^A-Za-z0-9_]', '', group[0].name.split(' ')[0])}-{group[0].hash}.{where}"
+
+
+def child(planned, options):
+    """The child pipeline."""
+    return {
+        "workflow": {"rules": [{"when": "always"}]},
+        "stages": list(dict.fromkeys(each["stage"] for each in planned.values())),
+        "variables": {
+            "SITE": options.site,
+            "ASSAY_MODE": options.mode,
+            "ASSAY_RUN_DIR": str(options.run),
+            "ASSAY_PIPELINE": os.environ.get("CI_PIPELINE_ID", "0"),
+            "GIT_CLEAN_FLAGS": os.environ.get("GIT_CLEAN_FLAGS", "-ffdx"),
+            "GIT_SUBMODULE_STRATEGY": os.environ.get("GIT_SUBMODULE_STRATEGY", "none"),
+        },
+        "default": {
+            **({"tags": options.tags} if options.tags else {}),
+            # What was measured of an acceptance that a later commit ends is lost.
+            "interruptible": False,
+            "timeout": options.timeout,
+            "retry": {"max": 1, "when": ["runner_system_failure"]},
+        },
+        **planned,
+    }
+
+
+def plan(options):
+    """Write the child pipeline and the promise.
+
+    :raises Refusal: nothing is selected, or not as asked.
+    """
+    config = f"site-config/{options.site}/reframe.py"
+    arguments = ["-C", config, "-c", "reframe", "-R", f"--mode={options.mode}", *options.arguments]
+    with tempfile.TemporaryDirectory() as scratch:
+        generated = Path(scratch) / "child.yml"
+        reframe(arguments, [f"--ci-generate={generated}"])
+        needed = needs(yaml.safe_load(generated.read_text()))
+    listed = cases(reframe(arguments, ["-lC"]))
+    partitions = {case.where.partition("+")[0].partition(":")[2] for case in listed}
+    if unknown := set(options.partitions) - partitions:
+        raise Refusal(
+            f"no case on the partition {', '.join(sorted(unknown))} of {options.site}; "
+            f"there are cases on {', '.join(sorted(partitions)) or 'none'}"
+        )
+    wanted = set(options.partitions) or partitions
+    chosen = [c for c in listed if c.where.partition("+")[0].partition(":")[2] in wanted]
+    if not chosen:
+        raise Refusal(f"no case of {options.site} is selected by {' '.join(arguments)}")
+    planned, promised = {}, []
+    for group in groups(chosen, needed):
+        name = title(group)
+        if len(name) > LONGEST_NAME or name in planned:
+            raise Refusal(f"no name for a job of GitLab: {name!r}")
+        planned[name] = job(group, options)
+        their = [{"name": case.name, "where": case.where} for case in group]
+        promised.append({"title": name, "folder": folder(group), "cases": their})
+    options.run.mkdir(parents=True)
+    promise = {
+        "schema": pipeline.SCHEMA,
+        "node_hours": options.node_hours,
+        "minutes": options.minutes,
+        "jobs": promised,
+    }
+    (options.run / pipeline.FILE).write_text(json.dumps(promise, indent=1) + "\n")
+    text = yaml.safe_dump(child(planned, options), sort_keys=False, width=1000)
+    options.child.write_text(text)
+    print(f"plan: {len(chosen)} cases in {len(planned)} jobs: {options.child}, {options.run}")
+
+
+def parser():
+    described, _, more = __doc__.partition("\n\n")
+    top = argparse.ArgumentParser(
+        prog="plan", description=described, epilog=more,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    top.add_argument("--site", default=os.environ.get("SITE", "local"), help="default: $SITE")
+    top.add_argument("--mode", default="full", help="of ReFrame: smoke or full")
+    top.add_argument(
+        "--partitions", default=[], type=str.split, help="only these, separated by blanks"
+    )
+    top.add_argument("--run", required=True, type=Path, help="a new folder that all runners see")
+    top.add_argument("--child", required=True, type=Path, help="the pipeline to write")
+    top.add_argument("--tags", default=[], type=json.loads, help="of the runners, JSON")
+    top.add_argument("--directory", default=".", help="of Assay in the checkout")
+    top.add_argument("--timeout", default="1h", help="of each job")
+    top.add_argument("--node-hours", type=float, help="budget")
+    top.add_argument("--minutes", type=float, help="budget")
+    top.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="of ReFrame: a selection")
+    return top
+
+
+if __name__ == "__main__":
+    try:
+        plan(parser().parse_args())
+    except (Refusal, OSError) as problem:
+        sys.exit(f"plan: {problem}")

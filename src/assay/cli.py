@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from assay import calibrate, locks, report
+from assay import calibrate, history, locks, report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     report.add_parser(commands)
     calibrate.add_parser(commands)
     locks.add_parser(commands)
+    history.add_parser(commands)
     # A further command: one _add_NAME here, and one function that it sets as `run`.
     args = parser.parse_args(argv)
     try:

@@ -10,6 +10,7 @@ on: where a login node differs, the variables below say it, or the suite is star
 ``ASSAY_COMPARE=1``    the native stack beside it, for tests that compare the two
 ``ASSAY_PARTITION``    partition of Slurm; its default one unless said
 ``ASSAY_ACCESS``       further options of its jobs, such as ``--account=hpc``
+``ASSAY_LAUNCHER``     ``srun`` or ``mpirun``, under Slurm; srun where it has PMIx unless said
 ``ASSAY_NODES``        how many nodes tests over all of them take; at most four unless said
 ``ASSAY_DEVICE``       device of the link between nodes, ``mlx5_0:1`` or ``eth0``
 ``ASSAY_SCRATCH``      the file system under test
@@ -148,7 +149,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
     """
     site_file = Path(site_file).resolve()
     nodes = slurm_nodes(detect.output(*SINFO), os.environ.get("ASSAY_PARTITION"))
-    srun = nodes is not None and pmix(detect.output("srun", "--mpi=list"))
+    srun = nodes is not None and _launcher() == "srun"
     stacks, transports = _stacks(site_file, srun)
     names = [stack["name"] for stack in stacks]
     contained = "contained" in stacks[0]["extras"]
@@ -194,6 +195,15 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
         environments=stacks,
         general={} if nodes else machine.OFTEN,
     )
+
+
+def _launcher() -> str:
+    said = os.environ.get("ASSAY_LAUNCHER")
+    if said is None:
+        return "srun" if pmix(detect.output("srun", "--mpi=list")) else "mpirun"
+    if said not in ("srun", "mpirun"):
+        raise ConfigError(f"ASSAY_LAUNCHER: {said!r} is neither srun nor mpirun")
+    return said
 
 
 def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], list[str]]:

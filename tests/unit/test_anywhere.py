@@ -121,8 +121,8 @@ def found(monkeypatch, tmp_path):
     real = machine.Path(__file__).resolve().parents[2] / "site-config"
     for name in ("vocabulary.yaml", "hardware.yaml", "any/references.yaml"):
         (site.parent / name).symlink_to(real / name)
-    for name in ("ASSAY_IMAGE", "ASSAY_STACK", "ASSAY_PARTITION", "ASSAY_DEVICE"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("IMAGE", "STACK", "PARTITION", "DEVICE", "LAUNCHER", "NODES", "ACCESS"):
+        monkeypatch.delenv(f"ASSAY_{name}", raising=False)
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
 
     def configuration(said, link=None, **variables):
@@ -196,3 +196,9 @@ def test_a_number_of_nodes_that_cannot_be_had_is_one_line(found, number):
 def test_without_any_mpi_it_says_what_to_do(found):
     with pytest.raises(ConfigError, match=r"no Open MPI.*ASSAY_IMAGE"):
         found({"mpirun --version": "HYDRA build details"})
+
+
+def test_a_launcher_that_was_said_is_taken_and_an_unknown_one_refused(found):
+    assert found(SLURM, ASSAY_LAUNCHER="mpirun")["intra-node"]["launcher"] == "mpirun"
+    with pytest.raises(ConfigError, match="ASSAY_LAUNCHER: 'prun' is neither"):
+        found(SLURM, ASSAY_LAUNCHER="prun")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ BEGIN, END = "<!-- begin: cluster faults -->", "<!-- end: cluster faults -->"
 
 #: The node that every fault of one node is put into.
 NODE = "node02"
+
+#: Test -> beginnings of the kinds of fault that it cannot see: if it fails then, the host was busy.
+BLIND = {"EachNode": ("link", "packet", "binding", "wrong", "stale", "slow MPI")}
 
 Run = dict[str, Any]
 
@@ -44,10 +48,18 @@ def test(case: str) -> str:
     return re.split(r"[ @]", case)[0]
 
 
+def of_the_fault(run: Run, case: str) -> bool:
+    """Whether a failed case can have failed by the fault; in a healthy run each is a false alarm."""
+    if run["kind"] == "healthy":
+        return True
+    named = set(re.findall(r"\bnode\d+\b", run["reasons"].get(case, "")))
+    return not run["kind"].startswith(BLIND.get(test(case), ())) and (not named or NODE in named)
+
+
 def verdicts(run: Run) -> dict[str, str]:
-    """Test -> FAIL, INCONCLUSIVE or PASS: the worst of its cases."""
+    """Test -> FAIL, INCONCLUSIVE, DISTURBED (not by the fault) or PASS: the worst of its cases."""
     worst = {}
-    order = ("FAIL", "INCONCLUSIVE", "PASS")
+    order = ("FAIL", "INCONCLUSIVE", "DISTURBED", "PASS")
     for case, result in run["verdicts"].items():
         if result == "skip":
             continue
@@ -55,7 +67,7 @@ def verdicts(run: Run) -> dict[str, str]:
         if result != "pass":
             reason = run["reasons"].get(case, "")
             only = "INCONCLUSIVE" in reason and ": FAIL" not in reason
-            said = "INCONCLUSIVE" if only else "FAIL"
+            said = "INCONCLUSIVE" if only else "FAIL" if of_the_fault(run, case) else "DISTURBED"
         worst[test(case)] = min(worst.get(test(case), "PASS"), said, key=order.index)
     return worst
 
@@ -71,12 +83,16 @@ def caught(runs: Sequence[Run]) -> dict[str, int]:
 
 def names_it(run: Run) -> bool:
     """Whether a reason of the run names the faulty node."""
-    return any(NODE in reason for reason in run["reasons"].values())
+    return any(NODE in reason for reason in reasons_of_the_fault(run))
+
+
+def reasons_of_the_fault(run: Run) -> list[str]:
+    return [reason for case, reason in run["reasons"].items() if of_the_fault(run, case)]
 
 
 def message(run: Run) -> str:
     """The shortest reason that names the node, else the shortest of all."""
-    reasons = sorted(run["reasons"].values(), key=lambda r: (NODE not in r, len(r)))
+    reasons = sorted(reasons_of_the_fault(run), key=lambda r: (NODE not in r, len(r)))
     first = re.sub(r"^\w+ error: ", "", reasons[0]).split("; ")[0] if reasons else ""
     return re.sub(r"\S*/(\w+\.yaml)", r"\1", first).replace("|", "\\|")[:160]
 
@@ -106,11 +122,16 @@ def table(found: dict[tuple[str, str], list[Run]]) -> list[str]:
         hits = {name: count for name, count in caught(runs).items() if count}
         n = len(runs)
         any_hit = sum("FAIL" in verdicts(run).values() for run in runs)
-        by = ", ".join(f"{name} {count}" for name, count in sorted(hits.items()))
+        by = ", ".join(f"{name} {count}" for name, count in sorted(hits.items())) or "**none**"
+        disturbed = Counter(
+            name for run in runs for name, said in verdicts(run).items() if said == "DISTURBED"
+        )
+        if disturbed:
+            by += "; disturbed: " + ", ".join(f"{name} {n}" for name, n in disturbed.items())
         seconds = statistics.median(run["seconds"] for run in runs)
-        said = next((message(run) for run in runs if run["reasons"]), "")
+        said = next(filter(None, map(message, runs)), "")
         lines.append(
-            f"| {kind} | {severity} | {any_hit} of {n} | {by or '**none**'} | "
+            f"| {kind} | {severity} | {any_hit} of {n} | {by} | "
             f"{sum(map(names_it, runs))} of {n} | {seconds:.0f} s | {f'`{said}`' if said else ''} |"
         )
     return lines

@@ -42,6 +42,24 @@ def test_a_row_counts_the_runs_that_were_caught_and_that_named_the_node():
     assert cells[6] == "`node02: bandwidth 107 MB/s`"
 
 
+def test_what_a_fault_cannot_have_done_does_not_count_as_caught():
+    disk = {"EachNode @scratch": "sanity error: node02: read 1 KiB/s"}
+    blind = run({**PASSED, "EachNode @scratch": "fail"}, disk)
+    assert cluster_page.verdicts(blind)["EachNode"] == "DISTURBED"
+    assert not cluster_page.names_it(blind) and cluster_page.message(blind) == ""
+    (line,) = cluster_page.table(cluster_page.groups([blind]))[2:]
+    assert "0 of 1 | **none**; disturbed: EachNode 1 |" in line
+
+    other = {"EachNode @scratch": "sanity error: node04: read 1 KiB/s"}
+    wrong = run({"EachNode @scratch": "fail"}, other, kind="slow disk")
+    assert cluster_page.verdicts(wrong)["EachNode"] == "DISTURBED"
+    right = run({"EachNode @scratch": "fail"}, disk, kind="slow disk")
+    assert cluster_page.verdicts(right)["EachNode"] == "FAIL"
+    # Of a healthy run nothing is excused.
+    alarm = run({"EachNode @scratch": "fail"}, other, kind="healthy")
+    assert cluster_page.verdicts(alarm)["EachNode"] == "FAIL"
+
+
 def test_a_fault_that_nothing_catches_is_said_so():
     (line,) = cluster_page.table(cluster_page.groups([run(PASSED)]))[2:]
     assert "**none**" in line and "0 of 1" in line

@@ -49,7 +49,7 @@ def test(case: str) -> str:
 
 
 def of_the_fault(run: Run, case: str) -> bool:
-    """Whether a failed case can have failed by the fault; in a healthy run each is a false alarm."""
+    """Whether a case can have failed by the fault; in a healthy run each is a false alarm."""
     if run["kind"] == "healthy":
         return True
     named = set(re.findall(r"\bnode\d+\b", run["reasons"].get(case, "")))

@@ -1,0 +1,171 @@
+"""The plan of an acceptance: jobs from what ReFrame lists, and nothing promised that is not run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+from assay.report import pipeline
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: As ReFrame 4.10.4 prints it for the smoke profile of the site local, shortened.
+LISTING = """\
+[List of matched checks]
+- TransportOpens %transport=posix /5bd1fba1 @local:intra-node+system
+- Iozone %sync=cached /8bf54acd @local:scratch+system
+- Iozone %sync=cached /8bf54acd @local:tmpfs+system
+- SharedMemoryAgainstTcp %faster=posix /f6ef1b0c @local:intra-node+system
+    ^UcxPerftest %transport=tcp %operation=tag_bw /d4ac4816 @local:intra-node+system
+      ^MemoryCopy /63373721 @local:intra-node+system
+    ^UcxPerftest %transport=posix %operation=tag_bw /5b43f4e4 @local:intra-node+system
+      ^MemoryCopy /63373721 @local:intra-node+system
+Concretized 7 test case(s)
+"""
+
+
+def _reframes_job(hashcode: str, *needs: str) -> dict[str, object]:
+    return {"script": [f"reframe -R  -n /{hashcode} -r --mode=smoke"], "needs": list(needs)}
+
+
+#: As its --ci-generate writes it: one job for a test, on whatever partitions.
+CHILD = {
+    "cache": {"key": "x"},
+    "stages": ["rfm-stage-0", "rfm-stage-1", "rfm-stage-2"],
+    "TransportOpens_0": _reframes_job("5bd1fba1"),
+    "Iozone_0": _reframes_job("8bf54acd"),
+    "MemoryCopy": _reframes_job("63373721"),
+    "UcxPerftest_10": _reframes_job("d4ac4816", "MemoryCopy"),
+    "UcxPerftest_01": _reframes_job("5b43f4e4", "MemoryCopy"),
+    "SharedMemoryAgainstTcp_0": _reframes_job("f6ef1b0c", "UcxPerftest_10", "UcxPerftest_01"),
+}
+
+
+@pytest.fixture(scope="module")
+def plan() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("plan", ROOT / "ci/gitlab/plan.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["plan"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def listed(plan: ModuleType, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """What ReFrame says; a test may change it."""
+    said: dict[str, object] = {"listing": LISTING, "child": CHILD}
+
+    def reframe(arguments: list[str], action: list[str]) -> str:
+        (first,) = action
+        if first.startswith("--ci-generate="):
+            Path(first.partition("=")[2]).write_text(yaml.safe_dump(said["child"]))
+        return str(said["listing"])
+
+    monkeypatch.setattr(plan, "reframe", reframe)
+    return said
+
+
+def made(plan: ModuleType, folder: Path, *arguments: str) -> tuple[dict, pipeline.Promise]:
+    child = folder / "child.yml"
+    options = ["--site", "local", "--run", str(folder / "run"), "--child", str(child), *arguments]
+    plan.plan(plan.parser().parse_args(options))
+    return yaml.safe_load(child.read_text()), pipeline.Promise.read(folder / "run/promise.json")
+
+
+@pytest.mark.usefixtures("listed")
+def test_every_case_is_in_one_job_and_promised(plan: ModuleType, tmp_path: Path) -> None:
+    child, promise = made(plan, tmp_path)
+    jobs = {name: job for name, job in child.items() if isinstance(job, dict) and "script" in job}
+    assert sorted(promise.titles.values()) == sorted(jobs)
+    assert {job["variables"]["ASSAY_JOB"] for job in jobs.values()} == set(promise.jobs)
+    cases = [case for their in promise.jobs.values() for case in their]
+    assert len(cases) == len(set(cases)) == 7
+    assert ("Iozone %sync=cached", "local:tmpfs+system") in cases
+
+
+@pytest.mark.usefixtures("listed")
+def test_what_is_compared_is_measured_in_one_job(plan: ModuleType, tmp_path: Path) -> None:
+    child, promise = made(plan, tmp_path)
+    name = "SharedMemoryAgainstTcp %faster=posix and 3 that it is compared with"
+    job = child[f"{name} @local:intra-node+system"]
+    hashes = {"/f6ef1b0c", "/d4ac4816", "/63373721", "/5b43f4e4"}
+    assert set(job["variables"]["ASSAY_TESTS"].split()) == hashes
+    assert len(promise.jobs[job["variables"]["ASSAY_JOB"]]) == 4
+
+
+@pytest.mark.usefixtures("listed")
+def test_two_measurements_never_share_nodes_and_each_partition_has_a_column(
+    plan: ModuleType, tmp_path: Path
+) -> None:
+    child, promise = made(plan, tmp_path)
+    assert child["stages"] == ["intra-node", "scratch", "tmpfs"]
+    jobs = [child[name] for name in promise.titles.values()]
+    assert {job["resource_group"] for job in jobs} == {"assay-nodes-local"}
+    # Another group than the one that the trigger job holds, or no job would ever start.
+    assert "assay-nodes" not in (ROOT / "ci/gitlab-ci.yml").read_text()
+    for job in jobs:
+        assert job["needs"] == []  # a partition that fails holds up no other
+        assert job["artifacts"]["when"] == "always"
+        assert job["artifacts"]["reports"]["junit"].startswith(job["artifacts"]["paths"][0])
+
+
+@pytest.mark.usefixtures("listed")
+def test_the_child_pipeline_is_one_that_gitlab_accepts(plan: ModuleType, tmp_path: Path) -> None:
+    from test_gitlab_yaml import VALIDATOR
+
+    child, _ = made(plan, tmp_path, "--tags", '["login", "gpu"]', "--timeout", "2h")
+    assert [error.message for error in VALIDATOR.iter_errors(child)] == []
+    assert child["default"]["tags"] == ["login", "gpu"]
+
+
+@pytest.mark.usefixtures("listed")
+def test_only_the_partitions_that_are_asked_for(plan: ModuleType, tmp_path: Path) -> None:
+    child, promise = made(plan, tmp_path, "--partitions", "tmpfs scratch")
+    assert child["stages"] == ["scratch", "tmpfs"]
+    assert len(promise.jobs) == 2
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_partition_without_a_case_is_refused(plan: ModuleType, tmp_path: Path) -> None:
+    said = "no case on the partition tmp of local; there are cases on intra-node, scratch, tmpfs"
+    with pytest.raises(plan.Refusal, match=said):
+        made(plan, tmp_path, "--partitions", "tmp scratch")
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_selected_is_refused(
+    plan: ModuleType, listed: dict[str, object], tmp_path: Path
+) -> None:
+    listed.update(listing="Concretized 0 test case(s)\n", child={"stages": []})
+    with pytest.raises(plan.Refusal, match="no case of local is selected by"):
+        made(plan, tmp_path)
+
+
+def test_a_line_that_is_not_understood_is_no_case_less(
+    plan: ModuleType, listed: dict[str, object], tmp_path: Path
+) -> None:
+    listed["listing"] = LISTING.replace("- Iozone", "* Iozone", 1)
+    with pytest.raises(plan.Refusal, match="ReFrame counts 7 cases, 6 are listed"):
+        made(plan, tmp_path)
+
+
+@pytest.mark.usefixtures("listed")
+def test_the_promise_of_another_plan_is_left_alone(plan: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with pytest.raises(FileExistsError):
+        made(plan, tmp_path)
+
+
+@pytest.mark.usefixtures("listed")
+def test_budgets_are_promised(plan: ModuleType, tmp_path: Path) -> None:
+    _, promise = made(plan, tmp_path, "--minutes", "30", "--node-hours", "2")
+    assert (promise.minutes, promise.node_hours) == (30, 2)
+    assert json.loads((tmp_path / "run/promise.json").read_text())["schema"] == pipeline.SCHEMA

@@ -1,0 +1,126 @@
+"""GitLab's published schema, and what it cannot say: every script that a job runs is there."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PIPELINE = ROOT / "ci/gitlab-ci.yml"
+
+SCHEMA = json.loads(
+    (resources.files("check_jsonschema") / "builtin_schemas/vendor/gitlab-ci.json").read_text()
+)
+VALIDATOR = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
+
+#: Keys at the top that are no jobs.
+GLOBAL = {"workflow", "variables", "stages", "default", "include", "spec"}
+
+
+def interpolated(**given: Any) -> dict[str, Any]:
+    """The pipeline as GitLab has it after its inputs are put in, as text."""
+    spec, text = PIPELINE.read_text().split("\n---\n")
+    inputs = yaml.safe_load(spec)["spec"]["inputs"]
+    unknown = set(given) - set(inputs)
+    assert not unknown
+
+    def value(match: re.Match[str]) -> str:
+        known = inputs[match[1]]
+        chosen = given.get(match[1], known.get("default"))
+        assert chosen is not None, match[1]
+        assert chosen in known.get("options", [chosen])
+        return chosen if isinstance(chosen, str) else json.dumps(chosen)
+
+    text = re.sub(r"\$\[\[ inputs\.([\w-]+) \]\]", value, text)
+    assert "$[[" not in text
+    return yaml.safe_load(text)
+
+
+def jobs(**given: Any) -> dict[str, Any]:
+    return {name: job for name, job in interpolated(**given).items() if name not in GLOBAL}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"site": "local"},
+        {"site": "debian12", "stack": "spack", "spack": "rebuild", "image": "sign"},
+        {"site": "x", "tags": ["login", "gpu"], "directory": "assay", "partitions": "a b"},
+    ],
+)
+def test_the_pipeline_is_one_that_gitlab_accepts(given: dict[str, Any]) -> None:
+    assert [e.message for e in VALIDATOR.iter_errors(interpolated(**given))] == []
+
+
+def test_the_header_and_this_repositorys_own_pipeline_are_too() -> None:
+    header = yaml.safe_load(PIPELINE.read_text().split("\n---\n")[0])
+    own = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
+    for document in (header, own):
+        assert [e.message for e in VALIDATOR.iter_errors(document)] == []
+    assert jobs(**own["include"][0]["inputs"])
+
+
+def test_the_schema_sees_a_job_with_a_reserved_name() -> None:
+    """`image` was one here, until this test."""
+    broken = interpolated(site="local")
+    broken["image"] = broken.pop("image build")
+    assert list(VALIDATOR.iter_errors(broken))
+
+
+def test_every_job_has_a_stage_a_rule_and_what_it_needs() -> None:
+    pipeline = interpolated(site="local")
+    for name, job in jobs(site="local").items():
+        assert job["stage"] in pipeline["stages"], name
+        for need in job.get("needs", []):
+            assert need in pipeline, (name, need)
+    assert pipeline["stages"].index("verdict") > pipeline["stages"].index("acceptance")
+
+
+def test_what_jobs_type_exists() -> None:
+    rules = re.findall(r"^([a-z -]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = {target for rule in rules for target in rule.split()}
+    for job in jobs(site="local").values():
+        script = "\n".join(job.get("script", []))
+        for file in re.findall(r"\bci/[\w/.-]+", script):
+            assert (ROOT / file).stat().st_mode & 0o111, file
+        for line in re.findall(r"^make (.+)$", script, re.MULTILINE):
+            assert set(line.split()) <= targets, line
+
+
+def test_each_run_has_its_budget_in_the_file() -> None:
+    (chosen,) = [
+        rule["variables"]
+        for rule in jobs(site="local")["plan"]["rules"]
+        if '"precheck"' in rule["if"]
+    ]
+    assert chosen["ASSAY_SELECT"] == "-t node"
+    runs = interpolated(site="local")["variables"]["ASSAY_RUN"]["options"]
+    budgets = [r["variables"] for r in jobs(site="local")["plan"]["rules"] if "variables" in r]
+    assert len(budgets) == len(runs)
+    for run, budget in zip(runs, budgets):
+        assert float(budget["ASSAY_MINUTES"]) > 0, run
+        assert float(budget["ASSAY_NODE_HOURS"]) > 0, run
+
+
+def test_the_verdict_comes_whatever_the_acceptance_did() -> None:
+    verdict = jobs(site="local")["verdict"]
+    assert [rule["when"] for rule in verdict["rules"]] == ["always"]
+    assert "allow_failure" not in verdict
+    # `needs` would leave out the jobs before the acceptance.
+    assert "needs" not in verdict
+
+
+def test_the_signing_key_is_known_to_one_job() -> None:
+    signing = jobs(site="local", image="sign")["image sign"]
+    assert signing["environment"]["name"] == "assay-signing"
+    assert signing["artifacts"]["paths"] == ["./build/assay.sif"]
+    for name, job in jobs(site="local", image="sign").items():
+        assert "IMAGE_KEY" not in json.dumps(job), name
+        assert ("environment" in job) == (name == "image sign")

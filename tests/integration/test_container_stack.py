@@ -70,14 +70,19 @@ def test_a_user_namespace_of_each_rank_turns_cma_off_and_nothing_else(bench, ima
     own = tmp_path / "apptainer"
     own.write_text(f'#!/bin/sh\nAPPTAINER_USERNS=1 exec unshare -Ur {image.apptainer} "$@"\n')
     own.chmod(0o755)
-    if subprocess.run([own, "exec", image.path, "true"], check=False).returncode:
-        pytest.skip("needs user namespaces within which Apptainer starts the image")
+    try:
+        subprocess.run([own, "exec", image.path, "true"], check=True, timeout=10)
+    except subprocess.CalledProcessError:
+        # Without squashfuse it unpacks the image, and cannot give files to users it does not have.
+        pytest.skip("needs an image that Apptainer starts in a user namespace: squashfuse?")
+    except subprocess.TimeoutExpired:
+        pytest.skip("Apptainer unpacks the image for each rank, which takes minutes: squashfuse?")
     site = with_stacks(bench, dataclasses.replace(image, apptainer=str(own)))
-    run = netpipe(site, "(cma|posix|sysv|tcp)")
+    run = netpipe(site, "(cma|posix)")
     outcomes = {
         (stack, transport): run.case(f"NetPipe %transport={transport}", stack)
         for stack in ("container", "contained")
-        for transport in ("cma", "posix", "sysv", "tcp")
+        for transport in ("cma", "posix")
     }
     said = {key: (outcome.result, outcome.reason) for key, outcome in outcomes.items()}
     assert outcomes.pop(("container", "cma")).result == "skip", said

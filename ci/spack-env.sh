@@ -7,6 +7,8 @@
 #   ASSAY_SPACK_PACKAGES   a package repository at the pinned commit; else it is cloned
 #   SPACK_PYTHON      a Python that has clingo; else an environment is made from ci/spack-python.txt
 #   ASSAY_SPACK_KIT   an unpacked offline kit, which then serves for all of these
+#   ASSAY_SPACK_BUILDCACHE  a folder or URL where programs are looked for that are built already; not
+#                     signed, so who can write to it decides what is installed
 #
 # After spack_site: SITE_ENV (directory of spack.yaml and spack.lock).
 # After spack_find: everything that the command `spack` needs, and `spack` itself on PATH.
@@ -154,6 +156,20 @@ mirrors::
 END
 }
 
+use_buildcache() {
+    local url=$ASSAY_SPACK_BUILDCACHE
+    [[ $url == *://* ]] || {
+        mkdir -p "$url"
+        url=file://$(cd "$url" && pwd)
+    }
+    SPACK_SCOPE=$ASSAY_SPACK_HOME/buildcache-scope
+    mkdir -p "$SPACK_SCOPE"
+    cat >"$SPACK_SCOPE/mirrors.yaml" <<END
+mirrors:
+  buildcache-destination: {url: "$url", source: false, binary: true, signed: false}
+END
+}
+
 spack_find() {
     command -v git >/dev/null || die "git is not on PATH; Spack and its recipes are checkouts"
     ASSAY_SPACK_HOME=${ASSAY_SPACK_HOME:-$PWD/.cache/spack}
@@ -161,7 +177,11 @@ spack_find() {
         die "ASSAY_SPACK_HOME=$ASSAY_SPACK_HOME cannot be written"
     ASSAY_SPACK_HOME=$(cd "$ASSAY_SPACK_HOME" && pwd)
     SPACK_SCOPE=
-    [ -z "${ASSAY_SPACK_KIT:-}" ] || use_kit
+    if [ -n "${ASSAY_SPACK_KIT:-}" ]; then
+        use_kit
+    elif [ -n "${ASSAY_SPACK_BUILDCACHE:-}" ]; then
+        use_buildcache
+    fi
     find_spack
     find_packages
     find_python

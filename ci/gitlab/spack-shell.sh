@@ -1,11 +1,12 @@
 # shellcheck shell=bash
-# Sourced in the root of the checkout by each job of what spack-generate.sh writes: the pinned Spack,
-# as a shell knows it.
+# Sourced by each job of what spack-generate.sh writes: the pinned Spack, as a shell knows it.
 set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . ci/spack-env.sh
 # shellcheck disable=SC2034 # said by die
 name=spack-shell
 spack_find
+cd "$OLDPWD"
 set +u # Spack's own
 # shellcheck source=/dev/null
 . "$SPACK_ROOT/share/spack/setup-env.sh"

@@ -1,0 +1,174 @@
+"""The pipeline itself, run by gitlab-ci-local on this machine: green, red, and the cause last.
+
+gitlab-ci-local shows a child pipeline with a failed or a lost job as PASS. The verdict must not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from bench import ROOT, live_program
+
+pytestmark = pytest.mark.slow
+
+SECRET = "not-for-any-log-7c1d"
+
+#: The plan loses the job of one case, as a child pipeline that was cut short does.
+LOSE = """\
+.venv/bin/python - <<END
+from pathlib import Path
+import yaml
+file = Path("results/cases.yml")
+child = yaml.safe_load(file.read_text())
+del child[next(name for name in child if name.startswith("TransportOpens"))]
+file.write_text(yaml.safe_dump(child, sort_keys=False))
+END
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A pipeline that ended."""
+
+    code: int
+    log: str
+
+    def of(self, job: str) -> list[str]:
+        """What a job printed."""
+        return re.findall(rf"^{re.escape(job)} +> (.*)$", self.log, re.MULTILINE)
+
+    def state(self, job: str) -> str:
+        (state,) = set(re.findall(rf"^ (PASS|FAIL) +{re.escape(job)} *$", self.log, re.MULTILINE))
+        return state
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A clone with this checkout's files, and its .venv by a link."""
+    for program in ("node", "npm", "rsync", "mpirun", "iozone"):
+        live_program(program)
+    clone = tmp_path_factory.mktemp("gitlab") / "assay"
+    subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
+    # Whatever is checked out here, jobs that measure run on the default branch only.
+    subprocess.run(["git", "checkout", "-q", "-B", "main"], cwd=clone, check=True)
+    subprocess.run(["git", "remote", "remove", "origin"], cwd=clone, check=True)
+    changed = subprocess.run(
+        ["git", "ls-files", "-z", "--modified", "--others", "--exclude-standard"],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    ).stdout.split("\0")  # fmt: skip
+    for name in filter(None, changed):
+        if (ROOT / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, clone / name)
+    (clone / ".venv").symlink_to(ROOT / ".venv")
+    # The environment is the one that is under test already: no job makes it anew.
+    makefile = (clone / "Makefile").read_text()
+    (clone / "Makefile").write_text(
+        re.sub(
+            r"^(setup|venv|system|osu-py):.*\n(\t.*\n)*", r"\1:\n\t@true\n", makefile, flags=re.M
+        )
+    )
+    (clone / ".cache").mkdir()
+    tool = ROOT / ".cache/gitlab-ci-local"
+    tool.mkdir(parents=True, exist_ok=True)
+    (clone / ".cache/gitlab-ci-local").symlink_to(tool)
+    if (ROOT / ".cache/osu-py").is_dir():
+        (clone / ".cache/osu-py").symlink_to(ROOT / ".cache/osu-py")
+    yield clone
+
+
+def run(checkout: Path, path: Path | None = None, **plan: object) -> Ran:
+    """A pipeline of two cases; `path` is searched for programs first."""
+    pipeline = {
+        "include": [
+            {
+                "local": "ci/gitlab-ci.yml",
+                "inputs": {
+                    "site": "local",
+                    "partitions": "intra-node tmpfs",
+                    "select": "-n 'TransportOpens.*=posix|Iozone.*o_sync'",
+                },
+            }
+        ],
+        # The linters have tests of their own.
+        "lint": {"rules": [{"when": "never"}]},
+        "plan": plan,
+    }
+    (checkout / "pipeline.yml").write_text(yaml.safe_dump(pipeline))
+    search = f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]
+    done = subprocess.run(
+        ["ci/gitlab/local.sh", "--file", "pipeline.yml", "--variable", f"IMAGE_KEY={SECRET}"],
+        cwd=checkout,
+        env={**os.environ, "PATH": search},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout)
+
+
+@pytest.fixture(scope="module")
+def healthy(checkout: Path) -> Ran:
+    return run(checkout)
+
+
+@pytest.fixture(scope="module")
+def broken(checkout: Path, healthy: Ran, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The next pipeline: one job is lost, and of another the parser does not know the output."""
+    folder = tmp_path_factory.mktemp("programs")
+    real = shutil.which("iozone")
+    (folder / "iozone").write_text(
+        f'#!/bin/sh\n{real} "$@" | sed "s/^iozone test complete/done/"\n'
+    )
+    (folder / "iozone").chmod(0o755)
+    return run(checkout, folder, after_script=[LOSE])
+
+
+def test_a_sound_machine_is_green(healthy: Ran) -> None:
+    assert healthy.code == 0, healthy.log[-3000:]
+    assert {healthy.state(job) for job in ("plan", "acceptance", "verdict", "pages")} == {"PASS"}
+    counts, _, verdict, _ = healthy.of("verdict")[-4:]
+    assert "2 of 2 cases ran" in counts
+    assert verdict.split()[1] in ("PASS", "RECORDED")
+
+
+def test_a_lost_job_and_an_unknown_output_are_red_with_their_cause_last(broken: Ran) -> None:
+    assert broken.code != 0
+    assert broken.state("acceptance") == "PASS"  # so gitlab-ci-local believes
+    assert broken.state("verdict") == "FAIL"
+    *causes, _, _, verdict, _ = broken.of("verdict")
+    lost = "FAIL TransportOpens %transport=posix @local:intra-node+system: missing: the job "
+    assert any(cause.startswith(lost) for cause in causes)
+    unknown = "FAIL Iozone %sync=o_sync @local:tmpfs+system: iozone: the output is incomplete"
+    assert any(cause.startswith(unknown) for cause in causes)
+    assert verdict.startswith("verdict: FAIL: 1 of 2 promised cases are missing; ")
+
+
+def test_the_second_pipeline_shows_the_numbers_of_the_first(healthy: Ran, broken: Ran) -> None:
+    (first,) = [line for line in healthy.of("pages") if "o_sync" in line and "| write [" in line]
+    (second,) = [line for line in broken.of("pages") if "o_sync" in line and "| write [" in line]
+    number = first.split(" | ")[2]
+    assert float(number) > 0
+    # The second has none of its own: a run that failed takes none away.
+    assert [cell.strip() for cell in second.split("|")[2:]] == [number, ""]
+
+
+def test_evidence_is_an_artefact_and_the_secret_is_nowhere(checkout: Path, broken: Ran) -> None:
+    kept = checkout / ".gitlab-ci-local/artifacts"
+    files = [path for path in kept.rglob("*") if path.is_file()]
+    names = {path.name for path in files}
+    assert {"report.html", "history.html", "assay.json", "junit.xml", "promise.json"} <= names
+    assert SECRET not in broken.log
+    for path in [*files, *(checkout / "results").rglob("*")]:
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path

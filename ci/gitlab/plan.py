@@ -112,13 +112,13 @@ def title(group):
 def job(group, options):
     """The job of a group, as GitLab has it."""
     system, _, environ = group[0].where.partition("+")
-    results = Path(options.directory) / "results/jobs" / folder(group)
+    results = f"{options.directory}results/jobs/{folder(group)}"
     return {
         "stage": system.partition(":")[2],
         "needs": [],
         # Two measurements never share nodes.
         "resource_group": f"assay-nodes-{options.site}",
-        "script": [f"{options.directory}/ci/gitlab/case.sh"],
+        "script": [f"{options.directory}ci/gitlab/case.sh"],
         "variables": {
             "ASSAY_JOB": folder(group),
             "ASSAY_PARTITION": system,
@@ -222,7 +222,7 @@ def parser():
     top.add_argument("--run", required=True, type=Path, help="a new folder that all runners see")
     top.add_argument("--child", required=True, type=Path, help="the pipeline to write")
     top.add_argument("--tags", default=[], type=json.loads, help="of the runners, JSON")
-    top.add_argument("--directory", default=".", help="of Assay in the checkout")
+    top.add_argument("--directory", default="", help="of Assay in the checkout, with a slash")
     top.add_argument("--timeout", default="1h", help="of each job")
     top.add_argument("--node-hours", type=float, help="budget")
     top.add_argument("--minutes", type=float, help="budget")

@@ -52,7 +52,7 @@ def jobs(**given: Any) -> dict[str, Any]:
     [
         {"site": "local"},
         {"site": "debian12", "stack": "spack", "spack": "rebuild", "image": "sign"},
-        {"site": "x", "tags": ["login", "gpu"], "directory": "assay", "partitions": "a b"},
+        {"site": "x", "tags": ["login", "gpu"], "directory": "assay/", "partitions": "a b"},
     ],
 )
 def test_the_pipeline_is_one_that_gitlab_accepts(given: dict[str, Any]) -> None:
@@ -109,6 +109,18 @@ def test_each_run_has_its_budget_in_the_file() -> None:
         assert float(budget["ASSAY_NODE_HOURS"]) > 0, run
 
 
+def test_paths_are_as_gitlab_has_them_in_its_archives() -> None:
+    """`./x` would not be found where a child pipeline is taken from an artefact."""
+    for given in ({"site": "x"}, {"site": "x", "directory": "assay/"}):
+        for job in jobs(**given).values():
+            (include,) = job.get("trigger", {}).get("include", [None])
+            if include:
+                made = interpolated(**given)[include["job"]]["artifacts"]["paths"]
+                assert any(include["artifact"].startswith(path) for path in made)
+            for path in job.get("artifacts", {}).get("paths", []):
+                assert not path.startswith((".", "/")) or path.startswith(".cache/")
+
+
 def test_the_verdict_comes_whatever_the_acceptance_did() -> None:
     verdict = jobs(site="local")["verdict"]
     assert [rule["when"] for rule in verdict["rules"]] == ["always"]
@@ -120,7 +132,7 @@ def test_the_verdict_comes_whatever_the_acceptance_did() -> None:
 def test_the_signing_key_is_known_to_one_job() -> None:
     signing = jobs(site="local", image="sign")["image sign"]
     assert signing["environment"]["name"] == "assay-signing"
-    assert signing["artifacts"]["paths"] == ["./build/assay.sif"]
+    assert signing["artifacts"]["paths"] == ["build/assay.sif"]
     for name, job in jobs(site="local", image="sign").items():
         assert "IMAGE_KEY" not in json.dumps(job), name
         assert ("environment" in job) == (name == "image sign")

@@ -195,7 +195,8 @@ def read(report: Path, seen: Seen) -> None:
             seen.verdicts[name] = case["result"]
             seen.reasons.pop(name, None)
             if case["result"] == "fail":
-                seen.reasons[name] = re.sub(r"\s+", " ", case["fail_reason"] or "")[:400]
+                said = re.sub(r"\s+", " ", case["fail_reason"] or "").replace(f"{ROOT}/", "")
+                seen.reasons[name] = said[:400]
 
 
 def main() -> None:

@@ -105,7 +105,7 @@ def test_hpl_that_solved_another_problem(bench):
     assert outcome.result == "fail"
     assert (
         "xhpl solved [{'n': 3840, 'nb': 192, 'p': 1, 'q': 2}], "
-        "it was asked for {'n': 2304, 'nb': 192, 'p': 1, 'q': 2}"
+        "it was asked for [{'n': 2304, 'nb': 192, 'p': 1, 'q': 2}]"
     ) in outcome.reason
 
 
@@ -127,7 +127,7 @@ def hpcc(bench, order, name=None):
             480,
             "other_parameters.np2.txt",
             "hpcc solved [{'n': 3520, 'nb': 80, 'p': 1, 'q': 2}], "
-            "it was asked for {'n': 480, 'nb': 80, 'p': 1, 'q': 2}",
+            "it was asked for [{'n': 480, 'nb': 80, 'p': 1, 'q': 2}]",
         ),
         (480, "np3.txt", "hpcc says 3 ranks, 2 were asked for"),
         (480, None, "hpcc left no hpccoutf.txt (No such file or directory)"),

@@ -2,12 +2,13 @@
 
 import pytest
 
+from assay.checks import transports
 from assay.checks.gpu_paths import CONFIGURATIONS, INTER, INTRA, environment, prove
 from assay.outputs.ucx_log import Config, Row, Table, UcxLog
 
 WAYS = [(name, place) for name, c in CONFIGURATIONS.items() for place in c.places]
 RANKS = (("node01", 11), ("node01", 12))
-CUDA = "cuda_ipc/cuda"
+CUDA, HCA = "cuda_ipc/cuda", "rc_mlx5/mlx5_0:1"
 
 
 # --- what is asked ------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ def test_an_unknown_generation_is_an_error_and_no_guess(version):
     with pytest.raises(ValueError, match=r"is known for 1\.13 to 1\.22"):
         environment(("all", INTRA), version)
     with pytest.raises(ValueError, match=r"is known for 1\.13 to 1\.22"):
-        prove(("all", INTRA), UcxLog(), on_gpu=True, ucx_version=version)
+        prove(("all", INTRA), UcxLog(), "DD", version)
 
 
 def test_a_configuration_that_a_place_would_not_notice_is_refused():
@@ -64,16 +65,25 @@ def test_a_configuration_that_a_place_would_not_notice_is_refused():
 # --- what is proven -----------------------------------------------------------------------------
 
 
-def said(way, version="1.20.1", lanes=("sysv/memory", CUDA), count=None, **more):
+def sends(memory, version, lanes, count=None):
+    """A table of tagged messages for each rank, as this UCX prints one for the memory it sends."""
+    if tuple(map(int, version.split("."))) < transports.TABLES_SINCE:
+        return ()
+    row = Row(
+        1 << 20, 1 << 40, "zero-copy read from remote", dict.fromkeys(lanes, 1.0), count=count
+    )
+    config = "ucp_context_0 intra-node cfg#1"
+    of = {"D": "cuda/GPU0", "H": "host memory"}
+    return tuple(
+        Table(rank, config, "tagged message by ucp_tag_send*", "", of[m], (row,))
+        for rank, m in zip(RANKS, memory)
+    )
+
+
+def said(way, version="1.20.1", lanes=("sysv/memory", CUDA), count=None, memory="DD", **more):
     """A log of two ranks, as UCX of a version would speak of these lanes."""
     asked = environment(way, version, "mlx5_0:1")
-    tables = ()
-    if count is not None:
-        row = Row(1 << 20, 1 << 40, "zero-copy read from remote", {CUDA: 1.0}, count=count)
-        tables = tuple(
-            Table(rank, "ucp_context_0 intra-node cfg#1", "tagged message", "", "cuda", (row,))
-            for rank in RANKS
-        )
+    carrying = [lane for lane in lanes if lane == CUDA] or list(lanes)[:1]
     known = {
         "processes": frozenset(RANKS),
         "versions": dict.fromkeys(RANKS, (version, "/lib/libucp.so.0")),
@@ -81,23 +91,23 @@ def said(way, version="1.20.1", lanes=("sysv/memory", CUDA), count=None, **more)
         "configs": tuple(
             Config(rank, f"ucp_context_0 {way[1]} cfg#1", tuple(lanes)) for rank in RANKS
         ),
-        "tables": tables,
+        "tables": sends(memory, version, carrying, count),
     }
     return UcxLog(**{**known, **more})
 
 
-def problems(way, log, version="1.20.1", on_gpu=True):
-    return prove(way, log, on_gpu, version, processes=2).problems
+def problems(way, log, version="1.20.1", buffers="DD"):
+    return prove(way, log, buffers, version, processes=2).problems
 
 
 def test_an_open_lane_proves_cuda_ipc_only_as_far_as_a_lane_can():
-    proof = prove(("all", INTRA), said(("all", INTRA)), True, "1.20.1", processes=2)
+    proof = prove(("all", INTRA), said(("all", INTRA)), "DD", "1.20.1", processes=2)
     assert (proof.problems, proof.means) == ((), "open lane")
 
 
 def test_operations_that_ucx_counted_prove_it_where_it_counts_them():
     way = ("all", INTRA)
-    proof = prove(way, said(way, "1.22.0", count=27), True, "1.22.0", processes=2)
+    proof = prove(way, said(way, "1.22.0", count=27), "DD", "1.22.0", processes=2)
     assert (proof.problems, proof.means, dict(proof.lanes)) == ((), "count", {CUDA: 1.0})
 
 
@@ -114,7 +124,7 @@ def test_operations_that_ucx_counted_prove_it_where_it_counts_them():
             ("no-rdma", INTER),
             "1.20.1",
             {
-                "lanes": ["rc_mlx5/mlx5_0:1"],
+                "lanes": [HCA],
                 "unused": frozenset(["UCX_IB_GPU_DIRECT_RDMA"]),
             },
             "UCX_IB_GPU_DIRECT_RDMA",
@@ -123,7 +133,7 @@ def test_operations_that_ucx_counted_prove_it_where_it_counts_them():
             ("all", INTER),
             "1.20.1",
             {
-                "lanes": ["rc_mlx5/mlx5_0:1"],
+                "lanes": [HCA],
                 "env": dict.fromkeys(RANKS, environment(("no-rdma", INTER), "1.20.1")),
             },
             "UCX_IB_GPU_DIRECT_RDMA was n where the program ran, y was asked for",
@@ -149,9 +159,27 @@ def test_without_cuda_ipc_the_host_carries_it(way):
 
 def test_between_nodes_the_hca_carries_it():
     for name in ("all", "no-rdma", "no-rdma-no-gdrcopy"):
-        assert problems((name, INTER), said((name, INTER), lanes=["rc_mlx5/mlx5_0:1"])) == ()
+        assert problems((name, INTER), said((name, INTER), lanes=[HCA])) == ()
 
 
 def test_host_memory_needs_no_lane_of_a_gpu():
-    log = said(("all", INTRA), lanes=["sysv/memory"])
-    assert problems(("all", INTRA), log, on_gpu=False) == ()
+    log = said(("all", INTRA), lanes=["sysv/memory"], memory="HH")
+    assert problems(("all", INTRA), log, buffers="HH") == ()
+
+
+def test_messages_that_may_come_from_the_host_need_no_lane_either():
+    log = said(("all", INTRA), "1.22.0", lanes=["sysv/memory"], memory="HH")
+    assert problems(("all", INTRA), log, "1.22.0", buffers=None) == ()
+
+
+@pytest.mark.parametrize("asked", ["DD", "DH", "HD", "HH"])
+@pytest.mark.parametrize("were", ["DD", "DH", "HH"])
+def test_buffers_that_are_elsewhere_are_seen_in_the_tables(asked, were):
+    found = problems(("all", INTER), said(("all", INTER), lanes=[HCA], memory=were), buffers=asked)
+    elsewhere = f"{were.count('D')} ranks sent from GPU memory, {asked.count('D')} of 2 were to"
+    assert found == (() if were.count("D") == asked.count("D") else (elsewhere,))
+
+
+def test_an_older_ucx_has_no_tables_to_see_them_in():
+    log = said(("all", INTER), "1.15.0", lanes=[HCA])
+    assert problems(("all", INTER), log, "1.15.0", buffers="DH") == ()

@@ -24,6 +24,8 @@ technology     UCX               proof
 CUDA IPC off   all               no lane ``cuda_ipc`` to another process
 CUDA IPC on    before 1.21       such a lane, which may be idle; the ratio on/off is the rest
 \\              1.21 and on       operations that UCX counted on it
+buffers        1.16 and on       as many processes with a table of tagged messages "from cuda" as
+                                 ranks were to have their buffer there
 gdrcopy        all               no log shows it (src/ucp/core/ucp_worker.c:2227 of v1.22.0 leaves
                                  these endpoints out): named in the list without a warning, and
                                  the ratio on/off at 8 B
@@ -35,7 +37,7 @@ RDMA           all               UCX fails to open the device where it is on and
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.checks import transports
@@ -105,14 +107,15 @@ def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[s
 def prove(
     way: Way,
     log: UcxLog,
-    on_gpu: bool,
+    buffers: Sequence[str] | None,
     ucx_version: str,
     processes: int | None = None,
 ) -> Proof:
     """Whether a run took the ways that its configuration leaves, as far as UCX says it.
 
     :param log: everything that UCX said in one launch, of all its processes.
-    :param on_gpu: whether both buffers are in GPU memory: only then is there a way by CUDA IPC.
+    :param buffers: ``D`` or ``H`` for each rank, by where its buffer is; None where messages need
+        not come from there.
     :raises ValueError: as :func:`environment`.
     """
     chosen, place = _of(way), way[1]
@@ -135,11 +138,13 @@ def prove(
     means = "no lane" if not chosen.ipc else ucx_log.NONE
     if ipc and not chosen.ipc:
         problems.append(f"{', '.join(sorted(ipc))} is open between the processes: it was to be off")
-    if chosen.ipc and on_gpu and place == INTRA:
-        means = ucx_log.COUNT if version >= (1, 21) else "open lane"
+    if buffers and version >= transports.TABLES_SINCE:
+        problems += _buffers_elsewhere(log, buffers)
+    if chosen.ipc and place == INTRA and buffers and set(buffers) == {"D"}:
+        means = ucx_log.COUNT if version >= transports.COUNTS_SINCE else "open lane"
         if not ipc:
             problems.append("no lane of cuda_ipc between the processes: do their GPUs see another?")
-        elif version >= (1, 21) and not ipc & counted:
+        elif version >= transports.COUNTS_SINCE and not ipc & counted:
             problems.append("cuda_ipc carried nothing: UCX counted no operation on it")
     foreign = sorted({transport_of(lane) for lane in lanes} - _expected(chosen, place))
     problems += [f"{transport} is open between the processes" for transport in foreign]
@@ -156,6 +161,16 @@ RDMA = "UCX_IB_GPU_DIRECT_RDMA"
 
 def _rdma(chosen: Configuration) -> str:
     return "y" if chosen.rdma else "n"
+
+
+def _buffers_elsewhere(log: UcxLog, buffers: Sequence[str]) -> list[str]:
+    """What UCX says of it, since OSU 7.4 does not say any more where its buffers are."""
+    tables = log.peer_tables("tagged message")
+    sending = {table.process for table in tables if table.memory.startswith("cuda")}
+    wanted = list(buffers).count("D")
+    if len(sending) == wanted:
+        return []
+    return [f"{len(sending)} ranks sent from GPU memory, {wanted} of {len(buffers)} were to"]
 
 
 #: What the aliases in :func:`_list` stand for (src/ucp/core/ucp_context.c of v1.22.0).

@@ -127,11 +127,15 @@ def environment(transport: str, ucx_version: str, device: str | None = None) -> 
     return {**variables, **tables(version)}
 
 
+#: From which UCX on its protocols have tables by default, and these have counts.
+TABLES_SINCE, COUNTS_SINCE = (1, 16), (1, 21)
+
+
 def tables(version: tuple[int, ...]) -> dict[str, str]:
     """Variables that make this UCX print its protocol tables, with counts where it can."""
-    if version >= (1, 21):
+    if version >= COUNTS_SINCE:
         return {"UCX_PROTO_INFO": "used"}
-    return {"UCX_PROTO_INFO": "y"} if version >= (1, 16) else {}
+    return {"UCX_PROTO_INFO": "y"} if version >= TABLES_SINCE else {}
 
 
 _FAREWELL = re.compile(

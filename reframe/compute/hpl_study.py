@@ -151,6 +151,12 @@ class GpuHplStudy(HplStudyBase):
         self.executable_opts += ["--dat", self.input_name]
         self.executable_opts += ["--gpu-affinity", ":".join(map(str, range(self.gpus())))]
 
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed and parsed.program != hpl.NVIDIA:
+            problems.append(f"{parsed.program} ran, which computes on the host's cores")
+        return problems
+
     def node_peak(self):
         cores, clock = self.hardware_peak("gpu", "cores"), self.hardware_peak("gpu", "clock")
         if cores is None or clock is None:

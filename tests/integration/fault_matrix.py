@@ -284,7 +284,7 @@ def _hpl(bench: Bench) -> list[Row]:
     for fault in HPL_FAULTS:
         path = bench.replay(stack(fault), "xhpl", fault.change("hpl", healthy))
         bench.stack(stack(fault), ["hpl"], path)
-    run = bench.run("-n", "Hpl", "--mode", "smoke", path="reframe/compute")
+    run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute")
     return [Row(f, {"hpl": _reason(run.case("Hpl", stack(f)))}) for f in HPL_FAULTS]
 
 

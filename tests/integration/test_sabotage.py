@@ -109,6 +109,21 @@ def test_hpl_that_solved_another_problem(bench):
     ) in outcome.reason
 
 
+@pytest.mark.parametrize(
+    ("recorded", "cause"),
+    [(Recorded.load("hpl-study"), ""), (HPL, "xhpl solved [{'n': 3840, ")],
+    ids=["all orders", "one order of three"],
+)
+def test_a_study_of_hpl_that_left_out_an_order(bench, recorded, cause):
+    bench.partition(launcher="local")
+    bench.replayed("xhpl", ["hpl"], recorded)
+    bench.record_all()
+    run = bench.run("-n", "^HplStudy%nodes=1$", "--mode", "paper-smoke", path="reframe/compute")
+    outcome = run.case("HplStudy")
+    assert outcome.result == ("fail" if cause else "pass"), outcome.reason
+    assert cause in outcome.reason
+
+
 def hpcc(bench, order, name=None):
     """A recorded run of HPCC where the memory holds a matrix of `order`, in blocks of 80."""
     files = {"hpccoutf.txt": (DATA / "hpcc" / name).read_text()} if name else {}

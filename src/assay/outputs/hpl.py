@@ -21,6 +21,8 @@ from assay.outputs._base import Parsed, ParseError, Value
 from assay.outputs._scan import integer, only, real, split
 
 VERSIONS = ("2.0", "2.1", "2.2", "2.3")
+#: What a run says of its program; NVIDIA's computes on GPUs.
+HOST, NVIDIA = "xhpl", "xhpl (HPL-NVIDIA)"
 #: Threshold of the scaled residual in HPL's own input file. A larger one proves less.
 THRESHOLD = 16.0
 
@@ -107,7 +109,7 @@ def parse(text: str) -> Parsed:
     run.judge(wanted)
     return Parsed(
         family="hpl",
-        program="xhpl" if nvidia is None else "xhpl (HPL-NVIDIA)",
+        program=HOST if nvidia is None else NVIDIA,
         version=nvidia or version,
         complete=run.complete(wanted),
         rows=tuple(run.rows),

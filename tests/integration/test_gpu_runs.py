@@ -1,0 +1,227 @@
+"""Tests between GPUs and on GPUs, as far as no GPU is needed: what turns them red.
+
+No run of these was recorded yet: the outputs are recorded ones of the host with the lines that the
+programs' sources print beside them on a GPU.
+"""
+
+import subprocess
+
+import pytest
+from bench import ROOT, Recorded
+
+pytestmark = pytest.mark.slow
+
+POSIX = Recorded.load("osu-latency-posix")
+STUDY = Recorded.load("hpl-study")
+TITLE = "# OSU MPI-CUDA Latency Test v5.7\n"
+BUFFERS = "# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)\n"
+NO_IPC = "sm,self,cuda_copy,gdr_copy"
+ALL = "sm,self,cuda_copy,cuda_ipc,gdr_copy"
+IPC = "posix/memory cuda_ipc/cuda"
+WARNING = "[1.0] [vm:12871:0] ucp_context.c:1071 UCX  WARN  transport 'gdr_copy' is not available\n"
+
+
+def logs(tls=ALL, lanes=IPC, more=""):
+    """What UCX 1.13.1 said of shared memory, with other lanes."""
+    return {
+        name: text.replace("UCX_TLS=posix,self", f"UCX_TLS={tls}").replace(
+            "tag(posix/memory)", f"tag({lanes})"
+        )
+        + more
+        for name, text in POSIX.files.items()
+    }
+
+
+def gpus(*numbers):
+    """What rank-gpu.sh leaves: ReFrame's local launcher starts no ranks for it."""
+    return {f"gpu.vm.{number}": f"vm {number} all\n" for number in numbers}
+
+
+def latency(ucx=None, took=(0, 1), title=TITLE + BUFFERS, factor=1.0, **change):
+    first, rest = POSIX.stdout.split("\n", 1)
+    assert first == "# OSU MPI Latency Test v5.7"
+    if factor != 1.0:
+        lines = (line.split() for line in rest.splitlines())
+        rest = "".join(
+            " ".join(words if words[0] == "#" else [words[0], f"{float(words[1]) * factor:.2f}"])
+            + "\n"
+            for words in lines
+        )
+    files = {**(ucx or logs()), **gpus(*took)}
+    return POSIX.but(stdout=title + rest, files=files).but(**change)
+
+
+def on_two_gpus(bench, **more):
+    bench.partition(
+        launcher="local",
+        features=["intra-node", "gpu"],
+        devices=[{"type": "gpu", "num_devices": 2}],
+        **more,
+    )
+    bench.record_all()
+
+
+def stack(bench, recorded):
+    extras = {"ucx_version": "1.13.1", "osu_version": "5.7"}
+    path = bench.replay("gpus", "osu_latency", recorded)
+    bench.stack("gpus", ["osu-cuda", "ucx", "mpi"], path, **extras)
+
+
+def point_to_point(bench, recorded, configuration="all"):
+    on_two_gpus(bench)
+    stack(bench, recorded)
+    name = f"OsuGpu%benchmark=latency%buffers=DD%configuration={configuration}$"
+    return bench.run("-n", name, path="reframe/network").case("OsuGpu ")
+
+
+def test_a_healthy_run_passes_with_what_proves_it(bench):
+    outcome = point_to_point(bench, latency())
+    assert outcome.result == "pass", outcome.reason
+    proof = outcome.record["proof"]
+    assert proof["gpus"] == [["vm", "0", "all"], ["vm", "1", "all"]]
+    assert (proof["means"], set(proof["lanes"])) == ("open lane", {"posix/memory", "cuda_ipc/cuda"})
+
+
+def test_cuda_ipc_off_passes_without_its_lane(bench):
+    outcome = point_to_point(bench, latency(logs(NO_IPC, "posix/memory")), "no-ipc")
+    assert outcome.result == "pass", outcome.reason
+    assert outcome.record["proof"]["means"] == "no lane"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "cause", "configuration"),
+    [
+        (latency(took=(0,)), "1 ranks took a GPU of their own, 2 started", "all"),
+        (
+            latency(title="# OSU MPI Latency Test v5.7\n"),
+            "the program did not say that it uses CUDA",
+            "all",
+        ),
+        (
+            latency(title=TITLE + BUFFERS.replace("DEVICE (D)", "HOST (H)", 1)),
+            "the buffers were {'send': 'host', 'receive': 'device'}",
+            "all",
+        ),
+        (
+            latency(stderr=POSIX.stderr.replace("component ucx", "component ob1")),
+            "Open MPI chose the pml ob1",
+            "all",
+        ),
+        (latency(logs(lanes="posix/memory")), "no lane of cuda_ipc", "all"),
+        (latency(logs(NO_IPC)), "cuda_ipc/cuda is open between the processes", "no-ipc"),
+        (latency(logs(ALL)), f"UCX_TLS was {ALL} where the program ran", "no-ipc"),
+        (latency(logs(more=WARNING)), "transport 'gdr_copy' is not available", "all"),
+    ],
+    ids=[
+        "one GPU for both", "built without CUDA", "other buffers", "another pml", "IPC missing",
+        "IPC not off", "another list", "gdrcopy missing",
+    ],
+)  # fmt: skip
+def test_what_a_run_must_not_hide(bench, recorded, cause, configuration):
+    outcome = point_to_point(bench, recorded, configuration)
+    assert outcome.result == "fail"
+    assert cause in outcome.reason
+
+
+def test_a_partition_that_does_not_say_how_many_gpus_it_has(bench):
+    bench.partition(launcher="local", features=["intra-node", "gpu"])
+    bench.record_all()
+    stack(bench, latency())
+    name = "OsuGpu%benchmark=latency%buffers=DD%configuration=all$"
+    outcome = bench.run("-n", name, path="reframe/network").case("OsuGpu ")
+    assert outcome.result == "fail"
+    assert "devices: the number of GPUs (type gpu) is missing" in outcome.reason
+
+
+#: The same program with and without gdrcopy: which recorded run comes out hangs on UCX_TLS.
+BOTH = """#!/bin/sh
+here={here}
+case "$UCX_TLS" in
+*gdr_copy*) run=with ;;
+*) run=without ;;
+esac
+exec "$here/$run/osu_latency"
+"""
+
+
+@pytest.mark.parametrize(("factor", "result"), [(3.0, "pass"), (1.0, "fail")])
+def test_gdrcopy_that_does_not_help_small_messages(bench, factor, result):
+    on_two_gpus(bench)
+    without = latency(logs("sm,self,cuda_copy,cuda_ipc"), factor=factor)
+    for name, recorded in (("with", latency()), ("without", without)):
+        bench.replay(name, "osu_latency", recorded)
+    path = bench.program("gpus", "osu_latency", BOTH.format(here=bench.folder / "programs"))
+    extras = {"ucx_version": "1.13.1", "osu_version": "5.7"}
+    bench.stack("gpus", ["osu-cuda", "ucx", "mpi"], path, **extras)
+    bench.expect(
+        "OsuGpuRelation",
+        {"ratio": {"value": 1.5, "unit": "1", "lower": 0, "upper": None}},
+        relation="gdrcopy-small-intra",
+    )
+    run = bench.run("-n", "OsuGpuRelation%relation=gdrcopy-small-intra", path="reframe/network")
+    outcome = run.case("OsuGpuRelation")
+    assert outcome.result == result, outcome.reason
+    assert outcome.record["metrics"]["ratio"]["value"] == pytest.approx(factor, rel=0.05)
+
+
+def of_nvidia(recorded):
+    """What HPL-NVIDIA has above HPL's own output."""
+    banner = "HPL-NVIDIA 1.0.0  -- NVIDIA accelerated HPL benchmark -- NVIDIA\n" + "=" * 80 + "\n"
+    return recorded.but(
+        stdout=recorded.stdout.replace("HPLinpack 2.3", f"{banner}HPLinpack 2.1", 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("recorded", "cause"),
+    [
+        (of_nvidia(STUDY), ""),
+        (STUDY, "xhpl ran, which computes on the host's cores"),
+        (of_nvidia(STUDY).but(rc=1), "exit code 1"),
+    ],
+    ids=["healthy", "the host's HPL", "exit code"],
+)
+def test_hpl_on_gpus(bench, recorded, cause):
+    hardware = {"hardware": {"gpu": "v100-sxm2-32gb"}}
+    on_two_gpus(bench, extras={"memory_bytes": 2**33, "memory_fraction": 0.02, **hardware})
+    path = bench.replay("gpus", "hpl.sh", recorded)
+    extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192}
+    bench.stack("gpus", ["mpi", "hpl-gpu"], path, **extras)
+    run = bench.run("-n", "GpuHplStudy%nodes=1$", "--mode", "paper-smoke", path="reframe/compute")
+    outcome = run.case("GpuHplStudy")
+    assert outcome.result == ("fail" if cause else "pass"), outcome.reason
+    assert cause in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("launcher", "variable"),
+    [
+        ("mpirun", "OMPI_COMM_WORLD_LOCAL_RANK"),
+        ("srun", "SLURM_LOCALID"),
+        ("PMI", "PMI_LOCAL_RANK"),
+    ],
+)
+def test_a_rank_takes_the_gpu_of_its_number(tmp_path, launcher, variable):
+    done = rank_gpu(tmp_path, {variable: "3"})
+    assert (done.returncode, done.stdout) == (0, "3\n")
+    (file,) = tmp_path.glob("gpu.*.3")
+    assert file.read_text().split()[1:] == ["3", "all"]
+
+
+def test_a_launcher_that_does_not_number_its_ranks(tmp_path):
+    done = rank_gpu(tmp_path, {})
+    assert done.returncode == 1
+    assert done.stderr.startswith("rank-gpu.sh: the launcher does not say the number of this rank")
+    assert not list(tmp_path.iterdir())
+
+
+def rank_gpu(folder, variables):
+    script = ROOT / "src/assay/checks/rank-gpu.sh"
+    return subprocess.run(
+        ["sh", str(script), "sh", "-c", "echo $LOCAL_RANK"],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -46,7 +46,7 @@ NODE = {
     ],
 }
 # Each node may fill a small part of what it says it has: the host is shared.
-# A job may wait for one of each partition before it, never for a node that is gone.
+# A job may wait for the one before it to be cleaned up, never for a node that is gone.
 COMMON = {"memory_bytes": memory, "memory_fraction": 0.1, "max_pending": "100s"}
 if clock := detect.clock_hz():
     COMMON["clock_hz"] = clock
@@ -133,4 +133,5 @@ site_configuration = sites.configuration(
     ],
     environments=[stack],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
+    one_at_a_time=True,
 )

@@ -109,6 +109,7 @@ def configuration(
     systems: list[dict[str, Any]],
     environments: list[dict[str, Any]],
     general: Mapping[str, Any] | None = None,
+    one_at_a_time: bool = False,
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with what all sites share.
 
@@ -119,6 +120,8 @@ def configuration(
     :param systems: as ReFrame's configuration reference has it; the one system is named like the
         folder.
     :param general: further options of ReFrame's section of that name.
+    :param one_at_a_time: a mode submits a case when the one before it has ended, whatever the
+        partition: where all share their nodes, the wait of a job says something of the nodes then.
     :raises ConfigError: an unknown word, a system not named like its folder, references that are
         not valid, a stack asked for (``ASSAY_STACK``) that is not there, or results that cannot be
         written.
@@ -147,6 +150,7 @@ def configuration(
         raise ConfigError(str(error)) from None
 
     results = results_directory(site_file)
+    policy = ["--exec-policy=serial"] if one_at_a_time else []
     # Every run keeps its outputs: ReFrame's own --timestamp cannot be set in a configuration.
     started = time.strftime("%Y%m%dT%H%M%S")
     for system in systems:
@@ -173,9 +177,9 @@ def configuration(
         ],
         "logging": [_logging(results)],
         "modes": [
-            _mode("smoke", "smoke", "--tag=smoke"),
-            _mode("full", "full"),
-            *(_mode(f"paper-{profile}", profile, "--tag=paper") for profile in PROFILES),
+            _mode("smoke", "smoke", "--tag=smoke", *policy),
+            _mode("full", "full", *policy),
+            *(_mode(f"paper-{profile}", profile, "--tag=paper", *policy) for profile in PROFILES),
         ],
     }
 

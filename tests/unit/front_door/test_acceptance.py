@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -62,6 +64,43 @@ def test_arguments_reach_reframe(site: Path) -> None:
     assert "REFRAME[-C site-config/here/reframe.py -c reframe -R --mode smoke -n Osu x -r]" in (
         done.stdout
     )
+
+
+def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) -> None:
+    done = accept(site, SITE="here", PROFILE="smoke", PAPER="1")
+    assert "--mode paper-smoke -r]" in done.stdout
+    assert f"ASSAY[report --figures {site.parent}/results/paper]" in done.stdout
+    assert "--mode paper-full -r]" in accept(site, SITE="here", PAPER="1").stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_run_ends_reframe_and_writes_the_page(
+    site: Path, number: signal.Signals
+) -> None:
+    """ReFrame is told once, by SIGTERM, and has the time to write its report."""
+    results = site.parent / "results"
+    report = f"mkdir -p {results}/reports; touch {results}/reports/run-report-1.json"
+    program(
+        site / ".venv/bin",
+        "reframe",
+        f"trap 'echo TOLD; {report}; exit 1' TERM; echo STARTED; while :; do sleep 0.1; done",
+    )
+    # Where the tests run in the background, SIGINT is ignored, and a child inherits that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(
+        ["bash", str(site / "ci/acceptance.sh")],
+        env={**os.environ, "SITE": "here", "ASSAY_RESULTS": str(results)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        signal.signal(signal.SIGINT, before)
+        assert running.stdout
+        assert "STARTED" in [running.stdout.readline().strip() for _ in range(2)]
+        running.send_signal(number)
+        rest, _ = running.communicate(timeout=60)
+    assert rest.count("TOLD") == 1
+    assert "ASSAY[report]" in rest
+    assert running.returncode == 1
 
 
 def test_unknown_site_is_one_line_that_names_the_known_ones(site: Path) -> None:

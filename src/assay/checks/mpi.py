@@ -19,8 +19,9 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import ConfigError
 
 from assay.checks import links, service, transports
+from assay.checks.launch import SKIPPED_FILE
 from assay.checks.sizing import Layout, SizingError, spread
-from assay.checks.strict import SKIPPED_FILE, StrictCheck, site_directory
+from assay.checks.strict import StrictCheck, site_directory
 from assay.detect import IN_IMAGE
 from assay.outputs import Parsed, openmpi, ucx_log
 

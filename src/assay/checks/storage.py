@@ -19,7 +19,8 @@ from reframe.core.builtins import run_before
 from reframe.core.exceptions import ConfigError
 
 import assay.nodes
-from assay.checks.strict import REFUSED_FILE, SKIPPED_FILE, site_directory
+from assay.checks.launch import REFUSED_FILE, SKIPPED_FILE
+from assay.checks.strict import site_directory
 from assay.outputs import Parsed
 
 #: What the job found, beside the output of the benchmark.

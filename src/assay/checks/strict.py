@@ -7,13 +7,10 @@ program crashed after printing what the sanity pattern wanted. Tests that derive
 
 from __future__ import annotations
 
-import math
-import re
 import shlex
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,7 +22,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 
-from assay.checks import attempts, record, service
+from assay.checks import attempts, launch, record, samples, service
 from assay.judge import (
     LAUNCHES_TO_FAIL,
     Reference,
@@ -36,13 +33,7 @@ from assay.judge import (
     worst,
 )
 from assay.judge import peak as hardware_peak
-from assay.outputs import Parsed, ParseError, Quantity
-
-#: What the job script says of the benchmark itself; ReFrame may not know its exit code.
-LAUNCH_FILE = "assay.launch"
-
-#: Why the job did not begin the benchmark, in one line: a failure, or nothing that could be run.
-REFUSED_FILE, SKIPPED_FILE = "assay.refused", "assay.skipped"
+from assay.outputs import Parsed, ParseError
 
 #: How many problems the failure message of ReFrame names; all of them are in the record.
 NAMED_PROBLEMS = 4
@@ -133,7 +124,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Standard error of the job, likewise."""
         return Path(str(self.stderr)).read_text(encoding="utf-8", errors="replace")
 
-    def measure(self, parsed: Parsed) -> Mapping[str, Quantity | float | Sequence[float]]:
+    def measure(self, parsed: Parsed) -> Mapping[str, samples.Measured]:
         """Each declared metric: with its unit as the output gives it, or a number of our own.
 
         A number of our own (a ratio) may be one value for each launch.
@@ -235,15 +226,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @run_before("run", always_last=True)
     def _witness_the_launch(self) -> None:
-        self.prerun_cmds.insert(0, "assay_stage=$PWD")
-        self.prerun_cmds.append("assay_begin=$(date +%s.%N)")
-        self.postrun_cmds[:0] = [
-            "assay_rc=$?",
-            'printf "rc=%s begin=%s end=%s host=%s\\n" "$assay_rc" "$assay_begin" '
-            f'"$(date +%s.%N)" "$(uname -n)" >"$assay_stage"/{LAUNCH_FILE}',
-        ]
-        self.postrun_cmds.append("exit $assay_rc")
-        self.keep_files.extend([record.FILE, LAUNCH_FILE])
+        self.prerun_cmds.insert(0, launch.FIRST)
+        self.prerun_cmds.append(launch.BEFORE)
+        self.postrun_cmds[:0] = launch.BEHIND
+        self.postrun_cmds.append(launch.LAST)
+        self.keep_files.extend([record.FILE, launch.FILE])
         if not self.is_dry_run():
             self._attempts.begin(self.stagedir)
 
@@ -285,7 +272,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def _end_if_not_begun(self) -> None:
         """Skips or fails where the job found out by itself that it could not run the benchmark."""
-        skipped, refused = Path(SKIPPED_FILE), Path(REFUSED_FILE)
+        skipped, refused = Path(launch.SKIPPED_FILE), Path(launch.REFUSED_FILE)
         if skipped.exists():
             self.skip(skipped.read_text(encoding="utf-8").strip())
         if refused.exists():
@@ -299,7 +286,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _launch(self) -> tuple[list[str], tuple[float, float]]:
         """Problems of the launch, and when the benchmark began and ended [s since the epoch]."""
         try:
-            text = Path(LAUNCH_FILE).read_text(encoding="utf-8")
+            ended = launch.parse(Path(launch.FILE).read_text(encoding="utf-8"))
         except OSError:
             if not Path(str(self.stdout)).exists():
                 waited = self.max_pending_time
@@ -308,16 +295,15 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             return [
                 f"the job script did not reach its end: killed, or out of time{self._last_words()}"
             ], (0.0, 0.0)
-        match = re.fullmatch(r"rc=(\d+) begin=([\d.]+) end=([\d.]+) host=\S*\n", text)
-        if match is None:
-            return [f"{LAUNCH_FILE} is torn: {text.strip()!r}"], (0.0, 0.0)
-        rc, times = int(match[1]), (float(match[2]), float(match[3]))
-        if rc == 0:
+        except ValueError as torn:
+            return [str(torn)], (0.0, 0.0)
+        times = (ended.begin, ended.end)
+        if ended.rc == 0:
             return [], times
-        signal = f" (signal {rc - 128})" if rc > 128 else ""
+        signal = f" (signal {ended.signal})" if ended.signal else ""
         # Of a parallel launch the last words are the launcher's.
         last = "" if self.parallel else self._last_words()
-        return [f"{self._program()} ended with exit code {rc}{signal}{last}"], times
+        return [f"{self._program()} ended with exit code {ended.rc}{signal}{last}"], times
 
     def _nodes_lost(self) -> list[str]:
         """Nodes of the job that are out of service now; of one that never began, why it waited."""
@@ -355,12 +341,15 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             peaks = dict(self.peaks(parsed))
         except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
             self._fail([f"metrics cannot be read from the output of {parsed.program}: {error}"])
-        samples = self._attempts.add(self._samples(measured))
+        values, problems = samples.of(measured, self.declares)
+        if problems:
+            self._fail(problems)
+        of_all_launches = self._attempts.add(values)
         metrics: dict[str, Any] = {}
         errors = []
         for name, unit in self.declares.items():
             try:
-                metrics[name] = self._judge_one(name, unit, samples[name], peaks.get(name))
+                metrics[name] = self._judge_one(name, unit, of_all_launches[name], peaks.get(name))
             except ReferencesError as error:
                 errors.append(str(error))
         self._record["metrics"] = metrics
@@ -383,37 +372,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             if metric["verdict"] in (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
         )
 
-    def _samples(
-        self, measured: Mapping[str, float | Quantity | Sequence[float]]
-    ) -> dict[str, list[float]]:
-        """The values of each metric; fails unless all are there, numbers, and in their unit."""
-        problems = [
-            f"metric {name!r} was not extracted" for name in self.declares if name not in measured
-        ]
-        problems += [
-            f"metric {name!r} is not declared" for name in measured if name not in self.declares
-        ]
-        samples: dict[str, list[float]] = {}
-        for name, value in measured.items():
-            if isinstance(value, Quantity):
-                unit = self.declares.get(name, value.unit)
-                if value.unit != unit:
-                    problems.append(f"metric {name!r} is in {value.unit!r}, not in {unit!r}")
-                samples[name] = [value.value]
-            else:
-                samples[name] = list(value) if isinstance(value, Sequence) else [value]
-            if not samples[name] or not all(map(_finite, samples[name])):
-                problems.append(f"metric {name!r} is not finite: {value}")
-        if problems:
-            self._fail(problems)
-        return samples
-
     def _judge_one(
-        self, name: str, unit: str, samples: list[float], peak: Peak | None
+        self, name: str, unit: str, values: list[float], peak: Peak | None
     ) -> dict[str, Any]:
-        middle = statistics.median(samples)  # what `judge` speaks of
+        middle = statistics.median(values)  # what `judge` speaks of
         self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
-        entry: dict[str, Any] = {"value": middle, "unit": unit, "samples": samples}
+        entry: dict[str, Any] = {"value": middle, "unit": unit, "samples": values}
         if peak:
             entry["percent_of"] = {
                 "what": peak.what,
@@ -426,7 +390,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         expected = site_references().find(self.case(), name, unit, peak.value if peak else None)
         if not isinstance(expected, Reference):
             return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}
-        judgement = judge(samples, expected)
+        judgement = judge(values, expected)
         # For ReFrame to show and store. It gets no bounds: it would judge the median by them, and
         # knows no third verdict.
         where = self.current_partition.fullname
@@ -488,10 +452,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _close_record(self, verdict: Verdict, problems: list[str]) -> None:
         self._record.update(verdict=verdict.value, problems=problems)
         record.write(Path(self.stagedir) / record.FILE, self._record)
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, Real) and math.isfinite(value)
 
 
 def site_directory() -> Path:

@@ -108,13 +108,47 @@ def test_bad_references_are_one_line_with_file_and_key(tmp_path, document, names
     assert "\n" not in str(error.value)
 
 
+def test_what_several_sites_expect_is_written_once(tmp_path):
+    common = tmp_path / "common.yaml"
+    common.write_text(yaml.safe_dump({"references": GOOD["references"][:1]}))
+    nearer = {**GOOD["references"][0], "for": case()}
+    site = tmp_path / "site"
+    site.mkdir()
+    references = load(site, {"include": ["../common.yaml"], "references": [nearer]})
+    assert references.judged == 2
+    assert references.find(case(), "latency_8B", "us").value == 2.0
+    # A reference that no test uses is an error there too, of the file that has it.
+    assert [line.split(": ")[0] for line in references.idle([])] == [
+        str(site / "references.yaml"),
+        str(site / "../common.yaml"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("common", "problem"),
+    [
+        (None, r"references\.yaml: include/0: common\.yaml: no such file; the path is relative to"),
+        ({"references": [], "recorded": []}, r"common\.yaml: recorded: an included file has ref"),
+        ({"references": [], "include": ["x.yaml"]}, r"common\.yaml: include: an included file"),
+        ({"references": [{}]}, r"common\.yaml: references/0: 'for' is a required property"),
+    ],
+)
+def test_a_bad_include_is_one_line_that_names_the_file_to_mend(tmp_path, common, problem):
+    if common is not None:
+        (tmp_path / "common.yaml").write_text(yaml.safe_dump(common))
+    with pytest.raises(ReferencesError, match=problem):
+        load(tmp_path, {"include": ["common.yaml"], "references": []})
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ReferencesError, match=r"nowhere\.yaml: No such file"):
         References.load(tmp_path / "nowhere.yaml")
 
 
 @pytest.mark.parametrize(
-    "path", sorted((ROOT / "site-config").glob("*/references.yaml")), ids=lambda p: p.parent.name
+    "path",
+    [*sorted((ROOT / "site-config").glob("*/references.yaml")), ROOT / "site-config/ratios.yaml"],
+    ids=lambda p: p.parent.name,
 )
 def test_the_references_of_every_site_are_valid_and_not_of_the_future(path):
     References.load(path)

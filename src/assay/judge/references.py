@@ -4,6 +4,8 @@ The shape of the file is in ``references.schema.json`` beside this module; ``doc
 explains it with examples. An entry answers for the test cases that its ``for`` block describes;
 where several do, the one with the most keys wins.
 
+Other files of references may be included: what several sites expect is written once.
+
 ``calibrated.yaml`` beside it has the same shape and is written by ``assay calibrate``. It answers
 where ``references.yaml`` says nothing: what a person wrote is never overruled by a measurement.
 """
@@ -90,6 +92,7 @@ class References:
     :param path: the site's ``references.yaml``, for messages.
     :param document: its content, already valid by the schema.
     :param calibrated: the entries of ``calibrated.yaml``, likewise.
+    :param included: those of each file that it includes.
     """
 
     def __init__(
@@ -97,9 +100,11 @@ class References:
         path: Path,
         document: Mapping[str, Any],
         calibrated: Sequence[Mapping[str, Any]] = (),
+        included: Mapping[Path, Sequence[Mapping[str, Any]]] | None = None,
     ) -> None:
         self.path = path
-        self._entries = list(document.get("references") or ())
+        self._files = {path: list(document.get("references") or ()), **(included or {})}
+        self._entries = [entry for entries in self._files.values() for entry in entries]
         self._recorded = list(document.get("recorded") or ())
         self.calibrated = list(calibrated)
 
@@ -115,22 +120,25 @@ class References:
 
     @classmethod
     def load(cls, path: Path) -> References:
-        """Read and validate a ``references.yaml``, and ``calibrated.yaml`` if it is beside it.
+        """Read and validate a ``references.yaml``, what it includes, and ``calibrated.yaml`` if it
+        is beside it.
 
         :raises ReferencesError: one is missing, not YAML, or not of the schema's shape.
         """
         document = _read(path)
+        included = _included(path, document)
         beside = path.with_name(CALIBRATED)
         if not (beside.exists() or beside.is_symlink()):
-            return cls(path, document)
+            return cls(path, document, included=included)
         mend = "; take it back from version control, or delete it and calibrate again"
         try:
             calibrated = _read(beside)
         except ReferencesError as error:
             raise ReferencesError(f"{error}{mend}") from None
-        if "recorded" in calibrated:
-            raise ReferencesError(f"{beside}: recorded: belongs into {path.name}{mend}")
-        return cls(path, document, calibrated["references"] or ())
+        for key in ("recorded", "include"):
+            if key in calibrated:
+                raise ReferencesError(f"{beside}: {key}: belongs into {path.name}{mend}")
+        return cls(path, document, calibrated["references"] or (), included)
 
     def find(
         self, case: Mapping[str, Scalar], metric: str, unit: str, peak: float | None = None
@@ -177,7 +185,7 @@ class References:
             its metrics with their units.
         """
         lines = []
-        files = [(self.path, self._entries), (self.path.with_name(CALIBRATED), self.calibrated)]
+        files = [*self._files.items(), (self.path.with_name(CALIBRATED), self.calibrated)]
         for path, number, entry in ((p, n, e) for p, all_ in files for n, e in enumerate(all_)):
             where = {k: v for k, v in entry["for"].items() if k not in _PLACE}
             lines += [
@@ -261,6 +269,27 @@ def _read(path: Path) -> Mapping[str, Any]:
         mend = f" ({hint})" if hint else ""
         raise ReferencesError(f"{path}: {key}: {fault.message[:200]}{mend}")
     return cast("Mapping[str, Any]", document)
+
+
+def _included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Mapping[str, Any]]]:
+    """The entries of each file that a ``references.yaml`` includes, by paths relative to it."""
+    found: dict[Path, Sequence[Mapping[str, Any]]] = {}
+    for number, name in enumerate(document.get("include", ())):
+        other = path.parent / name
+        if not other.is_file():
+            raise ReferencesError(
+                f"{path}: include/{number}: {name}: no such file; the path is relative to "
+                f"{path.parent}"
+            )
+        content = _read(other)
+        for key in ("recorded", "include"):
+            if key in content:
+                raise ReferencesError(
+                    f"{other}: {key}: an included file has references only; "
+                    f"move it to the file that includes it ({path})"
+                )
+        found[other] = content["references"] or ()
+    return found
 
 
 def _closest(

@@ -120,9 +120,11 @@ class OsuGpuBase(MpiCheck):
             self.way, log, self.buffers_of_ranks(), stack["ucx_version"], processes=self.num_tasks
         )
         ranks = sorted(text(path).split() for path in Path().glob("gpu.*.*"))
+        gdrcopy = gpu_paths.gdrcopy(self.way, self.stderr_text())
         self._record["proof"].update(
-            means=proof.means, ucx=proof.ucx, lanes=dict(proof.lanes), gpus=ranks
-        )
+            means=proof.means, ucx=proof.ucx, lanes=dict(proof.lanes), gpus=ranks,
+            gdrcopy=gdrcopy.said,
+        )  # fmt: skip
         if len(ranks) != self.num_tasks:
             problems.append(f"{len(ranks)} ranks took a GPU of their own, {self.num_tasks} started")
         if parsed and parsed.facts.get("accelerator") != "cuda":
@@ -131,7 +133,8 @@ class OsuGpuBase(MpiCheck):
         if pml and pml != ["ucx"]:
             problems.append(f"Open MPI chose the pml {', '.join(pml)}; ucx was asked for")
         return [
-            *problems, *proof.problems, *programs.not_asked(parsed, stack.get("osu_version"))
+            *problems, *proof.problems, *gdrcopy.problems,
+            *programs.not_asked(parsed, stack.get("osu_version")),
         ]  # fmt: skip
 
     def measure(self, parsed):

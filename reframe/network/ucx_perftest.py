@@ -8,6 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
+from assay.checks import perftest
 from assay.checks.mpi import TransportMixin
 from assay.checks.strict import Peak, StrictCheck
 from assay.outputs import Parsed, ucx_info, ucx_perftest
@@ -22,35 +23,6 @@ TESTS = {
 
 #: operation -> the metric that relations compare
 METRIC = {"tag_lat": "latency_8B", "tag_bw": "bandwidth_1MiB"}
-
-# Server and client are two processes of one node, each on a processor of its own: on one and the
-# same they would measure the scheduler. The server is told the port, and the client waits until it
-# listens: reading /proc does not disturb it, connecting would. A ucx_perftest that was built with
-# MPI wants to be started by mpirun, unless it is told not to (-P 0, which others do not know);
-# asking it must not leave a log that passes for one of the two.
-SERVER = """\
-port=$((20000 + $$ % 20000))
-plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= {command} -h 2>&1 | grep -q -e '-P <0|1>' && echo '-P 0')
-set -- $(awk '/^Cpus_allowed_list/ {{ n = split($2, range, ",")
-  for (i = 1; i <= n; i++) {{ split(range[i] "-" range[i], edge, "-")
-    for (cpu = edge[1]; cpu <= edge[2]; cpu++) print cpu }} }}' /proc/self/status)
-{command} $plain -c $1 -p $port >server.out 2>&1 &
-server=$!
-for _ in $(seq 100); do
-  grep -q ":$(printf %04X $port) .* 0A " /proc/net/tcp && break
-  kill -0 $server 2>/dev/null || break
-  sleep 0.1
-done"""
-
-# After one test the server ends by itself, and only then is all of its log written.
-END_OF_SERVER = """\
-[ "$assay_rc" -eq 0 ] || kill $server 2>/dev/null
-for _ in $(seq 100); do
-  kill -0 $server 2>/dev/null || break
-  sleep 0.1
-done
-kill $server 2>/dev/null
-wait $server 2>/dev/null"""
 
 
 @rfm.simple_test
@@ -103,16 +75,13 @@ class UcxPerftest(TransportMixin, StrictCheck):
 
     @run_before("run")
     def command(self):
-        self.executable = "ucx_perftest"
+        self.executable = perftest.COMMAND
         # tag_mr is no name of ucx_perftest: the rate of small messages is a column of tag_bw.
         name = "tag_bw" if self.operation == "tag_mr" else self.operation
-        self.executable_opts = [
-            "127.0.0.1", "$plain", "-c", "$2", "-p", "$port", "-t", name, "-s", str(self.size),
-            "-n", str(self.iterations), "-w", "100",
-        ]  # fmt: skip
-        self.prerun_cmds += SERVER.format(command=self.executable).splitlines()
-        self.postrun_cmds += END_OF_SERVER.splitlines()
-        self.keep_files.append("server.out")
+        self.executable_opts = perftest.client(name, self.size, self.iterations)
+        self.prerun_cmds += perftest.SERVER
+        self.postrun_cmds += perftest.END_OF_SERVER
+        self.keep_files.append(perftest.SERVER_FILE)
 
     def read(self):
         return ucx_perftest.parse(self.stdout_text())

@@ -29,7 +29,7 @@ PROGRAMS = {
 }
 
 #: Feature word -> its program, where how that was built makes the word: no name on PATH shows it.
-BUILDS = {"osu-cuda": "osu_latency", "ucx-stats": "ucx_info"}
+BUILDS = {"osu-cuda": "osu_latency", "ucx-stats": "ucx_info", "ucx-cuda": "ucx_info"}
 
 #: On PATH where the stack is an image: starts any command inside of it.
 IN_IMAGE = "in-image"
@@ -128,6 +128,9 @@ def described(
             extras[extra] = found
     if "netpipe" in programs:
         extras["netpipe_command"] = programs["netpipe"]
+    # What this machine has no driver for, UCX does not list.
+    if "ucx" in programs and "cuda_copy" in transports(said("ucx_info", "-d")):
+        features.append("ucx-cuda")
     classes, subtypes = btio
     if classes:
         features.append("btio")

@@ -27,6 +27,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "openmpi": ("mpi",),
     "ucx~stats": ("ucx", "ucx-perftest"),
     "ucx+stats": ("ucx-stats",),
+    "ucx+cuda": ("ucx-cuda",),
     "osu-micro-benchmarks~cuda": ("osu",),
     "osu-micro-benchmarks+cuda": ("osu-cuda",),
     "hpcc": ("hpcc",),

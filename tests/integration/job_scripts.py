@@ -22,7 +22,8 @@ SITE = "ibisco"
 CASES = (
     r"OsuGpu %benchmark=latency %buffers=DD|"
     r"OsuGpu %benchmark=bw %buffers=HD %configuration=all|"
-    r"OsuGpuCollective %benchmark=reduce %gpus=4 %configuration=all"
+    r"OsuGpuCollective %benchmark=reduce %gpus=4 %configuration=all|"
+    r"UcxGpu %operation=tag_bw %gpus=2 %configuration=all"
 )
 
 #: Where the stack would be.
@@ -43,7 +44,7 @@ def scripts(folder: Path) -> dict[str, str]:
         [
             *(str(Path(sys.executable).with_name("reframe")), "--dry-run"),
             *("-C", str(ROOT / f"site-config/{SITE}/reframe.py")),
-            *("-c", str(ROOT / "reframe/network/osu_gpu.py"), "-n", CASES.replace(" ", "")),
+            *("-c", str(ROOT / "reframe/network"), "-R", "-n", CASES.replace(" ", "")),
         ],
         env=environment,
         stdin=subprocess.DEVNULL,

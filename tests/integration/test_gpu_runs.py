@@ -7,7 +7,7 @@ programs' sources print beside them on a GPU.
 import subprocess
 
 import pytest
-from bench import ROOT, Recorded
+from bench import DATA, ROOT, Recorded
 
 pytestmark = pytest.mark.slow
 
@@ -162,6 +162,67 @@ def test_gdrcopy_that_does_not_help_small_messages(bench, factor, result):
     outcome = run.case("OsuGpuRelation")
     assert outcome.result == result, outcome.reason
     assert outcome.record["metrics"]["ratio"]["value"] == pytest.approx(factor, rel=0.05)
+
+
+#: Server and client are the same program; each has its output.
+PERFTEST = """#!/bin/sh
+here={here}
+case "$*" in
+-h) exit ;;
+127.0.0.1*) cat "$here/client"; cat "$here/gdrcopy" >&2; cp "$here"/ucx.* . ;;
+*) cat "$here/server" ;;
+esac
+"""
+
+
+def perftest(bench, ucx, memory="cuda", gdrcopy="", configuration="all"):
+    """Runs UcxGpu on a recorded run of UCX 1.13.1 in host memory, with other lanes and memory."""
+    here = bench.folder / "perftest"
+    here.mkdir()
+    data = DATA / "ucx-perftest"
+    server = (data / "ucx_perftest.1.13.1.tag_lat.server.txt").read_text()
+    assert "memory:  host" in server
+    (here / "server").write_text(server.replace("memory:  host", f"memory:  {memory}"))
+    (here / "client").write_text((data / "ucx_perftest.1.13.1.tag_lat.txt").read_text())
+    (here / "gdrcopy").write_text(gdrcopy)
+    for name, text in ucx.items():
+        (here / name).write_text(text)
+    on_two_gpus(bench)
+    path = bench.program("gpus", "ucx_perftest", PERFTEST.format(here=here))
+    bench.stack("gpus", ["ucx", "ucx-perftest", "ucx-cuda"], path, ucx_version="1.13.1")
+    name = f"UcxGpu%operation=tag_lat%gpus=2%configuration={configuration}$"
+    return bench.run("-n", name, path="reframe/network").case("UcxGpu ")
+
+
+COPIED = "DBG:  using AVX implementation of gdr_copy_to_mapping\n"
+
+
+def test_ucx_alone_between_gpus(bench):
+    outcome = perftest(bench, logs(), gdrcopy=COPIED)
+    assert outcome.result == "pass", outcome.reason
+    assert outcome.record["proof"]["gdrcopy"] == "copied"
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({"memory": "host"}, "the buffers were in host memory"),
+        ({"ucx": logs(lanes="posix/memory")}, "no lane of cuda_ipc between the processes"),
+        (
+            {
+                "ucx": logs("sm,self,cuda_copy,cuda_ipc"),
+                "gdrcopy": COPIED,
+                "configuration": "no-gdrcopy",
+            },
+            "gdrcopy copied: it was to be off",
+        ),
+    ],
+    ids=["host memory", "IPC missing", "gdrcopy not off"],
+)
+def test_what_ucx_alone_must_not_hide(bench, change, cause):
+    outcome = perftest(bench, **{"ucx": logs(), **change})
+    assert outcome.result == "fail"
+    assert cause in outcome.reason
 
 
 def of_nvidia(recorded):

@@ -3,7 +3,15 @@
 import pytest
 
 from assay.checks import transports
-from assay.checks.gpu_paths import CONFIGURATIONS, INTER, INTRA, environment, prove
+from assay.checks.gpu_paths import (
+    CONFIGURATIONS,
+    INTER,
+    INTRA,
+    Gdrcopy,
+    environment,
+    gdrcopy,
+    prove,
+)
 from assay.outputs.ucx_log import Config, Row, Table, UcxLog
 
 WAYS = [(name, place) for name, c in CONFIGURATIONS.items() for place in c.places]
@@ -183,3 +191,21 @@ def test_buffers_that_are_elsewhere_are_seen_in_the_tables(asked, were):
 def test_an_older_ucx_has_no_tables_to_see_them_in():
     log = said(("all", INTER), "1.15.0", lanes=[HCA])
     assert problems(("all", INTER), log, "1.15.0", buffers="DH") == ()
+
+
+SAYS = "DBG:  using AVX implementation of gdr_copy_to_mapping\n"
+
+
+def test_gdrcopy_speaks_for_itself():
+    assert gdrcopy(("all", INTRA), f"noise\n{SAYS}").said == "copied"
+    assert gdrcopy(("no-gdrcopy", INTRA), "noise\n").problems == ()
+    assert gdrcopy(("no-gdrcopy", INTRA), SAYS).problems == ("gdrcopy copied: it was to be off",)
+    assert gdrcopy(("all", INTRA), "") == Gdrcopy("silent", ())
+    assert environment(("all", INTRA), "1.20.1")["GDRCOPY_LOG_LEVEL"] == "1"
+
+
+def test_who_only_receives_has_no_table():
+    log = said(("all", INTRA))
+    one = said(("all", INTRA), tables=log.tables[:1])
+    assert problems(("all", INTRA), one, buffers="D") == ()
+    assert "1 ranks sent from GPU memory, 2 of 2 were to" in problems(("all", INTRA), one)

@@ -224,7 +224,7 @@ def test_what_needs_libcuda_or_counts_is_a_stack_of_its_own(site: str) -> None:
     assert not {"osu", "hpl", "hpcc", "btio", "iozone"} & set(gpu["features"])
     assert gpu["extras"]["osu_version"] == host["extras"]["osu_version"]
     # No test that measures may select the UCX that counts.
-    assert diagnosis["features"] == ["ucx-stats"]
+    assert diagnosis["features"] == ["ucx-stats", "ucx-cuda"]
 
 
 @pytest.mark.parametrize("site", sorted(MANIFESTS))

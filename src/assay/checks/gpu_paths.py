@@ -26,9 +26,9 @@ CUDA IPC on    before 1.21       such a lane, which may be idle; the ratio on/of
 \\              1.21 and on       operations that UCX counted on it
 buffers        1.16 and on       as many processes with a table of tagged messages "from cuda" as
                                  ranks were to have their buffer there
-gdrcopy        all               no log shows it (src/ucp/core/ucp_worker.c:2227 of v1.22.0 leaves
-                                 these endpoints out): named in the list without a warning, and
-                                 the ratio on/off at 8 B
+gdrcopy        all               no log of UCX shows it (src/ucp/core/ucp_worker.c:2227 of v1.22.0
+                                 leaves these endpoints out): named in the list without a warning;
+                                 what libgdrapi itself says at its first copy; the ratio on/off
 RDMA           all               UCX fails to open the device where it is on and missing; the
                                  ratio on/off at 1 MiB
 =============  ================  =================================================================
@@ -95,6 +95,9 @@ def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[s
         "UCX_TLS": _list(chosen, place),
         "UCX_LOG_LEVEL": "info",
         **transports.tables(version),
+        # libgdrapi then speaks on standard error; it reads its level only where logging is on.
+        "GDRCOPY_ENABLE_LOGGING": "1",
+        "GDRCOPY_LOG_LEVEL": "1",
     }
     if place == INTER:
         # Within a node nothing of UCX would read it.
@@ -114,8 +117,8 @@ def prove(
     """Whether a run took the ways that its configuration leaves, as far as UCX says it.
 
     :param log: everything that UCX said in one launch, of all its processes.
-    :param buffers: ``D`` or ``H`` for each rank, by where its buffer is; None where messages need
-        not come from there.
+    :param buffers: ``D`` or ``H`` for each process that sends, by where its buffer is; None where
+        messages need not come from there.
     :raises ValueError: as :func:`environment`.
     """
     chosen, place = _of(way), way[1]
@@ -166,11 +169,37 @@ def _rdma(chosen: Configuration) -> str:
 def _buffers_elsewhere(log: UcxLog, buffers: Sequence[str]) -> list[str]:
     """What UCX says of it, since OSU 7.4 does not say any more where its buffers are."""
     tables = log.peer_tables("tagged message")
-    sending = {table.process for table in tables if table.memory.startswith("cuda")}
+    sent = {table.process for table in tables if table.memory.startswith("cuda")}
     wanted = list(buffers).count("D")
-    if len(sending) == wanted:
+    if len(sent) == wanted:
         return []
-    return [f"{len(sending)} ranks sent from GPU memory, {wanted} of {len(buffers)} were to"]
+    return [f"{len(sent)} ranks sent from GPU memory, {wanted} of {len(buffers)} were to"]
+
+
+#: What libgdrapi says at the first copy of more than 8 B in a process (``src/gdrapi.c`` of gdrcopy
+#: 2.5, ``gdr_dbgc``): of which instructions, and which way.
+_COPIED = re.compile(r"using \S+ implementation of gdr_copy_(?:to|from)_mapping")
+
+
+@dataclass(frozen=True)
+class Gdrcopy:
+    """What gdrcopy says of itself.
+
+    :ivar said: ``copied`` or ``silent``. It is no proof of the contrary: not all processors have
+        instructions that it speaks of, and the ratio on/off judges then.
+    """
+
+    said: str
+    problems: tuple[str, ...]
+
+
+def gdrcopy(way: Way, stderr: str) -> Gdrcopy:
+    """Whether gdrcopy copied anything, by standard error of all processes of a launch."""
+    copied = _COPIED.search(stderr) is not None
+    wrong = copied and not _of(way).gdrcopy
+    return Gdrcopy(
+        "copied" if copied else "silent", ("gdrcopy copied: it was to be off",) if wrong else ()
+    )
 
 
 #: What the aliases in :func:`_list` stand for (src/ucp/core/ucp_context.c of v1.22.0).

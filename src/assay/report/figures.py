@@ -77,7 +77,9 @@ def of_curves(group: Curves, ways: Sequence[str]) -> Figure:
     between = BUFFERS.get(group.buffers) or ("GPUs" if group.on_gpu else "")
     where = " ".join(filter(None, (between, group.place if group.on_gpu else "")))
     program = f"{group.program} ({group.family})"
-    title = ", ".join(filter(None, (program, where, group.partition, group.stack)))
+    # With another test's figure of the same program on the same partition beside it.
+    over = "over P ranks" if any(count for _, count in group.planned) else ""
+    title = ", ".join(filter(None, (program, over, where, group.partition, group.stack)))
     name = [group.test or group.family, group.program.removeprefix("osu_"), between]
     if what not in ("latency", "bandwidth"):
         title = f"{title}: {what}"

@@ -1,0 +1,117 @@
+"""ucx_perftest between GPUs, or in one: UCX alone, without MPI, with and without CUDA IPC.
+
+Not yet run on hardware. Server and client each take the GPU of their number, modulo the GPUs that
+they see (src/tools/perf/cuda/cuda_alloc.c of UCX 1.18), so one visible GPU is measured against
+itself. It tells whether a number of OSU between GPUs is UCX's or Open MPI's.
+"""
+
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.exceptions import ConfigError
+
+from assay.checks import gpu_paths, perftest
+from assay.checks.mpi import UCX_LOGS, text
+from assay.checks.strict import Peak, StrictCheck
+from assay.outputs import ucx_log, ucx_perftest
+
+MIB = 1 << 20
+
+#: operation -> message size [B], iterations, metric, its column and unit, buffers of who sends
+TESTS = {
+    "tag_lat": (8, 2000, "latency_8B", "p50", "us", "DD"),
+    "tag_bw": (16 * MIB, 200, "bandwidth_16MiB", "bandwidth", "MB/s", "D"),
+}
+
+#: One GPU with itself, or a pair.
+GPUS = (1, 2)
+
+
+@rfm.simple_test
+class UcxGpu(StrictCheck):
+    """Latency and bandwidth of tagged messages from GPU memory to GPU memory in a node."""
+
+    operation = parameter(list(TESTS))
+    gpus = parameter(GPUS)
+    configuration = parameter(
+        [name for name, c in gpu_paths.CONFIGURATIONS.items() if gpu_paths.INTRA in c.places]
+    )
+    kind = "network"
+    time_limit = "5m"
+    tags = {"smoke", "network", "gpu"}
+    valid_systems = ["+gpu +intra-node"]
+    valid_prog_environs = ["+ucx-perftest +ucx-cuda"]
+
+    @run_after("init")
+    def declare(self):
+        size, self.iterations, self.metric, self.column, unit, self.buffers = TESTS[self.operation]
+        self.size = size
+        self.declares = {self.metric: unit}
+        of = "a GPU with itself" if self.gpus == 1 else "two GPUs"
+        self.descr = f"ucx_perftest {self.operation}, {size} B, {of}, {self.configuration}"
+        self.way = self.configuration, gpu_paths.INTRA
+
+    @run_after("setup")
+    def take_the_gpus(self):
+        partition = self.current_partition
+        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
+        if not there:
+            raise ConfigError(
+                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
+            )
+        self.skip_if(
+            self.gpus > there,
+            f"{self.gpus} GPUs are needed on a node, {partition.name} has {there}",
+        )
+        self.num_gpus_per_node = self.gpus
+
+    @run_before("run")
+    def command(self):
+        version = self.current_environ.extras.get("ucx_version")
+        self.skip_if(version is None, "this stack does not say which UCX it has (ucx_version)")
+        try:
+            self.env_vars.update(gpu_paths.environment(self.way, version))
+        except ValueError as error:
+            raise ConfigError(f"{self.current_environ.name}: {error}") from None
+        self.env_vars["UCX_LOG_FILE"] = UCX_LOGS
+        self.keep_files += ["ucx.*.log", perftest.SERVER_FILE]
+        self.executable = perftest.COMMAND
+        self.executable_opts = perftest.client(
+            self.operation, self.size, self.iterations, "-m", "cuda,cuda"
+        )
+        # Where no scheduler hands out GPUs all of them are visible.
+        first = ",".join(map(str, range(self.gpus)))
+        self.prerun_cmds += [
+            f"export CUDA_VISIBLE_DEVICES=$(echo ${{CUDA_VISIBLE_DEVICES:-{first}}}"
+            f" | cut -d, -f1-{self.gpus})",
+            *perftest.SERVER,
+        ]
+        self.postrun_cmds += perftest.END_OF_SERVER
+
+    def read(self):
+        # Only the server says where the buffers are.
+        return ucx_perftest.parse(text(Path(perftest.SERVER_FILE)) + self.stdout_text())
+
+    def examine(self, parsed):
+        log = ucx_log.parse("".join(text(path) for path in sorted(Path().glob("ucx.*.log"))))
+        version = self.current_environ.extras["ucx_version"]
+        proof = gpu_paths.prove(self.way, log, self.buffers, version, processes=2)
+        gdrcopy = gpu_paths.gdrcopy(self.way, self.stderr_text() + text(Path(perftest.SERVER_FILE)))
+        self._record["proof"] = {
+            "means": proof.means, "ucx": proof.ucx, "lanes": dict(proof.lanes),
+            "gdrcopy": gdrcopy.said,
+        }  # fmt: skip
+        memory = {parsed.facts.get(f"{side}_memory") for side in ("send", "recv")} if parsed else ()
+        elsewhere = [f"the buffers were in {name or 'no known'} memory" for name in memory
+                     if name != "cuda"]  # fmt: skip
+        return [*super().examine(parsed), *elsewhere, *proof.problems, *gdrcopy.problems]
+
+    def measure(self, parsed):
+        return {self.metric: parsed.quantity(self.column)}
+
+    def peaks(self, parsed):
+        link = self.hardware_peak("link", "bandwidth")
+        if self.operation != "tag_bw" or self.gpus == 1 or link is None:
+            return {}
+        return {self.metric: Peak("link, hardware.yaml", link)}

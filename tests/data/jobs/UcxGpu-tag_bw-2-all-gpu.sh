@@ -1,0 +1,43 @@
+#!/bin/bash
+#SBATCH --job-name="rfm_UcxGpu"
+#SBATCH --ntasks=1
+#SBATCH --output=rfm_job.out
+#SBATCH --error=rfm_job.err
+#SBATCH --time=0:5:0
+#SBATCH --exclusive
+#SBATCH --gres=gpu:2
+#SBATCH --no-requeue
+export SLURM_MPI_TYPE=pmix
+export PATH=/opt/assay/gpu/bin:$PATH
+export UCX_TLS=sm,self,cuda_copy,cuda_ipc,gdr_copy
+export UCX_LOG_LEVEL=info
+export UCX_PROTO_INFO=y
+export GDRCOPY_ENABLE_LOGGING=1
+export GDRCOPY_LOG_LEVEL=1
+export UCX_LOG_FILE=ucx.%h.%p.log
+assay_stage=$PWD
+export CUDA_VISIBLE_DEVICES=$(echo ${CUDA_VISIBLE_DEVICES:-0,1} | cut -d, -f1-2)
+port=$((20000 + $$ % 20000))
+plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= ucx_perftest -h 2>&1 | grep -q -e '-P <0|1>' && echo '-P 0')
+set -- $(awk '/^Cpus_allowed_list/ { n = split($2, range, ",")
+  for (i = 1; i <= n; i++) { split(range[i] "-" range[i], edge, "-")
+    for (cpu = edge[1]; cpu <= edge[2]; cpu++) print cpu } }' /proc/self/status)
+ucx_perftest $plain -c $1 -p $port >server.out 2>&1 &
+server=$!
+for _ in $(seq 100); do
+  grep -q ":$(printf %04X $port) .* 0A " /proc/net/tcp && break
+  kill -0 $server 2>/dev/null || break
+  sleep 0.1
+done
+assay_begin=$(date +%s.%N)
+ucx_perftest 127.0.0.1 $plain -c $2 -p $port -t tag_bw -s 16777216 -n 200 -w 100 -m cuda,cuda
+assay_rc=$?
+printf "rc=%s begin=%s end=%s host=%s\n" "$assay_rc" "$assay_begin" "$(date +%s.%N)" "$(uname -n)" >"$assay_stage"/assay.launch
+[ "$assay_rc" -eq 0 ] || kill $server 2>/dev/null
+for _ in $(seq 100); do
+  kill -0 $server 2>/dev/null || break
+  sleep 0.1
+done
+kill $server 2>/dev/null
+wait $server 2>/dev/null
+exit $assay_rc

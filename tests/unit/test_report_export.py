@@ -53,7 +53,30 @@ def test_each_figure_is_three_files_with_a_readable_name(folder):
         "osu-latency-intra-node",
     ]
     files = {path.name for path in folder.iterdir()}
-    assert files == {f"{n}.{end}" for n in names for end in ("svg", "png", "csv")} | {"missing.csv"}
+    of_figures = {f"{name}.{end}" for name in names for end in ("svg", "png", "csv")}
+    assert files == of_figures | {"missing.csv", "figures.csv"}
+    assert {row["file"]: row["title"] for row in rows(folder / "figures.csv")} == {
+        name: found.title for name, found in export.named(DRAWN).items()
+    }
+
+
+def test_a_folder_shows_one_run_and_keeps_what_is_not_of_the_suite(tmp_path):
+    export.write(tmp_path, DRAWN[:2], ABSENT)
+    (tmp_path / "my-own.png").touch()
+    export.write(tmp_path, DRAWN[1:3], ABSENT)
+    kept = {path.stem for path in tmp_path.glob("*.png")}
+    assert kept == {*export.named(DRAWN[1:3]), "my-own"}
+
+
+@pytest.mark.parametrize("index", ["", "file\n../up\n/etc/x\nmissing\nfigures\n", "\0\xff"])
+def test_an_index_of_whoever_removes_nothing(tmp_path, index):
+    folder = tmp_path / "figures"
+    folder.mkdir()
+    (folder / "figures.csv").write_text(index)
+    (tmp_path / "up.png").touch()
+    export.write(folder, DRAWN[:1], ABSENT)
+    assert (tmp_path / "up.png").exists()
+    assert (folder / "missing.csv").exists()
 
 
 def test_a_png_is_as_large_as_its_figure(folder):
@@ -138,7 +161,7 @@ def test_files_of_others_are_left_and_ours_are_written_anew(tmp_path):
     export.write(tmp_path, DRAWN[:1], [])
     assert other.read_text() == "mine"
     assert ours.read_text().startswith("line,size [B],latency [us]\n")
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(list(tmp_path.iterdir())) == 6
 
 
 def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch):
@@ -167,7 +190,7 @@ def test_the_command_makes_the_folder_and_says_what_is_in_it(results, capsys, tm
     assert cli.main(["report", "--figures", str(folder)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"figures: 1 in {folder}"
     assert {path.name for path in folder.iterdir()} == {
-        "missing.csv", "osu-latency-intra-node.svg", "osu-latency-intra-node.png",
+        "missing.csv", "figures.csv", "osu-latency-intra-node.svg", "osu-latency-intra-node.png",
         "osu-latency-intra-node.csv",
     }  # fmt: skip
 

@@ -13,13 +13,17 @@ from assay.report.figure import Figure, slug
 from assay.report.session import ReportError
 from assay.report.validation import Absent
 
-MISSING = "missing"
+#: Files beside those of the figures: what is missing, and what there is.
+MISSING, INDEX = "missing", "figures"
+
+ENDINGS = ("svg", "png", "csv")
 
 
 def write(directory: Path, figures: Iterable[Figure], absent: Sequence[Absent]) -> int:
-    """Write ``NAME.svg``, ``NAME.png``, ``NAME.csv`` of each figure, and ``missing.csv``.
+    """Write ``NAME.svg``, ``NAME.png``, ``NAME.csv`` of each, ``figures.csv``, ``missing.csv``.
 
-    Each file is written whole or not at all; one of the same name is replaced, others are left.
+    Each file is written whole or not at all; one of the same name is replaced. Figures that an
+    earlier run left there, by its ``figures.csv``, go: a folder shows one run. Others are left.
 
     :returns: how many figures there are.
     :raises ReportError: the directory cannot be made or written.
@@ -27,6 +31,8 @@ def write(directory: Path, figures: Iterable[Figure], absent: Sequence[Absent]) 
     drawn = named(figures)
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        index = directory / f"{INDEX}.csv"
+        before = _indexed(index)
         for name, figure in drawn.items():
             files.write(directory / f"{name}.svg", figure.document)
             files.write(directory / f"{name}.png", plots.png(figure.canvas))
@@ -34,6 +40,11 @@ def write(directory: Path, figures: Iterable[Figure], absent: Sequence[Absent]) 
                 directory / f"{name}.csv", table(figure.numbers.header, figure.numbers.rows)
             )
         files.write(directory / f"{MISSING}.csv", missing(absent))
+        rows = [[name, figure.title, figure.caption] for name, figure in drawn.items()]
+        files.write(index, table(("file", "title", "caption"), rows))
+        for name in before - {*drawn, MISSING, INDEX}:
+            for ending in ENDINGS:
+                (directory / f"{name}.{ending}").unlink(missing_ok=True)
     except OSError as error:
         raise ReportError(
             f"{directory}: figures cannot be written here ({error.strerror}); "
@@ -48,11 +59,20 @@ def named(figures: Iterable[Figure]) -> dict[str, Figure]:
     for figure in figures:
         name = base = slug(figure.name)[:120].rstrip("-") or "figure"
         number = 1
-        while name in found or name == MISSING:
+        while name in found or name in (MISSING, INDEX):
             number += 1
             name = f"{base}-{number}"
         found[name] = figure
     return found
+
+
+def _indexed(index: Path) -> set[str]:
+    """The names of figures that an earlier run wrote, by its index."""
+    try:
+        rows = list(csv.reader(io.StringIO(index.read_text(encoding="utf-8"))))
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return set()
+    return {row[0] for row in rows[1:] if row and slug(row[0]) == row[0]}
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str | float]]) -> str:

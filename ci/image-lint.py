@@ -187,14 +187,18 @@ def parser(apptainer: str, file: Path) -> Objections:
     words = ["bootstrap=docker", f"base={NOWHERE}", f"runtime={NOWHERE}"]
     words = [f"--build-arg={word}" for word in words]
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [apptainer, "build", "--warn-unused-build-args", *words, f"{folder}/x.sif", str(file)],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [apptainer, "build", "--warn-unused-build-args", *words, f"{folder}/x.sif", file],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            yield 1, "apptainer: did not read the file within 60 s: is the machine busy? try again"
+            return
     said = done.stdout + done.stderr
     # It got as far as asking for the base: the file was read.
     if "127.0.0.1:9" in said and "conveyor failed to get" in said:
@@ -220,8 +224,9 @@ def main() -> int:
     for file in files:
         try:
             text = file.read_text(encoding="utf-8")
-        except OSError as error:
-            print(f"image-lint: {file}: {error.strerror}", file=sys.stderr)
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "not a text in UTF-8"
+            print(f"image-lint: {file}: {why}", file=sys.stderr)
             return 2
         objections = [*rules(text), *shells(text)]
         if found.returncode == 0:

@@ -11,7 +11,8 @@
 #   IMAGE_ARGS       further arguments of apptainer build
 #   IMAGE_KIT        an unpacked offline kit (make offline-kit), for containers/cuda.def
 #
-# Where the image came from is not in it: no host name of a mirror, no path of this machine.
+# Where the image came from is not in it, no host name of a mirror and no path of this machine, but
+# what IMAGE_BASE names is.
 # Needs .venv, whose pip fetches the wheels. Packages: uidmap, squashfs-tools, mmdebstrap.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -31,7 +31,9 @@ acceptance() {
         esac
     done < <(compgen -e)
     export SITE=${SITE:-$anywhere} ASSAY_STACK=${ASSAY_STACK:-system}
-    export ASSAY_RESULTS=${ASSAY_RESULTS:-$PWD/results}
+    ASSAY_RESULTS=${ASSAY_RESULTS:-results}
+    [[ $ASSAY_RESULTS == /* ]] || ASSAY_RESULTS=$PWD/$ASSAY_RESULTS # of here, not of the suite
+    export ASSAY_RESULTS
     [ -w "${ASSAY_RESULTS%/*}" ] || [ -w "$ASSAY_RESULTS" ] ||
         die "$ASSAY_RESULTS cannot be written: go to a directory that can, or bind one by --bind"
     exec "$suite/ci/acceptance.sh" "$@"

@@ -7,11 +7,13 @@ cd "$(dirname "$0")/../.."
 export ASSAY_RESULTS=$PWD/results/jobs/$ASSAY_JOB RFM_COLORIZE=n
 rm -rf "$ASSAY_RESULTS" # of a job before, where the runner keeps its checkout
 
+# There from the beginning on: a job whose runner dies leaves this, and no more.
+kept=$ASSAY_RUN_DIR/jobs/$ASSAY_JOB/$CI_JOB_ID
+mkdir -p "$kept.part"
+
 # Also of a job that was cancelled. Scratch files of benchmarks are large, and prove nothing.
 keep() {
-    local kept=$ASSAY_RUN_DIR/jobs/$ASSAY_JOB/$CI_JOB_ID
     [ -d "$ASSAY_RESULTS" ] || return 0
-    mkdir -p "$kept.part"
     (cd "$ASSAY_RESULTS" && find . -path ./scratch -prune -o -type f -size -8192k -print0 |
         tar --null -T - -cf -) | tar -xf - -C "$kept.part"
     mv "$kept.part" "$kept"

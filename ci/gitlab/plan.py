@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plan an acceptance: a child pipeline with one job per test case, and the promise of its cases.
 
-    SITE=local ci/gitlab/plan.py --run DIR --child child.yml [--mode smoke] [-- -t node]
+    .venv/bin/python ci/gitlab/plan.py --site local --run DIR --child child.yml [-- -t node]
 
 ReFrame says which tests and cases there are, and which need which (`--ci-generate`, `-lC`). Its own
 child pipeline cannot be run as it is (4.10.4): it has one job for a test on all of its partitions,
@@ -29,6 +29,11 @@ REFRAME = ROOT / ".venv/bin/reframe"
 
 LISTED = re.compile(r"^ *[-^] ?(?P<name>.+?) /(?P<hash>[0-9a-f]+) @(?P<where>\S+)$")
 JOB = re.compile(r" -n /(?P<hash>[0-9a-f]+) ")
+
+#: What a selection is said by. A job runs its cases by their hashes: it gets no other option.
+SELECTING = {
+    "-n", "--name", "-x", "--exclude", "-t", "--tag", "-T", "--exclude-tag", "-E", "--filter-expr",
+}  # fmt: skip
 
 #: GitLab's own limit of a job's name.
 LONGEST_NAME = 255
@@ -165,13 +170,32 @@ def child(planned, options):
     }
 
 
+def selection(arguments):
+    """The arguments, if all of them select.
+
+    :raises Refusal: another one is there, which the jobs would not know of.
+    """
+    words = iter(arguments)
+    for word in words:
+        option, given, _ = word.partition("=")
+        if option not in SELECTING:
+            raise Refusal(
+                f"select: {word!r} does not select: only {', '.join(sorted(SELECTING))} do; what a "
+                "test is set to belongs into the site's reframe.py"
+            )
+        if not given and next(words, None) is None:
+            raise Refusal(f"select: {word!r} lacks its value")
+    return arguments
+
+
 def plan(options):
     """Write the child pipeline and the promise.
 
     :raises Refusal: nothing is selected, or not as asked.
     """
     config = f"site-config/{options.site}/reframe.py"
-    arguments = ["-C", config, "-c", "reframe", "-R", f"--mode={options.mode}", *options.arguments]
+    arguments = ["-C", config, "-c", "reframe", "-R", f"--mode={options.mode}"]
+    arguments += selection(options.arguments)
     with tempfile.TemporaryDirectory() as scratch:
         generated = Path(scratch) / "child.yml"
         reframe(arguments, [f"--ci-generate={generated}"])

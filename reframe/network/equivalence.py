@@ -123,6 +123,8 @@ class NativeAgainstContainer(MpiTransportCheck):
             f"the stack {native[0].name} does not say which UCX it has (ucx_version)",
         )
         device = partition.extras.get("network_device")
+        refused = transports.unusable(self.transport, versions[paired.NATIVE], device)
+        self.skip_if(refused is not None, f"the stack {native[0].name}: {refused}")
         ours, theirs = (
             transports.environment(self.transport, versions[name], device)
             for name in (paired.CONTAINER, paired.NATIVE)
@@ -134,7 +136,11 @@ class NativeAgainstContainer(MpiTransportCheck):
             self.rounds,
             {name: f"{launch} {self._probe.command(s.extras)}" for name, s in stacks.items()},
             emit_loadenv_commands(native[0]),
-            {**dict.fromkeys(ours, ""), **theirs},
+            # Nor what the container's own stack sets, which is in the environment of the job.
+            {
+                **dict.fromkeys({*ours, *container.env_vars} - {"PATH", *native[0].env_vars}, ""),
+                **theirs,
+            },
         )
         self.job.launcher = getlauncher("local")()
         self.executable = paired.ROUNDS

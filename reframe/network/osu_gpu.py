@@ -7,6 +7,7 @@ and proven.
 """
 
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,6 +128,10 @@ class OsuGpuBase(MpiCheck):
         )  # fmt: skip
         if len(ranks) != self.num_tasks:
             problems.append(f"{len(ranks)} ranks took a GPU of their own, {self.num_tasks} started")
+        taken = Counter((rank[0], rank[-1]) for rank in ranks)
+        problems += [f"{n} ranks of {host} took {gpu}" for (host, gpu), n in taken.items() if n > 1]
+        if any(gpu == "unknown" for _, gpu in taken):
+            problems.append("which GPU a rank took is not known: nvidia-smi says nothing there")
         if parsed and parsed.facts.get("accelerator") != "cuda":
             problems.append("the program did not say that it uses CUDA")
         pml = self._record["proof"]["pml"]
@@ -173,6 +178,8 @@ class OsuGpu(OsuGpuBase):
         asked = {"send": names[self.buffers[0]], "receive": names[self.buffers[1]]}
         if said and dict(said) != asked:
             problems.append(f"the buffers were {dict(said)}, {asked} was asked for")
+        if not said and not gpu_paths.shows_buffers(self.current_environ.extras["ucx_version"]):
+            problems.append("neither OSU nor this UCX says where the buffers were: UCX 1.16 does")
         return problems
 
 

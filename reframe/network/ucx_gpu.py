@@ -12,6 +12,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
 from assay.checks import gpu_paths, perftest
+from assay.checks.launch import REFUSED_FILE
 from assay.checks.mpi import UCX_LOGS, text
 from assay.checks.strict import Peak, StrictCheck
 from assay.outputs import ucx_log, ucx_perftest
@@ -26,6 +27,19 @@ TESTS = {
 
 #: One GPU with itself, or a pair.
 GPUS = (1, 2)
+
+
+def visible(gpus):
+    """Lines that leave so many GPUs to see: of the scheduler's, or of all that there are."""
+    listed = "nvidia-smi --query-gpu=uuid --format=csv,noheader | paste -s -d ,"
+    return [
+        f"gpus=${{CUDA_VISIBLE_DEVICES:-$({listed})}}",
+        f'export CUDA_VISIBLE_DEVICES=$(echo "$gpus" | cut -d , -f 1-{gpus})',
+        f"if [ $(echo $CUDA_VISIBLE_DEVICES | tr , ' ' | wc -w) -ne {gpus} ]; then",
+        f'  echo "{gpus} GPUs are needed, the job sees: ${{gpus:-none}}" >{REFUSED_FILE}',
+        "  exit 1",
+        "fi",
+    ]
 
 
 @rfm.simple_test
@@ -80,13 +94,7 @@ class UcxGpu(StrictCheck):
         self.executable_opts = perftest.client(
             self.operation, self.size, self.iterations, "-m", "cuda,cuda"
         )
-        # Where no scheduler hands out GPUs all of them are visible.
-        first = ",".join(map(str, range(self.gpus)))
-        self.prerun_cmds += [
-            f"export CUDA_VISIBLE_DEVICES=$(echo ${{CUDA_VISIBLE_DEVICES:-{first}}}"
-            f" | cut -d, -f1-{self.gpus})",
-            *perftest.SERVER,
-        ]
+        self.prerun_cmds += [*visible(self.gpus), *perftest.SERVER]
         self.postrun_cmds += perftest.END_OF_SERVER
 
     def read(self):

@@ -55,12 +55,17 @@ nv=
 exec {apptainer} exec $nv --bind "$PWD" {image} {program}"$@"
 """
 
+#: Built with CUDA, the programs of OSU do not start without it: another word says so.
+_LINKED = ("sh", "-c", 'ldd "$(command -v osu_latency)"')
+
 #: Asked of an image in one go: the names of its programs, then what each command says.
 _ASKED = (
     ("mpirun", "--version"),
     ("ucx_info", "-v"),
     ("ucx_info", "-d"),
     ("osu_latency", "--version"),
+    ("readlink", "/proc/self/ns/user"),
+    (*_LINKED,),
 )
 _MARK = "assay: "
 _PROBE = "\n".join(
@@ -99,6 +104,12 @@ class Image:
     def transports(self) -> list[str]:
         """Transports that the UCX of the image could open on this machine."""
         return detect.transports(self.said["ucx_info", "-d"])
+
+    @property
+    def apart(self) -> bool:
+        """Whether each of its containers has a user namespace of its own, as far as seen here."""
+        inside = self.said.get(("readlink", "/proc/self/ns/user"), "").strip()
+        return bool(inside) and inside != str(Path("/proc/self/ns/user").readlink())
 
     @property
     def provenance(self) -> str:
@@ -163,6 +174,8 @@ def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[
     features, extras = detect.described(
         detect.programs(there), detect.btio(there), lambda *words: image.said.get(words, "")
     )
+    if "osu" in features and "libcuda" in image.said.get(_LINKED, ""):
+        features[features.index("osu")] = "osu-cuda"
     name = "contained" if contained else "container"
     folder = sites.results_directory(site_file) / "images" / image.sha256[:16] / name
     _write_wrappers(folder, image, contained)
@@ -181,6 +194,11 @@ def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[
         # By default ranks open each other's shared memory in /proc, which fails where each has a
         # user namespace of its own (UCX 1.13.1: "open(file_name=/proc/...) failed").
         variables["UCX_POSIX_USE_PROC_LINK"] = "n"
+        if image.apart:
+            extras["user_namespaces"] = True
+            # Open MPI 4.1.4 notices that CMA is off, and then PTRANS of HPCC hangs over its shared
+            # memory all the same; told so beforehand it does not.
+            variables["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
     return {
         "name": name,
         "features": ["container", *features],

@@ -66,9 +66,10 @@ def scripts(folder: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as empty:
+        made = scripts(Path(empty))
     for old in EXPECTED.glob("*.sh"):
         old.unlink()
-    with tempfile.TemporaryDirectory() as empty:
-        for name, text in scripts(Path(empty)).items():
-            (EXPECTED / f"{name}.sh").write_text(text)
-            print(name)
+    for name, text in made.items():
+        (EXPECTED / f"{name}.sh").write_text(text)
+        print(name)

@@ -127,12 +127,14 @@ def test_native_against_container_over_a_proven_path(bench, image, rounds, resul
     with_stacks(bench, image)
     bench.environments.pop()
     # A margin that a busy machine keeps: what is decided here is not how fast it is.
-    options = ("-S", f"rounds={rounds}", "-S", "margin=50")
+    options = ("-S", f"rounds={rounds}", "-S", "margin=50", "--max-retries=2")
     name = "NativeAgainstContainer.*posix.*netpipe-bandwidth"
     outcome = bench.run("-n", name, *options, path="reframe/network").case("NativeAgainst")
     decision = outcome.record["equivalence"]
     assert (outcome.result, decision["pairs"]) == (result, rounds), outcome.reason
     assert decision["why"].startswith(said)
+    # To look again until it is decided would make the claim cheap.
+    assert outcome.record["attempts"] == 1
     assert len(outcome.record["metrics"]["ratio"]["samples"]) == rounds
     for stack in ("native", "container"):
         proof = outcome.record["proof"][stack]

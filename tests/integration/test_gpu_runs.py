@@ -34,7 +34,7 @@ def logs(tls=ALL, lanes=IPC, more=""):
 
 def gpus(*numbers):
     """What rank-gpu.sh leaves: ReFrame's local launcher starts no ranks for it."""
-    return {f"gpu.vm.{number}": f"vm {number} all\n" for number in numbers}
+    return {f"gpu.vm.{rank}": f"vm {rank} all GPU-{gpu}\n" for rank, gpu in enumerate(numbers)}
 
 
 def latency(ucx=None, took=(0, 1), title=TITLE + BUFFERS, factor=1.0, **change):
@@ -78,7 +78,7 @@ def test_a_healthy_run_passes_with_what_proves_it(bench):
     outcome = point_to_point(bench, latency())
     assert outcome.result == "pass", outcome.reason
     proof = outcome.record["proof"]
-    assert proof["gpus"] == [["vm", "0", "all"], ["vm", "1", "all"]]
+    assert proof["gpus"] == [["vm", "0", "all", "GPU-0"], ["vm", "1", "all", "GPU-1"]]
     assert (proof["means"], set(proof["lanes"])) == ("open lane", {"posix/memory", "cuda_ipc/cuda"})
 
 
@@ -92,6 +92,12 @@ def test_cuda_ipc_off_passes_without_its_lane(bench):
     ("recorded", "cause", "configuration"),
     [
         (latency(took=(0,)), "1 ranks took a GPU of their own, 2 started", "all"),
+        (latency(took=(0, 0)), "2 ranks of vm took GPU-0", "all"),
+        (
+            latency(files={**logs(), "gpu.vm.0": "vm 0 all unknown\n", "gpu.vm.1": "vm 1 all x\n"}),
+            "which GPU a rank took is not known",
+            "all",
+        ),
         (
             latency(title="# OSU MPI Latency Test v5.7\n"),
             "the program did not say that it uses CUDA",
@@ -113,7 +119,8 @@ def test_cuda_ipc_off_passes_without_its_lane(bench):
         (latency(logs(more=WARNING)), "transport 'gdr_copy' is not available", "all"),
     ],
     ids=[
-        "one GPU for both", "built without CUDA", "other buffers", "another pml", "IPC missing",
+        "a rank without", "one GPU for both", "unknown GPU", "built without CUDA", "other buffers",
+        "another pml", "IPC missing",
         "IPC not off", "another list", "gdrcopy missing",
     ],
 )  # fmt: skip
@@ -175,20 +182,23 @@ esac
 """
 
 
-def perftest(bench, ucx, memory="cuda", gdrcopy="", configuration="all"):
+def perftest(bench, ucx, configuration="all", **said):
     """Runs UcxGpu on a recorded run of UCX 1.13.1 in host memory, with other lanes and memory."""
+    said = {"memory": "cuda", "gdrcopy": "", "visible": 2, **said}
     here = bench.folder / "perftest"
     here.mkdir()
     data = DATA / "ucx-perftest"
     server = (data / "ucx_perftest.1.13.1.tag_lat.server.txt").read_text()
     assert "memory:  host" in server
-    (here / "server").write_text(server.replace("memory:  host", f"memory:  {memory}"))
+    (here / "server").write_text(server.replace("memory:  host", f"memory:  {said['memory']}"))
     (here / "client").write_text((data / "ucx_perftest.1.13.1.tag_lat.txt").read_text())
-    (here / "gdrcopy").write_text(gdrcopy)
+    (here / "gdrcopy").write_text(said["gdrcopy"])
     for name, text in ucx.items():
         (here / name).write_text(text)
     on_two_gpus(bench)
     path = bench.program("gpus", "ucx_perftest", PERFTEST.format(here=here))
+    listed = "".join(f"echo GPU-{gpu}\n" for gpu in range(said["visible"]))
+    bench.program("gpus", "nvidia-smi", f"#!/bin/sh\n{listed}")
     bench.stack("gpus", ["ucx", "ucx-perftest", "ucx-cuda"], path, ucx_version="1.13.1")
     name = f"UcxGpu%operation=tag_lat%gpus=2%configuration={configuration}$"
     return bench.run("-n", name, path="reframe/network").case("UcxGpu ")
@@ -207,6 +217,7 @@ def test_ucx_alone_between_gpus(bench):
     ("change", "cause"),
     [
         ({"memory": "host"}, "the buffers were in host memory"),
+        ({"visible": 1}, "2 GPUs are needed, the job sees: GPU-0"),
         ({"ucx": logs(lanes="posix/memory")}, "no lane of cuda_ipc between the processes"),
         (
             {
@@ -217,7 +228,7 @@ def test_ucx_alone_between_gpus(bench):
             "gdrcopy copied: it was to be off",
         ),
     ],
-    ids=["host memory", "IPC missing", "gdrcopy not off"],
+    ids=["host memory", "one GPU to see", "IPC missing", "gdrcopy not off"],
 )
 def test_what_ucx_alone_must_not_hide(bench, change, cause):
     outcome = perftest(bench, **{"ucx": logs(), **change})
@@ -266,7 +277,30 @@ def test_a_rank_takes_the_gpu_of_its_number(tmp_path, launcher, variable):
     done = rank_gpu(tmp_path, {variable: "3"})
     assert (done.returncode, done.stdout) == (0, "3\n")
     (file,) = tmp_path.glob("gpu.*.3")
-    assert file.read_text().split()[1:] == ["3", "all"]
+    assert file.read_text().split()[1:] == ["3", "all", "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("visible", "rank", "taken"),
+    [
+        (None, 1, "GPU-b"),
+        (None, 5, "GPU-b"),
+        ("2,3", 1, "GPU-d"),
+        ("GPU-b,GPU-a", 0, "GPU-b"),
+        ("1", 3, "GPU-b"),
+    ],
+)
+def test_the_gpu_of_a_rank_is_known_by_its_uuid(tmp_path, visible, rank, taken):
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text("#!/bin/sh\nprintf 'GPU-a\\nGPU-b\\nGPU-c\\nGPU-d\\n'\n")
+    smi.chmod(0o755)
+    variables = {"SLURM_LOCALID": str(rank), "PATH": f"{smi.parent}:/usr/bin:/bin"}
+    if visible:
+        variables["CUDA_VISIBLE_DEVICES"] = visible
+    assert rank_gpu(tmp_path, variables).returncode == 0
+    (file,) = tmp_path.glob("gpu.*")
+    assert file.read_text().split()[-1] == taken
 
 
 def test_a_launcher_that_does_not_number_its_ranks(tmp_path):

@@ -1,5 +1,6 @@
 """The stack of an image: what it has, and wrappers that pass everything on."""
 
+import dataclasses
 import os
 import subprocess
 from pathlib import Path
@@ -59,6 +60,19 @@ def test_features_versions_and_provenance_are_the_images(site, image):
     assert extras["osu_version"] == "7.5"
     assert extras["provenance"] == f"image x y.sif sha256 {image.sha256}, assay.lock.spack 12ef"
     assert image.transports == ["posix", "tcp"]
+
+
+def test_ranks_in_user_namespaces_of_their_own_copy_twice(site, image):
+    question = ("readlink", "/proc/self/ns/user")
+    apart = dataclasses.replace(image, said={**image.said, question: "user:[1]\n"})
+    alike = {**image.said, question: f"{Path('/proc/self/ns/user').readlink()}\n"}
+    together = dataclasses.replace(image, said=alike)
+    name = "OMPI_MCA_btl_vader_single_copy_mechanism"
+    for contained, of, expected in ((False, apart, "none"), (False, together, None),
+                                    (True, apart, None)):  # fmt: skip
+        stack = container.stack(site, of, contained)
+        assert dict(stack["env_vars"]).get(name) == expected
+        assert stack["extras"].get("user_namespaces", False) is (expected is not None)
 
 
 def folder(stack):

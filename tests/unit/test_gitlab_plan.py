@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -169,3 +170,20 @@ def test_budgets_are_promised(plan: ModuleType, tmp_path: Path) -> None:
     _, promise = made(plan, tmp_path, "--minutes", "30", "--node-hours", "2")
     assert (promise.minutes, promise.node_hours) == (30, 2)
     assert json.loads((tmp_path / "run/promise.json").read_text())["schema"] == pipeline.SCHEMA
+
+
+@pytest.mark.usefixtures("listed")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-n", "BtIo", "-S", "BtIo.npb_class=E"], "select: '-S' does not select"),
+        (["--setvar=x=1"], "select: '--setvar=x=1' does not select"),
+        (["-n"], "select: '-n' lacks its value"),
+    ],
+)
+def test_what_the_jobs_would_not_know_of_is_refused(
+    plan: ModuleType, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    with pytest.raises(plan.Refusal, match=re.escape(said)):
+        made(plan, tmp_path, "--", *arguments)
+    assert not (tmp_path / "run").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,28 @@ def test_a_torn_report_is_no_report(run: Run) -> None:
     why = [c.why for c in pipeline.gather(run.folder).cases if c.why.startswith("missing")]
     assert len(why) == len(run.parts["first"])
     assert all("left a run report that cannot be read" in each for each in why)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda first: (first / "reports/run-report-0.json").write_text("{"), "cannot be read"),
+        (lambda first: shutil.rmtree(first / "reports"), "left no run report"),
+        (lambda first: first.rename(first.with_name("1.part")), "left no run report"),
+    ],
+    ids=["torn", "empty", "its runner died"],
+)
+def test_a_lost_attempt_is_a_fault_though_the_next_one_passed(
+    run: Run, spoil: Callable[[Path], object], said: str
+) -> None:
+    again = run.folder / "jobs" / "first" / "2"
+    shutil.copytree(again.with_name("1"), again)
+    spoil(again.with_name("1"))
+    gathered = pipeline.gather(run.folder)
+    assert not [case for case in gathered.cases if case.why.startswith("missing")]
+    (fault,) = gathered.faults
+    assert fault.startswith("job 'first job', attempt 1: ")
+    assert said in fault
 
 
 def test_a_job_started_again_cannot_take_back_a_failure(run: Run) -> None:

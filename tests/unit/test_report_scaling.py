@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import report_records as records
@@ -195,6 +196,20 @@ def test_a_file_system_without_any_run_has_its_place_among_the_bars():
     assert [bar.get_height() for bar in ssd.containers[0]] == [90.0]
     assert [partition for _, partition in found.shows] == ["ssd"]
     assert "hdd, P = 4 (not run: the file system is full)" in found.caption
+
+
+def test_what_was_not_measured_of_one_class_is_not_missing_of_another():
+    def of(npb_class, case):
+        rows = [{**row, "class": npb_class} for row in case.rows]
+        return replace(case, rows=rows, parameters={**case.parameters, "npb_class": npb_class})
+
+    cases = [
+        of("C", records.btio("lustre", 4, 90.0, 40.0)),
+        of("C", records.btio("lustre", 16, 1.0, 1.0, skipped="16 nodes are needed")),
+        of("A", records.btio("xfs", 4, 9.0, 4.0)),
+    ]
+    missing = {a.npb_class: set(a.missing) for a in btio.applications(cases)}
+    assert missing == {"A": set(), "C": {("lustre", 16)}}
 
 
 def test_many_bars_are_one_file_system_above_the_other():

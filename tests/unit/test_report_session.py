@@ -194,6 +194,19 @@ def test_a_case_that_failed_before_it_passed_is_undecided(results):
     assert case.why == "failed in attempt 1 of 2 (cut off), then passed"
 
 
+def test_a_case_that_failed_before_it_was_skipped_is_a_fail(results):
+    def retried(report):
+        (passed,) = report["runs"][0]["testcases"]
+        failed = {**passed, "result": "fail", "fail_reason": "sanity error: cut off"}
+        skipped = {**passed, "result": "skip", "fail_reason": None}
+        report["runs"] = [{"testcases": [failed]}, {"testcases": [skipped]}]
+
+    results.only(HEALTH)
+    results.edit(retried)
+    (case,) = session.load(results.file).cases
+    assert (case.verdict, case.why) == (Verdict.FAIL, "cut off")
+
+
 def test_a_case_that_passed_before_it_failed_is_a_fail(results):
     def rerun(report):
         (passed,) = report["runs"][0]["testcases"]

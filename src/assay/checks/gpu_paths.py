@@ -166,6 +166,11 @@ def _rdma(chosen: Configuration) -> str:
     return "y" if chosen.rdma else "n"
 
 
+def shows_buffers(ucx_version: str) -> bool:
+    """Whether :func:`prove` sees where buffers are with this UCX. Raises as :func:`environment`."""
+    return _known(ucx_version) >= transports.TABLES_SINCE
+
+
 def _buffers_elsewhere(log: UcxLog, buffers: Sequence[str]) -> list[str]:
     """What UCX says of it, since OSU 7.4 does not say any more where its buffers are."""
     tables = log.peer_tables("tagged message")

@@ -178,7 +178,7 @@ class MpiCheck(StrictCheck):
             "ranks": {"asked": asked, "seen": world.ranks_seen, "cores": self._cores},
             "hosts": dict(hosts),
         }
-        if world.apart:
+        if world.apart or self.current_environ.extras.get("user_namespaces"):
             self._record["proof"]["single_copy"] = CMA_IS_OFF
         problems = self.world_problems(world)
         for fact in RANK_FACTS:

@@ -12,5 +12,15 @@ if [ -z "$LOCAL_RANK" ]; then
     exit 1
 fi
 export LOCAL_RANK
-echo "$(uname -n) $LOCAL_RANK ${CUDA_VISIBLE_DEVICES:-all}" >"gpu.$(uname -n).$LOCAL_RANK"
+# Which that is, by its UUID: what a number means hangs on what each rank is shown.
+gpu=$(nvidia-smi --query-gpu=uuid --format=csv,noheader 2>/dev/null |
+    awk -v visible="${CUDA_VISIBLE_DEVICES:-}" -v rank="$LOCAL_RANK" '
+        { uuid[NR - 1] = $1 }
+        END {
+            n = split(visible, chosen, ",")
+            if (visible == "") for (; n < NR; n++) chosen[n + 1] = n
+            if (n) { it = chosen[rank % n + 1]; print (it in uuid) ? uuid[it] : it }
+        }')
+echo "$(uname -n) $LOCAL_RANK ${CUDA_VISIBLE_DEVICES:-all} ${gpu:-unknown}" \
+    >"gpu.$(uname -n).$LOCAL_RANK"
 exec "$@"

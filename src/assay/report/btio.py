@@ -70,19 +70,28 @@ def applications(cases: Iterable[Case]) -> list[Application]:
 def _applications(cases: Sequence[Case]) -> list[Application]:
     """Of cases with the same parameters but the number of processes."""
     runs: dict[str, dict[tuple[str, int], Run]] = {}
-    undone: dict[tuple[str, int], list[Case]] = {}
+    undone: dict[str, dict[tuple[str, int], list[Case]]] = {}
     for case in cases:
         found = _run(case)
         if found:
             of_class, processes, run = found
             runs.setdefault(of_class, {})[case.partition, processes] = run
         elif asked := count(case, "ranks"):
-            undone.setdefault((case.partition, asked), []).append(case)
+            of_class = case.parameters.get("npb_class", "")
+            undone.setdefault(of_class, {}).setdefault((case.partition, asked), []).append(case)
     same = cases[0]
     way = ", ".join(filter(None, (same.parameters.get(key) for key in ("subtype", "mpi_io"))))
-    missing = {at: reasons(members) for at, members in sorted(undone.items())}
+
+    def missing(of_class: str) -> dict[tuple[str, int], str]:
+        """A case that was not run before it chose its class may have been of any."""
+        lacking: dict[tuple[str, int], list[Case]] = {}
+        for unknown in {"", of_class}:
+            for at, members in undone.get(unknown, {}).items():
+                lacking.setdefault(at, []).extend(members)
+        return {at: reasons(members) for at, members in sorted(lacking.items())}
+
     return [
-        Application(of_class, way, same.environ, there, missing)
+        Application(of_class, way, same.environ, there, missing(of_class))
         for of_class, there in sorted(runs.items())
     ]
 

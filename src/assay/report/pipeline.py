@@ -26,6 +26,11 @@ SCHEMA = 1
 #: What the jobs leave is below this, beside the promise.
 JOBS = "jobs"
 
+#: Ends the name of what a job has not left whole (``ci/gitlab/case.sh``).
+UNFINISHED = ".part"
+
+NO_REPORT = "left no run report: it did not run, or was lost"
+
 
 @dataclass(frozen=True)
 class Promise:
@@ -80,7 +85,7 @@ def gather(folder: Path) -> Session:
     """The sessions of all jobs as one, with a FAIL for each promised case that nobody ran.
 
     A job that was started again counts with all that it ran: a case that failed and then passed
-    could not be decided.
+    could not be decided, and an attempt that was lost is a fault, whatever another one says.
 
     :param folder: holds the promise and what each job left.
     :raises ReportError: there is no promise that can be read.
@@ -89,8 +94,12 @@ def gather(folder: Path) -> Session:
     attempts: list[Case] = []
     missing: list[Case] = []
     sessions: list[Session] = []
+    lost: list[str] = []
     for name, cases in promise.jobs.items():
-        found, lack = _of_job(folder / JOBS / name)
+        found, lacks = _of_job(folder / JOBS / name)
+        lack = "; ".join(lacks.values())
+        if found:
+            lost += [f"job {promise.titles[name]!r}, {n}: {why}" for n, why in lacks.items()]
         sessions += found
         ran = [case for session in found for case in session.attempts]
         there = {(case.display_name, case.where) for case in ran}
@@ -100,7 +109,7 @@ def gather(folder: Path) -> Session:
             if case not in there
         ]
         attempts += ran
-    faults = list(_above_budget(promise, sessions, attempts))
+    faults = [*lost, *_above_budget(promise, sessions, attempts)]
     if missing:
         promised = sum(map(len, promise.jobs.values()))
         faults.insert(0, f"{len(missing)} of {promised} promised cases are missing")
@@ -119,16 +128,25 @@ def gather(folder: Path) -> Session:
     )
 
 
-def _of_job(folder: Path) -> tuple[list[Session], str]:
-    """All sessions of a job in the order of time, and why it has none or not all."""
-    reports = sorted(folder.glob("*/reports/run-report-*.json"))
-    sessions, lack = [], "" if reports else "left no run report: it did not run, or was lost"
-    for report in reports:
-        try:
-            sessions.append(load(report))
-        except ReportError as error:
-            lack = f"left a run report that cannot be read ({error})"
-    return sorted(sessions, key=lambda session: str(session.start or "")), lack
+def _of_job(folder: Path) -> tuple[list[Session], dict[str, str]]:
+    """All sessions of a job in the order of time, and of each attempt that has none why not."""
+    sessions, lacks = [], {}
+    # Each has a folder from its beginning on, which gets its name when all is in it.
+    attempts = sorted(path for path in folder.glob("*") if path.is_dir())
+    for attempt in attempts:
+        number = attempt.name.removesuffix(UNFINISHED)
+        reports = sorted(attempt.glob("reports/run-report-*.json"))
+        if attempt.name != number or not reports:
+            lacks[f"attempt {number}"] = NO_REPORT
+            continue
+        for report in reports:
+            try:
+                sessions.append(load(report))
+            except ReportError as error:
+                lacks[f"attempt {number}"] = f"left a run report that cannot be read ({error})"
+    if not attempts:
+        lacks[""] = NO_REPORT
+    return sorted(sessions, key=lambda session: str(session.start or "")), lacks
 
 
 def _missing(name: str, where: str, why: str) -> Case:

@@ -170,7 +170,9 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
     cases = []
     for every in by_case.values():
         # ReFrame goes on with the retries of a case that is settled; nothing is launched for them.
-        tries = [case for case in every if case.launched] or every
+        launched = [case for case in every if case.launched] or every
+        # One that was not run takes nothing back of those that were.
+        tries = [case for case in launched if case.verdict is not None] or launched
         last = tries[-1]
         failed = [n for n, case in enumerate(tries, 1) if case.verdict in _RED]
         passed = last.verdict in (Verdict.PASS, Verdict.RECORDED)

@@ -16,7 +16,12 @@ export GDRCOPY_ENABLE_LOGGING=1
 export GDRCOPY_LOG_LEVEL=1
 export UCX_LOG_FILE=ucx.%h.%p.log
 assay_stage=$PWD
-export CUDA_VISIBLE_DEVICES=$(echo ${CUDA_VISIBLE_DEVICES:-0,1} | cut -d, -f1-2)
+gpus=${CUDA_VISIBLE_DEVICES:-$(nvidia-smi --query-gpu=uuid --format=csv,noheader | paste -s -d ,)}
+export CUDA_VISIBLE_DEVICES=$(echo "$gpus" | cut -d , -f 1-2)
+if [ $(echo $CUDA_VISIBLE_DEVICES | tr , ' ' | wc -w) -ne 2 ]; then
+  echo "2 GPUs are needed, the job sees: ${gpus:-none}" >assay.refused
+  exit 1
+fi
 port=$((20000 + $$ % 20000))
 plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= ucx_perftest -h 2>&1 | grep -q -e '-P <0|1>' && echo '-P 0')
 set -- $(awk '/^Cpus_allowed_list/ { n = split($2, range, ",")

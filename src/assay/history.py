@@ -214,13 +214,40 @@ def _cell(run: Run, key: tuple[str, str]) -> str:
     return ""
 
 
-def page(table: Sequence[Sequence[str]], title: str) -> str:
-    """The table as HTML that needs nothing beside itself."""
-    head, *body = (
-        "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in line)
-        for tag, line in zip(["th"] + ["td"] * len(table), table)
+#: Width and height of a trend, and the room around it for its last point.
+_WIDE, _HIGH, _ROOM = 120, 24, 3
+
+
+def trend(values: Sequence[float | None]) -> str:
+    """The values of a metric, run by run, as a small picture (SVG); "" for less than two.
+
+    From the least to the greatest over the full height; a run without a value is left out.
+    """
+    points = [(n, value) for n, value in enumerate(values) if value is not None]
+    if len(points) < 2:
+        return ""
+    least, most = (edge(value for _, value in points) for edge in (min, max))
+    across = (_WIDE - 2 * _ROOM) / (len(values) - 1)
+    up = (_HIGH - 2 * _ROOM) / (most - least) if most > least else 0.0
+    at = [(_ROOM + n * across, _HIGH - _ROOM - (value - least) * up) for n, value in points]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+    return (
+        f'<svg width="{_WIDE}" height="{_HIGH}" role="img" aria-label="{least:.6g} to {most:.6g}">'
+        f'<polyline points="{line}" fill="none" stroke="#0072b2" stroke-width="1.5"/>'
+        f'<circle cx="{at[-1][0]:.1f}" cy="{at[-1][1]:.1f}" r="2.5" fill="#d55e00"/></svg>'
     )
-    lines = "\n".join(f"<tr>{line}</tr>" for line in body)
+
+
+def page(found: Sequence[Run], title: str) -> str:
+    """The table as HTML that needs nothing beside itself, with the trend of each metric."""
+    first, *rest = rows(found)
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in [*first[:2], "trend", *first[2:]])
+    lines = "\n".join(
+        f"<tr>{''.join(cells[:2])}<td>{drawn}</td>{''.join(cells[2:])}</tr>"
+        for line in rest
+        for cells in [[f"<td>{html.escape(cell)}</td>" for cell in line]]
+        for drawn in [trend([run.values.get((line[0], line[1])) for run in found])]
+    )
     return (
         '<!doctype html>\n<html lang="en"><meta charset="utf-8">'
         f"<title>{html.escape(title)}</title>\n"
@@ -266,12 +293,12 @@ def _add(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     try:
-        table = rows(runs(args.store / DATABASE)[-max(args.last, 1) :])
+        found = runs(args.store / DATABASE)[-max(args.last, 1) :]
         if args.page:
-            files.write(args.page, page(table, "History"))
+            files.write(args.page, page(found, "History"))
     except (HistoryError, OSError) as error:
         print(f"assay history: {error}", file=sys.stderr)
         return 2
-    for line in table:
+    for line in rows(found):
         print(*line, sep=" | ")
     return 0

@@ -58,13 +58,14 @@ class Cluster:
             host: said[str(rank)] for rank, host in enumerate(nodes.split(",")) if str(rank) in said
         }
 
-    def suite(self, tests, *arguments, results):
+    def suite(self, tests, *arguments, results, site="vcluster", **variables):
         """Runs the suite on the login machine: ReFrame's exit code, and case -> why it failed."""
         self("run", "login", "--", "mkdir", "-p", str(results))
         before = set(results.glob("reports/*.json"))
         done = self(
             *("run", "login", "--", "env", f"ASSAY_RESULTS={results}", "RFM_COLORIZE=n"),
-            *(str(REFRAME), "-C", str(ROOT / "site-config/vcluster/reframe.py")),
+            *(f"{name}={value}" for name, value in variables.items()),
+            *(str(REFRAME), "-C", str(ROOT / f"site-config/{site}/reframe.py")),
             *("-c", str(ROOT / "reframe"), "-R", "-r", "--mode", "smoke", "-n", tests, *arguments),
             check=False,
             timeout=600,

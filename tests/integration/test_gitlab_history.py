@@ -148,6 +148,17 @@ def test_a_failed_case_has_its_place(results: list[Path], tmp_path: Path) -> Non
     assert all(row[3] == "" for row in rows if row is not failed)
 
 
+def test_a_trend_shows_each_run_at_its_place_from_the_least_to_the_greatest() -> None:
+    drawn = history.trend([1.0, None, 3.0, 2.0])
+    (points,) = re.findall(r'points="([^"]*)"', drawn)
+    x, y = zip(*(tuple(map(float, point.split(","))) for point in points.split()))
+    assert x == (3.0, 79.0, 117.0)  # the second run has no value, and keeps its place
+    assert y == (21.0, 3.0, 12.0)
+    assert 'aria-label="1 to 3"' in drawn
+    assert history.trend([5.0, 5.0]).count("<polyline") == 1
+    assert history.trend([None, 5.0]) == history.trend([]) == ""
+
+
 def test_the_page_needs_nothing_beside_itself_and_trusts_no_name(
     results: list[Path], tmp_path: Path
 ) -> None:

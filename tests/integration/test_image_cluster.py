@@ -1,0 +1,61 @@
+"""The image on the nodes of a Slurm cluster: started by the host, a container for each rank.
+
+Needs the emulated cluster, Apptainer and the image (make image); skips without.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from bench import ROOT
+from emulated import reason_to_skip, up
+
+IMAGE = ROOT / "build/assay.sif"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(reason_to_skip() is not None, reason=str(reason_to_skip())),
+    pytest.mark.skipif(not IMAGE.exists(), reason="no build/assay.sif: make image"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    found = subprocess.run(
+        [ROOT / "ci/apptainer.sh", "--no-build"], capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        pytest.skip(found.stderr.strip())
+    with up() as made:
+        yield made, Path(found.stdout.strip()).parent
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_ranks_in_containers_on_two_nodes_are_one_world(cluster, launcher):
+    """Each case has shown its world of the right size on as many nodes, or it would be red.
+
+    HPCC within a node: in user namespaces of their own its ranks hung in Open MPI's shared memory.
+    """
+    made, apptainer = cluster
+    done, cases = made.suite(
+        "NetPipe.*=tcp|Hpcc",
+        results=made.state / "home" / "results",
+        site="any",
+        PATH=f"{apptainer}:{os.environ['PATH']}",
+        ASSAY_IMAGE=IMAGE,
+        ASSAY_DEVICE="eth0",
+        ASSAY_NODES=2,
+        ASSAY_ACCESS="--licenses=host:1",
+        ASSAY_LAUNCHER=launcher,
+        # More ranks than cores, as site-config/vcluster says.
+        OMPI_MCA_mpi_yield_when_idle=1,
+        OMPI_MCA_hwloc_base_binding_policy="none",
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert {name for name, (result, _) in cases.items() if result == "pass"} == {
+        ("NetPipe", "intra-node"),
+        ("NetPipe", "ethernet"),
+        ("Hpcc", "intra-node"),
+        ("Hpcc", "ethernet"),
+    }

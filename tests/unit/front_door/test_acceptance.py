@@ -83,7 +83,8 @@ def test_an_interrupted_run_ends_reframe_and_writes_the_page(
     program(
         site / ".venv/bin",
         "reframe",
-        f"trap 'echo TOLD; {report}; exit 1' TERM; echo STARTED; for _ in $(seq 300); do sleep 0.1; done",
+        f"trap 'echo TOLD; {report}; exit 1' TERM; echo STARTED\n"
+        "for _ in $(seq 300); do sleep 0.1; done",
     )
     # What the tests were told to ignore (nohup, a shell's background), a child would ignore, too.
     before = signal.signal(number, signal.SIG_DFL)

@@ -111,25 +111,16 @@ class GpuHplStudy(HplStudyBase):
 
     @run_after("setup")
     def gpus_of_the_node(self):
-        self.num_gpus_per_node = self.gpus()
+        self.num_gpus_per_node = self.gpus_of_a_node()
         # The cores of a node feed its GPUs.
-        self.num_cpus_per_task = max(1, self._cores // self.gpus())
+        self.num_cpus_per_task = max(1, self._cores // self.gpus_of_a_node())
         self.env_vars["OMP_NUM_THREADS"] = self.num_cpus_per_task
 
-    def gpus(self):
-        partition = self.current_partition
-        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
-        if not there:
-            raise ConfigError(
-                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
-            )
-        return there
-
     def places(self, cores):
-        return self.gpus()
+        return self.gpus_of_a_node()
 
     def ranks_on(self, cores):
-        return cores if self.between_nodes else self.gpus()
+        return cores if self.between_nodes else self.gpus_of_a_node()
 
     def memory(self):
         gigabytes = self.hardware_peak("gpu", "memory")
@@ -138,7 +129,7 @@ class GpuHplStudy(HplStudyBase):
                 f"{self.current_partition.fullname}: extras: hardware: the GPU is not named, "
                 "and the matrix is sized by its memory"
             )
-        return int(self.gpus() * gigabytes * 2**30), GPU_FRACTION
+        return int(self.gpus_of_a_node() * gigabytes * 2**30), GPU_FRACTION
 
     @run_after("setup")
     def block_of_the_program(self):
@@ -149,7 +140,7 @@ class GpuHplStudy(HplStudyBase):
         words = shlex.split(self.current_environ.extras["hpl_gpu_command"])
         self.executable, *self.executable_opts = map(shlex.quote, words)
         self.executable_opts += ["--dat", self.input_name]
-        self.executable_opts += ["--gpu-affinity", ":".join(map(str, range(self.gpus())))]
+        self.executable_opts += ["--gpu-affinity", ":".join(map(str, range(self.gpus_of_a_node())))]
 
     def examine(self, parsed):
         problems = super().examine(parsed)
@@ -161,8 +152,8 @@ class GpuHplStudy(HplStudyBase):
         cores, clock = self.hardware_peak("gpu", "cores"), self.hardware_peak("gpu", "clock")
         if cores is None or clock is None:
             return None
-        words = f"{self.gpus()} GPUs of {cores:.0f} cores and {clock:g} GHz"
-        value = self.gpus() * cores * clock
+        words = f"{self.gpus_of_a_node()} GPUs of {cores:.0f} cores and {clock:g} GHz"
+        value = self.gpus_of_a_node() * cores * clock
         processor = super().node_peak()
         if processor is None:
             return f"{words} (the processor's clock is not stated)", value

@@ -56,17 +56,7 @@ class OsuGpuBase(MpiCheck):
 
     @run_after("setup")
     def one_gpu_for_each_rank(self):
-        partition = self.current_partition
-        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
-        if not there:
-            raise ConfigError(
-                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
-            )
-        self.num_gpus_per_node = self.num_tasks_per_node
-        self.skip_if(
-            self.num_gpus_per_node > there,
-            f"{self.num_tasks_per_node} GPUs are needed on a node, {partition.name} has {there}",
-        )
+        self.take_gpus(self.num_tasks_per_node)
 
     @run_before("run")
     def choose_the_way(self):

@@ -68,17 +68,7 @@ class UcxGpu(StrictCheck):
 
     @run_after("setup")
     def take_the_gpus(self):
-        partition = self.current_partition
-        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
-        if not there:
-            raise ConfigError(
-                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
-            )
-        self.skip_if(
-            self.gpus > there,
-            f"{self.gpus} GPUs are needed on a node, {partition.name} has {there}",
-        )
-        self.num_gpus_per_node = self.gpus
+        self.take_gpus(self.gpus)
 
     @run_before("run")
     def command(self):

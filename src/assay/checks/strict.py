@@ -153,6 +153,26 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             )
         return partition.extras[name]
 
+    def gpus_of_a_node(self) -> int:
+        """How many GPUs a node of the partition has.
+
+        :raises reframe.core.exceptions.ConfigError: the site does not say.
+        """
+        partition = self.current_partition
+        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
+        if not there:
+            raise ConfigError(
+                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
+            )
+        return int(there)
+
+    def take_gpus(self, wanted: int) -> None:
+        """Asks for so many GPUs of each node; skips the case where there are fewer."""
+        there = self.gpus_of_a_node()
+        name = self.current_partition.name
+        self.skip_if(wanted > there, f"{wanted} GPUs are needed on a node, {name} has {there}")
+        self.num_gpus_per_node = wanted
+
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Problems beyond the output, one line each; `parsed` is None if it was unreadable."""
         return []

@@ -14,8 +14,8 @@ import pytest
 from shell import ROOT, program
 
 BASE_PROGRAMS = """
-    awk bash cat chmod cmp cp dirname env find grep gzip head id ldd make mkdir mktemp mv readlink
-    rm sed sh sha256sum sleep tail tar touch wc
+    awk bash cat chmod cmp cp dirname env find grep gzip head id ldd make mkdir mktemp mv nice
+    readlink rm sed sh sha256sum sleep tail tar touch wc
 """.split()  # noqa: SIM905
 
 

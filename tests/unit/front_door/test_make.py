@@ -25,11 +25,23 @@ def test_only_the_local_site_needs_packages_of_the_distribution() -> None:
     assert "system-stack.sh" not in other
 
 
-@pytest.mark.parametrize("red", ["", "test", "acceptance", "test acceptance"])
-def test_gate_runs_both_and_fails_when_either_fails(tmp_path: Path, bare: Path, red: str) -> None:
+@pytest.mark.parametrize("apptainer", [True, False], ids=["Apptainer", "no Apptainer"])
+@pytest.mark.parametrize("red", ["", "test", "acceptance", "test acceptance", "image"])
+def test_gate_runs_all_and_fails_when_any_fails(
+    tmp_path: Path, bare: Path, red: str, apptainer: bool
+) -> None:
     shutil.copytree(ROOT / ".ci", tmp_path / "copy/.ci")
+    said = "exit 0" if apptainer else "echo 'apptainer: no Go' >&2; exit 1"
+    program(tmp_path / "copy/ci", "apptainer.sh", said)
     (bare / "make").unlink()
     program(bare, "make", f'echo "MAKE[$*]"; case " {red} " in *" $1 "*) exit 2;; esac')
     done = run("bash", tmp_path / "copy/.ci/run", path=bare)
-    assert re.findall(r"MAKE\[(.*)\]", done.stdout) == ["test", "acceptance PROFILE=smoke"]
-    assert (done.returncode == 0) is (red == "")
+    assert re.findall(r"MAKE\[(.*)\]", done.stdout) == [
+        "test PYTEST_ARGS=tests/unit",
+        *(["image"] if apptainer else []),
+        "test PYTEST_ARGS=tests/integration",
+        "acceptance PROFILE=smoke",
+    ]
+    # Where Apptainer cannot be had that is said, and the tests of images skip.
+    assert ("== image: not built: apptainer: no Go" in done.stdout) is not apptainer
+    assert (done.returncode == 0) is (red == "" or (red == "image" and not apptainer))

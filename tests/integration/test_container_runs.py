@@ -16,7 +16,7 @@ from reframe.core.exceptions import ConfigError
 from assay import container, machine
 from assay.checks.mpi import CMA_IS_OFF
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.image]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ IMAGE = ROOT / "build/assay.sif"
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.image,
     pytest.mark.skipif(reason_to_skip() is not None, reason=str(reason_to_skip())),
     pytest.mark.skipif(not IMAGE.exists(), reason="no build/assay.sif: make image"),
 ]

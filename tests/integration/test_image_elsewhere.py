@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = ROOT / "build/assay.sif"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.image]
 
 #: Makes a directory the root of a process of its own: chroot alone is none to Apptainer.
 ENTER = """

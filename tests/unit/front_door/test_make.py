@@ -37,9 +37,9 @@ def test_gate_runs_all_and_fails_when_any_fails(
     program(bare, "make", f'echo "MAKE[$*]"; case " {red} " in *" $1 "*) exit 2;; esac')
     done = run("bash", tmp_path / "copy/.ci/run", path=bare)
     assert re.findall(r"MAKE\[(.*)\]", done.stdout) == [
-        "test PYTEST_ARGS=tests/unit",
+        "test PYTEST_ARGS=-m 'not image'",
         *(["image"] if apptainer else []),
-        "test PYTEST_ARGS=tests/integration",
+        "test PYTEST_ARGS=-m image",
         "acceptance PROFILE=smoke",
     ]
     # Where Apptainer cannot be had that is said, and the tests of images skip.

@@ -30,7 +30,8 @@ GPUS = (2, 3, 4)
 
 REDUCTIONS = ("reduce", "allreduce")
 
-#: Gives each rank its GPU.
+#: Gives each rank its GPU, and leaves a file of these words.
+RANK_WORDS = ("host", "rank on it", "visible GPUs", "UUID of its own")
 RANK_GPU = Path(links.__file__).with_name("rank-gpu.sh")
 
 
@@ -110,7 +111,8 @@ class OsuGpuBase(MpiCheck):
         proof = gpu_paths.prove(
             self.way, log, self.buffers_of_ranks(), stack["ucx_version"], processes=self.num_tasks
         )
-        ranks = sorted(text(path).split() for path in Path().glob("gpu.*.*"))
+        said = sorted(text(path).split() for path in Path().glob("gpu.*.*"))
+        ranks = [words for words in said if len(words) == len(RANK_WORDS)]  # else it is torn
         gdrcopy = gpu_paths.gdrcopy(self.way, self.stderr_text())
         self._record["proof"].update(
             means=proof.means, ucx=proof.ucx, lanes=dict(proof.lanes), gpus=ranks,

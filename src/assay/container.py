@@ -65,7 +65,7 @@ _ASKED = (
     ("ucx_info", "-d"),
     ("osu_latency", "--version"),
     ("readlink", "/proc/self/ns/user"),
-    (*_LINKED,),
+    _LINKED,
 )
 _MARK = "assay: "
 _PROBE = "\n".join(

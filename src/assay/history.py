@@ -13,6 +13,7 @@ import datetime
 import fcntl
 import html
 import json
+import math
 import sqlite3
 import sys
 import tempfile
@@ -223,7 +224,7 @@ def trend(values: Sequence[float | None]) -> str:
 
     From the least to the greatest over the full height; a run without a value is left out.
     """
-    points = [(n, value) for n, value in enumerate(values) if value is not None]
+    points = [(n, v) for n, v in enumerate(values) if v is not None and math.isfinite(v)]
     if len(points) < 2:
         return ""
     least, most = (edge(value for _, value in points) for edge in (min, max))
@@ -238,16 +239,18 @@ def trend(values: Sequence[float | None]) -> str:
     )
 
 
+def _row(line: Sequence[str], found: Sequence[Run]) -> str:
+    case, metric = line[:2]
+    cells = [f"<td>{html.escape(cell)}</td>" for cell in line]
+    drawn = trend([run.values.get((case, metric)) for run in found])
+    return f"<tr>{''.join(cells[:2])}<td>{drawn}</td>{''.join(cells[2:])}</tr>"
+
+
 def page(found: Sequence[Run], title: str) -> str:
     """The table as HTML that needs nothing beside itself, with the trend of each metric."""
     first, *rest = rows(found)
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in [*first[:2], "trend", *first[2:]])
-    lines = "\n".join(
-        f"<tr>{''.join(cells[:2])}<td>{drawn}</td>{''.join(cells[2:])}</tr>"
-        for line in rest
-        for cells in [[f"<td>{html.escape(cell)}</td>" for cell in line]]
-        for drawn in [trend([run.values.get((line[0], line[1])) for run in found])]
-    )
+    lines = "\n".join(_row(line, found) for line in rest)
     return (
         '<!doctype html>\n<html lang="en"><meta charset="utf-8">'
         f"<title>{html.escape(title)}</title>\n"

@@ -105,6 +105,8 @@ class References:
         self.path = path
         self._files = {path: list(document.get("references") or ()), **(included or {})}
         self._entries = [entry for entries in self._files.values() for entry in entries]
+        #: For messages: the file, and those that it includes.
+        self._named = " with ".join(map(str, self._files))
         self._recorded = list(document.get("recorded") or ())
         self.calibrated = list(calibrated)
 
@@ -155,7 +157,7 @@ class References:
         found = self.by_hand(case, metric, unit, peak)
         if found is not None and not (isinstance(found, Recorded) and found.until_calibrated):
             return found
-        entry = _closest(self.path.with_name(CALIBRATED), self.calibrated, case, metric)
+        entry = _closest(str(self.path.with_name(CALIBRATED)), self.calibrated, case, metric)
         if entry is not None:
             return self._reference(entry, metric, unit, peak)
         if found is not None:
@@ -169,7 +171,7 @@ class References:
         self, case: Mapping[str, Scalar], metric: str, unit: str, peak: float | None = None
     ) -> Reference | Recorded | None:
         """What ``references.yaml`` says of a metric; arguments and errors as for :meth:`find`."""
-        entry = _closest(self.path, self._entries, case, metric)
+        entry = _closest(self._named, self._entries, case, metric)
         # A share of a peak that nobody knows is no reference.
         if entry is not None and not (peak is None and "of_peak" in entry["metrics"][metric]):
             return self._reference(entry, metric, unit, peak)
@@ -221,7 +223,7 @@ class References:
         spec = entry["metrics"][metric]
         if spec["unit"] != unit:
             raise ReferencesError(
-                f"{self.path}: references: {metric!r} is in {spec['unit']!r}, "
+                f"{self._named}: references: {metric!r} is in {spec['unit']!r}, "
                 f"the test reports {unit!r}; give the reference in that unit"
             )
         source = entry["source"]
@@ -231,7 +233,7 @@ class References:
         floor = spec.get("peak_floor")
         if floor is not None and peak is None:
             raise ReferencesError(
-                f"{self.path}: references: {metric!r} has a peak_floor, but its peak is unknown; "
+                f"{self._named}: references: {metric!r} has a peak_floor, but its peak is unknown; "
                 "name the hardware in the partition's extra `hardware`"
             )
         return Reference(
@@ -293,7 +295,7 @@ def _included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Ma
 
 
 def _closest(
-    path: Path, entries: Sequence[Mapping[str, Any]], case: Mapping[str, Scalar], metric: str
+    path: str, entries: Sequence[Mapping[str, Any]], case: Mapping[str, Scalar], metric: str
 ) -> Mapping[str, Any] | None:
     """The entry with the most keys that has the metric; None where none has it."""
     hits = [

@@ -40,11 +40,12 @@ def write(directory: Path, figures: Iterable[Figure], absent: Sequence[Absent]) 
                 directory / f"{name}.csv", table(figure.numbers.header, figure.numbers.rows)
             )
         files.write(directory / f"{MISSING}.csv", missing(absent))
-        rows = [[name, figure.title, figure.caption] for name, figure in drawn.items()]
-        files.write(index, table(("file", "title", "caption"), rows))
+        # Before the index forgets them.
         for name in before - {*drawn, MISSING, INDEX}:
             for ending in ENDINGS:
                 (directory / f"{name}.{ending}").unlink(missing_ok=True)
+        rows = [[name, figure.title, figure.caption] for name, figure in drawn.items()]
+        files.write(index, table(("file", "title", "caption"), rows))
     except OSError as error:
         raise ReportError(
             f"{directory}: figures cannot be written here ({error.strerror}); "

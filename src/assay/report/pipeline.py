@@ -97,7 +97,7 @@ def gather(folder: Path) -> Session:
     lost: list[str] = []
     for name, cases in promise.jobs.items():
         found, lacks = _of_job(folder / JOBS / name)
-        lack = "; ".join(lacks.values())
+        lack = "; ".join(dict.fromkeys(lacks.values()))
         if found:
             lost += [f"job {promise.titles[name]!r}, {n}: {why}" for n, why in lacks.items()]
         sessions += found

@@ -136,6 +136,14 @@ def test_native_against_container_over_a_proven_path(bench, image, rounds, resul
     # To look again until it is decided would make the claim cheap.
     assert outcome.record["attempts"] == 1
     assert len(outcome.record["metrics"]["ratio"]["samples"]) == rounds
+    settings = {
+        stack: "".join(log.read_text() for log in bench.results.glob(f"output/**/{stack}.0/ucx.*"))
+        for stack in ("native", "container")
+    }
+    # What the container's own stack sets is no setting of the native one.
+    assert "UCX_POSIX_USE_PROC_LINK" in settings["container"]
+    assert settings["native"]
+    assert "UCX_POSIX_USE_PROC_LINK" not in settings["native"]
     for stack in ("native", "container"):
         proof = outcome.record["proof"][stack]
         assert (proof["ranks"], set(proof["lanes"])) == (2, {"posix/memory"})

@@ -153,3 +153,15 @@ def test_what_cannot_be_run_over_a_transport_is_said(bench):
     assert "this stack does not say which UCX it has (ucx_version)" in run.output
     assert "UCX 1.20.1 cannot run tcp over lo" in run.output
     assert "UCX sends small messages by posix where cma is asked for" in run.output
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_ranks_that_cannot_read_each_others_memory_are_said_to(bench, apart):
+    """Open MPI, told of it beforehand, does not say so itself."""
+    bench.partition(launcher="local")
+    extras = {"user_namespaces": True} if apart else {}
+    bench.replayed("xhpl", ["hpl"], HPL, **extras)
+    bench.record_all()
+    run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute")
+    said = run.case("Hpl").record["proof"].get("single_copy")
+    assert said == ("CMA is off: the ranks are in different user namespaces" if apart else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import sqlite3
@@ -156,7 +157,7 @@ def test_a_trend_shows_each_run_at_its_place_from_the_least_to_the_greatest() ->
     assert y == (21.0, 3.0, 12.0)
     assert 'aria-label="1 to 3"' in drawn
     assert history.trend([5.0, 5.0]).count("<polyline") == 1
-    assert history.trend([None, 5.0]) == history.trend([]) == ""
+    assert history.trend([None, 5.0]) == history.trend([]) == history.trend([1.0, math.nan]) == ""
 
 
 def test_the_page_needs_nothing_beside_itself_and_trusts_no_name(

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.slow
 
 POSIX = Recorded.load("osu-latency-posix")
 STUDY = Recorded.load("hpl-study")
+OSU_7_4 = (DATA / "osu/osu_latency.7.4.np2.txt").read_text()
 TITLE = "# OSU MPI-CUDA Latency Test v5.7\n"
 BUFFERS = "# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)\n"
 NO_IPC = "sm,self,cuda_copy,gdr_copy"
@@ -94,6 +95,16 @@ def test_cuda_ipc_off_passes_without_its_lane(bench):
         (latency(took=(0,)), "1 ranks took a GPU of their own, 2 started", "all"),
         (latency(took=(0, 0)), "2 ranks of vm took GPU-0", "all"),
         (
+            latency(files={**logs(), **gpus(0), "gpu.vm.1": ""}),
+            "1 ranks took a GPU of their own, 2 started",
+            "all",
+        ),
+        (
+            latency(stdout=OSU_7_4.replace("OSU MPI ", "OSU MPI-CUDA ")),
+            "neither OSU nor this UCX says where the buffers were",
+            "all",
+        ),
+        (
             latency(files={**logs(), "gpu.vm.0": "vm 0 all unknown\n", "gpu.vm.1": "vm 1 all x\n"}),
             "which GPU a rank took is not known",
             "all",
@@ -119,9 +130,9 @@ def test_cuda_ipc_off_passes_without_its_lane(bench):
         (latency(logs(more=WARNING)), "transport 'gdr_copy' is not available", "all"),
     ],
     ids=[
-        "a rank without", "one GPU for both", "unknown GPU", "built without CUDA", "other buffers",
-        "another pml", "IPC missing",
-        "IPC not off", "another list", "gdrcopy missing",
+        "a rank without", "one GPU for both", "torn", "buffers unknown", "unknown GPU",
+        "built without CUDA", "other buffers", "another pml", "IPC missing", "IPC not off",
+        "another list", "gdrcopy missing",
     ],
 )  # fmt: skip
 def test_what_a_run_must_not_hide(bench, recorded, cause, configuration):

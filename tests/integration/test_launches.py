@@ -167,3 +167,47 @@ def test_the_record_of_each_attempt_is_kept(bench):
     assert len(entries) == 9
     assert [entry["fail_phase"] for entry in entries] == ["performance"] * 3 + ["setup"] * 6
     assert {entry["stagedir"] for entry in entries[2:]} == {entries[2]["stagedir"]}
+
+
+OWN = """\
+import reframe as rfm
+from reframe.core.builtins import run_after
+from reframe.core.exceptions import PerformanceError
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Own(StrictCheck):
+    kind = "network"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+    measures_anew = False
+    declares = {"ratio": "1"}
+
+    def read(self):
+        return Parsed("assay", "relation", None, True, (), {})
+
+    def measure(self, parsed):
+        return {"ratio": 1.5}
+
+    @run_after("performance")
+    def a_verdict_of_its_own(self):
+        failure = PerformanceError("DIFFERENT")
+        self._attempts.settle(failure)
+        raise failure
+"""
+
+
+def test_what_a_test_says_against_itself_is_not_asked_again(bench):
+    """Its metric is recorded and passes; to launch until its own verdict passes would be cheap."""
+    checks = bench.check("own", OWN)
+    bench.partition("one")
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    outcome = bench.run("--max-retries=2", path=checks).case("Own")
+    assert outcome.result == "fail"
+    assert "DIFFERENT; settled in launch 1, not launched again" in outcome.reason
+    assert outcome.record["attempts"] == 1

@@ -1,5 +1,6 @@
 """What is found of a cluster that nobody prepared, from what Slurm, Linux and the driver print."""
 
+import runpy
 import textwrap
 
 import pytest
@@ -202,3 +203,14 @@ def test_a_launcher_that_was_said_is_taken_and_an_unknown_one_refused(found):
     assert found(SLURM, ASSAY_LAUNCHER="mpirun")["intra-node"]["launcher"] == "mpirun"
     with pytest.raises(ConfigError, match="ASSAY_LAUNCHER: 'prun' is neither"):
         found(SLURM, ASSAY_LAUNCHER="prun")
+
+
+@pytest.mark.parametrize(("site", "serial"), [("vcluster", True), ("local", False)])
+def test_where_partitions_share_their_nodes_a_mode_runs_one_case_at_a_time(
+    monkeypatch, tmp_path, site, serial
+):
+    """Else a case that waits for ours would be given up as if its nodes were gone."""
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
+    root = machine.Path(__file__).resolve().parents[2]
+    loaded = runpy.run_path(str(root / f"site-config/{site}/reframe.py"))["site_configuration"]
+    assert {"--exec-policy=serial" in mode["options"] for mode in loaded["modes"]} == {serial}

@@ -62,6 +62,14 @@ def test_features_versions_and_provenance_are_the_images(site, image):
     assert image.transports == ["posix", "tcp"]
 
 
+def test_programs_built_with_cuda_have_words_of_their_own(site, image):
+    linked = {container._LINKED: "\tlibcudart.so.12 => not found\n"}
+    ucx = {("ucx_info", "-d"): "#      Transport: cuda_copy\n"}
+    stack = container.stack(site, dataclasses.replace(image, said={**image.said, **linked, **ucx}))
+    assert {"osu-cuda", "ucx-cuda"} <= set(stack["features"])
+    assert "osu" not in stack["features"]
+
+
 def test_ranks_in_user_namespaces_of_their_own_copy_twice(site, image):
     question = ("readlink", "/proc/self/ns/user")
     apart = dataclasses.replace(image, said={**image.said, question: "user:[1]\n"})

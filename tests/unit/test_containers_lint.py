@@ -179,3 +179,11 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert done.stderr.splitlines() == [
         f"image-lint: {tmp_path}/nothing.def: No such file or directory"
     ]
+
+
+def test_a_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "image.def"
+    file.write_bytes(b"\xff\xfe")
+    done = run(file)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [f"image-lint: {file}: not a text in UTF-8"]

@@ -58,6 +58,12 @@ def test_acceptance_leaves_results_where_it_was_started(suite: Path, tmp_path: P
     seen = environment(done)
     assert seen["ASSAY_RESULTS"] == f"{here}/results"
     assert (seen["SITE"], seen["ASSAY_STACK"], seen["PROFILE"]) == ("local", "system", "smoke")
+    # The suite is another directory, and read-only.
+    done = run(suite, "acceptance", cwd=here, ASSAY_RESULTS="of/today")
+    assert "cannot be written" in done.stdout
+    (here / "of").mkdir()
+    done = run(suite, "acceptance", cwd=here, ASSAY_RESULTS="of/today")
+    assert environment(done)["ASSAY_RESULTS"] == f"{here}/of/today"
 
 
 def test_its_exit_code_is_that_of_the_suite(suite: Path) -> None:

@@ -124,6 +124,13 @@ def test_what_several_sites_expect_is_written_once(tmp_path):
     ]
 
 
+def test_entries_of_two_files_that_are_equally_close_name_both(tmp_path):
+    (tmp_path / "common.yaml").write_text(yaml.safe_dump({"references": GOOD["references"][:1]}))
+    document = {"include": ["common.yaml"], "references": GOOD["references"][:1]}
+    with pytest.raises(ReferencesError, match=r"references\.yaml with .*common\.yaml: .*equally"):
+        load(tmp_path, document).find(case(), "latency_8B", "us")
+
+
 @pytest.mark.parametrize(
     ("common", "problem"),
     [

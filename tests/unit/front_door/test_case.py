@@ -1,0 +1,44 @@
+"""ci/gitlab/case.sh: what a job leaves where the verdict looks, however it ends."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from shell import program, run
+
+WRITES = 'mkdir -p "$ASSAY_RESULTS/reports"; touch "$ASSAY_RESULTS/reports/run-report-0.json"'
+
+
+@pytest.mark.parametrize(
+    ("reframe", "left"),
+    [
+        (f"{WRITES}; exit 0", ["7"]),
+        (f"{WRITES}; exit 1", ["7"]),
+        ("exit 1", ["7.part"]),
+        (f"{WRITES}; kill -KILL $PPID", ["7.part"]),
+    ],
+    ids=["passed", "failed", "left nothing", "its runner died"],
+)
+def test_a_job_that_began_is_seen_to_have(checkout: Path, reframe: str, left: list[str]) -> None:
+    programs = checkout.parent / "programs"
+    program(programs, "make")
+    program(checkout / ".venv/bin", "reframe", reframe)
+    run(
+        "bash",
+        checkout / "ci/gitlab/case.sh",
+        PATH=f"{programs}:{os.environ['PATH']}",
+        ASSAY_JOB="Hpl-1",
+        ASSAY_RUN_DIR=checkout.parent / "run",
+        ASSAY_TESTS="/1",
+        ASSAY_MODE="smoke",
+        ASSAY_PARTITION="here",
+        ASSAY_PIPELINE="1",
+        SITE="local",
+        CI_JOB_ID="7",
+    )
+    folder = checkout.parent / "run/jobs/Hpl-1"
+    assert sorted(path.name for path in folder.iterdir()) == left
+    if left == ["7"]:
+        assert (folder / "7/reports/run-report-0.json").exists()

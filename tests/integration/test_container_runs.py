@@ -137,7 +137,7 @@ def test_native_against_container_over_a_proven_path(bench, image, rounds, resul
     assert outcome.record["attempts"] == 1
     assert len(outcome.record["metrics"]["ratio"]["samples"]) == rounds
     settings = {
-        stack: "".join(log.read_text() for log in bench.results.glob(f"output/**/{stack}.0/ucx.*"))
+        stack: "".join(log.read_text() for log in bench.results.glob(f"**/{stack}.0/ucx.*"))
         for stack in ("native", "container")
     }
     # What the container's own stack sets is no setting of the native one.

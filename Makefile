@@ -23,7 +23,7 @@ export ASSAY_STACK = $(STACK)
 # Modules of a cluster like to set these; packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test lint spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
+.PHONY: help setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test fresh lint spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
 .NOTPARALLEL:
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo 'make report      write the report of the last run again'
 	@echo 'make scale       write docs/scale.md and its figure anew: costs, simulations'
 	@echo 'make test        set up, then all linters, the type checker and the tests'
+	@echo 'make fresh       run the command lines of the README on bare Debian roots (DISTRO=trixie)'
 	@echo 'make lint        linters and type checker only'
 	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU'
 	@echo 'make venv        .venv only, from requirements.lock'
@@ -112,6 +113,11 @@ test: system
 	@ci/setup-venv.sh dev
 	@ci/fetch-osu-py.sh
 	@lint=0; ci/lint.sh || lint=$$?; .venv/bin/python -m pytest $(PYTEST_ARGS) && exit $$lint
+
+# As root. DISTRO=trixie is Debian 13; MACHINE=smoke is the short profile alone.
+DISTRO ?= bookworm
+fresh:
+	@ci/fresh.py --release '$(DISTRO)' $(or $(MACHINE),$(if $(filter-out bookworm,$(DISTRO)),smoke))
 
 lint:
 	@ci/setup-venv.sh dev

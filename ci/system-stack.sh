@@ -90,9 +90,10 @@ become_root() { # may we install? says why not
     if [ "$(id -u)" = 0 ]; then
         return 0
     elif ! have sudo; then
-        say "not root, and no sudo; as root: $by_hand"
+        say "not root, and no sudo; as root: YES=1 $PWD/ci/system-stack.sh, or $by_hand"
     elif [ ! -t 0 ] && ! sudo -n true 2>/dev/null; then
-        say "sudo wants a password and there is no terminal; as root: $by_hand"
+        say "sudo wants a password and there is no terminal; as root:" \
+            "YES=1 $PWD/ci/system-stack.sh, or $by_hand"
     else
         sudo=(sudo)
         return 0
@@ -220,8 +221,13 @@ join() {
 look
 if [ ${#missing[@]} -gt 0 ]; then
     say "missing: $(join "${missing[@]}")"
-    by_hand="apt-get install --no-install-recommends ${packages[*]}"
-    [[ $by_hand != *iozone3* ]] || by_hand+=" (iozone3 is in non-free or multiverse)"
+    # Where apt does not read non-free, a line with iozone3 would install nothing at all.
+    in_main=()
+    for package in "${packages[@]}"; do
+        [ "$package" = iozone3 ] || in_main+=("$package")
+    done
+    by_hand="apt-get install --no-install-recommends ${in_main[*]}"
+    [[ " ${packages[*]} " != *" iozone3 "* ]] || by_hand+=" (and iozone3 from non-free or multiverse)"
     if [ ${#packages[@]} -eq 0 ]; then
         say "what is missing must come from where that MPI came from"
     elif ! have apt-get; then

@@ -25,23 +25,26 @@ def test_only_the_local_site_needs_packages_of_the_distribution() -> None:
     assert "system-stack.sh" not in other
 
 
-@pytest.mark.parametrize("apptainer", [True, False], ids=["Apptainer", "no Apptainer"])
-@pytest.mark.parametrize("red", ["", "test", "acceptance", "test acceptance", "image"])
+STEPS = ["", "user", "--release trixie smoke"]
+
+
+@pytest.mark.parametrize("red", [None, *STEPS])
 def test_gate_runs_all_and_fails_when_any_fails(
-    tmp_path: Path, bare: Path, red: str, apptainer: bool
+    tmp_path: Path, bare: Path, red: str | None
 ) -> None:
     shutil.copytree(ROOT / ".ci", tmp_path / "copy/.ci")
-    said = "exit 0" if apptainer else "echo 'apptainer: no Go' >&2; exit 1"
-    program(tmp_path / "copy/ci", "apptainer.sh", said)
-    (bare / "make").unlink()
-    program(bare, "make", f'echo "MAKE[$*]"; case " {red} " in *" $1 "*) exit 2;; esac')
+    verdict = "" if red is None else f'[ "$*" != "{red}" ] || exit 1'
+    program(tmp_path / "copy/ci", "fresh.py", f'echo "FRESH[$*]"; {verdict}')
+    program(bare, "id", "echo 0")
+    program(bare, "apt-get")
     done = run("bash", tmp_path / "copy/.ci/run", path=bare)
-    assert re.findall(r"MAKE\[(.*)\]", done.stdout) == [
-        "test PYTEST_ARGS=-m 'not image'",
-        *(["image"] if apptainer else []),
-        "test PYTEST_ARGS=-m image",
-        "acceptance PROFILE=smoke",
-    ]
-    # Where Apptainer cannot be had that is said, and the tests of images skip.
-    assert ("== image: not built: apptainer: no Go" in done.stdout) is not apptainer
-    assert (done.returncode == 0) is (red == "" or (red == "image" and not apptainer))
+    assert re.findall(r"FRESH\[(.*)\]", done.stdout) == STEPS
+    assert (done.returncode == 0) is (red is None)
+
+
+def test_gate_is_red_where_it_can_make_no_fresh_machine(tmp_path: Path, bare: Path) -> None:
+    shutil.copytree(ROOT / ".ci", tmp_path / "copy/.ci")
+    program(bare, "id", "echo 1000")
+    done = run("bash", tmp_path / "copy/.ci/run", path=bare)
+    assert done.returncode == 1
+    assert "fresh machines are made as root" in done.stdout

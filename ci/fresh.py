@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""Run the command lines of the README on fresh machines, each of them a bare Debian root.
+
+    ci/fresh.py                          every machine of the README, on Debian 12
+    ci/fresh.py --release trixie smoke   one machine, on Debian 13
+    ci/fresh.py --list                   the machines and their command lines
+
+README.md has the lines, in blocks of `sh`. A comment before each block names its machine:
+`<!-- machine: NAME -->`. The blocks of one machine run one after the other in one root. A line
+must end with 0, or with another code where its own comment begins with "# red". Two machines are
+not in the README: `smoke` runs the short profile; `user` is an ordinary user without root, and an
+administrator who installs what the set-up asks for.
+
+A root holds what the README's own `apt-get install` names and nothing else (ci/bare-root.sh). It is
+made once and kept in .cache/bare-root. What a command installs in it goes away with the machine.
+Needs root, and mmdebstrap, which apt installs after asking (YES=1 or CI does not ask).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+BARE_ROOT = CHECKOUT / "ci/bare-root.sh"
+
+#: Where the clone lies in a root, by who runs the commands.
+HOMES = {"root": "/root", "visitor": "/home/visitor"}
+
+#: What the set-up says where a package could not be had: the run after it then proves less.
+GAP = "going on without"
+
+#: No command of the README takes longer [s]; one that does is ended, with all that it started.
+LIMIT = 3600
+
+_MACHINE = re.compile(
+    r"<!-- machine: (?P<name>\w[\w-]*) -->\n```sh\n(?P<lines>.*?)^```$", re.M | re.S
+)
+_BLOCK = re.compile(r"^```sh$", re.MULTILINE)
+_INSTALL = re.compile(r"^apt-get install (?P<packages>[a-z0-9.+ -]+?)\s*(?:#.*)?$", re.MULTILINE)
+
+
+class Refusal(Exception):
+    """One line for the user: what is wrong, and what to do."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A command line of a machine.
+
+    :ivar text: for bash.
+    :ivar red: whether it must end with another code than 0.
+    :ivar user: who types it.
+    :ivar says: what its output must contain.
+    """
+
+    text: str
+    red: bool = False
+    user: str = "root"
+    says: str = ""
+
+
+def blocks(readme: str) -> dict[str, list[Line]]:
+    """Machine -> its command lines, in the order of the README.
+
+    :raises Refusal: a block of `sh` names no machine, or there is none.
+    """
+    machines: dict[str, list[Line]] = {}
+    found = list(_MACHINE.finditer(readme))
+    if not found or len(found) != len(_BLOCK.findall(readme)):
+        raise Refusal(
+            "README.md: each block of sh needs a comment in the line before it that names its "
+            "machine: <!-- machine: NAME -->"
+        )
+    for block in found:
+        lines = machines.setdefault(block["name"], [])
+        for text in block["lines"].splitlines():
+            command, _, comment = text.partition("  #")
+            if command.strip():
+                lines.append(Line(command.strip(), red=comment.strip().startswith("red")))
+    return machines
+
+
+def packages(readme: str) -> list[str]:
+    """What the README tells a user to install before all else.
+
+    :raises Refusal: it says nothing of the kind.
+    """
+    found = _INSTALL.search(readme)
+    if found is None:
+        raise Refusal("README.md: no line `apt-get install ...` says what a user installs first")
+    return found["packages"].split()
+
+
+def machines(readme: str) -> dict[str, list[Line]]:
+    """All machines; the README's `setup` is what each of them begins with."""
+    by_name = blocks(readme)
+    by_name.pop("setup", None)
+    short = "make acceptance PROFILE=smoke"
+    by_name["smoke"] = [Line(short)]
+    by_name["user"] = [
+        Line(short, red=True, user="visitor", says="ci/system-stack.sh"),
+        Line("ci/system-stack.sh"),
+        Line(short, user="visitor"),
+    ]
+    return by_name
+
+
+class Root:
+    """A bare root with a clone of this checkout's last commit.
+
+    :param folder: where it is unpacked.
+    :ivar checkout: where the clone lies, as the root's own commands see it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.checkout = ""
+
+    def command(self, *words: str) -> list[str]:
+        """What runs `words` in it as root."""
+        return [str(BARE_ROOT), "run", str(self.folder), *words]
+
+    def count_packages(self) -> int:
+        """How many packages are installed in it."""
+        words = self.command("dpkg-query", "-f", "${db:Status-Abbrev}\\n", "-W")
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines().count("ii ")
+
+    def clone(self, user: str) -> None:
+        """Puts the last commit where `user` would have cloned it."""
+        self.checkout = f"{HOMES[user]}/assay"
+        inside = self.folder / self.checkout.lstrip("/")
+        if user != "root":
+            subprocess.run(self.command("useradd", "-m", "-s", "/bin/bash", user), check=True)
+        clone = ["git", "clone", "--quiet", "--no-hardlinks", str(CHECKOUT), str(inside)]
+        subprocess.run(clone, check=True)
+        # The clone's origin is a path that is not there.
+        subprocess.run(["git", "-C", str(inside), "remote", "remove", "origin"], check=True)
+        if user != "root":
+            owner = self.command("chown", "-R", f"{user}:", self.checkout)
+            subprocess.run(owner, check=True)
+
+    def run(self, line: Line) -> tuple[int, str]:
+        """Runs a line and shows its output; returns exit code and output."""
+        become = [] if line.user == "root" else ["setpriv", f"--reuid={line.user}"]
+        become += [] if line.user == "root" else [f"--regid={line.user}", "--clear-groups"]
+        environment = ["env", f"HOME={HOMES[line.user]}", f"USER={line.user}", "YES=1"]
+        script = f"cd {self.checkout} && {line.text}"
+        words = self.command(*become, *environment, "bash", "-c", script)
+        # Ctrl-C reaches this program alone; ending the namespace then ends all that runs in it.
+        with subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        ) as running:
+            bound = threading.Timer(LIMIT, running.kill)
+            bound.start()
+            said = []
+            try:
+                for text in running.stdout or ():
+                    print(text, end="", flush=True)
+                    said.append(text)
+                return running.wait(), "".join(said)
+            finally:
+                bound.cancel()
+                running.kill()
+
+
+@contextmanager
+def unpacked(tar: Path, keep: bool) -> Iterator[Root]:
+    """A root for the time of one machine."""
+    parent = Path(os.environ.get("TMPDIR", "/var/tmp"))  # noqa: S108 - what is in it has no fixed name
+    folder = Path(tempfile.mkdtemp(prefix="assay-fresh.", dir=parent))
+    root = Root(folder / "root")
+    try:
+        subprocess.run([BARE_ROOT, "unpack", tar, root.folder], check=True)
+        yield root
+    finally:
+        if keep:
+            print(f"fresh: kept: {BARE_ROOT} run {root.folder} bash", flush=True)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_machine(name: str, lines: list[Line], tar: Path, keep: bool) -> list[str]:
+    """Runs the lines of one machine; returns what is wrong with them."""
+    problems = []
+    with unpacked(tar, keep) as root:
+        root.clone(lines[0].user)
+        before = root.count_packages()
+        print(f"== {name}: a bare root of {before} packages", flush=True)
+        for line in lines:
+            who = "" if line.user == "root" else f" ({line.user})"
+            print(f"== {name}{who}$ {line.text}", flush=True)
+            begin = time.monotonic()
+            rc, said = root.run(line)
+            seconds = time.monotonic() - begin
+            wrong = ""
+            if (rc != 0) != line.red:
+                wrong = f"ended with {rc}" + (", and should have been red" if line.red else "")
+            elif line.says not in said:
+                wrong = f"did not say {line.says!r}"
+            elif not line.red and (gap := re.search(f"{GAP}.*", said)):
+                wrong = f"ended with 0, {gap[0]}"
+            print(f"== {name}: exit code {rc} after {seconds:.0f} s{who}: {line.text}", flush=True)
+            if wrong:
+                problems.append(f"{name}: `{line.text}` {wrong}")
+                break  # what comes after builds on it
+        after = root.count_packages()
+        print(f"== {name}: {before} packages before, {after} after", flush=True)
+    return problems
+
+
+def archive(release: str, wanted: list[str]) -> Path:
+    """The bare root of a release as a tar, made where there is none."""
+    tar = CHECKOUT / ".cache/bare-root" / f"{release}-{'-'.join(wanted)}.tar"
+    if not tar.exists():
+        if not shutil.which("mmdebstrap"):
+            subprocess.run([CHECKOUT / "ci/apptainer-packages.sh", "mmdebstrap"], check=True)
+        print(f"== making a bare root of {release} with {' '.join(wanted)}", flush=True)
+        subprocess.run([BARE_ROOT, "make", release, tar, *wanted], check=True)
+    return tar
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0 when every line did what the README says."""
+    described, _, more = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        description=described, epilog=more, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="MACHINE", help="default: those of the README")
+    parser.add_argument("--release", default="bookworm", help="of Debian (bookworm)")
+    parser.add_argument("--keep", action="store_true", help="keep the roots, to look into them")
+    parser.add_argument("--list", action="store_true", help="the machines and their command lines")
+    options = parser.parse_args(arguments)
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    found = machines(readme)
+    names = options.names or [name for name in found if name not in ("smoke", "user")]
+    if unknown := [name for name in names if name not in found]:
+        raise Refusal(f"no machine {', '.join(unknown)}; there are {', '.join(found)}")
+    if options.list:
+        for name in names:
+            print(name, *(f"    {line.text}" for line in found[name]), sep="\n")
+        return 0
+    if os.geteuid() != 0:
+        raise Refusal("it makes namespaces and mounts: run it as root")
+    tar = archive(options.release, packages(readme))
+    problems = []
+    for name in names:
+        problems += run_machine(name, found[name], tar, options.keep)
+    for problem in problems:
+        print(f"fresh: {problem}", flush=True)
+    print(f"fresh: {len(names)} machines, {len(problems)} with a command line that failed")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Refusal as refusal:
+        sys.exit(f"fresh: {refusal}")
+    except subprocess.CalledProcessError as failed:
+        sys.exit(f"fresh: {shlex.join(map(str, failed.cmd))} ended with {failed.returncode}")

@@ -38,9 +38,44 @@ helper=/usr/lib/apt/apt-helper
 [ -x "$helper" ] || die "none on PATH, and it is built here on Debian only: install Apptainer"
 ci/apptainer-packages.sh gcc libc6-dev make pkg-config libseccomp-dev squashfs-tools uidmap ||
     die "its build needs the packages named above"
-command -v go >/dev/null ||
-    die "none on PATH, and no Go to build it with: install golang-go of Debian's backports"
-needs=$(pinned go) has=$(GOTOOLCHAIN=local go env GOVERSION)
+
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/assay-apptainer.XXXXXX") # its makefile knows no blanks
+# Go's module cache is read-only, also for rm.
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+
+# Go before 1.21 cannot fetch the release that the source needs; Debian's backports have a newer one.
+# It is unpacked for the time of the build, and not installed.
+fetch_go() { # fetch_go RELEASE, the version of Debian
+    local package=golang-${needs%.*} lists=$work/apt
+    mkdir -p "$lists/parts" "$lists/lists/partial" "$work/debs"
+    ci/debian-archive.sh "$1" | awk '!done++ {$3 = $3 "-backports"; $4 = "main"; NF = 4; print}' \
+        >"$lists/parts/backports.list"
+    chmod -R a+rX "$work" # apt downloads as a user of its own
+    local options=(-q -y -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$lists/parts"
+        -o Dir::State::lists="$lists/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=
+        -o APT::Sandbox::User=root)
+    say "fetching $package from Debian's backports"
+    { apt-get "${options[@]}" update &&
+        (cd "$work/debs" && apt-get "${options[@]}" download "$package-go" "$package-src"); } \
+        >"$work/log" 2>&1 || {
+        cat "$work/log" >&2
+        die "no Go to build it with: install golang-go of Debian's backports"
+    }
+    local each
+    for each in "$work"/debs/*.deb; do
+        dpkg-deb -x "$each" "$work/go"
+    done
+    export PATH="$work/go/usr/lib/${package/golang/go}/bin:$PATH"
+}
+
+needs=$(pinned go)
+can_fetch_toolchains() { # Go 1.21 and newer
+    local has
+    has=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null) || return 1
+    [ "$(printf '%s\n' 1.21 "${has#go}" | sort -V | head -n 1)" = 1.21 ]
+}
+can_fetch_toolchains || fetch_go "$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)"
+has=$(GOTOOLCHAIN=local go env GOVERSION)
 if [ "$(printf '%s\n' "$needs" "${has#go}" | sort -V | head -n 1)" != "$needs" ]; then
     export GOTOOLCHAIN=go$needs+auto # Go 1.21 and newer fetches it, and verifies it
 fi
@@ -50,9 +85,6 @@ read -r _ mirror _ < <(ci/debian-archive.sh sid) || exit 1
 
 mkdir -p "$home"
 home=$(realpath "$home") made=$home/${made##*/}
-work=$(mktemp -d "${TMPDIR:-/var/tmp}/assay-apptainer.XXXXXX") # its makefile knows no blanks
-# Go's module cache is read-only, also for rm.
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 source=apptainer_$version.orig.tar.gz
 say "fetching $source"
 "$helper" download-file "${mirror%/}/pool/main/a/apptainer/$source" "$work/$source" \
@@ -79,8 +111,10 @@ step "fetching Go modules" go mod download
 # The prefix is never seen: a program that is not where it was built looks beside itself.
 step "configuring" ./mconfig -V "$version" --prefix="$work/installed" \
     --without-suid --without-network --without-libsubid
-step "building, which takes minutes" make -C builddir -j"$(nproc)"
-step "installing" make -C builddir install
+# Completions for bash would compile all of it a second time.
+targets=(bash_completions= bash_completions_INSTALL=)
+step "building, which takes minutes" make -C builddir -j"$(nproc)" "${targets[@]}"
+step "installing" make -C builddir install "${targets[@]}"
 "$work/installed/bin/apptainer" --version >&2 || die "what was built does not start"
 rm -rf "$made.new"
 cp -R "$work/installed" "$made.new"

@@ -111,8 +111,8 @@ step "fetching Go modules" go mod download
 # The prefix is never seen: a program that is not where it was built looks beside itself.
 step "configuring" ./mconfig -V "$version" --prefix="$work/installed" \
     --without-suid --without-network --without-libsubid
-# Completions for bash would compile all of it a second time.
-targets=(bash_completions= bash_completions_INSTALL=)
+# Completions for bash and pages for man would compile all of it again.
+targets=({bash_completions,man_pages}{,_INSTALL}=)
 step "building, which takes minutes" make -C builddir -j"$(nproc)" "${targets[@]}"
 step "installing" make -C builddir install "${targets[@]}"
 "$work/installed/bin/apptainer" --version >&2 || die "what was built does not start"

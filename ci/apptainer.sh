@@ -112,7 +112,7 @@ step "fetching Go modules" go mod download
 step "configuring" ./mconfig -V "$version" --prefix="$work/installed" \
     --without-suid --without-network --without-libsubid
 # Completions for bash and pages for man would compile all of it again.
-targets=({bash_completions,man_pages}{,_INSTALL}=)
+targets=({bash_completions,man_pages}{,_INSTALL}"=")
 step "building, which takes minutes" make -C builddir -j"$(nproc)" "${targets[@]}"
 step "installing" make -C builddir install "${targets[@]}"
 "$work/installed/bin/apptainer" --version >&2 || die "what was built does not start"

@@ -1,6 +1,6 @@
 """The job scripts of tests between GPUs, as a site with GPUs would run them: a dry run's.
 
-`python tests/integration/job_scripts.py` writes those of tests/data/jobs anew.
+`python tests/programs/job_scripts.py` writes those of tests/data/jobs anew.
 """
 
 from __future__ import annotations

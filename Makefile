@@ -100,7 +100,7 @@ vcluster-down:
 faults: vcluster-up
 	@ci/setup-venv.sh dev
 	@$(MAKE) calibrate SITE=vcluster PROFILE=smoke
-	@.venv/bin/python tests/integration/cluster_matrix.py $(FAULTS_ARGS)
+	@.venv/bin/python tests/clusters/cluster_matrix.py $(FAULTS_ARGS)
 	@ci/vcluster/vcluster down
 
 report:

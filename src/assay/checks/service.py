@@ -77,5 +77,6 @@ def _nodes(scheduler: Any) -> Any:
         return None
     try:
         return scheduler.allnodes()
-    except (JobSchedulerError, SpawnedProcessError):
+    # A dry run for a site with Slurm has no scontrol where Slurm is not installed.
+    except (JobSchedulerError, SpawnedProcessError, FileNotFoundError):
         return None

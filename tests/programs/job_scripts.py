@@ -1,6 +1,6 @@
 """The job scripts of tests between GPUs, as a site with GPUs would run them: a dry run's.
 
-`python tests/integration/job_scripts.py` writes those of tests/data/jobs anew.
+`python tests/programs/job_scripts.py` writes those of tests/data/jobs anew.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ CASES = (
     r"UcxGpu %operation=tag_bw %gpus=2 %configuration=all"
 )
 
+#: The machine may have a Slurm of its own, or none: the dry run asks this one.
+SCONTROL = """#!/bin/sh
+echo "slurm_load_node error: Unable to contact slurm controller (connect failure)" >&2
+exit 1
+"""
+
 #: Where the stack would be.
 PROGRAMS = "/opt/assay/gpu/bin"
 
@@ -40,6 +46,11 @@ def scripts(folder: Path) -> dict[str, str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("ASSAY_", "RFM_"))}
     environment |= {"ASSAY_RESULTS": str(folder), "ASSAY_SPACK_HOME": str(home)}
     environment |= {"ASSAY_STACK": "spack-gpu", "RFM_COLORIZE": "n"}
+    slurm = folder / "slurm/scontrol"
+    slurm.parent.mkdir()
+    slurm.write_text(SCONTROL)
+    slurm.chmod(0o755)
+    environment["PATH"] = f"{slurm.parent}:{environment['PATH']}"
     done = subprocess.run(
         [
             *(str(Path(sys.executable).with_name("reframe")), "--dry-run"),

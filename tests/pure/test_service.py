@@ -95,11 +95,20 @@ def test_other_schedulers_are_not_asked(name):
     assert service.lost(slurm, ["node01"]) == []
 
 
-def test_a_scheduler_that_does_not_answer_decides_nothing():
+@pytest.mark.parametrize(
+    "error",
+    [
+        JobSchedulerError("could not retrieve node information"),
+        FileNotFoundError("[Errno 2] No such file or directory: 'scontrol'"),
+    ],
+    ids=["no answer", "no scontrol"],
+)
+def test_a_scheduler_that_does_not_answer_decides_nothing(error):
     slurm = Slurm()
 
     def allnodes():
-        raise JobSchedulerError("could not retrieve node information")
+        raise error
 
     slurm.allnodes = allnodes
     assert service.in_service(slurm, None, 4) == (4, [])
+    assert service.lost(slurm, ["node01"]) == []

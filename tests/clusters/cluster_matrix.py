@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import cluster_page
-from bench import ROOT
+from cluster_page import ROOT
 
 COMMAND = ROOT / "ci/vcluster/vcluster"
 STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))
@@ -36,7 +36,7 @@ NODE = "node02"
 TESTS = r"Tournament|Census|EachNode|NetPipe.*=tcp|UcxPerftest.*posix.*tag_lat"
 
 #: An older UCX, for the fault of a stale library; without it that fault is left out. It is made by
-#: `pip install --no-deps --require-hashes -t .cache/stale-ucx -r tests/integration/stale-ucx.txt`
+#: `pip install --no-deps --require-hashes -t .cache/stale-ucx -r tests/clusters/stale-ucx.txt`
 STALE = ROOT / ".cache/stale-ucx/libucx/lib"
 
 #: No run takes longer [s], whatever dies in it: a job's own limit, and Slurm's of a silent node.

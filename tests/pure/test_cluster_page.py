@@ -77,5 +77,5 @@ def test_false_alarms_of_healthy_runs_are_counted_and_named():
 def test_the_page_is_that_of_the_runs():
     page = cluster_page.PAGE.read_text()
     assert page == cluster_page.replaced(page, cluster_page.document(cluster_page.load())), (
-        "docs/sensitivity.md is old: python tests/integration/cluster_matrix.py --page"
+        "docs/sensitivity.md is old: python tests/clusters/cluster_matrix.py --page"
     )

@@ -41,5 +41,5 @@ def test_the_message_names_the_cause(rows, number, cause):
 def test_the_page_says_what_was_seen(rows):
     page = fault_matrix.DOCUMENT.read_text()
     assert page == fault_matrix.replaced(page, fault_matrix.document(*rows)), (
-        "docs/sensitivity.md is old: run python tests/integration/fault_matrix.py"
+        "docs/sensitivity.md is old: run python tests/programs/fault_matrix.py"
     )

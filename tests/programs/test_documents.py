@@ -95,7 +95,7 @@ def test_the_documents_name_files_that_are_there(document):
     example = {
         "src/assay/outputs/stream.py",
         "tests/data/stream/",
-        "tests/unit/test_outputs_stream.py",
+        "tests/pure/test_outputs_stream.py",
     }
     for link, path in named:
         if path not in example:

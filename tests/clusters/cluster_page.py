@@ -10,10 +10,10 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from bench import ROOT
-
+ROOT = Path(__file__).resolve().parents[2]
 RUNS = ROOT / "docs/cluster-faults.jsonl"
 PAGE = ROOT / "docs/sensitivity.md"
 FIGURE = ROOT / "docs/cluster-faults.svg"

@@ -1,7 +1,7 @@
 """The faults of the baseline against the tests of this suite, and the table in docs/sensitivity.md.
 
 The rows are those that were injected into the peers' suites (see the document). `python
-tests/integration/fault_matrix.py` runs them all and writes the table anew.
+tests/programs/fault_matrix.py` runs them all and writes the table anew.
 """
 
 from __future__ import annotations

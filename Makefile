@@ -89,7 +89,7 @@ calibrate: setup
 	@$(if $(ON_SITE),.venv/bin/assay calibrate --site '$(SITE)' --from \
 		"$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
-vcluster-up: venv
+vcluster-up: system venv
 	@ci/vcluster/packages.sh
 	@ci/vcluster/vcluster up $(VCLUSTER_ARGS)
 

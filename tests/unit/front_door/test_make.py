@@ -45,3 +45,11 @@ def test_gate_runs_all_and_fails_when_any_fails(
     # Where Apptainer cannot be had that is said, and the tests of images skip.
     assert ("== image: not built: apptainer: no Go" in done.stdout) is not apptainer
     assert (done.returncode == 0) is (red == "" or (red == "image" and not apptainer))
+
+
+def test_the_emulated_cluster_gets_what_its_proof_starts() -> None:
+    done = run("make", "-n", "vcluster-up", cwd=ROOT)
+    for script in ("ci/system-stack.sh", "ci/setup-venv.sh", "ci/vcluster/packages.sh"):
+        assert script in done.stdout
+    packages = (ROOT / "ci/vcluster/packages.sh").read_text()
+    assert re.search(r"^ +libpmix-dev ", packages, re.M), "srun --mpi=pmix opens its libpmix.so"

@@ -3,7 +3,7 @@
 import pytest
 
 pytest.importorskip("reframe")
-from reframe.core.exceptions import JobSchedulerError
+from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 
 from assay.checks import service
 
@@ -95,11 +95,14 @@ def test_other_schedulers_are_not_asked(name):
     assert service.lost(slurm, ["node01"]) == []
 
 
-def test_a_scheduler_that_does_not_answer_decides_nothing():
+def test_a_scheduler_that_does_not_answer_decides_nothing_and_is_named():
     slurm = Slurm()
 
     def allnodes():
-        raise JobSchedulerError("could not retrieve node information")
+        hung = SpawnedProcessError("scontrol show", "", "scontrol did not end within 30 s", 124)
+        raise JobSchedulerError("could not retrieve node information") from hung
 
     slurm.allnodes = allnodes
-    assert service.in_service(slurm, None, 4) == (4, [])
+    said = ["Slurm does not say how its nodes are: scontrol did not end within 30 s"]
+    assert service.in_service(slurm, None, 4) == (4, said)
+    assert service.lost(slurm, ["node01"]) == said

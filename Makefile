@@ -3,6 +3,7 @@
 #   SITE=local              folder below site-config/
 #   STACK=spack             only this stack of the site
 #   PROFILE=smoke|full      how much of the suite (default: full)
+#   DEADLINE=2h             what is not begun by then is not run, what runs is cancelled
 #   REFRAME_ARGS='...'      further arguments of reframe
 #   PYTEST_ARGS='...'       further arguments of pytest
 #   PYTHON=python3.12       the interpreter for .venv (default: the first that can run ReFrame)
@@ -20,6 +21,9 @@ PYTEST_ARGS ?=
 
 export SITE PROFILE PYTHON YES
 export ASSAY_STACK = $(STACK)
+ifdef DEADLINE
+export ASSAY_DEADLINE = $(DEADLINE)
+endif
 # Modules of a cluster like to set these; packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
@@ -90,7 +94,7 @@ calibrate: setup
 	@$(if $(ON_SITE),.venv/bin/assay calibrate --site '$(SITE)' --from \
 		"$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
-vcluster-up: venv
+vcluster-up: system venv
 	@ci/vcluster/packages.sh
 	@ci/vcluster/vcluster up $(VCLUSTER_ARGS)
 

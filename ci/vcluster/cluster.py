@@ -12,6 +12,7 @@ import cgroups
 import faults
 import machine
 import network
+import proof
 import slurm
 from layout import CHECKOUT, SCRATCH, SHARED, STATE, Cluster, Refusal, ordinary_user, say
 
@@ -22,8 +23,11 @@ FOLDERS = ("etc", "run", "log", "spool", "disks", "home", "scratch", "shared", "
 LONGEST = 60
 
 
-def up(nodes, accounting, link, expose):
-    """Starts the cluster: network, munge, machines, Slurm; complete or not at all."""
+def up(nodes, accounting, link, expose, proven=True):
+    """Starts the cluster: network, munge, machines, Slurm; complete or not at all.
+
+    :param proven: that jobs and links work is tried first, and what does not work is taken down.
+    """
     if network.namespaces():
         raise Refusal("parts of a cluster are there already; type: ci/vcluster/vcluster down")
     if len(str(STATE)) > LONGEST or "." in STATE.name:
@@ -47,6 +51,12 @@ def up(nodes, accounting, link, expose):
     for name in cluster.node_names:
         network.shape(cluster, name, link)
     network.await_relays(cluster)
+    if proven:
+        try:
+            proof.show(cluster)
+        except Refusal as refusal:
+            down()
+            raise Refusal(f"{refusal}; the cluster was taken down again") from None
     say(
         f"{nodes} nodes are up after {time.monotonic() - begin:.1f} s, "
         f"{link.rate} and {link.delay} us each; jobs run as {cluster.user}"

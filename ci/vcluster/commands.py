@@ -6,10 +6,10 @@ import subprocess
 from layout import STATE, Refusal
 
 
-def run(*command, given=None, check=True):
+def run(*command, given=None, check=True, seconds=60, env=None):
     """Runs a command and returns its standard output.
 
-    :raises Refusal: it is not installed, or failed while `check`.
+    :raises Refusal: it is not installed, takes longer than `seconds`, or failed while `check`.
     """
     words = [str(word) for word in command]
     try:
@@ -19,12 +19,13 @@ def run(*command, given=None, check=True):
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=seconds,
+            env=env,
         )
     except FileNotFoundError:
         raise Refusal(f"{words[0]} is not installed; type: ci/vcluster/packages.sh") from None
     except subprocess.TimeoutExpired:
-        raise Refusal(f"{' '.join(words)} did not end within 60 s") from None
+        raise Refusal(f"{' '.join(words)} did not end within {seconds} s") from None
     if check and done.returncode != 0:
         said = (done.stderr or done.stdout).strip().replace("\n", "; ")
         raise Refusal(f"{' '.join(words)} ended with {done.returncode}: {said}")

@@ -4,6 +4,7 @@
 ``init.py NAME``, in new network, host name, process, mount and IPC namespaces, as root.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -14,11 +15,15 @@ from pathlib import Path
 
 import accounting
 import cgroups
+import etc
 import machine
 import munge
 import slurm
 from commands import daemon, run
 from layout import CHECKOUT, DISK_MIB, NAME, SCRATCH, STATE, Cluster
+
+#: How often a machine looks for packages that were installed on the host [s].
+FOLLOW_S = 5
 
 
 def mount(*words):
@@ -63,8 +68,11 @@ def make_world(name, cluster):
     """Mounts of the machine's own, all of which vanish with its last process."""
     socket.sethostname(name)
     mount("--make-rprivate", "/")
-    for file in ("hosts", "passwd", "group"):
-        mount("--bind", STATE / "etc" / file, Path("/etc") / file)
+    host = STATE / "run" / f"etc.{name}"
+    host.mkdir(exist_ok=True)  # it may boot anew
+    mount("--rbind", "/etc", host)
+    mount("-t", "tmpfs", "-o", "mode=755", NAME, "/etc")
+    etc.fill(Path("/etc"), STATE / "etc", host)
     mount("-t", "tmpfs", "-o", "mode=1777", NAME, "/dev/shm")  # noqa: S108
     # An environment's interpreter lies where the one that made it does.
     python = (CHECKOUT / ".venv/bin/python").resolve().parents[1]
@@ -109,8 +117,19 @@ def start_daemons(name, cluster):
     daemon(["slurmctld", "-D"], log="slurmctld.out")
 
 
-def reap():
-    """Collects orphans for ever; a daemon that dies leaves its machine up, as on a real one."""
+def reap(name):
+    """Collects orphans for ever; a daemon that dies leaves its machine up, as on a real one.
+
+    Now and then it looks whether packages came to the host or left it.
+    """
+    host = STATE / "run" / f"etc.{name}"
+
+    def follow(*_):
+        with contextlib.suppress(OSError):  # the host may be changing it now: next time
+            etc.follow(Path("/etc"), host)
+
+    signal.signal(signal.SIGALRM, follow)
+    signal.setitimer(signal.ITIMER_REAL, FOLLOW_S, FOLLOW_S)
     while True:
         try:
             os.waitpid(-1, 0)
@@ -124,7 +143,7 @@ def main(name):
     make_world(name, cluster)
     start_daemons(name, cluster)
     machine.ready(name).touch()
-    reap()
+    reap(name)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ set -euo pipefail
 packages=(
     slurm-wlm slurm-wlm-basic-plugins slurm-client munge # the scheduler
     iproute2 iptables libnetfilter-queue-dev gcc libc6-dev # links: shaped, delayed, broken
+    libpmix-dev # libpmix.so, which mpi_pmix_v4.so opens by that name: srun --mpi=pmix
     xfsprogs util-linux # a disk for each node
 )
 [ "${1:-}" != --accounting ] || packages+=(mariadb-server-core mariadb-client-core slurmdbd)

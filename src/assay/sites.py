@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 from reframe.core.exceptions import ConfigError
 
+from assay import deadline, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError
 
 #: Names of the profiles: ``--mode`` accepts them, and ``paper-smoke`` and ``paper-full``: only what
@@ -122,9 +123,9 @@ def configuration(
     :param general: further options of ReFrame's section of that name.
     :param one_at_a_time: a mode submits a case when the one before it has ended, whatever the
         partition: where all share their nodes, the wait of a job says something of the nodes then.
-    :raises ConfigError: an unknown word, a system not named like its folder, references that are
-        not valid, a stack asked for (``ASSAY_STACK``) that is not there, or results that cannot be
-        written.
+    :raises ConfigError: an unknown word, a deadline that is no time, a system not named like its
+        folder, references that are not valid, a stack asked for (``ASSAY_STACK``) that is not
+        there, or results that cannot be written.
     """
     site_file = Path(site_file).resolve()
     site = site_file.parent.name
@@ -143,6 +144,16 @@ def configuration(
         for kind in ("features", "extras"):
             _check_words(environment.get(kind, ()), words["environment"][kind], f"{where}: {kind}")
 
+    try:
+        deadline.begin(
+            p["extras"]["deadline"]
+            for system in systems
+            for p in system["partitions"]
+            if "deadline" in p.get("extras", ())
+        )
+    except ValueError as error:
+        raise ConfigError(f"{site_file}: {error}") from None
+    reframe_compat.install()
     environments = _only_asked_for(systems, environments, site_file)
     try:
         References.load(site_file.with_name("references.yaml"))

@@ -3,7 +3,7 @@
 import pytest
 
 pytest.importorskip("reframe")
-from reframe.core.exceptions import JobSchedulerError
+from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 
 from assay.checks import service
 
@@ -96,19 +96,28 @@ def test_other_schedulers_are_not_asked(name):
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "said"),
     [
-        JobSchedulerError("could not retrieve node information"),
-        FileNotFoundError("[Errno 2] No such file or directory: 'scontrol'"),
+        (
+            SpawnedProcessError("scontrol show", "", "scontrol did not end within 30 s", 124),
+            "scontrol did not end within 30 s",
+        ),
+        (
+            FileNotFoundError(2, "No such file or directory", "scontrol"),
+            "[Errno 2] No such file or directory: 'scontrol'",
+        ),
     ],
-    ids=["no answer", "no scontrol"],
+    ids=["hung", "not installed"],
 )
-def test_a_scheduler_that_does_not_answer_decides_nothing(error):
+def test_a_scheduler_that_does_not_answer_decides_nothing_and_is_named(error, said):
     slurm = Slurm()
 
     def allnodes():
+        if isinstance(error, SpawnedProcessError):
+            raise JobSchedulerError("could not retrieve node information") from error
         raise error
 
     slurm.allnodes = allnodes
-    assert service.in_service(slurm, None, 4) == (4, [])
-    assert service.lost(slurm, ["node01"]) == []
+    lines = [f"Slurm does not say how its nodes are: {said}"]
+    assert service.in_service(slurm, None, 4) == (4, lines)
+    assert service.lost(slurm, ["node01"]) == lines

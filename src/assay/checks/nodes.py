@@ -68,7 +68,8 @@ class AllNodesCheck(StrictCheck):
             f"{self.identity()['test']} takes {self.least_nodes} or more",
         )
         # A node that is out fails the test; what the others do is measured all the same.
-        self.num_tasks, self._absent = service.in_service(partition.scheduler, self.job, wanted)
+        self.num_tasks, why = service.in_service(partition.scheduler, self.job, wanted)
+        self._absent = why if self.num_tasks < wanted else []
         if self.num_tasks < self.least_nodes:
             self._refuse(self._absent)
         self.num_tasks_per_node = 1

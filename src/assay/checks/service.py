@@ -24,6 +24,9 @@ OUT = frozenset(
 #: What Slurm puts behind a state: ``DOWN*`` does not respond, ``IDLE~`` is asleep.
 FLAGS = "*~#!%$@^+-"
 
+#: What asking Slurm raises where it does not answer. In a dry run it may not even be installed.
+SILENT = (JobSchedulerError, SpawnedProcessError, FileNotFoundError)
+
 
 def describe(description: str) -> tuple[str, str]:
     """A node and why it takes no job (empty: it does), from one line of ``scontrol -o show node``.
@@ -47,15 +50,16 @@ def describe(description: str) -> tuple[str, str]:
 def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
     """How many of the nodes that a job wants it can get, and why not all, one line for each cause.
 
-    All of them where the scheduler is not Slurm, or does not answer.
+    All of them where the scheduler is not Slurm. All of them, and why nobody knows better, where
+    Slurm does not answer.
     """
-    nodes = _nodes(scheduler)
-    if nodes is None:
-        return wanted, []
     try:
+        nodes = _nodes(scheduler)
+        if nodes is None:
+            return wanted, []
         said = dict(describe(node.descr) for node in scheduler.filternodes(job, nodes))
-    except (JobSchedulerError, SpawnedProcessError):
-        return wanted, []
+    except SILENT as error:
+        return wanted, [_silence(error)]
     there = sum(not why for why in said.values())
     if there >= wanted:
         return wanted, []
@@ -66,8 +70,14 @@ def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
 
 
 def lost(scheduler: Any, names: Iterable[str]) -> list[str]:
-    """Of these nodes the ones that are out of service now, one line each."""
-    nodes = _nodes(scheduler) or ()
+    """Of these nodes the ones that are out of service now, one line each.
+
+    One line that says so where Slurm does not answer.
+    """
+    try:
+        nodes = _nodes(scheduler) or ()
+    except SILENT as error:
+        return [_silence(error)]
     said = dict(describe(node.descr) for node in nodes)
     return [f"{name} is {said[name]}" for name in sorted(names) if said.get(name)]
 
@@ -75,8 +85,12 @@ def lost(scheduler: Any, names: Iterable[str]) -> list[str]:
 def _nodes(scheduler: Any) -> Any:
     if scheduler.registered_name not in ("slurm", "squeue"):
         return None
-    try:
-        return scheduler.allnodes()
-    # A dry run for a site with Slurm has no scontrol where Slurm is not installed.
-    except (JobSchedulerError, SpawnedProcessError, FileNotFoundError):
-        return None
+    return scheduler.allnodes()
+
+
+def _silence(error: Exception) -> str:
+    """Why the nodes are not known, in one line."""
+    # ReFrame wraps what happened to the command.
+    cause = error.__cause__ or error
+    said = str(getattr(cause, "stderr", "") or cause)
+    return f"Slurm does not say how its nodes are: {' '.join(said.split())}"

@@ -22,6 +22,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 
+from assay import deadline
 from assay.checks import attempts, launch, record, samples, service
 from assay.judge import (
     LAUNCHES_TO_FAIL,
@@ -37,6 +38,9 @@ from assay.outputs import Parsed, ParseError
 
 #: How many problems the failure message of ReFrame names; all of them are in the record.
 NAMED_PROBLEMS = 4
+
+#: How long a job may wait in the queue where the site does not say.
+MAX_PENDING = "1d"
 
 
 @dataclass(frozen=True)
@@ -190,6 +194,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             if self._attempts.stagedir:
                 self._stagedir = self._attempts.stagedir  # where ReFrame and the report look
             raise failure
+        if not self.is_dry_run() and (why := deadline.reached()):
+            self.skip(f"{why} before it was begun")
 
     @run_after("setup")
     def _only_what_smoke_has(self) -> None:
@@ -205,7 +211,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     @run_after("setup")
     def _wait_no_longer_than_the_site_says(self) -> None:
         # A job of more nodes than are up is in the queue for ever.
-        self.max_pending_time = self.current_partition.extras.get("max_pending")
+        self.max_pending_time = self.current_partition.extras.get("max_pending", MAX_PENDING)
 
     @run_after("setup")
     def _end_with_its_node(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from assay.deadline import REACHED
 from assay.judge import Verdict
 from assay.report.cases import Case, Session
 
@@ -132,6 +133,9 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
         found.append(f"{_cases(counts.failed)} failed{also}")
     if counts.inconclusive:
         found.append(f"{_cases(counts.inconclusive)} could not be decided")
+    late = sum(case.verdict is None and case.why.startswith(REACHED) for case in session.cases)
+    if late:
+        found.append(f"{_cases(late)} not begun before the {REACHED}")
     if max_harness is not None:
         cost = harness(session)
         if cost.percent is None:

@@ -1,0 +1,78 @@
+"""Slurm's commands as scripts: jobs run at once on this machine, and get stuck as they are told."""
+
+import sys
+
+#: What becomes of a job, by its name's last word; others end as jobs do.
+COMMANDS = {
+    "sbatch": """\
+script = sys.argv[-1]
+text = open(script).read()
+number = len(os.listdir(here / "jobs")) + 1
+options = dict(re.findall(r"^#SBATCH --([a-z-]+)=\\"?([^\\"\\n]*)", text, re.M))
+stuck = [s for s in ("PENDING", "COMPLETING") if s.title() in options["job-name"]]
+state = stuck[0] if stuck else "COMPLETED"
+if state != "PENDING":
+    with open(options["output"], "w") as out, open(options["error"], "w") as err:
+        subprocess.run(["bash", script], stdout=out, stderr=err)
+(here / "jobs" / str(number)).write_text(state)
+print("Submitted batch job", number)
+""",
+    "squeue": """\
+if (here / "squeue-fails").exists():
+    sys.exit("slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
+if (here / "squeue-hangs").exists():
+    time.sleep(1000)
+for number in sys.argv[sys.argv.index("-j") + 1].split(","):
+    state = (here / "jobs" / number).read_text()
+    if state != "gone":
+        # The real one without `-t all` does not list what has ended.
+        if state != "COMPLETED" or "all" in sys.argv:
+            print(f"{number}|{state}|node07|None")
+""",
+    "scancel": """\
+with open(here / "cancelled", "a") as log:
+    log.write(sys.argv[1] + "\\n")
+if (here / "scancel-fails").exists():
+    sys.exit("scancel: error: Kill job error on job id 1: Access/permission denied")
+if (here / "jobs" / sys.argv[1]).read_text() == "PENDING":
+    (here / "jobs" / sys.argv[1]).write_text("gone")
+""",
+    "scontrol": """\
+if (here / "scontrol-hangs").exists():
+    time.sleep(1000)
+if "hostname" in sys.argv:
+    print("node07")
+else:
+    print("NodeName=node07 State=IDLE Partitions=batch ")
+""",
+}
+
+HEAD = """\
+#!{python}
+import os, pathlib, re, subprocess, sys, time
+here = pathlib.Path({here!r})
+"""
+
+
+class FakeSlurm:
+    """The commands in `folder`; :attr:`path` is to be first on PATH."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.path = folder / "bin"
+        (folder / "jobs").mkdir(parents=True)
+        self.path.mkdir()
+        for name, body in COMMANDS.items():
+            command = self.path / name
+            command.write_text(HEAD.format(python=sys.executable, here=str(folder)) + body)
+            command.chmod(0o755)
+
+    def broken(self, how):
+        """From now on: squeue-fails, squeue-hangs, scancel-fails, scontrol-hangs."""
+        (self.folder / how).touch()
+
+    @property
+    def cancelled(self):
+        """The numbers of jobs given to scancel, once for each call."""
+        log = self.folder / "cancelled"
+        return log.read_text().split() if log.exists() else []

@@ -1,0 +1,190 @@
+"""A run ends whatever Slurm does: each stuck job is bounded, named, and takes no other with it."""
+
+import json
+import os
+import time
+
+import pytest
+from slurm_fake import FakeSlurm
+
+from assay.report import session, summary
+
+pytestmark = pytest.mark.slow
+
+#: What Slurm gets for everything, and what a run may take with it [s]. Starting ReFrame and its
+#: jobs takes seconds on a busy machine.
+PATIENCE, AT_MOST = 3, 60
+
+TESTS = """\
+import reframe as rfm
+from reframe.core.builtins import run_after
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+
+class _Echo(StrictCheck):
+    kind = "node"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "echo"
+    executable_opts = ["done"]
+    time_limit = "1m"
+
+    def read(self):
+        return Parsed("echo", "1", None, self.stdout_text() == "done\\n", (), {})
+
+"""
+
+#: The head of a test that would not end by itself.
+SLEEP = 'class APending(_Echo):\n    prerun_cmds = ["sleep 1000"]\n    executable = '
+
+
+def checks(*names, executable="echo"):
+    bodies = (
+        f'@rfm.simple_test\nclass {name}(_Echo):\n    executable = "{executable}"\n\n'
+        for name in names
+    )
+    return TESTS + "\n".join(bodies)
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    return FakeSlurm(tmp_path / "slurm")
+
+
+def run(bench, fake, source, *arguments, scheduler="squeue", extras=None, **variables):
+    """The run, and how long it took [s]."""
+    bench.partition(
+        launcher="local",
+        scheduler=scheduler,
+        sched_options={"slurm_job_cancel_reasons": []},
+        extras={"memory_bytes": 2**33, **(extras or {})},
+    )
+    bench.stack("echo", [])
+    begin = time.monotonic()
+    done = bench.run(
+        *arguments,
+        path=bench.check("echo", source),
+        PATH=f"{fake.path}:{os.environ['PATH']}",
+        **{"ASSAY_PATIENCE": str(PATIENCE), **variables},
+    )
+    return done, time.monotonic() - begin
+
+
+def serial(*more):
+    return ("--exec-policy=serial", *more)
+
+
+@pytest.mark.parametrize("policy", ["serial", "async"])
+def test_a_job_that_completes_for_ever_is_given_up_and_named(bench, slurm, policy):
+    source = checks("StuckCompleting", "Sound")
+    done, seconds = run(bench, slurm, source, f"--exec-policy={policy}")
+    stuck = done.case("StuckCompleting")
+    assert (done.returncode, stuck.result) == (1, "fail")
+    assert "[jobid=1] the job is COMPLETING on node07 for" in stuck.reason, stuck.reason
+    assert "given up" in stuck.reason
+    assert done.case("Sound").result == "pass", "other results are kept"
+    assert seconds < AT_MOST
+
+
+def test_a_job_that_pends_for_ever_is_cancelled_once(bench, slurm):
+    source = checks("StuckPending", "Sound")
+    done, seconds = run(bench, slurm, source, *serial(), extras={"max_pending": "2s"})
+    assert done.case("StuckPending").reason.startswith("sanity error: its job never began")
+    assert done.case("Sound").result == "pass"
+    assert slurm.cancelled == ["1"]
+    assert seconds < AT_MOST
+
+
+def test_a_job_that_cannot_be_cancelled_is_given_up_and_named(bench, slurm):
+    slurm.broken("scancel-fails")
+    source = checks("StuckPending", "Sound")
+    done, seconds = run(bench, slurm, source, *serial(), extras={"max_pending": "1s"})
+    reason = done.case("StuckPending").reason
+    assert "[jobid=1] the job is PENDING on node07 3 s after scancel" in reason, reason
+    assert "Access/permission denied" in reason
+    assert done.case("Sound").result == "pass"
+    assert slurm.cancelled == ["1"], "and not with each poll"
+    assert seconds < AT_MOST
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("squeue-fails", "squeue: slurm_load_jobs error: Unable to contact slurm controller"),
+        ("squeue-hangs", "squeue did not end within 1 s"),
+    ],
+)
+def test_a_silent_slurm_is_named_and_its_jobs_are_not_taken_for_completed(bench, slurm, how, says):
+    slurm.broken(how)
+    done, seconds = run(bench, slurm, checks("Sound"), *serial())
+    reason = done.case("Sound").reason
+    assert done.case("Sound").result == "fail"
+    assert "the job is out of sight: " in reason and says in reason, reason
+    assert seconds < AT_MOST
+
+
+def test_a_scontrol_that_hangs_keeps_no_result_back(bench, slurm):
+    slurm.broken("scontrol-hangs")
+    done, seconds = run(bench, slurm, checks("Sound", "Broken", executable="false"), *serial())
+    assert done.returncode == 1
+    assert "scontrol did not end within 1 s" in done.case("Broken").reason
+    assert "false ended with exit code 1" in done.case("Broken").reason
+    assert seconds < AT_MOST
+
+
+@pytest.mark.parametrize("policy", ["serial", "async"])
+@pytest.mark.parametrize("scheduler", ["local", "squeue"])
+def test_a_deadline_ends_what_runs_and_names_what_was_not_begun(bench, slurm, scheduler, policy):
+    # The first case is in the queue, or asleep, for ever; of the others none is begun.
+    source = checks("APending", "BSound", "CSound")
+    source = source.replace("class APending(_Echo):\n    executable = ", SLEEP)
+    done, seconds = run(
+        bench,
+        slurm,
+        source,
+        f"--exec-policy={policy}",
+        "--max-retries=2",
+        scheduler=scheduler,
+        ASSAY_DEADLINE="8s",
+        ASSAY_PATIENCE="30",
+    )
+    assert seconds < AT_MOST
+    assert done.returncode == 1
+    report = session.load(min((bench.results / "reports").glob("run-report-*.json")))
+    by_name = {case.display_name: case for case in report.cases}
+    assert "cancelled: deadline of the run (8s) was reached" in by_name["APending"].why
+    if policy == "serial":
+        late = {by_name[name].why for name in ("BSound", "CSound")}
+        assert late == {"deadline of the run (8s) was reached before it was begun"}
+        assert any("2 cases not begun" in fault for fault in summary.faults(report))
+
+
+def test_a_run_that_is_only_late_is_red(bench, slurm):
+    """Nothing runs when the deadline is reached: then nothing fails."""
+    source = checks("ASound", "BSound")
+    source = source.replace("kind =", "postrun_cmds = ['sleep 9']\n    kind =")
+    done, _ = run(bench, slurm, source, *serial(), ASSAY_DEADLINE="8s")
+    assert done.case("ASound").result == "pass", done.output
+    assert done.case("BSound").result == "skip"
+    assert done.returncode == 1
+    assert "deadline of the run (8s) was reached" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [("2 hours", "'2 hours' is no time"), ("0s", "leaves no time"), ("-1h", "is no time")],
+)
+def test_a_deadline_that_is_no_time_is_refused(bench, slurm, words, says):
+    done, _ = run(bench, slurm, checks("Sound"), ASSAY_DEADLINE=words)
+    assert done.returncode == 1 and not done.cases
+    assert f"ASSAY_DEADLINE: {words!r}"[:10] in done.output and says in done.output
+
+
+def test_the_shortest_deadline_of_the_partitions_holds(bench, slurm):
+    bench.partition(name="other", launcher="local", extras={"deadline": "1s", "memory_bytes": 1})
+    source = checks("Sound").replace("kind =", "postrun_cmds = ['sleep 2']\n    kind =")
+    done, _ = run(bench, slurm, source, *serial(), extras={"deadline": "2h"})
+    assert done.returncode == 1
+    assert "deadline of the run (1s)" in json.dumps(done.output)

@@ -1,0 +1,66 @@
+"""/etc of an emulated machine: files of its own, and links that follow the host's."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def etc(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "ci/vcluster"))
+    sys.modules.pop("etc", None)
+    import etc
+
+    return etc
+
+
+@pytest.fixture
+def machine(etc, tmp_path):
+    host, own, files = tmp_path / "host", tmp_path / "own", tmp_path / "files"
+    for folder in (host, own, files):
+        folder.mkdir()
+    for name in etc.OWN:
+        (host / name).write_text("the host's\n")
+        (files / name).write_text("its own\n")
+    (host / "alternatives").mkdir()
+    (host / "mtab").symlink_to("../proc/self/mounts")
+    (host / "ld.so.cache").write_text("old")
+    etc.fill(own, files, host)
+    return host, own
+
+
+def test_files_of_its_own_stay_whatever_the_host_does_to_its(etc, machine):
+    host, own = machine
+    (host / "passwd.new").write_text("another\n")
+    (host / "passwd.new").replace(host / "passwd")
+    etc.follow(own, host)
+    assert {(own / name).read_text() for name in etc.OWN} == {"its own\n"}
+
+
+def test_what_packages_do_to_the_host_is_seen(etc, machine):
+    host, own = machine
+    assert str((own / "mtab").readlink()) == "../proc/self/mounts"
+    (host / "ld.so.new").write_text("new")
+    (host / "ld.so.new").replace(host / "ld.so.cache")
+    (host / "alternatives/mpirun").write_text("")
+    assert (own / "ld.so.cache").read_text() == "new"
+    assert (own / "alternatives/mpirun").exists()
+    (host / "openmpi").mkdir()
+    (host / "mtab").unlink()
+    (host / "mtab").symlink_to("/proc/mounts")
+    (host / "ld.so.cache").unlink()
+    etc.follow(own, host)
+    assert (own / "openmpi").is_dir()
+    assert str((own / "mtab").readlink()) == "/proc/mounts"
+    assert not (own / "ld.so.cache").is_symlink()
+
+
+def test_what_the_machine_made_itself_stays(etc, machine):
+    host, own = machine
+    (own / "made").write_text("here")
+    (host / "made").write_text("there")
+    etc.follow(own, host)
+    assert (own / "made").read_text() == "here"

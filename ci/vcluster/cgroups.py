@@ -4,6 +4,7 @@ Version 2 was written from the kernel's documentation (Documentation/admin-guide
 needs its controllers in the root group; not yet run.
 """
 
+import contextlib
 import errno
 import os
 import time
@@ -67,6 +68,18 @@ def enter(name):
     """Moves the calling process into a machine's groups."""
     for group in groups(name):
         (group / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def account():
+    """The directory where the processor time of the whole cluster is counted."""
+    return ROOT / NAME if unified() else ROOT / "cpuacct" / NAME
+
+
+def count():
+    """Has the calling process, which stays outside of the machines, counted as the cluster's."""
+    # Where the hierarchy limits processors, too, it may not take a process of real time.
+    with contextlib.suppress(OSError):
+        (account() / "login" / "cgroup.procs").write_text(str(os.getpid()))
 
 
 def remove():

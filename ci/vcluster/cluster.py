@@ -16,7 +16,7 @@ import proof
 import slurm
 from layout import CHECKOUT, SCRATCH, SHARED, STATE, Cluster, Refusal, ordinary_user, say
 
-FOLDERS = ("etc", "run", "log", "spool", "disks", "home", "scratch", "shared", "slurm")
+FOLDERS = ("etc", "run", "log", "spool", "disks", "home", "scratch", "shared", "slurm", "account")
 
 #: Of a socket's 107 characters, what slurmd's longest name below the state leaves over:
 #: /spool/node0001/node0001_4294967295.4294967295.

@@ -20,7 +20,7 @@ import machine
 import munge
 import slurm
 from commands import daemon, run
-from layout import CHECKOUT, DISK_MIB, NAME, SCRATCH, STATE, Cluster
+from layout import ACCOUNT, CHECKOUT, DISK_MIB, NAME, SCRATCH, STATE, Cluster
 
 #: How often a machine looks for packages that were installed on the host [s].
 FOLLOW_S = 5
@@ -84,6 +84,9 @@ def make_world(name, cluster):
     for number, group in enumerate(tops):
         (keep / str(number)).mkdir(parents=True, exist_ok=True)
         mount("--bind", group, keep / str(number))
+    # Where jobs read what the whole cluster takes of the host.
+    mount("--bind", cgroups.account(), ACCOUNT)
+    mount("-o", "remount,bind,ro", ACCOUNT)
     mount("-t", "sysfs", "-o", "ro", NAME, "/sys")
     if not cgroups.unified():
         mount("-t", "tmpfs", "-o", "mode=755", NAME, "/sys/fs/cgroup")

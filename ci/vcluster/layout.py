@@ -23,6 +23,9 @@ NAME = STATE.name
 SCRATCH = STATE / "scratch"
 SHARED = STATE / "shared"
 
+#: Where a machine sees the cluster's control group; site-config/vcluster reads the file in it.
+ACCOUNT = STATE / "account"
+
 #: Size of a node's XFS image; mkfs.xfs makes none below 300 MiB.
 DISK_MIB = 512
 

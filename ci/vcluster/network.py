@@ -13,6 +13,7 @@ import signal
 import time
 from pathlib import Path
 
+import cgroups
 from commands import daemon, run
 from layout import HERE, STATE, SWITCH, Link, Refusal, namespace, port
 
@@ -124,6 +125,7 @@ def _relay(name, delays):
                 *("chrt", "-f", "10", NFDELAY, number, delay),
             ],
             log=f"nfdelay.{name}.{number}",
+            before=cgroups.count,
         )
         started.append(relay.pid)
     record.write_text(" ".join(map(str, started)))

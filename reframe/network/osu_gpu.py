@@ -237,7 +237,6 @@ class OsuGpuRelation(StrictCheck):
     tags = {"network", "gpu", "paper"}
     valid_prog_environs = ["+osu-cuda +ucx +mpi"]
     executable = "true"
-    measures_anew = False
     declares = {"ratio": "1"}
 
     @run_after("init")

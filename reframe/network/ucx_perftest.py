@@ -118,7 +118,6 @@ class SharedMemoryAgainstTcp(StrictCheck):
     tags = {"smoke", "network"}
     valid_prog_environs = ["+ucx-perftest +ucx"]
     executable = "true"
-    measures_anew = False
     declares = {"latency_tcp_per_shared": "1", "bandwidth_shared_per_tcp": "1"}
 
     @run_after("init")

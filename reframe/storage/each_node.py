@@ -1,21 +1,23 @@
 """A file system of each node's own: the same short IOzone on every node, and the slowest is named.
 
 Direct I/O where the file system can, else every write synchronous: caches would hide the disk. All
-nodes have several turns, so that what disturbs one turn does not name a node.
+nodes have several turns, and who seems slow has them again before it is named: :mod:`assay.sweep`.
 """
 
 import os
 import shlex
 import statistics
+import sys
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_before
+from reframe.core.builtins import run_after
 from reframe.core.exceptions import ConfigError
 
-from assay import census
+from assay import sweep
 from assay.checks.nodes import AllNodesCheck
-from assay.outputs import Parsed, ParseError, iozone
+from assay.outputs import Parsed
+from assay.sweep import MEASURED
 
 #: File and record size [KiB], turns of each node, and the longest that one turn may last [s].
 FILE, RECORD, TURNS, LIMIT = 65536, 1024, 3, 120
@@ -26,8 +28,6 @@ TOLERANCE = 0.3
 
 #: What a site may say in the extra `each_node` of a partition.
 OPTIONS = ("width", "tolerance")
-
-MEASURED = ("write", "read")
 
 # Whether O_DIRECT works is asked of the file system itself.
 SCRIPT = """\
@@ -50,11 +50,12 @@ class EachNode(AllNodesCheck):
     valid_systems = ["+storage"]
     valid_prog_environs = ["+iozone"]
     script = "each.py"
+    judges_itself = True
     declares = {
         f"{operation}_{which}": "KiB/s" for operation in MEASURED for which in ("median", "worst")
     }
 
-    @run_before("run")
+    @run_after("setup")
     def options_of_the_site(self):
         options = self.options("each_node", OPTIONS)
         self._tolerance = options.get("tolerance", TOLERANCE)
@@ -64,7 +65,7 @@ class EachNode(AllNodesCheck):
                 f"{self._tolerance}; 0.3, for instance, allows a node to be 30 % slower"
             )
         turns = TURNS * -(-self.num_tasks // (options.get("width", 1) or self.num_tasks))
-        self.time_limit = f"{300 + turns * LIMIT}s"
+        self.time_limit = f"{300 + 2 * turns * LIMIT}s"
 
     def plan(self):
         directory = Path(self.partition_extra("directory"))
@@ -75,36 +76,25 @@ class EachNode(AllNodesCheck):
             "limit": LIMIT,
             "width": self.options("each_node", OPTIONS).get("width", 1),
             "turns": TURNS,
-        }
+            "advice": [
+                sys.executable, "-m", sweep.__name__, "minutes.jsonl", str(self._tolerance)
+            ],
+        }  # fmt: skip
 
     def read(self):
         minutes = self.minutes()
-        self._failed, modes = [], {}
-        samples = {name: [] for name in minutes.nodes}
-        for entry in minutes.entries:
-            if "out" not in entry:
-                continue
-            name = minutes.nodes[entry["node"]]
-            try:
-                parsed = iozone.parse(entry["out"])
-                if entry["rc"] or not parsed.sound:
-                    raise ParseError("; ".join(parsed.problems) or "it did not end well")
-                samples[name].append([parsed.quantity(m).value for m in MEASURED])
-                modes[name] = "direct" if parsed.facts.get("o_direct") else "synchronous"
-            except ParseError as error:
-                how = {None: " (out of time)", 0: ""}.get(
-                    entry["rc"], f" (exit code {entry['rc']})"
-                )
-                self._failed.append(f"{name}: iozone{how}: {error}")
+        self._turns, self._failed = sweep.turns(minutes)
+        of_nodes = {}
+        for turn in self._turns:
+            of_nodes.setdefault(turn.node, []).append(turn)
         rows = tuple(
             {
                 "node": name,
-                **{m: statistics.median(t[i] for t in turns) for i, m in enumerate(MEASURED)},
-                "turns": len(turns),
-                "mode": modes[name],
+                **{m: statistics.median(turn.rates[m] for turn in of_node) for m in MEASURED},
+                "turns": len(of_node),
+                "mode": "direct" if of_node[-1].direct else "synchronous",
             }
-            for name, turns in samples.items()
-            if turns
+            for name, of_node in of_nodes.items()
         )
         units = {**dict.fromkeys(MEASURED, "KiB/s"), "turns": "1"}
         return Parsed("assay", "each_node", None, minutes.complete, rows, units)
@@ -113,17 +103,13 @@ class EachNode(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        found = [
-            problem
-            for operation in MEASURED
-            for problem in census.slow(
-                operation,
-                {row["node"]: row[operation] for row in parsed.rows},
-                "KiB/s",
-                self._tolerance,
-            )
+        self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
+        found = list(dict.fromkeys(self._failed))
+        found += [
+            f"no second look: {entry['no_second_look']}"
+            for entry in self._minutes.entries
+            if "no_second_look" in entry
         ]
-        found += dict.fromkeys(self._failed)
         modes = {row["node"]: row["mode"] for row in parsed.rows}
         if len(set(modes.values())) > 1:
             said = ", ".join(f"{name}: {mode}" for name, mode in modes.items())
@@ -135,6 +121,9 @@ class EachNode(AllNodesCheck):
             if name not in measured
         ]
         return found + problems
+
+    def accused(self, parsed):
+        return list(sweep.slow(self._turns, self._tolerance))
 
     def measure(self, parsed):
         return {

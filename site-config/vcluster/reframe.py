@@ -20,6 +20,9 @@ except FileNotFoundError:
 nodes, cores = cluster["nodes"], os.cpu_count()
 memory = detect.memory_bytes() // (nodes + 1)
 
+#: Its processor time, by the version of the host's control groups.
+ACCOUNT = "cpu.stat" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cpuacct.usage"
+
 stack = machine.stack(__file__)
 NODE = {
     # Polling by sacct needs Slurm's accounting, by squeue it does not.
@@ -47,7 +50,13 @@ NODE = {
 }
 # Each node may fill a small part of what it says it has: the host is shared.
 # A job may wait for the one before it to be cleaned up, never for a node that is gone.
-COMMON = {"memory_bytes": memory, "memory_fraction": 0.1, "max_pending": "100s"}
+COMMON = {
+    "memory_bytes": memory,
+    "memory_fraction": 0.1,
+    "max_pending": "100s",
+    # All that runs on the cluster is ours, whoever runs it; the rest of the host is not.
+    "others": str(STATE / "account" / ACCOUNT),
+}
 if clock := detect.clock_hz():
     COMMON["clock_hz"] = clock
 LINK = {

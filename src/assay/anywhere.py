@@ -177,7 +177,9 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
         partition.update(common, environs=names)
         if nodes:
             partition["extras"]["memory_bytes"] = nodes.memory
-            partition["extras"].pop("clock_hz", None)  # that of the machine that this is loaded on
+            # What is said of the machine that this is loaded on.
+            partition["extras"].pop("clock_hz", None)
+            partition["extras"].pop("others")
             partition["env_vars"].append(["SLURM_MPI_TYPE", "pmix"])
     return sites.configuration(
         site_file,

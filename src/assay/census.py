@@ -83,24 +83,6 @@ def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]
     ]
 
 
-def slow(what: str, values: Mapping[str, float], unit: str, tolerance: float) -> list[str]:
-    """The nodes that are slower than the median of the others, one line each.
-
-    :param values: name -> rate, positive, in `unit`.
-    :param tolerance: how much slower a node may be, relative: 0.3 is 30 %.
-    """
-    problems = []
-    for name, value in values.items():
-        others = [other for its, other in values.items() if its != name]
-        usual = statistics.median(others or [value])
-        if value < (1 - tolerance) * usual:
-            problems.append(
-                f"{name}: {what} {value:.4g} {unit}, the median of {len(others)} others is "
-                f"{usual:.4g} {unit} ({100 * (value / usual - 1):+.1f} %)"
-            )
-    return problems
-
-
 def _flat(found: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     """The compared keys, down to single values."""
     for key in COMPARED:

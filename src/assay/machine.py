@@ -16,6 +16,7 @@ from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
 from assay import detect, sites, stacks
+from assay.checks.busy import PROCESSES
 from assay.checks.transports import SWITCHED
 
 #: Words of programs that run without MPI.
@@ -120,7 +121,8 @@ def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict
         "launcher": "mpirun",
         "processor": processor,
         "features": features,
-        "extras": {"memory_bytes": detect.memory_bytes(), **clock, **extras},
+        # Whoever else works on this machine takes what is measured.
+        "extras": {"memory_bytes": detect.memory_bytes(), "others": PROCESSES, **clock, **extras},
         "env_vars": root if os.geteuid() == 0 else [],
     }
 

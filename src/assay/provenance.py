@@ -5,6 +5,7 @@ Runs on the compute node, with whatever Python is there (3.6 or newer, standard 
 is read but those that change what is measured.
 """
 
+import ctypes
 import glob
 import hashlib
 import json
@@ -29,6 +30,26 @@ PSEUDO = (
 
 #: Options of a mount that say which node it is, and not how it was mounted.
 OF_THE_NODE = ("addr=", "clientaddr=", "mountaddr=", "size=", "nr_inodes=", "lowerdir=")
+
+#: Numbers of statfs(2) -> type, of file systems for files: statfs(2) lists them, and Lustre's is in
+#: its lustre_user.h. The three ext share one number; the driver of all of them is ext4's.
+MAGIC = {
+    0x0BD00BD0: "lustre",
+    0x58465342: "xfs",
+    0xEF53: "ext4",
+    0x01021994: "tmpfs",
+    0x858458F6: "ramfs",
+    0x9123683E: "btrfs",
+    0x2FC12FC1: "zfs",
+    0xF2F52010: "f2fs",
+    0x794C7630: "overlay",
+    0x6969: "nfs",
+    0xFF534D42: "cifs",
+    0x00C36400: "ceph",
+    0x47504653: "gpfs",
+    0x19830326: "beegfs",
+    0x65735546: "fuse",
+}
 
 #: Programs that say which versions really run: name -> command.
 PROGRAMS = {
@@ -148,16 +169,63 @@ def mounts():
     return found
 
 
-def file_system(directory: str) -> dict:
-    """The mount under a directory, its options and how full it is."""
+def unescaped(field):
+    """A path of /proc/self/mountinfo, in which the kernel writes blanks as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), field)
+
+
+def mount_of(path, listing):
+    """The mount that covers a path: what /proc/self/mountinfo says of it, None where no line does.
+
+    Of mounts that cover it the longest path counts, and of several at one path the last. Inside of
+    a chroot the listing leaves out what is mounted above its root, so that no line may be left.
+    """
+    best = None
+    for line in listing.splitlines():
+        # 36 35 98:0 /root /mount rw,noatime master:1 - ext3 /dev/sda1 rw,errors=continue
+        before, _, behind = line.partition(" - ")
+        if len(before.split(" ")) < 6 or len(behind.split(" ")) < 3:
+            continue
+        mount = unescaped(before.split(" ")[4])
+        inside = path == mount or path.startswith(mount.rstrip("/") + "/")
+        if inside and (best is None or len(mount) >= len(best["mount"])):
+            kind, source, of_all = behind.split(" ")[:3]
+            of_mount = before.split(" ")[5].split(",")
+            options = list(dict.fromkeys(of_mount + of_all.split(",")))
+            if "ro" in options and "rw" in options:
+                options.remove("rw")  # either of them forbids to write
+            best = {
+                "mount": mount,
+                "type": kind,
+                "options": ",".join(options),
+                "source": unescaped(source),
+            }
+    return best
+
+
+def magic(path):
+    """The number by which statfs(2) names a type of file system, None where it does not answer."""
+    # f_type is the first word of the structure wherever Linux runs on 64 bits.
+    answer = (ctypes.c_long * 64)()
+    try:
+        failed = ctypes.CDLL(None).statfs(os.fsencode(path), ctypes.byref(answer))
+    except (AttributeError, OSError):
+        return None
+    return None if failed else answer[0] & 0xFFFFFFFF
+
+
+def file_system(directory: str, mountinfo: "str | None" = None) -> dict:
+    """The mount under a directory, its options and how full it is.
+
+    The type is that of its mount. Where the process sees no mount that covers the directory, as in
+    a chroot, it is what statfs(2) says; mount point and options stay unknown.
+
+    `mountinfo` is a listing to read instead of /proc/self/mountinfo.
+    """
     path = os.path.realpath(directory)
     found = {"directory": directory, "mount": None, "type": None, "options": None}
-    for line in (read("/proc/self/mounts") or "").splitlines():
-        source, mount, kind, options = line.split(" ")[:4]
-        mount = mount.replace("\\040", " ")
-        inside = path == mount or path.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(found["mount"] or ""):
-            found.update(mount=mount, type=kind, options=options, source=source)
+    listing = read("/proc/self/mountinfo") if mountinfo is None else mountinfo
+    found.update(mount_of(path, listing or "") or {"type": MAGIC.get(magic(path))})
     try:
         space = os.statvfs(path)
     except OSError as error:

@@ -111,7 +111,7 @@ class Bench:
         self.folder = folder
         self.site = folder / "site-config" / "bench"
         self.site.mkdir(parents=True)
-        for name in ("vocabulary.yaml", "hardware.yaml"):
+        for name in ("vocabulary.yaml", "hardware.yaml", "busy.yaml"):
             (self.site.parent / name).symlink_to(ROOT / "site-config" / name)
         self.results = folder / "results"
         self.partitions: list[dict[str, Any]] = []

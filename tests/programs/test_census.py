@@ -109,14 +109,6 @@ def test_a_clock_that_was_asked_slowly_is_not_accused():
     assert census.clocks({}, {}) == []
 
 
-def test_the_slow_disk_is_named_against_the_others():
-    rates = {"a": 1000.0, "b": 980.0, "c": 20.0, "d": 1100.0}
-    assert census.slow("write", rates, "MB/s", 0.3) == [
-        "c: write 20 MB/s, the median of 3 others is 1000 MB/s (-98.0 %)"
-    ]
-    assert census.slow("write", {"a": 1.0}, "MB/s", 0.3) == []
-
-
 def test_options_of_a_mount_that_name_the_node_are_left_out(monkeypatch):
     table = (
         "server:/home /home nfs4 rw,clientaddr=10.0.0.7,hard,addr=10.0.0.1 0 0\n"

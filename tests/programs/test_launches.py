@@ -140,7 +140,10 @@ class Unsteady(Counted):
 
 @pytest.mark.parametrize(("anew", "launches"), [(True, 3), (False, 1)])
 def test_a_test_that_depends_on_another_is_not_lost_over_the_retries(bench, anew, launches):
-    """ReFrame alone leaves it out of the second retry, and the last run is without failures."""
+    """ReFrame alone leaves it out of the second retry, and the last run is without failures.
+
+    What it compares is launched again with it.
+    """
     checks = bench.check("dependent", DEPENDENT.format(here=str(bench.folder), anew=anew))
     bench.partition()
     bench.stack("any", ["mpi"])
@@ -148,10 +151,34 @@ def test_a_test_that_depends_on_another_is_not_lost_over_the_retries(bench, anew
     run = bench.run("--mode", "full", path=checks)
     report = session.load(session.newest(bench.results))
     said = {case.test: (case.verdict.value, case.launches) for case in report.cases}
-    assert said == {"Base": ("PASS", 1), "Slow": ("FAIL", launches), "Unsteady": ("PASS", 9)}
+    assert said == {
+        "Base": ("PASS", launches), "Slow": ("FAIL", launches), "Unsteady": ("PASS", 9)
+    }  # fmt: skip
     assert run.returncode == 1
     assert len((bench.folder / "Slow").read_text()) == launches
     assert "could not resolve dependency" not in run.output
+
+
+COMPARED = DEPENDENT.replace(
+    'return {{"rate": 100.0}}', 'return {{"rate": 100.0 if self.turn() else 30.0}}'
+).replace('.value("rate") / 2', '.value("rate")')
+
+
+@pytest.mark.parametrize(("anew", "said"), [(True, ("PASS", 9)), (False, ("FAIL", 1))])
+def test_a_disturbed_launch_of_what_a_test_compares_does_not_decide(bench, anew, said):
+    """The first launch of what is compared is slow, all others are as they should be."""
+    checks = bench.check("compared", COMPARED.format(here=str(bench.folder), anew=anew))
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    expected = {"rate": {"value": 100, "unit": "MB/s", "lower": -0.1, "upper": 0.1}}
+    bench.expect("Slow", expected)
+    bench.record_all()
+    run = bench.run("--mode", "full", "-n", "Base|Slow", path=checks)
+    cases = {case.test: case for case in session.load(session.newest(bench.results)).cases}
+    assert (cases["Slow"].verdict.value, cases["Slow"].launches) == said, run.output[-2000:]
+    assert cases["Base"].launches == said[1]
+    (metric,) = cases["Slow"].metrics
+    assert metric.samples == (30.0, *[100.0] * (said[1] - 1))
 
 
 def test_every_rerun_of_a_session_is_judged_by_itself(bench):

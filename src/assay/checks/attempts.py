@@ -1,7 +1,8 @@
 """The attempts of one test case in one session of ReFrame (``--max-retries``), judged together.
 
 A case that failed is run again by ReFrame, and what it says last is what counts there. Here every
-launch counts: their samples accumulate, and a case that is settled is not launched again.
+launch counts: their samples accumulate, and a case that is settled is not launched again. With a
+case that compares others, those are run again, too: else it would compare the same numbers.
 """
 
 from __future__ import annotations
@@ -27,12 +28,18 @@ class Attempts:
     :ivar samples: of each metric the values of all launches, in their order.
     :ivar stagedir: where the last of them left its output.
     :ivar failure: what settled the case, if anything did.
+    :ivar disturbed: launches that count for nothing, since the machine was busy.
+    :ivar passed: the last of them did.
+    :ivar again: a case that compares it asks for another launch.
     """
 
     launches: int = 0
     samples: dict[str, list[float]] = field(default_factory=dict)
     stagedir: str = ""
     failure: Exception | None = None
+    disturbed: int = 0
+    passed: bool = False
+    again: bool = False
     _judged: int = 0
 
     def begin(self, stagedir: str) -> None:
@@ -46,6 +53,16 @@ class Attempts:
         for name, values in samples.items():
             self.samples.setdefault(name, []).extend(values)
         return self.samples
+
+    def disturb(self) -> None:
+        """A launch ended whose numbers say nothing of the machine."""
+        self._judged += 1
+        self.disturbed += 1
+
+    @property
+    def counted(self) -> int:
+        """Launches that a verdict may stand on."""
+        return self.launches - self.disturbed
 
     def settle(self, failure: Exception) -> None:
         """No further launch can turn this into a pass."""
@@ -66,17 +83,58 @@ _known: dict[Key, Attempts] = {}
 
 
 def of(key: Key) -> Attempts:
-    """The attempts of a case so far."""
-    return _known.setdefault(key, Attempts())
+    """The attempts of a case so far, for one more.
+
+    After a pass it begins anew, since a rerun of the whole session (``--reruns``) is judged by
+    itself; unless only this case is launched again, for one that compares it.
+    """
+    known = _known.get(key)
+    if known is None or (known.passed and not known.again):
+        known = _known[key] = Attempts()
+    known.passed = known.again = False
+    return known
 
 
-def forget(key: Key) -> None:
-    """After a pass: a rerun of the whole session (``--reruns``) is judged by itself."""
-    _known.pop(key, None)
+def _compared(cases: Sequence[Any], newest: Mapping[Any, Any]) -> list[Any]:
+    """What cases that are about to be retried compare, to be launched again before them.
+
+    :param cases: ReFrame's test cases; those that were launched and are not settled count.
+    :param newest: every test case so far.
+    :returns: new test cases, none of which is in `cases`.
+    """
+    found: dict[Any, Any] = {}
+    left = list(cases)
+    while left:
+        case = left.pop()
+        known = _known.get(_key(case))
+        if case not in found and (known is None or not known.launches or known.settled()):
+            continue
+        for other in _depends_on(case, newest):
+            if other not in found and other not in cases:
+                found[other] = other.clone()
+                if before := _known.get(_key(other)):
+                    before.again = True
+                left.append(found[other])
+    return list(found.values())
+
+
+def _key(case: Any) -> Key:
+    return case.check.unique_name, case.partition.fullname, case.environ.name
+
+
+def _depends_on(case: Any, newest: Mapping[Any, Any]) -> list[Any]:
+    here = (case.partition.name, case.environ.name)
+    return [
+        other
+        for name, when in case.check.user_deps()
+        for other in newest.values()
+        if other.check.unique_name == name
+        and when(here, (other.partition.name, other.environ.name))
+    ]
 
 
 def _keep_dependencies() -> None:
-    """Lets ReFrame find the cases that a retried case depends on.
+    """Lets ReFrame find the cases that a retried case depends on, and launch them again with it.
 
     ReFrame 4.10.4 (``Runner._retry_failed``) looks for them among the failed cases, and then among
     those of the retry before only. From its second retry on a case whose dependency has passed is
@@ -89,18 +147,14 @@ def _keep_dependencies() -> None:
         if default_cases is None or not runtime.runtime().current_run:
             return of_reframe(cases, default_cases)
         # Test cases are equal by name, partition and environment: a retried one replaces itself.
+        # A dictionary keeps its first key, so the values are what is newest.
         newest.update((case, case) for case in default_cases)
+        newest.update((case, case) for case in cases)
+        cases = [*cases, *_compared(cases, newest)]
         newest.update((case, case) for case in cases)
         graph = {}
         for case in cases:
-            here = (case.partition.name, case.environ.name)
-            for name, when in case.check.user_deps():
-                case.deps.extend(
-                    other
-                    for other in newest.values()
-                    if other.check.unique_name == name
-                    and when(here, (other.partition.name, other.environ.name))
-                )
+            case.deps.extend(_depends_on(case, newest))
             for other in case.deps:
                 other.in_degree += 1
             graph[case] = OrderedSet(case.deps)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from assay.checks import busy
+
 FILE = "assay.launch"
 
 #: Why the job did not begin the benchmark, in one line: a failure, or nothing that could be run.
@@ -24,7 +26,14 @@ BEHIND = (
 )
 LAST = "exit $assay_rc"
 
-_LINE = re.compile(r"rc=(\d+) begin=([\d.]+) end=([\d.]+) host=\S*\n")
+#: On a machine that others use, too: what :mod:`assay.checks.busy` reads of it, likewise.
+SHARED_BEFORE = f"assay_before=$({busy.COMMAND})"
+SHARED_BEHIND = (
+    f"assay_behind=$({busy.COMMAND})",
+    f'printf "%s\\n%s\\n" "$assay_before" "$assay_behind" >>"$assay_stage"/{FILE}',
+)
+
+_LINE = re.compile(r"rc=(\d+) begin=([\d.]+) end=([\d.]+) host=\S*\n(?:(.*)\n(.*)\n)?")
 
 
 @dataclass(frozen=True)
@@ -33,11 +42,13 @@ class Launch:
 
     :ivar rc: its exit code, as the shell has it.
     :ivar begin, end: when it began and ended [s since the epoch].
+    :ivar others: what other work took of the machine, None where nobody asked or could tell.
     """
 
     rc: int
     begin: float
     end: float
+    others: busy.Others | None = None
 
     @property
     def signal(self) -> int | None:
@@ -53,4 +64,6 @@ def parse(text: str) -> Launch:
     match = _LINE.fullmatch(text)
     if match is None:
         raise ValueError(f"{FILE} is torn: {text.strip()!r}")
-    return Launch(int(match[1]), float(match[2]), float(match[3]))
+    before, behind = (busy.Reading.parse(line or "") for line in match.group(4, 5))
+    times = float(match[2]), float(match[3])
+    return Launch(int(match[1]), *times, busy.between(before, behind))

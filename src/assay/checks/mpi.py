@@ -20,8 +20,9 @@ from reframe.core.exceptions import ConfigError
 
 from assay.checks import links, service, transports
 from assay.checks.launch import SKIPPED_FILE
+from assay.checks.site import site_directory
 from assay.checks.sizing import Layout, SizingError, spread
-from assay.checks.strict import StrictCheck, site_directory
+from assay.checks.strict import StrictCheck
 from assay.detect import IN_IMAGE
 from assay.outputs import Parsed, openmpi, ucx_log
 

@@ -15,7 +15,8 @@ from reframe.core.exceptions import ConfigError
 
 import assay.nodes.meeting
 from assay.checks import service
-from assay.checks.strict import StrictCheck, site_directory
+from assay.checks.site import site_directory
+from assay.checks.strict import StrictCheck
 from assay.outputs import Parsed, minutes
 
 #: How long the processes of a job wait for each other [s].

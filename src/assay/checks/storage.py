@@ -20,7 +20,7 @@ from reframe.core.exceptions import ConfigError
 
 import assay.nodes
 from assay.checks.launch import REFUSED_FILE, SKIPPED_FILE
-from assay.checks.strict import site_directory
+from assay.checks.site import site_directory
 from assay.outputs import Parsed
 
 #: What the job found, beside the output of the benchmark.

@@ -10,12 +10,11 @@ from __future__ import annotations
 import shlex
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import reframe as rfm
-import reframe.core.runtime as rt
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
@@ -23,11 +22,11 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 
 from assay import deadline
-from assay.checks import attempts, launch, record, samples, service
+from assay.checks import attempts, busy, launch, record, samples, service, shared
+from assay.checks.site import site_directory, site_references
 from assay.judge import (
     LAUNCHES_TO_FAIL,
     Reference,
-    References,
     ReferencesError,
     Verdict,
     judge,
@@ -35,6 +34,9 @@ from assay.judge import (
 )
 from assay.judge import peak as hardware_peak
 from assay.outputs import Parsed, ParseError
+
+#: What keeps a case from passing.
+AGAINST = (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
 
 #: How many problems the failure message of ReFrame names; all of them are in the record.
 NAMED_PROBLEMS = 4
@@ -104,12 +106,19 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     #: :default: ``False``
     parallel = variable(bool, value=False)
 
-    #: Whether another launch is another measurement. One that compares what other tests measured
-    #: has nothing to repeat: its first verdict stands.
+    #: Whether another launch is another measurement; of what a test compares, the tests that it
+    #: depends on are launched again with it. One that says no has its first verdict stand.
     #:
     #: :type: :class:`bool`
     #: :default: ``True``
     measures_anew = variable(bool, value=True)
+
+    #: Whether the test says something against the machine beyond its references, see
+    #: :meth:`accused`.
+    judges_itself = False
+
+    #: What other work took of the machine during the last launch, where that is asked and known.
+    others: busy.Others | None = None
 
     # --- what a test implements -----------------------------------------------------------------
 
@@ -179,6 +188,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Problems beyond the output, one line each; `parsed` is None if it was unreadable."""
+        return []
+
+    def accused(self, parsed: Parsed) -> list[str]:
+        """What the numbers say against the machine, one line each: a node that is slow.
+
+        Runs after :meth:`examine`. Other work on the machine may be what explains it.
+        """
         return []
 
     # --- what the job script adds ---------------------------------------------------------------
@@ -252,9 +268,18 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @run_before("run", always_last=True)
     def _witness_the_launch(self) -> None:
+        if not self.is_dry_run() and (why := shared.too_busy(self)):
+            self._record = record.begin(self)
+            self._attempts.stagedir = self.stagedir
+            failure = SanityError(self._undecided(why, []))
+            self._attempts.settle(failure)
+            raise failure
         self.prerun_cmds.insert(0, launch.FIRST)
-        self.prerun_cmds.append(launch.BEFORE)
         self.postrun_cmds[:0] = launch.BEHIND
+        if ours := shared.ours(self):
+            self.prerun_cmds += [*busy.script(ours), launch.SHARED_BEFORE]
+            self.postrun_cmds[len(launch.BEHIND) : len(launch.BEHIND)] = launch.SHARED_BEHIND
+        self.prerun_cmds.append(launch.BEFORE)
         self.postrun_cmds.append(launch.LAST)
         self.keep_files.extend([record.FILE, launch.FILE])
         if not self.is_dry_run():
@@ -268,7 +293,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._record = record.begin(self)
         self._end_if_not_begun()
         problems, (begin, end) = self._launch()
-        parsed = None
+        parsed, doubts = None, []
         try:
             parsed = self.read()
         except ParseError as error:
@@ -276,15 +301,28 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         except OSError as error:
             problems.append(f"{self._program()} left no {error.filename} ({error.strerror})")
         else:
-            problems += [f"{parsed.program}: {problem}" for problem in parsed.problems]
+            problems += [
+                f"{parsed.program}: {problem}"
+                for problem in parsed.problems
+                if problem not in parsed.rounded
+            ]
+            doubts = [f"{parsed.program}: {problem}" for problem in parsed.rounded]
             if not parsed.complete:
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
         problems += self.examine(parsed)
+        if parsed is not None:
+            doubts += self.accused(parsed)
+        busy_with = shared.disturbance(self) if doubts and not problems else ""
+        problems[:0] = doubts
         if problems:
             problems[:0] = self._nodes_lost()
         self._parsed = parsed
         seconds = {"benchmark": end - begin, "began": begin}
         self._record.update(record.of_output(parsed), seconds=seconds)
+        if self.others is not None:
+            self._record["others"] = asdict(self.others)
+        if busy_with:
+            raise SanityError(self._undecided(busy_with, doubts))
         self._close_record(Verdict.FAIL if problems else Verdict.RECORDED, problems)
         if problems:
             more = len(problems) - NAMED_PROBLEMS
@@ -324,6 +362,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         except ValueError as torn:
             return [str(torn)], (0.0, 0.0)
         times = (ended.begin, ended.end)
+        self.others = ended.others
         if ended.rc == 0:
             return [], times
         signal = f" (signal {ended.signal})" if ended.signal else ""
@@ -358,7 +397,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             # ReFrame passes a run in which such a function raises.
             self._fail([f"metric {name!r} does not come from measure()" for name in own])
         if not self.declares:
-            attempts.forget(self._attempts_key)
+            self._attempts.passed = True
             return
         parsed = self._parsed
         assert parsed is not None, "sanity fails without one"
@@ -370,33 +409,65 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         values, problems = samples.of(measured, self.declares)
         if problems:
             self._fail(problems)
-        of_all_launches = self._attempts.add(values)
+        self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}
+        busy_with = shared.disturbance(self)
+        if busy_with and self._disturbed(self._judge_all(values, peaks), busy_with):
+            return  # ReFrame stores the values, and then it is red
+        metrics = self._judge_all(self._attempts.add(values), peaks)
+        self._record["metrics"] = metrics
+        verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
+        self._close_record(verdict, [])
+        if verdict in (Verdict.PASS, Verdict.RECORDED):
+            # Of a test with a verdict of its own that may follow.
+            self._attempts.passed = self.measures_anew
+        elif not self.measures_anew or (
+            verdict is Verdict.FAIL and self._attempts.counted >= LAUNCHES_TO_FAIL
+        ):
+            self._attempts.settle(PerformanceError(self._said_against()))
+
+    def _judge_all(
+        self, values: Mapping[str, list[float]], peaks: Mapping[str, Peak]
+    ) -> dict[str, Any]:
         metrics: dict[str, Any] = {}
         errors = []
         for name, unit in self.declares.items():
             try:
-                metrics[name] = self._judge_one(name, unit, of_all_launches[name], peaks.get(name))
+                metrics[name] = self._judge_one(name, unit, values[name], peaks.get(name))
             except ReferencesError as error:
                 errors.append(str(error))
-        self._record["metrics"] = metrics
         if errors:
+            self._record["metrics"] = metrics
             self._fail(errors)
-        verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
-        self._close_record(verdict, [])
-        if verdict in (Verdict.PASS, Verdict.RECORDED):
-            if self.measures_anew:  # else a verdict of the test's own may follow
-                attempts.forget(self._attempts_key)
-        elif not self.measures_anew or (
-            verdict is Verdict.FAIL and self._attempts.launches >= LAUNCHES_TO_FAIL
-        ):
-            self._attempts.settle(PerformanceError(self._said_against()))
+        return metrics
+
+    def _disturbed(self, metrics: dict[str, Any], why: str) -> bool:
+        """Whether a launch counts for nothing: beside other work, and not within its bounds."""
+        bad = [m for m in metrics.values() if m["verdict"] in AGAINST]
+        for metric in bad:
+            metric["verdict"] = Verdict.INCONCLUSIVE.value
+        if bad:
+            self._record["metrics"] = metrics
+            self._undecided(why, [f"{n}: {m['why']}" for n, m in metrics.items() if m in bad])
+        return bool(bad)
+
+    def _undecided(self, why: str, against: Sequence[str]) -> str:
+        """Closes the record of a launch that counts for nothing, and returns the reason."""
+        said = "; ".join([f"the machine was busy: {why}", *against])
+        self._record["busy"] = why
+        self._close_record(Verdict.INCONCLUSIVE, [said])
+        self._attempts.disturb()
+        if not self.measures_anew or self._attempts.disturbed >= LAUNCHES_TO_FAIL:
+            self._attempts.settle(PerformanceError(said))
+        return said
 
     def _said_against(self) -> str:
         """Every metric that keeps this case from passing, with the reason; empty if none does."""
+        if "busy" in self._record:
+            return str(self._record["problems"][0])
         return "; ".join(
             f"{name}: {metric['verdict']}: {metric['why']}"
             for name, metric in self._record.get("metrics", {}).items()
-            if metric["verdict"] in (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
+            if metric["verdict"] in AGAINST
         )
 
     def _judge_one(
@@ -441,8 +512,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             raise PerformanceError(bad)
 
     def value(self, metric: str) -> float:
-        """A metric of this case, for a test that depends on it. Raises KeyError for none."""
-        return float(self._record["metrics"][metric]["value"])
+        """A metric of this case, by its last launch, for a test that depends on it.
+
+        :raises KeyError: there is none.
+        """
+        return self._newest[metric]
 
     @property
     def hosts(self) -> list[str]:
@@ -479,16 +553,3 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _close_record(self, verdict: Verdict, problems: list[str]) -> None:
         self._record.update(verdict=verdict.value, problems=problems)
         record.write(Path(self.stagedir) / record.FILE, self._record)
-
-
-def site_directory() -> Path:
-    """The folder of the site that ReFrame was started with: where its ``reframe.py`` lies."""
-    return Path(rt.runtime().site_config.sources[-1]).resolve().parent
-
-
-def site_references() -> References:
-    """What that site expects.
-
-    :raises assay.judge.ReferencesError: its ``references.yaml`` cannot be read.
-    """
-    return References.load(site_directory() / "references.yaml")

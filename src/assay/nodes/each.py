@@ -2,7 +2,8 @@
 
 ``python3 each.py plan.json`` in a directory that all share. Beside what a meeting needs the plan
 has: ``command``, its words; ``limit``, how long it may run [s]; ``width``, on how many nodes at a
-time; ``turns``, how often each node has its turn.
+time; ``turns``, how often each node has its turn; and if some are to be looked at twice
+``advice``, a command that reads the minutes and prints the ranks that have as many turns again.
 """
 
 import sys
@@ -40,12 +41,18 @@ def preside(plan, members, minutes):
     """Rank 0's part."""
     order = {"do": "run", "command": plan["command"], "limit": plan["limit"]}
 
-    def ask(member):
-        try:
-            done = dict(member.ask(order, plan["limit"] + 20), node=member.rank)
-        except meeting.Lost:
-            return  # why is in the last line of the minutes
-        minutes.add(done)
+    def look(which, chosen):
+        for turn in range(plan["turns"]):
+
+            def ask(member, turn=turn):
+                try:
+                    done = member.ask(order, plan["limit"] + 20)
+                except meeting.Lost:
+                    return  # why is in the last line of the minutes
+                minutes.add(dict(done, node=member.rank, look=which, turn=turn))
+
+            with ThreadPoolExecutor(plan["width"] or len(chosen)) as pool:
+                list(pool.map(ask, chosen))
 
     present = [members[number] for number in sorted(members)]
     for member in present:
@@ -53,9 +60,16 @@ def preside(plan, members, minutes):
             minutes.add(dict(clock(member), node=member.rank))
         except meeting.Lost:
             continue
-    for _ in range(plan["turns"]):
-        with ThreadPoolExecutor(plan["width"] or len(present)) as pool:
-            list(pool.map(ask, present))
+    look(1, present)
+    if "advice" not in plan:
+        return
+    try:
+        again = [members[rank] for rank in meeting.advice(plan["advice"]) if rank in members]
+    except meeting.NoAdvice as error:
+        minutes.add({"no_second_look": str(error)})
+        return
+    if again:
+        look(2, again)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,10 @@ class Lost(Exception):
     """The other end of a connection is gone, or did not answer in time."""
 
 
+class NoAdvice(Exception):
+    """The command that was asked what to do next did not say; says why."""
+
+
 class Channel:
     """Messages over a connection: one JSON object on each line."""
 
@@ -307,6 +311,30 @@ def _obey(channel, work):
             return
         with contextlib.suppress(Lost):
             channel.send(work(order))
+
+
+def advice(command):
+    """What to do next, as a command says in JSON that reads the minutes. Raises NoAdvice."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+        )
+        if done.returncode:
+            raise NoAdvice(last_line(done.stderr.decode(errors="replace")))
+        return json.loads(done.stdout.decode())
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise NoAdvice(str(error)) from None
+
+
+def last_line(text):
+    """The last thing that a program said."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" +-")]
+    return lines[-1] if lines else "it said nothing"
 
 
 _libc = ctypes.CDLL(None)

@@ -25,7 +25,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -91,7 +90,7 @@ class Bench:
                 address = device and meeting.interface_address(device)
                 return {"port": port, "addresses": [address] if address else meeting.addresses()}
             said = self._end(0)
-        return {"error": "the server does not listen: " + last_line(said["out"])}
+        return {"error": "the server does not listen: " + meeting.last_line(said["out"])}
 
     def connect(self, order):
         """Runs a client to its end; answers what it printed."""
@@ -201,12 +200,6 @@ def repairs(device):
         return None
 
 
-def last_line(text):
-    """The last thing that a program said."""
-    lines = [line.strip() for line in text.splitlines() if line.strip(" +-")]
-    return lines[-1] if lines else "it said nothing"
-
-
 # --- what rank 0 does ---------------------------------------------------------------------------
 
 
@@ -303,7 +296,7 @@ class Tournament:
         if "rc" in answer and answer["rc"] is None:
             raise Failed(f"{member.host}: {PROGRAM} did not end in time")
         if answer.get("rc"):
-            said = last_line(answer["log"] or answer["out"])
+            said = meeting.last_line(answer["log"] or answer["out"])
             what = "{}: {} ended with exit code {}: {}"
             raise Failed(what.format(member.host, PROGRAM, answer["rc"], said))
         return answer
@@ -320,24 +313,6 @@ class Tournament:
         return self.failures.get(rank, 0) >= PATIENCE_WITH_A_NODE
 
 
-def advice(plan):
-    """What to do next, as the given command says: ``again``, or ``rounds`` of the second pass."""
-    try:
-        done = subprocess.run(
-            plan["advice"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            timeout=120,
-            check=False,
-        )
-        if done.returncode:
-            raise Failed(last_line(done.stderr.decode(errors="replace")))
-        return json.loads(done.stdout.decode())
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise Failed(str(error)) from None
-
-
 def preside(plan, members, minutes):
     """Rank 0's part: the first pass, again while it tells too little, and the second."""
     tournament = Tournament(plan, members, minutes)
@@ -345,11 +320,11 @@ def preside(plan, members, minutes):
     try:
         for left in range(plan["repeats"], 0, -1):
             tournament.play(plan["rounds"], 1)
-            then = advice(plan)
+            then = meeting.advice(plan["advice"])
             if not then["again"] or left == 1:
                 break
         tournament.play(then["rounds"], 2)
-    except Failed as error:
+    except (Failed, meeting.NoAdvice) as error:
         minutes.add({"no_second_pass": str(error)})
 
 

@@ -54,6 +54,8 @@ class Parsed:
     :ivar units: unit of each numeric column; ``1`` for a count or a ratio.
     :ivar problems: what the program's own validation, or the reading of it, found wrong; each
         is one line that names the line of the output. Empty for a healthy run.
+    :ivar rounded: those of the problems that are values too small for the digits that the program
+        prints: less than 0.005 is printed as 0.00.
     :ivar facts: what the header or summary states beside the rows (ranks, grid, buffers...).
     """
 
@@ -65,6 +67,7 @@ class Parsed:
     units: Mapping[str, str]
     problems: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    rounded: tuple[str, ...] = ()
 
     @property
     def sound(self) -> bool:

@@ -39,6 +39,7 @@ class Column:
 
     :ivar unit: empty for a column of words.
     :ivar positive: zero is no measurement (a latency), and not a small number printed as 0.00.
+    :ivar rounds: a small number is printed as 0.00 all the same.
     :ivar whole: the numbers are counts.
     :ivar healthy: the only word of a column of words that is not a problem.
     """
@@ -48,6 +49,7 @@ class Column:
     positive: bool = True
     whole: bool = False
     healthy: str = ""
+    rounds: bool = False
 
 
 SIZE = Column("size", "B", positive=False, whole=True)
@@ -86,8 +88,13 @@ def crashes(lines: Sequence[Line]) -> list[str]:
     return [f"line {n}: {line.strip()[:200]}" for n, line in lines if _CRASH.search(line)]
 
 
-def cells(line: Line, columns: Sequence[Column], problems: list[str]) -> dict[str, Value] | None:
-    """One row; None, with a problem that says why, if it is not one."""
+def cells(
+    line: Line, columns: Sequence[Column], problems: list[str], rounded: list[str] | None = None
+) -> dict[str, Value] | None:
+    """One row; None, with a problem that says why, if it is not one.
+
+    :param rounded: gets those of the problems that a small number may be.
+    """
     number, text = line
     tokens = text.split()
     if len(tokens) != len(columns):
@@ -112,6 +119,8 @@ def cells(line: Line, columns: Sequence[Column], problems: list[str]) -> dict[st
             return None
         if value < 0 or (value == 0 and column.positive):
             problems.append(f"line {number}: {column.name} is {token[:40]}, that is no measurement")
+            if column.rounds and rounded is not None and re.fullmatch(r"0\.0+", token):
+                rounded.append(problems[-1])
         row[column.name] = value
     return row
 
@@ -121,6 +130,7 @@ class Table:
 
     :ivar rows: the rows that could be read.
     :ivar problems: what is wrong with the others, and between and after them.
+    :ivar rounded: those of the problems that are small numbers, perhaps.
     """
 
     def __init__(
@@ -133,6 +143,7 @@ class Table:
         self.last_size = last_size
         self.problems = problems
         self.rows: list[Row] = []
+        self.rounded: list[str] = []
         self._size: int | None = None
         self._last_row = 0
         self._loose: list[Line] = []
@@ -153,7 +164,7 @@ class Table:
         self._report(self._loose)
         self._loose = []
         self._last_row = number
-        row = cells(line, self.columns, self.problems)
+        row = cells(line, self.columns, self.problems, self.rounded)
         if row is not None:
             self.rows.append(row)
 

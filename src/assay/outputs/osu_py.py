@@ -31,7 +31,8 @@ LATENCY = Column("latency", "us")
 # osu_bw.py and osu_bibw.py print MB/s (10^6 B/s, lines 73-76 and 76-79) under the heading
 # "Latency [us]" (line 34 of both): only the title tells. osu_bibw.py counts the bytes of one
 # direction, where the C program counts both (mpi/pt2pt/osu_bibw.c of 5.7: "* 2").
-BANDWIDTH = Column("bandwidth", "MB/s")
+# Below 0.005 MB/s they print 0.00 ("%20.2f"), as on a machine that others keep busy.
+BANDWIDTH = Column("bandwidth", "MB/s", rounds=True)
 
 # Title (the argument BENCHMARH of each) -> program, column, first and last size (MAX_MSG_SIZE).
 PROGRAMS: dict[str, tuple[str, Column, int, int]] = {
@@ -91,8 +92,9 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
         problems.append(f"the table begins at size {table.rows[0]['size']}, not {first}")
     facts: dict[str, Any] = {"ranks": 2} if program in TWO_RANKS else {}
     return Parsed(
-        FAMILY, program, None, complete, tuple(table.rows), units(columns), capped(problems), facts
-    )
+        FAMILY, program, None, complete, tuple(table.rows), units(columns), capped(problems), facts,
+        tuple(table.rounded),
+    )  # fmt: skip
 
 
 def _title(lines: list[Line]) -> tuple[Line, tuple[str, Column, int, int]]:

@@ -1,0 +1,240 @@
+"""What other work takes of a machine that is not ours alone, before and during a launch.
+
+Load averages lag behind, and count those who wait for a disk. Here the processor time that was
+used on the whole machine is compared with ours. Not counted are interrupts and threads of the
+kernel: the benchmark causes them, too. Time that a hypervisor gave to other machines is counted.
+
+A partition says by its extra ``others`` what is ours: ``processes``, the job's own, or a file with
+the processor time of a control group that holds all that is ours. Without the extra nothing is
+excused: on nodes of a cluster other work is a fault of the node.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from reframe.core.exceptions import ConfigError
+
+#: Value of the extra ``others`` where no control group holds all that is ours.
+PROCESSES = "processes"
+
+#: Limits and overrides, beside the sites and in the folder of one.
+FILE = "busy.yaml"
+
+#: Length of a look at the machine before the first launch [s]. A machine that is quiet in any look
+#: is not busy: what ends by itself within seconds disturbs one launch.
+LOOK, LOOKS = 1.0, 3
+
+#: In a shorter launch [s] the kernel's clock of 10 ms says too little.
+SHORTEST = 0.1
+
+#: The function of the job script that prints a reading.
+COMMAND = "assay_processors"
+
+# Of a process: parent, session, and its time with that of the children that it has waited for.
+_PROCESSES = r"""
+/^[0-9]+ \(/ {
+  pid = $1
+  sub(/^.*\) /, "")
+  parent[pid] = $2
+  session[pid] = $4
+  spent[pid] = $12 + $13 + $14 + $15
+  if (int($7 / 2097152) % 2) kernel += $12 + $13
+}
+END {
+  for (pid in parent) {
+    up = pid
+    while (up != shell && up in parent) up = parent[up]
+    if (up == shell || session[pid] == session[shell]) ours += spent[pid]
+  }
+  ours = (ours + kernel) / hz
+}"""
+_GROUP = r"""
+NF == 1 && /^[0-9]+$/ { ours = $1 / 1e9 }
+/^usage_usec / { ours = $2 / 1e6 }"""
+_MACHINE = r"""
+/^cpu / { used = $2 + $3 + $4 + $9; steal = $9 }
+/^cpu[0-9]/ { cores++ }
+/^[0-9]+\.[0-9]+ [0-9]+\.[0-9]+$/ { at = $1 }"""
+_PRINT = r"""
+END {
+  if (ours == "") exit
+  printf "at=%.2f cores=%d used=%.2f ", at, cores, used / hz
+  printf "stolen=%.2f ours=%.2f\n", steal / hz, ours
+}"""
+
+_READING = re.compile(
+    r"at=(?P<at>[\d.]+) cores=(?P<cores>\d+) used=(?P<used>[\d.]+) "
+    r"stolen=(?P<stolen>[\d.]+) ours=(?P<ours>[\d.]+)"
+)
+
+
+def script(ours: str) -> list[str]:
+    """Lines that define :data:`COMMAND` in a job script.
+
+    :param ours: the extra ``others`` of the partition.
+    """
+    files = "/proc/[0-9]*/stat" if ours == PROCESSES else f"'{ours}'"
+    program = (_PROCESSES if ours == PROCESSES else _GROUP) + _MACHINE + _PRINT
+    return [
+        f"{COMMAND}() {{",
+        # Processes that end between the list and the reading are no error.
+        f"cat /proc/uptime /proc/stat {files} 2>/dev/null |",
+        f"""awk -v shell=$$ -v hz="$(getconf CLK_TCK)" '{program}'""",
+        "}",
+    ]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A moment of the machine; all times in seconds of one processor.
+
+    :ivar at: when it was, on a clock of its own [s].
+    :ivar used: by processes, and by other machines on the same host.
+    :ivar stolen: by these machines alone.
+    :ivar ours: by what is ours, and by the kernel's threads as far as they are seen.
+    """
+
+    at: float
+    cores: int
+    used: float
+    stolen: float
+    ours: float
+
+    @classmethod
+    def parse(cls, line: str) -> Reading | None:
+        """What :data:`COMMAND` printed; None where it could not find out."""
+        match = _READING.fullmatch(line.strip())
+        if match is None or not int(match["cores"]):
+            return None
+        numbers = {name: float(text) for name, text in match.groupdict().items()}
+        return cls(**{**numbers, "cores": int(match["cores"])})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Others:
+    """What other work took of the processors over some time.
+
+    :ivar processors: on average; 1.5 is one and a half of them all the time.
+    :ivar stolen: those of them that a hypervisor gave to other machines.
+    """
+
+    processors: float
+    cores: int
+    stolen: float = 0.0
+
+    def __str__(self) -> str:
+        stolen = f", {self.stolen:.1f} of them other machines" if self.stolen >= 0.05 else ""
+        return f"{self.processors:.1f} of {self.cores} cores{stolen}"
+
+
+def between(before: Reading | None, behind: Reading | None) -> Others | None:
+    """What other work took between two readings; None where that cannot be said."""
+    if before is None or behind is None or behind.at - before.at < SHORTEST:
+        return None
+    seconds = behind.at - before.at
+    others = (behind.used - before.used) - (behind.ours - before.ours)
+    stolen = behind.stolen - before.stolen
+    return Others(max(others, 0.0) / seconds, behind.cores, max(stolen, 0.0) / seconds)
+
+
+def reading(ours: str) -> Reading | None:
+    """A reading by this process, which with its children is what is ours by ``processes``.
+
+    :param ours: the extra ``others`` of a partition.
+    """
+    try:
+        lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+        all_, *each = (line.split() for line in lines if line.startswith("cpu"))
+        user, nice, system, *_ = map(int, all_[1:])
+        stolen = int(all_[8])
+        if ours == PROCESSES:
+            own = sum(
+                usage.ru_utime + usage.ru_stime
+                for usage in map(
+                    resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+                )
+            )
+        else:
+            own = _of_group(Path(ours).read_text(encoding="ascii"))
+    except (OSError, ValueError, IndexError):
+        return None
+    hz = os.sysconf("SC_CLK_TCK")
+    used = (user + nice + system + stolen) / hz
+    return Reading(time.monotonic(), len(each), used, stolen / hz, own)
+
+
+def _of_group(text: str) -> float:
+    """Processor time [s] in ``cpuacct.usage`` (version 1) or ``cpu.stat`` (version 2).
+
+    :raises ValueError: the text is neither.
+    """
+    match = re.search(r"^usage_usec (\d+)$", text, re.MULTILINE)
+    return int(match[1]) / 1e6 if match else int(text) / 1e9
+
+
+@cache
+def look(ours: str, limit: float) -> str:
+    """Why nothing can be judged on this machine now, in one line; empty where it can.
+
+    Takes about a second, three where the machine is busy; asked again it says the same.
+
+    :param limit: share of the processors that other work may take.
+    """
+    least: Others | None = None
+    for _ in range(LOOKS):
+        before = reading(ours)
+        time.sleep(LOOK)
+        found = between(before, reading(ours))
+        if found is None or found.processors < limit * found.cores:
+            return ""
+        if least is None or found.processors < least.processors:
+            least = found
+    return f"other work takes {least}{_waiting()}"
+
+
+def _waiting() -> str:
+    text = Path("/proc/stat").read_text(encoding="ascii")
+    match = re.search(r"^procs_running (\d+)$", text, re.MULTILINE)
+    # This process is one of them.
+    return f" ({int(match[1]) - 1} processes run or wait to)" if match else ""
+
+
+@cache
+def limits(site: Path) -> Mapping[str, float]:
+    """The limits ``before`` and ``during``, see ``site-config/busy.yaml``.
+
+    :param site: folder of the site.
+    :raises reframe.core.exceptions.ConfigError: a file that is not of that shape.
+    """
+    found: dict[str, float] = {}
+    for path in (site.parent / FILE, site / FILE):
+        if path != site / FILE or path.exists():
+            found.update(_read(path))
+    return found
+
+
+def _read(path: Path) -> dict[str, float]:
+    try:
+        said: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(said, dict):
+        raise ConfigError(f"{path}: must have `before` and `during`, each with a number")
+    for key, value in said.items():
+        if key not in ("before", "during"):
+            raise ConfigError(f"{path}: unknown key {key!r}; known are before, during")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+            raise ConfigError(f"{path}: {key} is {value!r}; give a number above 0")
+    return said

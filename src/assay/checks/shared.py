@@ -1,0 +1,61 @@
+"""A test on a machine that others use, too: when it is not begun, and which launches count.
+
+It is a :class:`assay.checks.strict.StrictCheck` throughout. On a partition without the extra
+``others`` nothing here applies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.checks import busy
+from assay.checks.site import site_directory, site_references
+from assay.judge import Reference, ReferencesError
+
+
+def ours(test: Any) -> str | None:
+    """What of the processor time of its machine is ours, see :mod:`assay.checks.busy`."""
+    said = test.current_partition.extras.get("others")
+    return None if said is None else str(said)
+
+
+def too_busy(test: Any) -> str:
+    """Why a test that would be judged is not begun, in one line; empty where it can be.
+
+    The machine is looked at once, before the first of them.
+    """
+    said = ours(test)
+    if said is None or not _judged(test):
+        return ""
+    return busy.look(said, busy.limits(site_directory())["before"])
+
+
+def disturbance(test: Any) -> str:
+    """What other work took during its last launch, or of a test that it compares; empty if little.
+
+    The most of them counts.
+    """
+    launches = [test, *(case.check for case in test._case().deps)]
+    known = [check.others for check in launches if check.others is not None]
+    if ours(test) is None or not known:
+        return ""
+    most = max(known, key=lambda others: others.processors)
+    limit = busy.limits(site_directory())["during"]
+    return f"other work took {most}" if most.processors > limit else ""
+
+
+def _judged(test: Any) -> bool:
+    """Whether its numbers can turn a run red."""
+    if test.purpose == "calibration":
+        return False
+    if test.judges_itself:
+        return True
+    for name, unit in test.declares.items():
+        try:
+            # Any peak will do: whether there is a reference is the question.
+            expected = site_references().find(test.case(), name, unit, peak=1.0)
+        except ReferencesError:
+            return False  # it fails when it has run, and says why
+        if isinstance(expected, Reference):
+            return True
+    return False

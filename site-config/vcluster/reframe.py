@@ -73,7 +73,7 @@ site_configuration = sites.configuration(
         {
             "name": "vcluster",
             "descr": "Slurm on emulated nodes",
-            "hostnames": ["login"],
+            "hostnames": ["login$"],
             "modules_system": "nomod",
             "partitions": [
                 {

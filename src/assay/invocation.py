@@ -1,7 +1,7 @@
 """How ReFrame was called, as far as a site must know it while ReFrame loads its configuration.
 
-A run that ReFrame narrows in silence ends green with a few cases: on a host that is not of the site
-it takes its builtin system ``generic``, and ``RFM_SYSTEM`` in the environment selects one partition.
+A run that ReFrame narrows in silence ends green with a few cases. On a host that is not of the site
+it takes its builtin system ``generic``; ``RFM_SYSTEM`` in the environment selects one partition.
 Both are refused here, and so also for a plain ``reframe -r``.
 """
 
@@ -74,15 +74,12 @@ def check_environment(names: Iterable[str] = os.environ) -> None:
         )
 
 
-def check_system(
-    site_file: Path, patterns: Sequence[str], asked: str | None, elsewhere: str = ""
-) -> None:
+def check_system(site_file: Path, patterns: Sequence[str], asked: str | None) -> None:
     """Refuse a system that is not the site's, named or chosen by the host's name.
 
     :param site_file: the site's ``reframe.py``.
     :param patterns: its ``hostnames``, which ReFrame matches with the beginning of the host's name.
     :param asked: what ``--system`` says.
-    :param elsewhere: why this machine is not of the site, where no pattern says it.
     :raises ConfigError: ReFrame would take another system.
     """
     site = site_file.parent.name
@@ -101,8 +98,23 @@ def check_system(
         raise ConfigError(
             f"{site_file}: hostnames: {error.pattern!r} is not a regular expression ({error})"
         ) from None
-    why = elsewhere or f"its hostnames are {', '.join(patterns) or 'none'}"
     raise ConfigError(
-        f"{site_file}: the host {host!r} is not of the site {site!r} ({why}); say --system={site} "
-        "if it is, or put its name into hostnames of that file"
+        f"{site_file}: the host {host!r} is not of the site {site!r} (its hostnames are "
+        f"{', '.join(patterns) or 'none'}); say --system={site} if it is, or put its name into "
+        "hostnames of that file"
     )
+
+
+def check_release(site_file: Path, wanted: str, found: str) -> None:
+    """Refuse a machine whose distribution is not that of the site, unless ``--system`` is said.
+
+    :param wanted: distribution and release, as :func:`assay.detect.release` writes them.
+    :raises ConfigError: ReFrame's command loads the site on another one.
+    """
+    call = of_reframe()
+    site = site_file.parent.name
+    if wanted != found and call and call.system is None:
+        raise ConfigError(
+            f"{site_file}: machines of the site {site!r} have {wanted}, the host "
+            f"{socket.gethostname()!r} has {found}; say --system={site} if it is one all the same"
+        )

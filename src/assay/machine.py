@@ -17,7 +17,7 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
-from assay import detect, sites, stacks
+from assay import detect, invocation, sites, stacks
 from assay.checks.transports import SWITCHED
 
 #: Words of programs that run without MPI.
@@ -93,12 +93,11 @@ def configuration(
     ]
     for place in partitions:
         place["environs"] = [stack["name"]]
-    hostnames, elsewhere = [".*"], ""
+    hostnames = [".*"]
     if release:
-        hostnames = [re.escape(socket.gethostname()) + "$"]
         here = detect.release()
-        if here != release:
-            hostnames, elsewhere = [], f"its machines have {release}, this one has {here}"
+        invocation.check_release(Path(site_file).resolve(), release, here)
+        hostnames = [re.escape(socket.gethostname()) + "$"] if here == release else []
     return sites.configuration(
         site_file,
         systems=[
@@ -114,7 +113,6 @@ def configuration(
         ],
         environments=[stack],
         general=OFTEN,
-        elsewhere=elsewhere,
     )
 
 

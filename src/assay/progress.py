@@ -1,4 +1,4 @@
-"""How far a run is, and about how long it still takes: a line now and then between ReFrame's own."""
+"""How far a run is, and about how long it still takes: a line now and then."""
 
 from __future__ import annotations
 

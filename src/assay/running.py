@@ -1,7 +1,7 @@
 """A run of ReFrame from its beginning: its own folder, its results held, its progress told.
 
-``output/<time>`` below the results is the folder of one session. It has ReFrame's log and
-:data:`PLAN`, the cases that the session is to run: what it did not finish is known, however it ended.
+``output/<time>`` below the results is the folder of one session. It has ReFrame's log, and in
+:data:`PLAN` the cases that the session is to run: what it did not finish is known, however it ended.
 ``latest`` points at the folder of the last session.
 """
 

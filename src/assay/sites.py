@@ -111,7 +111,6 @@ def configuration(
     environments: list[dict[str, Any]],
     general: Mapping[str, Any] | None = None,
     one_at_a_time: bool = False,
-    elsewhere: str = "",
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with what all sites share.
 
@@ -124,7 +123,6 @@ def configuration(
     :param general: further options of ReFrame's section of that name.
     :param one_at_a_time: a mode submits a case when the one before it has ended, whatever the
         partition: where all share their nodes, the wait of a job says something of the nodes then.
-    :param elsewhere: why this machine is not of the site, where more than its name decides that.
     :raises ConfigError: an unknown word, a system not named like its folder, references that are
         not valid, a stack asked for (``ASSAY_STACK``) that is not there, or results that cannot be
         written. Where ReFrame's command loads the site, also: a host that is not of the site, a
@@ -142,7 +140,7 @@ def configuration(
                 f"{site_file}: systems/name is {system['name']!r}; name it {site!r} like its folder"
             )
         if call:
-            invocation.check_system(site_file, system["hostnames"], call.system, elsewhere)
+            invocation.check_system(site_file, system["hostnames"], call.system)
         for partition in system["partitions"]:
             where = f"{site_file}: partition {partition['name']!r}"
             for kind in ("features", "extras"):

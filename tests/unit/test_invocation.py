@@ -99,7 +99,7 @@ def debian12(monkeypatch, tmp_path, release):
 
 def test_debian_12_is_decided_by_the_machine(monkeypatch, tmp_path):
     debian12(monkeypatch, tmp_path, "debian 12")
-    said = "is not of the site 'debian12'.*debian 12, this one has ubuntu 24.04.*--system=debian12"
+    said = "site 'debian12' have debian 12, the host .* has ubuntu 24.04; say --system=debian12"
     with pytest.raises(ConfigError, match=said):
         debian12(monkeypatch, tmp_path, "ubuntu 24.04")
 

@@ -10,4 +10,5 @@ site_configuration = machine.configuration(
     __file__,
     "one machine with Debian 12, with the programs that Spack built",
     stacks.spack(__file__, LOCK),
+    release="debian 12",
 )

@@ -1,7 +1,7 @@
 """An example of a newer cluster: nodes with H100, NVLink, InfiniBand NDR, Slurm.
 
-Copy the folder, correct it to the machine and give the `processor` of a node; nothing here was read
-off one.
+Copy the folder, correct it to the machine (`hostnames` first, or say --system=h100) and give the
+`processor` of a node; nothing here was read off one.
 """
 
 import os
@@ -27,7 +27,7 @@ site_configuration = sites.configuration(
         {
             "name": "h100",
             "descr": "an example: H100, InfiniBand NDR, Slurm",
-            "hostnames": [".*"],
+            "hostnames": [r"h100-(login|gpu)\d*"],
             "modules_system": "nomod",
             "partitions": [
                 {

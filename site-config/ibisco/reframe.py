@@ -1,9 +1,10 @@
 """IBiSCo: 32 nodes with four V100 each, NVLink, InfiniBand EDR, Slurm, Lustre.
 
-Not yet run there. Before the first run: compare all of this with the machine, the `processor` of a
-node first, which decides the number of ranks, and give the options of the site's Slurm (partition,
-account) in ASSAY_SLURM, the directories in ASSAY_LUSTRE_HDD, ASSAY_LUSTRE_SSD and ASSAY_XFS, and
-the InfiniBand port in ASSAY_HCA, if it is not the first of the first adapter.
+Not yet run there. Before the first run: compare all of this with the machine. First `hostnames`,
+which are a guess (or say --system=ibisco), then the `processor` of a node, which decides the number
+of ranks. Give the options of the site's Slurm (partition, account) in ASSAY_SLURM, the directories
+in ASSAY_LUSTRE_HDD, ASSAY_LUSTRE_SSD and ASSAY_XFS, and the InfiniBand port in ASSAY_HCA, if it is
+not the first of the first adapter.
 """
 
 import os
@@ -77,7 +78,7 @@ site_configuration = sites.configuration(
         {
             "name": "ibisco",
             "descr": "V100, InfiniBand EDR, Slurm, Lustre",
-            "hostnames": [".*"],
+            "hostnames": [r"[\w-]*ibisco"],
             "modules_system": "nomod",
             "partitions": [
                 {

@@ -82,7 +82,7 @@ site_configuration = sites.configuration(
         {
             "name": "vcluster",
             "descr": "Slurm on emulated nodes",
-            "hostnames": ["login"],
+            "hostnames": ["login$"],
             "modules_system": "nomod",
             "partitions": [
                 {

@@ -148,6 +148,17 @@ def transports(listing: str) -> list[str]:
     return list(dict.fromkeys(re.findall(r"Transport: (\S+)", listing)))
 
 
+def release(said: str | None = None) -> str:
+    """The distribution and its release, such as ``debian 12``; ``an unknown distribution``.
+
+    :param said: by default the text of ``/etc/os-release``.
+    """
+    text = provenance.read("/etc/os-release") if said is None else said
+    words = dict(re.findall(r"^(ID|VERSION_ID)=['\"]?([^'\"\n]*)", text or "", re.MULTILINE))
+    named = f"{words.get('ID', '')} {words.get('VERSION_ID', '')}".strip()
+    return named or "an unknown distribution"
+
+
 def memory_bytes() -> int:
     """Memory of this node [B]: the physical one, or what the control group leaves of it."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -7,7 +7,9 @@ and ASSAY_TMPFS (default: ``/dev/shm``).
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
-from assay import detect, sites, stacks
+from assay import detect, invocation, sites, stacks
 from assay.checks.busy import PROCESSES
 from assay.checks.transports import SWITCHED
 
@@ -66,7 +68,9 @@ def stack(site_file: str | Path) -> dict[str, Any]:
     return spack
 
 
-def configuration(site_file: str | Path, descr: str, stack: dict[str, Any]) -> dict[str, Any]:
+def configuration(
+    site_file: str | Path, descr: str, stack: dict[str, Any], release: str = ""
+) -> dict[str, Any]:
     """The ReFrame configuration of a site that is the machine in front of you.
 
     Partitions: ``intra-node``, and the file systems ``scratch`` and ``tmpfs``.
@@ -74,6 +78,7 @@ def configuration(site_file: str | Path, descr: str, stack: dict[str, Any]) -> d
     :param site_file: the site's ``__file__``.
     :param descr: what the site is, in a line.
     :param stack: its only environment.
+    :param release: the only distribution whose machines are of the site, such as ``debian 12``.
     :raises ConfigError: a directory cannot be made, or as :func:`assay.sites.configuration`.
     """
     default = sites.results_directory(site_file) / "scratch"
@@ -89,13 +94,18 @@ def configuration(site_file: str | Path, descr: str, stack: dict[str, Any]) -> d
     ]
     for place in partitions:
         place["environs"] = [stack["name"]]
+    hostnames = [".*"]
+    if release:
+        here = detect.release()
+        invocation.check_release(Path(site_file).resolve(), release, here)
+        hostnames = [re.escape(socket.gethostname()) + "$"] if here == release else []
     return sites.configuration(
         site_file,
         systems=[
             {
                 "name": Path(site_file).resolve().parent.name,
                 "descr": descr,
-                "hostnames": [".*"],
+                "hostnames": hostnames,
                 "modules_system": "nomod",
                 # One case at a time, over all partitions: two would measure each other.
                 "max_local_jobs": 1,

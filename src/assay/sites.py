@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 from reframe.core.exceptions import ConfigError
 
-from assay import deadline, reframe_compat
+from assay import deadline, invocation, reframe_compat, running
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError
 
 #: Names of the profiles: ``--mode`` accepts them, and ``paper-smoke`` and ``paper-full``: only what
@@ -125,16 +125,23 @@ def configuration(
         partition: where all share their nodes, the wait of a job says something of the nodes then.
     :raises ConfigError: an unknown word, a deadline that is no time, a system not named like its
         folder, references that are not valid, a stack asked for (``ASSAY_STACK``) that is not
-        there, or results that cannot be written.
+        there, or results that cannot be written. Where ReFrame's command loads the site, also: a
+        host that is not of the site, a variable of ReFrame's that changes what runs, or results
+        that another run writes to.
     """
     site_file = Path(site_file).resolve()
     site = site_file.parent.name
+    call = invocation.of_reframe()
+    if call:
+        invocation.check_environment()
     words = vocabulary(site_file.parents[1] / "vocabulary.yaml")
     for system in systems:
         if system["name"] != site:
             raise ConfigError(
                 f"{site_file}: systems/name is {system['name']!r}; name it {site!r} like its folder"
             )
+        if call:
+            invocation.check_system(site_file, system["hostnames"], call.system)
         for partition in system["partitions"]:
             where = f"{site_file}: partition {partition['name']!r}"
             for kind in ("features", "extras"):
@@ -163,10 +170,14 @@ def configuration(
     results = results_directory(site_file)
     policy = ["--exec-policy=serial"] if one_at_a_time else []
     # Every run keeps its outputs: ReFrame's own --timestamp cannot be set in a configuration.
-    started = time.strftime("%Y%m%dT%H%M%S")
+    folder = results / "output" / time.strftime("%Y%m%dT%H%M%S")
+    log = results / "listing.log"
+    if call and call.run:
+        folder = running.begin(results)
+        log = folder / running.LOG
     for system in systems:
-        system.setdefault("stagedir", str(results / "stage" / started))
-        system.setdefault("outputdir", str(results / "output" / started))
+        system.setdefault("stagedir", str(results / "stage" / folder.name))
+        system.setdefault("outputdir", str(folder))
     return {
         "systems": systems,
         "environments": environments,
@@ -186,7 +197,7 @@ def configuration(
                 "sqlite_db_file": str(results / "results.db"),
             }
         ],
-        "logging": [_logging(results)],
+        "logging": [_logging(results, log)],
         "modes": [
             _mode("smoke", "smoke", "--tag=smoke", *policy),
             _mode("full", "full", *policy),
@@ -225,14 +236,14 @@ def _only_asked_for(
     return [environment for environment in environments if environment["name"] == asked]
 
 
-def _logging(results: Path) -> dict[str, Any]:
+def _logging(results: Path, log: Path) -> dict[str, Any]:
     return {
         "level": "debug",
         "handlers": [
             {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"},
             {
                 "type": "file",
-                "name": str(results / "reframe.log"),
+                "name": str(log),
                 "level": "debug",
                 "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
                 "append": False,

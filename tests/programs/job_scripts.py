@@ -54,7 +54,7 @@ def scripts(folder: Path) -> dict[str, str]:
     done = subprocess.run(
         [
             *(str(Path(sys.executable).with_name("reframe")), "--dry-run"),
-            *("-C", str(ROOT / f"site-config/{SITE}/reframe.py")),
+            *("-C", str(ROOT / f"site-config/{SITE}/reframe.py"), f"--system={SITE}"),
             *("-c", str(ROOT / "reframe/network"), "-R", "-n", CASES.replace(" ", "")),
         ],
         env=environment,

@@ -219,6 +219,6 @@ def test_references_of_a_site_are_for_tests_that_it_runs(site, tmp_path):
     run = run_reframe(
         ROOT / f"site-config/{site}/reframe.py",
         tmp_path,
-        *("-c", "reframe/node/suite.py", "-n", "SuiteLoads", "--dry-run"),
+        *("-c", "reframe/node/suite.py", "-n", "SuiteLoads", "--dry-run", f"--system={site}"),
     )
     assert run.returncode == 0, run.output

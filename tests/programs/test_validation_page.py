@@ -25,7 +25,7 @@ def test_no_row_is_empty():
 
 def test_every_test_of_the_paper_is_in_the_table_and_nothing_else(tmp_path):
     config = ROOT / "site-config/ibisco/reframe.py"
-    arguments = ("-c", "reframe", "-R", "--mode", "paper-full", "-l")
+    arguments = ("-c", "reframe", "-R", "--system=ibisco", "--mode", "paper-full", "-l")
     output = run_reframe(config, tmp_path, *arguments).output
     selected = set(re.findall(r"^- (\w+)", output, re.MULTILINE))
     assert "GpuHplStudy" in selected

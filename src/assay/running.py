@@ -1,0 +1,137 @@
+"""A run of ReFrame from its beginning: its own folder, its results held, its progress told.
+
+``output/<time>`` below the results is the folder of one session. It has ReFrame's log, and in
+:data:`PLAN` the cases that the session is to run: what it did not finish is known, however it ended.
+``latest`` points at the folder of the last session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from reframe.core.exceptions import ConfigError
+from reframe.core.logging import getlogger
+from reframe.frontend.executors import Runner
+
+from assay import files, progress
+
+#: Held by the run that writes to the results, by flock; the system lets go of it at any death.
+LOCK = ".lock"
+
+#: ReFrame's log, in the folder of a session: its only word on why a case was skipped.
+LOG = "reframe.log"
+
+#: The cases of a session, in its folder, written before the first of them starts.
+PLAN = "session.json"
+
+#: Layout of :data:`PLAN`.
+SCHEMA = 1
+
+#: The link to the folder of the last session, in the results.
+LATEST = "latest"
+
+#: Open for the life of this process: closing one lets go of its lock.
+_held: list[Any] = []
+
+
+@cache
+def begin(results: Path) -> Path:
+    """Take the results for this process, and make the folder of its session.
+
+    ``ASSAY_SESSION`` names the folder, for a caller that must know it; else the time does.
+
+    :raises ConfigError: another run has the results, or there is a session of that name.
+    """
+    _hold(results)
+    name = os.environ.get("ASSAY_SESSION") or time.strftime("%Y%m%dT%H%M%S")
+    folder = results / "output" / name
+    if not re.fullmatch(r"[\w-]+", name) or folder.exists():
+        raise ConfigError(f"{folder}: no new folder for this session; unset ASSAY_SESSION")
+    folder.mkdir(parents=True)
+    _watch(results, folder)
+    return folder
+
+
+def holder(results: Path) -> str:
+    """Who runs in the results now, in words; empty where nobody does."""
+    try:
+        with (results / LOCK).open() as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return (results / LOCK).read_text().strip() or "another run"
+    except OSError:
+        pass  # no such file, or no locks on this file system
+    return ""
+
+
+def _hold(results: Path) -> None:
+    stream = (results / LOCK).open("a+")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        stream.seek(0)
+        raise ConfigError(
+            f"{results}: {stream.read().strip() or 'another run'} runs here; wait for its end, or "
+            "name another directory by ASSAY_RESULTS="
+        ) from None
+    except OSError as error:
+        getlogger().warning(f"{results}: cannot be locked ({error.strerror}): start no other run")
+    stream.truncate(0)
+    stream.write(f"process {os.getpid()} of {socket.gethostname()}, since {time.strftime('%H:%M')}")
+    stream.flush()
+    _held.append(stream)
+
+
+def _watch(results: Path, folder: Path) -> None:
+    """Have ReFrame's runner write the plan of its cases first, and tell its progress."""
+    run_all = Runner.runall
+
+    def watched(runner: Any, cases: Sequence[Any], *more: Any) -> Any:
+        if cases:
+            planned = [_planned(*case) for case in cases]
+            plan = {
+                "schema": SCHEMA,
+                "started": time.strftime("%Y%m%dT%H%M%S%z"),
+                "host": socket.gethostname(),
+                "command": sys.argv,
+                "cases": planned,
+            }
+            files.write(folder / PLAN, json.dumps(plan, indent=1) + "\n")
+            _point(results / LATEST, folder)
+            told = progress.Progress(planned, progress.durations(results / "reports", sys.argv))
+            runner.policy.task_listeners.append(told)
+        return run_all(runner, cases, *more)
+
+    Runner.runall = watched
+
+
+def _planned(check: Any, partition: Any, environ: Any) -> dict[str, Any]:
+    """A case by the names that run reports and records have for it."""
+    return {
+        "display_name": check.display_name,
+        "unique_name": check.unique_name,
+        "hashcode": check.hashcode,
+        "system": partition.fullname.partition(":")[0],
+        "partition": partition.name,
+        "environ": environ.name,
+        "fixture": bool(check.is_fixture()),
+    }
+
+
+def _point(link: Path, folder: Path) -> None:
+    new = link.with_name(f".{link.name}.{os.getpid()}")
+    # A file system without links has no link, and loses nothing else.
+    with contextlib.suppress(OSError):
+        new.symlink_to(os.path.relpath(folder, link.parent))
+        new.replace(link)

@@ -1,0 +1,75 @@
+"""ReFrame itself is refused where it would take another system, or less of it, than the site's."""
+
+import os
+import subprocess
+
+import pytest
+from bench import ROOT, run_reframe
+from test_bad_input import complaint, prepared, refused
+
+pytestmark = pytest.mark.slow
+
+
+def of_another_host(bench):
+    """A site whose pattern matches no host."""
+    bench.record_all()
+    config = prepared(bench).write()
+    spec = config.with_name("site.json")
+    spec.write_text(spec.read_text().replace('".*"', '"login[0-9]+[.]nowhere"'))
+    return config
+
+
+@pytest.mark.parametrize("action", [("-r",), ("-L",), ("-lC",)])
+def test_another_host_is_one_line_and_no_run(bench, action):
+    config = of_another_host(bench)
+    run = run_reframe(config, bench.results, "-c", "reframe", "-R", *action)
+    assert run.returncode != 0
+    assert not run.cases
+    line = complaint(run.output)
+    assert "is not of the site 'bench' (its hostnames are login[0-9]+[.]nowhere)" in line
+    assert "say --system=bench" in line
+
+
+def test_a_system_that_was_said_runs_on_any_host(bench):
+    config = of_another_host(bench)
+    arguments = ("-c", "reframe/node/suite.py", "-n", "SuiteLoads", "--dry-run")
+    run = run_reframe(config, bench.results, *arguments, "--system=bench")
+    assert run.returncode == 0, run.output
+    run = run_reframe(config, bench.results, *arguments, "--system=generic")
+    assert "--system=generic is not of the site 'bench'" in complaint(run.output)
+
+
+@pytest.mark.parametrize("name", ["RFM_SYSTEM", "RFM_CONFIG_FILES", "RFM_CHECK_SEARCH_RECURSIVE"])
+def test_a_variable_that_narrows_the_run_is_refused(bench, name):
+    line = refused(prepared(bench), **{name: "bench:here"})
+    assert f"{name} in the environment" in line
+    assert f"unset {name}" in line
+
+
+def test_the_acceptance_and_the_plan_of_a_pipeline_are_refused_too(tmp_path):
+    """RFM_SYSTEM=local:tmpfs left 5 of 80 cases, and exit code 0."""
+    for command in (
+        ["ci/acceptance.sh"],
+        ["ci/gitlab/plan.py", f"--run={tmp_path}/run", f"--child={tmp_path}/child.yml"],
+    ):
+        done = subprocess.run(
+            [*command] if command[0].endswith("sh") else [".venv/bin/python", *command],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "ASSAY_RESULTS": str(tmp_path / "results"),
+                "SITE": "local",
+                "RFM_SYSTEM": "local:tmpfs",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if "no MPI" in done.stdout:
+            pytest.skip("needs mpirun on this machine")
+        assert done.returncode != 0
+        assert "unset RFM_SYSTEM" in done.stdout
+    assert not list(tmp_path.glob("results/reports/*"))

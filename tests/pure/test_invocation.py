@@ -1,0 +1,110 @@
+"""The host must be of the site, and no variable of ReFrame's may change the run unseen."""
+
+import re
+import runpy
+import socket
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("reframe")
+
+from reframe.core.exceptions import ConfigError
+
+from assay import detect, invocation
+
+SITES = Path(__file__).resolve().parents[2] / "site-config"
+FILE = SITES / "myuni" / "reframe.py"
+
+#: Hosts that no cluster is named like.
+HOSTS = ("debian", "laptop", "vm", "node1", "runner-1", "loginlike", "a")
+
+
+def shipped():
+    return sorted(path.parent.name for path in SITES.glob("*/reframe.py"))
+
+
+def test_a_host_of_another_name_is_refused_in_one_line(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "laptop")
+    with pytest.raises(ConfigError) as error:
+        invocation.check_system(FILE, ["login[0-9]+", "gpu"], None)
+    assert str(error.value) == (
+        f"{FILE}: the host 'laptop' is not of the site 'myuni' (its hostnames are login[0-9]+, "
+        "gpu); say --system=myuni if it is, or put its name into hostnames of that file"
+    )
+
+
+def test_the_pattern_is_matched_as_reframe_does_it(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "login3.cluster")
+    invocation.check_system(FILE, ["gpu", "login[0-9]+"], None)
+    with pytest.raises(ConfigError):
+        invocation.check_system(FILE, ["cluster"], None)
+    with pytest.raises(ConfigError, match=r"'login\(' is not a regular expression"):
+        invocation.check_system(FILE, ["login("], None)
+
+
+def test_a_system_that_was_said_needs_no_pattern(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "laptop")
+    invocation.check_system(FILE, ["login"], "myuni")
+    invocation.check_system(FILE, ["login"], "myuni:tmpfs")
+    for other in ("generic", "myuni2", "local:tmpfs"):
+        with pytest.raises(ConfigError, match=f"--system={other} is not of the site 'myuni'"):
+            invocation.check_system(FILE, [".*"], other)
+
+
+@pytest.mark.parametrize("name", ["RFM_SYSTEM", "RFM_CONFIG_FILES", "RFM_OF_TOMORROW"])
+def test_a_variable_that_changes_the_run_is_refused_by_name(name):
+    with pytest.raises(ConfigError, match=f"{name} in the environment.*unset {name}"):
+        invocation.check_environment(["PATH", "RFM_COLORIZE", name])
+
+
+def test_what_only_changes_the_print_is_taken():
+    invocation.check_environment(["RFM_COLORIZE", "RFM_VERBOSE", "RFM_INSTALL_PREFIX", "XRFM_X"])
+
+
+def test_every_variable_of_reframe_is_known_to_be_harmless_or_refused():
+    cli = (Path(pytest.importorskip("reframe.frontend").__file__).parent / "cli.py").read_text()
+    said = set(re.findall(r"envvar='(RFM_\w+)", cli))
+    assert len(said) > 40
+    assert invocation.HARMLESS - {"RFM_INSTALL_PREFIX"} <= said
+
+
+def test_nothing_but_reframe_itself_is_a_call_of_reframe():
+    assert invocation.of_reframe() is None
+
+
+@pytest.mark.parametrize("site", shipped())
+def test_only_a_site_that_reads_the_machine_takes_any_host(site, monkeypatch, tmp_path):
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
+    monkeypatch.delenv("ASSAY_STACK", raising=False)
+    monkeypatch.setattr(detect, "release", lambda: "ubuntu 24.04")
+    try:
+        found = runpy.run_path(str(SITES / site / "reframe.py"))["site_configuration"]
+    except ConfigError as error:
+        assert site in ("local", "any"), error
+        pytest.skip(f"needs an MPI on this machine ({error})")
+    for system in found["systems"]:
+        taken = [h for h in HOSTS if any(re.match(p, h) for p in system["hostnames"])]
+        assert taken == (list(HOSTS) if site in ("local", "any") else []), system["hostnames"]
+
+
+def debian12(monkeypatch, tmp_path, release):
+    """What the site says of a machine with a release, when ReFrame loads it."""
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
+    monkeypatch.delenv("ASSAY_STACK", raising=False)
+    monkeypatch.setattr(detect, "release", lambda: release)
+    monkeypatch.setattr(invocation, "of_reframe", lambda: invocation.Invocation(False, None))
+    runpy.run_path(str(SITES / "debian12" / "reframe.py"))
+
+
+def test_debian_12_is_decided_by_the_machine(monkeypatch, tmp_path):
+    debian12(monkeypatch, tmp_path, "debian 12")
+    said = "site 'debian12' have debian 12, the host .* has ubuntu 24.04; say --system=debian12"
+    with pytest.raises(ConfigError, match=said):
+        debian12(monkeypatch, tmp_path, "ubuntu 24.04")
+
+
+def test_the_release_of_a_distribution():
+    assert detect.release('PRETTY_NAME="Debian"\nVERSION_ID="12"\nID=debian\n') == "debian 12"
+    assert detect.release("ID=arch\nVERSION_IDS=3\n") == "arch"
+    assert detect.release("") == "an unknown distribution"

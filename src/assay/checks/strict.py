@@ -22,7 +22,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 
-from assay.checks import attempts, launch, record, samples, service
+from assay.checks import attempts, launch, quick_warnings, record, samples, service  # noqa: F401
 from assay.judge import (
     LAUNCHES_TO_FAIL,
     Reference,

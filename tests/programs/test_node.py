@@ -214,7 +214,11 @@ def test_a_test_that_nothing_is_said_of_is_red_before_it_runs(bench):
     assert "no reference for 'load_per_cpu' [1] of {partition: here, environ: bare," in run.output
 
 
-@pytest.mark.parametrize("site", ["ibisco", "h100", "debian12"])
+# The sites that select every test between GPUs take 20 seconds.
+@pytest.mark.parametrize(
+    "site",
+    [*(pytest.param(name, marks=pytest.mark.long) for name in ("ibisco", "h100")), "debian12"],
+)
 def test_references_of_a_site_are_for_tests_that_it_runs(site, tmp_path):
     run = run_reframe(
         ROOT / f"site-config/{site}/reframe.py",

@@ -108,7 +108,10 @@ def test_where_all_is_installed_a_skip_that_a_command_mends_is_red(suite):
     ("entry", "said"),
     [
         ("{reason: x, tiers: [programs]}", "entry 1: 'why'"),
-        ("{reason: x, tier: [programs], why: y}", "entry 1: no key: tier; say reason, tiers, why, run"),
+        (
+            "{reason: x, tier: [programs], why: y}",
+            "entry 1: no key: tier; say reason, tiers, why, run",
+        ),
         ("{reason: x, tiers: [pure], why: y, mend: z}", "entry 1: no key: mend; say reason, tiers"),
         ("{reason: x, tiers: [moon], why: y}", "entry 1: no tier: moon; say pure, programs,"),
         ("{reason: '(', tiers: [pure], why: y}", "entry 1: missing ), unterminated"),

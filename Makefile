@@ -27,7 +27,7 @@ endif
 # Modules of a cluster like to set these; packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test fresh lint spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
+.PHONY: help setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test test-all fresh lint spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
 .NOTPARALLEL:
 
 help:
@@ -35,7 +35,8 @@ help:
 	@echo 'make paper       measure what the figures of a validation show, and draw them: results/paper/'
 	@echo 'make report      write the report of the last run again'
 	@echo 'make scale       write docs/scale.md and its figure anew: costs, simulations'
-	@echo 'make test        set up, then all linters, the type checker and the tests'
+	@echo 'make test        set up, then linters, type checker, and the tests that take minutes'
+	@echo 'make test-all    the same with all tests: installs Slurm, builds Apptainer and an image'
 	@echo 'make fresh       run the command lines of the README on bare Debian roots (DISTRO=trixie)'
 	@echo 'make lint        linters and type checker only'
 	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU'
@@ -113,10 +114,16 @@ report:
 scale:
 	@.venv/bin/python ci/scale/page.py
 
+TEST = ci/setup-venv.sh dev && ci/fetch-osu-py.sh
+
 test: system
-	@ci/setup-venv.sh dev
-	@ci/fetch-osu-py.sh
-	@lint=0; ci/lint.sh || lint=$$?; .venv/bin/python -m pytest $(PYTEST_ARGS) && exit $$lint
+	@$(TEST)
+	@ci/test.sh --short $(PYTEST_ARGS)
+
+test-all: system
+	@ci/test-packages.sh
+	@$(TEST)
+	@ci/test-all.sh $(PYTEST_ARGS)
 
 # As root. DISTRO=trixie is Debian 13; MACHINE=smoke is the short profile alone.
 DISTRO ?= bookworm

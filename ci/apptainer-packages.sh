@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The Debian packages given as arguments: names those that are missing and installs them with apt,
-# as root; asks first, unless YES=1 or CI is set. Ends with 1 where one is still missing.
+# as root; asks first, unless YES=1 or CI is set. Ends with 1 where one is still missing. WHO says
+# who asks (default: apptainer).
 set -euo pipefail
 
 missing=()
@@ -10,7 +11,7 @@ for package in "$@"; do
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-say() { echo "apptainer: $*" >&2; }
+say() { echo "${WHO:-apptainer}: $*" >&2; }
 say "missing packages: ${missing[*]}"
 by_hand="apt-get install --no-install-recommends ${missing[*]}"
 if [ "$(id -u)" != 0 ]; then
@@ -21,7 +22,7 @@ elif [ "${YES:-}" != 1 ] && [ -z "${CI:-}" ]; then
         say "no terminal to ask on; with YES=1, or by hand: $by_hand"
         exit 1
     fi
-    read -r -p "apptainer: install them? [y/N] " answer
+    read -r -p "${WHO:-apptainer}: install them? [y/N] " answer
     [[ $answer == [yY]* ]] || exit 1
 fi
 install() {

@@ -1,22 +1,76 @@
+import sys
 from pathlib import Path
 
+import alone
 import pytest
+import skips
 from hypothesis import settings
+from short import Short
+
+HERE = Path(__file__).parent
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("assay", deadline=None)
-settings.load_profile("assay")
-
-HERE = Path(__file__).parent
-TIERS = ("pure", "programs", "clusters")
+settings.register_profile("short", deadline=None, max_examples=25)
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m chooses by it
+def pytest_addoption(parser):
+    ours = parser.getgroup("assay")
+    ours.addoption("--short", action="store_true", help="without clusters and long tests")
+    ours.addoption(
+        "--complete",
+        action="store_true",
+        help="all is installed: a skip that a command would mend is red",
+    )
+
+
+def pytest_configure(config):
+    settings.load_profile("short" if config.option.short else "assay")
+    allowed = skips.load(HERE / "skips.yaml")
+    config.pluginmanager.register(skips.Skips(allowed, config.option.complete))
+    if config.option.short:
+        config.pluginmanager.register(Short())
+
+
+@pytest.hookimpl(tryfirst=True)  # before --short and -m choose by it
 def pytest_collection_modifyitems(items):
     """Each test has its tier as a marker: the folder that it is in."""
     for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(item.path.relative_to(HERE).parts[0])
+        if skips.tier(item.nodeid):
+            item.add_marker(skips.tier(item.nodeid))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    with alone.turn(item.get_closest_marker("alone") is not None):
+        pure.running = skips.tier(item.nodeid) == "pure"
+        try:
+            return (yield)
+        finally:
+            pure.running = False
+
+
+class pure:
+    """Whether a test of tests/pure runs, which starts nothing but Python."""
+
+    running = False
+
+
+def only_python(event, given):
+    """For sys.addaudithook: it sees what is started, by whatever function."""
+    if pure.running and event in ("subprocess.Popen", "os.system", "os.posix_spawn"):
+        program = str(given[0])
+        if not Path(program).name.startswith("python"):
+            raise RuntimeError(f"tests/pure starts nothing but Python, and not {program}")
+
+
+sys.addaudithook(only_python)
+
+
+@pytest.fixture(scope="session")
+def short(pytestconfig):
+    """Is this the short run?"""
+    return pytestconfig.option.short
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ SCRIPT = ROOT / "ci/bare-root.sh"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and mounts need root"),
-    pytest.mark.skipif(not shutil.which("mmdebstrap"), reason="no mmdebstrap here"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for namespaces and mounts"),
+    pytest.mark.skipif(not shutil.which("mmdebstrap"), reason="needs mmdebstrap on this machine"),
 ]
 
 

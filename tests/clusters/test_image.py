@@ -13,6 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from reframe.core.exceptions import ConfigError
+
+from assay import container
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = ROOT / "build/assay.sif"
@@ -211,3 +214,17 @@ def test_a_visitor_takes_the_tests_along(image: Path, tmp_path: Path) -> None:
     )
     assert listed.returncode == 0, listed.stdout
     assert "- NodeHealth" in listed.stdout
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["missing", "no image"])
+def test_an_image_that_is_none_is_one_line(program: Path, tmp_path: Path, there: bool) -> None:
+    path = tmp_path / "assay.sif"
+    if there:
+        path.write_text("#!/bin/sh\n")
+    with pytest.raises(ConfigError) as caught:
+        container.look(path, ROOT)
+    message = str(caught.value)
+    wanted = "is no image of Apptainer" if there else "No such file or directory"
+    assert message.startswith(f"image {path}: {wanted}")
+    assert message.endswith("correct ASSAY_IMAGE")
+    assert "\n" not in message

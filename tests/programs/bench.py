@@ -187,7 +187,7 @@ class Bench:
         """Runs the test of HPL on a recorded run of xhpl."""
         self.partition(launcher="local", **partition)
         self.replayed("xhpl", ["hpl"], recorded)
-        return self.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute")
+        return self.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")
 
     def live_latency(self, *before: object, **variables: str) -> Run:
         """Runs osu_latency.py over posix on the MPI of this machine, started by `before`.
@@ -201,7 +201,7 @@ class Bench:
         self.partition()
         self.stack("live", ["osu-py"], ucx_version=version, osu_py_command=command)
         self.record_all()
-        return self.run("-n", "OsuPy.*posix.*=latency$", path="reframe/network", **variables)
+        return self.run("-n", "OsuPy.*posix.*=latency$", path="reframe/network/osu.py", **variables)
 
     def check(self, name: str, source: str) -> Path:
         """A test file of its own; returns the folder, to be run."""

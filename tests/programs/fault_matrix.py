@@ -260,7 +260,7 @@ def _osu(bench: Bench) -> list[Row]:
             changed = fault.change(test, healthy[test])
             path = bench.replay(stack(fault), f"osu_{test}", changed)
         bench.stack(stack(fault), ["osu"], path, ucx_version="1.13.1", osu_version=fault.version)
-    run = bench.run("-n", f"Osu.*=posix.*=({'|'.join(OSU)})$", path="reframe/network")
+    run = bench.run("-n", f"Osu.*=posix.*=({'|'.join(OSU)})$", path="reframe/network/osu.py")
     return [
         Row(
             fault,
@@ -284,7 +284,7 @@ def _hpl(bench: Bench) -> list[Row]:
     for fault in HPL_FAULTS:
         path = bench.replay(stack(fault), "xhpl", fault.change("hpl", healthy))
         bench.stack(stack(fault), ["hpl"], path)
-    run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute")
+    run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")
     return [Row(f, {"hpl": _reason(run.case("Hpl", stack(f)))}) for f in HPL_FAULTS]
 
 

@@ -61,6 +61,7 @@ def pairs(job):
     return list(measured.pairs(job.minutes(), "tcp", job.plan["ucx_version"]))
 
 
+@pytest.mark.alone
 def test_all_meet_all_and_each_pair_is_proven(tournament):
     job = tournament(4, width=None).start(0, 1, 2, 3)
     assert {rc for rc, _ in job.end(within=300).values()} == {0}
@@ -206,6 +207,7 @@ def machine(bench, nodes=4, **extras):
     return real
 
 
+@pytest.mark.alone
 def test_the_tournament_names_the_slow_node(bench):
     real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1})
     bench.program("live", "ucx_perftest", LYING.format(real=real))
@@ -262,6 +264,7 @@ def test_the_node_that_the_launcher_cannot_reach_is_named(bench):
     assert "failed on node node03: no route" in outcome.reason
 
 
+@pytest.mark.alone
 def test_the_disk_of_each_node_in_turn(bench, tmp_path):
     need_namespaces()
     live_program("iozone")

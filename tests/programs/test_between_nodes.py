@@ -73,7 +73,7 @@ def replayed(bench, program):
     path = bench.program("replayed", "osu_latency", script)
     bench.stack("replayed", ["osu"], path, osu_version="7.2", ucx_version="1.13.1")
     bench.record_all()
-    return bench.run("-n", "Osu%.*tcp.*=latency$", path="reframe/network").case("Osu ")
+    return bench.run("-n", "Osu%.*tcp.*=latency$", path="reframe/network/osu.py").case("Osu ")
 
 
 def test_bytes_that_crossed_the_link_are_on_its_record(bench):
@@ -102,7 +102,7 @@ def test_a_world_on_one_node_where_two_were_asked_for(bench):
     command = f"{sys.executable} {PORTS}/osu_{{benchmark}}.py"
     bench.stack("live", ["osu-py"], ucx_version=version, osu_py_command=command)
     bench.record_all()
-    run = bench.run("-n", "OsuPy.*tcp.*=latency$", "--mode", "smoke", path="reframe/network")
+    run = bench.run("-n", "OsuPy.*tcp.*=latency$", "--mode", "smoke", path="reframe/network/osu.py")
     outcome = run.case("OsuPy")
     assert outcome.result == "fail"
     assert f"2 on {HERE}; 1 on each of 2 nodes were asked for" in outcome.reason
@@ -123,7 +123,7 @@ def test_a_partition_that_contradicts_itself(bench, said, more):
     between_nodes(bench, **more)
     bench.replayed("osu_latency", ["osu"], LATENCY, osu_version="7.2", ucx_version="1.13.1")
     bench.record_all()
-    outcome = bench.run("-n", "Osu%.*tcp.*=latency$", path="reframe/network").case("Osu ")
+    outcome = bench.run("-n", "Osu%.*tcp.*=latency$", path="reframe/network/osu.py").case("Osu ")
     assert outcome.result == "fail"
     assert "reframe.py: partition 'here': " in outcome.reason
     assert said in outcome.reason
@@ -132,5 +132,5 @@ def test_a_partition_that_contradicts_itself(bench, said, more):
 def test_shared_memory_is_not_measured_between_nodes(bench):
     between_nodes(bench, features=["posix"])
     bench.replayed("osu_latency", ["osu"], LATENCY, osu_version="7.2", ucx_version="1.13.1")
-    run = bench.run("-n", "Osu%.*posix.*=latency$", path="reframe/network")
+    run = bench.run("-n", "Osu%.*posix.*=latency$", path="reframe/network/osu.py")
     assert run.cases == {}

@@ -127,24 +127,6 @@ def test_a_second_load_leaves_wrappers_alone_and_another_image_has_its_own(site,
     assert folder(container.stack(site, other)) != first
 
 
-@pytest.mark.parametrize("there", [False, True], ids=["missing", "no image"])
-def test_an_image_that_is_none_is_one_line(tmp_path, there):
-    try:
-        container.apptainer(ROOT)
-    except ConfigError as error:
-        pytest.skip(str(error))
-    path = tmp_path / "assay.sif"
-    if there:
-        path.write_text("#!/bin/sh\n")
-    with pytest.raises(ConfigError) as caught:
-        container.look(path, ROOT)
-    message = str(caught.value)
-    wanted = "is no image of Apptainer" if there else "No such file or directory"
-    assert message.startswith(f"image {path}: {wanted}")
-    assert message.endswith("correct ASSAY_IMAGE")
-    assert "\n" not in message
-
-
 def test_without_apptainer_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="apptainer is not on PATH"):

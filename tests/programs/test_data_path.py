@@ -65,7 +65,9 @@ def test_a_server_whose_log_comes_late_is_waited_for(bench):
     path = bench.program("late", "ucx_perftest", LATE.format(real=shlex.quote(real)))
     bench.stack("late", ["ucx", "ucx-perftest"], path, ucx_version=version)
     bench.record_all()
-    outcome = bench.run("-n", "UcxPerftest.*posix.*tag_lat", path="reframe/network").case("Ucx")
+    outcome = bench.run(
+        "-n", "UcxPerftest.*posix.*tag_lat", path="reframe/network/ucx_perftest.py"
+    ).case("Ucx")
     assert outcome.result == "pass", outcome.reason
 
 
@@ -162,6 +164,6 @@ def test_ranks_that_cannot_read_each_others_memory_are_said_to(bench, apart):
     extras = {"user_namespaces": True} if apart else {}
     bench.replayed("xhpl", ["hpl"], HPL, **extras)
     bench.record_all()
-    run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute")
+    run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")
     said = run.case("Hpl").record["proof"].get("single_copy")
     assert said == ("CMA is off: the ranks are in different user namespaces" if apart else None)

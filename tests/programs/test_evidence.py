@@ -177,7 +177,7 @@ def test_a_relation_that_does_not_hold(bench):
     bench.record_all()
     metric = {"value": 1e6, "unit": "1", "lower": -0.9, "upper": None}
     bench.expect("SharedMemoryAgainstTcp", {"latency_tcp_per_shared": metric})
-    run = bench.run("-n", "SharedMemoryAgainstTcp.*=posix", path="reframe/network")
+    run = bench.run("-n", "SharedMemoryAgainstTcp.*=posix", path="reframe/network/ucx_perftest.py")
     outcome = run.case("SharedMemoryAgainstTcp")
     assert run.returncode != 0
     assert outcome.result == "fail"

@@ -29,7 +29,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         bench.partition(launcher="local")
         bench.replayed("xhpl", ["hpl"], HPL)
         extras = ("--session-extras", f"pipeline={number}")
-        run = bench.run("-n", "^Hpl$", "--mode", "smoke", *extras, path="reframe/compute")
+        run = bench.run("-n", "^Hpl$", "--mode", "smoke", *extras, path="reframe/compute/hpl.py")
         assert run.returncode == 0, run.output
         found.append(bench.results)
     return found
@@ -77,7 +77,9 @@ def test_reframe_goes_on_with_what_was_merged(results: list[Path], bench: Bench)
     bench.replayed("xhpl", ["hpl"], HPL)
     listed = run_reframe(bench.write(), bench.results, "--list-stored-sessions").output
     assert re.findall(r" (4\d) +\S$", listed, re.MULTILINE) == ["41", "42"]
-    assert bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute").returncode == 0
+    assert (
+        bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py").returncode == 0
+    )
     assert counted(bench.results) == (3, 3)
 
 

@@ -72,7 +72,7 @@ def point_to_point(bench, recorded, configuration="all"):
     on_two_gpus(bench)
     stack(bench, recorded)
     name = f"OsuGpu%benchmark=latency%buffers=DD%configuration={configuration}$"
-    return bench.run("-n", name, path="reframe/network").case("OsuGpu ")
+    return bench.run("-n", name, path="reframe/network/osu_gpu.py").case("OsuGpu ")
 
 
 def test_a_healthy_run_passes_with_what_proves_it(bench):
@@ -146,7 +146,7 @@ def test_a_partition_that_does_not_say_how_many_gpus_it_has(bench):
     bench.record_all()
     stack(bench, latency())
     name = "OsuGpu%benchmark=latency%buffers=DD%configuration=all$"
-    outcome = bench.run("-n", name, path="reframe/network").case("OsuGpu ")
+    outcome = bench.run("-n", name, path="reframe/network/osu_gpu.py").case("OsuGpu ")
     assert outcome.result == "fail"
     assert "devices: the number of GPUs (type gpu) is missing" in outcome.reason
 
@@ -176,7 +176,9 @@ def test_gdrcopy_that_does_not_help_small_messages(bench, factor, result):
         {"ratio": {"value": 1.5, "unit": "1", "lower": 0, "upper": None}},
         relation="gdrcopy-small-intra",
     )
-    run = bench.run("-n", "OsuGpuRelation%relation=gdrcopy-small-intra", path="reframe/network")
+    run = bench.run(
+        "-n", "OsuGpuRelation%relation=gdrcopy-small-intra", path="reframe/network/osu_gpu.py"
+    )
     outcome = run.case("OsuGpuRelation")
     assert outcome.result == result, outcome.reason
     assert outcome.record["metrics"]["ratio"]["value"] == pytest.approx(factor, rel=0.05)
@@ -212,7 +214,7 @@ def perftest(bench, ucx, configuration="all", **said):
     bench.program("gpus", "nvidia-smi", f"#!/bin/sh\n{listed}")
     bench.stack("gpus", ["ucx", "ucx-perftest", "ucx-cuda"], path, ucx_version="1.13.1")
     name = f"UcxGpu%operation=tag_lat%gpus=2%configuration={configuration}$"
-    return bench.run("-n", name, path="reframe/network").case("UcxGpu ")
+    return bench.run("-n", name, path="reframe/network/ucx_gpu.py").case("UcxGpu ")
 
 
 COPIED = "DBG:  using AVX implementation of gdr_copy_to_mapping\n"
@@ -270,7 +272,9 @@ def test_hpl_on_gpus(bench, recorded, cause):
     path = bench.replay("gpus", "hpl.sh", recorded)
     extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192}
     bench.stack("gpus", ["mpi", "hpl-gpu"], path, **extras)
-    run = bench.run("-n", "GpuHplStudy%nodes=1$", "--mode", "paper-smoke", path="reframe/compute")
+    run = bench.run(
+        "-n", "GpuHplStudy%nodes=1$", "--mode", "paper-smoke", path="reframe/compute/hpl_study.py"
+    )
     outcome = run.case("GpuHplStudy")
     assert outcome.result == ("fail" if cause else "pass"), outcome.reason
     assert cause in outcome.reason

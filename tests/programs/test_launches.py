@@ -17,7 +17,7 @@ def judged_hpl(bench, runs, *arguments):
     turns = Turns(bench, runs)
     metric = {"value": HEALTHY, "unit": "GFLOP/s", "lower": -0.05, "upper": 0.5}
     bench.expect("Hpl", {"performance": metric})
-    run = bench.run("-n", "^Hpl$", *arguments, path="reframe/compute")
+    run = bench.run("-n", "^Hpl$", *arguments, path="reframe/compute/hpl.py")
     report = session.load(session.newest(bench.results))
     (case,) = report.cases
     return turns, run, case, report

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 def test_what_a_stack_has_not_is_said(bench):
     bench.partition()
     bench.stack("bare", ["mpi"])
-    run = bench.run("-n", "StackHas", path="reframe/node")
+    run = bench.run("-n", "StackHas", path="reframe/node/stack.py")
     assert run.case("StackHas %program=btio").result == "skip"
     assert "this stack has no btio" in run.output
 
@@ -21,7 +21,7 @@ def test_what_a_stack_has_not_is_said(bench):
 def test_a_program_that_is_a_script_is_there(bench):
     bench.partition()
     bench.stack("wrapped", ["hpcc"], bench.program("wrapped", "hpcc", "#!/bin/sh\nexit 0\n"))
-    outcome = bench.run("-n", "StackHas.*=hpcc$", path="reframe/node").case("StackHas")
+    outcome = bench.run("-n", "StackHas.*=hpcc$", path="reframe/node/stack.py").case("StackHas")
     assert outcome.result == "pass", outcome.reason
 
 
@@ -30,7 +30,7 @@ def test_a_program_that_is_named_and_not_there(bench):
     bench.stack("wrong", ["hpl"])
     if shutil.which("xhpl"):
         pytest.skip("this machine has xhpl")
-    outcome = bench.run("-n", "StackHas.*=hpl$", path="reframe/node").case("StackHas")
+    outcome = bench.run("-n", "StackHas.*=hpl$", path="reframe/node/stack.py").case("StackHas")
     assert outcome.result == "fail"
     assert "xhpl is not on PATH, though the stack names it" in outcome.reason
 
@@ -43,7 +43,7 @@ def test_a_program_that_lacks_a_library(bench):
     (path / "hpcc").write_bytes(binary.replace(b"libc.so.6", b"liba.so.6"))
     bench.partition()
     bench.stack("torn", ["hpcc"], path)
-    outcome = bench.run("-n", "StackHas.*=hpcc$", path="reframe/node").case("StackHas")
+    outcome = bench.run("-n", "StackHas.*=hpcc$", path="reframe/node/stack.py").case("StackHas")
     assert outcome.result == "fail"
     assert "hpcc: linked to liba.so.6, which is not found" in outcome.reason
 
@@ -54,7 +54,7 @@ def test_a_transport_that_is_not_there_is_said(bench):
     path = bench.program("narrow", "ucx_info", f"#!/bin/sh\nprintf '{listing}'\n")
     bench.stack("narrow", ["ucx"], path)
     bench.stack("bare", ["mpi"])
-    run = bench.run("-n", "TransportOpens", path="reframe/node")
+    run = bench.run("-n", "TransportOpens", path="reframe/node/transport.py")
     assert run.case("TransportOpens %transport=tcp", "narrow").result == "skip"
     assert "bench:here has no transport tcp: nothing is run over it" in run.output
     assert "this stack has no ucx: nothing shows whether it opens posix" in run.output
@@ -74,7 +74,7 @@ def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(
     bench.storage(tmp_path, extras={"health": limits})
     bench.stack("any", ["mpi"], provenance="made for this test")
     bench.record_all()
-    outcome = bench.run("-n", "NodeHealth", path="reframe/node").case("NodeHealth")
+    outcome = bench.run("-n", "NodeHealth", path="reframe/node/health.py").case("NodeHealth")
     assert outcome.result == "fail"
     for cause in (
         "of the memory is free, not 110%",
@@ -96,7 +96,7 @@ def test_a_node_that_is_busy(bench):
     bench.partition(extras={"health": {"load_per_cpu_max": -1}})
     bench.stack("any", ["mpi"])
     bench.record_all()
-    outcome = bench.run("-n", "NodeHealth", path="reframe/node").case("NodeHealth")
+    outcome = bench.run("-n", "NodeHealth", path="reframe/node/health.py").case("NodeHealth")
     load = outcome.record["provenance"]["cpu"]["load_1min"]
     usable = outcome.record["provenance"]["cpu"]["usable"]
     assert outcome.result == "fail"
@@ -107,7 +107,7 @@ def test_a_directory_that_is_not_there(bench, tmp_path):
     bench.storage(tmp_path / "gone")
     bench.stack("any", ["mpi"])
     bench.record_all()
-    outcome = bench.run("-n", "NodeHealth", path="reframe/node").case("NodeHealth")
+    outcome = bench.run("-n", "NodeHealth", path="reframe/node/health.py").case("NodeHealth")
     assert outcome.result == "fail"
     assert re.search(rf"{tmp_path}/gone \(\w+\): No such file or directory", outcome.reason)
 
@@ -116,7 +116,7 @@ def test_a_clock_governor_that_is_another_or_cannot_be_read(bench):
     bench.partition(extras={"health": {"governors": ["of-no-machine"]}})
     bench.stack("bare", ["mpi"])
     bench.record_all()
-    outcome = bench.run("-n", "NodeHealth", path="reframe/node").case("NodeHealth")
+    outcome = bench.run("-n", "NodeHealth", path="reframe/node/health.py").case("NodeHealth")
     assert outcome.result == "fail"
     assert "clock governor " in outcome.reason
 
@@ -214,7 +214,11 @@ def test_a_test_that_nothing_is_said_of_is_red_before_it_runs(bench):
     assert "no reference for 'load_per_cpu' [1] of {partition: here, environ: bare," in run.output
 
 
-@pytest.mark.parametrize("site", ["ibisco", "h100", "debian12"])
+# The sites that select every test between GPUs take 20 seconds.
+@pytest.mark.parametrize(
+    "site",
+    [*(pytest.param(name, marks=pytest.mark.long) for name in ("ibisco", "h100")), "debian12"],
+)
 def test_references_of_a_site_are_for_tests_that_it_runs(site, tmp_path):
     run = run_reframe(
         ROOT / f"site-config/{site}/reframe.py",

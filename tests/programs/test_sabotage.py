@@ -56,7 +56,7 @@ def test_a_full_scratch_file_system(bench, tmp_path):
         bench.storage(small)
         bench.stack("system", ["iozone"])
         bench.record_all()
-        run = bench.run("-n", "Iozone.*cached", "--mode", "smoke", path="reframe/storage")
+        run = bench.run("-n", "Iozone.*cached", "--mode", "smoke", path="reframe/storage/iozone.py")
     finally:
         subprocess.run(["umount", str(small)], check=True)
     outcome = run.case("Iozone")
@@ -118,7 +118,9 @@ def test_a_study_of_hpl_that_left_out_an_order(bench, recorded, cause):
     bench.partition(launcher="local")
     bench.replayed("xhpl", ["hpl"], recorded)
     bench.record_all()
-    run = bench.run("-n", "^HplStudy%nodes=1$", "--mode", "paper-smoke", path="reframe/compute")
+    run = bench.run(
+        "-n", "^HplStudy%nodes=1$", "--mode", "paper-smoke", path="reframe/compute/hpl_study.py"
+    )
     outcome = run.case("HplStudy")
     assert outcome.result == ("fail" if cause else "pass"), outcome.reason
     assert cause in outcome.reason
@@ -131,7 +133,9 @@ def hpcc(bench, order, name=None):
     bench.partition(launcher="local", extras=memory)
     bench.replayed("hpcc", ["hpcc"], Recorded("", HPL.stderr, files))
     bench.record_all()
-    return bench.run("-n", "Hpcc", "-S", "Hpcc.block=80", path="reframe/compute").case("Hpcc")
+    return bench.run("-n", "Hpcc", "-S", "Hpcc.block=80", path="reframe/compute/hpcc.py").case(
+        "Hpcc"
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,7 +180,9 @@ def test_iozone_that_does_less_than_it_was_asked_for(bench, tmp_path, sync, lost
     bench.storage(tmp_path)
     bench.stack("forgetful", ["iozone"], bench.program("forgetful", "iozone", script))
     bench.record_all()
-    run = bench.run("-n", f"Iozone.*{sync}", "-S", "profile=smoke", path="reframe/storage")
+    run = bench.run(
+        "-n", f"Iozone.*{sync}", "-S", "profile=smoke", path="reframe/storage/iozone.py"
+    )
     outcome = run.case("Iozone")
     assert run.returncode != 0
     assert outcome.result == "fail"
@@ -189,7 +195,7 @@ def btio(bench, directory, recorded):
     built = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
     bench.replayed("bt.S.x.mpi_io_full", ["btio"], recorded, **built)
     bench.record_all()
-    return bench.run("-n", "BtIo.*full.*ompio", path="reframe/storage").case("BtIo")
+    return bench.run("-n", "BtIo.*full.*ompio", path="reframe/storage/btio.py").case("BtIo")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +227,7 @@ def test_an_osu_that_was_not_asked_to_validate(bench, version, stated, cause):
     bench.partition(launcher="local")
     bench.replayed("osu_latency", ["osu"], recorded, ucx_version="1.13.1", **stated)
     bench.record_all()
-    run = bench.run("-n", "Osu%transport=posix.*=latency$", path="reframe/network")
+    run = bench.run("-n", "Osu%transport=posix.*=latency$", path="reframe/network/osu.py")
     outcome = run.case("Osu")
     assert outcome.result == ("fail" if cause else "pass"), outcome.reason
     assert not cause or (

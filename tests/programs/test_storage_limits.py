@@ -33,7 +33,7 @@ def test_a_class_that_does_not_fit_is_refused_with_its_bytes_before_it_begins(be
     bench.record_all()
     with mounted("tmpfs", tmp_path / "small", "-o", "size=2m") as small:
         bench.storage(small, launcher="local", extras={"btio_class": "W"})
-        run = bench.run("-n", "BtIo.*full.*ompio", path="reframe/storage")
+        run = bench.run("-n", "BtIo.*full.*ompio", path="reframe/storage/btio.py")
     outcome = run.case("BtIo")
     assert outcome.result == "fail"
     assert (
@@ -49,7 +49,9 @@ def test_a_file_system_without_o_direct_is_skipped(bench, tmp_path):
     bench.record_all()
     with mounted("ramfs", tmp_path / "ram") as ram:
         bench.storage(ram)
-        run = bench.run("-n", "Iozone.*direct", "-S", "profile=smoke", path="reframe/storage")
+        run = bench.run(
+            "-n", "Iozone.*direct", "-S", "profile=smoke", path="reframe/storage/iozone.py"
+        )
     assert run.case("Iozone").result == "skip"
     assert f"{ram} (ramfs) has no O_DIRECT" in run.output
 
@@ -61,7 +63,7 @@ def test_another_file_system_than_the_site_says(bench, tmp_path):
     bench.record_all()
     with mounted("tmpfs", tmp_path / "lustre") as folder:
         bench.storage(folder, extras={"file_system": "lustre"})
-        run = bench.run("-n", "Iozone.*cached", "--mode", "smoke", path="reframe/storage")
+        run = bench.run("-n", "Iozone.*cached", "--mode", "smoke", path="reframe/storage/iozone.py")
     outcome = run.case("Iozone")
     assert outcome.result == "fail"
     assert f"{folder} is tmpfs (mounted at {folder}); the site says lustre" in outcome.reason
@@ -73,7 +75,7 @@ def largest(bench, tmp_path, said, memory):
     bench.storage(tmp_path, extras={"iozone_largest": said, "memory_bytes": memory})
     bench.stack("system", ["iozone"])
     bench.record_all()
-    return bench.run("-n", "IozoneLargest", path="reframe/storage").case("IozoneLargest")
+    return bench.run("-n", "IozoneLargest", path="reframe/storage/iozone.py").case("IozoneLargest")
 
 
 def test_a_file_beyond_the_caches_as_large_as_the_site_says(bench, tmp_path):
@@ -102,7 +104,7 @@ def test_mpi_io_by_another_library_than_the_one_asked_for(bench, tmp_path):
     built = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
     bench.replayed("bt.S.x.mpi_io_full", ["btio"], Recorded.load("btio-full"), **built)
     bench.record_all()
-    outcome = bench.run("-n", "BtIo.*full.*romio", path="reframe/storage").case("BtIo")
+    outcome = bench.run("-n", "BtIo.*full.*romio", path="reframe/storage/btio.py").case("BtIo")
     assert outcome.result == "fail"
     assert "MPI-IO was done by ompio; romio was asked for" in outcome.reason
 
@@ -129,7 +131,7 @@ def test_the_real_program_writes_by_the_library_asked_for(bench, tmp_path, libra
     bench.storage(tmp_path, **FOUR)
     bench.stack("system", ["btio"], btio_classes=["S"], btio_subtypes=["simple"])
     bench.record_all()
-    run = bench.run("-n", f"BtIo.*simple.*{library}", path="reframe/storage")
+    run = bench.run("-n", f"BtIo.*simple.*{library}", path="reframe/storage/btio.py")
     assert len(run.cases) == 2
     for ranks in (1, 4):
         case = run.case(f"BtIo %subtype=simple %mpi_io={library} %ranks={ranks}")

@@ -22,7 +22,16 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
 
 from assay import deadline
-from assay.checks import attempts, busy, launch, record, samples, service, shared
+from assay.checks import (
+    attempts,
+    busy,
+    launch,
+    quick_warnings,  # noqa: F401
+    record,
+    samples,
+    service,
+    shared,
+)
 from assay.checks.site import site_directory, site_references
 from assay.judge import (
     LAUNCHES_TO_FAIL,

@@ -173,7 +173,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> Copy:
         f"site-config/{REFERENCE}/spack/packages.yaml",
     ],
 )
-@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 5, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_whatever_a_file_holds_there_are_lines_and_no_traceback(
     spoilt: Copy, capsys: pytest.CaptureFixture[str], name: str, data: st.DataObject

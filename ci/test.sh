@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# The linters, and beside them the tests on all cores: 1 when either objects.
+#
+#   ci/test.sh [arguments of pytest]      --short: what make test runs
+#
+# PYTEST_WORKERS   how many tests run at once (default: one on each core; 0: no xdist, for --pdb)
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+ci/lint.sh >"$log" 2>&1 &
+lint=$!
+tests=0
+.venv/bin/python -m pytest -n "${PYTEST_WORKERS:-auto}" "$@" || tests=$?
+if ! wait "$lint"; then
+    cat "$log" >&2
+    exit 1
+fi
+exit "$tests"

@@ -1,0 +1,197 @@
+"""How tests are chosen, skipped and run: tests/conftest.py, in a suite of a test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import skips
+
+TESTS = Path(__file__).resolve().parents[1]
+
+ALLOWED = """\
+- {reason: needs a GPU.*, tiers: [programs], why: hardware}
+- {reason: needs slurmctld, tiers: [clusters], why: packages, run: make test-all}
+"""
+
+MARKERS = "[pytest]\nmarkers =\n  pure\n  programs\n  clusters\n  alone\n  long\n"
+
+
+class Suite:
+    """Tests of a test below `folder`, run by a pytest of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tests = folder / "tests"
+        for name in ("pure", "programs", "clusters", "data"):
+            (self.tests / name).mkdir(parents=True)
+        for name in ("conftest.py", "skips.py", "short.py", "alone.py"):
+            (self.tests / name).write_text((TESTS / name).read_text())
+        (self.tests / "skips.yaml").write_text(ALLOWED)
+        (folder / "pytest.ini").write_text(MARKERS)
+
+    def add(self, tier: str, source: str) -> None:
+        (self.tests / tier / f"test_{tier}.py").write_text(f"import pytest\n\n{source}")
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST")}
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, "tests"],
+            cwd=self.tests.parent,
+            env=own,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    return Suite(tmp_path)
+
+
+#: Every kind of skip, in each of the tiers where it matters.
+SKIPS = """\
+@pytest.mark.parametrize("reason", {reasons})
+def test_that_is_skipped(reason):
+    pytest.skip(reason)
+
+@pytest.mark.xfail
+def test_that_is_expected_to_fail():
+    assert False
+"""
+
+
+def test_skips_that_are_listed_are_green_and_counted_with_their_reason(suite):
+    suite.add("programs", SKIPS.format(reasons=["needs a GPU of NVIDIA"]))
+    suite.add("clusters", SKIPS.format(reasons=["needs slurmctld"]))
+    done = suite.run("-n", "2")
+    assert done.returncode == 0, done.stdout
+    assert "   1 programs: needs a GPU of NVIDIA (hardware)\n" in done.stdout
+    assert "   1 clusters: needs slurmctld (packages; make test-all runs it)\n" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("2 skipped, 2 xfailed")
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_any_other_skip_is_red_and_named(suite, workers):
+    reasons = ["needs a moon", "needs slurmctld", "no, it needs a GPU", "needs a GPU"]
+    suite.add("programs", SKIPS.format(reasons=reasons))
+    suite.add("pure", "pytest.importorskip('no_such_module')\n")
+    done = suite.run("-n", workers)
+    assert done.returncode == 1, done.stdout
+    named = [line for line in done.stdout.splitlines() if line.startswith("NOT ALLOWED")]
+    assert named == [
+        "NOT ALLOWED 1 programs: needs a moon",
+        "NOT ALLOWED 1 programs: needs slurmctld",  # is listed for another tier
+        "NOT ALLOWED 1 programs: no, it needs a GPU",  # the whole reason has to match
+        "NOT ALLOWED 1 pure: could not import 'no_such_module': No module named 'no_such_module'",
+    ]
+    assert "tests/skips.yaml does not allow" in done.stdout
+
+
+def test_where_all_is_installed_a_skip_that_a_command_mends_is_red(suite):
+    suite.add("programs", SKIPS.format(reasons=["needs a GPU"]))
+    assert suite.run("--complete").returncode == 0
+    suite.add("clusters", SKIPS.format(reasons=["needs slurmctld"]))
+    done = suite.run("--complete")
+    assert done.returncode == 1, done.stdout
+    assert "NOT ALLOWED 1 clusters: needs slurmctld" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("{reason: x, tiers: [programs]}", "entry 1: 'why'"),
+        (
+            "{reason: x, tier: [programs], why: y}",
+            "entry 1: no key: tier; say reason, tiers, why, run",
+        ),
+        ("{reason: x, tiers: [pure], why: y, mend: z}", "entry 1: no key: mend; say reason, tiers"),
+        ("{reason: x, tiers: [moon], why: y}", "entry 1: no tier: moon; say pure, programs,"),
+        ("{reason: '(', tiers: [pure], why: y}", "entry 1: missing ), unterminated"),
+    ],
+)
+def test_a_bad_entry_is_one_line(tmp_path, entry, said):
+    (tmp_path / "skips.yaml").write_text(f"- {entry}\n")
+    with pytest.raises(pytest.UsageError) as caught:
+        skips.load(tmp_path / "skips.yaml")
+    assert str(caught.value).startswith(f"skips.yaml: {said}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_short_run_lists_what_it_left_out(suite):
+    suite.add("clusters", "def test_of_clusters():\n    assert False\n")
+    slow = "@pytest.mark.long\ndef test_long():\n    assert False\n\ndef test_short(short):\n"
+    suite.add("programs", f"{slow}    assert short\n")
+    done = suite.run("--short", "-n", "2")
+    assert done.returncode == 0, done.stdout
+    assert "left out; make test-all runs it" in done.stdout
+    assert "   1 tests (clusters, images, Spack): test_clusters.py 1" in done.stdout
+    assert "   1 tests (long): test_programs.py 1" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("1 passed")
+
+
+STARTS = """\
+import os, subprocess, sys
+
+@pytest.mark.parametrize("start", ["subprocess.run(['true'])", "os.system('true')",
+                                   "subprocess.run('true', shell=True)"])
+def test_that_starts_a_program(start):
+    eval(start)
+
+def test_that_starts_python():
+    subprocess.run([sys.executable, "-c", ""], check=True)
+"""
+
+
+def test_what_is_pure_starts_nothing_but_python(suite):
+    suite.add("pure", STARTS)
+    suite.add("programs", STARTS)
+    done = suite.run()
+    assert done.stdout.splitlines()[-1].startswith("3 failed, 5 passed"), done.stdout
+    assert "tests/pure starts nothing but Python, and not true" in done.stdout
+    assert "FAILED tests/programs" not in done.stdout
+    assert suite.run("-m", "programs").returncode == 0  # a tier is a marker
+
+
+#: Says when each test ran.
+TIMED = """\
+import json, time
+from pathlib import Path
+
+@pytest.fixture(autouse=True)
+def timed(request):
+    begin = time.monotonic()
+    yield
+    time.sleep(0.03)
+    said = json.dumps([request.node.name, begin, time.monotonic()])
+    (Path(__file__).parents[1] / f"{request.node.name}.json").write_text(said)
+
+@pytest.mark.parametrize("n", range(12))
+def test_beside(n):
+    pass
+
+@pytest.mark.alone
+@pytest.mark.parametrize("n", range(4))
+def test_alone(n):
+    pass
+"""
+
+
+def test_what_has_to_be_alone_is_alone(suite):
+    suite.add("programs", TIMED)
+    done = suite.run("-n", "3")
+    assert done.returncode == 0, done.stdout
+    ran = [json.loads(file.read_text()) for file in suite.tests.glob("*.json")]
+    assert len(ran) == 16
+    for name, begin, end in ran:
+        beside = [other for other, b, e in ran if other != name and b < end and e > begin]
+        assert not beside or not ("alone" in name or any("alone" in o for o in beside)), beside
+    # Without the marker they do run beside each other: the comparison can see it.
+    assert any(b < end and e > begin for name, begin, end in ran for n, b, e in ran if n != name)

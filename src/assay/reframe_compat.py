@@ -132,11 +132,15 @@ def _kind(state: str | None) -> str:
 
 
 class _Job(slurm._SlurmJob):  # type: ignore[misc]
-    """A job whose nodes Slurm is asked for once, and not at each look at them."""
+    """A job whose nodes Slurm is asked for once, and not at each look at them.
+
+    :ivar seen_unfinished: when Slurm said last that it is not over [s since the epoch].
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._hosts_of: str | None = None
+        self.seen_unfinished: float | None = None
 
     @property
     def nodelist(self) -> list[str]:
@@ -191,6 +195,8 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             watched.kind, watched.since = kind, now
         if kind == "ended":
             return
+        if kind != "unknown":
+            job.seen_unfinished = time.time()
         here = now - watched.since
         out_of_time = job.time_limit and kind == "running" and here > job.time_limit + limit
         waited = time.time() - job.submit_time

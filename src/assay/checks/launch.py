@@ -14,17 +14,17 @@ FILE = "assay.launch"
 #: Why the job did not begin the benchmark, in one line: a failure, or nothing that could be run.
 REFUSED_FILE, SKIPPED_FILE = "assay.refused", "assay.skipped"
 
-#: Where the script began; whatever it does after, files of ours are found there.
-FIRST = "assay_stage=$PWD"
+#: Where and when the script began; whatever it does after, files of ours are found there.
+FIRST = "assay_stage=$PWD assay_start=$(date +%s.%N)"
 BEFORE = "assay_begin=$(date +%s.%N)"
 BEHIND = (
     "assay_rc=$?",
-    'printf "rc=%s begin=%s end=%s host=%s\\n" "$assay_rc" "$assay_begin" '
-    f'"$(date +%s.%N)" "$(uname -n)" >"$assay_stage"/{FILE}',
+    'printf "rc=%s start=%s begin=%s end=%s host=%s\\n" "$assay_rc" "$assay_start" '
+    f'"$assay_begin" "$(date +%s.%N)" "$(uname -n)" >"$assay_stage"/{FILE}',
 )
 LAST = "exit $assay_rc"
 
-_LINE = re.compile(r"rc=(\d+) begin=([\d.]+) end=([\d.]+) host=\S*\n")
+_LINE = re.compile(r"rc=(\d+) start=([\d.]+) begin=([\d.]+) end=([\d.]+) host=\S*\n")
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,12 @@ class Launch:
     """How a benchmark ended.
 
     :ivar rc: its exit code, as the shell has it.
-    :ivar begin, end: when it began and ended [s since the epoch].
+    :ivar start: when the job script began, which does more than start it [s since the epoch].
+    :ivar begin, end: when the benchmark began and ended, likewise.
     """
 
     rc: int
+    start: float
     begin: float
     end: float
 
@@ -53,4 +55,4 @@ def parse(text: str) -> Launch:
     match = _LINE.fullmatch(text)
     if match is None:
         raise ValueError(f"{FILE} is torn: {text.strip()!r}")
-    return Launch(int(match[1]), float(match[2]), float(match[3]))
+    return Launch(int(match[1]), *(float(time) for time in match.groups()[1:]))

@@ -155,6 +155,8 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
+        # Killed half-way, sbatch may leave a job behind that nobody knows: it gets more time.
+        self._submit_timeout = self.get_option("job_submit_timeout") or patience()
         self._watched: dict[str, _Watched] = {}
         self._silent: float | None = None
         self._said = ""
@@ -247,7 +249,7 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             watched.again = now + watched.pause
             watched.pause *= 2
             try:
-                run_command(f"scancel {job.jobid}", check=True, timeout=self._submit_timeout)
+                run_command(f"scancel {job.jobid}", check=True)
             except SpawnedProcessError as error:
                 watched.said = _what(error).removeprefix("scancel: ")
                 self.log(f"scancel {job.jobid}: {watched.said}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 FILE = "assay.launch"
 
@@ -56,3 +57,18 @@ def parse(text: str) -> Launch:
     if match is None:
         raise ValueError(f"{FILE} is torn: {text.strip()!r}")
     return Launch(int(match[1]), *(float(time) for time in match.groups()[1:]))
+
+
+def times(launch: Launch, job: Any) -> dict[str, float]:
+    """What of a job's time is the benchmark's, and what the scheduler's [s].
+
+    ``benchmark`` is how long it took; ``began``, when, since the epoch; ``queue``, where there is a
+    scheduler, how long the job waited before its script began, and was seen unfinished after the
+    benchmark had ended.
+    """
+    found = {"benchmark": launch.end - launch.begin, "began": launch.begin}
+    if not job.scheduler.is_local:
+        last = getattr(job, "seen_unfinished", None) or 0.0
+        waited = max(launch.start - job.submit_time, 0.0)
+        found["queue"] = waited + max(last - launch.end, 0.0)
+    return found

@@ -309,11 +309,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return Path(str(self.executable)).name
 
     def _launch(self) -> tuple[list[str], dict[str, float]]:
-        """Problems of the launch, and its times [s].
-
-        They are ``benchmark``, how long it took; ``began``, when, since the epoch; ``queue``, how
-        long the job waited before its script began, and was not over after the benchmark had ended.
-        """
+        """Problems of the launch, and its times as :func:`assay.checks.launch.times` has them."""
         unknown = {"benchmark": 0.0, "began": 0.0}
         try:
             ended = launch.parse(Path(launch.FILE).read_text(encoding="utf-8"))
@@ -327,11 +323,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             ], unknown
         except ValueError as torn:
             return [str(torn)], unknown
-        times = {"benchmark": ended.end - ended.begin, "began": ended.begin}
-        if not self.job.scheduler.is_local:
-            last = getattr(self.job, "seen_unfinished", None) or 0.0
-            waited = max(ended.start - self.job.submit_time, 0.0)
-            times["queue"] = waited + max(last - ended.end, 0.0)
+        times = launch.times(ended, self.job)
         if ended.rc == 0:
             return [], times
         signal = f" (signal {ended.signal})" if ended.signal else ""

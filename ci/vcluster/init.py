@@ -68,7 +68,7 @@ def make_world(name, cluster):
     """Mounts of the machine's own, all of which vanish with its last process."""
     socket.sethostname(name)
     mount("--make-rprivate", "/")
-    host = STATE / "run" / f"etc.{name}"
+    host = STATE / "run/etc"
     host.mkdir(exist_ok=True)  # it may boot anew
     mount("--rbind", "/etc", host)
     mount("-t", "tmpfs", "-o", "mode=755", NAME, "/etc")
@@ -125,7 +125,7 @@ def reap(name):
 
     Now and then it looks whether packages came to the host or left it.
     """
-    host = STATE / "run" / f"etc.{name}"
+    host = STATE / "run/etc"
 
     def follow(*_):
         with contextlib.suppress(OSError):  # the host may be changing it now: next time

@@ -144,11 +144,15 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
     """The ReFrame configuration of the cluster, or the machine, that this is loaded on.
 
     :param site_file: the site's ``__file__``.
-    :raises ConfigError: a variable above names nothing that is there, there is no MPI at all, or as
-        :func:`assay.sites.configuration`.
+    :raises ConfigError: a variable above names nothing that is there, there is no MPI at all, Slurm
+        does not answer, or as :func:`assay.sites.configuration`.
     """
     site_file = Path(site_file).resolve()
-    nodes = slurm_nodes(detect.output(*SINFO), os.environ.get("ASSAY_PARTITION"))
+    listing = detect.output(*SINFO)
+    if silence := provenance.hung.get(SINFO[0]):
+        # Its silence is no proof that there is no cluster, and this may be its login node.
+        raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
+    nodes = slurm_nodes(listing, os.environ.get("ASSAY_PARTITION"))
     srun = nodes is not None and _launcher() == "srun"
     stacks, transports = _stacks(site_file, srun)
     names = [stack["name"] for stack in stacks]

@@ -34,6 +34,7 @@ COMPARED = (
     "programs",
     "variables",
     "hosts_sha256",
+    "hung",
 )
 
 #: Ends of keys whose values differ from node to node and mean nothing: where a card is plugged in

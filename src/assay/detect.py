@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,9 @@ BUILDS = {"osu-cuda": "osu_latency", "ucx-stats": "ucx_info", "ucx-cuda": "ucx_i
 
 #: On PATH where the stack is an image: starts any command inside of it.
 IN_IMAGE = "in-image"
+
+#: How long a program may take to say what it is [s].
+LIMIT = 30
 
 #: Classes and subtypes under which BT-IO is built: ``bt.<class>.x.<subtype>``.
 BTIO_CLASSES = ("S", "W", "A", "B", "C", "D", "E")
@@ -67,19 +70,19 @@ def btio(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[s
 
 
 def output(*command: str) -> str:
-    """Standard output and error of a short command, empty where it cannot be run."""
+    """Standard output and error of a short command, empty where it cannot be run.
+
+    Of one that hangs a warning names it, for its silence would be taken for an absence.
+    """
+    asked = command[0] in provenance.hung
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        code, said = provenance.bounded(list(command), LIMIT)
+    except OSError:
         return ""
-    return done.stdout.decode(errors="replace")
+    if code is None and not asked:
+        what = f"{provenance.hung[command[0]]}; what it would have said is missing"
+        print(f"assay: {what}", file=sys.stderr)
+    return str(said.decode(errors="replace"))
 
 
 #: What a program says of itself: extra of the stack -> its command, and its version in the answer.

@@ -17,7 +17,7 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
-from assay import detect, invocation, sites, stacks
+from assay import detect, invocation, provenance, sites, stacks
 from assay.checks.busy import PROCESSES
 from assay.checks.transports import SWITCHED
 
@@ -143,9 +143,19 @@ def storage(site_file: str | Path, name: str, default: str, *features: str) -> d
     :raises ConfigError: the directory cannot be made.
     """
     variable = f"ASSAY_{name.upper()}"
-    directory = Path(os.environ.get(variable, default)).resolve()
-    try:
+    directory = Path(os.environ.get(variable, default))
+
+    def make() -> str:
         directory.mkdir(parents=True, exist_ok=True)
+        return str(directory.resolve())
+
+    try:
+        directory = Path(str(provenance.within(make)))
+    except TimeoutError as error:
+        raise ConfigError(
+            f"{site_file}: partition {name!r}: directory {directory}: its file system {error}; "
+            f"set {variable} to one that does"
+        ) from None
     except OSError as error:
         raise ConfigError(
             f"{site_file}: partition {name!r}: directory {directory} cannot be made "

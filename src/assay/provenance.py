@@ -5,6 +5,7 @@ Runs on the compute node, with whatever Python is there (3.6 or newer, standard 
 is read but those that change what is measured.
 """
 
+import contextlib
 import ctypes
 import glob
 import hashlib
@@ -12,8 +13,11 @@ import json
 import os
 import platform
 import re
+import select
+import signal
 import subprocess
 import sys
+import time
 
 #: Variables that change what is measured. Others may hold secrets and are not touched.
 VARIABLES = ("UCX_", "OMPI_", "PMIX_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_VISIBLE_DEVICES")
@@ -74,20 +78,86 @@ def read(path: str) -> "str | None":
         return None
 
 
-def output(command, lines=40):
-    """First lines that a command prints, None where it is missing or fails."""
+#: How long a program, or a file system, may take to answer [s].
+LIMIT = 20
+
+#: What did not answer: program or directory -> in words. It is asked once.
+hung = {}
+
+
+def bounded(command: list, seconds: float = 0) -> tuple:
+    """Exit code and output of a command; it ends in time also where it hangs in the kernel.
+
+    Raises OSError where there is no such program. A program that did not end is noted in
+    :data:`hung`, and has no exit code then and whenever it is asked again.
+    """
+    if command[0] in hung:
+        return None, b""
+    seconds = seconds or LIMIT
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=20,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
+        said = process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        hung[command[0]] = "{} did not end within {:g} s".format(" ".join(command), seconds)
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.stdout.close()  # and it is not waited for
+        return None, b""
+    return process.returncode, said
+
+
+def within(function: object, seconds: float = 0) -> object:
+    """What a function returns, as JSON has it, from a process that may hang in the kernel.
+
+    Raises TimeoutError where it takes longer, OSError where the function did.
+    """
+    seconds = seconds or LIMIT
+    source, sink = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            try:
+                answer = {"value": function()}
+            except OSError as error:
+                answer = {"errno": error.errno, "strerror": error.strerror}
+            with os.fdopen(sink, "w") as file:
+                json.dump(answer, file)
+        finally:
+            os._exit(0)
+    os.close(sink)
+    said = b""
+    end = time.monotonic() + seconds
+    with os.fdopen(source, "rb", buffering=0) as file:
+        while True:
+            ready = select.select([file], [], [], max(end - time.monotonic(), 0))[0]
+            part = file.read(65536) if ready else b""
+            if not part:
+                break
+            said += part
+    if not ready:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, os.WNOHANG)
+        raise TimeoutError("did not answer within {:g} s".format(seconds))
+    os.waitpid(pid, 0)
+    answer = json.loads(said.decode())
+    if "errno" in answer:
+        raise OSError(answer["errno"], answer["strerror"])
+    return answer["value"]
+
+
+def output(command, lines=40):
+    """First lines that a command prints, None where it is missing, fails or hangs."""
+    try:
+        code, said = bounded(command)
+    except OSError:
         return None
-    return "\n".join(done.stdout.decode(errors="replace").splitlines()[:lines])
+    return None if code != 0 else "\n".join(said.decode(errors="replace").splitlines()[:lines])
 
 
 def first(pattern, text):
@@ -218,10 +288,24 @@ def file_system(directory: str, mountinfo: "str | None" = None) -> dict:
     """The mount under a directory, its options and how full it is.
 
     The type is that of its mount. Where the process sees no mount that covers the directory, as in
-    a chroot, it is what statfs(2) says; mount point and options stay unknown.
+    a chroot, it is what statfs(2) says; mount point and options stay unknown. A file system that
+    does not answer has an ``error``, and is noted in :data:`hung`.
 
     `mountinfo` is a listing to read instead of /proc/self/mountinfo.
     """
+    try:
+        found = within(lambda: _file_system(directory, mountinfo))
+    except TimeoutError as error:
+        said = "{}: the file system {}".format(directory, error)
+        hung[directory] = said
+        nothing = dict.fromkeys(("mount", "type", "options"))
+        return dict(nothing, directory=directory, error=str(error))
+    if found["type"] == "lustre" and "error" not in found:
+        found["stripe"] = output(["lfs", "getstripe", "-d", os.path.realpath(directory)])
+    return found
+
+
+def _file_system(directory, mountinfo):
     path = os.path.realpath(directory)
     found = {"directory": directory, "mount": None, "type": None, "options": None}
     listing = read("/proc/self/mountinfo") if mountinfo is None else mountinfo
@@ -235,8 +319,6 @@ def file_system(directory: str, mountinfo: "str | None" = None) -> dict:
     free = space.f_bavail * space.f_frsize
     found.update(size_bytes=size, free_bytes=free, fill=1 - free / size if size else None)
     found["writable"] = os.access(path, os.W_OK | os.X_OK)
-    if found["type"] == "lustre":
-        found["stripe"] = output(["lfs", "getstripe", "-d", path])
     return found
 
 
@@ -272,7 +354,7 @@ def ucx():
 def collect(directories):
     """Everything, as a dictionary of plain values."""
     release = read("/etc/os-release") or ""
-    return {
+    found = {
         "host": platform.node(),
         "system": first(r'^PRETTY_NAME="?([^"\n]*)', release),
         "kernel": platform.release(),
@@ -290,6 +372,7 @@ def collect(directories):
         "programs": {name: output(command) for name, command in PROGRAMS.items()},
         "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith(VARIABLES)},
     }
+    return dict(found, hung=sorted(hung.values()))
 
 
 if __name__ == "__main__":

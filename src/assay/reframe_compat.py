@@ -132,11 +132,15 @@ def _kind(state: str | None) -> str:
 
 
 class _Job(slurm._SlurmJob):  # type: ignore[misc]
-    """A job whose nodes Slurm is asked for once, and not at each look at them."""
+    """A job whose nodes Slurm is asked for once, and not at each look at them.
+
+    :ivar seen_unfinished: when Slurm said last that it is not over [s since the epoch].
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._hosts_of: str | None = None
+        self.seen_unfinished: float | None = None
 
     @property
     def nodelist(self) -> list[str]:
@@ -151,6 +155,8 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
+        # Killed half-way, sbatch may leave a job behind that nobody knows: it gets more time.
+        self._submit_timeout = self.get_option("job_submit_timeout") or patience()
         self._watched: dict[str, _Watched] = {}
         self._silent: float | None = None
         self._said = ""
@@ -191,6 +197,8 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             watched.kind, watched.since = kind, now
         if kind == "ended":
             return
+        if kind != "unknown":
+            job.seen_unfinished = time.time()
         here = now - watched.since
         out_of_time = job.time_limit and kind == "running" and here > job.time_limit + limit
         waited = time.time() - job.submit_time
@@ -241,7 +249,7 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             watched.again = now + watched.pause
             watched.pause *= 2
             try:
-                run_command(f"scancel {job.jobid}", check=True, timeout=self._submit_timeout)
+                run_command(f"scancel {job.jobid}", check=True)
             except SpawnedProcessError as error:
                 watched.said = _what(error).removeprefix("scancel: ")
                 self.log(f"scancel {job.jobid}: {watched.said}")

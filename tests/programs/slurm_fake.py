@@ -2,14 +2,14 @@
 
 import sys
 
-#: What becomes of a job, by its name's last word; others end as jobs do.
+#: A job ends as jobs do, unless its name says what else becomes of it.
 COMMANDS = {
     "sbatch": """\
 script = sys.argv[-1]
 text = open(script).read()
 number = len(os.listdir(here / "jobs")) + 1
 options = dict(re.findall(r"^#SBATCH --([a-z-]+)=\\"?([^\\"\\n]*)", text, re.M))
-stuck = [s for s in ("PENDING", "COMPLETING") if s.title() in options["job-name"]]
+stuck = [s for s in ("PENDING", "COMPLETING", "LINGERING") if s.title() in options["job-name"]]
 state = stuck[0] if stuck else "COMPLETED"
 if state != "PENDING":
     with open(options["output"], "w") as out, open(options["error"], "w") as err:
@@ -23,7 +23,10 @@ if (here / "squeue-fails").exists():
 if (here / "squeue-hangs").exists():
     time.sleep(1000)
 for number in sys.argv[sys.argv.index("-j") + 1].split(","):
-    state = (here / "jobs" / number).read_text()
+    job = here / "jobs" / number
+    state = job.read_text()
+    if state == "LINGERING":
+        state = "COMPLETING" if time.time() < job.stat().st_mtime + 2 else "COMPLETED"
     if state != "gone":
         # The real one without `-t all` does not list what has ended.
         if state != "COMPLETED" or "all" in sys.argv:

@@ -88,6 +88,17 @@ def test_a_job_that_completes_for_ever_is_given_up_and_named(bench, slurm, polic
     assert seconds < AT_MOST
 
 
+def test_the_time_in_the_queue_is_not_the_harness(bench, slurm):
+    done, _ = run(bench, slurm, checks("Lingering"), *serial(), ASSAY_PATIENCE="30")
+    assert done.case("Lingering").result == "pass"
+    report = session.load(session.newest(bench.results))
+    (case,) = report.cases
+    assert 1 < case.queue_seconds < 5
+    cost = summary.harness(report)
+    assert cost.seconds + cost.queue + cost.benchmarks == pytest.approx(report.elapsed)
+    assert any("s in the queue" in line for line in summary.closing_lines(report))
+
+
 def test_a_job_that_pends_for_ever_is_cancelled_once(bench, slurm):
     source = checks("StuckPending", "Sound")
     done, seconds = run(bench, slurm, source, *serial(), extras={"max_pending": "2s"})

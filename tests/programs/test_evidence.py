@@ -34,9 +34,8 @@ def test_a_clock_that_cannot_say_when_the_benchmark_ran(bench):
     outcome = run.case("Still")
     assert run.returncode != 0
     assert outcome.result == "fail"
-    assert "assay.launch is torn: 'rc=0 begin=1700000000.N end=1700000000.N host=" in (
-        outcome.reason
-    )
+    torn = "'rc=0 start=1700000000.N begin=1700000000.N end=1700000000.N host="
+    assert f"assay.launch is torn: {torn}" in outcome.reason
 
 
 OWN_FUNCTION = """\

@@ -29,9 +29,12 @@ def test_the_exit_code_of_the_benchmark_is_kept_and_is_that_of_the_job(
     ended = launch.parse((tmp_path / launch.FILE).read_text())
     assert (done.returncode, ended.rc, ended.signal) == (rc, rc, signal)
     assert 0 <= ended.end - ended.begin < 60
+    assert 0 <= ended.begin - ended.start < 60
 
 
-@pytest.mark.parametrize("text", ["", "rc=0 begin=1.0 end=", "rc= begin=1 end=2 host=a\n"])
+@pytest.mark.parametrize(
+    "text", ["", "rc=0 start=1.0 begin=1.0 end=", "rc=0 begin=1 end=2 host=a\n"]
+)
 def test_a_torn_file_is_no_launch(text):
     with pytest.raises(ValueError, match=r"assay\.launch is torn"):
         launch.parse(text)

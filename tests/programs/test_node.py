@@ -226,3 +226,14 @@ def test_references_of_a_site_are_for_tests_that_it_runs(site, tmp_path):
         *("-c", "reframe/node/suite.py", "-n", "SuiteLoads", "--dry-run", f"--system={site}"),
     )
     assert run.returncode == 0, run.output
+
+
+def test_a_probe_that_hangs_is_named_and_other_results_are_kept(bench):
+    bench.partition()
+    bench.stack("stuck", ["mpi"], bench.program("stuck", "ucx_info", "#!/bin/sh\nsleep 1000\n"))
+    run = bench.run("-n", "NodeHealth|StackHas.*=mpi$", path="reframe/node")
+    health = run.case("NodeHealth")
+    assert health.result == "fail"
+    assert "ucx_info -d did not end within 20 s" in health.reason
+    assert health.record["provenance"]["memory"]["MemTotal"] > 0, "what else it found is kept"
+    assert run.case("StackHas %program=mpi").result == "pass"

@@ -9,7 +9,7 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay import anywhere, detect, machine
+from assay import anywhere, detect, machine, provenance
 from assay.anywhere import Nodes
 
 SINFO = """\
@@ -214,3 +214,11 @@ def test_where_partitions_share_their_nodes_a_mode_runs_one_case_at_a_time(
     root = machine.Path(__file__).resolve().parents[2]
     loaded = runpy.run_path(str(root / f"site-config/{site}/reframe.py"))["site_configuration"]
     assert {"--exec-policy=serial" in mode["options"] for mode in loaded["modes"]} == {serial}
+
+
+def test_a_slurm_that_hangs_is_not_taken_for_no_slurm(found, monkeypatch):
+    """On its login node the suite would measure that."""
+    said = "sinfo -h did not end within 30 s"
+    monkeypatch.setattr(provenance, "hung", {"sinfo": said})
+    with pytest.raises(ConfigError, match=said):
+        found({})

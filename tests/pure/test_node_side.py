@@ -1,12 +1,15 @@
 """What runs on compute nodes, under whatever Python is there."""
 
 import ast
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 import assay
-from assay import provenance
+from assay import detect, provenance
+from assay.checks import health
 
 SOURCE = Path(assay.__file__).parent
 SCRIPTS = [SOURCE / "provenance.py", *sorted((SOURCE / "nodes").glob("*.py"))]
@@ -46,3 +49,54 @@ def tree(tmp_path):
 )
 def test_the_limits_of_all_groups_above_a_process_are_read(tree, groups, limits):
     assert list(provenance.memory_limits(groups, str(tree))) == limits
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    monkeypatch.setattr(provenance, "LIMIT", 0.3)
+    monkeypatch.setattr(provenance, "hung", {})
+
+
+@pytest.fixture
+def sleeper(hurried, tmp_path, monkeypatch):
+    """A program on PATH that never answers, and leaves a line each time it is asked."""
+    program = tmp_path / "ucx_info"
+    program.write_text(f"#!/bin/sh\necho asked >>{tmp_path}/asked\nsleep 1000\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path / "asked"
+
+
+def test_a_program_that_hangs_is_named_and_asked_once(sleeper):
+    begin = time.monotonic()
+    assert provenance.output(["ucx_info", "-d"]) is None
+    assert provenance.ucx() == []
+    assert provenance.hung == {"ucx_info": "ucx_info -d did not end within 0.3 s"}
+    assert sleeper.read_text() == "asked\n"
+    assert time.monotonic() - begin < 10
+
+
+def test_a_program_that_hangs_is_not_taken_for_one_that_is_not_there(sleeper, monkeypatch, capsys):
+    monkeypatch.setattr(detect, "LIMIT", 0.3)
+    assert detect.ucx_transports() == []
+    assert detect.ucx_version() is None
+    said = "ucx_info -d did not end within 0.3 s; what it would have said is missing"
+    assert capsys.readouterr().err == f"assay: {said}\n"
+
+
+def test_a_file_system_that_does_not_answer_is_an_error_of_its_own(hurried, monkeypatch):
+    monkeypatch.setattr(os, "statvfs", lambda path: time.sleep(1000))
+    found = provenance.file_system("/")
+    assert found["error"] == "did not answer within 0.3 s"
+    said = health.problems(
+        {**provenance.collect(["/"]), "programs": {}}, {"free_bytes_min": 1, "mount_options": ["x"]}
+    )
+    assert list(said) == ["/: the file system did not answer within 0.3 s"]
+
+
+def test_what_a_process_of_its_own_says_is_what_it_would_have_said_here(hurried):
+    assert provenance.file_system("/")["type"]
+    assert provenance.file_system("/nonexistent")["error"] == "No such file or directory"
+    assert provenance.within(lambda: ["x" * 10**6]) == ["x" * 10**6]
+    with pytest.raises(FileNotFoundError):
+        provenance.within(lambda: Path("/nonexistent").stat().st_size)

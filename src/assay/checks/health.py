@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 #: Limit in the partition's extra `health` -> what it says of a node; the values are the site's.
@@ -38,7 +38,8 @@ def figures(found: Mapping[str, Any]) -> dict[str, float]:
 
 
 def problems(found: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator[str]:
-    """What of a node is beyond the limits, one line each."""
+    """What of a node is beyond the limits or does not answer, one line each."""
+    yield from found.get("hung", ())
     row = figures(found)
     limit = limits.get("load_per_cpu_max")
     if limit is not None and row["load_per_cpu"] > limit:
@@ -52,13 +53,16 @@ def problems(found: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator[st
         said = ", ".join(running) or "cannot be read"
         yield f"clock governor {said}; allowed: {', '.join(allowed)}"
     for mounted in found["file_systems"]:
-        yield from _file_system(mounted, limits)
+        yield from _file_system(mounted, limits, found.get("hung", ()))
 
 
-def _file_system(mounted: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator[str]:
+def _file_system(
+    mounted: Mapping[str, Any], limits: Mapping[str, Any], hung: Iterable[str]
+) -> Iterator[str]:
     where = f"{mounted['directory']} ({mounted['type']})"
     if "error" in mounted:
-        yield f"{where}: {mounted['error']}"
+        if not any(line.startswith(f"{mounted['directory']}: ") for line in hung):
+            yield f"{where}: {mounted['error']}"
         return
     if not mounted["writable"]:
         yield f"{where} is not writable"

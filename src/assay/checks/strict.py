@@ -301,7 +301,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Fails, naming the cause, unless the run can be believed."""
         self._record = record.begin(self)
         self._end_if_not_begun()
-        problems, (begin, end) = self._launch()
+        problems, seconds = self._launch()
         parsed, doubts = None, []
         try:
             parsed = self.read()
@@ -326,7 +326,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if problems:
             problems[:0] = self._nodes_lost()
         self._parsed = parsed
-        seconds = {"benchmark": end - begin, "began": begin}
         self._record.update(record.of_output(parsed), seconds=seconds)
         if self.others is not None:
             self._record["others"] = asdict(self.others)
@@ -356,28 +355,29 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _program(self) -> str:
         return Path(str(self.executable)).name
 
-    def _launch(self) -> tuple[list[str], tuple[float, float]]:
-        """Problems of the launch, and when the benchmark began and ended [s since the epoch]."""
+    def _launch(self) -> tuple[list[str], dict[str, float]]:
+        """Problems of the launch, and its times as :func:`assay.checks.launch.times` has them."""
+        unknown = {"benchmark": 0.0, "began": 0.0}
         try:
             ended = launch.parse(Path(launch.FILE).read_text(encoding="utf-8"))
         except OSError:
             if not Path(str(self.stdout)).exists():
                 waited = self.max_pending_time
                 limit = f"; it was to wait no longer than {waited:.0f} s" if waited else ""
-                return [f"its job never began{limit}"], (0.0, 0.0)
+                return [f"its job never began{limit}"], unknown
             return [
                 f"the job script did not reach its end: killed, or out of time{self._last_words()}"
-            ], (0.0, 0.0)
+            ], unknown
         except ValueError as torn:
-            return [str(torn)], (0.0, 0.0)
-        times = (ended.begin, ended.end)
+            return [str(torn)], unknown
+        times = launch.times(ended, self.job)
         self.others = ended.others
         if ended.rc == 0:
             return [], times
         signal = f" (signal {ended.signal})" if ended.signal else ""
         # Of a parallel launch the last words are the launcher's.
-        last = "" if self.parallel else self._last_words()
-        return [f"{self._program()} ended with exit code {ended.rc}{signal}{last}"], times
+        words = "" if self.parallel else self._last_words()
+        return [f"{self._program()} ended with exit code {ended.rc}{signal}{words}"], times
 
     def _nodes_lost(self) -> list[str]:
         """Nodes of the job that are out of service now; of one that never began, why it waited."""

@@ -47,6 +47,8 @@ def end(name, reason):
 def main(asked):
     """Returns the exit code."""
     space = provenance.file_system(asked.directory)
+    if asked.directory in provenance.hung:
+        return end(asked.refused, provenance.hung[asked.directory])
     space["o_direct"] = o_direct(asked.directory)
     with open(asked.found, "w") as file:
         json.dump({"file_system": space, "memory": provenance.memory()}, file, indent=1)

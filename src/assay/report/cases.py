@@ -46,6 +46,7 @@ class Case:
     :ivar parameters: ReFrame's parameters of the test, each as text.
     :ivar rows: the whole curve or table, columns in `units`.
     :ivar benchmark_seconds: wall time inside the benchmark itself; 0 where unknown.
+    :ivar queue_seconds: wall time that its job was the scheduler's: waiting, or being completed.
     :ivar outputs: verbatim outputs and the record, as far as they still exist.
     :ivar launches: how many launches the verdict stands on.
     :ivar launched: False for an attempt that was ended before its job began.
@@ -76,6 +77,7 @@ class Case:
     proof: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     benchmark_seconds: float = 0.0
+    queue_seconds: float = 0.0
     outputs: tuple[Path, ...] = ()
     launches: int = 1
     launched: bool = True

@@ -29,6 +29,7 @@ def with_record(case: Case, record: Mapping[str, Any]) -> Case:
         proof=mapping(record.get("proof")),
         provenance=mapping(record.get("provenance")),
         benchmark_seconds=finite(mapping(record.get("seconds")).get("benchmark")) or 0.0,
+        queue_seconds=finite(mapping(record.get("seconds")).get("queue")) or 0.0,
         test=line(record.get("test")) or case.test,
         kind=line(record.get("kind")) or case.kind,
         family=line(record.get("family")),

@@ -60,42 +60,52 @@ class Counts:
 
 @dataclass(frozen=True)
 class Harness:
-    """Wall time that was spent on something else than benchmarks.
+    """Wall time that the suite itself spent: neither in benchmarks nor in a scheduler's queue.
 
     :ivar total: wall time of the session in seconds.
-    :ivar benchmarks: sum over the benchmarks in seconds; more than `total` where several ran at
-        the same time, and then the cost of the harness is unknown.
+    :ivar benchmarks: sum over the benchmarks in seconds.
+    :ivar queue: sum over the jobs, of what they waited for their scheduler in seconds.
+
+    Where both sums are more than `total`, several jobs were there at the same time, and the cost
+    of the harness is unknown.
     """
 
     total: float
     benchmarks: float
+    queue: float = 0.0
 
     @property
     def seconds(self) -> float:
-        return max(self.total - self.benchmarks, 0.0)
+        return max(self.total - self.benchmarks - self.queue, 0.0)
 
     @property
     def percent(self) -> float | None:
-        known = 0 < self.total >= self.benchmarks
+        known = 0 < self.total >= self.benchmarks + self.queue
         return 100 * self.seconds / self.total if known else None
 
     def __str__(self) -> str:
         if not self.total:
             return "harness: unknown: nobody knows how long the session took"
+        queue = f" and {self.queue:.1f} s in the queue" if self.queue else ""
         if self.percent is None:
             return (
-                f"harness: unknown: benchmarks took {self.benchmarks:.1f} s in a session of "
+                f"harness: unknown: benchmarks took {self.benchmarks:.1f} s{queue} in a session of "
                 f"{self.total:.1f} s, so several ran at the same time"
             )
+        beside = f"; {self.queue:.1f} s in the queue" if self.queue else ""
         return (
             f"harness: {self.seconds:.1f} s of {self.total:.1f} s outside of benchmarks "
-            f"({self.percent:.1f} %)"
+            f"({self.percent:.1f} %){beside}"
         )
 
 
 def harness(session: Session) -> Harness:
     """The harness cost of a session."""
-    return Harness(session.elapsed, sum(case.benchmark_seconds for case in session.cases))
+    return Harness(
+        session.elapsed,
+        sum(case.benchmark_seconds for case in session.cases),
+        sum(case.queue_seconds for case in session.cases),
+    )
 
 
 def sorted_cases(cases: Iterable[Case]) -> list[Case]:

@@ -22,9 +22,9 @@ export OMPI_MCA_opal_common_ucx_tls=any
 export OMPI_MCA_opal_common_ucx_devices=any
 export OMPI_MCA_coll=^sm,xhc,hcoll,ucc
 export UCX_LOG_FILE=ucx.%h.%p.log
-assay_stage=$PWD
+assay_stage=$PWD assay_start=$(date +%s.%N)
 assay_begin=$(date +%s.%N)
 srun "$assay_stage"/rank-gpu.sh osu_latency -c -d cuda D D
 assay_rc=$?
-printf "rc=%s begin=%s end=%s host=%s\n" "$assay_rc" "$assay_begin" "$(date +%s.%N)" "$(uname -n)" >"$assay_stage"/assay.launch
+printf "rc=%s start=%s begin=%s end=%s host=%s\n" "$assay_rc" "$assay_start" "$assay_begin" "$(date +%s.%N)" "$(uname -n)" >"$assay_stage"/assay.launch
 exit $assay_rc

@@ -40,7 +40,8 @@ SHORTEST = 0.1
 #: The function of the job script that prints a reading.
 COMMAND = "assay_processors"
 
-# Of a process: parent, session, and its time with that of the children that it has waited for.
+# Of a process: parent, session, and its time with that of the children that it has waited for. What
+# lost its parent is still in the session, which ReFrame has each job begin.
 _PROCESSES = r"""
 /^[0-9]+ \(/ {
   pid = $1
@@ -54,7 +55,7 @@ END {
   for (pid in parent) {
     up = pid
     while (up != shell && up in parent) up = parent[up]
-    if (up == shell || session[pid] == session[shell]) ours += spent[pid]
+    if (up == shell || session[pid] == shell) ours += spent[pid]
   }
   ours = (ours + kernel) / hz
 }"""

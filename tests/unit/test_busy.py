@@ -154,11 +154,9 @@ def looks(monkeypatch):
         monkeypatch.setattr(busy, "LOOK", 0.0)
         monkeypatch.setattr(busy, "reading", lambda ours: None)
         monkeypatch.setattr(busy, "between", lambda before, behind: Others(next(taken), 2))
-        busy.look.cache_clear()
         return lambda: busy.look(busy.PROCESSES, 0.75)
 
-    yield be
-    busy.look.cache_clear()
+    return be
 
 
 def test_a_busy_machine_is_named_with_its_figures(looks):
@@ -170,11 +168,6 @@ def test_a_busy_machine_is_named_with_its_figures(looks):
 @pytest.mark.parametrize("processors", [(0.1,), (1.9, 0.2), (1.9, 1.9, 1.4)])
 def test_one_quiet_look_is_enough(looks, processors):
     assert looks(*processors)() == ""
-
-
-def test_the_machine_is_looked_at_once(looks):
-    look = looks(1.9, 1.9, 1.9)
-    assert look() == look() != ""
 
 
 def test_a_site_changes_limits_in_its_own_folder(tmp_path):

@@ -183,11 +183,10 @@ def _of_group(text: str) -> float:
     return int(match[1]) / 1e6 if match else int(text) / 1e9
 
 
-@cache
 def look(ours: str, limit: float) -> str:
     """Why nothing can be judged on this machine now, in one line; empty where it can.
 
-    Takes about a second, three where the machine is busy; asked again it says the same.
+    Takes about a second, three where the machine is busy.
 
     :param limit: share of the processors that other work may take.
     """

@@ -29,6 +29,9 @@ REPEATS = 3
 #: A pair that takes so many times as long has failed.
 PATIENCE = 20
 
+#: Faults that are a matter of speed.
+SLOW = (Fault.SLOW_NODE, Fault.SLOW_PAIR, Fault.ALL_SLOW)
+
 #: What a site may say in the extra `tournament` of a partition.
 OPTIONS = ("width", "cpus", "seconds", "tolerances", "resent")
 
@@ -43,6 +46,8 @@ class Tournament(AllNodesCheck):
     tags = {"smoke", "network"}
     valid_prog_environs = ["+ucx-perftest +ucx"]
     script = "pairs.py"
+    judges_itself = True
+    _diagnosis = None
     least_nodes = 3  # two cannot be told from the link between them
     #: What all pairs have in common; of a single pair its rounds and the second pass decide.
     declares = {f"{test.metric}_median": test.unit for test in measured.TESTS.values()}
@@ -136,7 +141,7 @@ class Tournament(AllNodesCheck):
         names = self._minutes.nodes
         if len(set(names)) < len(names):
             return problems  # who is who cannot be said, and that has been said
-        diagnosis = conclude(diagnose(names, metrics, passes[0]), passes[1])
+        diagnosis = self._diagnosis = conclude(diagnose(names, metrics, passes[0]), passes[1])
         self._doubts = list(diagnosis.doubts)
         failed = [pair.error for pair in self.pairs if pair.error]
         self._record["tournament"] = {**asdict(diagnosis), "failed": failed}
@@ -152,13 +157,18 @@ class Tournament(AllNodesCheck):
             if "no_second_pass" in entry
         ]
         return [
-            *(finding.reason for finding in diagnosis.findings),
+            *(f.reason for f in diagnosis.findings if f.fault not in SLOW),
             *dict.fromkeys(unexplained),
             *measured.lossy(self.pairs, self._resent),
             *dict.fromkeys(astray),
             *second,
             *problems,
         ]
+
+    def accused(self, parsed):
+        if self._diagnosis is None:
+            return []
+        return [f.reason for f in self._diagnosis.findings if f.fault in SLOW]
 
     def measure(self, parsed):
         values = {}

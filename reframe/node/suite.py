@@ -14,7 +14,8 @@ from reframe.core import runtime
 from reframe.core.builtins import run_after
 from reframe.core.exceptions import SanityError
 
-from assay.checks.strict import StrictCheck, site_references
+from assay.checks.site import site_references
+from assay.checks.strict import StrictCheck
 from assay.outputs import Parsed
 
 SUITE = Path(__file__).resolve().parents[1]

@@ -12,9 +12,9 @@ from reframe.core.exceptions import ConfigError
 
 from assay.checks import btio
 from assay.checks.mpi import MpiCheck, text
+from assay.checks.site import site_directory
 from assay.checks.sizing import SizingError
 from assay.checks.storage import StorageMixin
-from assay.checks.strict import site_directory
 from assay.detect import BTIO_CLASSES, BTIO_SUBTYPES
 from assay.outputs import npb
 

@@ -280,6 +280,41 @@ def test_the_disk_of_each_node_in_turn(bench, tmp_path):
     assert list(directory.iterdir()) == [], "no file is left behind"
 
 
+#: The real program on a small file; its rates are those of a quiet disk, less where the rule says.
+SWAYED = """#!/bin/sh
+node=$(uname -n)
+turn=$(cat {here}/turn.$node 2>/dev/null || echo 0)
+echo $((turn + 1)) >{here}/turn.$node
+rate=1000000
+{rule} && rate=100000
+{real} -i 0 -i 1 -e -c -o -s 1024k -r 1024k -f {here}/file.$node | awk -v r=$rate '
+  NF == 6 && $1 == 1024 {{ $0 = sprintf("%16d%8d%9d%9d%9d%9d", 1024, 1024, r, r, r, r) }} {{ print }}'
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "named"),
+    [
+        ("[ $node = node02 ] && [ $turn -lt 2 ]", []),
+        ("[ $node = node02 ]", ["node02", "node02"]),
+    ],
+    ids=["busy in two turns", "slow for good"],
+)
+def test_a_node_is_named_when_a_second_look_finds_it_slow_again(bench, tmp_path, rule, named):
+    need_namespaces()
+    script = SWAYED.format(here=tmp_path, real=live_program("iozone"), rule=rule)
+    bench.program("live", "mpirun", LAUNCHER)
+    path = bench.program("live", "iozone", script)
+    (tmp_path / "scratch").mkdir()
+    bench.storage(tmp_path / "scratch", extras={"nodes": 4})
+    bench.stack("live", ["iozone"], path)
+    bench.record_all()
+    outcome = bench.run("-n", "EachNode", path="reframe/storage/each_node.py").case("EachNode")
+    assert [line.split(":")[0] for line in outcome.record["problems"]] == named, outcome.reason
+    assert outcome.result == ("fail" if named else "pass")
+    assert "node02" in outcome.record["second_look"]
+
+
 def test_the_scripts_need_nothing_but_python():
     """No import from outside of the standard library and their folder."""
     for script in ("pairs.py", "each.py"):

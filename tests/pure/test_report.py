@@ -118,6 +118,41 @@ def test_an_undecided_case_is_red(results, capsys):
     assert "verdict: FAIL: 1 case could not be decided" in lines
 
 
+BUSY = "other work took 1.8 of 2 cores"
+
+
+def busy(record):
+    why = f"the machine was busy: {BUSY}; hpl_per_dgemm: 0.01 is below the lower bound 0.07"
+    record.update(verdict="INCONCLUSIVE", problems=[why], busy=BUSY)
+    record["metrics"]["hpl_per_dgemm"].update(verdict="INCONCLUSIVE", why="0.01 is below")
+
+
+def test_a_busy_machine_is_named_and_red(results, capsys):
+    results.only(HPCC, HEALTH)
+    results.edit_record(HPCC, busy)
+    code, lines, _ = report(capsys)
+    assert code == 1
+    assert lines[0].startswith(
+        "INCONCLUSIVE Hpcc @local:intra-node+system: the machine was busy: other work took 1.8 of 2"
+    )
+    said = f"the machine was busy: {BUSY}; 1 case could not be decided"
+    assert f"verdict: INCONCLUSIVE: {said}" in lines
+    page = (results.directory / "report.html").read_text()
+    assert f"<strong>{said.capitalize()}.</strong>" in page
+    assert "<title>INCONCLUSIVE: local" in page
+
+
+def test_beside_a_failure_a_busy_machine_excuses_nothing(results, capsys):
+    results.only(HPCC, HEALTH)
+    results.edit_record(HPCC, busy)
+    results.record(HEALTH).unlink()
+    code, lines, _ = report(capsys)
+    assert code == 1
+    assert (
+        f"verdict: FAIL: 1 case failed; the machine was busy: {BUSY}; 1 case could not be decided"
+    ) in lines
+
+
 def test_an_aborted_case_is_red(results, capsys):
     results.only(HPCC, HEALTH)
     results.edit(lambda r: r["runs"][0]["testcases"][0].update(result="abort"))

@@ -40,7 +40,8 @@ SHORTEST = 0.1
 #: The function of the job script that prints a reading.
 COMMAND = "assay_processors"
 
-# Of a process: parent, session, and its time with that of the children that it has waited for.
+# Of a process: parent, session, and its time with that of the children that it has waited for. What
+# lost its parent is still in the session, which ReFrame has each job begin.
 _PROCESSES = r"""
 /^[0-9]+ \(/ {
   pid = $1
@@ -54,7 +55,7 @@ END {
   for (pid in parent) {
     up = pid
     while (up != shell && up in parent) up = parent[up]
-    if (up == shell || session[pid] == session[shell]) ours += spent[pid]
+    if (up == shell || session[pid] == shell) ours += spent[pid]
   }
   ours = (ours + kernel) / hz
 }"""
@@ -182,11 +183,10 @@ def _of_group(text: str) -> float:
     return int(match[1]) / 1e6 if match else int(text) / 1e9
 
 
-@cache
 def look(ours: str, limit: float) -> str:
     """Why nothing can be judged on this machine now, in one line; empty where it can.
 
-    Takes about a second, three where the machine is busy; asked again it says the same.
+    Takes about a second, three where the machine is busy.
 
     :param limit: share of the processors that other work may take.
     """

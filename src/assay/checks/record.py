@@ -7,10 +7,12 @@ else but these and ReFrame's own run report.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from assay import files
+from assay.judge import Judgement, Reference
 from assay.outputs import Parsed
 
 FILE = "assay.json"
@@ -52,6 +54,28 @@ def of_output(parsed: Parsed | None) -> dict[str, Any]:
         "program": parsed.program,
         "version": parsed.version,
         "parsed": parsed.as_dict(),
+    }
+
+
+def of_metric(value: float, unit: str, values: Sequence[float]) -> dict[str, Any]:
+    """What was measured of a metric; `value` is the median of `values`."""
+    return {"value": value, "unit": unit, "samples": list(values)}
+
+
+def of_peak(what: str, peak: float, value: float, unit: str) -> dict[str, Any]:
+    """What a value is a percentage of."""
+    return {"what": what, "peak": peak, "unit": unit, "percent": 100 * value / peak}
+
+
+def of_judgement(expected: Reference, judgement: Judgement) -> dict[str, Any]:
+    """What a metric was judged by, and the verdict."""
+    return {
+        "reference": expected.value,
+        "lower": expected.lower_bound,
+        "upper": expected.upper_bound,
+        "source": expected.source,
+        "verdict": judgement.verdict.value,
+        "why": judgement.why,
     }
 
 

@@ -6,7 +6,10 @@ It is a :class:`assay.checks.strict.StrictCheck` throughout. On a partition with
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
+
+from reframe.core.logging import getlogger
 
 from assay.checks import busy
 from assay.checks.site import site_directory, site_references
@@ -27,7 +30,15 @@ def too_busy(test: Any) -> str:
     said = ours(test)
     if said is None or not _judged(test):
         return ""
-    return busy.look(said, busy.limits(site_directory())["before"])
+    return _look(said, busy.limits(site_directory())["before"])
+
+
+@cache
+def _look(said: str, limit: float) -> str:
+    """As :func:`assay.checks.busy.look`; says it once."""
+    if why := busy.look(said, limit):
+        getlogger().warning(f"this machine is busy: {why}; nothing is judged")
+    return why
 
 
 def disturbance(test: Any) -> str:

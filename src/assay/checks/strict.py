@@ -19,7 +19,7 @@ import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import ConfigError, PerformanceError, SanityError
+from reframe.core.exceptions import PerformanceError, SanityError
 
 from assay import deadline
 from assay.checks import (
@@ -32,7 +32,8 @@ from assay.checks import (
     service,
     shared,
 )
-from assay.checks.site import site_directory, site_references
+from assay.checks.partition import OnPartition
+from assay.checks.site import site_references
 from assay.judge import (
     LAUNCHES_TO_FAIL,
     Reference,
@@ -41,13 +42,12 @@ from assay.judge import (
     judge,
     worst,
 )
-from assay.judge import peak as hardware_peak
 from assay.outputs import Parsed, ParseError
 
 #: What keeps a case from passing.
 AGAINST = (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
 
-#: How many problems the failure message of ReFrame names; all of them are in the record.
+#: How many problems the failure message of ReFrame names; the record has all of them.
 NAMED_PROBLEMS = 4
 
 #: How long a job may wait in the queue where the site does not say.
@@ -66,7 +66,7 @@ class Peak:
     value: float
 
 
-class StrictCheck(rfm.RunOnlyRegressionTest):
+class StrictCheck(OnPartition, rfm.RunOnlyRegressionTest):
     """A benchmark whose every number has evidence.
 
     ==================  ==========================================================================
@@ -129,6 +129,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     #: What other work took of the machine during the last launch, where that is asked and known.
     others: busy.Others | None = None
 
+    #: Metric -> its value by the last launch.
+    _newest: Mapping[str, float] = {}
+
     # --- what a test implements -----------------------------------------------------------------
 
     def read(self) -> Parsed:
@@ -156,44 +159,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def peaks(self, parsed: Parsed) -> Mapping[str, Peak]:
         """The peak of any metric that has one."""
         return {}
-
-    def hardware_peak(self, role: str, quantity: str) -> float | None:
-        """Peak of the partition's hardware (see ``site-config/hardware.yaml``), None if unnamed."""
-        hardware = self.current_partition.extras.get("hardware", {})
-        return hardware_peak(site_directory().parent / "hardware.yaml", hardware, role, quantity)
-
-    def partition_extra(self, name: str) -> Any:
-        """What the site says of the partition under an extra that the test cannot do without.
-
-        :raises reframe.core.exceptions.ConfigError: the site says nothing.
-        """
-        partition = self.current_partition
-        if name not in partition.extras:
-            raise ConfigError(
-                f"{site_directory() / 'reframe.py'}: partition {partition.name!r}: extras: "
-                f"{type(self).__name__} needs {name!r}; site-config/vocabulary.yaml says what it is"
-            )
-        return partition.extras[name]
-
-    def gpus_of_a_node(self) -> int:
-        """How many GPUs a node of the partition has.
-
-        :raises reframe.core.exceptions.ConfigError: the site does not say.
-        """
-        partition = self.current_partition
-        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
-        if not there:
-            raise ConfigError(
-                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
-            )
-        return int(there)
-
-    def take_gpus(self, wanted: int) -> None:
-        """Asks for so many GPUs of each node; skips the case where there are fewer."""
-        there = self.gpus_of_a_node()
-        name = self.current_partition.name
-        self.skip_if(wanted > there, f"{wanted} GPUs are needed on a node, {name} has {there}")
-        self.num_gpus_per_node = wanted
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Problems beyond the output, one line each; `parsed` is None if it was unreadable."""
@@ -484,14 +449,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     ) -> dict[str, Any]:
         middle = statistics.median(values)  # what `judge` speaks of
         self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
-        entry: dict[str, Any] = {"value": middle, "unit": unit, "samples": values}
+        entry = record.of_metric(middle, unit, values)
         if peak:
-            entry["percent_of"] = {
-                "what": peak.what,
-                "peak": peak.value,
-                "unit": unit,
-                "percent": 100 * middle / peak.value,
-            }
+            entry["percent_of"] = record.of_peak(peak.what, peak.value, middle, unit)
         if self.purpose == "calibration":
             return {**entry, "verdict": Verdict.RECORDED.value, "why": "calibration run"}
         expected = site_references().find(self.case(), name, unit, peak.value if peak else None)
@@ -502,22 +462,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         # knows no third verdict.
         where = self.current_partition.fullname
         self.reference[f"{where}:{name}"] = (expected.value, None, None, unit)
-        return {
-            **entry,
-            "reference": expected.value,
-            "lower": expected.lower_bound,
-            "upper": expected.upper_bound,
-            "source": expected.source,
-            "verdict": judgement.verdict.value,
-            "why": judgement.why,
-        }
+        return {**entry, **record.of_judgement(expected, judgement)}
 
     @run_after("performance")
     def _no_pass_without_verdict(self) -> None:
         """After ReFrame has stored the values, whatever was said of them."""
-        if self.is_dry_run():
-            return
-        if bad := self._said_against():
+        if not self.is_dry_run() and (bad := self._said_against()):
             raise PerformanceError(bad)
 
     def value(self, metric: str) -> float:

@@ -51,6 +51,7 @@ class Case:
     :ivar launches: how many launches the verdict stands on.
     :ivar launched: False for an attempt that was ended before its job began.
     :ivar dependency_failed: it was not run because a test that it depends on failed.
+    :ivar busy: what other work took of the machine, of a case that could not be decided for that.
     :ivar record: the record as it was read.
     """
 
@@ -82,6 +83,7 @@ class Case:
     launches: int = 1
     launched: bool = True
     dependency_failed: bool = False
+    busy: str = ""
     record: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property

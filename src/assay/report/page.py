@@ -78,7 +78,7 @@ def render(
         site=", ".join(session.systems) or "no site",
         counts=counts,
         faults=faults,
-        verdict=Verdict.FAIL if faults else counts.verdict,
+        verdict=summary.run_verdict(counts, faults),
         harness=summary.harness(session),
         partitions=_partitions(session.cases),
         bad=[case for case in summary.sorted_cases(session.cases) if _bad(case)],

@@ -36,6 +36,7 @@ def with_record(case: Case, record: Mapping[str, Any]) -> Case:
         program=line(record.get("program")),
         version=line(record.get("version")),
         transport=line(record.get("transport")) or case.transport,
+        busy=line(record.get("busy")),
         launches=int(finite(record.get("attempts")) or 1),
         record=record,
     )

@@ -17,6 +17,9 @@ WORDS = {
     Verdict.RECORDED: "RECORDED (measured, not judged)",
 }
 
+#: Begins what is said of a run that other work disturbed.
+BUSY = "the machine was busy"
+
 #: In a list of cases the first is what a reader must see first; not run comes last.
 WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.RECORDED, None)
 
@@ -141,8 +144,11 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
     if counts.failed:
         also = f", {aborted} of them aborted" if aborted else ""
         found.append(f"{_cases(counts.failed)} failed{also}")
-    if counts.inconclusive:
-        found.append(f"{_cases(counts.inconclusive)} could not be decided")
+    undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
+    if busy := [case.busy for case in undecided if case.busy]:
+        found.append(f"{BUSY}: {busy[0]}; {_cases(len(busy))} could not be decided")
+    if len(undecided) > len(busy):
+        found.append(f"{_cases(len(undecided) - len(busy))} could not be decided")
     late = sum(case.verdict is None and case.why.startswith(REACHED) for case in session.cases)
     if late:
         found.append(f"{_cases(late)} not begun before the {REACHED}")
@@ -180,13 +186,19 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
     )
     lines.append(str(harness(session)))
     found = faults(session, max_harness)
-    lines.append("verdict: " + ("FAIL: " + "; ".join(found) if found else verdict_word(counts)))
+    verdict = run_verdict(counts, found)
+    lines.append("verdict: " + ": ".join([verdict.value, *filter(None, ["; ".join(found)])]))
     return lines
 
 
-def verdict_word(counts: Counts) -> str:
-    """The verdict on a run without faults."""
-    return counts.verdict.value if counts.verdict else "FAIL"
+def run_verdict(counts: Counts, found: list[str]) -> Verdict:
+    """The verdict on a run; a busy machine is not at fault, but nothing else may be.
+
+    :param found: what :func:`faults` says.
+    """
+    if found and all(fault.startswith(BUSY) for fault in found):
+        return Verdict.INCONCLUSIVE
+    return Verdict.FAIL if found else counts.verdict or Verdict.FAIL
 
 
 def _cases(count: int) -> str:

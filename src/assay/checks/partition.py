@@ -1,0 +1,58 @@
+"""What a test asks of the partition that it runs on, as the site describes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reframe.core.exceptions import ConfigError
+
+from assay.checks.site import site_directory
+from assay.judge import peak as hardware_peak
+
+
+class OnPartition:
+    """A base of :class:`assay.checks.strict.StrictCheck`; what is used of ReFrame comes with it."""
+
+    if TYPE_CHECKING:
+        current_partition: Any
+        num_gpus_per_node: int
+
+        def skip_if(self, condition: object, message: str) -> None: ...
+
+    def hardware_peak(self, role: str, quantity: str) -> float | None:
+        """Peak of the partition's hardware (see ``site-config/hardware.yaml``), None if unnamed."""
+        hardware = self.current_partition.extras.get("hardware", {})
+        return hardware_peak(site_directory().parent / "hardware.yaml", hardware, role, quantity)
+
+    def partition_extra(self, name: str) -> Any:
+        """What the site says of the partition under an extra that the test cannot do without.
+
+        :raises reframe.core.exceptions.ConfigError: the site says nothing.
+        """
+        partition = self.current_partition
+        if name not in partition.extras:
+            raise ConfigError(
+                f"{site_directory() / 'reframe.py'}: partition {partition.name!r}: extras: "
+                f"{type(self).__name__} needs {name!r}; site-config/vocabulary.yaml says what it is"
+            )
+        return partition.extras[name]
+
+    def gpus_of_a_node(self) -> int:
+        """How many GPUs a node of the partition has.
+
+        :raises reframe.core.exceptions.ConfigError: the site does not say.
+        """
+        partition = self.current_partition
+        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
+        if not there:
+            raise ConfigError(
+                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
+            )
+        return int(there)
+
+    def take_gpus(self, wanted: int) -> None:
+        """Asks for so many GPUs of each node; skips the case where there are fewer."""
+        there = self.gpus_of_a_node()
+        name = self.current_partition.name
+        self.skip_if(wanted > there, f"{wanted} GPUs are needed on a node, {name} has {there}")
+        self.num_gpus_per_node = wanted

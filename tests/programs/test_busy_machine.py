@@ -1,0 +1,124 @@
+"""A machine that others keep busy: nothing is judged, nothing fails, and it is said why."""
+
+import contextlib
+import json
+import subprocess
+import time
+
+import pytest
+from bench import HPL
+from replays import HEALTHY, Turns, scaled
+
+from assay.report import session, summary
+
+pytestmark = pytest.mark.slow
+
+HOG = ["timeout", "120", "sh", "-c", "while :; do :; done"]
+
+
+@contextlib.contextmanager
+def hogs(number):
+    """So much other work, which ends with the block and in any case after two minutes."""
+    started = [subprocess.Popen(HOG, start_new_session=True) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for hog in started:
+            hog.terminate()
+        for hog in started:
+            hog.wait(30)
+
+
+def limits(bench, **values):
+    (bench.site / "busy.yaml").write_text(json.dumps(values))
+
+
+def judged_hpl(bench, runs, others="processes", before="true", **reference):
+    """HPL on recorded runs, one for each launch, where `others` tells other work from ours.
+
+    :param before: what each launch does before; with its processor time it is the benchmark's.
+    """
+    bench.partition(
+        launcher="local",
+        extras={"memory_bytes": 2**33, "memory_fraction": 0.02, "others": others},
+    )
+    turns = Turns(bench, runs)
+    program = bench.folder / "programs" / "turns" / "xhpl"
+    assert program.exists(), list((bench.folder / "programs").rglob("*"))
+    script = program.read_text().split("\n", 1)
+    program.write_text(f"{script[0]}\n{before}\n{script[1]}")
+    metric = {"value": HEALTHY, "unit": "GFLOP/s", "lower": -0.05, "upper": 0.5}
+    bench.expect("Hpl", {"performance": metric})
+    run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute")
+    report = session.load(session.newest(bench.results))
+    (case,) = report.cases
+    return turns, run, case, report
+
+
+def test_a_run_on_a_busy_machine_judges_nothing_and_begins_no_benchmark(bench):
+    with hogs(10):
+        began = time.monotonic()
+        turns, run, case, report = judged_hpl(bench, [HPL])
+        assert time.monotonic() - began < 100
+    assert turns.started == 0
+    assert run.returncode == 1
+    assert case.verdict.value == "INCONCLUSIVE"
+    assert case.why.startswith("the machine was busy: other work takes ")
+    assert run.output.count("this machine is busy: other work takes") == 1
+    assert "nothing is judged" in run.output
+    (line,) = (x for x in summary.closing_lines(report) if x.startswith("verdict: "))
+    assert line.startswith("verdict: INCONCLUSIVE: the machine was busy: other work takes ")
+
+
+#: Uses a processor for a while.
+WORK = "awk 'BEGIN { for (i = 0; i < 9000000; i++) s += i % 7 }'"
+
+
+@pytest.fixture
+def foreign(tmp_path):
+    """A control group's time that stands still: whatever is used then is other work."""
+    path = tmp_path / "cpuacct.usage"
+    path.write_text("1000000000\n")
+    return str(path)
+
+
+def test_launches_beside_other_work_are_no_failure(bench, foreign):
+    limits(bench, before=99)
+    turns, run, case, report = judged_hpl(bench, [scaled(0.5)], foreign, WORK)
+    assert (run.returncode, case.verdict.value) == (1, "INCONCLUSIVE")
+    assert turns.started == 3, "not the whole budget"
+    assert case.why.startswith("the machine was busy: other work took ")
+    assert "is below the lower bound" in case.why
+    assert case.record["others"]["processors"] > 0.3
+    (line,) = (x for x in summary.closing_lines(report) if x.startswith("verdict: "))
+    assert line.startswith("verdict: INCONCLUSIVE: the machine was busy: other work took ")
+
+
+def test_a_launch_beside_other_work_that_is_within_its_bounds_passes(bench, foreign):
+    limits(bench, before=99)
+    turns, run, case, _ = judged_hpl(bench, [HPL], foreign, WORK)
+    assert (run.returncode, case.verdict.value, turns.started) == (0, "PASS", 1), run.output
+    assert case.record["others"]["processors"] > 0.3
+
+
+def test_a_disturbed_launch_counts_for_nothing_and_the_next_one_decides(bench, foreign):
+    first = f"[ -e {bench.folder}/first ] || {{ {WORK}; touch {bench.folder}/first; }}"
+    limits(bench, before=99, during=0.3)
+    turns, run, case, _ = judged_hpl(bench, [scaled(0.5), HPL], foreign, first)
+    assert (run.returncode, case.verdict.value, turns.started) == (0, "PASS", 2), run.output
+    (metric,) = case.metrics
+    assert len(metric.samples) == 1
+
+
+def test_what_the_benchmark_burns_itself_excuses_nothing(bench):
+    """Its own loop is no other work: the fault is found, after as many launches as ever."""
+    limits(bench, before=99, during=1.9)
+    turns, run, case, _ = judged_hpl(bench, [scaled(0.5)], before=WORK)
+    assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 3), case.why
+
+
+def test_broken_evidence_beside_other_work_fails_at_once(bench, foreign):
+    limits(bench, before=99)
+    turns, run, case, _ = judged_hpl(bench, [HPL.but(rc=139)], foreign, WORK)
+    assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 1)
+    assert case.why.startswith("xhpl ended with exit code 139")

@@ -1,0 +1,99 @@
+"""File systems of nodes in turn: what all share may be busy, and a slow one is named all the same."""
+
+import random
+
+import pytest
+
+from assay import sweep
+from assay.sweep import Turn
+
+NAMES = ("node01", "node02", "node03", "node04")
+RATE = 1e6
+
+
+def look(number, factor, names=NAMES, rounds=3):
+    """The turns of one look; `factor` of a node and a round is what is left of its rate."""
+    return [
+        Turn(name, number, turn, dict.fromkeys(sweep.MEASURED, RATE * factor(name, turn)), True)
+        for turn in range(rounds)
+        for name in names
+    ]
+
+
+def healthy(name, turn):
+    return 1.0
+
+
+def slow_node(name, turn):
+    return 0.05 if name == "node02" else 1.0
+
+
+def disturbed(name, turn):
+    """The device is busy in two of three turns of one node."""
+    return 0.3 if name == "node02" and turn < 2 else 1.0
+
+
+def busy_round(name, turn):
+    """All that share the device are slower in one round, and then quicker."""
+    return (0.1, 1.0, 3.0)[turn]
+
+
+def test_a_slow_disk_is_named_by_both_looks():
+    first = look(1, slow_node)
+    assert sweep.suspects(first, 0.6) == ["node02"]
+    again = sweep.second_look(first, 0.6)
+    assert again[0] == "node02"
+    assert sorted(again) == list(NAMES)
+    assert list(sweep.slow(first + look(2, slow_node, again), 0.6)) == [
+        f"node02: {operation} 5e+04 KiB/s, the median of 3 others is 1e+06 KiB/s (-95.0 %)"
+        for operation in sweep.MEASURED
+    ]
+
+
+def test_a_disturbance_of_the_first_look_names_nobody():
+    first = look(1, disturbed)
+    again = sweep.second_look(first, 0.6)
+    assert again, "it is suspected"
+    assert list(sweep.slow(first + look(2, healthy, again), 0.6)) == []
+
+
+def test_a_device_that_is_slow_for_all_in_one_round_makes_no_suspect():
+    assert sweep.second_look(look(1, busy_round), 0.6) == []
+
+
+def test_the_second_look_acquits_only_who_had_a_turn_in_it():
+    first = look(1, slow_node)
+    others = [name for name in NAMES if name != "node02"]
+    assert len(list(sweep.slow(first + look(2, healthy, others), 0.6))) == 2
+    assert len(list(sweep.slow(first, 0.6))) == 2
+
+
+def test_two_nodes_are_compared_and_one_is_not():
+    pair = look(1, slow_node, NAMES[:2])
+    assert sweep.suspects(pair, 0.6) == ["node02"]
+    assert sweep.suspects(look(1, slow_node, ["node02"]), 0.6) == []
+
+
+def test_few_that_nobody_suspects_have_further_turns():
+    names = [f"n{i:03}" for i in range(100)]
+    first = look(1, lambda name, turn: 0.1 if name in ("n007", "n042") else 1.0, names)
+    again = sweep.second_look(first, 0.3)
+    assert again[0::2][:2] == ["n007", "n042"]
+    assert len(again) == 2 + sweep.BESIDE
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_of_a_shared_device_accuses_nobody_over_many_jobs(seed):
+    """Each turn is disturbed with a probability of one half, down to a tenth of the rate."""
+    chance = random.Random(seed)
+
+    def noisy(name, turn):
+        return chance.choice((1.0, chance.uniform(0.1, 1.0)))
+
+    alarms = once = 0
+    for _ in range(20):
+        first = look(1, noisy)
+        again = sweep.second_look(first, 0.6)
+        once += bool(again)
+        alarms += bool(list(sweep.slow(first + look(2, noisy, again), 0.6)))
+    assert alarms <= once / 2

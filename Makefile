@@ -27,7 +27,7 @@ endif
 # Modules of a cluster like to set these; packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test test-all fresh lint spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
+.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test test-all fresh lint spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
 .NOTPARALLEL:
 
 help:
@@ -57,6 +57,11 @@ help:
 	@echo 'make clean       remove .venv, .cache (with the Spack stack) and caches of tools; results/ stays'
 	@sed -n 's/^#   /  /p' Makefile
 
+# A typing error costs no set-up. The emulated cluster has results of its own.
+ON_SITE_RESULTS = $(or $(ASSAY_RESULTS),$(CURDIR)/results/vcluster)
+asked:
+	@$(if $(ON_SITE),ASSAY_RESULTS='$(ON_SITE_RESULTS)') ci/asked.sh
+
 # These sites run on packages of the distribution; others bring their own stack.
 setup: $(if $(filter local vcluster,$(SITE)),system) venv osu-py
 
@@ -71,14 +76,14 @@ osu-py: venv
 
 # What measures runs where the site submits its jobs: of the emulated cluster, its login machine.
 ON_SITE = $(if $(filter vcluster,$(SITE)),ci/vcluster/vcluster run login -- \
-	env ASSAY_RESULTS='$(or $(ASSAY_RESULTS),$(CURDIR)/results/vcluster)')
+	env ASSAY_RESULTS='$(ON_SITE_RESULTS)')
 
-acceptance: setup
+acceptance: asked setup
 	@$(if $(ON_SITE),[ $(CALIBRATED) -nt $(UP) ] || $(MAKE) calibrate)
 	@$(ON_SITE) ci/acceptance.sh $(REFRAME_ARGS)
 
 # It judges as ever, but nothing is calibrated for it.
-paper: setup
+paper: asked setup
 	@$(or $(ON_SITE),env) PAPER=1 ci/acceptance.sh $(REFRAME_ARGS)
 
 # The emulated cluster is judged by what it did since its start: its references are new each time,
@@ -87,7 +92,7 @@ CALIBRATED = site-config/vcluster/calibrated.yaml
 UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
 LINKS = --system vcluster:inter-node -n 'Tournament|Census|NetPipe.*=tcp'
 
-calibrate: setup
+calibrate: asked setup
 	@$(if $(ON_SITE),rm -f $(CALIBRATED))
 	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' --profile '$(or $(PROFILE),full)' \
 		$(if $(STACK),--stack '$(STACK)') $(if $(ON_SITE),--launches 6 --dry-run) \

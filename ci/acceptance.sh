@@ -14,56 +14,49 @@ cd "$(dirname "$0")/.."
 site=${SITE:-local}
 config=site-config/$site/reframe.py
 
-if [ ! -f "$config" ]; then
-    known=(site-config/*/reframe.py)
-    known=("${known[@]#site-config/}")
-    echo "acceptance: no site '$site': $config does not exist; there are: ${known[*]%/reframe.py}" >&2
-    exit 1
-fi
-if [[ ! ${PROFILE:-full} =~ ^(smoke|full)$ ]]; then
-    echo "acceptance: no profile '$PROFILE': PROFILE=smoke or PROFILE=full" >&2
-    exit 1
-fi
+ci/asked.sh
 if [ ! -x .venv/bin/reframe ]; then
     echo "acceptance: .venv has no ReFrame, which needs Python 3.10 or newer:" \
         "type make setup, or PYTHON=/path/to/python3 make setup" >&2
     exit 1
 fi
 
+# The folder of this session: no other run's report is shown as its own.
 results=${ASSAY_RESULTS:-$PWD/results}
-if [[ $results == *[[:space:]]* ]]; then
-    # ReFrame's local scheduler splits the path of the job script at blanks.
-    echo "acceptance: ReFrame runs no jobs below a path with blanks ('$results'):" \
-        "name a directory without by ASSAY_RESULTS=" >&2
-    exit 1
-fi
+ASSAY_SESSION=$(date +%Y%m%dT%H%M%S)
+while [ -e "$results/output/$ASSAY_SESSION" ]; do ASSAY_SESSION+=-2; done
+export ASSAY_SESSION
+session=$results/output/$ASSAY_SESSION
 
 arguments=(-C "$config" -c reframe -R --mode "${PAPER:+paper-}${PROFILE:-full}")
 [ -t 1 ] || export RFM_COLORIZE=n # no escape sequences in a log
 echo "acceptance: reframe ${arguments[*]} -r${*:+ $*}"
 
-begin=$(mktemp)
-trap 'rm -f "$begin"' EXIT
 run=0
 .venv/bin/reframe "${arguments[@]}" "$@" -r &
 reframe=$!
 # Interrupted, ReFrame cancels its jobs and reports what is done; then the page is written as ever.
-# A shell's background job ignores SIGINT, so it is told by SIGTERM.
-trap 'kill -TERM "$reframe" 2>/dev/null || true' HUP INT TERM
+# A shell's background job ignores SIGINT, so it is told by SIGTERM, and the second time it is killed.
+told=
+interrupt() {
+    kill -"${told:-TERM}" "$reframe" 2>/dev/null || true
+    [ -n "$told" ] || echo "acceptance: interrupted: ReFrame ends its jobs; once more kills it" >&2
+    told=KILL
+}
+trap interrupt HUP INT TERM
 wait "$reframe" || run=$?
 while kill -0 "$reframe" 2>/dev/null; do
     run=0
     wait "$reframe" || run=$?
 done
 
-# Without a run report of its own the page would show the run before this one.
-if [ -z "$(find "$results/reports" -name 'run-report-*.json' -newer "$begin" 2>/dev/null)" ]; then
-    echo "acceptance: failed (reframe ended with $run and wrote no run report to $results/reports:" \
-        "nothing ran)" >&2
+# What ReFrame is to run it writes there first; where it was killed, the page is made of what is done.
+if [ ! -f "$session/session.json" ]; then
+    echo "acceptance: failed (reframe ended with $run: nothing ran)" >&2
     exit 1
 fi
 
-options=()
+options=(--session "$session")
 [ -z "${MAX_HARNESS:-}" ] || options+=(--max-harness "$MAX_HARNESS")
 [ -z "${PAPER:-}" ] || options+=(--figures "$results/paper")
 report=0

@@ -4,6 +4,8 @@ With Slurm the jobs are Slurm's, else this machine's; ASSAY_IMAGE names an image
 measured, else those of the distribution are. To begin a site of your own, copy this folder.
 """
 
+# Stacks: system spack container contained
+
 from assay import anywhere
 
 site_configuration = anywhere.configuration(__file__)

@@ -1,5 +1,7 @@
 """A machine with Debian 12 and no cluster: the stack `spack` on one node, without a scheduler."""
 
+# Stacks: spack
+
 from pathlib import Path
 
 from assay import machine, stacks

@@ -4,6 +4,8 @@ Copy the folder, correct it to the machine (`hostnames` first, or say --system=h
 `processor` of a node; nothing here was read off one.
 """
 
+# Stacks: spack spack-gpu spack-diagnosis
+
 import os
 import shlex
 from pathlib import Path

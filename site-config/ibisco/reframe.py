@@ -7,6 +7,8 @@ in ASSAY_LUSTRE_HDD, ASSAY_LUSTRE_SSD and ASSAY_XFS, and the InfiniBand port in 
 not the first of the first adapter.
 """
 
+# Stacks: spack spack-gpu spack-diagnosis nvidia-hpl
+
 import os
 import shlex
 from pathlib import Path

@@ -4,6 +4,8 @@ The stack is `system`, what the distribution installed, or with STACK=spack what
 `make spack SITE=debian12` built.
 """
 
+# Stacks: system spack
+
 import shutil
 
 from reframe.core.exceptions import ConfigError

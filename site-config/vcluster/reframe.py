@@ -5,6 +5,8 @@ Runs on its login machine: `ci/vcluster/vcluster run login -- reframe -C ...`, w
 `system`, packages of the distribution, or with STACK=spack what `make spack SITE=debian12` built.
 """
 
+# Stacks: system spack
+
 import json
 import os
 from pathlib import Path

@@ -6,6 +6,7 @@ What a command needs is imported when it runs: ``assay parse`` starts without th
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import math
 import os
@@ -14,12 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from assay import calibrate, history, locks, report
+from assay import __version__, calibrate, history, locks, report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return its exit code; 2 for wrong usage, as argparse has it."""
     parser = argparse.ArgumentParser(prog="assay", description="What the Assay library knows.")
+    parser.add_argument("--version", action="version", version=f"assay {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_parse(commands)
     _add_sites(commands)
@@ -28,7 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     locks.add_parser(commands)
     history.add_parser(commands)
     # A further command: one _add_NAME here, and one function that it sets as `run`.
-    args = parser.parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    asked = next((word for word in given if not word.startswith("-")), "report")
+    near = difflib.get_close_matches(asked, commands.choices, n=1)
+    if near and asked not in commands.choices:
+        parser.error(f"no command {asked!r}; did you mean {near[0]!r}?")
+    args = parser.parse_args(given)
     try:
         return cast(int, args.run(args))
     except BrokenPipeError:

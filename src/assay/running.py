@@ -1,7 +1,7 @@
 """A run of ReFrame from its beginning: its own folder, its results held, its progress told.
 
 ``output/<time>`` below the results is the folder of one session. It has ReFrame's log, and in
-:data:`PLAN` the cases that the session is to run: what it did not finish is known, however it ended.
+:data:`PLAN` the cases that the session is to run: however it ends, what it did not finish is known.
 ``latest`` points at the folder of the last session.
 """
 
@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import socket
 import sys
 import time
@@ -25,21 +24,7 @@ from reframe.core.logging import getlogger
 from reframe.frontend.executors import Runner
 
 from assay import files, progress
-
-#: Held by the run that writes to the results, by flock; the system lets go of it at any death.
-LOCK = ".lock"
-
-#: ReFrame's log, in the folder of a session: its only word on why a case was skipped.
-LOG = "reframe.log"
-
-#: The cases of a session, in its folder, written before the first of them starts.
-PLAN = "session.json"
-
-#: Layout of :data:`PLAN`.
-SCHEMA = 1
-
-#: The link to the folder of the last session, in the results.
-LATEST = "latest"
+from assay.sessions import LATEST, LOCK, PLAN, SCHEMA
 
 #: Open for the life of this process: closing one lets go of its lock.
 _held: list[Any] = []
@@ -54,25 +39,19 @@ def begin(results: Path) -> Path:
     :raises ConfigError: another run has the results, or there is a session of that name.
     """
     _hold(results)
-    name = os.environ.get("ASSAY_SESSION") or time.strftime("%Y%m%dT%H%M%S")
-    folder = results / "output" / name
-    if not re.fullmatch(r"[\w-]+", name) or folder.exists():
-        raise ConfigError(f"{folder}: no new folder for this session; unset ASSAY_SESSION")
-    folder.mkdir(parents=True)
+    named = os.environ.get("ASSAY_SESSION")
+    name = now = time.strftime("%Y%m%dT%H%M%S")
+    number = 1
+    while not named and (results / "output" / name).exists():
+        number += 1
+        name = f"{now}-{number}"
+    folder = results / "output" / (named or name)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise ConfigError(f"{folder}: no new folder for this session ({error.strerror})") from None
     _watch(results, folder)
     return folder
-
-
-def holder(results: Path) -> str:
-    """Who runs in the results now, in words; empty where nobody does."""
-    try:
-        with (results / LOCK).open() as stream:
-            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return (results / LOCK).read_text().strip() or "another run"
-    except OSError:
-        pass  # no such file, or no locks on this file system
-    return ""
 
 
 def _hold(results: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 from reframe.core.exceptions import ConfigError
 
-from assay import deadline, invocation, reframe_compat, running
+from assay import deadline, invocation, reframe_compat, running, sessions
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError
 
 #: Names of the profiles: ``--mode`` accepts them, and ``paper-smoke`` and ``paper-full``: only what
@@ -174,7 +174,7 @@ def configuration(
     log = results / "listing.log"
     if call and call.run:
         folder = running.begin(results)
-        log = folder / running.LOG
+        log = folder / sessions.LOG
     for system in systems:
         system.setdefault("stagedir", str(results / "stage" / folder.name))
         system.setdefault("outputdir", str(folder))

@@ -158,7 +158,7 @@ def test_an_aborted_case_is_red(results, capsys):
     results.edit(lambda r: r["runs"][0]["testcases"][0].update(result="abort"))
     code, lines, _ = report(capsys)
     assert code == 1
-    assert "verdict: FAIL: 1 case failed, 1 of them aborted" in lines
+    assert "verdict: INTERRUPTED: 1 of 2 finished" in lines
 
 
 def test_the_harness_cost_is_the_wall_time_without_benchmarks(results, capsys):

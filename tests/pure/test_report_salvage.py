@@ -25,6 +25,7 @@ def folder(results):
 def test_every_finished_case_is_there_as_the_run_report_had_it(results):
     whole = {(c.display_name, c.where): c for c in session.load(results.file).cases}
     ended = {key: c.verdict for key, c in whole.items() if c.metrics or c.problems}
+    results.file.unlink()
     salvaged = {(c.display_name, c.where): c for c in session.load(folder(results)).cases}
     assert {key: case.verdict for key, case in salvaged.items() if key in ended} == ended
     for key, case in salvaged.items():
@@ -32,6 +33,7 @@ def test_every_finished_case_is_there_as_the_run_report_had_it(results):
 
 
 def test_it_is_red_and_says_why(results):
+    results.file.unlink()
     run = session.load(folder(results))
     assert "the run report is lost: what was not finished is not here" in summary.faults(run)
     assert summary.closing_lines(run)[-2].startswith("harness: unknown: nobody knows")
@@ -52,6 +54,7 @@ def test_a_torn_run_report_leads_to_them(results, tmp_path, monkeypatch, capsys)
 
 
 def test_a_record_that_was_cut_short_is_a_failed_case(results):
+    results.file.unlink()
     (first, *_) = sorted(folder(results).rglob("assay.json"))
     first.write_text(first.read_text()[:100])
     bad = [c for c in session.load(folder(results)).cases if "not JSON" in c.why]
@@ -59,17 +62,22 @@ def test_a_record_that_was_cut_short_is_a_failed_case(results):
 
 
 def test_a_case_that_was_not_at_its_end_is_left_out(results):
+    results.file.unlink()
     before = session.load(folder(results)).cases
     source = next(folder(results).rglob("assay.json"))
     half = results.directory / "stage" / folder(results).name / "half"
     half.mkdir(parents=True)
     shutil.copy(source, half)
     assert len(session.load(folder(results)).cases) == len(before)
-    record = json.loads(source.read_text())
+    record = {**json.loads(source.read_text()), "unique_name": "Half"}
     (half / "assay.json").write_text(json.dumps({**record, "verdict": "FAIL", "problems": ["it"]}))
     after = session.load(folder(results)).cases
     assert len(after) == len(before) + 1
     assert "it" in [case.why for case in after]
+
+
+def test_a_folder_whose_run_report_is_there_is_read_by_it(results):
+    assert session.load(folder(results)) == session.load(results.file)
 
 
 def test_a_folder_without_records_is_refused(tmp_path):

@@ -7,12 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
-from assay import sites
+from assay import sessions, sites
 from assay.calibrate import bounds, changes, launches
 from assay.calibrate.errors import CalibrationError
 from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
@@ -75,8 +76,9 @@ def _measure(site: Path, args: argparse.Namespace) -> Path:
     :raises CalibrationError: ReFrame is not there, or wrote no report.
     """
     reframe = Path(sys.executable).with_name("reframe")
-    reports = sites.results_directory(site / "reframe.py") / "reports"
-    before = set(reports.glob("run-report-*.json"))
+    results = sites.results_directory(site / "reframe.py")
+    # Another run may end in the same results: ours is known by the folder of its session.
+    folder = results / "output" / f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
     command: Sequence[str] = [
         str(reframe),
         *("-C", str(site / "reframe.py")),
@@ -88,7 +90,7 @@ def _measure(site: Path, args: argparse.Namespace) -> Path:
         *(["-p", f"^{re.escape(args.stack)}$"] if args.stack else []),
         *args.arguments,
     ]
-    environment = dict(os.environ)
+    environment = {**os.environ, "ASSAY_SESSION": folder.name}
     if not sys.stdout.isatty():
         environment["RFM_COLORIZE"] = "no"
     print("assay calibrate:", *command, flush=True)
@@ -96,14 +98,14 @@ def _measure(site: Path, args: argparse.Namespace) -> Path:
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
     except OSError as error:
         raise CalibrationError(f"{reframe}: {error.strerror}; type make setup") from None
-    new = sorted(set(reports.glob("run-report-*.json")) - before, key=lambda p: p.stat().st_mtime)
-    if not new:
+    report = sessions.run_report(folder)
+    if report is None:
         raise CalibrationError(
-            f"reframe ended with {done.returncode}, and there is no new run report in {reports}: "
-            "nothing ran"
+            f"reframe ended with {done.returncode}, and there is no new run report in "
+            f"{results / 'reports'}: nothing ran"
         )
-    print(f"assay calibrate: measured; --from {new[-1]} takes these launches again", flush=True)
-    return new[-1]
+    print(f"assay calibrate: measured; --from {report} takes these launches again", flush=True)
+    return report
 
 
 def _write(path: Path, content: str, dry_run: bool) -> None:

@@ -54,7 +54,7 @@ def samples(sessions: Iterable[Session], site: str, few: bool = False) -> list[S
     problems: dict[tuple[str, str], str] = {}
     for session in sessions:
         for case in session.attempts:
-            if case.verdict is None and not case.dependency_failed:
+            if case.verdict is None and not (case.dependency_failed or case.aborted):
                 continue  # skipped, for all launches alike
             problem = _problem(case, site)
             if problem:

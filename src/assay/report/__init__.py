@@ -23,8 +23,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--session",
         type=Path,
         metavar="FILE",
-        help="a run report of ReFrame (default: the newest in $ASSAY_RESULTS/reports); where it is "
-        "lost, the folder output/TIME of the results",
+        help="a run report of ReFrame, or the folder output/TIME of a session (default: the last "
+        "one in $ASSAY_RESULTS)",
     )
     source.add_argument(
         "--pipeline",

@@ -48,6 +48,7 @@ class Case:
     :ivar benchmark_seconds: wall time inside the benchmark itself; 0 where unknown.
     :ivar queue_seconds: wall time that its job was the scheduler's: waiting, or being completed.
     :ivar outputs: verbatim outputs and the record, as far as they still exist.
+    :ivar aborted: the run ended before it did; `verdict` is None then.
     :ivar launches: how many launches the verdict stands on.
     :ivar launched: False for an attempt that was ended before its job began.
     :ivar dependency_failed: it was not run because a test that it depends on failed.
@@ -125,7 +126,7 @@ class Session:
 
     :ivar elapsed: wall time of the whole run in seconds.
     :ivar attempts: the cases as often as they were run (``--max-retries``, ``--reruns``).
-    :ivar salvaged: the run report is lost: of cases that were not finished nobody knows.
+    :ivar salvaged: the run report is lost, or never was: only a plan knows what was not finished.
     :ivar faults: what is wrong with the run as a whole, one line each.
     """
 

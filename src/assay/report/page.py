@@ -67,6 +67,8 @@ def render(
         quantity=units.quantity,
         expected=expected,
         flatten=flatten,
+        # Unlike `capitalize` it leaves the words after the first as they are.
+        sentence=lambda text: text[:1].upper() + text[1:],
     )
     environment.globals.update(sign=SIGNS.__getitem__, links=lambda case: _links(case, beside))
     counts = summary.Counts.of(session.cases)
@@ -79,6 +81,7 @@ def render(
         counts=counts,
         faults=faults,
         verdict=summary.run_verdict(counts, faults),
+        word=summary.verdict_word(counts, faults),
         harness=summary.harness(session),
         partitions=_partitions(session.cases),
         bad=[case for case in summary.sorted_cases(session.cases) if _bad(case)],

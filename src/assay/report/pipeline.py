@@ -100,6 +100,11 @@ def gather(folder: Path) -> Session:
         lack = "; ".join(dict.fromkeys(lacks.values()))
         if found:
             lost += [f"job {promise.titles[name]!r}, {n}: {why}" for n, why in lacks.items()]
+        lost += [
+            f"job {promise.titles[name]!r}: {len(aborted)} of its cases were aborted"
+            for session in found
+            if (aborted := [case for case in session.attempts if case.aborted])
+        ]
         sessions += found
         ran = [case for session in found for case in session.attempts]
         there = {(case.display_name, case.where) for case in ran}

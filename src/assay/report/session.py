@@ -4,7 +4,9 @@ The run report (``results/reports/run-report-N.json``) is written by ReFrame 4.1
 (``reframe/frontend/reporting/__init__.py``, ``RunReport.update_run_stats``); it knows which test
 cases there were and how each ended. What was measured, and what proves it, stands in the record
 ``assay.json`` that each test leaves in its directory. A test case that passed in ReFrame without
-such a record has proven nothing and is a FAIL here.
+such a record has proven nothing and is a FAIL here. The plan of the session
+(:mod:`assay.sessions`) says what it was to run: cases that it did not finish neither passed nor
+failed, and the session is red.
 """
 
 from __future__ import annotations
@@ -13,17 +15,18 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from assay import sessions
 from assay.checks.record import FILE as RECORD
 from assay.checks.record import SCHEMA
 from assay.judge import Verdict
 from assay.report.cases import Case, Session
 from assay.report.records import cause, with_record
-from assay.report.untrusted import COLOUR, date, finite, line
+from assay.report.untrusted import date, finite, line, sequence
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
 NOT_RUN = {"skip": "no reason was recorded", "fail_deps": "a test that it depends on failed"}
@@ -39,10 +42,6 @@ CLOCK_SKEW_SECONDS = 60
 
 _RED = (Verdict.FAIL, Verdict.INCONCLUSIVE)
 
-_SKIP_LINE = re.compile(
-    r"SKIP *\] \(\s*\d+/\d+\) .*/(?P<hash>[0-9a-f]+) @(?P<where>\S+) \[(?P<why>.*)\]\s*$"
-)
-
 
 class ReportError(Exception):
     """What was asked for cannot be done: one line that names the file and the mend."""
@@ -51,8 +50,14 @@ class ReportError(Exception):
 def newest(results: Path) -> Path:
     """The run report of the last session: the one with the highest number, as ReFrame counts.
 
+    Where the last session was killed and wrote none, it is the folder of that session.
+
     :raises ReportError: there is none.
     """
+    latest = (results / sessions.LATEST).resolve()
+    killed = sessions.read_plan(latest) and not sessions.run_report(latest)
+    if killed and not sessions.holder(results):
+        return latest
     reports = {
         int(match.group(1)): path
         for path in (results / "reports").glob("run-report-*.json")
@@ -69,15 +74,18 @@ def newest(results: Path) -> Path:
 def load(file: Path) -> Session:
     """Read a run report and the records of its test cases.
 
-    Of a run whose report is lost (a full disk, say), `file` is the folder of its finished cases:
-    ``output/TIME`` of the results.
+    `file` may also be the folder of a session, ``output/TIME`` of the results. Where its run report
+    is lost (ReFrame was killed, the disk was full), its finished cases are read from there.
 
     A record that is missing or unreadable is no error here: its case says so.
 
     :raises ReportError: the run report itself is missing, not JSON, or not of ReFrame's shape.
     """
     if file.is_dir():
-        return _salvaged(file)
+        found = sessions.run_report(file.resolve())
+        if found is None:
+            return _salvaged(file)
+        file = found
     try:
         report = json.loads(file.read_text(encoding="utf-8"))
         info = report["session_info"]
@@ -100,7 +108,8 @@ def load(file: Path) -> Session:
             "expected); name another with --session FILE"
         ) from None
     reader = _Reader(file, info)
-    attempts = tuple(reader.case(entry) for entry in entries if not _set_up(entry))
+    ended = [reader.case(entry) for entry in entries if not _set_up(entry)]
+    attempts = (*ended, *reader.unfinished(ended))
     return Session(
         file=file,
         uuid=line(info.get("uuid")),
@@ -123,15 +132,15 @@ def _what_is_left(file: Path) -> str:
 
 
 def _salvaged(folder: Path) -> Session:
-    """A session from the records of its finished cases alone: ReFrame moved those that passed.
+    """A session from the records of its finished cases: ReFrame moved those that passed.
 
-    :raises ReportError: there are none.
+    :raises ReportError: there are none, and no plan says that there should be.
     """
-    reader = _Reader(folder / "report", {})
-    staged = folder.resolve().parent.parent / "stage" / folder.name
-    cases = []
+    reader = _Reader(folder.resolve() / "report", {"prefix_output": str(folder.resolve())})
+    staged = folder.resolve().parent.parent / "stage" / folder.resolve().name
+    found = []
     for where, result in ((folder, "pass"), (staged, "fail")):
-        for path in sorted(where.rglob(RECORD)):
+        for path in where.rglob(RECORD):
             try:
                 record = json.loads(path.read_text(encoding="utf-8"))
                 entry = {key: record[key] for key in ("system", "partition", "environ")}
@@ -139,17 +148,38 @@ def _salvaged(folder: Path) -> Session:
                 verdict = record.get("verdict")
             except (OSError, ValueError, RecursionError, LookupError, TypeError):
                 entry, verdict = {"display_name": path.parent.name}, None
+            ended_as = result
             if result == "fail" and verdict not in [red.value for red in _RED]:
-                continue  # it was not at its end
-            entry |= {"result": result, "outputdir": str(path.parent), "stagedir": str(path.parent)}
-            cases.append(reader.case(entry))
-    if not cases:
+                if not reader.passed(entry):
+                    continue  # it was not at its end
+                ended_as = "pass"  # kept for one that depends on it
+            entry |= {
+                "result": ended_as,
+                "outputdir": str(path.parent),
+                "stagedir": str(path.parent),
+            }
+            retry = re.search(r"_retry(\d+)$", path.parent.name)
+            found.append((int(retry[1]) if retry else 0, str(path), entry))
+    ended = [reader.case(entry) for _, _, entry in sorted(found, key=lambda each: each[:2])]
+    attempts = (*ended, *reader.unfinished(ended))
+    if not attempts:
         raise ReportError(
             f"{folder}: no {RECORD} below it; name a run report, or a folder output/TIME of the "
             "results, with --session FILE"
         )
-    every = tuple(cases)
-    return Session(folder, "", "", None, 0.0, "", "", every, every, salvaged=True)
+    plan = reader.plan
+    return Session(
+        file=folder,
+        uuid="",
+        host=line(plan.host),
+        start=date(plan.started),
+        elapsed=0.0,
+        command=line(" ".join(plan.command)),
+        reframe="",
+        cases=last_attempts(attempts),
+        attempts=attempts,
+        salvaged=True,
+    )
 
 
 def _set_up(entry: Mapping[str, Any]) -> bool:
@@ -202,7 +232,11 @@ class _Reader:
         self._root_then = os.path.commonpath(prefixes) if all(map(os.path.isabs, prefixes)) else ""
         # reports/ lies in the results directory.
         self._root_now = file.resolve().parent.parent
-        self._skips = self._read_skips(info.get("log_files"))
+        folders = self._now(info.get("prefix_output"))
+        logs = [path for named in sequence(info.get("log_files")) for path in self._now(named)]
+        logs += [folder / sessions.LOG for folder in folders]
+        self.plan = next(filter(None, map(sessions.read_plan, folders)), None) or sessions.Plan()
+        self.log = next(filter(None, map(sessions.read_log, logs)), None) or sessions.Log()
 
     def case(self, entry: Mapping[str, Any]) -> Case:
         """One entry of ``testcases``, with its record."""
@@ -225,9 +259,12 @@ class _Reader:
         )
         directory = self._directory(entry)
         if result in NOT_RUN:
-            logged = self._skips.get((line(entry.get("hashcode")), bare.where))
-            why = logged if logged and result == "skip" else NOT_RUN[result]
+            logged = self.log.skipped.get((line(entry.get("hashcode")), bare.where))
+            why = line(logged) if logged and result == "skip" else NOT_RUN[result]
             return replace(bare, verdict=None, why=why)
+        if result == "abort":
+            why = _reason(entry) or "aborted before it was done"
+            return replace(bare, verdict=None, why=why, outputs=_outputs(directory, entry))
         record, lack = self._record(directory, entry)
         case = with_record(bare, record)
         case = replace(case, outputs=_outputs(directory, entry))
@@ -241,10 +278,6 @@ class _Reader:
             verdict = Verdict.INCONCLUSIVE if inconclusive else Verdict.FAIL
             why = cause(case, verdict) or _reason(entry) or "ReFrame gives no reason"
             return replace(case, verdict=verdict, why=why)
-        if result == "abort":
-            return replace(
-                case, verdict=Verdict.FAIL, why=_reason(entry) or "aborted before it was done"
-            )
         return replace(
             case, verdict=Verdict.FAIL, why=f"ended as {result!r}, which is neither pass nor fail"
         )
@@ -256,16 +289,9 @@ class _Reader:
         one that depends on it failed.
         """
         order = ("outputdir", "stagedir")
-        places = []
+        places: list[Path] = []
         for key in order if entry.get("result") == "pass" else reversed(order):
-            named = entry.get(key)
-            if not isinstance(named, str) or not named:
-                continue
-            # A results directory that was copied as a whole (an artefact of a CI job, say) is
-            # read, and linked to, where its run report is.
-            if self._root_then and named.startswith(self._root_then + os.sep):
-                places.append(self._root_now / os.path.relpath(named, self._root_then))
-            places.append(Path(named))
+            places += self._now(entry.get(key))
         there = [place for place in places if place.is_dir()]
         kept = [place for place in there if (place / RECORD).is_file()]
         return next(iter(kept or there), None)
@@ -297,21 +323,51 @@ class _Reader:
             return record, f"{RECORD} has no verdict"
         return record, ""
 
-    def _read_skips(self, logs: Any) -> dict[tuple[str, str], str]:
-        """Reasons for skips by (hash, where): the run report leaves them out, the log has them."""
-        found: dict[tuple[str, str], str] = {}
-        for log in logs if isinstance(logs, list) else ():
-            for path in (Path(str(log)), self._root_now / Path(str(log)).name):
-                try:
-                    text = path.read_text(encoding="utf-8", errors="replace")
-                except OSError:
-                    continue
-                for match in filter(
-                    None, map(_SKIP_LINE.search, COLOUR.sub("", text).splitlines())
-                ):
-                    found[match["hash"], match["where"]] = line(match["why"])
-                break
-        return found
+    def _now(self, named: Any) -> list[Path]:
+        """Where something named by the run report may be.
+
+        A results directory that was copied as a whole (an artefact of a CI job, say) is read, and
+        linked to, where its run report is.
+        """
+        if not isinstance(named, str) or not named:
+            return []
+        places = [Path(named)]
+        if self._root_then and named.startswith(self._root_then + os.sep):
+            places.insert(0, self._root_now / os.path.relpath(named, self._root_then))
+        return places
+
+    def passed(self, entry: Mapping[str, Any]) -> bool:
+        """Whether the log says so of a case that the plan has."""
+        for case in self.plan.cases:
+            if all(case.get(key) == value for key, value in entry.items()):
+                where = f"{case['system']}:{case['partition']}+{case['environ']}"
+                return (case.get("hashcode"), where) in self.log.passed
+        return False
+
+    def unfinished(self, ended: Iterable[Case]) -> Iterator[Case]:
+        """What was planned and has not ended, by what the log says of it."""
+        there = {(case.unique_name, case.where) for case in ended}
+        for entry in self.plan.cases:
+            name = line(entry.get("display_name"))
+            case = Case(
+                test=name.split(" ")[0],
+                display_name=name,
+                unique_name=line(entry.get("unique_name")),
+                system=line(entry.get("system")),
+                partition=line(entry.get("partition")),
+                environ=line(entry.get("environ")),
+                verdict=None,
+                parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
+            )
+            if (case.unique_name, case.where) in there:
+                continue
+            logged = line(entry.get("hashcode")), case.where
+            if logged in self.log.skipped:
+                yield replace(case, why=line(self.log.skipped[logged]))
+            elif logged in self.log.failed:
+                yield replace(case, verdict=Verdict.FAIL, why=f"failed without a {RECORD}")
+            else:
+                yield replace(case, aborted=True, why="the run ended before it")
 
 
 def _reason(entry: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from assay.deadline import REACHED
@@ -33,16 +33,20 @@ class Counts:
     inconclusive: int
     recorded: int
     not_run: int
+    unfinished: int = 0
 
     @classmethod
     def of(cls, cases: Iterable[Case]) -> Counts:
+        cases = tuple(cases)
         verdicts = [case.verdict for case in cases]
+        unfinished = sum(case.aborted and case.verdict is None for case in cases)
         return cls(
             passed=verdicts.count(Verdict.PASS),
             failed=verdicts.count(Verdict.FAIL),
             inconclusive=verdicts.count(Verdict.INCONCLUSIVE),
             recorded=verdicts.count(Verdict.RECORDED),
-            not_run=verdicts.count(None),
+            not_run=verdicts.count(None) - unfinished,
+            unfinished=unfinished,
         )
 
     @property
@@ -127,23 +131,30 @@ def reasons_not_run(cases: Iterable[Case]) -> dict[str, list[Case]]:
     return reasons
 
 
+def interruption(counts: Counts) -> str:
+    """That a run ended before its cases did; empty for one that did not."""
+    if not counts.unfinished:
+        return ""
+    return f"INTERRUPTED: {counts.ran} of {counts.ran + counts.unfinished} finished"
+
+
 def faults(session: Session, max_harness: float | None = None) -> list[str]:
     """Why the run is red, one line each; empty for a run that stands.
 
     :param max_harness: most percent of the wall time that may go outside of benchmarks.
     """
     counts = Counts.of(session.cases)
-    aborted = sum(case.aborted for case in session.cases)
-    found = list(session.faults)
-    if session.salvaged:
+    interrupted = interruption(counts)
+    found = [interrupted] if interrupted else []
+    found += session.faults
+    if session.salvaged and not interrupted:
         found.append("the run report is lost: what was not finished is not here")
     if not session.cases:
         found.append("no test was selected")
-    elif not counts.ran:
+    elif not counts.ran and not interrupted:
         found.append("no test ran")
     if counts.failed:
-        also = f", {aborted} of them aborted" if aborted else ""
-        found.append(f"{_cases(counts.failed)} failed{also}")
+        found.append(f"{_cases(counts.failed)} failed")
     undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
     if busy := [case.busy for case in undecided if case.busy]:
         found.append(f"{BUSY}: {busy[0]}; {_cases(len(busy))} could not be decided")
@@ -176,22 +187,26 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
             )
     for why, cases in reasons_not_run(session.cases).items():
         names = ", ".join(dict.fromkeys(case.test for case in cases))
-        lines.append(f"not run: {why}: {_cases(len(cases))} of {names}")
+        kind = "not finished" if cases[0].aborted else "not run"
+        lines.append(f"{kind}: {why}: {_cases(len(cases))} of {names}")
     when = f" of {session.start:%Y-%m-%d %H:%M}" if session.start else ""
     lines.append(
         f"{session.file.stem}{when}: {counts.ran} of {_cases(len(session.cases))} ran: "
         f"{counts.passed} {WORDS[Verdict.PASS]}, {counts.failed} {WORDS[Verdict.FAIL]}, "
         f"{counts.inconclusive} {WORDS[Verdict.INCONCLUSIVE]}, "
         f"{counts.recorded} {WORDS[Verdict.RECORDED]}; {counts.not_run} not run"
+        + (f", {counts.unfinished} not finished" if counts.unfinished else "")
     )
     lines.append(str(harness(session)))
     found = faults(session, max_harness)
-    verdict = run_verdict(counts, found)
-    lines.append("verdict: " + ": ".join([verdict.value, *filter(None, ["; ".join(found)])]))
+    word = verdict_word(counts, found)
+    # Said once: what interrupted the run has the word in it.
+    causes = [fault.removeprefix(f"{word}: ") for fault in found]
+    lines.append("verdict: " + ": ".join([word, *(["; ".join(causes)] if causes else [])]))
     return lines
 
 
-def run_verdict(counts: Counts, found: list[str]) -> Verdict:
+def run_verdict(counts: Counts, found: Sequence[str]) -> Verdict:
     """The verdict on a run; a busy machine is not at fault, but nothing else may be.
 
     :param found: what :func:`faults` says.
@@ -199,6 +214,13 @@ def run_verdict(counts: Counts, found: list[str]) -> Verdict:
     if found and all(fault.startswith(BUSY) for fault in found):
         return Verdict.INCONCLUSIVE
     return Verdict.FAIL if found else counts.verdict or Verdict.FAIL
+
+
+def verdict_word(counts: Counts, found: Sequence[str]) -> str:
+    """The same as a word: INTERRUPTED where nothing else is wrong with the run."""
+    if found == [interruption(counts)]:
+        return "INTERRUPTED"
+    return run_verdict(counts, found).value
 
 
 def _cases(count: int) -> str:

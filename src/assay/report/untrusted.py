@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+from assay.sessions import COLOUR
 
 
 def finite(raw: Any) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -13,7 +14,7 @@ from shell import program, run
 
 @pytest.fixture
 def site(checkout: Path) -> Path:
-    """A checkout with one site; reframe writes a run report, both programs end with 0."""
+    """A checkout with one site; reframe begins a session, both programs end with 0."""
     (checkout / "site-config/here").mkdir(parents=True)
     (checkout / "site-config/here/reframe.py").touch()
     stage(checkout, reframe=0, report=0)
@@ -21,7 +22,7 @@ def site(checkout: Path) -> Path:
 
 
 def stage(checkout: Path, reframe: int, report: int, writes: bool = True) -> None:
-    made = 'd="$ASSAY_RESULTS/reports"; mkdir -p "$d"; sleep 0.02; touch "$d/run-report-1.json"'
+    made = 'd="$ASSAY_RESULTS/output/$ASSAY_SESSION"; mkdir -p "$d"; touch "$d/session.json"'
     program(
         checkout / ".venv/bin",
         "reframe",
@@ -42,7 +43,7 @@ def test_reframe_or_report_fails_the_run_and_the_report_is_always_written(
     stage(site, reframe, report)
     done = accept(site, SITE="here")
     assert (done.returncode == 0) is (reframe == report == 0), done.stdout
-    assert "ASSAY[report]" in done.stdout
+    assert "ASSAY[report --session" in done.stdout
     if reframe or report:
         assert done.stdout.splitlines()[-1] == (
             f"acceptance: failed (reframe ended with {reframe}, assay report with {report})"
@@ -50,7 +51,7 @@ def test_reframe_or_report_fails_the_run_and_the_report_is_always_written(
 
 
 @pytest.mark.parametrize("reframe", [0, 1])
-def test_a_run_without_run_report_is_red_and_shows_no_older_one(site: Path, reframe: int) -> None:
+def test_a_run_that_ran_nothing_is_red_and_shows_no_older_one(site: Path, reframe: int) -> None:
     accept(site, SITE="here")
     stage(site, reframe, report=0, writes=False)
     done = accept(site, SITE="here")
@@ -69,7 +70,9 @@ def test_arguments_reach_reframe(site: Path) -> None:
 def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) -> None:
     done = accept(site, SITE="here", PROFILE="smoke", PAPER="1")
     assert "--mode paper-smoke -r]" in done.stdout
-    assert f"ASSAY[report --figures {site.parent}/results/paper]" in done.stdout
+    assert re.search(
+        rf"ASSAY\[report --session \S+ --figures {site.parent}/results/paper\]", done.stdout
+    )
     assert "--mode paper-full -r]" in accept(site, SITE="here", PAPER="1").stdout
 
 
@@ -79,11 +82,11 @@ def test_an_interrupted_run_ends_reframe_and_writes_the_page(
 ) -> None:
     """ReFrame is told once, by SIGTERM, and has the time to write its report."""
     results = site.parent / "results"
-    report = f"mkdir -p {results}/reports; touch {results}/reports/run-report-1.json"
+    made = 'd="$ASSAY_RESULTS/output/$ASSAY_SESSION"; mkdir -p "$d"; touch "$d/session.json"'
     program(
         site / ".venv/bin",
         "reframe",
-        f"trap 'echo TOLD; {report}; exit 1' TERM; echo STARTED\n"
+        f"{made}; trap 'echo TOLD; exit 1' TERM; echo STARTED\n"
         "for _ in $(seq 300); do sleep 0.1; done",
     )
     # What the tests were told to ignore (nohup, a shell's background), a child would ignore, too.
@@ -100,7 +103,7 @@ def test_an_interrupted_run_ends_reframe_and_writes_the_page(
         running.send_signal(number)
         rest, _ = running.communicate(timeout=60)
     assert rest.count("TOLD") == 1
-    assert "ASSAY[report]" in rest
+    assert "ASSAY[report --session" in rest
     assert running.returncode == 1
 
 
@@ -114,9 +117,9 @@ def test_unknown_site_is_one_line_that_names_the_known_ones(site: Path) -> None:
 
 
 def test_the_cost_of_the_harness_is_held_to_a_limit_only_where_one_is_given(site: Path) -> None:
-    assert "ASSAY[report]" in accept(site, SITE="here", PROFILE="smoke").stdout
+    assert "--max-harness" not in accept(site, SITE="here", PROFILE="smoke").stdout
     limited = accept(site, SITE="here", PROFILE="smoke", MAX_HARNESS="15")
-    assert "ASSAY[report --max-harness 15]" in limited.stdout
+    assert re.search(r"ASSAY\[report --session \S+ --max-harness 15\]", limited.stdout)
 
 
 def test_unknown_profile_is_one_line_that_names_the_known_ones(site: Path) -> None:
@@ -137,7 +140,7 @@ def test_results_below_a_path_with_blanks_are_one_line(site: Path) -> None:
 
 def test_an_environment_without_reframe_is_one_line(site: Path) -> None:
     (site / ".venv/bin/reframe").unlink()
-    done = run("bash", site / "ci/acceptance.sh", SITE="here")
+    done = accept(site, SITE="here")
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 1
     assert "Python 3.10 or newer" in done.stdout

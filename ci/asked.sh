@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Refuse what cannot be run, in one line, before anything is set up for it: SITE, PROFILE, ASSAY_STACK,
+# and results that cannot be written or that another run writes. Needs no .venv and costs nothing.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+die() {
+    echo "acceptance: $*" >&2
+    exit 1
+}
+
+site=${SITE:-local}
+config=site-config/$site/reframe.py
+if [ ! -f "$config" ]; then
+    known=(site-config/*/reframe.py)
+    known=("${known[@]#site-config/}")
+    die "no site '$site': $config does not exist; there are: ${known[*]%/reframe.py}"
+fi
+[[ ${PROFILE:-full} =~ ^(smoke|full)$ ]] ||
+    die "no profile '$PROFILE': PROFILE=smoke or PROFILE=full"
+
+# A site names its stacks in a line of its file; of one that does not, ReFrame is asked after set-up.
+stacks=$(sed -n 's/^# Stacks: //p' "$config")
+if [ -n "${ASSAY_STACK:-}" ] && [ -n "$stacks" ] && [[ " $stacks " != *" $ASSAY_STACK "* ]]; then
+    die "no stack '$ASSAY_STACK' on the site $site: STACK= one of: $stacks"
+fi
+
+results=${ASSAY_RESULTS:-$PWD/results}
+# ReFrame's local scheduler splits the path of the job script at blanks.
+[[ $results != *[[:space:]]* ]] ||
+    die "ReFrame runs no jobs below a path with blanks ('$results'):" \
+        "name a directory without by ASSAY_RESULTS="
+probe=$results/.writable.$$
+{ mkdir -p "$results" && touch "$probe"; } 2>/dev/null ||
+    die "$results cannot be written: name a directory that can by ASSAY_RESULTS="
+rm -f "$probe"
+
+# ReFrame holds this file while it runs, and refuses a second run as well.
+if [ -s "$results/.lock" ] && command -v flock >/dev/null; then
+    held=0
+    flock --shared --nonblock --conflict-exit-code 75 "$results/.lock" true || held=$?
+    [ "$held" -ne 75 ] ||
+        die "$results: $(cat "$results/.lock") runs here; wait for its end," \
+            "or name another directory by ASSAY_RESULTS="
+fi

@@ -1,0 +1,162 @@
+"""What cannot be run is refused before the set-up, and a session is reported by who ran it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from shell import ROOT, program, run
+
+SET_UP = ("ci/system-stack.sh", "ci/setup-venv.sh", "ci/fetch-osu-py.sh")
+
+
+@pytest.fixture
+def clone(tmp_path: Path, checkout: Path) -> Path:
+    """A clone whose set-up and whose programs only say that they were called."""
+    copy = tmp_path / "clone"
+    checkout.rename(copy)
+    (copy / "site-config/local").mkdir(parents=True)
+    (copy / "site-config/local/reframe.py").write_text('"""Here."""\n\n# Stacks: system spack\n')
+    (copy / "site-config/bare").mkdir(parents=True)
+    (copy / "site-config/bare/reframe.py").touch()
+    for name in SET_UP:
+        program(copy, name, f"echo SETUP {name}")
+    begin = 'd="${ASSAY_RESULTS:-results}/output/$ASSAY_SESSION"; mkdir -p "$d"'
+    program(copy / ".venv/bin", "reframe", f'{begin}; touch "$d/session.json"; echo REFRAME')
+    program(copy / ".venv/bin", "assay", 'echo "ASSAY[$*]"')
+    return copy
+
+
+def make(clone: Path, *words: str, **variables: object) -> subprocess.CompletedProcess[str]:
+    return run("make", "--no-print-directory", *words, cwd=clone, **variables)
+
+
+@pytest.mark.parametrize("target", ["acceptance", "paper", "calibrate"])
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("SITE=lokal", "no site 'lokal': site-config/lokal/reframe.py does not exist; there are: "),
+        ("PROFILE=smok", "no profile 'smok': PROFILE=smoke or PROFILE=full"),
+        ("STACK=spac", "no stack 'spac' on the site local: STACK= one of: system spack"),
+        ("ASSAY_RESULTS=/tmp/my results", "no jobs below a path with blanks ('/tmp/my results')"),
+        ("ASSAY_RESULTS=/proc/results", "/proc/results cannot be written: name a directory"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line_before_the_set_up(
+    clone: Path, target: str, asked: str, said: str
+) -> None:
+    name, _, value = asked.partition("=")
+    given = {name: value} if name == "ASSAY_RESULTS" else {}
+    done = make(clone, target, *([] if given else [asked]), **given)
+    assert done.returncode != 0
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("make: ***")]
+    assert len(lines) == 1, done.stdout
+    assert lines[0].startswith("acceptance: ")
+    assert said in lines[0]
+
+
+def test_what_can_be_run_is_set_up_and_run(clone: Path) -> None:
+    done = make(clone, "acceptance", "STACK=spack", "PROFILE=smoke")
+    assert done.returncode == 0, done.stdout
+    assert re.findall(r"^SETUP (\S+)", done.stdout, re.MULTILINE) == list(SET_UP)
+    assert "REFRAME" in done.stdout
+
+
+def test_a_stack_of_a_site_that_names_none_is_left_to_reframe(clone: Path) -> None:
+    assert "REFRAME" in make(clone, "acceptance", "SITE=bare", "STACK=mine").stdout
+
+
+def test_a_second_run_is_refused_before_the_set_up_with_its_holder(clone: Path) -> None:
+    (clone / "results").mkdir()
+    with (clone / "results/.lock").open("w") as held:
+        held.write("process 4711 of here, since 12:03")
+        held.flush()
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = make(clone, "acceptance")
+        assert done.returncode != 0
+        assert "SETUP" not in done.stdout
+        assert "process 4711 of here, since 12:03 runs here; wait for its end" in done.stdout
+        assert "ASSAY_RESULTS=" in done.stdout
+        other = make(clone, "acceptance", ASSAY_RESULTS=clone / "other")
+        assert other.returncode == 0, other.stdout
+    assert make(clone, "acceptance").returncode == 0
+
+
+def test_only_the_session_of_this_call_is_reported(clone: Path) -> None:
+    """ReFrame was refused; meanwhile another run ended in the same results."""
+    theirs = f'mkdir -p "{clone}/results/reports" "{clone}/results/output/20990101T000000"'
+    touch = f'touch "{clone}/results/reports/run-report-9.json"'
+    session = f'touch "{clone}/results/output/20990101T000000/session.json"'
+    program(clone / ".venv/bin", "reframe", f"{theirs}; {touch}; {session}; exit 1")
+    done = make(clone, "acceptance")
+    assert done.returncode != 0
+    assert "ASSAY[" not in done.stdout
+    assert "nothing ran" in done.stdout
+
+
+def test_after_a_kill_the_page_is_made_of_what_is_done(clone: Path) -> None:
+    begin = 'd="$PWD/results/output/$ASSAY_SESSION"; mkdir -p "$d"; touch "$d/session.json"'
+    program(clone / ".venv/bin", "reframe", f"{begin}; kill -KILL $$")
+    program(clone / ".venv/bin", "assay", 'echo "ASSAY[$*]"; exit 1')
+    done = make(clone, "acceptance")
+    assert done.returncode != 0
+    session = re.search(r"ASSAY\[report --session (\S+)\]", done.stdout)
+    assert session
+    assert (Path(session[1]) / "session.json").exists()
+    assert "reframe ended with 137" in done.stdout
+
+
+def test_a_run_that_ignores_an_interruption_is_killed_by_the_second(clone: Path) -> None:
+    begin = 'd="$PWD/results/output/$ASSAY_SESSION"; mkdir -p "$d"; touch "$d/session.json"'
+    stays = "trap 'echo TOLD' TERM; echo STARTED; while :; do sleep 0.1; done"
+    program(clone / ".venv/bin", "reframe", f"{begin}; {stays}")
+    with subprocess.Popen(
+        ["bash", str(clone / "ci/acceptance.sh")],
+        env={"PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as running:
+        assert running.stdout
+        for awaited in ("STARTED", "TOLD"):
+            assert awaited in iter(lambda: running.stdout.readline().strip(), "")
+            running.send_signal(signal.SIGTERM)
+        rest, _ = running.communicate(timeout=60)
+    assert "ASSAY[report --session" in rest
+    assert running.returncode == 1
+
+
+@pytest.mark.parametrize("site", sorted(p.parent.name for p in ROOT.glob("site-config/*/*.py")))
+def test_each_site_names_its_stacks_as_its_configuration_has_them(
+    site: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("reframe")
+    import runpy
+
+    from reframe.core.exceptions import ConfigError
+
+    file = ROOT / "site-config" / site / "reframe.py"
+    named = re.findall(r"^# Stacks: (.*)$", file.read_text(), re.MULTILINE)
+    assert len(named) == 1
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
+    monkeypatch.delenv("ASSAY_IMAGE", raising=False)
+    found: set[str] = set()
+    # Those of an image, which is not there.
+    said = [name for name in named[0].split() if name not in ("container", "contained")]
+    for stack in ("", *said):
+        monkeypatch.setenv("ASSAY_STACK", stack)
+        try:
+            configuration = runpy.run_path(str(file))["site_configuration"]
+        except ConfigError as error:
+            if "MPI" in str(error):
+                pytest.skip(f"needs an MPI on this machine ({error})")
+            raise
+        names = {environment["name"] for environment in configuration["environments"]}
+        assert not stack or names == {stack}
+        found |= names
+    assert found == set(said)

@@ -1,0 +1,231 @@
+"""Two runs at once, a run that is interrupted or killed, a listing before the report."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from bench import REFRAME, ROOT, run_reframe
+
+pytestmark = pytest.mark.slow
+
+#: Case 1 fails, case 2 is skipped, case 4 hangs; one runs after the other.
+STEPS = """\
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Step(StrictCheck):
+    number = parameter(range(8))
+    kind = "compute"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "step"
+
+    @run_after("setup")
+    def say_which(self):
+        self.skip_if(self.number == 2, "this machine has no second step")
+        self.executable_opts = [str(self.number)]
+
+    def read(self):
+        return Parsed("step", "step", None, True, (), {})
+"""
+
+#: Counts: seven cases are not skipped; 0, 1 and 3 end before case 4 hangs.
+FINISHED = "INTERRUPTED: 3 of 7 finished"
+
+
+class Hanging:
+    """A run of ReFrame in which case 4 hangs until it is ended."""
+
+    def __init__(self, bench, *more):
+        self.bench = bench
+        self.more = more
+        self.pids = bench.folder / "pids"
+        script = (
+            "#!/bin/sh\n"
+            '[ "$1" != 1 ] || exit 3\n'
+            f'[ "$1" != 4 ] || {{ echo $$ > {self.pids}.new; mv {self.pids}.new {self.pids};'
+            " exec sleep 300; }\n"
+        )
+        bench.partition(launcher="local")
+        bench.stack("steps", ["mpi"], bench.program("steps", "step", script))
+        self.checks = bench.check("steps", STEPS)
+        self.config = bench.write()
+        self.arguments = ("-C", str(self.config), "-c", str(self.checks))
+        self.environment = {
+            **os.environ,
+            "HOME": str(bench.folder),
+            "ASSAY_RESULTS": str(bench.results),
+            "RFM_COLORIZE": "no",
+        }
+        self.log = (bench.folder / "said").open("w+")
+
+    def __enter__(self):
+        # What the tests were told to ignore (a shell's background), a child would ignore, too.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.process = subprocess.Popen(
+            [str(REFRAME), *self.arguments, *self.more, "-r"],
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+        )
+        signal.signal(signal.SIGINT, before)
+        deadline = time.monotonic() + 120
+        while not (self.pids.exists() and self.kept() == 2):
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(self.pids.read_text()), signal.SIGKILL)
+        self.log.close()
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def kept(self):
+        """How many cases ReFrame is done with: it has moved what they left."""
+        moved = self.bench.results.glob("output/*/bench/*/*/*/assay.json")
+        stages = {path.name for path in self.bench.results.glob("stage/*/bench/*/*/*")}
+        return sum(path.parent.name not in stages for path in moved)
+
+    def end(self, number):
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def hanging(bench):
+    with Hanging(bench) as run:
+        yield run
+
+
+def report(results, *arguments):
+    """Exit code and lines of ``assay report``."""
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", "report", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "ASSAY_RESULTS": str(results)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert "Traceback" not in done.stdout, done.stdout
+    return done.returncode, done.stdout.splitlines()
+
+
+def check(results, lines):
+    """That an interrupted run is told as what it is."""
+    assert f"verdict: FAIL: {FINISHED}; 1 case failed" in lines
+    counts = next(line for line in lines if " cases ran: " in line)
+    assert "3 of 8 cases ran: 2 PASS" in counts or "3 of 8 cases ran: 0 PASS" in counts
+    assert " 1 FAIL," in counts
+    assert counts.endswith("; 1 not run, 4 not finished")
+    (failed,) = [line for line in lines if line.startswith("FAIL ")]
+    assert "Step %number=1 @" in failed
+    assert any("not run: this machine has no second step: 1 case" in line for line in lines)
+    page = (results / "report.html").read_text()
+    assert FINISHED in page
+    assert "<b>4</b> not finished" in page
+    assert "no second step" in page
+
+
+@pytest.mark.parametrize("policy", ["async", "serial"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_what_is_not_finished(bench, number, policy):
+    """Run one by one, cases that never started are not in the run report at all."""
+    with Hanging(bench, f"--exec-policy={policy}") as hanging:
+        assert hanging.end(number) != 0
+    code, lines = report(bench.results)
+    assert code == 1
+    check(bench.results, lines)
+
+
+def test_a_killed_run_is_reported_by_what_it_finished(hanging):
+    assert hanging.end(signal.SIGKILL) == -signal.SIGKILL
+    results = hanging.bench.results
+    assert not list(results.glob("reports/run-report-*"))
+    for arguments in ((), ("--session", results / "latest")):
+        code, lines = report(results, *arguments)
+        assert code == 1
+        check(results, lines)
+
+
+def test_an_interruption_without_a_failure_has_its_own_word(hanging):
+    """The case that failed is taken away from what the run left."""
+    hanging.end(signal.SIGINT)
+    (file,) = hanging.bench.results.glob("reports/run-report-*.json")
+    said = json.loads(file.read_text())
+    cases = said["runs"][0]["testcases"]
+    said["runs"][0]["testcases"] = [c for c in cases if c["result"] != "fail"]
+    file.write_text(json.dumps(said))
+    plan = next(hanging.bench.results.glob("output/*/session.json"))
+    planned = json.loads(plan.read_text())
+    planned["cases"] = [c for c in planned["cases"] if "=1" not in c["display_name"]]
+    plan.write_text(json.dumps(planned))
+    code, lines = report(hanging.bench.results)
+    assert code == 1
+    assert "verdict: INTERRUPTED: 2 of 6 finished" in lines
+
+
+def test_a_second_run_is_refused_and_a_listing_is_not(hanging):
+    results = hanging.bench.results
+    arguments = ("-c", str(hanging.checks))
+    second = run_reframe(hanging.config, results, *arguments, "-r")
+    assert second.returncode != 0
+    assert not second.cases
+    (line,) = [line for line in second.output.splitlines() if "ERROR" in line]
+    assert f"{results}: process {hanging.process.pid} of " in line
+    assert "runs here; wait for its end, or name another directory by ASSAY_RESULTS=" in line
+    listing = run_reframe(hanging.config, results, *arguments, "-L")
+    assert listing.returncode == 0, listing.output
+    elsewhere = run_reframe(
+        hanging.config, hanging.bench.folder / "other", *arguments, "-n", "number=0", "-r"
+    )
+    assert "Running 1 check(s)" in elsewhere.output
+    hanging.end(signal.SIGKILL)
+    after = run_reframe(hanging.config, results, *arguments, "-n", "number=0", "-r")
+    assert "Running 1 check(s)" in after.output
+    (made,) = {Path(p).name for p in results.glob("output/*")} - {hanging_folder(hanging)}
+    assert (results / "latest").resolve() == results / "output" / made
+
+
+def hanging_folder(hanging):
+    """The name of the folder of the session that hangs."""
+    return re.search(r"output directory: +'.*/output/([\w-]+)'", hanging.said())[1]
+
+
+def test_a_listing_before_the_report_takes_no_reason_away(bench):
+    steps = Hanging(bench)
+    steps.log.close()
+    arguments = ("-c", str(steps.checks))
+    run = run_reframe(steps.config, bench.results, *arguments, "-n", "number=[02]", "-r")
+    assert run.cases
+    run_reframe(steps.config, bench.results, *arguments, "-L")
+    reason = "not run: this machine has no second step: 1 case of Step"
+    assert reason in report(bench.results)[1]
+    copied = bench.folder / "copied"
+    shutil.copytree(bench.results, copied, symlinks=True)
+    shutil.rmtree(bench.results)
+    assert reason in report(copied)[1]

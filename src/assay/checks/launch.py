@@ -70,8 +70,8 @@ def parse(text: str) -> Launch:
     if match is None:
         raise ValueError(f"{FILE} is torn: {text.strip()!r}")
     before, behind = (busy.Reading.parse(line or "") for line in match.group(5, 6))
-    rc, *clock = match.group(1, 2, 3, 4)
-    return Launch(int(rc), *map(float, clock), busy.between(before, behind))
+    start, begin, end = (float(time) for time in match.group(2, 3, 4))
+    return Launch(int(match[1]), start, begin, end, busy.between(before, behind))
 
 
 def times(launch: Launch, job: Any) -> dict[str, float]:

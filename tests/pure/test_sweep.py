@@ -1,4 +1,4 @@
-"""File systems of nodes in turn: the shared disk may be busy, and a slow one is named all the same."""
+"""File systems of nodes in turn: a busy disk accuses nobody, and a slow one is named."""
 
 import random
 

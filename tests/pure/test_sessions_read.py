@@ -1,0 +1,91 @@
+"""What a session leaves of itself, read back: its plan, its log, its run report, its lock."""
+
+import fcntl
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import sessions
+
+PLAN = {
+    "schema": 1,
+    "started": "20261122T120000+0000",
+    "host": "login1",
+    "command": ["reframe", "-r"],
+    "cases": [{"display_name": "Osu", "fixture": False}, {"display_name": "Get", "fixture": True}],
+}
+
+LOG = """\
+[2026-11-22T12:00:00] info: reframe: [ RUN      ] Osu /1a @here:node+system
+[2026-11-22T12:00:00] info: reframe: [ \x1b[33m    SKIP\x1b[0m ] ( 1/12) Hpl /2b @here:node+system [no [hpl] here]
+[2026-11-22T12:00:01] info: reframe: [     FAIL ] ( 2/12) Osu %size=1 /1a @here:node+system
+[2026-11-22T12:00:02] info: reframe: [       OK ] (12/12) Census /3c @here:node+system
+"""  # noqa: E501
+
+
+def test_a_plan_has_the_cases_without_fixtures(tmp_path):
+    (tmp_path / sessions.PLAN).write_text(json.dumps(PLAN))
+    plan = sessions.read_plan(tmp_path)
+    assert (plan.host, plan.started) == ("login1", "20261122T120000+0000")
+    assert [case["display_name"] for case in plan.cases] == ["Osu"]
+
+
+@given(raw=st.one_of(st.text(), st.dictionaries(st.sampled_from(list(PLAN)), st.integers())))
+def test_no_plan_makes_the_reader_raise(tmp_path_factory, raw):
+    folder = tmp_path_factory.mktemp("session")
+    (folder / sessions.PLAN).write_text(raw if isinstance(raw, str) else json.dumps(raw))
+    assert sessions.read_plan(folder) is None
+
+
+def test_a_log_says_who_was_skipped_failed_and_passed(tmp_path):
+    (tmp_path / sessions.LOG).write_text(LOG)
+    log = sessions.read_log(tmp_path / sessions.LOG)
+    where = "here:node+system"
+    assert log.skipped == {("2b", where): "no [hpl] here"}
+    assert log.failed == {("1a", where)}
+    assert log.passed == {("3c", where)}
+    assert sessions.read_log(tmp_path / "nothing") is None
+
+
+def test_the_run_report_of_a_session_is_found_by_its_folder(tmp_path):
+    (tmp_path / "reports").mkdir()
+    folder = tmp_path / "output" / "20261122T120000"
+    for number, name in ((1, "20261122T110000"), (2, folder.name), (3, "20261122T130000")):
+        info = {"prefix_output": f"/elsewhere/output/{name}"}
+        text = json.dumps({"session_info": info})
+        (tmp_path / "reports" / f"run-report-{number}.json").write_text(text)
+    (tmp_path / "reports" / "run-report-4.json").write_text("{")
+    assert sessions.run_report(folder) == tmp_path / "reports" / "run-report-2.json"
+    assert sessions.run_report(folder.with_name("20261122T140000")) is None
+
+
+def test_who_holds_the_results(tmp_path):
+    assert sessions.holder(tmp_path) == ""
+    with (tmp_path / sessions.LOCK).open("w") as held:
+        held.write("process 7 of here")
+        held.flush()
+        assert sessions.holder(tmp_path) == ""
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert sessions.holder(tmp_path) == "process 7 of here"
+    assert sessions.holder(tmp_path) == ""
+
+
+@pytest.mark.parametrize("named", ["20261122T120000", ""])
+def test_a_session_has_a_new_folder(tmp_path, monkeypatch, named):
+    pytest.importorskip("reframe")
+    from reframe.core.exceptions import ConfigError
+
+    from assay import running
+
+    monkeypatch.setattr(running, "_watch", lambda *_: None)
+    monkeypatch.setenv("ASSAY_SESSION", named)
+    monkeypatch.setattr(running.time, "strftime", lambda *_: "20261122T120000")
+    (tmp_path / "output" / "20261122T120000").mkdir(parents=True)
+    if named:
+        with pytest.raises(ConfigError, match="20261122T120000: no new folder for this session"):
+            running.begin(tmp_path)
+    else:
+        assert running.begin(tmp_path).name == "20261122T120000-2"
+    running._held.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -79,6 +80,18 @@ class Progress:
         self._say = say or getlogger().info
         self._clock = clock
         self._start = self._last = clock()
+        self._over = threading.Event()
+
+    def __enter__(self) -> None:
+        """Tell it during a long case, too, in which ReFrame tells nothing."""
+        threading.Thread(target=self._tick, daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _tick(self) -> None:
+        while not self._over.wait(1.0):
+            self._tell()
 
     def line(self) -> str:
         """``elapsed 1:35, 23 of 67 cases, about 2:50 left``; skipped cases are not among them."""

@@ -77,20 +77,22 @@ def _watch(results: Path, folder: Path) -> None:
     run_all = Runner.runall
 
     def watched(runner: Any, cases: Sequence[Any], *more: Any) -> Any:
-        if cases:
-            planned = [_planned(*case) for case in cases]
-            plan = {
-                "schema": SCHEMA,
-                "started": time.strftime("%Y%m%dT%H%M%S%z"),
-                "host": socket.gethostname(),
-                "command": sys.argv,
-                "cases": planned,
-            }
-            files.write(folder / PLAN, json.dumps(plan, indent=1) + "\n")
-            _point(results / LATEST, folder)
-            told = progress.Progress(planned, progress.durations(results / "reports", sys.argv))
-            runner.policy.task_listeners.append(told)
-        return run_all(runner, cases, *more)
+        if not cases:
+            return run_all(runner, cases, *more)
+        planned = [_planned(*case) for case in cases]
+        plan = {
+            "schema": SCHEMA,
+            "started": time.strftime("%Y%m%dT%H%M%S%z"),
+            "host": socket.gethostname(),
+            "command": sys.argv,
+            "cases": planned,
+        }
+        files.write(folder / PLAN, json.dumps(plan, indent=1) + "\n")
+        _point(results / LATEST, folder)
+        told = progress.Progress(planned, progress.durations(results / "reports", sys.argv))
+        runner.policy.task_listeners.append(told)
+        with told:
+            return run_all(runner, cases, *more)
 
     Runner.runall = watched
 

@@ -1,6 +1,7 @@
 """How far a run is: the words, and the estimate of what is left."""
 
 import json
+import threading
 
 import pytest
 
@@ -83,6 +84,17 @@ def test_lines_come_now_and_then_only_and_a_case_that_runs_again_counts_once():
         "elapsed 0:20, 1 of 3 cases, about 0:40 left",
         "elapsed 1:00:21, 3 of 3 cases",
     ]
+
+
+def test_a_long_case_is_told_of_while_it_runs():
+    watch = Watch(range(3), {})
+    said = threading.Event()
+    watch.progress._say = lambda line: (watch.said.append(line), said.set())
+    watch.after(10, 0)
+    with watch.progress:
+        watch.now = 80.0
+        assert said.wait(30)
+    assert watch.said[0] == "elapsed 1:20, 1 of 3 cases, about 2:40 left"
 
 
 def write(reports, number, command, *entries):

@@ -209,8 +209,7 @@ def machine(bench, nodes=4, **extras):
 
 @pytest.mark.alone
 def test_the_tournament_names_the_slow_node(bench):
-    # The time that a pair may take is a multiple of the seconds: others may be busy on this machine.
-    real = machine(bench, nodes=3, tournament={"seconds": 0.3, "width": 1})
+    real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1})
     bench.program("live", "ucx_perftest", LYING.format(real=real))
     run = bench.run("-n", "Tournament", path="reframe/network/tournament.py")
     outcome = run.case("Tournament")

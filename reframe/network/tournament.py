@@ -109,7 +109,8 @@ class Tournament(AllNodesCheck):
                 for name, test in measured.TESTS.items()
             },
             "seconds": seconds,
-            "limit": PATIENCE * seconds,
+            # A launch takes its time however little is measured in it.
+            "limit": PATIENCE * max(seconds, SECONDS),
             "environment": transports.environment(self.transport, self._version, device),
             "repeats": REPEATS,
             "advice": [

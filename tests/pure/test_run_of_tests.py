@@ -110,7 +110,7 @@ def test_where_all_is_installed_a_skip_that_a_command_mends_is_red(suite):
         ("{reason: x, tiers: [programs]}", "entry 1: 'why'"),
         (
             "{reason: x, tier: [programs], why: y}",
-            "entry 1: no key: tier; say reason, tiers, why, run",
+            "entry 1: no key: tier; say reason, tiers,",
         ),
         ("{reason: x, tiers: [pure], why: y, mend: z}", "entry 1: no key: mend; say reason, tiers"),
         ("{reason: x, tiers: [moon], why: y}", "entry 1: no tier: moon; say pure, programs,"),

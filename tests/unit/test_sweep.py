@@ -1,4 +1,4 @@
-"""File systems of nodes in turn: what all share may be busy, and a slow one is named all the same."""
+"""File systems of nodes in turn: a device that all share may be busy, and a slow one is named."""
 
 import random
 
@@ -85,7 +85,7 @@ def test_few_that_nobody_suspects_have_further_turns():
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_of_a_shared_device_accuses_nobody_over_many_jobs(seed):
     """Each turn is disturbed with a probability of one half, down to a tenth of the rate."""
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
 
     def noisy(name, turn):
         return chance.choice((1.0, chance.uniform(0.1, 1.0)))

@@ -288,7 +288,8 @@ echo $((turn + 1)) >{here}/turn.$node
 rate=1000000
 {rule} && rate=100000
 {real} -i 0 -i 1 -e -c -o -s 1024k -r 1024k -f {here}/file.$node | awk -v r=$rate '
-  NF == 6 && $1 == 1024 {{ $0 = sprintf("%16d%8d%9d%9d%9d%9d", $1, $2, r, r, r, r) }} {{ print }}'
+  NF == 6 && $1 == 1024 {{ $0 = sprintf("%16d%8d%9d%9d%9d%9d", 1024, 1024, r, r, r, r) }}
+  {{ print }}'
 """
 
 

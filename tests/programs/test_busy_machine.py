@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from bench import HPL
+from bench import DATA, HPL
 from replays import HEALTHY, Turns, scaled
 
 from assay.report import session, summary
@@ -122,3 +122,51 @@ def test_broken_evidence_beside_other_work_fails_at_once(bench, foreign):
     turns, run, case, _ = judged_hpl(bench, [HPL.but(rc=139)], foreign, WORK)
     assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 1)
     assert case.why.startswith("xhpl ended with exit code 139")
+
+
+ROUNDED = """\
+import reframe as rfm
+from pathlib import Path
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import osu_py
+
+
+@rfm.simple_test
+class Rounded(StrictCheck):
+    kind = "network"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = {work!r}
+    declares = {{"bandwidth_1KiB": "MB/s"}}
+
+    def read(self):
+        return osu_py.parse(Path({text!r}).read_text(), last_size=1 << 19)
+
+    def measure(self, parsed):
+        return {{"bandwidth_1KiB": parsed.quantity("bandwidth", size=1024)}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("during", "verdict", "why"),
+    [
+        (0.3, "INCONCLUSIVE", "the machine was busy: other work took "),
+        (99, "FAIL", "osu_bw: line 3: bandwidth is 0.00, that is no measurement"),
+    ],
+    ids=["busy", "quiet"],
+)
+def test_a_bandwidth_of_zero_is_rounding_on_a_busy_machine_only(
+    bench, foreign, during, verdict, why
+):
+    limits(bench, before=99, during=during)
+    text = str(DATA / "osu-py" / "busy" / "osu_bw.4.1.2.np2.txt")
+    checks = bench.check("rounded", ROUNDED.format(text=text, work=WORK))
+    bench.partition(launcher="local", extras={"others": foreign})
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    run = bench.run("-n", "Rounded", path=checks)
+    (case,) = session.load(session.newest(bench.results)).cases
+    assert (run.returncode, case.verdict.value) == (1, verdict), case.why
+    assert case.why.startswith(why)
+    assert "bandwidth is 0.00" in case.why

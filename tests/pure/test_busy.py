@@ -17,17 +17,20 @@ WORK = "awk 'BEGIN { for (i = 0; i < 6000000; i++) s += i % 7 }'"
 ACCOUNTS = (Path("/sys/fs/cgroup/cpuacct"), Path("/sys/fs/cgroup/cpu,cpuacct"))
 
 
-def readings(folder, command, ours=busy.PROCESSES):
-    """What a job script notes down before and behind a command."""
+def readings(folder, command, ours=busy.PROCESSES, meanwhile=lambda: None):
+    """What a job script notes down before and behind a command; calls `meanwhile` until then."""
     lines = [
         launch.FIRST, *busy.script(ours), launch.SHARED_BEFORE, launch.BEFORE, command,
         *launch.BEHIND, *launch.SHARED_BEHIND, launch.LAST,
     ]  # fmt: skip
     # As ReFrame starts it.
-    subprocess.run(
-        ["bash", "-c", "\n".join(lines)],
-        cwd=folder, check=True, timeout=100, start_new_session=True,
-    )  # fmt: skip
+    job = subprocess.Popen(["bash", "-c", "\n".join(lines)], cwd=folder, start_new_session=True)
+    end = time.monotonic() + 100
+    while job.poll() is None:
+        assert time.monotonic() < end
+        meanwhile()
+        time.sleep(0.01)
+    assert job.returncode == 0
     text = (folder / launch.FILE).read_text()
     launch.parse(text)
     before, behind = (Reading.parse(line) for line in text.splitlines()[1:])
@@ -51,6 +54,12 @@ def test_what_the_benchmark_burns_is_ours(tmp_path, command):
     before, behind = readings(tmp_path, command)
     assert behind.ours - before.ours > 0.2
     assert behind.used - before.used >= behind.ours - before.ours - 0.1
+
+
+def test_what_the_harness_burns_is_no_other_work(tmp_path):
+    """ReFrame, whose child the job is, asks often whether it has ended."""
+    before, behind = readings(tmp_path, "sleep 2", meanwhile=lambda: sum(range(10**6)))
+    assert behind.ours - before.ours > 0.3
 
 
 def test_what_others_burn_is_not_ours(tmp_path):

@@ -151,3 +151,22 @@ def test_any_rows_raise_nothing_but_parse_error(rows, last_size):
     except ParseError:
         return
     assert parsed.rows or not parsed.complete
+
+
+def test_a_bandwidth_below_what_the_program_prints_is_a_problem_that_may_be_rounding():
+    """Of a real run on a machine that other work kept busy."""
+    text = (DATA / "busy" / "osu_bw.4.1.2.np2.txt").read_text()
+    parsed = osu_py.parse(text, last_size=1 << 19)
+    assert parsed.complete
+    assert not parsed.sound
+    said = "line 3: bandwidth is 0.00, that is no measurement"
+    assert parsed.problems == parsed.rounded == (said,)
+
+
+@pytest.mark.parametrize("value", ["0.00", "-0.01", "nan"])
+def test_no_other_number_that_is_none_may_be_rounding(value):
+    latency = TEXTS["osu_latency.4.1.2.np2"]
+    row = next(line for line in latency.splitlines() if line.split()[:1] == ["8"])
+    parsed = osu_py.parse(latency.replace(row, f"         8{value:>20}"))
+    assert parsed.problems
+    assert parsed.rounded == ()

@@ -1,4 +1,4 @@
-"""File systems of nodes in turn: a busy disk accuses nobody, and a slow one is named."""
+"""File systems of nodes in turn: a device that all share may be busy, and a slow one is named."""
 
 import random
 

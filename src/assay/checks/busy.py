@@ -41,14 +41,16 @@ SHORTEST = 0.1
 COMMAND = "assay_processors"
 
 # Of a process: parent, session, and its time with that of the children that it has waited for. What
-# lost its parent is still in the session, which ReFrame has each job begin.
+# lost its parent is still in the session, which ReFrame has each job begin. The parent of the job is
+# ReFrame, which polls.
 _PROCESSES = r"""
 /^[0-9]+ \(/ {
   pid = $1
   sub(/^.*\) /, "")
   parent[pid] = $2
   session[pid] = $4
-  spent[pid] = $12 + $13 + $14 + $15
+  own[pid] = $12 + $13
+  spent[pid] = own[pid] + $14 + $15
   if (int($7 / 2097152) % 2) kernel += $12 + $13
 }
 END {
@@ -57,7 +59,7 @@ END {
     while (up != shell && up in parent) up = parent[up]
     if (up == shell || session[pid] == shell) ours += spent[pid]
   }
-  ours = (ours + kernel) / hz
+  ours = (ours + own[parent[shell]] + kernel) / hz
 }"""
 _GROUP = r"""
 NF == 1 && /^[0-9]+$/ { ours = $1 / 1e9 }

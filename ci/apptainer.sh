@@ -56,8 +56,8 @@ fetch_go() { # fetch_go RELEASE, the version of Debian
         -o APT::Sandbox::User=root)
     say "fetching $package from Debian's backports"
     { apt-get "${options[@]}" update &&
-        (cd "$work/debs" && apt-get "${options[@]}" download "$package-go" "$package-src"); } \
-        >"$work/log" 2>&1 || {
+        (cd "$work/debs" && apt-get "${options[@]}" download "$package-go" "$package-src") &&
+        ls "$work"/debs/*.deb; } >"$work/log" 2>&1 || {
         cat "$work/log" >&2
         die "no Go to build it with: install golang-go of Debian's backports"
     }

@@ -40,7 +40,7 @@ SHORTEST = 0.1
 #: The function of the job script that prints a reading.
 COMMAND = "assay_processors"
 
-# Of a process: parent, session, and its time with that of the children that it has waited for. What
+# Of a process: parent, session, and its time with that of the children it has waited for. What
 # lost its parent is still in the session, which ReFrame has each job begin. The parent of the job is
 # ReFrame, which polls.
 _PROCESSES = r"""

@@ -70,7 +70,7 @@ def test_what_others_burn_is_not_ours(tmp_path):
     finally:
         hog.terminate()
         hog.wait()
-    assert behind.ours - before.ours < 0.3
+    assert behind.ours - before.ours < 0.5, "the test itself, which waits in a loop"
     others = busy.between(before, behind)
     assert others is not None
     assert others.processors > 0.3
@@ -139,7 +139,7 @@ def test_others_are_what_is_left_of_the_machine():
     assert busy.between(before, short) is None
 
 
-LAUNCH = "rc=0 begin=100.0 end=104.0 host=a\n"
+LAUNCH = "rc=0 start=99.0 begin=100.0 end=104.0 host=a\n"
 READINGS = (
     "at=100.00 cores=2 used=50.00 stolen=0.00 ours=10.00\n"
     "at=104.00 cores=2 used=56.00 stolen=0.00 ours=12.00\n"

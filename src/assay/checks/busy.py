@@ -40,9 +40,9 @@ SHORTEST = 0.1
 #: The function of the job script that prints a reading.
 COMMAND = "assay_processors"
 
-# Of a process: parent, session, and its time with that of the children it has waited for. What
-# lost its parent is still in the session, which ReFrame has each job begin. The parent of the job is
-# ReFrame, which polls.
+# Of a process: parent, session, and its time with that of the children it has waited for. A process
+# that lost its parent is still in the session that ReFrame begins for each job. The parent of the
+# job is ReFrame, which polls.
 _PROCESSES = r"""
 /^[0-9]+ \(/ {
   pid = $1

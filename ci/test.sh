@@ -12,7 +12,7 @@ trap 'rm -f "$log"' EXIT
 ci/lint.sh >"$log" 2>&1 &
 lint=$!
 tests=0
-.venv/bin/python -m pytest -n "${PYTEST_WORKERS:-auto}" "$@" || tests=$?
+.venv/bin/python -m pytest -n "${PYTEST_WORKERS:-auto}" --dist loadgroup "$@" || tests=$?
 if ! wait "$lint"; then
     cat "$log" >&2
     exit 1

@@ -201,7 +201,8 @@ class Bench:
         self.partition()
         self.stack("live", ["osu-py"], ucx_version=version, osu_py_command=command)
         self.record_all()
-        return self.run("-n", "OsuPy.*posix.*=latency$", path="reframe/network/osu.py", **variables)
+        few = ("-n", "OsuPy.*posix.*=latency$", "--mode", "smoke")
+        return self.run(*few, path="reframe/network/osu.py", **variables)
 
     def check(self, name: str, source: str) -> Path:
         """A test file of its own; returns the folder, to be run."""

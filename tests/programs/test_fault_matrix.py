@@ -3,7 +3,8 @@
 import fault_matrix
 import pytest
 
-pytestmark = pytest.mark.slow
+# On one worker: all of them look at one measurement.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("fault matrix")]
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ SHORTEST = 0.1
 COMMAND = "assay_processors"
 
 # Of a process: parent, session, and its time with that of the children that it has waited for. What
-# lost its parent is still in the session, which ReFrame has each job begin. The parent of the job is
+# lost its parent is still in the session, which ReFrame has each job begin. The job's parent is
 # ReFrame, which polls.
 _PROCESSES = r"""
 /^[0-9]+ \(/ {

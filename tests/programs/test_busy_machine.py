@@ -33,15 +33,19 @@ def limits(bench, **values):
     (bench.site / "busy.yaml").write_text(json.dumps(values))
 
 
-def judged_hpl(bench, runs, others="processes", before="true", **reference):
-    """HPL on recorded runs, one for each launch, where `others` tells other work from ours.
-
-    :param before: what each launch does before; with its processor time it is the benchmark's.
-    """
+def shared(bench, others="processes"):
     bench.partition(
         launcher="local",
         extras={"memory_bytes": 2**33, "memory_fraction": 0.02, "others": others},
     )
+
+
+def judged_hpl(bench, runs, others="processes", before="true"):
+    """HPL on recorded runs, one for each launch, where `others` tells other work from ours.
+
+    :param before: what each launch does before; with its processor time it is the benchmark's.
+    """
+    shared(bench, others)
     turns = Turns(bench, runs)
     program = bench.folder / "programs" / "turns" / "xhpl"
     assert program.exists(), list((bench.folder / "programs").rglob("*"))
@@ -65,9 +69,28 @@ def test_a_run_on_a_busy_machine_judges_nothing_and_begins_no_benchmark(bench):
     assert case.verdict.value == "INCONCLUSIVE"
     assert case.why.startswith("the machine was busy: other work takes ")
     assert run.output.count("this machine is busy: other work takes") == 1
-    assert "nothing is judged" in run.output
+    assert "nothing is measured or judged" in run.output
     (line,) = (x for x in summary.closing_lines(report) if x.startswith("verdict: "))
     assert line.startswith("verdict: INCONCLUSIVE: the machine was busy: other work takes ")
+
+
+def test_what_is_not_judged_is_not_measured_on_a_busy_machine_and_that_is_red(bench):
+    """Else its numbers would be those of the other work; a run without any must not be green."""
+    shared(bench)
+    turns = Turns(bench, [HPL])
+    bench.record_all()
+    with hogs(10):
+        run = bench.run("-n", "^Hpl$|NodeHealth", path="reframe")
+    report = session.load(session.newest(bench.results))
+    said = {case.test: (case.verdict and case.verdict.value) for case in report.cases}
+    assert said == {"Hpl": None, "NodeHealth": "RECORDED"}, run.output
+    assert turns.started == 0
+    (fault,) = summary.faults(report)
+    assert fault.startswith("the machine was busy: other work takes ")
+    assert fault.endswith("; 1 case not measured")
+    assert "verdict: INCONCLUSIVE: the machine was busy: " in "\n".join(
+        summary.closing_lines(report)
+    )
 
 
 #: Uses a processor for a while.

@@ -17,6 +17,9 @@ from assay.outputs import Parsed
 
 FILE = "assay.json"
 
+#: Begins what is said of a case that other work on the machine disturbed.
+BUSY = "the machine was busy"
+
 #: Raised by one whenever a key changes its meaning.
 SCHEMA = 1
 

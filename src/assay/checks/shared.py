@@ -23,12 +23,12 @@ def ours(test: Any) -> str | None:
 
 
 def too_busy(test: Any) -> str:
-    """Why a test that would be judged is not begun, in one line; empty where it can be.
+    """Why a test that measures is not begun, in one line; empty where it can be.
 
     The machine is looked at once, before the first of them.
     """
     said = ours(test)
-    if said is None or not _judged(test):
+    if said is None or test.kind == "node" or test.purpose == "calibration":
         return ""
     return _look(said, busy.limits(site_directory())["before"])
 
@@ -37,7 +37,7 @@ def too_busy(test: Any) -> str:
 def _look(said: str, limit: float) -> str:
     """As :func:`assay.checks.busy.look`; says it once."""
     if why := busy.look(said, limit):
-        getlogger().warning(f"this machine is busy: {why}; nothing is judged")
+        getlogger().warning(f"this machine is busy: {why}; nothing is measured or judged")
     return why
 
 
@@ -55,10 +55,8 @@ def disturbance(test: Any) -> str:
     return f"other work took {most}" if most.processors > limit else ""
 
 
-def _judged(test: Any) -> bool:
-    """Whether its numbers can turn a run red."""
-    if test.purpose == "calibration":
-        return False
+def judged(test: Any) -> bool:
+    """Whether the numbers of a test that is not a calibration can turn a run red."""
     if test.judges_itself:
         return True
     for name, unit in test.declares.items():

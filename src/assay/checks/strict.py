@@ -33,6 +33,7 @@ from assay.checks import (
     shared,
 )
 from assay.checks.partition import OnPartition
+from assay.checks.record import BUSY
 from assay.checks.site import site_references
 from assay.judge import (
     LAUNCHES_TO_FAIL,
@@ -44,7 +45,7 @@ from assay.judge import (
 )
 from assay.outputs import Parsed, ParseError
 
-#: What keeps a case from passing.
+#: Keeps a case from passing.
 AGAINST = (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
 
 #: How many problems the failure message of ReFrame names; the record has all of them.
@@ -243,10 +244,10 @@ class StrictCheck(OnPartition, rfm.RunOnlyRegressionTest):
     @run_before("run", always_last=True)
     def _witness_the_launch(self) -> None:
         if not self.is_dry_run() and (why := shared.too_busy(self)):
+            self.skip_if(not shared.judged(self), f"{BUSY}: {why}")
             self._record = record.begin(self)
             self._attempts.stagedir = self.stagedir
-            failure = SanityError(self._undecided(why, []))
-            self._attempts.settle(failure)
+            self._attempts.settle(failure := SanityError(self._undecided(why, [])))
             raise failure
         self.prerun_cmds.insert(0, launch.FIRST)
         self.postrun_cmds[:0] = launch.BEHIND
@@ -426,7 +427,7 @@ class StrictCheck(OnPartition, rfm.RunOnlyRegressionTest):
 
     def _undecided(self, why: str, against: Sequence[str]) -> str:
         """Closes the record of a launch that counts for nothing, and returns the reason."""
-        said = "; ".join([f"the machine was busy: {why}", *against])
+        said = "; ".join([f"{BUSY}: {why}", *against])
         self._record["busy"] = why
         self._close_record(Verdict.INCONCLUSIVE, [said])
         self._attempts.disturb()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from assay.checks.record import BUSY
 from assay.deadline import REACHED
 from assay.judge import Verdict
 from assay.report.cases import Case, Session
@@ -16,9 +17,6 @@ WORDS = {
     Verdict.INCONCLUSIVE: "INCONCLUSIVE",
     Verdict.RECORDED: "RECORDED (measured, not judged)",
 }
-
-#: Begins what is said of a run that other work disturbed.
-BUSY = "the machine was busy"
 
 #: In a list of cases the first is what a reader must see first; not run comes last.
 WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.RECORDED, None)
@@ -151,13 +149,18 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
         found.append("the run report is lost: what was not finished is not here")
     if not session.cases:
         found.append("no test was selected")
-    elif not counts.ran and not interrupted:
+    elif not (counts.ran or interrupted or any(c.why.startswith(BUSY) for c in session.cases)):
         found.append("no test ran")
     if counts.failed:
         found.append(f"{_cases(counts.failed)} failed")
     undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
-    if busy := [case.busy for case in undecided if case.busy]:
-        found.append(f"{BUSY}: {busy[0]}; {_cases(len(busy))} could not be decided")
+    busy = [case for case in undecided if case.busy]
+    unmeasured = [c for c in session.cases if c.verdict is None and c.why.startswith(BUSY)]
+    if busy or unmeasured:
+        why = busy[0].busy if busy else unmeasured[0].why[len(BUSY) + 2 :]
+        lost = [f"{_cases(len(busy))} could not be decided"] if busy else []
+        lost += [f"{_cases(len(unmeasured))} not measured"] if unmeasured else []
+        found.append(f"{BUSY}: {why}; {', '.join(lost)}")
     if len(undecided) > len(busy):
         found.append(f"{_cases(len(undecided) - len(busy))} could not be decided")
     late = sum(case.verdict is None and case.why.startswith(REACHED) for case in session.cases)

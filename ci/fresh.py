@@ -23,6 +23,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -272,6 +273,8 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # As after Ctrl-C, the machine that runs is ended and its root removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main(sys.argv[1:]))
     except Refusal as refusal:

@@ -44,10 +44,10 @@ current: Deadline | None = None
 def parse(words: str) -> Deadline:
     """A deadline such as ``90m`` or ``1h30m``.
 
-    :raises ValueError: that is no time, or none at all.
+    :raises ValueError: the words are not a duration, or it is zero.
     """
     if not re.fullmatch(r"(?:\d+[dhms])+", words):
-        raise ValueError(f"{words!r} is no time; write it like 90m, 2h or 1h30m")
+        raise ValueError(f"{words!r} is not a duration; write it like 90m, 2h or 1h30m")
     seconds = sum(int(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+)([dhms])", words))
     if not seconds:
         raise ValueError(f"{words!r} leaves no time for a run")
@@ -58,7 +58,7 @@ def begin(of_site: Iterable[str]) -> None:
     """Starts the clock, where ``ASSAY_DEADLINE`` or a partition of the site names a deadline.
 
     :param of_site: what the partitions say; the run is one, so the shortest holds.
-    :raises ValueError: one is no time; the message says who named it.
+    :raises ValueError: one is not a duration; the message says who named it.
     """
     global current  # noqa: PLW0603 - one process is one run
     asked = os.environ.get(VARIABLE)

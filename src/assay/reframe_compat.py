@@ -50,7 +50,7 @@ def patience() -> float:
         return float(os.environ.get(PATIENCE, PATIENCE_S))
     except ValueError:
         raise ConfigError(
-            f"{PATIENCE}={os.environ[PATIENCE]!r} is no number of seconds; write it like 120"
+            f"{PATIENCE}={os.environ[PATIENCE]!r} is not a number of seconds; write it like 120"
         ) from None
 
 

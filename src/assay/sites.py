@@ -123,8 +123,8 @@ def configuration(
     :param general: further options of ReFrame's section of that name.
     :param one_at_a_time: a mode submits a case when the one before it has ended, whatever the
         partition: where all share their nodes, the wait of a job says something of the nodes then.
-    :raises ConfigError: an unknown word, a deadline that is no time, a system not named like its
-        folder, references that are not valid, a stack asked for (``ASSAY_STACK``) that is not
+    :raises ConfigError: an unknown word, a deadline that is not a duration, a system not named like
+        its folder, references that are not valid, a stack asked for (``ASSAY_STACK``) that is not
         there, or results that cannot be written. Where ReFrame's command loads the site, also: a
         host that is not of the site, a variable of ReFrame's that changes what runs, or results
         that another run writes to.

@@ -103,7 +103,7 @@ def test_a_rank_that_never_comes(tournament):
 
 
 def test_a_node_that_dies_in_the_middle(tournament):
-    job = tournament(3, seconds=0.3, limit=5).start(0, 1, 2)
+    job = tournament(3, seconds=0.3, limit=20).start(0, 1, 2)
     job.until(lines=1)
     job.processes[2].send_signal(signal.SIGKILL)
     began = time.monotonic()

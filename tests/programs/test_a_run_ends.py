@@ -76,7 +76,7 @@ def serial(*more):
     return ("--exec-policy=serial", *more)
 
 
-@pytest.mark.parametrize("policy", ["serial", "async"])
+@pytest.mark.parametrize("policy", ["serial", pytest.param("async", marks=pytest.mark.long)])
 def test_a_job_that_completes_for_ever_is_given_up_and_named(bench, slurm, policy):
     source = checks("StuckCompleting", "Sound")
     done, seconds = run(bench, slurm, source, f"--exec-policy={policy}")
@@ -145,8 +145,8 @@ def test_a_scontrol_that_hangs_keeps_no_result_back(bench, slurm):
     assert seconds < AT_MOST
 
 
-@pytest.mark.parametrize("policy", ["serial", "async"])
-@pytest.mark.parametrize("scheduler", ["local", "squeue"])
+@pytest.mark.parametrize("policy", ["serial", pytest.param("async", marks=pytest.mark.long)])
+@pytest.mark.parametrize("scheduler", [pytest.param("local", marks=pytest.mark.long), "squeue"])
 def test_a_deadline_ends_what_runs_and_names_what_was_not_begun(bench, slurm, scheduler, policy):
     # The first case is in the queue, or asleep, for ever; of the others none is begun.
     source = checks("APending", "BSound", "CSound")

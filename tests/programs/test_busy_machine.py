@@ -11,7 +11,8 @@ from replays import HEALTHY, Turns, scaled
 
 from assay.report import session, summary
 
-pytestmark = pytest.mark.slow
+# Other work would be in their numbers, and they make some for other tests.
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.long]
 
 HOG = ["timeout", "120", "sh", "-c", "while :; do :; done"]
 

@@ -228,6 +228,7 @@ def test_references_of_a_site_are_for_tests_that_it_runs(site, tmp_path):
     assert run.returncode == 0, run.output
 
 
+@pytest.mark.long
 def test_a_probe_that_hangs_is_named_and_other_results_are_kept(bench):
     bench.partition()
     bench.stack("stuck", ["mpi"], bench.program("stuck", "ucx_info", "#!/bin/sh\nsleep 1000\n"))

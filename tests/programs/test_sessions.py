@@ -151,8 +151,10 @@ def check(results, lines):
     assert "no second step" in page
 
 
-@pytest.mark.parametrize("policy", ["async", "serial"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("policy", ["async", pytest.param("serial", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_an_interrupted_run_says_what_is_not_finished(bench, number, policy):
     """Run one by one, cases that never started are not in the run report at all."""
     with Hanging(bench, f"--exec-policy={policy}") as hanging:

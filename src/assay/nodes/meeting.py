@@ -178,6 +178,15 @@ def allocated():
     return []
 
 
+#: The job was cancelled: what goes on meanwhile is no end of the meeting.
+CANCELLED = threading.Event()
+
+
+def _cancel(number, _):
+    CANCELLED.set()
+    sys.exit(128 + number)
+
+
 def hold(plan_file, preside, work):
     """This process's part of a meeting; returns when it is over.
 
@@ -188,7 +197,7 @@ def hold(plan_file, preside, work):
     with open(plan_file) as file:
         plan = json.load(file)
     # So that what was started here is ended, and not left behind, when the job is cancelled.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, _cancel)
     number = rank(plan["nodes"])
     failures = []
     chair = None
@@ -247,6 +256,8 @@ def _preside(plan, listener, token, preside):
     minutes.add({"asked": plan["nodes"], "met": met, "absent": absent})
     try:
         preside(plan, members, minutes)
+        if CANCELLED.is_set():
+            return
         gone = {member.host: member.gone for member in members.values() if member.gone}
         minutes.add({"gone": gone, "end": True})
     finally:

@@ -3,7 +3,7 @@
 #
 #   ci/test.sh [arguments of pytest]      --short: what make test runs
 #
-# PYTEST_WORKERS   how many tests run at once (default: one on each core; 0: no xdist, for --pdb)
+# PYTEST_WORKERS   how many tests run at once (default: cores + 1; 0: no xdist, for --pdb)
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -11,8 +11,10 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 ci/lint.sh >"$log" 2>&1 &
 lint=$!
+# Many tests wait for something: one more than there are cores keeps these at work.
+workers=${PYTEST_WORKERS:-$(($(nproc) + 1))}
 tests=0
-.venv/bin/python -m pytest -n "${PYTEST_WORKERS:-auto}" --dist loadgroup "$@" || tests=$?
+.venv/bin/python -m pytest -n "$workers" "$@" || tests=$?
 if ! wait "$lint"; then
     cat "$log" >&2
     exit 1

@@ -11,9 +11,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from xdist.scheduler import LoadScopeScheduling
+
 HERE = Path(__file__).parent
 #: Directories that every worker has, as locks: nothing is written.
 DOOR, ROOM = HERE, HERE / "data"
+
+
+#: Files whose tests look at one measurement, which one worker makes. (pytest-xdist 3.8 has a marker
+#: for this, xdist_group, which does nothing with pytest 9.2.)
+TOGETHER = ("test_fault_matrix.py", "test_gitlab_history.py", "test_job_scripts.py")
+
+
+class Schedule(LoadScopeScheduling):
+    """Hands out tests one by one to the workers, and those of a file in TOGETHER to one of them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::", maxsplit=1)[0]
+        return file if Path(file).name in TOGETHER else nodeid
 
 
 @contextmanager

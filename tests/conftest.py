@@ -40,6 +40,11 @@ def pytest_collection_modifyitems(items):
             item.add_marker(skips.tier(item.nodeid))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return alone.Schedule(config, log)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
     with alone.turn(item.get_closest_marker("alone") is not None):

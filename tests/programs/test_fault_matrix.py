@@ -3,8 +3,7 @@
 import fault_matrix
 import pytest
 
-# On one worker: all of them look at one measurement.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("fault matrix")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -160,6 +160,29 @@ def test_what_is_pure_starts_nothing_but_python(suite):
     assert suite.run("-m", "programs").returncode == 0  # a tier is a marker
 
 
+def test_tests_that_look_at_one_measurement_are_on_one_worker(suite):
+    source = """\
+import os
+from pathlib import Path
+
+@pytest.mark.parametrize("n", range(9))
+def test_it(n, tmp_path):
+    with (Path(__file__).parents[1] / f"{Path(__file__).stem}.txt").open("a") as file:
+        file.write(os.environ["PYTEST_XDIST_WORKER"] + "\\n")
+"""
+    suite.add("programs", source)
+    (suite.tests / "programs/test_programs.py").rename(
+        suite.tests / "programs/test_fault_matrix.py"
+    )
+    suite.add("clusters", source)
+    done = suite.run("-n", "3")
+    assert done.returncode == 0, done.stdout
+    workers = {file.stem: file.read_text().split() for file in suite.tests.glob("test_*.txt")}
+    assert len(workers["test_fault_matrix"]) == len(workers["test_clusters"]) == 9
+    assert len(set(workers["test_fault_matrix"])) == 1
+    assert len(set(workers["test_clusters"])) > 1
+
+
 #: Says when each test ran.
 TIMED = """\
 import json, time

@@ -24,7 +24,7 @@ make_root() {
     mkdir -p "$(dirname "$tar")"
     # A bare machine reads Debian's main, and no more.
     "$here/debian-archive.sh" "$release" | sed 's/ non-free$//' |
-        mmdebstrap --quiet --variant=minbase --include="$(IFS=,; echo "$*")" \
+        mmdebstrap --quiet --format=tar --variant=minbase --include="$(IFS=,; echo "$*")" \
             "$release" "$tar.new" - || die "mmdebstrap could not make $release, see above"
     mv "$tar.new" "$tar" # whole or not at all
 }
@@ -32,6 +32,7 @@ make_root() {
 # Asked of the clients themselves: their settings may stand in files or in the environment.
 registries() { # registries DIR: write into the root where packages come from
     local root=$1 bundle=/etc/ssl/certs/ca-certificates.crt key value
+    mkdir -p "$root${bundle%/*}"
     [ ! -e "$bundle" ] || cat "$bundle" >"$root$bundle"
     apt-config dump | grep -E '^Acquire::(Check-|https?::)' >"$root/etc/apt/apt.conf.d/99registry" || true
     echo "[global]" >"$root/etc/pip.conf"

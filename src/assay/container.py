@@ -190,15 +190,15 @@ def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[
         extras["contained"] = True
         # mpirun wants a program that reaches other nodes, also where there are none; any will do.
         variables["OMPI_MCA_plm_rsh_agent"] = "sh"
-    else:
-        # By default ranks open each other's shared memory in /proc, which fails where each has a
-        # user namespace of its own (UCX 1.13.1: "open(file_name=/proc/...) failed").
+    elif image.apart:
+        extras["user_namespaces"] = True
+        # By default ranks open each other's shared memory in /proc, which fails where each has
+        # a user namespace of its own (UCX 1.13.1: "open(file_name=/proc/...) failed"). Without
+        # it posix is out of reach in a PID namespace of its own (mm_posix.c, is_reachable).
         variables["UCX_POSIX_USE_PROC_LINK"] = "n"
-        if image.apart:
-            extras["user_namespaces"] = True
-            # Open MPI 4.1.4 notices that CMA is off, and then PTRANS of HPCC hangs over its shared
-            # memory all the same; told so beforehand it does not.
-            variables["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
+        # Open MPI 4.1.4 notices that CMA is off, and then PTRANS of HPCC hangs over its shared
+        # memory all the same; told so beforehand it does not.
+        variables["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
     return {
         "name": name,
         "features": ["container", *features],

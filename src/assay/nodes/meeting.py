@@ -182,9 +182,34 @@ def allocated():
 CANCELLED = threading.Event()
 
 
+#: Its block is being done to the end first (:func:`uninterrupted`).
+_WHOLE = threading.Event()
+
+
 def _cancel(number, _):
     CANCELLED.set()
-    sys.exit(128 + number)
+    if not _WHOLE.is_set():
+        sys.exit(128 + number)
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """Lets a cancelled job end only after this block, which the main thread enters.
+
+    A program whose start is interrupted runs on and nobody knows of it.
+    """
+    _WHOLE.set()
+    try:
+        yield
+    finally:
+        _WHOLE.clear()
+    if CANCELLED.is_set():
+        sys.exit(128 + signal.SIGTERM)
+
+
+def obey_cancel():
+    """From now on SIGTERM ends this process in order: call it before anything is made."""
+    signal.signal(signal.SIGTERM, _cancel)
 
 
 def hold(plan_file, preside, work):
@@ -197,7 +222,7 @@ def hold(plan_file, preside, work):
     with open(plan_file) as file:
         plan = json.load(file)
     # So that what was started here is ended, and not left behind, when the job is cancelled.
-    signal.signal(signal.SIGTERM, _cancel)
+    obey_cancel()
     number = rank(plan["nodes"])
     failures = []
     chair = None
@@ -217,6 +242,8 @@ def hold(plan_file, preside, work):
         channel = _join(plan, number)
         _obey(channel, work)
     finally:
+        # Nothing cuts the cleaning up short; the process ends anyway after it.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         work(None)
     if chair:
         chair.join()

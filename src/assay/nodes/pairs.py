@@ -59,17 +59,24 @@ class Bench:
         self.folder = tempfile.mkdtemp(prefix="assay-pairs-")
         self.process = None
         self.plain = ()
-        with contextlib.suppress(OSError):
+        try:
             # Built with MPI it wants to be started by mpirun, unless it is told not to.
             usage = meeting.Process([PROGRAM, "-h"], {"UCX_LOG_LEVEL": "fatal"}, self.folder)
             if "-P <0|1>" in usage.end(20)["out"]:
                 self.plain = ("-P", "0")
+        except OSError:
+            pass  # each order will say that the program is missing
+        except SystemExit:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     def work(self, order):
         """The answer to an order; None is told to be the last."""
         if order is None:
-            self._stop()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            try:
+                self._stop()
+            finally:
+                shutil.rmtree(self.folder, ignore_errors=True)
             return None
         try:
             return getattr(self, order["do"])(order)
@@ -110,13 +117,13 @@ class Bench:
         log = os.path.join(self.folder, "ucx.%p.log")
         environment = dict(self.plan["environment"], UCX_LOG_FILE=log)
         self.before = counters(self.plan.get("device")), repairs(self.plan.get("device"))
-        self.process = meeting.Process(
-            [PROGRAM, *words[:1], *self.plain, *binding, *words[1:]]
+        words = (
+            [*words[:1], *self.plain, *binding, *words[1:]]
             if role
-            else [PROGRAM, *self.plain, *binding, *words],
-            environment,
-            self.folder,
+            else [*self.plain, *binding, *words]
         )
+        with meeting.uninterrupted():
+            self.process = meeting.Process([PROGRAM, *words], environment, self.folder)
 
     def _listens(self, port):
         end = time.monotonic() + 5
@@ -132,6 +139,7 @@ class Bench:
 
     def _end(self, limit):
         done = self.process.end(limit)
+        self.process = None
         after = counters(self.plan.get("device")), repairs(self.plan.get("device"))
         for name, begin, end in zip(("bytes", "repairs"), self.before, after):
             done[name] = [b - a for a, b in zip(begin, end)] if begin and end else None
@@ -143,7 +151,6 @@ class Bench:
                 texts.append(meeting.shorten(file.read()))
             os.unlink(path)
         done["log"] = "".join(texts)
-        self.process = None
         return done
 
     def _stop(self):
@@ -329,6 +336,7 @@ def preside(plan, members, minutes):
 
 
 if __name__ == "__main__":
+    meeting.obey_cancel()
     with open(sys.argv[1]) as plan_file:
         bench = Bench(json.load(plan_file))
     meeting.hold(sys.argv[1], preside, bench.work)

@@ -75,7 +75,7 @@ osu-py: venv
 	@ci/fetch-osu-py.sh
 
 # What measures runs where the site submits its jobs: of the emulated cluster, its login machine.
-ON_SITE = $(if $(filter vcluster,$(SITE)),ci/vcluster/vcluster run login -- \
+ON_SITE = $(if $(filter vcluster,$(SITE)),vcluster/vcluster run login -- \
 	env ASSAY_RESULTS='$(ON_SITE_RESULTS)')
 
 acceptance: asked setup
@@ -102,17 +102,17 @@ calibrate: asked setup
 		"$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
 vcluster-up: system venv
-	@ci/vcluster/packages.sh
-	@ci/vcluster/vcluster up $(VCLUSTER_ARGS)
+	@vcluster/packages.sh
+	@vcluster/vcluster up $(VCLUSTER_ARGS)
 
 vcluster-down:
-	@ci/vcluster/vcluster down
+	@vcluster/vcluster down
 
 faults: vcluster-up
 	@ci/setup-venv.sh dev
 	@$(MAKE) calibrate SITE=vcluster PROFILE=smoke
 	@.venv/bin/python tests/clusters/cluster_matrix.py $(FAULTS_ARGS)
-	@ci/vcluster/vcluster down
+	@vcluster/vcluster down
 
 report:
 	@.venv/bin/assay report

@@ -14,6 +14,7 @@ step() {
 step ruff check .
 step ruff format --check .
 step mypy
+step lint-imports --no-cache
 scripts=()
 while IFS= read -r -d '' file; do
     if [[ $(head -c 64 "$file" | tr -d '\0' | head -n 1) =~ ^'#!'.*sh$ ]]; then

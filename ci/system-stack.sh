@@ -14,17 +14,22 @@ cd "$(dirname "$0")/.."
 say() { echo "system-stack: $*"; }
 have() { command -v "$1" >/dev/null; }
 
-# Names of a program, and the package that has it.
-programs=(
-    "mpirun openmpi-bin"
-    "ucx_perftest ucx-utils"
-    "ucx_info ucx-utils"
-    "NPmpi,NPopenmpi netpipe-openmpi"
-    "hpcc hpcc"
-    "iozone iozone3"
+# Names of each program, and the package that has it: "NPmpi,NPopenmpi netpipe-openmpi". A program
+# without a package runs where a site provides it.
+catalogue=src/assay/catalogue.yaml
+[ -r "$catalogue" ] || { say "$PWD/$catalogue cannot be read: is the checkout whole?" >&2; exit 1; }
+programs=() optional=()
+while read -r names package; do
+    if [ -n "$package" ]; then programs+=("$names $package"); else optional+=("$names"); fi
+done < <(
+    # shellcheck disable=SC2016 # awk expands these
+    awk '
+        function entry() { if (names) print names, package; names = package = "" }
+        /^[^ #]/ { entry() }
+        /^  executables: / { gsub(/[][ ]|executables:/, ""); names = $0 }
+        /^  debian: / { package = $2 }
+        END { entry() }' "$catalogue"
 )
-# Tests run them where a site provides them; no distribution packages them.
-optional=(osu_latency xhpl bt.S.x.mpi_io_full)
 
 have_any() { # have_any NAME,NAME...
     local name

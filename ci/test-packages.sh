@@ -4,6 +4,6 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-ci/vcluster/packages.sh --accounting
+vcluster/packages.sh --accounting
 # Copies of a checkout; other roots; users of a container; simulated networks.
 WHO=test-all ci/apptainer-packages.sh rsync mmdebstrap uidmap libsimgrid-dev

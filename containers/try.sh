@@ -26,7 +26,7 @@ sound() { # sound FILE [LAST SIZE]: of one world of two, complete, valid
 case ${1:-} in
 hpcc)
     "$suite/.venv/bin/python" -c '
-from assay.checks import hpl_input, sizing
+from assay.workloads import hpl_input, sizing
 print(hpl_input.hpcc([200], [32], sizing.Grid(1, 2)), end="")' >hpccinf.txt
     pair hpcc
     sound hpccoutf.txt

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import yaml
 
-from assay.report import pipeline
+from assay.results import pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
 REFRAME = ROOT / ".venv/bin/reframe"

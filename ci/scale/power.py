@@ -16,8 +16,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from assay.tournament import schedule
-from assay.tournament.diagnosis import (
+from assay.fleet.tournament import schedule
+from assay.fleet.tournament.diagnosis import (
     Diagnosis,
     Fault,
     Finding,
@@ -27,7 +27,7 @@ from assay.tournament.diagnosis import (
     conclude,
     second_pass,
 )
-from assay.tournament.localise import Floats, Ints, Pairs, localise
+from assay.fleet.tournament.localise import Floats, Ints, Pairs, localise
 
 Names = tuple[str, ...]
 
@@ -146,7 +146,7 @@ def _trial(cell: Cell, random: np.random.RandomState) -> tuple[set[Names], set[N
 
 
 def _first_pass(nodes: Names, first: Ints, second: Ints, values: Floats) -> Diagnosis:
-    """What :func:`assay.tournament.diagnosis.diagnose` says, without the words, which take long."""
+    """The verdict of :func:`assay.fleet.tournament.diagnosis.diagnose` without its slow wording."""
     fit = localise(Pairs(len(nodes), first, second, values), METRIC.threshold)
     named = [(Fault.SLOW_NODE, (nodes[i],)) for i in fit.slow_nodes]
     named += [(Fault.SLOW_PAIR, (nodes[first[p]], nodes[second[p]])) for p in fit.slow_pairs]

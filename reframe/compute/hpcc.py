@@ -8,10 +8,10 @@ from pathlib import Path
 
 import reframe as rfm
 
-from assay.checks import hpl_input
+from assay.checks import Peak
 from assay.checks.linpack import LinpackCheck
-from assay.checks.strict import Peak
 from assay.outputs import Quantity, hpcc
+from assay.workloads import hpl_input
 
 #: metric -> (name in HPCC's summary, unit)
 METRICS = {

@@ -2,9 +2,9 @@
 
 import reframe as rfm
 
-from assay.checks import hpl_input
 from assay.checks.linpack import LinpackCheck
 from assay.outputs import hpl
+from assay.workloads import hpl_input
 
 
 @rfm.simple_test

@@ -18,11 +18,11 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import hpl_input
+from assay.checks import Peak
 from assay.checks.linpack import LinpackCheck
-from assay.checks.sizing import Grid, matrix_order, study_orders
-from assay.checks.strict import Peak
 from assay.outputs import hpl
+from assay.workloads import hpl_input
+from assay.workloads.sizing import Grid, matrix_order, study_orders
 
 #: Numbers of nodes; a partition has those up to its extra `nodes`.
 NODES = (1, 2, 3, 4, 8, 16, 32)

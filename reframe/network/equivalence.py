@@ -1,7 +1,7 @@
 """Native against container: the same program of two stacks in turn, over the same transport.
 
-Equivalence is decided, not assumed: :mod:`assay.equivalence`. Both stacks must be on the partition;
-native is the first one that is no container and has the program.
+Equivalence is decided, not assumed (:mod:`assay.judge.equivalence`). Both stacks must be on the
+partition; native is the first stack that is not a container and has the program.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,12 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import PerformanceError
 from reframe.core.runtime import emit_loadenv_commands
 
-from assay.checks import paired, transports
-from assay.checks.mpi import MpiTransportCheck, text
-from assay.equivalence import Equivalence, decide
+from assay.checks import paired
+from assay.checks.mpi import MpiTransportCheck
+from assay.checks.ucx import text
+from assay.evidence import transports
 from assay.judge import Verdict
+from assay.judge.equivalence import Equivalence, decide
 from assay.outputs import Parsed, ParseError, netpipe, openmpi, osu
 
 MIB = 1 << 20

@@ -11,12 +11,13 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.checks import links
-from assay.checks import osu as programs
+from assay import onnode
+from assay.checks import Peak
 from assay.checks.mpi import MpiTransportCheck
-from assay.checks.osu import BENCHMARKS, COLLECTIVE, MIB, WINDOW
-from assay.checks.strict import Peak
+from assay.evidence import links
 from assay.outputs import osu, osu_py
+from assay.workloads import osu as programs
+from assay.workloads.osu import BENCHMARKS, COLLECTIVE, MIB, WINDOW
 
 #: Ranks of the collectives whose latency is drawn over the message size.
 RANKS = (2, 3, 4)
@@ -25,7 +26,7 @@ RANKS = (2, 3, 4)
 PORTED = [n for n in BENCHMARKS if n not in ("mbw_mr", "reduce", "allreduce")]
 
 #: Gives a port its arguments.
-PORT_RUNNER = Path(links.__file__).with_name("osu_port.py")
+PORT_RUNNER = Path(onnode.__file__).with_name("osu_port.py")
 
 #: What the smoke profile does between nodes, where the usual number takes minutes on a slow link:
 #: iterations up to 8 KiB and above it, uncounted ones before each, messages in flight; and of the

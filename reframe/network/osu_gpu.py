@@ -2,7 +2,7 @@
 
 Not yet run on hardware. The measurements of a cluster's validation: point-to-point in one node and
 between two, with either buffer in GPU or host memory, and collectives over 2, 3 and 4 GPUs of one
-node, or over one GPU of each node. :mod:`assay.checks.gpu_paths` says how the ways are switched
+node, or over one GPU of each node. :mod:`assay.evidence.gpu_paths` says how the ways are switched
 and proven.
 """
 
@@ -16,11 +16,13 @@ from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 from reframe.utility import udeps
 
-from assay.checks import gpu_paths, links, transports
-from assay.checks import osu as programs
-from assay.checks.mpi import UCX_LOGS, MpiCheck, text
-from assay.checks.strict import Peak, StrictCheck
-from assay.outputs import Parsed, osu, ucx_log
+from assay import onnode
+from assay.checks import Peak, StrictCheck, ucx
+from assay.checks.mpi import MpiCheck
+from assay.checks.ucx import UcxMixin, text
+from assay.evidence import gpu_paths, links
+from assay.outputs import Parsed, osu
+from assay.workloads import osu as programs
 
 #: Of the two ranks of a point-to-point test: D is a GPU's memory, H the host's.
 BUFFERS = ("DD", "DH", "HD", "HH")
@@ -32,10 +34,10 @@ REDUCTIONS = ("reduce", "allreduce")
 
 #: Gives each rank its GPU, and leaves a file of these words.
 RANK_WORDS = ("host", "rank on it", "visible GPUs", "UUID of its own")
-RANK_GPU = Path(links.__file__).with_name("rank-gpu.sh")
+RANK_GPU = Path(onnode.__file__).with_name("rank-gpu.sh")
 
 
-class OsuGpuBase(MpiCheck):
+class OsuGpuBase(UcxMixin, MpiCheck):
     """Needs ``benchmark`` and ``configuration``, parameters."""
 
     kind = "network"
@@ -61,18 +63,14 @@ class OsuGpuBase(MpiCheck):
 
     @run_before("run")
     def choose_the_way(self):
-        version = self.current_environ.extras.get("ucx_version")
-        self.skip_if(version is None, "this stack does not say which UCX it has (ucx_version)")
+        version = self.ucx_version()
         device = self.partition_extra("network_device") if self.between_nodes else None
         try:
-            self.env_vars.update(gpu_paths.environment(self.way, version, device))
+            self.steer_ucx(gpu_paths.environment(self.way, version, device))
         except ValueError as error:
             raise ConfigError(f"{self.current_environ.name}: {error}") from None
-        self.env_vars.update(transports.pml_environment())
-        # Collectives of these components move bytes around the pml, where no log shows them.
-        self.env_vars["OMPI_MCA_coll"] = "^sm,xhc,hcoll,ucc"
-        self.env_vars["UCX_LOG_FILE"] = UCX_LOGS
-        self.keep_files += ["ucx.*.log", "gpu.*.*"]
+        self.force_pml_ucx()
+        self.keep_files.append("gpu.*.*")
 
     @run_before("run")
     def command(self):
@@ -106,10 +104,10 @@ class OsuGpuBase(MpiCheck):
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        log = ucx_log.parse("".join(text(path) for path in sorted(Path().glob("ucx.*.log"))))
         stack = self.current_environ.extras
         proof = gpu_paths.prove(
-            self.way, log, self.buffers_of_ranks(), stack["ucx_version"], processes=self.num_tasks
+            *(self.way, ucx.said(Path()), self.buffers_of_ranks(), stack["ucx_version"]),
+            processes=self.num_tasks,
         )
         said = sorted(text(path).split() for path in Path().glob("gpu.*.*"))
         ranks = [words for words in said if len(words) == len(RANK_WORDS)]  # else it is torn
@@ -126,11 +124,8 @@ class OsuGpuBase(MpiCheck):
             problems.append("which GPU a rank took is not known: nvidia-smi says nothing there")
         if parsed and parsed.facts.get("accelerator") != "cuda":
             problems.append("the program did not say that it uses CUDA")
-        pml = self._record["proof"]["pml"]
-        if pml and pml != ["ucx"]:
-            problems.append(f"Open MPI chose the pml {', '.join(pml)}; ucx was asked for")
         return [
-            *problems, *proof.problems, *gdrcopy.problems,
+            *problems, *self.fallen_back(), *proof.problems, *gdrcopy.problems,
             *programs.not_asked(parsed, stack.get("osu_version")),
         ]  # fmt: skip
 

@@ -13,12 +13,13 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError, PerformanceError
 
-from assay.checks import transports
 from assay.checks.nodes import AllNodesCheck
+from assay.checks.ucx import UcxMixin
+from assay.evidence import transports
+from assay.fleet.tournament import measured, schedule
+from assay.fleet.tournament.diagnosis import Fault, conclude, diagnose
 from assay.judge import Verdict
 from assay.outputs import Parsed
-from assay.tournament import measured, schedule
-from assay.tournament.diagnosis import Fault, conclude, diagnose
 
 #: How long one test of one pair takes [s], and what starting and ending a launch adds at most.
 SECONDS, OVERHEAD = 1, 2
@@ -37,7 +38,7 @@ OPTIONS = ("width", "cpus", "seconds", "tolerances", "resent")
 
 
 @rfm.simple_test
-class Tournament(AllNodesCheck):
+class Tournament(UcxMixin, AllNodesCheck):
     """Latency and bandwidth of all pairs of nodes; names the node or the link that is slow."""
 
     #: The data path between the nodes.
@@ -59,10 +60,7 @@ class Tournament(AllNodesCheck):
 
     @run_after("setup")
     def only_where_the_path_is_known(self):
-        self._version = self.current_environ.extras.get("ucx_version")
-        self.skip_if(
-            self._version is None, "this stack does not say which UCX it has (ucx_version)"
-        )
+        self._version = self.ucx_version()
         device = self.partition_extra("network_device")
         refused = transports.unusable(self.transport, self._version, device)
         self.skip_if(refused is not None, str(refused))

@@ -11,11 +11,11 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import gpu_paths, perftest
-from assay.checks.launch import REFUSED_FILE
-from assay.checks.mpi import UCX_LOGS, text
-from assay.checks.strict import Peak, StrictCheck
-from assay.outputs import ucx_log, ucx_perftest
+from assay.checks import Peak, StrictCheck, perftest, ucx
+from assay.checks.ucx import UcxMixin, text
+from assay.evidence import gpu_paths
+from assay.evidence.launch import REFUSED_FILE
+from assay.outputs import ucx_perftest
 
 MIB = 1 << 20
 
@@ -43,7 +43,7 @@ def visible(gpus):
 
 
 @rfm.simple_test
-class UcxGpu(StrictCheck):
+class UcxGpu(UcxMixin, StrictCheck):
     """Latency and bandwidth of tagged messages from GPU memory to GPU memory in a node."""
 
     operation = parameter(list(TESTS))
@@ -72,14 +72,11 @@ class UcxGpu(StrictCheck):
 
     @run_before("run")
     def command(self):
-        version = self.current_environ.extras.get("ucx_version")
-        self.skip_if(version is None, "this stack does not say which UCX it has (ucx_version)")
         try:
-            self.env_vars.update(gpu_paths.environment(self.way, version))
+            self.steer_ucx(gpu_paths.environment(self.way, self.ucx_version()))
         except ValueError as error:
             raise ConfigError(f"{self.current_environ.name}: {error}") from None
-        self.env_vars["UCX_LOG_FILE"] = UCX_LOGS
-        self.keep_files += ["ucx.*.log", perftest.SERVER_FILE]
+        self.keep_files.append(perftest.SERVER_FILE)
         self.executable = perftest.COMMAND
         self.executable_opts = perftest.client(
             self.operation, self.size, self.iterations, "-m", "cuda,cuda"
@@ -92,8 +89,7 @@ class UcxGpu(StrictCheck):
         return ucx_perftest.parse(text(Path(perftest.SERVER_FILE)) + self.stdout_text())
 
     def examine(self, parsed):
-        log = ucx_log.parse("".join(text(path) for path in sorted(Path().glob("ucx.*.log"))))
-        version = self.current_environ.extras["ucx_version"]
+        log, version = ucx.said(Path()), self.ucx_version()
         proof = gpu_paths.prove(self.way, log, self.buffers, version, processes=2)
         gdrcopy = gpu_paths.gdrcopy(self.way, self.stderr_text() + text(Path(perftest.SERVER_FILE)))
         self._record["proof"] = {

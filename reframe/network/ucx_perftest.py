@@ -8,9 +8,8 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
-from assay.checks import perftest
+from assay.checks import Peak, StrictCheck, perftest
 from assay.checks.mpi import TransportMixin
-from assay.checks.strict import Peak, StrictCheck
 from assay.outputs import Parsed, ucx_info, ucx_perftest
 
 MIB = 1 << 20

@@ -5,10 +5,10 @@ import sys
 
 import reframe as rfm
 
-import assay.provenance
-from assay import census
-from assay.checks import health
+import assay.onnode.provenance
 from assay.checks.nodes import AllNodesCheck
+from assay.evidence import node_limits
+from assay.fleet import census
 from assay.outputs import Parsed, ParseError
 
 
@@ -27,7 +27,7 @@ class Census(AllNodesCheck):
 
     def plan(self):
         directory = self.current_partition.extras.get("directory")
-        collect = [sys.executable, assay.provenance.__file__, "."]
+        collect = [sys.executable, assay.onnode.provenance.__file__, "."]
         return {
             "command": collect + ([directory] if directory else []),
             "limit": 120,
@@ -46,11 +46,11 @@ class Census(AllNodesCheck):
                 continue
             try:
                 self.found[name] = json.loads(entry["out"])
-                health.figures(self.found[name])
+                node_limits.figures(self.found[name])
             except (ValueError, LookupError, TypeError, ZeroDivisionError) as error:
                 raise ParseError(f"provenance of {name} is unreadable: {error}") from None
         rows = tuple(
-            {"node": name, **health.figures(found), "clock_ahead": self.ahead[name]}
+            {"node": name, **node_limits.figures(found), "clock_ahead": self.ahead[name]}
             for name, found in self.found.items()
         )
         self._record["nodes_found"] = self.found
@@ -65,11 +65,11 @@ class Census(AllNodesCheck):
         return [
             *census.differences(self.found),
             *census.clocks(self.ahead, self.within),
-            *health.unknown(limits),
+            *node_limits.unknown(limits),
             *(
                 f"{name}: {problem}"
                 for name, found in self.found.items()
-                for problem in health.problems(found, limits)
+                for problem in node_limits.problems(found, limits)
             ),
             *(f"{name} said nothing" for name in self._minutes.nodes if name not in self.found),
             *problems,

@@ -16,9 +16,9 @@ import reframe
 import reframe as rfm
 from reframe.core.builtins import run_before
 
-import assay.provenance
-from assay.checks import health
-from assay.checks.strict import StrictCheck
+import assay.onnode.provenance
+from assay.checks import StrictCheck
+from assay.evidence import node_limits
 from assay.outputs import Parsed, ParseError
 
 SUITE = Path(__file__).resolve().parents[2]
@@ -65,7 +65,7 @@ class NodeHealth(StrictCheck):
     @run_before("run")
     def command(self):
         directory = self.current_partition.extras.get("directory")
-        arguments = [assay.provenance.__file__, *([directory] if directory else [])]
+        arguments = [assay.onnode.provenance.__file__, *([directory] if directory else [])]
         self.executable = shlex.quote(sys.executable)
         self.executable_opts = [shlex.quote(argument) for argument in arguments]
 
@@ -73,7 +73,7 @@ class NodeHealth(StrictCheck):
         text = self.stdout_text()
         try:
             self.found = json.loads(text)
-            row = health.figures(self.found)
+            row = node_limits.figures(self.found)
         except (ValueError, KeyError, TypeError) as error:
             raise ParseError(f"provenance is unreadable: {error}") from None
         provenance = {
@@ -94,7 +94,7 @@ class NodeHealth(StrictCheck):
         if parsed is None:
             return problems
         limits = self.current_partition.extras.get("health", {})
-        return [*problems, *health.unknown(limits), *health.problems(self.found, limits)]
+        return [*problems, *node_limits.unknown(limits), *node_limits.problems(self.found, limits)]
 
     def measure(self, parsed):
         return parsed.rows[0]

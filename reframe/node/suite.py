@@ -14,9 +14,10 @@ from reframe.core import runtime
 from reframe.core.builtins import run_after
 from reframe.core.exceptions import SanityError
 
+from assay.checks import StrictCheck
 from assay.checks.site import site_references
-from assay.checks.strict import StrictCheck
 from assay.outputs import Parsed
+from assay.reframe_compat import testcase
 
 SUITE = Path(__file__).resolve().parents[1]
 
@@ -95,15 +96,14 @@ def declared_tests(path):
         spec.loader.exec_module(module)
     finally:
         del sys.modules[module.__name__]
-    registry = getattr(module, "_rfm_test_registry", None)
-    return list(registry._tests.items()) if registry else []
+    return testcase.registered(module)
 
 
 def make(test, variants):
     """The test in all its variants. Raises whatever says why it would vanish, or prove nothing."""
     if not issubclass(test, StrictCheck):
         raise TypeError("is no StrictCheck: it could pass without evidence")
-    taken = {"partition", "environ", "test"} & set(test.raw_params)
+    taken = {"partition", "environ", "test"} & set(testcase.parameters(test))
     if taken:
         raise ValueError(f"has a parameter {taken.pop()!r}, by which references are looked up")
     try:

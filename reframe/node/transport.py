@@ -7,10 +7,10 @@ word. One that it has by its features must open.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from assay import detect
-from assay.checks.strict import StrictCheck
-from assay.checks.transports import SWITCHED
+from assay.checks import StrictCheck
+from assay.evidence.transports import SWITCHED
 from assay.outputs import Parsed
+from assay.sites import detect
 
 
 @rfm.simple_test

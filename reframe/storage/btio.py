@@ -10,13 +10,15 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import btio
-from assay.checks.mpi import MpiCheck, text
+from assay import catalogue
+from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES
+from assay.checks.mpi import MpiCheck
 from assay.checks.site import site_directory
-from assay.checks.sizing import SizingError
 from assay.checks.storage import StorageMixin
-from assay.detect import BTIO_CLASSES, BTIO_SUBTYPES
+from assay.checks.ucx import text
 from assay.outputs import npb
+from assay.workloads import btio
+from assay.workloads.sizing import SizingError
 
 
 @rfm.simple_test
@@ -96,7 +98,7 @@ class BtIo(StorageMixin, MpiCheck):
         # BT-IO writes into its working directory: elsewhere it would run as well, and measure
         # another file system.
         self.prerun_cmds.append('cd "$work" || exit 1')
-        self.executable = f"bt.{self.npb_class}.x.{BTIO_SUBTYPES[self.subtype]}"
+        self.executable = catalogue.btio(self.npb_class, self.subtype)
         self.env_vars.update({**btio.VERBOSE, **btio.MPI_IO[self.mpi_io]})
 
     def read(self):

@@ -1,7 +1,8 @@
 """A file system of each node's own: the same short IOzone on every node, and the slowest is named.
 
 Direct I/O where the file system can, else every write synchronous: caches would hide the disk. All
-nodes have several turns, and who seems slow has them again before it is named: :mod:`assay.sweep`.
+nodes have several turns. A node that seems slow has them again before it is named
+(:mod:`assay.fleet.sweep`).
 """
 
 import os
@@ -14,10 +15,10 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 from reframe.core.exceptions import ConfigError
 
-from assay import sweep
 from assay.checks.nodes import AllNodesCheck
+from assay.fleet import sweep
+from assay.fleet.sweep import MEASURED
 from assay.outputs import Parsed
-from assay.sweep import MEASURED
 
 #: File and record size [KiB], turns of each node, and the longest that one turn may last [s].
 FILE, RECORD, TURNS, LIMIT = 65536, 1024, 3, 120

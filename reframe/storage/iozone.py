@@ -6,8 +6,8 @@ One stream on the directory of a storage partition. docs/storage.md says what ca
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
+from assay.checks import StrictCheck
 from assay.checks.storage import StorageMixin
-from assay.checks.strict import StrictCheck
 from assay.outputs import iozone
 
 OPERATIONS = ("write", "rewrite", "read", "reread")

@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from assay import machine, stacks
+from assay.sites import machine, stacks
 
 LOCK = Path(__file__).resolve().parent / "spack/env/spack.lock"
 

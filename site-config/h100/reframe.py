@@ -10,7 +10,8 @@ import os
 import shlex
 from pathlib import Path
 
-from assay import sites, stacks
+from assay import sites
+from assay.sites import stacks
 
 MEMORY = 512 * 2**30
 

@@ -13,7 +13,8 @@ import os
 import shlex
 from pathlib import Path
 
-from assay import sites, stacks
+from assay import sites
+from assay.sites import stacks
 
 USER = os.environ.get("USER", "nobody")
 # A lower bound, until it is read off a node: HPL and the file sizes are made from it.

@@ -10,7 +10,7 @@ import shutil
 
 from reframe.core.exceptions import ConfigError
 
-from assay import machine
+from assay.sites import machine
 
 if not shutil.which("mpirun"):
     raise ConfigError(

@@ -1,6 +1,6 @@
-"""The emulated cluster of ci/vcluster: four nodes and Slurm on one machine.
+"""The emulated cluster of vcluster: four nodes and Slurm on one machine.
 
-Runs on its login machine: `ci/vcluster/vcluster run login -- reframe -C ...`, which is what
+Runs on its login machine: `vcluster/vcluster run login -- reframe -C ...`, which is what
 `make acceptance SITE=vcluster` does; start the cluster first (`make vcluster-up`). The stack is
 `system`, packages of the distribution, or with STACK=spack what `make spack SITE=debian12` built.
 """
@@ -11,7 +11,8 @@ import json
 import os
 from pathlib import Path
 
-from assay import detect, machine, sites
+from assay import sites
+from assay.sites import detect, machine
 
 STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))  # noqa: S108
 #: What `vcluster up` was asked for; without it the site can be listed, and nothing more.

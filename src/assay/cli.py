@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from assay import __version__, calibrate, history, locks, report
+from assay import __version__, calibrate, locks, report
+from assay.results import history
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,9 +79,9 @@ def _add_sites(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _sites(args: argparse.Namespace) -> int:
-    from assay import survey  # noqa: PLC0415
+    from assay.sites import listing  # noqa: PLC0415
 
-    return survey.run(args.names, args.folder)
+    return listing.run(args.names, args.folder)
 
 
 def _size(text: str) -> int:

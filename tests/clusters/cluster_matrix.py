@@ -1,6 +1,6 @@
 """Faults of a running cluster against the suite: what is caught, how small, what is named.
 
-`make faults` starts the emulated cluster of ci/vcluster with nothing wrong, calibrates it, runs the
+`make faults` starts the emulated cluster of vcluster with nothing wrong, calibrates it, runs the
 suite healthy, then with each fault, and writes what was seen: every run as one line of
 docs/cluster-faults.jsonl, the page docs/sensitivity.md and its figure from them. A run that is in
 the file already is not run again, so an interrupted matrix goes on where it stopped; remove the
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import cluster_page
 from cluster_page import ROOT
 
-COMMAND = ROOT / "ci/vcluster/vcluster"
+COMMAND = ROOT / "vcluster/vcluster"
 STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))
 RESULTS = ROOT / "results" / "vcluster"
 

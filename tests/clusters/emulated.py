@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench import REFRAME, ROOT
 
-COMMAND = ROOT / "ci/vcluster/vcluster"
+COMMAND = ROOT / "vcluster/vcluster"
 PROGRAMS = (
     *("slurmctld", "munged", "iptables-restore", "mkfs.xfs", "gcc", "nsenter"),
     *("mpirun", "ucx_perftest"),
@@ -23,7 +23,7 @@ def reason_to_skip():
         return "needs root: it makes namespaces, mounts and control groups"
     for program in PROGRAMS:
         if shutil.which(program) is None:
-            return f"needs {program}: ci/system-stack.sh, ci/vcluster/packages.sh"
+            return f"needs {program}: ci/system-stack.sh, vcluster/packages.sh"
     if subprocess.run(["unshare", "-mpun", "true"], capture_output=True, check=False).returncode:
         return "needs namespaces, which this machine refuses"
     return None

@@ -13,8 +13,8 @@ import pytest
 from bench import DATA, ROOT, live_ucx
 from reframe.core.exceptions import ConfigError
 
-from assay import container, machine
 from assay.checks.mpi import CMA_IS_OFF
+from assay.sites import container, machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.image]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from reframe.core.exceptions import ConfigError
 
-from assay import container
+from assay.sites import container
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = ROOT / "build/assay.sif"

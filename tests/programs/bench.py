@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from assay import detect
+from assay.sites import detect
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"

@@ -16,7 +16,7 @@ from bench import ROOT
 
 from assay.outputs import minutes
 
-SCRIPTS = ROOT / "src" / "assay" / "nodes"
+SCRIPTS = ROOT / "src" / "assay" / "onnode"
 
 #: Words that give a command a host name of its own.
 UNSHARE = ["unshare", "--uts"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--uts"]

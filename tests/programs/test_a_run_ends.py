@@ -7,7 +7,8 @@ import time
 import pytest
 from slurm_fake import FakeSlurm
 
-from assay.report import session, summary
+from assay.report import summary
+from assay.results import session
 
 pytestmark = pytest.mark.slow
 

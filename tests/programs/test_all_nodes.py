@@ -10,8 +10,8 @@ import pytest
 from bench import ROOT, live_program, live_ucx
 from nodes import LAUNCHER, Nodes, need_namespaces
 
-from assay.checks import transports
-from assay.tournament import measured, schedule
+from assay.evidence import transports
+from assay.fleet.tournament import measured, schedule
 
 pytestmark = pytest.mark.slow
 
@@ -321,6 +321,6 @@ def test_a_node_is_named_when_a_second_look_finds_it_slow_again(bench, tmp_path,
 def test_the_scripts_need_nothing_but_python():
     """No import from outside of the standard library and their folder."""
     for script in ("pairs.py", "each.py"):
-        path = ROOT / "src" / "assay" / "nodes" / script
+        path = ROOT / "src" / "assay" / "onnode" / script
         code = f"import sys; sys.path.insert(0, {str(path.parent)!r}); import {path.stem}"
         subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)

@@ -9,8 +9,9 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay import anywhere, detect, machine, provenance
-from assay.anywhere import Nodes
+from assay.onnode import provenance
+from assay.sites import auto, detect, machine
+from assay.sites.auto import Nodes
 
 SINFO = """\
 debug|2|8|1|8|1|16000|(null)|idle
@@ -23,7 +24,7 @@ gpu*|1|96+|2|24|2|1024000+|gpu:a100:4,gpu:a100_1g:8,craynetwork:4|mix-
 
 
 def test_alike_nodes_that_take_jobs_are_counted_in_the_default_partition():
-    nodes = anywhere.slurm_nodes(SINFO)
+    nodes = auto.slurm_nodes(SINFO)
     assert nodes == Nodes("gpu", 32, 2, 24, 1, 192000 << 20, 4)
     assert nodes.processor == {
         "num_cpus": 48,
@@ -34,18 +35,18 @@ def test_alike_nodes_that_take_jobs_are_counted_in_the_default_partition():
 
 
 def test_another_partition_by_its_name():
-    assert anywhere.slurm_nodes(SINFO, "debug") == Nodes("debug", 2, 1, 8, 1, 16000 << 20, 0)
+    assert auto.slurm_nodes(SINFO, "debug") == Nodes("debug", 2, 1, 8, 1, 16000 << 20, 0)
 
 
 def test_numbers_that_are_the_least_of_several_and_gpus_of_several_kinds():
     only = SINFO.splitlines()[-1].replace("mix-", "mix")
-    nodes = anywhere.slurm_nodes(only)
+    nodes = auto.slurm_nodes(only)
     assert (nodes.processor["num_cpus"], nodes.gpus) == (96, 12)
 
 
 def test_where_slurm_does_not_answer_there_is_none():
-    assert anywhere.slurm_nodes("") is None
-    assert anywhere.slurm_nodes("sinfo: fatal: Could not establish a configuration source") is None
+    assert auto.slurm_nodes("") is None
+    assert auto.slurm_nodes("sinfo: fatal: Could not establish a configuration source") is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_where_slurm_does_not_answer_there_is_none():
 )
 def test_a_partition_that_cannot_be_had_is_one_line(wanted, said):
     with pytest.raises(ConfigError, match=f"ASSAY_PARTITION.*{said}"):
-        anywhere.slurm_nodes(
+        auto.slurm_nodes(
             SINFO.replace("debug|2|8|1|8|1|16000|(null)|idle", "debug|2|8|1|8|1|16000|(null)|down"),
             wanted,
         )
@@ -77,13 +78,13 @@ def test_the_fastest_active_port_names_its_link(tmp_path):
     port(
         tmp_path, "mlx5_3", 1, rate="200 Gb/sec (4X HDR)", state="4: ACTIVE", link_layer="Ethernet"
     )
-    assert anywhere.infiniband(tmp_path) == ("mlx5_1:2", "infiniband-edr")
+    assert auto.infiniband(tmp_path) == ("mlx5_1:2", "infiniband-edr")
 
 
 def test_a_speed_without_a_name_names_no_link(tmp_path):
     port(tmp_path, "hfi1_0", 1, rate="100 Gb/sec", state="4: ACTIVE", link_layer="InfiniBand")
-    assert anywhere.infiniband(tmp_path) == ("hfi1_0:1", None)
-    assert anywhere.infiniband(tmp_path / "nothing") is None
+    assert auto.infiniband(tmp_path) == ("hfi1_0:1", None)
+    assert auto.infiniband(tmp_path / "nothing") is None
 
 
 def test_the_device_of_the_default_route():
@@ -92,8 +93,8 @@ def test_the_device_of_the_default_route():
     ib0\t0000010A\t00000000\t0001
     eno1\t00000000\t0100000A\t0003
     """
-    assert anywhere.ethernet(textwrap.dedent(routes)) == "eno1"
-    assert anywhere.ethernet("Iface\tDestination\n") is None
+    assert auto.ethernet(textwrap.dedent(routes)) == "eno1"
+    assert auto.ethernet("Iface\tDestination\n") is None
 
 
 def test_gpus_by_the_names_of_the_hardware_file():
@@ -103,15 +104,15 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-2)
   MIG 1g.5gb Device 0: (UUID: MIG-3)
 GPU 2: NVIDIA H100 80GB HBM3 (UUID: GPU-4)
 """
-    assert anywhere.gpus(listing) == ["v100-sxm2-32gb", "a100-sxm4-40gb", "h100-sxm5-80gb"]
-    assert anywhere.gpus("NVIDIA-SMI has failed because it couldn't communicate") == []
+    assert auto.gpus(listing) == ["v100-sxm2-32gb", "a100-sxm4-40gb", "h100-sxm5-80gb"]
+    assert auto.gpus("NVIDIA-SMI has failed because it couldn't communicate") == []
 
 
 def test_pmix_of_srun():
     listing = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions"
-    assert anywhere.pmix(listing)
-    assert not anywhere.pmix("MPI plugin types are...\n\tnone\n\tpmi2\n")
-    assert not anywhere.pmix("srun: error: pmix")
+    assert auto.pmix(listing)
+    assert not auto.pmix("MPI plugin types are...\n\tnone\n\tpmi2\n")
+    assert not auto.pmix("srun: error: pmix")
 
 
 @pytest.fixture
@@ -136,8 +137,8 @@ def found(monkeypatch, tmp_path):
             detect, "version", lambda extra, _=answer: detect_version(extra, answer)
         )
         monkeypatch.setattr(detect, "ucx_transports", lambda: ["posix", "tcp", "rc_mlx5"])
-        monkeypatch.setattr(anywhere, "infiniband", lambda: link)
-        system = anywhere.configuration(site / "reframe.py")["systems"][0]
+        monkeypatch.setattr(auto, "infiniband", lambda: link)
+        system = auto.configuration(site / "reframe.py")["systems"][0]
         return {partition["name"]: partition for partition in system["partitions"]}
 
     detect_version = detect.version

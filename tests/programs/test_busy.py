@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import busy, launch
-from assay.checks.busy import Others, Reading
+from assay.evidence import busy, launch
+from assay.evidence.busy import Others, Reading
 
 #: Uses a processor for half a second of its time, however long it has to wait for it.
 WORK = "awk 'BEGIN { for (i = 0; i < 6000000; i++) s += i % 7 }'"
@@ -108,7 +108,7 @@ def test_a_hog_within_the_control_group_is_ours(tmp_path):
                     time.sleep(0.05)
     assert behind.ours - before.ours > 0.3
     assert ours is not None
-    assert ours.ours >= behind.ours - 0.01, "the script prints two decimals"
+    assert ours.ours >= behind.ours
 
 
 def test_a_group_that_is_not_there_excuses_nothing(tmp_path):

@@ -9,7 +9,8 @@ import pytest
 from bench import DATA, HPL
 from replays import HEALTHY, Turns, scaled
 
-from assay.report import session, summary
+from assay.report import summary
+from assay.results import session
 
 # Other work would be in their numbers, and they make some for other tests.
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.long]

@@ -10,7 +10,7 @@ import yaml
 from bench import HPL, ROOT
 from replays import HEALTHY, Turns, scaled
 
-from assay.report import session
+from assay.results import session
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,8 @@ import copy
 
 import pytest
 
-from assay import census, provenance
+from assay.fleet import census
+from assay.onnode import provenance
 
 NAMES = ["node01", "node02", "node03", "node04"]
 

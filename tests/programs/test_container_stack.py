@@ -11,8 +11,8 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay import container
 from assay.checks import paired
+from assay.sites import container
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from bench import HPL, Bench, run_reframe
 
-from assay import history
 from assay.cli import main
+from assay.results import history
 
 pytestmark = pytest.mark.slow
 

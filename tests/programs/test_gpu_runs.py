@@ -326,7 +326,7 @@ def test_a_launcher_that_does_not_number_its_ranks(tmp_path):
 
 
 def rank_gpu(folder, variables):
-    script = ROOT / "src/assay/checks/rank-gpu.sh"
+    script = ROOT / "src/assay/onnode/rank-gpu.sh"
     return subprocess.run(
         ["sh", str(script), "sh", "-c", "echo $LOCAL_RANK"],
         cwd=folder,

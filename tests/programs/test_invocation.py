@@ -11,7 +11,8 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay import detect, invocation
+from assay.reframe_compat import command
+from assay.sites import detect, invocation
 
 SITES = Path(__file__).resolve().parents[2] / "site-config"
 FILE = SITES / "myuni" / "reframe.py"
@@ -70,7 +71,7 @@ def test_every_variable_of_reframe_is_known_to_be_harmless_or_refused():
 
 
 def test_nothing_but_reframe_itself_is_a_call_of_reframe():
-    assert invocation.of_reframe() is None
+    assert command.of_reframe() is None
 
 
 @pytest.mark.parametrize("site", shipped())
@@ -93,7 +94,7 @@ def debian12(monkeypatch, tmp_path, release):
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
     monkeypatch.delenv("ASSAY_STACK", raising=False)
     monkeypatch.setattr(detect, "release", lambda: release)
-    monkeypatch.setattr(invocation, "of_reframe", lambda: invocation.Invocation(False, None))
+    monkeypatch.setattr(command, "of_reframe", lambda: command.Invocation(False, None))
     runpy.run_path(str(SITES / "debian12" / "reframe.py"))
 
 

@@ -6,7 +6,7 @@
 import job_scripts
 import pytest
 
-from assay.checks import gpu_paths
+from assay.evidence import gpu_paths
 
 
 @pytest.fixture(scope="module")

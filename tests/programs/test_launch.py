@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from assay.checks import launch, samples
+from assay.evidence import launch, samples
 from assay.outputs import Quantity
 
 

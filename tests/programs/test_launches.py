@@ -6,7 +6,8 @@ import pytest
 from bench import HPL
 from replays import HEALTHY, Turns, scaled
 
-from assay.report import session, summary
+from assay.report import summary
+from assay.results import session
 
 pytestmark = pytest.mark.slow
 

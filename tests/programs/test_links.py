@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from assay.checks import links
-from assay.checks.links import Reading, linpack_bytes, message_bytes, parse, prove
-from assay.checks.sizing import Grid, Layout, SizingError, even_ranks, spread, usable_ranks
+from assay.evidence import links
+from assay.evidence.links import Reading, linpack_bytes, message_bytes, parse, prove
+from assay.workloads.sizing import Grid, Layout, SizingError, even_ranks, spread, usable_ranks
 
 PAIR = Layout(2, 1)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assay import detect, provenance
+from assay.onnode import provenance
+from assay.sites import detect
 
 #: /proc/self/mountinfo of a node, shortened; a blank in a path is \040.
 LISTING = r"""22 27 0:21 / /proc rw,relatime - proc proc rw

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import assay
-from assay import detect, provenance
-from assay.checks import health
+from assay.evidence import node_limits
+from assay.onnode import provenance
+from assay.sites import detect
 
 SOURCE = Path(assay.__file__).parent
-SCRIPTS = [SOURCE / "provenance.py", *sorted((SOURCE / "nodes").glob("*.py"))]
+SCRIPTS = sorted((SOURCE / "onnode").glob("*.py"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
@@ -88,7 +89,7 @@ def test_a_file_system_that_does_not_answer_is_an_error_of_its_own(hurried, monk
     monkeypatch.setattr(os, "statvfs", lambda path: time.sleep(1000))
     found = provenance.file_system("/")
     assert found["error"] == "did not answer within 0.3 s"
-    said = health.problems(
+    said = node_limits.problems(
         {**provenance.collect(["/"]), "programs": {}}, {"free_bytes_min": 1, "mount_options": ["x"]}
     )
     assert list(said) == ["/: the file system did not answer within 0.3 s"]

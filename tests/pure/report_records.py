@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from assay.judge import Verdict
-from assay.report.cases import Case
-from assay.report.records import with_record
+from assay.results.cases import Case
+from assay.results.records import with_record
 
 OSU = {
     "latency": {"size": "B", "latency": "us"},

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from assay.checks import btio
-from assay.checks.sizing import Layout, SizingError
 from assay.outputs import npb
+from assay.workloads import btio
+from assay.workloads.sizing import Layout, SizingError
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from assay.equivalence import Equivalence, decide, fewest
+from assay.judge.equivalence import Equivalence, decide, fewest
 
 # Critical values of the sign test, one-sided at 5 %: the largest number of the rarer sign that
 # still rejects (Dixon & Mood 1946, 10.1080/01621459.1946.10501898). So many are left out on each

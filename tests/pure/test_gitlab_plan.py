@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 import yaml
 
-from assay.report import pipeline
+from assay.results import pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
 

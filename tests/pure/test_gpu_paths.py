@@ -2,8 +2,8 @@
 
 import pytest
 
-from assay.checks import transports
-from assay.checks.gpu_paths import (
+from assay.evidence import transports
+from assay.evidence.gpu_paths import (
     CONFIGURATIONS,
     INTER,
     INTRA,

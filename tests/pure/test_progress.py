@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("reframe")
 
-from assay.progress import EVERY, Progress, durations, key
+from assay.results.progress import EVERY, Progress, durations, key
 
 
 def case(number, **more):

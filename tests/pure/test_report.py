@@ -8,7 +8,8 @@ import pytest
 from report_results import Results, key
 
 from assay import cli
-from assay.report import session, summary
+from assay.report import summary
+from assay.results import session
 
 HPCC = "Hpcc@intra-node"
 HEALTH = "NodeHealth@scratch"

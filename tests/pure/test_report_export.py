@@ -14,7 +14,7 @@ from report_results import Results
 
 from assay import cli
 from assay.report import export, figure, figures, plots, validation
-from assay.report.session import ReportError
+from assay.results.session import ReportError
 
 CASES = [
     *records.hpl_study(),

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from report_results import DATA
 
 from assay.judge import Verdict
-from assay.report import cases, figures, plots, series, session, units
+from assay.report import figures, plots, series, units
+from assay.results import cases, session
 
 #: Reads of the best cell [KiB/s].
 FILE_SYSTEMS = {"hdd": 1e6, "ssd": 5e6}

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from report_results import Results
 
-from assay.report import figure, figures, page, session, summary, validation
+from assay.report import figure, figures, page, summary, validation
+from assay.results import session
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 #: Attributes whose value a browser fetches or follows.

@@ -9,7 +9,8 @@ from report_results import Results
 
 from assay import report
 from assay.judge import Verdict
-from assay.report import session, summary
+from assay.report import summary
+from assay.results import session
 
 
 @pytest.fixture

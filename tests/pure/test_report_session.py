@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from report_results import Results, key
 
 from assay.judge import Verdict
-from assay.report import cases, session
+from assay.results import cases, session
 
 HPCC = "Hpcc@intra-node"
 HEALTH = "NodeHealth@scratch"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import report_records as records
 from matplotlib import colors
 
-from assay.checks.gpu_paths import CONFIGURATIONS
-from assay.report import figure, figures, places, plots, series, validation
+from assay.evidence.gpu_paths import CONFIGURATIONS
+from assay.report import figure, figures, plots, series, validation
+from assay.results import locality
 
 CLUSTER = records.cluster()
 
@@ -64,7 +65,7 @@ def test_a_case_whose_place_nobody_knows_is_a_reason_at_either():
     skipped = records.case("OsuGpu", benchmark="latency", buffers="DD", configuration="all",
                            skipped="2 GPUs are needed")  # fmt: skip
     missing = whole([skipped])
-    for place in (places.IN_NODE, places.BETWEEN):
+    for place in (locality.IN_NODE, locality.BETWEEN):
         assert missing["point to point: latency", f"between GPUs {place}"].startswith("not run: 2")
 
 
@@ -92,13 +93,13 @@ def test_the_place_is_where_the_ranks_ran_before_what_a_configuration_says():
     ran = records.osu("OsuGpu", "latency", 1, 1, configuration="all", hosts=2, partition="x")
     planned = records.case("OsuGpu", configuration="no-ipc", partition="y", skipped="no")
     nothing = records.case("OsuGpu", configuration="all", partition="z", skipped="no")
-    found = places.of_partitions([ran, planned, nothing])
-    assert found == {("cluster", "x"): places.BETWEEN, ("cluster", "y"): places.IN_NODE}
+    found = locality.of_partitions([ran, planned, nothing])
+    assert found == {("cluster", "x"): locality.BETWEEN, ("cluster", "y"): locality.IN_NODE}
 
 
 def test_configurations_are_those_that_the_place_would_notice():
-    for place, words in ((places.IN_NODE, "intra-node"), (places.BETWEEN, "inter-node")):
-        assert places.configurations(place) == [
+    for place, words in ((locality.IN_NODE, "intra-node"), (locality.BETWEEN, "inter-node")):
+        assert locality.configurations(place) == [
             name for name, c in CONFIGURATIONS.items() if words in c.places
         ]
 
@@ -127,15 +128,15 @@ def test_gpu_figures_have_a_line_for_each_configuration_of_each_pair_of_buffers(
 
 
 def test_only_gpu_to_gpu_and_host_to_host_are_figures_of_the_validation():
-    keys = [validation.of_curves("OsuGpu", "bw", b, places.IN_NODE) for b in figures.BUFFERS]
+    keys = [validation.of_curves("OsuGpu", "bw", b, locality.IN_NODE) for b in figures.BUFFERS]
     assert keys == [
         ("point to point: bandwidth", "between GPUs in a node"),
         None,
         None,
         ("point to point: bandwidth", validation.HOSTS),
     ]
-    assert validation.of_curves("OsuPy", "bw", "", places.IN_NODE) is None
-    assert validation.of_curves("Osu", "mbw_mr", "", places.IN_NODE) is None
+    assert validation.of_curves("OsuPy", "bw", "", locality.IN_NODE) is None
+    assert validation.of_curves("Osu", "mbw_mr", "", locality.IN_NODE) is None
 
 
 def test_the_marker_of_a_collective_is_its_number_of_ranks_and_the_colour_its_way():

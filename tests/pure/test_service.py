@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("reframe")
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 
-from assay.checks import service
+from assay.evidence import node_state
 
 LINE = (
     "NodeName={name} Arch=x86_64 CPUAlloc=0 State={state} ThreadsPerCore=1 Weight=1 "
@@ -23,7 +23,7 @@ def line(name="node01", state="IDLE", end=""):
 
 
 class Slurm:
-    """What :mod:`assay.checks.service` asks of ReFrame's scheduler."""
+    """What :mod:`assay.evidence.node_state` asks of ReFrame's scheduler."""
 
     registered_name = "squeue"
 
@@ -55,22 +55,22 @@ class Slurm:
     ],
 )
 def test_a_node_takes_jobs_or_slurm_says_why_not(said, why):
-    assert service.describe(line(**said)) == ("node01", why)
+    assert node_state.describe(line(**said)) == ("node01", why)
 
 
 def test_what_has_no_node_is_refused():
     with pytest.raises(ValueError, match="no node: 'slurm_load"):
-        service.describe("slurm_load_node error: Unable to contact slurm controller")
+        node_state.describe("slurm_load_node error: Unable to contact slurm controller")
 
 
 def test_of_enough_nodes_those_that_are_out_do_not_matter():
     slurm = Slurm(line(), line("node02"), line("node03", **DRAINED))
-    assert service.in_service(slurm, None, 2) == (2, [])
+    assert node_state.in_service(slurm, None, 2) == (2, [])
 
 
 def test_too_few_nodes_are_named():
     slurm = Slurm(line(), line("node03", **DRAINED), line("node02", **DEAD))
-    assert service.in_service(slurm, None, 4) == (
+    assert node_state.in_service(slurm, None, 4) == (
         1,
         [
             "node02 is DOWN+NOT_RESPONDING (Not responding)",
@@ -82,7 +82,7 @@ def test_too_few_nodes_are_named():
 
 def test_only_nodes_of_the_job_are_lost():
     slurm = Slurm(line(), line("node02", **DEAD), line("node03", **DRAINED))
-    assert service.lost(slurm, ["node02", "node01"]) == [
+    assert node_state.lost(slurm, ["node02", "node01"]) == [
         "node02 is DOWN+NOT_RESPONDING (Not responding)"
     ]
 
@@ -91,8 +91,8 @@ def test_only_nodes_of_the_job_are_lost():
 def test_other_schedulers_are_not_asked(name):
     slurm = Slurm()
     slurm.registered_name = name
-    assert service.in_service(slurm, None, 4) == (4, [])
-    assert service.lost(slurm, ["node01"]) == []
+    assert node_state.in_service(slurm, None, 4) == (4, [])
+    assert node_state.lost(slurm, ["node01"]) == []
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,5 @@ def test_a_scheduler_that_does_not_answer_decides_nothing_and_is_named(error, sa
 
     slurm.allnodes = allnodes
     lines = [f"Slurm does not say how its nodes are: {said}"]
-    assert service.in_service(slurm, None, 4) == (4, lines)
-    assert service.lost(slurm, ["node01"]) == lines
+    assert node_state.in_service(slurm, None, 4) == (4, lines)
+    assert node_state.lost(slurm, ["node01"]) == lines

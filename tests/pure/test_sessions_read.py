@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay import sessions
+from assay.reframe_compat import log
+from assay.results import run_folder
 
 PLAN = {
     "schema": 1,
@@ -26,8 +27,8 @@ LOG = """\
 
 
 def test_a_plan_has_the_cases_without_fixtures(tmp_path):
-    (tmp_path / sessions.PLAN).write_text(json.dumps(PLAN))
-    plan = sessions.read_plan(tmp_path)
+    (tmp_path / run_folder.PLAN).write_text(json.dumps(PLAN))
+    plan = run_folder.read_plan(tmp_path)
     assert (plan.host, plan.started) == ("login1", "20261122T120000+0000")
     assert [case["display_name"] for case in plan.cases] == ["Osu"]
 
@@ -35,18 +36,18 @@ def test_a_plan_has_the_cases_without_fixtures(tmp_path):
 @given(raw=st.one_of(st.text(), st.dictionaries(st.sampled_from(list(PLAN)), st.integers())))
 def test_no_plan_makes_the_reader_raise(tmp_path_factory, raw):
     folder = tmp_path_factory.mktemp("session")
-    (folder / sessions.PLAN).write_text(raw if isinstance(raw, str) else json.dumps(raw))
-    assert sessions.read_plan(folder) is None
+    (folder / run_folder.PLAN).write_text(raw if isinstance(raw, str) else json.dumps(raw))
+    assert run_folder.read_plan(folder) is None
 
 
 def test_a_log_says_who_was_skipped_failed_and_passed(tmp_path):
-    (tmp_path / sessions.LOG).write_text(LOG)
-    log = sessions.read_log(tmp_path / sessions.LOG)
+    (tmp_path / run_folder.LOG).write_text(LOG)
+    read = log.read(tmp_path / run_folder.LOG)
     where = "here:node+system"
-    assert log.skipped == {("2b", where): "no [hpl] here"}
-    assert log.failed == {("1a", where)}
-    assert log.passed == {("3c", where)}
-    assert sessions.read_log(tmp_path / "nothing") is None
+    assert read.skipped == {("2b", where): "no [hpl] here"}
+    assert read.failed == {("1a", where)}
+    assert read.passed == {("3c", where)}
+    assert log.read(tmp_path / "nothing") is None
 
 
 def test_the_run_report_of_a_session_is_found_by_its_folder(tmp_path):
@@ -57,19 +58,19 @@ def test_the_run_report_of_a_session_is_found_by_its_folder(tmp_path):
         text = json.dumps({"session_info": info})
         (tmp_path / "reports" / f"run-report-{number}.json").write_text(text)
     (tmp_path / "reports" / "run-report-4.json").write_text("{")
-    assert sessions.run_report(folder) == tmp_path / "reports" / "run-report-2.json"
-    assert sessions.run_report(folder.with_name("20261122T140000")) is None
+    assert run_folder.run_report(folder) == tmp_path / "reports" / "run-report-2.json"
+    assert run_folder.run_report(folder.with_name("20261122T140000")) is None
 
 
 def test_who_holds_the_results(tmp_path):
-    assert sessions.holder(tmp_path) == ""
-    with (tmp_path / sessions.LOCK).open("w") as held:
+    assert run_folder.holder(tmp_path) == ""
+    with (tmp_path / run_folder.LOCK).open("w") as held:
         held.write("process 7 of here")
         held.flush()
-        assert sessions.holder(tmp_path) == ""
+        assert run_folder.holder(tmp_path) == ""
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert sessions.holder(tmp_path) == "process 7 of here"
-    assert sessions.holder(tmp_path) == ""
+        assert run_folder.holder(tmp_path) == "process 7 of here"
+    assert run_folder.holder(tmp_path) == ""
 
 
 @pytest.mark.parametrize("named", ["20261122T120000", ""])
@@ -77,9 +78,9 @@ def test_a_session_has_a_new_folder(tmp_path, monkeypatch, named):
     pytest.importorskip("reframe")
     from reframe.core.exceptions import ConfigError
 
-    from assay import running
+    from assay.results import running
 
-    monkeypatch.setattr(running, "_watch", lambda *_: None)
+    monkeypatch.setattr(running.runner, "around", lambda _: None)
     monkeypatch.setenv("ASSAY_SESSION", named)
     monkeypatch.setattr(running.time, "strftime", lambda *_: "20261122T120000")
     (tmp_path / "output" / "20261122T120000").mkdir(parents=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.checks import sizing
+from assay.workloads import sizing
 
 
 @pytest.mark.parametrize(

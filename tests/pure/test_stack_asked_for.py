@@ -8,7 +8,8 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay import detect, machine, sites
+from assay import sites
+from assay.sites import detect, machine
 
 H100 = Path(__file__).resolve().parents[2] / "site-config" / "h100" / "reframe.py"
 

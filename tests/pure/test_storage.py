@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import assay.nodes
+import assay.onnode
 from assay.checks import storage
 
-SCRIPT = Path(assay.nodes.__file__).with_name("storage.py")
+SCRIPT = Path(assay.onnode.__file__).with_name("storage.py")
 
 
 @pytest.mark.parametrize(("said", "size"), [("2x-memory", 2000), ("1.5x-memory", 1500), (7, 7)])

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from assay import sweep
-from assay.sweep import Turn
+from assay.fleet import sweep
+from assay.fleet.sweep import Turn
 
 NAMES = ("node01", "node02", "node03", "node04")
 RATE = 1e6

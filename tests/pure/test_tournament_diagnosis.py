@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assay.fleet.tournament import schedule
+from assay.fleet.tournament.diagnosis import (
+    Fault,
+    Measurement,
+    Metric,
+    conclude,
+    diagnose,
+    second_pass,
+)
 from assay.judge import Verdict
-from assay.tournament import schedule
-from assay.tournament.diagnosis import Fault, Measurement, Metric, conclude, diagnose, second_pass
 
 BANDWIDTH = Metric("bandwidth", "MB/s", True, 0.05)
 LATENCY = Metric("latency", "us", False, 0.15)

@@ -2,7 +2,7 @@
 
 import itertools
 
-from assay.tournament.measured import RESENT, Pair, lossy
+from assay.fleet.tournament.measured import RESENT, Pair, lossy
 
 NODES = ["n1", "n2", "n3", "n4"]
 

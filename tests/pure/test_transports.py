@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.checks.transports import (
+from assay.evidence.transports import (
     TRANSPORTS,
     environment,
     pml_environment,

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def etc(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "ci/vcluster"))
+    monkeypatch.syspath_prepend(str(ROOT / "vcluster"))
     sys.modules.pop("etc", None)
     import etc
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
-from assay import sessions, sites
+from assay import sites
 from assay.calibrate import bounds, changes, launches
 from assay.calibrate.errors import CalibrationError
 from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
-from assay.report import session
+from assay.results import run_folder, session
 
 
 def run(args: argparse.Namespace) -> int:
@@ -98,7 +98,7 @@ def _measure(site: Path, args: argparse.Namespace) -> Path:
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
     except OSError as error:
         raise CalibrationError(f"{reframe}: {error.strerror}; type make setup") from None
-    report = sessions.run_report(folder)
+    report = run_folder.run_report(folder)
     if report is None:
         raise CalibrationError(
             f"reframe ended with {done.returncode}, and there is no new run report in "

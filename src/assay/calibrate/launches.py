@@ -11,7 +11,7 @@ from reframe.utility import nodelist_abbrev
 
 from assay.calibrate.errors import CalibrationError
 from assay.judge import LAUNCHES_FOR_95_PERCENT, Verdict, describe
-from assay.report.cases import Case, Session
+from assay.results.cases import Case, Session
 
 Key = tuple[tuple[str, Any], ...]
 

@@ -1,1 +1,20 @@
-"""What tests share: the strict base classes, transports, stacks. Tests import from here."""
+"""The base classes of tests: each enforces evidence for what its tests measure.
+
+This is the interface for tests, those of other repositories included.
+"""
+
+from assay.checks.mpi import MpiCheck, MpiTransportCheck, TransportMixin
+from assay.checks.nodes import AllNodesCheck
+from assay.checks.storage import StorageMixin
+from assay.checks.strict import StrictCheck
+from assay.checks.verdict import Peak
+
+__all__ = [
+    "AllNodesCheck",
+    "MpiCheck",
+    "MpiTransportCheck",
+    "Peak",
+    "StorageMixin",
+    "StrictCheck",
+    "TransportMixin",
+]

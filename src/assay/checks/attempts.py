@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reframe.core import runtime
 from reframe.core.exceptions import SanityError
-from reframe.frontend import dependencies
-from reframe.utility import OrderedSet
+
+from assay.reframe_compat import dependencies
 
 #: Test, partition and stack, by their unique names.
 Key = tuple[str, str, str]
@@ -95,72 +94,19 @@ def of(key: Key) -> Attempts:
     return known
 
 
-def _compared(cases: Sequence[Any], newest: Mapping[Any, Any]) -> list[Any]:
-    """What cases that are about to be retried compare, to be launched again before them.
-
-    :param cases: ReFrame's test cases; those that were launched and are not settled count.
-    :param newest: every test case so far.
-    :returns: new test cases, none of which is in `cases`.
-    """
-    found: dict[Any, Any] = {}
-    left = list(cases)
-    while left:
-        case = left.pop()
-        known = _known.get(_key(case))
-        if case not in found and (known is None or not known.launches or known.settled()):
-            continue
-        for other in _depends_on(case, newest):
-            if other not in found and other not in cases:
-                found[other] = other.clone()
-                if before := _known.get(_key(other)):
-                    before.again = True
-                left.append(found[other])
-    return list(found.values())
-
-
 def _key(case: Any) -> Key:
     return case.check.unique_name, case.partition.fullname, case.environ.name
 
 
-def _depends_on(case: Any, newest: Mapping[Any, Any]) -> list[Any]:
-    here = (case.partition.name, case.environ.name)
-    return [
-        other
-        for name, when in case.check.user_deps()
-        for other in newest.values()
-        if other.check.unique_name == name
-        and when(here, (other.partition.name, other.environ.name))
-    ]
+def _relaunched(case: Any) -> bool:
+    """Whether a retry of a case launches it again: it was launched, and is not settled."""
+    known = _known.get(_key(case))
+    return known is not None and known.launches > 0 and known.settled() is None
 
 
-def _keep_dependencies() -> None:
-    """Lets ReFrame find the cases that a retried case depends on, and launch them again with it.
-
-    ReFrame 4.10.4 (``Runner._retry_failed``) looks for them among the failed cases, and then among
-    those of the retry before only. From its second retry on a case whose dependency has passed is
-    left out with a warning, and a session whose other cases pass then ends with exit code 0.
-    """
-    of_reframe = dependencies.build_deps
-    newest: dict[Any, Any] = {}
-
-    def build_deps(cases: Any, default_cases: Any = None) -> Any:
-        if default_cases is None or not runtime.runtime().current_run:
-            return of_reframe(cases, default_cases)
-        # Test cases are equal by name, partition and environment: a retried one replaces itself.
-        # A dictionary keeps its first key, so the values are what is newest.
-        newest.update((case, case) for case in default_cases)
-        newest.update((case, case) for case in cases)
-        cases = [*cases, *_compared(cases, newest)]
-        newest.update((case, case) for case in cases)
-        graph = {}
-        for case in cases:
-            case.deps.extend(_depends_on(case, newest))
-            for other in case.deps:
-                other.in_degree += 1
-            graph[case] = OrderedSet(case.deps)
-        return graph, []
-
-    dependencies.build_deps = build_deps
+def _launch_again(case: Any) -> None:
+    if known := _known.get(_key(case)):
+        known.again = True
 
 
-_keep_dependencies()
+dependencies.install(_relaunched, _launch_again)

@@ -8,10 +8,10 @@ from typing import Any
 
 from reframe.core.builtins import run_after, run_before, variable
 
-from assay.checks.links import linpack_bytes
 from assay.checks.mpi import MpiCheck
-from assay.checks.sizing import Grid, matrix_order, process_grid, usable_ranks
+from assay.evidence.links import linpack_bytes
 from assay.outputs import Parsed
+from assay.workloads.sizing import Grid, matrix_order, process_grid, usable_ranks
 
 #: Order of the matrix above which the smoke profile would take longer than a few seconds.
 SMOKE_ORDER = 4000

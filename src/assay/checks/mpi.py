@@ -12,28 +12,25 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import links, service, transports
-from assay.checks.launch import SKIPPED_FILE
+from assay.catalogue import IN_IMAGE
+from assay.checks import ucx
 from assay.checks.site import site_directory
-from assay.checks.sizing import Layout, SizingError, spread
 from assay.checks.strict import StrictCheck
-from assay.detect import IN_IMAGE
-from assay.outputs import Parsed, openmpi, ucx_log
+from assay.checks.ucx import UcxMixin, text
+from assay.evidence import links, node_state, transports
+from assay.evidence.launch import SKIPPED_FILE
+from assay.outputs import Parsed, openmpi
+from assay.workloads.sizing import Layout, SizingError, spread
 
 #: Processes of a test without MPI: a server and a client.
 LOCAL_PAIR = 2
 
 #: What programs call the number of their ranks (in ``Parsed.facts``).
 RANK_FACTS = ("ranks", "processes", "CommWorldProcs")
-
-#: One log for each process, so that UCX never writes into the benchmark's own output.
-UCX_LOGS = "ucx.%h.%p.log"
 
 #: An unprivileged container has a user namespace of its own, and the kernel lets no process read
 #: the memory of one in another. Other transports then are not slower, but this is none.
@@ -73,7 +70,7 @@ class MpiCheck(StrictCheck):
     def ranks_on(self, cores: int) -> int:
         """Number of ranks to start on `cores` cores, which may be those of several nodes.
 
-        :raises assay.checks.sizing.SizingError: the partition is too small for the test.
+        :raises assay.workloads.sizing.SizingError: the partition is too small for the test.
         """
         return 2
 
@@ -113,7 +110,7 @@ class MpiCheck(StrictCheck):
         )
         wanted = self._layout.nodes
         if wanted > 1 or self.between_nodes:
-            there, out = service.in_service(partition.scheduler, self.job, wanted)
+            there, out = node_state.in_service(partition.scheduler, self.job, wanted)
             if there < wanted:
                 self._refuse([f"{there} of {wanted} nodes are in service", *out])
         self.num_tasks = self._layout.ranks
@@ -122,7 +119,7 @@ class MpiCheck(StrictCheck):
     def layout(self, cores: int) -> Layout:
         """Where the ranks are, on nodes with so many cores.
 
-        :raises assay.checks.sizing.SizingError: the partition is too small for the test.
+        :raises assay.workloads.sizing.SizingError: the partition is too small for the test.
         """
         return self._spread(cores) if self.between_nodes else Layout(1, self.ranks_on(cores))
 
@@ -234,7 +231,7 @@ class MpiCheck(StrictCheck):
         ]
 
 
-class TransportMixin(rfm.RegressionTestPlugin):
+class TransportMixin(UcxMixin):
     """A program over UCX whose bytes must take one transport, and are shown to have taken it.
 
     It runs on every partition that says by a feature that it can open the transport; over a network
@@ -246,7 +243,7 @@ class TransportMixin(rfm.RegressionTestPlugin):
     #: The data path under test.
     #:
     #: :type: :class:`str`
-    #: :values: the names in :mod:`assay.checks.transports`
+    #: :values: the names in :mod:`assay.evidence.transports`
     transport = parameter(transports.SWITCHED)
 
     @run_after("init")
@@ -258,14 +255,11 @@ class TransportMixin(rfm.RegressionTestPlugin):
 
     @run_before("run")
     def _force_the_path(self) -> None:
-        version = self.current_environ.extras.get("ucx_version")
-        self.skip_if(version is None, "this stack does not say which UCX it has (ucx_version)")
+        version = self.ucx_version()
         device = self.current_partition.extras.get("network_device")
         refused = transports.unusable(self.transport, version, device)
         self.skip_if(refused is not None, str(refused))
-        self.env_vars.update(transports.environment(self.transport, version, device))
-        self.env_vars["UCX_LOG_FILE"] = UCX_LOGS
-        self.keep_files.append("ucx.*.log")
+        self.steer_ucx(transports.environment(self.transport, version, device))
         stack = self.current_environ.extras
         together = self.parallel and stack.get("contained")
         if self.transport == "cma" and "image" in stack and not together:
@@ -293,13 +287,11 @@ class TransportMixin(rfm.RegressionTestPlugin):
     ) -> transports.Proof:
         """What the logs of UCX that a launch left in a folder prove.
 
-        :param farewells: see :func:`assay.checks.transports.without_farewells`.
+        :param farewells: see :func:`assay.evidence.transports.without_farewells`.
         """
-        logs = sorted(folder.glob("ucx.*.log"))
-        log = ucx_log.parse("".join(text(path) for path in logs))
         return transports.prove(
             self.transport,
-            transports.without_farewells(self.transport, log, farewells),
+            transports.without_farewells(self.transport, ucx.said(folder), farewells),
             self.sizes(parsed) if parsed else [],
             ucx_version=ucx_version,
             processes=self.num_tasks if self.parallel else LOCAL_PAIR,
@@ -311,29 +303,8 @@ class MpiTransportCheck(TransportMixin, MpiCheck):
 
     @run_before("run")
     def _force_ucx(self) -> None:
-        self.env_vars.update(transports.pml_environment())
-        # Collectives of these components move bytes around the pml, where no log shows them.
-        self.env_vars["OMPI_MCA_coll"] = "^sm,xhc,hcoll,ucc"
-        if self.current_partition.launcher_type.registered_name == "mpirun":
-            # Across nodes mpirun passes on OMPI_* by itself, but not UCX_*.
-            names = [name for name in self.env_vars if name.startswith("UCX_")]
-            self.job.launcher.options = [
-                *self.job.launcher.options,
-                *(option for name in names for option in ("-x", name)),
-            ]
+        self.force_pml_ucx()
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds that no rank fell back to another pml."""
-        problems = super().examine(parsed)
-        pml: list[Any] = self._record["proof"]["pml"]
-        if pml and pml != ["ucx"]:
-            problems.append(f"Open MPI chose the pml {', '.join(pml)}; ucx was asked for")
-        return problems
-
-
-def text(path: Any) -> str:
-    """A log, whatever bytes are in it; empty where there is none."""
-    try:
-        return Path(str(path)).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+        return [*super().examine(parsed), *self.fallen_back()]

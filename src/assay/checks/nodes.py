@@ -13,10 +13,10 @@ from typing import Any
 from reframe.core.builtins import run_after, run_before
 from reframe.core.exceptions import ConfigError
 
-import assay.nodes.meeting
-from assay.checks import service
+import assay.onnode.meeting
 from assay.checks.site import site_directory
 from assay.checks.strict import StrictCheck
+from assay.evidence import node_state
 from assay.outputs import Parsed, minutes
 
 #: How long the processes of a job wait for each other [s].
@@ -27,7 +27,7 @@ ERRORS = 2
 
 
 class AllNodesCheck(StrictCheck):
-    """A script of :mod:`assay.nodes` on each node that the partition has for us (``nodes``)."""
+    """A script of :mod:`assay.onnode` on each node that the partition has for us (``nodes``)."""
 
     parallel = True
 
@@ -69,7 +69,7 @@ class AllNodesCheck(StrictCheck):
             f"{self.identity()['test']} takes {self.least_nodes} or more",
         )
         # A node that is out fails the test; what the others do is measured all the same.
-        self.num_tasks, why = service.in_service(partition.scheduler, self.job, wanted)
+        self.num_tasks, why = node_state.in_service(partition.scheduler, self.job, wanted)
         self._absent = why if self.num_tasks < wanted else []
         if self.num_tasks < self.least_nodes:
             self._refuse(self._absent)
@@ -79,19 +79,19 @@ class AllNodesCheck(StrictCheck):
     def _write_plan(self) -> None:
         plan = {"nodes": self.num_tasks, "patience": PATIENCE, **self.plan()}
         (Path(self.stagedir) / "plan.json").write_text(json.dumps(plan, indent=1) + "\n")
-        script = Path(assay.nodes.__file__).with_name(self.script)
+        script = Path(assay.onnode.__file__).with_name(self.script)
         self.executable = shlex.quote(sys.executable)
         self.executable_opts = [shlex.quote(str(script)), "plan.json"]
         # Of an earlier launch in this directory.
-        self.prerun_cmds.append(f"rm -f {assay.nodes.meeting.ADDRESS}")
-        self.keep_files += ["plan.json", assay.nodes.meeting.MINUTES]
+        self.prerun_cmds.append(f"rm -f {assay.onnode.meeting.ADDRESS}")
+        self.keep_files += ["plan.json", assay.onnode.meeting.MINUTES]
 
     def minutes(self) -> minutes.Minutes:
         """Of the meeting. Runs in the stage directory.
 
         :raises assay.outputs.ParseError: there are none.
         """
-        path = Path(assay.nodes.meeting.MINUTES)
+        path = Path(assay.onnode.meeting.MINUTES)
         self._minutes = minutes.parse(path.read_text(encoding="utf-8"))
         return self._minutes
 

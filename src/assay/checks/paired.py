@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from assay.detect import IN_IMAGE
+from assay.catalogue import IN_IMAGE
 
 #: What is compared, in the words of the directories.
 NATIVE, CONTAINER = "native", "container"

@@ -11,13 +11,14 @@ from typing import Any
 
 from reframe.core.logging import getlogger
 
-from assay.checks import busy
 from assay.checks.site import site_directory, site_references
+from assay.evidence import busy
 from assay.judge import Reference, ReferencesError
+from assay.reframe_compat import testcase
 
 
 def ours(test: Any) -> str | None:
-    """What of the processor time of its machine is ours, see :mod:`assay.checks.busy`."""
+    """What of the processor time of its machine is ours, see :mod:`assay.evidence.busy`."""
     said = test.current_partition.extras.get("others")
     return None if said is None else str(said)
 
@@ -35,7 +36,7 @@ def too_busy(test: Any) -> str:
 
 @cache
 def _look(said: str, limit: float) -> str:
-    """As :func:`assay.checks.busy.look`; says it once."""
+    """As :func:`assay.evidence.busy.look`; says it once."""
     if why := busy.look(said, limit):
         getlogger().warning(f"this machine is busy: {why}; nothing is measured or judged")
     return why
@@ -46,7 +47,7 @@ def disturbance(test: Any) -> str:
 
     The most of them counts.
     """
-    launches = [test, *(case.check for case in test._case().deps)]
+    launches = [test, *testcase.compared(test)]
     known = [check.others for check in launches if check.others is not None]
     if ours(test) is None or not known:
         return ""

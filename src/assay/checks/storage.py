@@ -18,9 +18,9 @@ import reframe as rfm
 from reframe.core.builtins import run_before
 from reframe.core.exceptions import ConfigError
 
-import assay.nodes
-from assay.checks.launch import REFUSED_FILE, SKIPPED_FILE
+import assay.onnode
 from assay.checks.site import site_directory
+from assay.evidence.launch import REFUSED_FILE, SKIPPED_FILE
 from assay.outputs import Parsed
 
 #: What the job found, beside the output of the benchmark.
@@ -49,7 +49,7 @@ def bytes_asked_for(said: Any, memory: int) -> int:
 def described(found: Mapping[str, Any], largest: int) -> dict[str, Any]:
     """What the record states of a measured file system.
 
-    :param found: what ``nodes/storage.py`` found.
+    :param found: what ``onnode/storage.py`` found.
     :param largest: the largest file of the benchmark [B].
     """
     space, memory = found["file_system"], found["memory"]["limit"]
@@ -96,7 +96,7 @@ class StorageMixin(rfm.RegressionTestPlugin):
     @run_before("run")
     def _look_at_the_file_system(self) -> None:
         directory = self.partition_extra("directory")
-        script = Path(assay.nodes.__file__).with_name("storage.py")
+        script = Path(assay.onnode.__file__).with_name("storage.py")
         files = {"found": FOUND, "refused": REFUSED_FILE}
         if self.o_direct:
             files["skipped"] = SKIPPED_FILE

@@ -1,4 +1,4 @@
-"""The minutes of a meeting of nodes, as :mod:`assay.nodes.meeting` writes them: JSON lines.
+"""The minutes of a meeting of nodes, as :mod:`assay.onnode.meeting` writes them: JSON lines.
 
 The first line says who came, the last who left before the end; a meeting that was cut short has no
 last line, and what was written before it counts.

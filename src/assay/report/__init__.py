@@ -55,7 +55,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def command(args: argparse.Namespace) -> int:
     """Write the page, print the closing lines, return the exit code."""
-    from assay.report import pipeline, session, summary  # noqa: PLC0415
+    from assay.report import summary  # noqa: PLC0415
+    from assay.results import pipeline, session  # noqa: PLC0415
 
     results = Path(os.environ.get("ASSAY_RESULTS") or "results")
     output = args.output or results / "report.html"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.report.cases import Case
 from assay.report.charts import Chart, Series, count, others, positive, reasons
 from assay.report.series import Missing
-from assay.report.untrusted import finite
+from assay.results.cases import Case
+from assay.results.sanitize import finite
 
 COMPUTING, WRITING = "throughput of computing", "throughput of I/O"
 

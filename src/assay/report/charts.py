@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.report.cases import Case
 from assay.report.series import Missing, drawable
-from assay.report.untrusted import finite
+from assay.results.cases import Case
+from assay.results.sanitize import finite
 
 
 @dataclass(frozen=True)

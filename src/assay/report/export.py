@@ -10,8 +10,8 @@ from pathlib import Path
 from assay import files
 from assay.report import plots
 from assay.report.figure import Figure, slug
-from assay.report.session import ReportError
 from assay.report.validation import Absent
+from assay.results.session import ReportError
 
 #: Files beside those of the figures: what is missing, and what there is.
 MISSING, INDEX = "missing", "figures"

@@ -14,9 +14,9 @@ from assay.report import (
     units,
     validation,
 )  # fmt: skip
-from assay.report.cases import Case
 from assay.report.figure import Figure, Section, Shown, Tidy, by_x, caption
 from assay.report.series import Curves, HeatMap
+from assay.results.cases import Case
 
 #: Buffers of the two ranks of a GPU's test, in words.
 BUFFERS = {

@@ -15,10 +15,10 @@ from markupsafe import Markup
 from assay import files
 from assay.judge import Verdict
 from assay.report import summary, units
-from assay.report.cases import Case, Metric, Session
 from assay.report.figure import Section
-from assay.report.session import ReportError
 from assay.report.validation import Absent
+from assay.results.cases import Case, Metric, Session
+from assay.results.session import ReportError
 
 HERE = Path(__file__).parent
 

@@ -22,8 +22,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from assay.report import units
-from assay.report.cases import Metric
 from assay.report.series import Curves, HeatMap
+from assay.results.cases import Metric
 
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"

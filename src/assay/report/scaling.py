@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assay.report import units
-from assay.report.cases import Case
 from assay.report.charts import Chart, Series, count, others, positive, reasons
 from assay.report.series import Missing
-from assay.report.untrusted import finite
+from assay.results.cases import Case
+from assay.results.sanitize import finite
 
 #: Tests whose cases solve several N on `nodes` nodes, and what they run.
 TESTS = {"HplStudy": "HPL", "GpuHplStudy": "GPU HPL"}

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assay.report import places
-from assay.report.cases import Case
-from assay.report.untrusted import finite
+from assay.results import locality
+from assay.results.cases import Case
+from assay.results.sanitize import finite
 
 #: Columns of IOzone's table.
 FILE_SIZE, RECORD_SIZE = "file_size", "record_size"
@@ -148,7 +148,7 @@ def curves(cases: Sequence[Case]) -> list[Curves]:
             if len(points) > 1:
                 key = (case.family, case.program, _Panel.of(case), column, unit)
                 groups.setdefault(key, []).append((case, sorted(points)))
-    where = places.of_partitions(cases)
+    where = locality.of_partitions(cases)
     found = []
     for (family, program, panel, column, unit), members in sorted(
         groups.items(), key=lambda group: (group[0][0], _rank(group[0][1]), *group[0][1:])

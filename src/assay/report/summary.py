@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from assay.checks.record import BUSY
 from assay.deadline import REACHED
 from assay.judge import Verdict
-from assay.report.cases import Case, Session
+from assay.results.cases import Case, Session
+from assay.results.record import BUSY
 
 #: How each verdict is called in a count.
 WORDS = {

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assay.report import btio, places, scaling
-from assay.report.cases import Case
+from assay.report import btio, scaling
 from assay.report.charts import reasons
 from assay.report.figure import Figure, Shown
-from assay.report.places import BETWEEN, IN_NODE
 from assay.report.series import Curves, Missing
+from assay.results import locality
+from assay.results.cases import Case
+from assay.results.locality import BETWEEN, IN_NODE
 
 COLLECTIVES = ("bcast", "gather", "reduce", "allreduce", "alltoall")
 
@@ -114,7 +115,7 @@ def absent(cases: Sequence[Case], figures: Iterable[Figure]) -> list[Absent]:
     """What the figures of a session leave out: whole figures first, then parts of figures."""
     drawn = list(figures)
     shown = {key for figure in drawn for key in figure.shows}
-    where = places.of_partitions(cases)
+    where = locality.of_partitions(cases)
     whole = []
     for item in wanted(cases):
         if (item.figure, item.at) in shown:
@@ -131,7 +132,7 @@ def absent(cases: Sequence[Case], figures: Iterable[Figure]) -> list[Absent]:
     return whole + parts
 
 
-def _is_of(case: Case, item: Wanted, where: Mapping[places.Partition, str]) -> bool:
+def _is_of(case: Case, item: Wanted, where: Mapping[locality.Partition, str]) -> bool:
     """Whether a case was to measure it; one whose place nobody knows may have been."""
     return (
         case.test in item.tests
@@ -146,7 +147,7 @@ def unselected(group: Curves) -> tuple[Missing, ...]:
     ways, counts = ({pair[n] for pair in group.planned} for n in (0, 1))
     found: list[str] = []
     if group.on_gpu and group.place and group.buffers != "HH":
-        found += [name for name in places.configurations(group.place) if name not in ways]
+        found += [name for name in locality.configurations(group.place) if name not in ways]
     if group.benchmark in COLLECTIVES and any(counts):
         found += [f"P = {count}" for count in RANKS if count not in counts]
     return tuple((part, reasons([])) for part in found)

@@ -17,11 +17,11 @@ export UCX_LOG_LEVEL=info
 export UCX_PROTO_INFO=y
 export GDRCOPY_ENABLE_LOGGING=1
 export GDRCOPY_LOG_LEVEL=1
+export UCX_LOG_FILE=ucx.%h.%p.log
 export OMPI_MCA_pml=ucx
 export OMPI_MCA_opal_common_ucx_tls=any
 export OMPI_MCA_opal_common_ucx_devices=any
 export OMPI_MCA_coll=^sm,xhc,hcoll,ucc
-export UCX_LOG_FILE=ucx.%h.%p.log
 assay_stage=$PWD assay_start=$(date +%s.%N)
 assay_begin=$(date +%s.%N)
 srun "$assay_stage"/rank-gpu.sh osu_latency -c -d cuda D D

@@ -19,11 +19,11 @@ export GDRCOPY_ENABLE_LOGGING=1
 export GDRCOPY_LOG_LEVEL=1
 export UCX_IB_GPU_DIRECT_RDMA=n
 export UCX_NET_DEVICES=mlx5_0:1
+export UCX_LOG_FILE=ucx.%h.%p.log
 export OMPI_MCA_pml=ucx
 export OMPI_MCA_opal_common_ucx_tls=any
 export OMPI_MCA_opal_common_ucx_devices=any
 export OMPI_MCA_coll=^sm,xhc,hcoll,ucc
-export UCX_LOG_FILE=ucx.%h.%p.log
 export SLURM_DISTRIBUTION=block
 assay_stage=$PWD assay_start=$(date +%s.%N)
 assay_begin=$(date +%s.%N)

@@ -38,4 +38,6 @@ def checkout(tmp_path: Path) -> Path:
     copy = tmp_path / "a checkout"
     shutil.copytree(ROOT / "ci", copy / "ci")
     shutil.copy(ROOT / "Makefile", copy)
+    (copy / "src/assay").mkdir(parents=True)
+    shutil.copy(ROOT / "src/assay/catalogue.yaml", copy / "src/assay")
     return copy

@@ -52,7 +52,7 @@ def test_gate_is_red_where_it_can_make_no_fresh_machine(tmp_path: Path, bare: Pa
 
 def test_the_emulated_cluster_gets_what_its_proof_starts() -> None:
     done = run("make", "-n", "vcluster-up", cwd=ROOT)
-    for script in ("ci/system-stack.sh", "ci/setup-venv.sh", "ci/vcluster/packages.sh"):
+    for script in ("ci/system-stack.sh", "ci/setup-venv.sh", "vcluster/packages.sh"):
         assert script in done.stdout
-    packages = (ROOT / "ci/vcluster/packages.sh").read_text()
+    packages = (ROOT / "vcluster/packages.sh").read_text()
     assert re.search(r"^ +libpmix-dev ", packages, re.M), "srun --mpi=pmix opens its libpmix.so"

@@ -1,0 +1,58 @@
+"""One test case: what it is looked up by, where it ran, and its record on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import reframe as rfm
+from reframe.core.exceptions import PerformanceError, SanityError
+
+from assay.checks import attempts
+from assay.judge import Verdict
+from assay.reframe_compat import testcase
+from assay.results import record
+
+
+class CaseBase(rfm.RegressionTestPlugin):
+    """The part of :class:`assay.checks.strict.StrictCheck` that all its phases use."""
+
+    _record: dict[str, Any]
+    _attempts: attempts.Attempts
+
+    @property
+    def hosts(self) -> list[str]:
+        """Where the job ran, as far as the scheduler said; read once it has ended."""
+        # Of a job that it never saw running ReFrame 4.10.4 asks Slurm for the hosts of "None".
+        return [name for name in self.job.nodelist or () if name != "None"]
+
+    def identity(self) -> dict[str, Any]:
+        """The test and its parameters, wherever it runs."""
+        parameters = {name: getattr(self, name) for name in testcase.parameters(type(self))}
+        return {"test": type(self).__name__.split("_")[0], **parameters}
+
+    def case(self) -> dict[str, Any]:
+        """What the site's references are looked up by."""
+        return {
+            "partition": self.current_partition.name,
+            "environ": self.current_environ.name,
+            "profile": self.profile,
+            **self.identity(),
+        }
+
+    def _close_record(self, verdict: Verdict, problems: list[str]) -> None:
+        self._record.update(verdict=verdict.value, problems=problems)
+        record.write(Path(self.stagedir) / record.FILE, self._record)
+
+    def _refuse(self, problems: Sequence[str]) -> NoReturn:
+        """Fails before there is a benchmark, for good: another attempt would find the same."""
+        failure = SanityError("; ".join(problems))
+        self._attempts.settle(failure)
+        raise failure
+
+    def _fail(self, problems: list[str]) -> None:
+        self._close_record(Verdict.FAIL, problems)
+        failure = PerformanceError("; ".join(problems))
+        self._attempts.settle(failure)
+        raise failure

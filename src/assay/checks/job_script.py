@@ -1,0 +1,104 @@
+"""Phases ``setup`` and ``run``: whether a case is launched, and what its job script adds."""
+
+from __future__ import annotations
+
+import shlex
+
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before
+from reframe.core.exceptions import SanityError
+
+from assay import deadline
+from assay.checks import attempts, shared
+from assay.checks.case import CaseBase
+from assay.evidence import busy, launch
+from assay.reframe_compat import testcase
+from assay.results import record
+from assay.results.record import BUSY
+
+#: How long a job may wait in the queue where the site does not say.
+MAX_PENDING = "1d"
+
+
+class JobScript(CaseBase):
+    """The part of :class:`assay.checks.strict.StrictCheck` that acts before the benchmark runs."""
+
+    @run_before("setup")
+    def _end_if_settled(self) -> None:
+        # The partition and the environment are the case's own before setup.
+        partition, environ = testcase.place(self)
+        self._attempts_key = (self.unique_name, partition.fullname, environ.name)
+        self._attempts = attempts.of(self._attempts_key)
+        failure = None if self.is_dry_run() else self._attempts.settled()
+        if failure:
+            if self._attempts.stagedir:
+                testcase.move(self, self._attempts.stagedir)
+            raise failure
+        if not self.is_dry_run() and (why := deadline.reached()):
+            self.skip(f"{why} before it was begun")
+
+    @run_after("setup")
+    def _only_what_smoke_has(self) -> None:
+        partition = self.current_partition
+        smoke = partition.extras.get("smoke")
+        self.skip_if(
+            self.profile == "smoke"
+            and smoke is not None
+            and not {*map(str, self.identity().values())} & {*smoke},
+            f"the smoke profile of {partition.fullname} is {', '.join(smoke or ())}",
+        )
+
+    @run_after("setup")
+    def _wait_no_longer_than_the_site_says(self) -> None:
+        # A job of more nodes than are up is in the queue for ever.
+        self.max_pending_time = self.current_partition.extras.get("max_pending", MAX_PENDING)
+
+    @run_after("setup")
+    def _end_with_its_node(self) -> None:
+        # By default Slurm begins a job anew whose node has died, and so hides that it died.
+        if self.current_partition.scheduler.registered_name in ("slurm", "squeue"):
+            self.job.options.append("--no-requeue")
+
+    @run_after("setup")
+    def _choose_launcher(self) -> None:
+        if not self.parallel:
+            self.job.launcher = getlauncher("local")()
+        # Cases of all partitions of one machine then share ReFrame's limit `max_local_jobs`.
+        self.local = self.current_partition.scheduler.is_local
+
+    @run_before("run")
+    def _reach_into_the_image(self) -> None:
+        # Wrappers bind the working directory; what else is under test is in no image.
+        stack = self.current_environ.extras
+        if "image" not in stack:
+            return
+        if directory := self.current_partition.extras.get("directory"):
+            bound = f"{shlex.quote(directory)}${{APPTAINER_BIND:+,$APPTAINER_BIND}}"
+            self.prerun_cmds.insert(0, f"export APPTAINER_BIND={bound}")
+        one_node = self.num_tasks <= (self.num_tasks_per_node or self.num_tasks)
+        self.skip_if(
+            self.parallel
+            and stack.get("contained", False)
+            and not (one_node and self.job.launcher.registered_name == "mpirun"),
+            f"all ranks of the stack {self.current_environ.name} are in one container: on one "
+            "node, started by mpirun",
+        )
+
+    @run_before("run", always_last=True)
+    def _witness_the_launch(self) -> None:
+        if not self.is_dry_run() and (why := shared.too_busy(self)):
+            self.skip_if(not shared.judged(self), f"{BUSY}: {why}")
+            self._record = record.begin(self)
+            self._attempts.stagedir = self.stagedir
+            self._attempts.settle(failure := SanityError(self._undecided(why, [])))
+            raise failure
+        self.prerun_cmds.insert(0, launch.FIRST)
+        self.postrun_cmds[:0] = launch.BEHIND
+        if ours := shared.ours(self):
+            self.prerun_cmds += [*busy.script(ours), launch.SHARED_BEFORE]
+            self.postrun_cmds[len(launch.BEHIND) : len(launch.BEHIND)] = launch.SHARED_BEHIND
+        self.prerun_cmds.append(launch.BEFORE)
+        self.postrun_cmds.append(launch.LAST)
+        self.keep_files.extend([record.FILE, launch.FILE])
+        if not self.is_dry_run():
+            self._attempts.begin(self.stagedir)

@@ -1,0 +1,161 @@
+"""Phase ``performance``: the verdict of each metric, over all launches of the case."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import reframe.utility.sanity as sn
+from reframe.core.builtins import run_after, run_before
+from reframe.core.exceptions import PerformanceError
+
+from assay.checks import shared
+from assay.checks.case import CaseBase
+from assay.checks.site import site_references
+from assay.evidence import samples
+from assay.judge import LAUNCHES_TO_FAIL, Reference, ReferencesError, Verdict, judge, worst
+from assay.results import record
+from assay.results.record import BUSY
+
+#: Keeps a case from passing.
+AGAINST = (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
+
+
+@dataclass(frozen=True)
+class Peak:
+    """What a metric is a percentage of.
+
+    :ivar what: in words, with where it was measured or published.
+    :ivar value: in the unit of the metric.
+    """
+
+    what: str
+    value: float
+
+
+class Judged(CaseBase):
+    """The part of :class:`assay.checks.strict.StrictCheck` that judges what was measured."""
+
+    #: Metric -> its value by the last launch.
+    _newest: Mapping[str, float] = {}
+
+    @run_before("performance")
+    def _judge(self) -> None:
+        if self.is_dry_run():
+            return
+        own = [name for name in self.perf_variables if name not in self.declares]
+        if own:
+            # ReFrame passes a run in which such a function raises.
+            self._fail([f"metric {name!r} does not come from measure()" for name in own])
+        if not self.declares:
+            self._attempts.passed = True
+            return
+        parsed = self._parsed
+        assert parsed is not None, "sanity fails without one"
+        try:
+            measured = dict(self.measure(parsed))
+            peaks = dict(self.peaks(parsed))
+        except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
+            self._fail([f"metrics cannot be read from the output of {parsed.program}: {error}"])
+        values, problems = samples.of(measured, self.declares)
+        if problems:
+            self._fail(problems)
+        self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}
+        busy_with = shared.disturbance(self)
+        if busy_with and self._disturbed(self._judge_all(values, peaks), busy_with):
+            return  # ReFrame stores the values, and then it is red
+        metrics = self._judge_all(self._attempts.add(values), peaks)
+        self._record["metrics"] = metrics
+        verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
+        self._close_record(verdict, [])
+        if verdict in (Verdict.PASS, Verdict.RECORDED):
+            # Of a test with a verdict of its own that may follow.
+            self._attempts.passed = self.measures_anew
+        elif not self.measures_anew or (
+            verdict is Verdict.FAIL and self._attempts.counted >= LAUNCHES_TO_FAIL
+        ):
+            self._attempts.settle(PerformanceError(self._said_against()))
+
+    def _judge_all(
+        self, values: Mapping[str, list[float]], peaks: Mapping[str, Peak]
+    ) -> dict[str, Any]:
+        metrics: dict[str, Any] = {}
+        errors = []
+        for name, unit in self.declares.items():
+            try:
+                metrics[name] = self._judge_one(name, unit, values[name], peaks.get(name))
+            except ReferencesError as error:
+                errors.append(str(error))
+        if errors:
+            self._record["metrics"] = metrics
+            self._fail(errors)
+        return metrics
+
+    def _disturbed(self, metrics: dict[str, Any], why: str) -> bool:
+        """Whether a launch counts for nothing: beside other work, and not within its bounds."""
+        bad = [m for m in metrics.values() if m["verdict"] in AGAINST]
+        for metric in bad:
+            metric["verdict"] = Verdict.INCONCLUSIVE.value
+        if bad:
+            self._record["metrics"] = metrics
+            self._undecided(why, [f"{n}: {m['why']}" for n, m in metrics.items() if m in bad])
+        return bool(bad)
+
+    def _undecided(self, why: str, against: Sequence[str]) -> str:
+        """Closes the record of a launch that counts for nothing, and returns the reason."""
+        said = "; ".join([f"{BUSY}: {why}", *against])
+        self._record["busy"] = why
+        self._close_record(Verdict.INCONCLUSIVE, [said])
+        self._attempts.disturb()
+        if not self.measures_anew or self._attempts.disturbed >= LAUNCHES_TO_FAIL:
+            self._attempts.settle(PerformanceError(said))
+        return said
+
+    def _said_against(self) -> str:
+        """Every metric that keeps this case from passing, with the reason; empty if none does."""
+        if "busy" in self._record:
+            return str(self._record["problems"][0])
+        return "; ".join(
+            f"{name}: {metric['verdict']}: {metric['why']}"
+            for name, metric in self._record.get("metrics", {}).items()
+            if metric["verdict"] in AGAINST
+        )
+
+    def _judge_one(
+        self, name: str, unit: str, values: list[float], peak: Peak | None
+    ) -> dict[str, Any]:
+        middle = statistics.median(values)  # what `judge` speaks of
+        self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
+        entry = record.of_metric(middle, unit, values)
+        if peak:
+            entry["percent_of"] = record.of_peak(peak.what, peak.value, middle, unit)
+        if self.purpose == "calibration":
+            return {**entry, "verdict": Verdict.RECORDED.value, "why": "calibration run"}
+        expected = site_references().find(self.case(), name, unit, peak.value if peak else None)
+        if not isinstance(expected, Reference):
+            return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}
+        judgement = judge(values, expected)
+        # For ReFrame to show and store. It gets no bounds: it would judge the median by them, and
+        # knows no third verdict.
+        where = self.current_partition.fullname
+        self.reference[f"{where}:{name}"] = (expected.value, None, None, unit)
+        return {**entry, **record.of_judgement(expected, judgement)}
+
+    @run_after("performance")
+    def _no_pass_without_verdict(self) -> None:
+        """After ReFrame has stored the values, whatever was said of them."""
+        if not self.is_dry_run() and (bad := self._said_against()):
+            raise PerformanceError(bad)
+
+    def value(self, metric: str) -> float:
+        """A metric of this case, by its last launch, for a test that depends on it.
+
+        :raises KeyError: there is none.
+        """
+        return self._newest[metric]
+
+    def launches(self) -> int:
+        """How often this case was launched in this session so far."""
+        return self._attempts.launches

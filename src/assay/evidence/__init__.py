@@ -1,0 +1,1 @@
+"""What proves a number: the launch, the data path, counters of links, the state of nodes."""

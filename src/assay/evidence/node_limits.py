@@ -1,0 +1,76 @@
+"""Whether a node is fit to be measured: the limits of a site against the provenance of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+#: Limit in the partition's extra `health` -> what it says of a node; the values are the site's.
+LIMITS = {
+    "load_per_cpu_max": "1-minute load divided by the processors",
+    "memory_available_min": "share of the memory that is free",
+    "free_bytes_min": "free bytes on the file system under test",
+    "governors": "clock governors that are allowed",
+    "mount_options": "options that the mount under test must have",
+}
+
+
+def unknown(limits: Mapping[str, Any]) -> list[str]:
+    """A line for each limit that is none."""
+    return [
+        f"health limit {name!r} is unknown; known are {', '.join(LIMITS)}"
+        for name in limits
+        if name not in LIMITS
+    ]
+
+
+def figures(found: Mapping[str, Any]) -> dict[str, float]:
+    """Load per processor and share of free memory.
+
+    :param found: what :func:`assay.onnode.provenance.collect` found.
+    :raises KeyError, TypeError, ZeroDivisionError: it could not find them.
+    """
+    cpu, memory = found["cpu"], found["memory"]
+    return {
+        "load_per_cpu": cpu["load_1min"] / cpu["usable"],
+        "memory_available": memory["MemAvailable"] / memory["MemTotal"],
+    }
+
+
+def problems(found: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator[str]:
+    """What of a node is beyond the limits or does not answer, one line each."""
+    yield from found.get("hung", ())
+    row = figures(found)
+    limit = limits.get("load_per_cpu_max")
+    if limit is not None and row["load_per_cpu"] > limit:
+        yield f"load per processor is {row['load_per_cpu']:.2f}, at most {limit}"
+    limit = limits.get("memory_available_min")
+    if limit is not None and row["memory_available"] < limit:
+        yield f"{row['memory_available']:.0%} of the memory is free, not {limit:.0%}"
+    allowed = limits.get("governors")
+    running = found["cpu"]["governors"]
+    if allowed and not (running and set(running) <= set(allowed)):
+        said = ", ".join(running) or "cannot be read"
+        yield f"clock governor {said}; allowed: {', '.join(allowed)}"
+    for mounted in found["file_systems"]:
+        yield from _file_system(mounted, limits, found.get("hung", ()))
+
+
+def _file_system(
+    mounted: Mapping[str, Any], limits: Mapping[str, Any], hung: Iterable[str]
+) -> Iterator[str]:
+    where = f"{mounted['directory']} ({mounted['type']})"
+    if "error" in mounted:
+        if not any(line.startswith(f"{mounted['directory']}: ") for line in hung):
+            yield f"{where}: {mounted['error']}"
+        return
+    if not mounted["writable"]:
+        yield f"{where} is not writable"
+    if mounted["free_bytes"] < limits.get("free_bytes_min", 0):
+        yield (
+            f"{where} has {mounted['free_bytes']:.3g} B free, "
+            f"at least {limits['free_bytes_min']:.3g} are needed"
+        )
+    missing = set(limits.get("mount_options", ())) - set((mounted["options"] or "").split(","))
+    if missing:
+        yield f"{where} is mounted without {', '.join(sorted(missing))}"

@@ -1,0 +1,1 @@
+"""All nodes of a machine against each other: census, sweeps, tournament."""

@@ -1,0 +1,162 @@
+"""The minority report: which nodes of a partition are not like the others, and in what.
+
+A cluster is homogeneous by intention. What most nodes have is what was meant; a node that has
+something else was forgotten by an update, lost a mount, or has a broken part.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+#: Keys of :mod:`assay.onnode.provenance` that all nodes must agree in; a dot goes one level down. A
+#: mapping is compared key by key.
+COMPARED = (
+    "system",
+    "kernel",
+    "cpu.model",
+    "cpu.online",
+    "cpu.microcode",
+    "cpu.governors",
+    "cpu.smt",
+    "memory.SwapTotal",
+    "transparent_huge_pages",
+    "ptrace_scope",
+    "packages",
+    "mounts",
+    "network.infiniband",
+    "network.interfaces",
+    "ucx_devices",
+    "programs",
+    "variables",
+    "hosts_sha256",
+    "hung",
+)
+
+#: Ends of keys whose values differ from node to node and mean nothing: where a card is plugged in
+#: is seen in the devices of UCX, a link that is down has no speed, serial numbers differ.
+NATURAL = (" numa_node", " speed_mbit", "programs slurm", "programs infiniband")
+
+#: Beginnings of keys that a launcher makes different for each rank.
+LAUNCHED = ("variables PMIX_", "variables OMPI_")
+
+#: Usable memory differs by what the firmware keeps; relative.
+MEMORY_TOLERANCE = 0.01
+
+#: Clocks that are further apart make a mess of file times and of every log [s].
+CLOCK_TOLERANCE = 0.1
+
+#: So many nodes of a minority are named, and so many characters of a value shown.
+NAMED, SHOWN = 4, 60
+
+
+def differences(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The nodes that differ from most, one line for each key, with both values.
+
+    :param nodes: name -> what :func:`assay.onnode.provenance.collect` found there.
+    """
+    flat = {name: dict(_flat(found)) for name, found in nodes.items()}
+    keys = dict.fromkeys(key for values in flat.values() for key in values)
+    problems = []
+    for key in keys:
+        problems += _minority(key, {name: values.get(key) for name, values in flat.items()})
+    return problems + _memory(nodes)
+
+
+def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]:
+    """The nodes whose clock is not that of the others, one line each.
+
+    :param ahead: name -> by how much its clock is ahead of one of them [s].
+    :param within: name -> how far off that may be, by the time the question took [s].
+    """
+    if not ahead:
+        return []
+    middle = statistics.median(ahead.values())
+    return [
+        f"{name}: its clock is {abs(offset - middle):.3g} s "
+        f"{'ahead of' if offset > middle else 'behind'} the median of all"
+        for name, offset in ahead.items()
+        if abs(offset - middle) - within[name] > CLOCK_TOLERANCE
+    ]
+
+
+def _flat(found: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """The compared keys, down to single values."""
+    for key in COMPARED:
+        value: Any = found
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        yield from _leaves(key, value)
+
+
+def _leaves(key: str, value: Any) -> Iterator[tuple[str, str | None]]:
+    if isinstance(value, Mapping):
+        for name in value:
+            yield from _leaves(f"{key} {name}", value[name])
+    elif not key.endswith(NATURAL) and not key.startswith(LAUNCHED):
+        yield key, None if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
+    """A line for each value that is not that of most nodes; none where all agree."""
+    counts = Counter(values.values())
+    if len(counts) == 1:
+        return []
+    (usual, most), (_, second) = counts.most_common(2)
+    if most == second or 2 * most <= len(values):
+        camps = "; ".join(f"{_names(values, value)}: {_shown(value)}" for value in counts)
+        return [f"{key}: nodes disagree, and none is in the majority: {camps}"]
+    return [
+        f"{_names(values, value)}: {key} is {_shown(value, usual)}, "
+        f"{_shown(usual, value)} on {most} others"
+        for value in counts
+        if value != usual
+    ]
+
+
+#: Key of the provenance's `memory` -> what it is. A limit is that of the control groups: what a
+#: scheduler leaves to a job.
+MEMORY = {"MemTotal": "memory", "limit": "memory left to a process"}
+
+
+def _memory(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    problems = []
+    for key, what in MEMORY.items():
+        sizes = {name: (found.get("memory") or {}).get(key) for name, found in nodes.items()}
+        known = [size for size in sizes.values() if size]
+        if not known:
+            problems.append(f"no node says its {what}")
+            continue
+        usual = statistics.median(known)
+        problems += [
+            f"{name}: {what} is {size or 0:.4g} B, {usual:.4g} B is the median"
+            for name, size in sizes.items()
+            if abs((size or 0) - usual) > MEMORY_TOLERANCE * usual
+        ]
+    return problems
+
+
+def _names(values: Mapping[str, str | None], value: str | None) -> str:
+    names = [name for name, its in values.items() if its == value]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _shown(value: str | None, other: str | None = None) -> str:
+    """A value for a line: of a long one, the words that the `other` has not, or lacks."""
+    if value is None:
+        return "absent"
+    line = value.partition("\n")[0]
+    if len(line) <= SHOWN:
+        return line
+    own, others = (re.split(r"[\s,]+", text) for text in (value, other or ""))
+    words = [word for word in own if word not in others]
+    if not words:
+        line = "without " + ",".join(word for word in others if word not in own)
+    elif len(words) < len(own):
+        line = "with " + ",".join(words)
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}..."

@@ -1,0 +1,135 @@
+"""The same short IOzone on every node in turn: whose file system is slow, and is it so again.
+
+What nodes share, such as the disk of their host, may be busy in the turn of one of them. So a rate
+is compared with those of the other nodes in the same round, the median over the rounds counts, and
+a node is named only where a second look in the same job says the same.
+
+``python -m assay.fleet.sweep MINUTES TOLERANCE`` prints which ranks the second look is for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.outputs import ParseError, iozone
+from assay.outputs.minutes import Minutes, parse
+
+MEASURED = ("write", "read")
+
+#: So many nodes that nobody suspects have their turns beside those of the suspects.
+BESIDE = 3
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of one node.
+
+    :ivar look: 1 for the first look at all nodes, 2 for the second.
+    :ivar number: of the round within that look.
+    :ivar rates: of each operation [KiB/s].
+    """
+
+    node: str
+    look: int
+    number: int
+    rates: Mapping[str, float]
+    direct: bool
+
+
+def turns(minutes: Minutes) -> tuple[list[Turn], list[str]]:
+    """The turns of all nodes, and a line for each that failed."""
+    found, failed = [], []
+    for entry in minutes.entries:
+        if "out" not in entry:
+            continue
+        name = minutes.nodes[entry["node"]]
+        try:
+            parsed = iozone.parse(entry["out"])
+            if entry["rc"] or not parsed.sound:
+                raise ParseError("; ".join(parsed.problems) or "it did not end well")
+            rates = {operation: parsed.quantity(operation).value for operation in MEASURED}
+            direct = bool(parsed.facts.get("o_direct"))
+            found.append(Turn(name, entry["look"], entry["turn"], rates, direct))
+        except ParseError as error:
+            how = {None: " (out of time)", 0: ""}.get(entry["rc"], f" (exit code {entry['rc']})")
+            failed.append(f"{name}: iozone{how}: {error}")
+    return found, failed
+
+
+def shares(found: Sequence[Turn], operation: str, look: int) -> dict[str, float]:
+    """Node -> its rate by that of the other nodes in the same round, the median over the rounds.
+
+    A round of one node is none.
+    """
+    ratios: dict[str, list[float]] = {}
+    chosen = sorted((turn for turn in found if turn.look == look), key=lambda turn: turn.number)
+    for _, of_round in itertools.groupby(chosen, key=lambda turn: turn.number):
+        rates = {turn.node: turn.rates[operation] for turn in of_round}
+        for name, rate in rates.items():
+            others = [other for its, other in rates.items() if its != name]
+            if others:
+                ratios.setdefault(name, []).append(rate / statistics.median(others))
+    return {name: statistics.median(of_node) for name, of_node in ratios.items()}
+
+
+def suspects(found: Sequence[Turn], tolerance: float) -> list[str]:
+    """Nodes that the first look finds slow.
+
+    :param tolerance: how much slower a node may be, relative: 0.3 is 30 %.
+    """
+    slow = [
+        name
+        for operation in MEASURED
+        for name, share in shares(found, operation, 1).items()
+        if share < 1 - tolerance
+    ]
+    return list(dict.fromkeys(slow))
+
+
+def slow(found: Sequence[Turn], tolerance: float) -> Iterator[str]:
+    """The nodes that both looks find slow, one line for each operation.
+
+    One that had no turn in the second look is not acquitted by it.
+    """
+    for operation in MEASURED:
+        first, second = (shares(found, operation, look) for look in (1, 2))
+        rates: dict[str, list[float]] = {}
+        for turn in found:
+            rates.setdefault(turn.node, []).append(turn.rates[operation])
+        middle = {name: statistics.median(of_node) for name, of_node in rates.items()}
+        for name, share in first.items():
+            if max(share, second.get(name, share)) >= 1 - tolerance:
+                continue
+            others = [other for its, other in middle.items() if its != name]
+            usual = statistics.median(others)
+            yield (
+                f"{name}: {operation} {middle[name]:.4g} KiB/s, the median of {len(others)} others "
+                f"is {usual:.4g} KiB/s ({100 * (middle[name] / usual - 1):+.1f} %)"
+            )
+
+
+def second_look(found: Sequence[Turn], tolerance: float) -> list[str]:
+    """Nodes that have further turns: the suspects, and between them some that nobody suspects."""
+    suspected = suspects(found, tolerance)
+    if not suspected:
+        return []
+    healthy = {n: s for n, s in shares(found, MEASURED[0], 1).items() if n not in suspected}
+    beside = sorted(healthy, key=lambda name: abs(healthy[name] - 1))[:BESIDE]
+    return [name for pair in itertools.zip_longest(suspected, beside) for name in pair if name]
+
+
+def main(minutes_file: str, tolerance: str) -> list[int]:
+    """Ranks for the second look, in their order."""
+    minutes = parse(Path(minutes_file).read_text(encoding="utf-8"))
+    rank = {name: number for number, name in enumerate(minutes.nodes)}
+    return [rank[name] for name in second_look(turns(minutes)[0], float(tolerance))]
+
+
+if __name__ == "__main__":
+    json.dump(main(*sys.argv[1:]), sys.stdout)

@@ -1,0 +1,205 @@
+"""What the pairs of a tournament measured, from its minutes: :mod:`assay.onnode.pairs` wrote them.
+
+As a program, ``python -m assay.fleet.tournament.measured plan.json minutes.jsonl``, it says what
+to do when all have met all: rank 0 asks for it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.evidence import transports
+from assay.fleet.tournament.diagnosis import Measurement, Metric, diagnose, second_pass
+from assay.judge import Verdict
+from assay.outputs import ParseError, ucx_log, ucx_perftest
+from assay.outputs.minutes import Minutes, parse
+
+#: Worse than the others by so much, a node or a pair is at fault, unless the site says otherwise.
+TOLERANCES = {"bandwidth": 0.05, "latency": 0.25}
+
+#: Share of what a node sends and gets that may be sent again, unless the site says otherwise: of
+#: 120 000 segments between emulated nodes none was, with 0.1 % lost 80 to 140 (2026-11-21).
+RESENT = 2e-4
+
+#: One pair alone may have so many times that share: a host that was held up for a moment made a
+#: healthy pair send 45 of 89 000 again.
+ALONE = 10
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test of ucx_perftest.
+
+    :ivar size: of its messages [B].
+    :ivar metric: what it measures, by which name.
+    :ivar column: of :mod:`assay.outputs.ucx_perftest`.
+    :ivar launches: for each pair, each of the two being the server in turn. The least value counts:
+        of bandwidths the slower direction, of latencies the launch that nothing else disturbed.
+    :ivar trial: iterations to begin with, when their number is sought.
+    """
+
+    size: int
+    metric: str
+    column: str
+    unit: str
+    higher_is_better: bool
+    launches: int
+    trial: int
+
+
+TESTS: Mapping[str, Test] = {
+    "tag_lat": Test(8, "latency", "p50", "us", False, 6, 100),
+    "tag_bw": Test(1 << 20, "bandwidth", "bandwidth", "MB/s", True, 2, 8),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One run between two nodes.
+
+    :ivar number: the pass, from 1.
+    :ivar values: metric -> value, in the unit of its test; empty where there are none.
+    :ivar error: why there are none.
+    :ivar problems: why the values cannot be believed, one line each.
+    :ivar sent: TCP segments, or packets of InfiniBand, that both nodes sent.
+    :ivar again: how many of them a second time, or damaged.
+    """
+
+    a: str
+    b: str
+    number: int
+    values: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
+    problems: tuple[str, ...] = ()
+    sent: int = 0
+    again: int = 0
+
+    @property
+    def measurement(self) -> Measurement:
+        return Measurement(self.a, self.b, self.values, self.error)
+
+
+def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
+    """What is judged of each pair.
+
+    :param tolerances: metric -> relative tolerance, for those that are not to have the default.
+    :raises ValueError: a tolerance that is none.
+    """
+    chosen = {**TOLERANCES, **tolerances}
+    return [Metric(t.metric, t.unit, t.higher_is_better, chosen[t.metric]) for t in TESTS.values()]
+
+
+def pairs(minutes: Minutes, transport: str, ucx_version: str) -> Iterator[Pair]:
+    """All pairs in the order in which they ran, each with the proof of its path.
+
+    :param ucx_version: as the stack states it.
+    """
+    nodes = minutes.nodes
+    for entry in minutes.entries:
+        if "runs" not in entry:
+            continue
+        a, b, number = nodes[entry["a"]], nodes[entry["b"]], entry["number"]
+        if entry["error"]:
+            yield Pair(a, b, number, error=f"{a} did not meet {b}: {entry['error']}")
+            continue
+        values: dict[str, float] = {}
+        problems = []
+        for said in entry["runs"]:
+            name = said["test"]
+            test = TESTS[name]
+            try:
+                value = _value(test, said["client"]["out"])
+            except ParseError as error:
+                yield Pair(a, b, number, error=f"{name}: {error}")
+                break
+            values[test.metric] = min(value, values.get(test.metric, value))
+            found = [*_path(test, said, transport, ucx_version), *_bytes(test, said)]
+            problems += [f"{a} - {b}: {name}: {problem}" for problem in found]
+        else:
+            counts = [
+                said[r].get("repairs") for said in entry["runs"] for r in ("client", "server")
+            ]
+            sent, again = (sum(c[i] for c in counts if c) for i in (0, 1))
+            yield Pair(a, b, number, values, "", tuple(dict.fromkeys(problems)), sent, again)
+
+
+def lossy(found: Iterable[Pair], limit: float) -> list[str]:
+    """Links that lose what is sent over them, one line for each node or pair.
+
+    :param limit: share of segments that may be sent again by a node; by a pair :data:`ALONE` times
+        as many.
+    """
+    shares: dict[tuple[str, str], list[int]] = {}
+    for pair in found:
+        total = shares.setdefault((min(pair.a, pair.b), max(pair.a, pair.b)), [0, 0])
+        total[0] += pair.sent
+        total[1] += pair.again
+    of = {ends: again / sent for ends, (sent, again) in shares.items() if sent}
+    bad = {ends for ends, share in of.items() if share > limit}
+    if len(bad) == len(of) > 1:
+        return [f"all pairs: {_share(shares, bad)}"]
+    lines = []
+    for node in sorted({node for ends in of for node in ends}):
+        met = {ends for ends in of if node in ends}
+        if len(met) > 1 and met <= bad:
+            lines.append(f"{node}: {_share(shares, met)}, with every other node")
+            bad -= met
+    alone = sorted(ends for ends in bad if of[ends] > ALONE * limit)
+    return lines + [f"{a} - {b}: {_share(shares, [(a, b)])}" for a, b in alone]
+
+
+def _share(shares: Mapping[tuple[str, str], list[int]], ends: Iterable[tuple[str, str]]) -> str:
+    sent, again = (sum(shares[pair][i] for pair in ends) for i in (0, 1))
+    return f"{again} of {sent} segments were sent again ({again / sent:.2%})"
+
+
+def _value(test: Test, text: str) -> float:
+    parsed = ucx_perftest.parse(text)
+    if not parsed.sound:
+        raise ParseError("; ".join(parsed.problems) or "the output is incomplete")
+    quantity = parsed.quantity(test.column)
+    if quantity.unit != test.unit or not quantity.value > 0:
+        raise ParseError(f"{test.column} is {quantity.value} {quantity.unit}")
+    return quantity.value
+
+
+def _path(test: Test, said: Mapping[str, Any], transport: str, version: str) -> tuple[str, ...]:
+    log = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
+    return transports.prove(transport, log, [test.size], version, processes=2).problems
+
+
+def _bytes(test: Test, said: Mapping[str, Any]) -> Iterator[str]:
+    """The counters of both devices must have seen what was sent."""
+    needed = said["iterations"] * test.size
+    for role, direction, done in (("client", 1, "sent"), ("server", 0, "received")):
+        counted = said[role]["bytes"]
+        if counted is None:
+            yield f"the {role}'s network device counts no bytes"
+        elif counted[direction] < needed:
+            yield (
+                f"{needed} B were sent, but the {role}'s network device has {done} "
+                f"{counted[direction]} B"
+            )
+
+
+def advice(plan_file: str, minutes_file: str) -> dict[str, Any]:
+    """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
+    plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
+    minutes = parse(Path(minutes_file).read_text(encoding="utf-8"))
+    found = [p.measurement for p in pairs(minutes, plan["transport"], plan["ucx_version"])]
+    nodes = minutes.nodes
+    diagnosis = diagnose(nodes, metrics(plan["tolerances"]), found)
+    number = {name: rank for rank, name in enumerate(nodes)}
+    return {
+        "again": diagnosis.verdict is Verdict.INCONCLUSIVE,
+        "rounds": [[(number[a], number[b]) for a, b in pairs] for pairs in second_pass(diagnosis)],
+    }
+
+
+if __name__ == "__main__":
+    json.dump(advice(*sys.argv[1:]), sys.stdout)

@@ -1,0 +1,36 @@
+"""How ReFrame was called, as far as a site must know it while ReFrame loads its configuration."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One call of ReFrame.
+
+    :ivar run: it will run tests (``-r``), not list or describe them.
+    :ivar system: what ``--system`` of the command line says; None where it is not given.
+    """
+
+    run: bool
+    system: str | None
+
+
+def of_reframe() -> Invocation | None:
+    """The call that loads a site now; None where something else than ReFrame's command loads it.
+
+    ReFrame keeps its parsed command line in a local variable of ``main`` (4.10.4,
+    ``frontend/cli.py``). Reading it there spares a second parser that could understand it
+    differently (``-Rr``, ``--sys=...``).
+    """
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        names = frame.f_globals.get("__name__"), frame.f_code.co_name
+        if names == ("reframe.frontend.cli", "main") and "options" in frame.f_locals:
+            given = frame.f_locals["options"].cmd_options
+            system = given.system if isinstance(given.system, str) else None
+            return Invocation(run=given.run is True, system=system)
+    return None

@@ -1,0 +1,81 @@
+"""A case that is retried is launched again together with the cases that it compares.
+
+ReFrame 4.10.4 (``Runner._retry_failed``) looks for the dependencies of a retried case among the
+failed cases, and then only among those of the retry before. From its second retry on a case whose
+dependency has passed is left out with a warning, and a session whose other cases pass then ends
+with exit code 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from reframe.core import runtime
+from reframe.frontend import dependencies
+from reframe.utility import OrderedSet
+
+
+def install(relaunched: Callable[[Any], bool], launch_again: Callable[[Any], None]) -> None:
+    """Replaces the function by which ReFrame finds what each case depends on.
+
+    :param relaunched: whether a retried test case is launched again.
+    :param launch_again: called with each case that is launched again for another one.
+    """
+    of_reframe = dependencies.build_deps
+    newest: dict[Any, Any] = {}
+
+    def build_deps(cases: Any, default_cases: Any = None) -> Any:
+        if default_cases is None or not runtime.runtime().current_run:
+            return of_reframe(cases, default_cases)
+        # Test cases are equal by name, partition and environment: a retried one replaces itself.
+        # A dictionary keeps its first key, so the values are what is newest.
+        newest.update((case, case) for case in default_cases)
+        newest.update((case, case) for case in cases)
+        cases = [*cases, *_compared(cases, newest, relaunched, launch_again)]
+        newest.update((case, case) for case in cases)
+        graph = {}
+        for case in cases:
+            case.deps.extend(_depends_on(case, newest))
+            for other in case.deps:
+                other.in_degree += 1
+            graph[case] = OrderedSet(case.deps)
+        return graph, []
+
+    dependencies.build_deps = build_deps
+
+
+def _compared(
+    cases: Sequence[Any],
+    newest: Mapping[Any, Any],
+    relaunched: Callable[[Any], bool],
+    launch_again: Callable[[Any], None],
+) -> list[Any]:
+    """What cases that are about to be retried compare, to be launched again before them.
+
+    :param newest: every test case so far.
+    :returns: new test cases, none of which is in `cases`.
+    """
+    found: dict[Any, Any] = {}
+    left = list(cases)
+    while left:
+        case = left.pop()
+        if case not in found and not relaunched(case):
+            continue
+        for other in _depends_on(case, newest):
+            if other not in found and other not in cases:
+                found[other] = other.clone()
+                launch_again(other)
+                left.append(found[other])
+    return list(found.values())
+
+
+def _depends_on(case: Any, newest: Mapping[Any, Any]) -> list[Any]:
+    here = (case.partition.name, case.environ.name)
+    return [
+        other
+        for name, when in case.check.user_deps()
+        for other in newest.values()
+        if other.check.unique_name == name
+        and when(here, (other.partition.name, other.environ.name))
+    ]

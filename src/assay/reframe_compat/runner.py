@@ -1,0 +1,40 @@
+"""Something to do around all cases of a run; ReFrame has listeners for single cases only."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from reframe.core.exceptions import ForceExitError
+from reframe.frontend.executors import Runner
+
+from assay import deadline
+
+#: Called with the runner and its cases.
+Around = Callable[[Any, Sequence[Any]], AbstractContextManager[Any]]
+
+_around: list[Around] = []
+
+
+def around(context: Around) -> None:
+    """Have a context entered before the first case of a run and left after its last."""
+    _around.append(context)
+
+
+def _run_all(self: Any, of_reframe: Any, cases: Sequence[Any], *more: Any) -> Any:
+    with contextlib.ExitStack() as stack:
+        for context in _around if cases else ():
+            stack.enter_context(context(self, cases))
+        done = of_reframe(self, cases, *more)
+        if why := deadline.struck():
+            # Cases that were not begun are skips, which no exit code tells of.
+            raise ForceExitError(why)
+    return done
+
+
+def install() -> None:
+    """Wraps ReFrame's function that runs all cases and their retries."""
+    Runner.runall = functools.partialmethod(_run_all, Runner.runall)

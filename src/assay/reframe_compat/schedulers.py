@@ -1,0 +1,321 @@
+"""ReFrame's schedulers, bounded in time: a job, or a command of Slurm, that never ends is given up.
+
+ReFrame 4.10.4 waits without limit for a command of Slurm that hangs, and for a job that stays
+pending or completing. It calls ``scancel`` with each poll of such a job, and takes a failing
+``squeue`` for a completed job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from reframe.core import backends
+from reframe.core.exceptions import (
+    ConfigError,
+    JobError,
+    JobNotStartedError,
+    SpawnedProcessError,
+)
+from reframe.core.schedulers import local, slurm
+from reframe.utility import osext
+
+from assay import deadline
+
+#: How long Slurm may take for what takes it seconds: to complete a job, to cancel one, to end one
+#: that is out of time, to answer again [s].
+PATIENCE = "ASSAY_PATIENCE"
+PATIENCE_S = 120.0
+
+#: First pause before another scancel of the same job [s]; each is twice the one before.
+AGAIN_S = 10.0
+
+#: Between two polls of a job that is waited for [s].
+PAUSE_S = 0.2
+
+
+def patience() -> float:
+    """``$ASSAY_PATIENCE`` in seconds, or :data:`PATIENCE_S`."""
+    try:
+        return float(os.environ.get(PATIENCE, PATIENCE_S))
+    except ValueError:
+        raise ConfigError(
+            f"{PATIENCE}={os.environ[PATIENCE]!r} is not a number of seconds; write it like 120"
+        ) from None
+
+
+def run_command(
+    cmd: Any, check: bool = False, timeout: float | None = None, **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """ReFrame's function of that name, which ends whatever the command does.
+
+    A command that does not end is killed and not waited for: it may hang in the kernel. It has
+    exit code 124 then.
+
+    :raises SpawnedProcessError: while `check`, it failed.
+    """
+    timeout = timeout or max(patience() / 4, 1)
+    process = osext.run_command_async(cmd, start_new_session=True, **more)
+    try:
+        out, err = process.communicate(timeout=timeout)
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=1)
+        out, code = "", 124
+        err = f"{_program(cmd)} did not end within {timeout:g} s"
+    if check and code != 0:
+        raise SpawnedProcessError(cmd, out, err, code)
+    return subprocess.CompletedProcess(cmd, code, out, err)
+
+
+def _program(cmd: Any) -> str:
+    return str(cmd.split()[0] if isinstance(cmd, str) else cmd[0])
+
+
+def _what(error: SpawnedProcessError) -> str:
+    """A command that failed, in one line."""
+    said = " ".join(str(error.stderr or "").split()) or f"exit code {error.exitcode}"
+    name = _program(error.command)
+    return said if said.startswith(name) else f"{name}: {said}"
+
+
+class _BoundedOsext:
+    """``reframe.utility.osext`` as the backends of Slurm see it."""
+
+    run_command = staticmethod(run_command)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(osext, name)
+
+
+@dataclass
+class _Watched:
+    """What a job has been doing, and since when (monotonic clock).
+
+    :ivar cancelled: when it was cancelled first; None before that.
+    :ivar again: when it may be cancelled again.
+    :ivar why: why it was cancelled, where that is a failure of its case.
+    :ivar said: what scancel said against it.
+    """
+
+    kind: str
+    since: float
+    cancelled: float | None = None
+    again: float = 0.0
+    pause: float = AGAIN_S
+    why: str = ""
+    said: str = ""
+    given_up: bool = False
+
+
+def _kind(state: str | None) -> str:
+    if not state:
+        return "unknown"
+    if slurm.slurm_state_completed(state):
+        return "ended"
+    if "COMPLETING" in state:
+        return "completing"
+    return "pending" if slurm.slurm_state_pending(state) else "running"
+
+
+class _Job(slurm._SlurmJob):  # type: ignore[misc]
+    """A job whose nodes Slurm is asked for once, and not at each look at them.
+
+    :ivar seen_unfinished: when Slurm said last that it is not over [s since the epoch].
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._hosts_of: str | None = None
+        self.seen_unfinished: float | None = None
+
+    @property
+    def nodelist(self) -> list[str]:
+        if self._nodespec and self._hosts_of != self._nodespec:
+            self._hosts_of = self._nodespec if slurm.slurm_state_completed(self.state) else None
+            return list(super().nodelist)
+        return list(self._nodelist)
+
+
+class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
+    """What both backends of Slurm share: every state of a job has an end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Killed half-way, sbatch may leave a job behind that nobody knows: it gets more time.
+        self._submit_timeout = self.get_option("job_submit_timeout") or patience()
+        self._watched: dict[str, _Watched] = {}
+        self._silent: float | None = None
+        self._said = ""
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def poll(self, *jobs: Any) -> None:
+        asked = [job for job in jobs if job is not None and not self._is_over(job)]
+        if not asked:
+            return
+        try:
+            self._ask(asked)
+            self._silent = None
+        except SpawnedProcessError as error:
+            self._silent = self._silent or time.monotonic()
+            self._said = _what(error)
+            self.log(self._said)
+        for job in asked:
+            self._watch(job)
+
+    def _ask(self, jobs: list[Any]) -> None:
+        """Updates the state of the jobs.
+
+        :raises SpawnedProcessError: Slurm does not answer.
+        """
+        self._num_sacct_failures = self._max_sacct_failures  # patience is ours
+        super().poll(*jobs)
+
+    def _is_over(self, job: Any) -> bool:
+        watched = self._watched.get(job.jobid)
+        return watched is not None and watched.given_up
+
+    def _watch(self, job: Any) -> None:
+        now, limit = time.monotonic(), patience()
+        kind = _kind(job.state)
+        watched = self._watched.setdefault(job.jobid, _Watched(kind, now))
+        if watched.kind != kind:
+            watched.kind, watched.since = kind, now
+        if kind == "ended":
+            return
+        if kind != "unknown":
+            job.seen_unfinished = time.time()
+        here = now - watched.since
+        out_of_time = job.time_limit and kind == "running" and here > job.time_limit + limit
+        waited = time.time() - job.submit_time
+        if why := deadline.reached():
+            self._end(job, f"cancelled: {why}")
+        elif out_of_time:
+            self._end(job, f"cancelled: it ran {here:.0f} s, its limit is {job.time_limit:.0f} s")
+        elif kind == "pending" and job.max_pending_time and waited >= job.max_pending_time:
+            self._end(job)
+        elif watched.cancelled:
+            self.cancel_many([job])
+
+        where = f" on {job._nodespec}" if job._nodespec else ""
+        if self._silent and now - self._silent > limit:
+            self._give_up(job, f"is out of sight: {self._said}, for {now - self._silent:.0f} s")
+        elif watched.cancelled and now - watched.cancelled > limit:
+            said = f" (scancel: {watched.said})" if watched.said else ""
+            self._give_up(job, f"is {job.state}{where} {limit:.0f} s after scancel{said}")
+        elif kind == "completing" and here > limit:
+            self._give_up(job, f"is COMPLETING{where} for {here:.0f} s: its nodes do not get free")
+        elif kind == "unknown" and not self._silent and here > limit:
+            self._give_up(job, f"is not known to Slurm after {here:.0f} s")
+
+    def _give_up(self, job: Any, what: str) -> None:
+        """It is over for ReFrame, and its case fails."""
+        watched = self._watched[job.jobid]
+        watched.given_up = True
+        before = f"{watched.why}; " if watched.why else ""
+        job._exception = JobError(f"{before}the job {what}; given up", job.jobid)
+
+    # --- ending ---------------------------------------------------------------------------------
+
+    def _end(self, job: Any, why: str = "") -> None:
+        watched = self._watched[job.jobid]
+        if why and not watched.why:
+            watched.why = why
+            job._exception = JobError(why, job.jobid)
+        self.cancel_many([job])
+
+    def cancel_many(self, jobs: Any) -> None:
+        """Cancels those that were not cancelled a moment ago; never raises."""
+        now = time.monotonic()
+        for job in jobs:
+            watched = self._watched.setdefault(job.jobid, _Watched(_kind(job.state), now))
+            if now < watched.again:
+                continue
+            watched.cancelled = watched.cancelled or now
+            watched.again = now + watched.pause
+            watched.pause *= 2
+            try:
+                run_command(f"scancel {job.jobid}", check=True)
+            except SpawnedProcessError as error:
+                watched.said = _what(error).removeprefix("scancel: ")
+                self.log(f"scancel {job.jobid}: {watched.said}")
+            else:
+                watched.said = ""
+                job._is_cancelling = True
+
+    def _cancel_if_pending_too_long(self, jobs: Any) -> None:
+        """Nothing: see :meth:`_watch`."""
+
+    def finished(self, job: Any) -> bool:
+        return self._is_over(job) or bool(super().finished(job))
+
+    def wait(self, job: Any) -> None:
+        while not self.finished(job):
+            self.poll(job)
+            if not self.finished(job):
+                time.sleep(PAUSE_S)
+        if job.is_array:
+            self._merge_files(job)
+
+    def sbatch(self, args: list[str]) -> Any:
+        # ReFrame submits again for ever where a site says which errors are worth it.
+        if why := deadline.reached():
+            raise JobNotStartedError(f"not submitted: {why}")
+        return super().sbatch(args)
+
+
+class _BoundedSqueue(_Bounded, slurm.SqueueJobScheduler):  # type: ignore[misc]
+    """Slurm without accounting: squeue knows a job that ended for a while (MinJobAge)."""
+
+    def _ask(self, jobs: list[Any]) -> None:
+        command = f"{self._squeue} -h -t all -j {','.join(job.jobid for job in jobs)}"
+        done = run_command(f'{command} -o "%i|%T|%N|%r"')
+        if done.returncode != 0 and "Invalid job id" not in done.stderr:
+            raise SpawnedProcessError(command, done.stdout, done.stderr, done.returncode)
+        lines: dict[str, list[Any]] = {}
+        for match in re.finditer(
+            rf"^({self._jobid_patt})\|(?P<state>\S+)\|(?P<nodes>\S*)\|(?P<reason>.*)$",
+            done.stdout,
+            re.MULTILINE,
+        ):
+            lines.setdefault(re.split(r"[_+]", match[1])[0], []).append(match)
+        for job in jobs:
+            mine = lines.get(job.jobid)
+            if mine:
+                job._state = ",".join(match["state"] for match in mine)
+                job._nodespec = ",".join(filter(None, (match["nodes"] for match in mine)))
+            else:  # Slurm has forgotten it
+                job._state = "CANCELLED" if job.is_cancelling else "COMPLETED"
+        reasons = {jobid: [match["reason"] for match in mine] for jobid, mine in lines.items()}
+        self._cancel_if_blocked(jobs, reasons)
+
+
+def _poll_local(self: Any, of_reframe: Any, *jobs: Any) -> None:
+    of_reframe(self, *jobs)
+    for job in jobs:
+        running = job and job.jobid and not self.finished(job) and not job.cancel_time
+        if running and (why := deadline.reached()):
+            job._exception = JobError(f"cancelled: {why}")
+            self.cancel(job)
+
+
+def install() -> None:
+    """Puts the bounded schedulers in the place of ReFrame's."""
+    slurm._run_strict = functools.partial(run_command, check=True)
+    slurm.osext = _BoundedOsext()
+    slurm._SlurmJob = _Job
+    for name, bounded in (("slurm", _Bounded), ("squeue", _BoundedSqueue)):
+        backends._schedulers[name] = (bounded, None)
+    scheduler = local.LocalJobScheduler
+    scheduler.poll = functools.partialmethod(_poll_local, scheduler.poll)

@@ -1,0 +1,294 @@
+"""``assay history``: the results of many runs in one store of ReFrame's, and what they say.
+
+A run in jobs leaves a ``results.db`` for each job. ``assay history add`` puts their sessions into
+one: each session once, however often it is added; none that is there is changed. The store is
+written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import fcntl
+import html
+import json
+import math
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay import files
+from assay.reframe_compat import store
+
+DATABASE, PERFLOG = "results.db", "perflog.jsonl"
+
+
+class HistoryError(Exception):
+    """A store that cannot be read or written: one line that names it and the mend."""
+
+
+def add(into: Path, sources: Sequence[Path]) -> tuple[int, list[str]]:
+    """Add the sessions of some results directories to the one `into`; two calls wait in turn.
+
+    :returns: how many sessions are new, and why a source was left out, one line each.
+    :raises HistoryError: what is there already is damaged; nothing is changed then.
+    :raises OSError: it cannot be written; likewise.
+    """
+    into.mkdir(parents=True, exist_ok=True)
+    left_out = []
+    with _locked(into / ".history.lock"), tempfile.TemporaryDirectory() as scratch:
+        merged = Path(scratch) / DATABASE
+        if (into / DATABASE).exists():
+            _check(into / DATABASE)
+            merged.write_bytes((into / DATABASE).read_bytes())
+        lines = dict.fromkeys(_lines(into / PERFLOG))
+        before = _create(merged)
+        for source in sources:
+            try:
+                _check(source / DATABASE)
+            except HistoryError as error:
+                left_out.append(str(error))
+                continue
+            _copy(source / DATABASE, merged)
+            lines.update(dict.fromkeys(_lines(source / PERFLOG)))
+        new = _create(merged) - before
+        files.write(into / DATABASE, merged.read_bytes())
+        files.write(into / PERFLOG, "".join(lines))
+    return new, left_out
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _lines(path: Path) -> list[str]:
+    """Whole lines that are JSON; a job that was killed may have left half of one."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    found = []
+    for line in text.splitlines(keepends=True):
+        with contextlib.suppress(ValueError):
+            json.loads(line)
+            found.append(line if line.endswith("\n") else line + "\n")
+    return found
+
+
+def _open(path: Path, mode: str = "rwc") -> contextlib.closing[sqlite3.Connection]:
+    return contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True))
+
+
+def _create(path: Path) -> int:
+    """Make the tables where they are missing; the number of sessions."""
+    with _open(path) as connection, connection:
+        connection.executescript(store.TABLES)
+        if not connection.execute("SELECT 1 FROM metadata").fetchone():
+            connection.execute("INSERT INTO metadata VALUES (?)", (store.SCHEMA,))
+        return int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
+
+
+def _check(path: Path) -> None:
+    """Refuse a store that is not whole.
+
+    :raises HistoryError: it is missing, damaged, of another schema, or a session in it is torn.
+    """
+    if not path.is_file():
+        raise HistoryError(f"{path}: there is no store of results")
+    try:
+        with _open(path, "ro") as connection:
+            (state,) = connection.execute("PRAGMA integrity_check").fetchone()
+            versions = connection.execute("SELECT schema_version FROM metadata").fetchall()
+            if state != "ok":
+                raise HistoryError(f"{path}: damaged ({state}); restore it from a copy")
+            if versions != [(store.SCHEMA,)]:
+                raise HistoryError(
+                    f"{path}: schema {versions!r}, not {store.SCHEMA}: of another ReFrame; "
+                    "start a new history"
+                )
+            for uuid, blob in connection.execute("SELECT uuid, json_blob FROM sessions"):
+                if json.loads(blob)["session_info"]["uuid"] != uuid:
+                    raise ValueError
+    except sqlite3.Error as error:
+        raise HistoryError(
+            f"{path}: no store of ReFrame's ({error}); restore it from a copy"
+        ) from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise HistoryError(f"{path}: a session in it is torn; restore it from a copy") from None
+
+
+def _copy(source: Path, into: Path) -> None:
+    with _open(into) as connection:
+        connection.execute("ATTACH ? AS more", (f"{source.resolve().as_uri()}?mode=ro",))
+        with connection:
+            connection.execute(
+                "INSERT INTO testcases SELECT * FROM more.testcases WHERE session_uuid IN "
+                "(SELECT uuid FROM more.sessions) AND session_uuid NOT IN "
+                "(SELECT uuid FROM main.sessions)"
+            )
+            connection.execute(
+                "INSERT INTO sessions SELECT * FROM more.sessions WHERE uuid NOT IN "
+                "(SELECT uuid FROM main.sessions)"
+            )
+
+
+@dataclass(frozen=True)
+class Run:
+    """All sessions of one pipeline, or a session that belongs to none.
+
+    :ivar values: by (case, metric with its unit), in the order of the store; None for a case that
+        failed before it had a number.
+    """
+
+    name: str
+    start: float
+    values: dict[tuple[str, str], float | None]
+
+
+def runs(store: Path) -> list[Run]:
+    """What the store holds, in the order of time.
+
+    :raises HistoryError: it is missing or damaged.
+    """
+    _check(store)
+    found: dict[str, Run] = {}
+    with _open(store, "ro") as connection:
+        for (blob,) in connection.execute(
+            "SELECT json_blob FROM sessions ORDER BY session_start_unix"
+        ):
+            session = json.loads(blob)
+            info = session["session_info"]
+            start = float(info["time_start_unix"])
+            name = str(info.get("pipeline") or info["uuid"][:8])
+            run = found.setdefault(name, Run(name, start, {}))
+            for entry in (entry for part in session["runs"] for entry in part["testcases"]):
+                run.values.update(_values(entry))
+    return list(found.values())
+
+
+def _values(entry: dict[str, Any]) -> Iterator[tuple[tuple[str, str], float | None]]:
+    where = f"{entry['system']}:{entry['partition']}+{entry['environ']}"
+    case = f"{entry['display_name']} @{where}"
+    measured = entry.get("perfvalues") or {}
+    for key, (value, *_, unit, _) in measured.items():
+        yield (case, f"{key.rsplit(':', 1)[-1]} [{unit}]"), float(value)
+    if entry["result"] != "skip" and not measured:
+        yield (case, "result"), 1.0 if entry["result"] == "pass" else None
+
+
+def rows(found: Sequence[Run]) -> list[list[str]]:
+    """The runs as a table: a head, then one line for each metric of each case."""
+    keys = sorted({key for run in found for key in run.values})
+    head = ["case", "metric"] + [f"{_date(run.start)} {run.name}" for run in found]
+    return [head] + [[*key, *(_cell(run, key) for run in found)] for key in keys]
+
+
+def _date(start: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(start).astimezone():%Y-%m-%d %H:%M}"
+
+
+def _cell(run: Run, key: tuple[str, str]) -> str:
+    if key in run.values:
+        value = run.values[key]
+        return "failed" if value is None else "passed" if key[1] == "result" else f"{value:.6g}"
+    return ""
+
+
+#: Width and height of a trend, and the room around it for its last point.
+_WIDE, _HIGH, _ROOM = 120, 24, 3
+
+
+def trend(values: Sequence[float | None]) -> str:
+    """The values of a metric, run by run, as a small picture (SVG); "" for less than two.
+
+    From the least to the greatest over the full height; a run without a value is left out.
+    """
+    points = [(n, v) for n, v in enumerate(values) if v is not None and math.isfinite(v)]
+    if len(points) < 2:
+        return ""
+    least, most = (edge(value for _, value in points) for edge in (min, max))
+    across = (_WIDE - 2 * _ROOM) / (len(values) - 1)
+    up = (_HIGH - 2 * _ROOM) / (most - least) if most > least else 0.0
+    at = [(_ROOM + n * across, _HIGH - _ROOM - (value - least) * up) for n, value in points]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+    return (
+        f'<svg width="{_WIDE}" height="{_HIGH}" role="img" aria-label="{least:.6g} to {most:.6g}">'
+        f'<polyline points="{line}" fill="none" stroke="#0072b2" stroke-width="1.5"/>'
+        f'<circle cx="{at[-1][0]:.1f}" cy="{at[-1][1]:.1f}" r="2.5" fill="#d55e00"/></svg>'
+    )
+
+
+def _row(line: Sequence[str], found: Sequence[Run]) -> str:
+    case, metric = line[:2]
+    cells = [f"<td>{html.escape(cell)}</td>" for cell in line]
+    drawn = trend([run.values.get((case, metric)) for run in found])
+    return f"<tr>{''.join(cells[:2])}<td>{drawn}</td>{''.join(cells[2:])}</tr>"
+
+
+def page(found: Sequence[Run], title: str) -> str:
+    """The table as HTML that needs nothing beside itself, with the trend of each metric."""
+    first, *rest = rows(found)
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in [*first[:2], "trend", *first[2:]])
+    lines = "\n".join(_row(line, found) for line in rest)
+    return (
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8">'
+        f"<title>{html.escape(title)}</title>\n"
+        "<style>body{font:14px sans-serif}td,th{border:1px solid #999;padding:2px 6px;"
+        "text-align:right}td:nth-child(-n+2){text-align:left}table{border-collapse:collapse}</style>"
+        f"\n<h1>{html.escape(title)}</h1>\n<table>\n<tr>{head}</tr>\n{lines}\n</table></html>\n"
+    )
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the sub-command ``history`` to the command ``assay``."""
+    parser = commands.add_parser("history", help="keep the results of many runs, and show them")
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    adds = actions.add_parser(
+        "add",
+        help="add what runs measured",
+        description="Each session is added once. A source that is not whole is named and left out. "
+        "Exit code 2 when the history itself is damaged or cannot be written: it stays as it is.",
+    )
+    adds.add_argument("into", type=Path, metavar="DIR", help="the history")
+    adds.add_argument(
+        "sources", type=Path, nargs="+", metavar="RESULTS", help="results directories"
+    )
+    adds.set_defaults(run=_add)
+    shows = actions.add_parser("show", help="each metric of each case, run by run")
+    shows.add_argument("store", type=Path, metavar="DIR", help="the history")
+    shows.add_argument("--last", type=int, default=10, metavar="N", help="runs (default: 10)")
+    shows.add_argument("--page", type=Path, metavar="FILE", help="write HTML, too")
+    shows.set_defaults(run=_show)
+
+
+def _add(args: argparse.Namespace) -> int:
+    try:
+        new, left_out = add(args.into, args.sources)
+    except (HistoryError, OSError) as error:
+        print(f"assay history: {error}", file=sys.stderr)
+        return 2
+    for line in left_out:
+        print(f"assay history: left out: {line}", file=sys.stderr)
+    print(f"assay history: {new} new sessions in {args.into / DATABASE}")
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    try:
+        found = runs(args.store / DATABASE)[-max(args.last, 1) :]
+        if args.page:
+            files.write(args.page, page(found, "History"))
+    except (HistoryError, OSError) as error:
+        print(f"assay history: {error}", file=sys.stderr)
+        return 2
+    for line in rows(found):
+        print(*line, sep=" | ")
+    return 0

@@ -1,0 +1,190 @@
+"""A run that was split over the jobs of a pipeline: one session again, with what is missing.
+
+``ci/gitlab/plan.py`` promises jobs and their cases in ``promise.json`` before any of them runs.
+Each leaves its results in ``jobs/NAME/ID/`` beside it, with another ID when started again. A job
+that is lost, was never started, or ran another selection leaves a promised case without a record,
+which is a FAIL here: the state that GitLab gives a child pipeline says nothing of what it measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from assay.judge import Verdict
+from assay.results.cases import Case, Session
+from assay.results.session import ReportError, last_attempts, load
+
+FILE = "promise.json"
+
+#: Raised by one whenever a key of the promise changes its meaning.
+SCHEMA = 1
+
+#: What the jobs leave is below this, beside the promise.
+JOBS = "jobs"
+
+#: Ends the name of what a job has not left whole (``ci/gitlab/case.sh``).
+UNFINISHED = ".part"
+
+NO_REPORT = "left no run report: it did not run, or was lost"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What was to run.
+
+    :ivar jobs: the cases of each job by the name of its folder; a case is (display name,
+        ``system:partition+environ``).
+    :ivar titles: the name of each job in the pipeline.
+    :ivar node_hours: the budget of nodes times hours inside of benchmarks; None for none.
+    :ivar minutes: the budget of time from the first start to the last end; None for none.
+    """
+
+    jobs: Mapping[str, tuple[tuple[str, str], ...]]
+    titles: Mapping[str, str]
+    node_hours: float | None
+    minutes: float | None
+
+    @classmethod
+    def read(cls, file: Path) -> Promise:
+        """Read ``promise.json``.
+
+        :raises ReportError: it is not there, not JSON, or promises nothing.
+        """
+        try:
+            raw = json.loads(file.read_text(encoding="utf-8"))
+            if raw["schema"] != SCHEMA:
+                raise ValueError
+            jobs = {
+                str(job["folder"]): tuple((str(c["name"]), str(c["where"])) for c in job["cases"])
+                for job in raw["jobs"]
+            }
+            titles = {str(job["folder"]): str(job["title"]) for job in raw["jobs"]}
+            node_hours, minutes = (
+                None if raw.get(key) is None else float(raw[key])
+                for key in ("node_hours", "minutes")
+            )
+        except OSError as error:
+            raise ReportError(
+                f"{file}: {error.strerror}: no case was planned, so none ran; the log of the job "
+                "that plans the acceptance says why"
+            ) from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ReportError(
+                f"{file}: not a promise of schema {SCHEMA}; plan the acceptance anew"
+            ) from None
+        if not any(jobs.values()):
+            raise ReportError(f"{file}: promises no case; plan the acceptance anew")
+        return cls(jobs, titles, node_hours, minutes)
+
+
+def gather(folder: Path) -> Session:
+    """The sessions of all jobs as one, with a FAIL for each promised case that nobody ran.
+
+    A job that was started again counts with all that it ran: a case that failed and then passed
+    could not be decided, and an attempt that was lost is a fault, whatever another one says.
+
+    :param folder: holds the promise and what each job left.
+    :raises ReportError: there is no promise that can be read.
+    """
+    promise = Promise.read(folder / FILE)
+    attempts: list[Case] = []
+    missing: list[Case] = []
+    sessions: list[Session] = []
+    lost: list[str] = []
+    for name, cases in promise.jobs.items():
+        found, lacks = _of_job(folder / JOBS / name)
+        lack = "; ".join(dict.fromkeys(lacks.values()))
+        if found:
+            lost += [f"job {promise.titles[name]!r}, {n}: {why}" for n, why in lacks.items()]
+        lost += [
+            f"job {promise.titles[name]!r}: {len(aborted)} of its cases were aborted"
+            for session in found
+            if (aborted := [case for case in session.attempts if case.aborted])
+        ]
+        sessions += found
+        ran = [case for session in found for case in session.attempts]
+        there = {(case.display_name, case.where) for case in ran}
+        missing += [
+            _missing(*case, f"the job {promise.titles[name]!r} {lack or 'did not run it'}")
+            for case in cases
+            if case not in there
+        ]
+        attempts += ran
+    faults = [*lost, *_above_budget(promise, sessions, attempts)]
+    if missing:
+        promised = sum(map(len, promise.jobs.values()))
+        faults.insert(0, f"{len(missing)} of {promised} promised cases are missing")
+    starts = [session.start for session in sessions if session.start]
+    return Session(
+        file=folder / FILE,
+        uuid="",
+        host=", ".join(sorted({session.host for session in sessions})),
+        start=min(starts, default=None),
+        elapsed=sum(session.elapsed for session in sessions),
+        command=f"the {len(promise.jobs)} jobs of a pipeline",
+        reframe=", ".join(sorted({session.reframe for session in sessions})),
+        cases=last_attempts([*attempts, *missing]),
+        attempts=tuple(attempts),
+        faults=tuple(faults),
+    )
+
+
+def _of_job(folder: Path) -> tuple[list[Session], dict[str, str]]:
+    """All sessions of a job in the order of time, and of each attempt that has none why not."""
+    sessions, lacks = [], {}
+    # Each has a folder from its beginning on, which gets its name when all is in it.
+    attempts = sorted(path for path in folder.glob("*") if path.is_dir())
+    for attempt in attempts:
+        number = attempt.name.removesuffix(UNFINISHED)
+        reports = sorted(attempt.glob("reports/run-report-*.json"))
+        if attempt.name != number or not reports:
+            lacks[f"attempt {number}"] = NO_REPORT
+            continue
+        for report in reports:
+            try:
+                sessions.append(load(report))
+            except ReportError as error:
+                lacks[f"attempt {number}"] = f"left a run report that cannot be read ({error})"
+    if not attempts:
+        lacks[""] = NO_REPORT
+    return sorted(sessions, key=lambda session: str(session.start or "")), lacks
+
+
+def _missing(name: str, where: str, why: str) -> Case:
+    system, _, rest = where.partition(":")
+    partition, _, environ = rest.partition("+")
+    return Case(
+        test=name.split(" ", maxsplit=1)[0],
+        display_name=name,
+        unique_name="",
+        system=system,
+        partition=partition,
+        environ=environ,
+        verdict=Verdict.FAIL,
+        why=f"missing: {why}",
+    )
+
+
+def node_hours(attempts: list[Case]) -> float:
+    """What was used of the machine: nodes times hours inside of benchmarks."""
+    return sum(max(case.nodes, 1) * case.benchmark_seconds for case in attempts) / 3600
+
+
+def minutes(sessions: list[Session]) -> float:
+    """The time from the first start to the last end."""
+    starts = [session.start for session in sessions if session.start]
+    ends = [s.start + timedelta(seconds=s.elapsed) for s in sessions if s.start]
+    return (max(ends) - min(starts)).total_seconds() / 60 if starts else 0.0
+
+
+def _above_budget(promise: Promise, sessions: list[Session], attempts: list[Case]) -> Iterator[str]:
+    for used, budget, unit in (
+        (node_hours(attempts), promise.node_hours, "node-hours"),
+        (minutes(sessions), promise.minutes, "minutes"),
+    ):
+        if budget is not None and used > budget:
+            yield f"{used:.2f} {unit} are above the budget of {budget:g}"

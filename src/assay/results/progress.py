@@ -1,0 +1,141 @@
+"""How far a run is, and about how long it still takes: a line now and then."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reframe.core.logging import getlogger
+
+#: Seconds between two lines, at least.
+EVERY = 20.0
+
+#: Run reports that durations are taken from: the last ones.
+REPORTS = 3
+
+#: A case: (hash of ReFrame's, ``system:partition+environ``).
+Key = tuple[str, str]
+
+
+def key(case: Mapping[str, Any]) -> Key:
+    """Of an entry of a run report, or of a plan."""
+    where = f"{case['system']}:{case['partition']}+{case['environ']}"
+    return str(case["hashcode"]), where
+
+
+def durations(reports: Path, command: Sequence[str]) -> dict[Key, float]:
+    """Seconds that each case took in the last runs of the same profile; the newest counts.
+
+    :param command: as it is called now: the profile stands in its options.
+    """
+    found: dict[Key, float] = {}
+    numbered = {
+        int(match[1]): path
+        for path in reports.glob("run-report-*.json")
+        if (match := re.search(r"-(\d+)\.json$", path.name))
+    }
+    for number in sorted(numbered)[-REPORTS:]:
+        try:
+            report = json.loads(numbered[number].read_text(encoding="utf-8"))
+            if _profile(report["session_info"]["cmdline"]) != _profile(" ".join(command)):
+                continue
+            for entry in report["runs"][0]["testcases"]:
+                if entry["result"] in ("pass", "fail") and entry["time_run"]:
+                    found[key(entry)] = float(entry["time_run"])
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            continue  # a torn report tells no durations
+    return found
+
+
+def _profile(command: str) -> list[str]:
+    return re.findall(r"(?:--mode[= ]|\bprofile=)([\w-]+)", command)
+
+
+class Progress:
+    """Listens to ReFrame's runner (``TaskEventListener`` of its executors).
+
+    :param planned: the cases, as :data:`assay.results.running.PLAN` has them.
+    :param known: seconds that cases took before.
+    :param say: prints a line.
+    """
+
+    def __init__(
+        self,
+        planned: Iterable[Mapping[str, Any]],
+        known: Mapping[Key, float],
+        say: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        keys = [key(case) for case in planned if not case["fixture"]]
+        here = [known[k] for k in keys if k in known]
+        # What nobody has run yet takes as long as the others do.
+        mean = sum(here) / len(here) if here else 1.0
+        self._left = {k: known.get(k, mean) for k in keys}
+        self._done: dict[Key, float] = {}
+        self._say = say or getlogger().info
+        self._clock = clock
+        self._start = self._last = clock()
+        self._over = threading.Event()
+
+    def __enter__(self) -> None:
+        """Tell it during a long case, too, in which ReFrame tells nothing."""
+        threading.Thread(target=self._tick, daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _tick(self) -> None:
+        while not self._over.wait(1.0):
+            self._tell()
+
+    def line(self) -> str:
+        """``elapsed 1:35, 23 of 67 cases, about 2:50 left``; skipped cases are not among them."""
+        elapsed = self._clock() - self._start
+        text = (
+            f"elapsed {_minutes(elapsed)}, "
+            f"{len(self._done)} of {len(self._done) + len(self._left)} cases"
+        )
+        expected = sum(self._done.values())
+        if self._left and expected:
+            # This machine may be slower today, and the harness costs something, too.
+            text += f", about {_minutes(elapsed * sum(self._left.values()) / expected)} left"
+        return text
+
+    def _ended(self, task: Any) -> None:
+        case = _key_of(task)
+        if case in self._left:
+            self._done[case] = self._left.pop(case)
+        self._tell()
+
+    def _skipped(self, task: Any) -> None:
+        self._left.pop(_key_of(task), None)
+
+    def _tell(self, task: Any = None) -> None:
+        if self._clock() - self._last >= EVERY:
+            self._last = self._clock()
+            self._say(self.line())
+
+    def _nothing(self, task: Any) -> None:
+        pass
+
+    on_task_success = on_task_failure = on_task_xfailure = on_task_xsuccess = _ended
+    on_task_skip = _skipped
+    on_task_run = _tell
+    on_task_setup = on_task_compile = on_task_compile_exit = on_task_exit = on_task_abort = _nothing
+
+
+def _key_of(task: Any) -> Key:
+    check, partition, environ = task.testcase
+    return check.hashcode, f"{partition.fullname}+{environ.name}"
+
+
+def _minutes(seconds: float) -> str:
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    tail = f"{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+    return f"{hours}:{tail}" if hours else tail

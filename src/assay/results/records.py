@@ -1,0 +1,88 @@
+"""The evidence record of a test case (``assay.json``), joined to what ReFrame said of the case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from assay.judge import Verdict, worst
+from assay.results.cases import Case, Metric
+from assay.results.sanitize import finite, line, mapping, sequence
+
+
+def with_record(case: Case, record: Mapping[str, Any]) -> Case:
+    """The case with what its record says; its verdict is the worst that the record gives."""
+    parsed = mapping(record.get("parsed"))
+    metrics = tuple(
+        _metric(str(name), mapping(value)) for name, value in mapping(record.get("metrics")).items()
+    )
+    case = replace(
+        case,
+        metrics=metrics,
+        problems=tuple(line(p) for p in sequence(record.get("problems"))),
+        rows=tuple(r for r in sequence(parsed.get("rows")) if isinstance(r, dict)),
+        units={str(k): line(v) for k, v in mapping(parsed.get("units")).items()},
+        facts=mapping(parsed.get("facts")),
+        parameters={str(k): line(v) for k, v in mapping(record.get("parameters")).items()}
+        or case.parameters,
+        proof=mapping(record.get("proof")),
+        provenance=mapping(record.get("provenance")),
+        benchmark_seconds=finite(mapping(record.get("seconds")).get("benchmark")) or 0.0,
+        queue_seconds=finite(mapping(record.get("seconds")).get("queue")) or 0.0,
+        test=line(record.get("test")) or case.test,
+        kind=line(record.get("kind")) or case.kind,
+        family=line(record.get("family")),
+        program=line(record.get("program")),
+        version=line(record.get("version")),
+        transport=line(record.get("transport")) or case.transport,
+        busy=line(record.get("busy")),
+        launches=int(finite(record.get("attempts")) or 1),
+        record=record,
+    )
+    verdict = worst([_verdict(record.get("verdict")), *(metric.verdict for metric in metrics)])
+    return replace(case, verdict=verdict, why=cause(case, verdict))
+
+
+def _metric(name: str, raw: Mapping[str, Any]) -> Metric:
+    value = finite(raw.get("value"))
+    verdict = _verdict(raw.get("verdict"))
+    why = line(raw.get("why"))
+    if value is None and verdict is not Verdict.FAIL:
+        verdict, why = Verdict.FAIL, f"not a finite number: {line(raw.get('value'))}"
+    peak = mapping(raw.get("percent_of"))
+    return Metric(
+        name=name,
+        value=value,
+        unit=line(raw.get("unit")),
+        verdict=verdict,
+        why=why,
+        samples=tuple(s for s in map(finite, sequence(raw.get("samples"))) if s is not None),
+        reference=finite(raw.get("reference")),
+        lower=finite(raw.get("lower")),
+        upper=finite(raw.get("upper")),
+        percent=finite(peak.get("percent")),
+        peak=finite(peak.get("peak")),
+        peak_unit=line(peak.get("unit")),
+        peak_of=line(peak.get("what")),
+        source=line(raw.get("source")),
+    )
+
+
+def cause(case: Case, verdict: Verdict) -> str:
+    """Why a case is not a PASS, in one line: its first problem, else its first bad metric."""
+    if verdict not in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+        return ""
+    causes = list(case.problems) + [
+        f"{metric.name}: {metric.why}" for metric in case.metrics if metric.verdict is verdict
+    ]
+    more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
+    return causes[0] + more if causes else ""
+
+
+def _verdict(raw: Any) -> Verdict:
+    """A verdict as the record writes it; anything else is a FAIL."""
+    try:
+        return Verdict(raw)
+    except ValueError:
+        return Verdict.FAIL

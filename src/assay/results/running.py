@@ -1,0 +1,113 @@
+"""A run of ReFrame from its beginning: its own folder, its results held, its progress told.
+
+``output/<time>`` below the results is the folder of one session. It has ReFrame's log, and in
+:data:`PLAN` the cases that the session is to run: however it ends, what it did not finish is known.
+``latest`` points at the folder of the last session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from reframe.core.exceptions import ConfigError
+from reframe.core.logging import getlogger
+
+from assay import files
+from assay.reframe_compat import runner
+from assay.results import progress
+from assay.results.run_folder import LATEST, LOCK, PLAN, SCHEMA
+
+#: Open for the life of this process: closing one lets go of its lock.
+_held: list[Any] = []
+
+
+@cache
+def begin(results: Path) -> Path:
+    """Take the results for this process, and make the folder of its session.
+
+    ``ASSAY_SESSION`` names the folder, for a caller that must know it; else the time does.
+
+    :raises ConfigError: another run has the results, or there is a session of that name.
+    """
+    _hold(results)
+    named = os.environ.get("ASSAY_SESSION")
+    name = now = time.strftime("%Y%m%dT%H%M%S")
+    number = 1
+    while not named and (results / "output" / name).exists():
+        number += 1
+        name = f"{now}-{number}"
+    folder = results / "output" / (named or name)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise ConfigError(f"{folder}: no new folder for this session ({error.strerror})") from None
+    runner.around(partial(_watched, results, folder))
+    return folder
+
+
+def _hold(results: Path) -> None:
+    stream = (results / LOCK).open("a+")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        stream.seek(0)
+        raise ConfigError(
+            f"{results}: {stream.read().strip() or 'another run'} runs here; wait for its end, or "
+            "name another directory by ASSAY_RESULTS="
+        ) from None
+    except OSError as error:
+        getlogger().warning(f"{results}: cannot be locked ({error.strerror}): start no other run")
+    stream.truncate(0)
+    stream.write(f"process {os.getpid()} of {socket.gethostname()}, since {time.strftime('%H:%M')}")
+    stream.flush()
+    _held.append(stream)
+
+
+@contextlib.contextmanager
+def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
+    """Writes the plan of the cases before the first of them, and tells the progress of all."""
+    planned = [_planned(*case) for case in cases]
+    plan = {
+        "schema": SCHEMA,
+        "started": time.strftime("%Y%m%dT%H%M%S%z"),
+        "host": socket.gethostname(),
+        "command": sys.argv,
+        "cases": planned,
+    }
+    files.write(folder / PLAN, json.dumps(plan, indent=1) + "\n")
+    _point(results / LATEST, folder)
+    told = progress.Progress(planned, progress.durations(results / "reports", sys.argv))
+    tests.policy.task_listeners.append(told)
+    with told:
+        yield
+
+
+def _planned(check: Any, partition: Any, environ: Any) -> dict[str, Any]:
+    """A case by the names that run reports and records have for it."""
+    return {
+        "display_name": check.display_name,
+        "unique_name": check.unique_name,
+        "hashcode": check.hashcode,
+        "system": partition.fullname.partition(":")[0],
+        "partition": partition.name,
+        "environ": environ.name,
+        "fixture": bool(check.is_fixture()),
+    }
+
+
+def _point(link: Path, folder: Path) -> None:
+    new = link.with_name(f".{link.name}.{os.getpid()}")
+    # A file system without links has no link, and loses nothing else.
+    with contextlib.suppress(OSError):
+        new.symlink_to(os.path.relpath(folder, link.parent))
+        new.replace(link)

@@ -1,0 +1,393 @@
+"""A finished session: ReFrame's run report joined with the evidence record of each test case.
+
+The run report (``results/reports/run-report-N.json``) is written by ReFrame 4.10
+(``reframe/frontend/reporting/__init__.py``, ``RunReport.update_run_stats``); it knows which test
+cases there were and how each ended. What was measured, and what proves it, stands in the record
+``assay.json`` that each test leaves in its directory. A test case that passed in ReFrame without
+such a record has proven nothing and is a FAIL here. The plan of the session
+(:mod:`assay.results.run_folder`) says what it was to run: cases that it did not finish neither
+passed nor failed, and the session is red.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from assay.judge import Verdict
+from assay.reframe_compat import log
+from assay.results import run_folder
+from assay.results.cases import Case, Session
+from assay.results.record import FILE as RECORD
+from assay.results.record import SCHEMA
+from assay.results.records import cause, with_record
+from assay.results.sanitize import date, finite, line, sequence
+
+#: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
+NOT_RUN = {"skip": "no reason was recorded", "fail_deps": "a test that it depends on failed"}
+
+#: Files of a case that a reader may want to open.
+TEXT_SUFFIXES = frozenset(
+    [".dat", ".data", ".err", ".json", ".launch", ".lock", ".log", ".out", ".sh", ".txt", ".yaml"]
+)
+
+#: A record may be this much older than its session before it counts as left over from another:
+#: the clocks of a file server and of this machine differ.
+CLOCK_SKEW_SECONDS = 60
+
+_RED = (Verdict.FAIL, Verdict.INCONCLUSIVE)
+
+
+class ReportError(Exception):
+    """What was asked for cannot be done: one line that names the file and the mend."""
+
+
+def newest(results: Path) -> Path:
+    """The run report of the last session: the one with the highest number, as ReFrame counts.
+
+    Where the last session was killed and wrote none, it is the folder of that session.
+
+    :raises ReportError: there is none.
+    """
+    latest = (results / run_folder.LATEST).resolve()
+    killed = run_folder.read_plan(latest) and not run_folder.run_report(latest)
+    if killed and not run_folder.holder(results):
+        return latest
+    reports = {
+        int(match.group(1)): path
+        for path in (results / "reports").glob("run-report-*.json")
+        if (match := re.fullmatch(r"run-report-(\d+)\.json", path.name))
+    }
+    if not reports:
+        raise ReportError(
+            f"{results / 'reports'}: no run-report-*.json here: no test was selected, or nothing "
+            "has run yet; run the acceptance first, or name a run report with --session FILE"
+        )
+    return reports[max(reports)]
+
+
+def load(file: Path) -> Session:
+    """Read a run report and the records of its test cases.
+
+    `file` may also be the folder of a session, ``output/TIME`` of the results. Where its run report
+    is lost (ReFrame was killed, the disk was full), its finished cases are read from there.
+
+    A record that is missing or unreadable is no error here: its case says so.
+
+    :raises ReportError: the run report itself is missing, not JSON, or not of ReFrame's shape.
+    """
+    if file.is_dir():
+        found = run_folder.run_report(file.resolve())
+        if found is None:
+            return _salvaged(file)
+        file = found
+    try:
+        report = json.loads(file.read_text(encoding="utf-8"))
+        info = report["session_info"]
+        entries = [dict(entry) for run in report["runs"] for entry in run["testcases"]]
+        elapsed = float(info["time_elapsed"])
+        if not isinstance(info, dict) or not math.isfinite(elapsed):
+            raise TypeError
+    except OSError as error:
+        raise ReportError(
+            f"{file}: {error.strerror}; name a readable run report with --session FILE"
+        ) from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        at = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise ReportError(
+            f"{file}: not JSON{at}, perhaps cut short (a full disk?); {_what_is_left(file)}"
+        ) from None
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise ReportError(
+            f"{file}: not a run report of ReFrame 4.10 (session_info, runs and testcases are "
+            "expected); name another with --session FILE"
+        ) from None
+    reader = _Reader(file, info)
+    ended = [reader.case(entry) for entry in entries if not _set_up(entry)]
+    attempts = (*ended, *reader.unfinished(ended))
+    return Session(
+        file=file,
+        uuid=line(info.get("uuid")),
+        host=line(info.get("hostname")),
+        start=date(info.get("time_start")),
+        elapsed=elapsed,
+        command=line(info.get("cmdline")),
+        reframe=line(info.get("version")),
+        cases=last_attempts(attempts),
+        attempts=attempts,
+    )
+
+
+def _what_is_left(file: Path) -> str:
+    """What to do without a run report."""
+    folders = sorted((file.resolve().parent.parent / "output").glob("*"))
+    if not folders:
+        return "run the acceptance again, or name another run report with --session FILE"
+    return f"what its finished cases measured is there: assay report --session {folders[-1]}"
+
+
+def _salvaged(folder: Path) -> Session:
+    """A session from the records of its finished cases: ReFrame moved those that passed.
+
+    :raises ReportError: there are none, and no plan says that there should be.
+    """
+    reader = _Reader(folder.resolve() / "report", {"prefix_output": str(folder.resolve())})
+    staged = folder.resolve().parent.parent / "stage" / folder.resolve().name
+    found = []
+    for where, result in ((folder, "pass"), (staged, "fail")):
+        for path in where.rglob(RECORD):
+            try:
+                record = json.loads(path.read_text(encoding="utf-8"))
+                entry = {key: record[key] for key in ("system", "partition", "environ")}
+                entry |= {key: record[key] for key in ("display_name", "unique_name")}
+                verdict = record.get("verdict")
+            except (OSError, ValueError, RecursionError, LookupError, TypeError):
+                entry, verdict = {"display_name": path.parent.name}, None
+            ended_as = result
+            if result == "fail" and verdict not in [red.value for red in _RED]:
+                if not reader.passed(entry):
+                    continue  # it was not at its end
+                ended_as = "pass"  # kept for one that depends on it
+            entry |= {
+                "result": ended_as,
+                "outputdir": str(path.parent),
+                "stagedir": str(path.parent),
+            }
+            retry = re.search(r"_retry(\d+)$", path.parent.name)
+            found.append((int(retry[1]) if retry else 0, str(path), entry))
+    ended = [reader.case(entry) for _, _, entry in sorted(found, key=lambda each: each[:2])]
+    attempts = (*ended, *reader.unfinished(ended))
+    if not attempts:
+        raise ReportError(
+            f"{folder}: no {RECORD} below it; name a run report, or a folder output/TIME of the "
+            "results, with --session FILE"
+        )
+    plan = reader.plan
+    return Session(
+        file=folder,
+        uuid="",
+        host=line(plan.host),
+        start=date(plan.started),
+        elapsed=0.0,
+        command=line(" ".join(plan.command)),
+        reframe="",
+        cases=last_attempts(attempts),
+        attempts=attempts,
+        salvaged=True,
+    )
+
+
+def _set_up(entry: Mapping[str, Any]) -> bool:
+    """A fixture that did its work measures nothing; one that failed is a failed case."""
+    return entry.get("fixture") is True and entry.get("result") == "pass"
+
+
+def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
+    """One case for all its attempts (ReFrame's ``--max-retries``, ``--reruns``).
+
+    The last attempt counts, but one that follows a failed attempt passes only if its record says
+    that all launches were judged together: a test that fails now and then is what an acceptance
+    is there to find.
+    """
+    by_case: dict[tuple[str, str], list[Case]] = {}
+    for case in attempts:
+        by_case.setdefault((case.unique_name or case.display_name, case.where), []).append(case)
+    cases = []
+    for every in by_case.values():
+        # ReFrame goes on with the retries of a case that is settled; nothing is launched for them.
+        launched = [case for case in every if case.launched] or every
+        # One that was not run takes nothing back of those that were.
+        tries = [case for case in launched if case.verdict is not None] or launched
+        last = tries[-1]
+        failed = [n for n, case in enumerate(tries, 1) if case.verdict in _RED]
+        passed = last.verdict in (Verdict.PASS, Verdict.RECORDED)
+        if failed and passed and last.launches != len(tries):
+            cause = tries[failed[0] - 1].why
+            last = replace(
+                last,
+                verdict=Verdict.INCONCLUSIVE,
+                why=f"failed in attempt {failed[0]} of {len(tries)} ({cause}), then passed",
+            )
+        seconds = sum(case.benchmark_seconds for case in tries)
+        queue = sum(case.queue_seconds for case in tries)
+        cases.append(replace(last, benchmark_seconds=seconds, queue_seconds=queue))
+    return tuple(cases)
+
+
+class _Reader:
+    """Reads the test cases of one run report.
+
+    :param file: the run report.
+    :param info: its ``session_info``.
+    """
+
+    def __init__(self, file: Path, info: Mapping[str, Any]) -> None:
+        self._start = finite(info.get("time_start_unix"))
+        prefixes = [str(info.get(f"prefix_{kind}") or "") for kind in ("output", "stage")]
+        self._root_then = os.path.commonpath(prefixes) if all(map(os.path.isabs, prefixes)) else ""
+        # reports/ lies in the results directory.
+        self._root_now = file.resolve().parent.parent
+        folders = self._now(info.get("prefix_output"))
+        logs = [path for named in sequence(info.get("log_files")) for path in self._now(named)]
+        logs += [folder / run_folder.LOG for folder in folders]
+        self.plan = (
+            next(filter(None, map(run_folder.read_plan, folders)), None) or run_folder.Plan()
+        )
+        self.log = next(filter(None, map(log.read, logs)), None) or log.Log()
+
+    def case(self, entry: Mapping[str, Any]) -> Case:
+        """One entry of ``testcases``, with its record."""
+        result = line(entry.get("result"))
+        name = line(entry.get("display_name") or entry.get("name"))
+        bare = Case(
+            test=name.split(" ")[0],
+            display_name=name,
+            unique_name=line(entry.get("unique_name")),
+            system=line(entry.get("system")),
+            partition=line(entry.get("partition")),
+            environ=line(entry.get("environ")),
+            verdict=Verdict.FAIL,
+            aborted=result == "abort",
+            launched=entry.get("fail_phase") != "setup",
+            dependency_failed=result == "fail_deps",
+            parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
+            kind=line(entry.get("kind")),
+            transport=line(entry.get("transport")),
+        )
+        directory = self._directory(entry)
+        if result in NOT_RUN:
+            logged = self.log.skipped.get((line(entry.get("hashcode")), bare.where))
+            why = line(logged) if logged and result == "skip" else NOT_RUN[result]
+            return replace(bare, verdict=None, why=why)
+        if result == "abort":
+            why = _reason(entry) or "aborted before it was done"
+            return replace(bare, verdict=None, why=why, outputs=_outputs(directory, entry))
+        record, lack = self._record(directory, entry)
+        case = with_record(bare, record)
+        case = replace(case, outputs=_outputs(directory, entry))
+        if result == "pass":
+            if lack:
+                return replace(case, verdict=Verdict.FAIL, why=f"no evidence: {lack}")
+            return case
+        if result == "fail":
+            # A test that needs more launches to decide fails in ReFrame, which has no third state.
+            inconclusive = record.get("verdict") == Verdict.INCONCLUSIVE.value
+            verdict = Verdict.INCONCLUSIVE if inconclusive else Verdict.FAIL
+            why = cause(case, verdict) or _reason(entry) or "ReFrame gives no reason"
+            return replace(case, verdict=verdict, why=why)
+        return replace(
+            case, verdict=Verdict.FAIL, why=f"ended as {result!r}, which is neither pass nor fail"
+        )
+
+    def _directory(self, entry: Mapping[str, Any]) -> Path | None:
+        """Where the outputs lie, which the record shows.
+
+        ReFrame moves them from the stage to the output directory when a test passed, but not if
+        one that depends on it failed.
+        """
+        order = ("outputdir", "stagedir")
+        places: list[Path] = []
+        for key in order if entry.get("result") == "pass" else reversed(order):
+            places += self._now(entry.get(key))
+        there = [place for place in places if place.is_dir()]
+        kept = [place for place in there if (place / RECORD).is_file()]
+        return next(iter(kept or there), None)
+
+    def _record(
+        self, directory: Path | None, entry: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], str]:
+        """The record of a case, and why it is no evidence ("" where it is)."""
+        if directory is None:
+            return {}, "its output directory is gone"
+        path = directory / RECORD
+        try:
+            age = path.stat().st_mtime
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}, f"the test left no {RECORD}"
+        except OSError as error:
+            return {}, f"{RECORD} cannot be read: {error.strerror}"
+        except (ValueError, RecursionError):
+            return {}, f"{RECORD} is not JSON"
+        if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+            return {}, f"{RECORD} is not a record of schema {SCHEMA}"
+        if self._start is not None and age < self._start - CLOCK_SKEW_SECONDS:
+            return {}, f"{RECORD} is older than this session"
+        for key in ("unique_name", "partition", "environ"):
+            if record.get(key, entry.get(key)) != entry.get(key):
+                return {}, f"{RECORD} belongs to another test case ({line(record[key])})"
+        if record.get("verdict") not in [verdict.value for verdict in Verdict]:
+            return record, f"{RECORD} has no verdict"
+        return record, ""
+
+    def _now(self, named: Any) -> list[Path]:
+        """Where something named by the run report may be.
+
+        A results directory that was copied as a whole (an artefact of a CI job, say) is read, and
+        linked to, where its run report is.
+        """
+        if not isinstance(named, str) or not named:
+            return []
+        places = [Path(named)]
+        if self._root_then and named.startswith(self._root_then + os.sep):
+            places.insert(0, self._root_now / os.path.relpath(named, self._root_then))
+        return places
+
+    def passed(self, entry: Mapping[str, Any]) -> bool:
+        """Whether the log says so of a case that the plan has."""
+        for case in self.plan.cases:
+            if all(case.get(key) == value for key, value in entry.items()):
+                where = f"{case['system']}:{case['partition']}+{case['environ']}"
+                return (case.get("hashcode"), where) in self.log.passed
+        return False
+
+    def unfinished(self, ended: Iterable[Case]) -> Iterator[Case]:
+        """What was planned and has not ended, by what the log says of it."""
+        there = {(case.unique_name, case.where) for case in ended}
+        for entry in self.plan.cases:
+            name = line(entry.get("display_name"))
+            case = Case(
+                test=name.split(" ")[0],
+                display_name=name,
+                unique_name=line(entry.get("unique_name")),
+                system=line(entry.get("system")),
+                partition=line(entry.get("partition")),
+                environ=line(entry.get("environ")),
+                verdict=None,
+                parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
+            )
+            if (case.unique_name, case.where) in there:
+                continue
+            logged = line(entry.get("hashcode")), case.where
+            if logged in self.log.skipped:
+                yield replace(case, why=line(self.log.skipped[logged]))
+            elif logged in self.log.failed:
+                yield replace(case, verdict=Verdict.FAIL, why=f"failed without a {RECORD}")
+            else:
+                yield replace(case, aborted=True, why="the run ended before it")
+
+
+def _reason(entry: Mapping[str, Any]) -> str:
+    """ReFrame's own reason for a failure, without its prefix for failed sanity patterns."""
+    reason = line(entry.get("fail_reason"))
+    return re.sub(r"^(sanity|performance) error: ", "", reason)
+
+
+def _outputs(directory: Path | None, entry: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Standard output and error first, then the other text files that a reader may want."""
+    if directory is None:
+        return ()
+    first = [line(entry.get(key)) for key in ("job_stdout", "job_stderr")] + [RECORD]
+    others = sorted(
+        path.name
+        for path in directory.iterdir()
+        if path.suffix in TEXT_SUFFIXES and not path.name.startswith(".") and path.is_file()
+    )
+    names = dict.fromkeys([name for name in first if name in others] + others)
+    return tuple(directory / name for name in names)

@@ -1,0 +1,291 @@
+"""A cluster that nobody prepared: scheduler, nodes, links, GPUs and stack as they are found.
+
+What can be asked of compute nodes without a job is asked of Slurm: how many there are, and their
+processors, memory and GPUs. Links and transports are those of the machine that the site is loaded
+on: where a login node differs, the variables below say it, or the suite is started inside of a job.
+
+=====================  =========================================================================
+``ASSAY_IMAGE``        an image whose programs are the stack; else Spack's or the distribution's
+``ASSAY_CONTAINED=1``  all its ranks in one container, on one node, by the mpirun of the image
+``ASSAY_COMPARE=1``    the native stack beside it, for tests that compare the two
+``ASSAY_PARTITION``    partition of Slurm; its default one unless said
+``ASSAY_ACCESS``       further options of its jobs, such as ``--account=hpc``
+``ASSAY_LAUNCHER``     ``srun`` or ``mpirun``, under Slurm; srun where it has PMIx unless said
+``ASSAY_NODES``        how many nodes tests over all of them take; at most four unless said
+``ASSAY_DEVICE``       device of the link between nodes, ``mlx5_0:1`` or ``eth0``
+``ASSAY_SCRATCH``      the file system under test
+=====================  =========================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from reframe.core.exceptions import ConfigError
+
+from assay import sites
+from assay.evidence.transports import SWITCHED, TRANSPORTS
+from assay.onnode import provenance
+from assay.sites import container, detect, machine
+
+#: Nodes of tests over all of them, where nobody says how many are ours.
+NODES = 4
+
+#: Asked of Slurm: partition, nodes, processors of a node, sockets, cores of a socket, threads of a
+#: core, memory [MiB], generic resources, state.
+SINFO = ("sinfo", "-h", "-o", "%P|%D|%c|%X|%Y|%Z|%m|%G|%t")
+
+#: States of nodes that will take a job (NODE STATE CODES of sinfo(1), in its compact form).
+_TAKING = ("alloc", "comp", "idle", "mix", "plnd", "resv")
+
+#: What nvidia-smi calls a GPU whose name does not say its form.
+_GPUS = {"h100-80gb-hbm3": "h100-sxm5-80gb"}
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of one partition of Slurm that are alike, as many as there are.
+
+    :ivar memory: of each [B].
+    :ivar gpus: of each, as Slurm hands them out.
+    """
+
+    partition: str
+    count: int
+    sockets: int
+    cores: int
+    threads: int
+    memory: int
+    gpus: int
+
+    @property
+    def processor(self) -> dict[str, int]:
+        """As ReFrame's configuration has it."""
+        of_socket = self.cores * self.threads
+        return {
+            "num_cpus": self.sockets * of_socket,
+            "num_cpus_per_core": self.threads,
+            "num_cpus_per_socket": of_socket,
+            "num_sockets": self.sockets,
+        }
+
+
+def slurm_nodes(listing: str, wanted: str | None = None) -> Nodes | None:
+    """The largest group of nodes that are alike; None where Slurm has no partition.
+
+    :param listing: what :data:`SINFO` prints.
+    :param wanted: name of the partition; by default the one that Slurm marks as its default.
+    :raises ConfigError: there is no such partition, or none of its nodes takes jobs.
+    """
+    rows = [line.split("|") for line in listing.splitlines() if line.count("|") == 8]
+    if not rows:
+        return None
+    default = next((row[0] for row in rows if row[0].endswith("*")), rows[0][0])
+    name = wanted or default.rstrip("*")
+    known = dict.fromkeys(row[0].rstrip("*") for row in rows)
+    if name not in known:
+        raise ConfigError(f"ASSAY_PARTITION: Slurm has no {name!r}; it has {', '.join(known)}")
+    alike: Counter[tuple[str, ...]] = Counter()
+    for partition, number, _, *shape, state in rows:
+        # With * a node does not respond; other signs follow a state that stands.
+        if partition.rstrip("*") == name and re.match(rf"({'|'.join(_TAKING)})[a-z]*[^*]?$", state):
+            alike[tuple(shape)] += int(number)
+    if not alike:
+        raise ConfigError(f"ASSAY_PARTITION: no node of Slurm's {name!r} takes jobs now")
+    (*numbers, resources), count = alike.most_common(1)[0]
+    # "64+": at least so much.
+    sockets, cores, threads, memory = (int(text.rstrip("+")) for text in numbers)
+    gpus = sum(int(number) for number in re.findall(r"\bgpu:(?:[^,:(]+:)?(\d+)", resources))
+    return Nodes(name, count, sockets, cores, threads, memory << 20, gpus)
+
+
+def infiniband(root: Path = Path("/sys/class/infiniband")) -> tuple[str, str | None] | None:
+    """The fastest active port of InfiniBand, and the name of its link in ``hardware.yaml``.
+
+    :returns: ``mlx5_0:1`` and ``infiniband-edr`` (None where the kernel does not name the speed).
+    """
+    best: tuple[float, str, str | None] | None = None
+    for port in sorted(root.glob("*/ports/*")):
+        said = {name: provenance.read(str(port / name)) for name in ("state", "link_layer", "rate")}
+        # "4: ACTIVE", "InfiniBand", "100 Gb/sec (4X EDR)"
+        rate = re.match(r"([\d.]+) Gb/sec(?: \(\d+X (\w+)\))?", said["rate"] or "")
+        if rate and "ACTIVE" in (said["state"] or "") and said["link_layer"] == "InfiniBand":
+            link = f"infiniband-{rate[2].lower()}" if rate[2] else None
+            if best is None or float(rate[1]) > best[0]:
+                best = (float(rate[1]), f"{port.parts[-3]}:{port.name}", link)
+    return best[1:] if best else None
+
+
+def ethernet(routes: str) -> str | None:
+    """The device of the default route in a text of ``/proc/net/route``, None without one."""
+    rows = (line.split() for line in routes.splitlines()[1:])
+    return next((row[0] for row in rows if len(row) > 1 and row[1] == "00000000"), None)
+
+
+def gpus(listing: str) -> list[str]:
+    """The GPUs in an output of ``nvidia-smi -L``, by the names that ``hardware.yaml`` has."""
+    names = re.findall(r"^GPU \d+: (?:NVIDIA |Tesla )*(.+?) \(UUID", listing, re.MULTILINE)
+    plain = [name.lower().replace(" ", "-") for name in names]
+    return [_GPUS.get(name, name) for name in plain]
+
+
+def pmix(listing: str) -> bool:
+    """Whether ``srun --mpi=list`` has PMIx."""
+    return re.search(r"^\s*(?:pmix|pmix_v\d+)\s*$", listing, re.MULTILINE) is not None
+
+
+def configuration(site_file: str | Path) -> dict[str, Any]:
+    """The ReFrame configuration of the cluster, or the machine, that this is loaded on.
+
+    :param site_file: the site's ``__file__``.
+    :raises ConfigError: a variable above names nothing that is there, there is no MPI at all, Slurm
+        does not answer, or as :func:`assay.sites.configuration`.
+    """
+    site_file = Path(site_file).resolve()
+    listing = detect.output(*SINFO)
+    if silence := provenance.hung.get(SINFO[0]):
+        # Its silence is no proof that there is no cluster, and this may be its login node.
+        raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
+    nodes = slurm_nodes(listing, os.environ.get("ASSAY_PARTITION"))
+    srun = nodes is not None and _launcher() == "srun"
+    stacks, transports = _stacks(site_file, srun)
+    names = [stack["name"] for stack in stacks]
+    contained = "contained" in stacks[0]["extras"]
+    common = _on_slurm(nodes, "srun" if srun and not contained else "mpirun") if nodes else {}
+
+    # GPUs of a node where Slurm runs the jobs are Slurm's; what they are is seen here, if at all.
+    here = gpus(detect.output("nvidia-smi", "-L"))
+    number = nodes.gpus if nodes else len(here)
+    known = yaml.safe_load((site_file.parents[1] / "hardware.yaml").read_text(encoding="utf-8"))
+    extras: dict[str, Any] = {"memory_fraction": machine.MEMORY_FRACTION, "network_device": "lo"}
+    if here and here[0] in known["gpu"]:
+        extras["hardware"] = {"gpu": here[0]}
+    features = ["intra-node", *transports, *(["gpu"] if number else [])]
+    partitions = [machine.partition("intra-node", features, extras)]
+    if number:
+        partitions[0]["devices"] = [{"type": "gpu", "num_devices": number}]
+    if nodes and nodes.count > 1 and not contained:
+        partitions += _links(nodes.count, transports, known["link"])
+    scratch = sites.results_directory(site_file) / "scratch"
+    partitions += [
+        machine.storage(site_file, "scratch", str(scratch), *(["shared"] if nodes else [])),
+        machine.storage(site_file, "tmpfs", "/dev/shm", "tmpfs"),  # noqa: S108 - under test
+    ]
+    for partition in partitions:
+        partition.update(common, environs=names)
+        if nodes:
+            partition["extras"]["memory_bytes"] = nodes.memory
+            # What is said of the machine that this is loaded on.
+            partition["extras"].pop("clock_hz", None)
+            partition["extras"].pop("others")
+            partition["env_vars"].append(["SLURM_MPI_TYPE", "pmix"])
+    return sites.configuration(
+        site_file,
+        systems=[
+            {
+                "name": site_file.parent.name,
+                "descr": "as it was found: " + (nodes.partition if nodes else "this machine"),
+                "hostnames": [".*"],
+                "modules_system": "nomod",
+                # One case at a time: two would measure each other.
+                "max_local_jobs": 1,
+                "partitions": partitions,
+            }
+        ],
+        environments=stacks,
+        general={} if nodes else machine.OFTEN,
+    )
+
+
+def _launcher() -> str:
+    said = os.environ.get("ASSAY_LAUNCHER")
+    if said is None:
+        return "srun" if pmix(detect.output("srun", "--mpi=list")) else "mpirun"
+    if said not in ("srun", "mpirun"):
+        raise ConfigError(f"ASSAY_LAUNCHER: {said!r} is neither srun nor mpirun")
+    return said
+
+
+def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """The environments, and the transports that their UCX opens on this machine."""
+    path = os.environ.get("ASSAY_IMAGE")
+    # In an image the programs of the image are those of the distribution.
+    if not path or os.environ.get("ASSAY_STACK") in ("system", "spack"):
+        found = [machine.stack(site_file)]
+        if not detect.version("openmpi_version"):
+            raise ConfigError(
+                f"{site_file}: no Open MPI: its mpirun is not on PATH; load its module, or name an "
+                "image by ASSAY_IMAGE"
+            )
+        return found, [name for name in detect.ucx_transports() if name in SWITCHED]
+    image = container.look(path, sites.repository(site_file))
+    # Only a launcher that speaks PMIx starts ranks that find each other.
+    hybrid = srun or detect.version("openmpi_version") is not None
+    contained = os.environ.get("ASSAY_CONTAINED") == "1" or not hybrid
+    stacks = [container.stack(site_file, image, contained)]
+    if os.environ.get("ASSAY_COMPARE") == "1":
+        stacks.append(machine.stack(site_file))
+    return stacks, [name for name in image.transports if name in SWITCHED]
+
+
+def _on_slurm(nodes: Nodes, launcher: str) -> dict[str, Any]:
+    """What partitions have in common whose jobs Slurm runs."""
+    # Only where Slurm keeps accounts can sacct be asked for what has ended.
+    accounts = re.search(
+        r"^AccountingStorageType\s*=\s*accounting_storage/slurmdbd",
+        detect.output("scontrol", "show", "config"),
+        re.MULTILINE,
+    )
+    found: dict[str, Any] = {
+        "scheduler": "slurm" if accounts else "squeue",
+        "launcher": launcher,
+        "max_jobs": 1,
+        "access": [
+            f"--partition={nodes.partition}",
+            "--exclusive",
+            *shlex.split(os.environ.get("ASSAY_ACCESS", "")),
+        ],
+        "processor": nodes.processor,
+    }
+    if nodes.gpus:
+        option = "--gres=gpu:{num_gpus_per_node}"
+        found["resources"] = [{"name": "_rfm_gpu", "options": [option]}]
+    return found
+
+
+def _links(count: int, transports: list[str], known: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A partition for each link between nodes: InfiniBand, and where the default route goes."""
+    said = os.environ.get("ASSAY_DEVICE")
+    port = infiniband()
+    device = ethernet(provenance.read("/proc/net/route") or "")
+    links: list[tuple[str, str, str | None]] = []
+    if said:
+        links = [("infiniband" if ":" in said else "ethernet", said, None)]
+        if port and port[0] == said:
+            links = [("infiniband", *port)]
+    else:
+        links += [("infiniband", *port)] if port else []
+        links += [("ethernet", device, None)] if device else []
+    number = os.environ.get("ASSAY_NODES", str(min(count, NODES)))
+    if not (number.isdigit() and 2 <= int(number) <= count):
+        raise ConfigError(f"ASSAY_NODES: {number!r} is no number from 2 to {count}")
+    found = []
+    for name, where, link in links:
+        network = [t for t in transports if TRANSPORTS[t].network]
+        over = [t for t in network if (t == "tcp") == (name == "ethernet")]
+        extras = {
+            "memory_fraction": machine.MEMORY_FRACTION,
+            "network_device": where,
+            "nodes": int(number),
+            **({"hardware": {"link": link}} if link in known else {}),
+        }
+        found.append(machine.partition(name, ["inter-node", name, *over], extras))
+    return found

@@ -1,0 +1,267 @@
+"""The stacks whose programs come from an image of Apptainer: ``container`` and ``contained``.
+
+Tests start programs by their names, from PATH. The stack of an image is therefore a directory of
+wrappers, one for each program of the image, which start the program of that name inside: whoever
+starts a program, be it a launcher, a server in the background or a script on each node, needs not
+know of it, keeps its working directory, and may put a witness of its own before it.
+
+=============  ==================================================================================
+``container``  the host's launcher starts a wrapper for each rank (hybrid: ranks meet by PMIx)
+``contained``  the launcher is a wrapper too: all ranks are in one container, on one node
+=============  ==================================================================================
+
+Wrappers pass the environment on, by which ranks find their world: no ``--cleanenv``, no
+``--contain``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reframe.core.exceptions import ConfigError
+
+from assay import files, sites
+from assay.catalogue import IN_IMAGE, PROGRAMS, VERSIONS
+from assay.sites import detect
+
+#: Labels of an image, one of which is the hash of the lock that its software was installed from.
+LOCK_LABELS = ("assay.lock.spack", "assay.lock.requirements")
+
+#: Where an image has the Python ports of the OSU tests, if it has the suite.
+_PORTS = ("/opt/assay/.venv/bin/python", "/opt/assay/.cache/osu-py/osu_latency.py")
+
+#: What root lacks in many a sandbox: its number, and its name.
+_RESOURCE = (24, "CAP_SYS_RESOURCE")
+
+#: Names of programs that get a wrapper, beside those by which a program is detected.
+_FAMILIES = re.compile("|".join(p.family for p in PROGRAMS.values() if p.family))
+
+#: The launcher: it is the host's, unless all ranks are in one container.
+_LAUNCHERS = PROGRAMS["mpi"].executables
+
+# What --nv binds, it finds on the node.
+_WRAPPER = """\
+#!/bin/sh
+nv=
+[ ! -e /dev/nvidiactl ] || nv=--nv
+exec {apptainer} exec $nv --bind "$PWD" {image} {program}"$@"
+"""
+
+#: Built with CUDA, the programs of OSU do not start without it: another word says so.
+_LINKED = ("sh", "-c", 'ldd "$(command -v osu_latency)"')
+
+#: Asked of an image in one go: the names of its programs, then what each command says.
+_ASKED = (
+    *(version.command for version in VERSIONS.values()),
+    ("ucx_info", "-d"),
+    ("readlink", "/proc/self/ns/user"),
+    _LINKED,
+)
+_MARK = "assay: "
+_PROBE = "\n".join(
+    (
+        'for d in $(echo "$PATH" | tr : " "); do',
+        '  for f in "$d"/*; do [ ! -x "$f" ] || echo "${f##*/}"; done',
+        "done",
+        f'for f in {shlex.join(_PORTS)}; do [ ! -e "$f" ] || echo "$f"; done',
+        *(
+            f"echo '{_MARK}{shlex.join(words)}'; {shlex.join(words)} </dev/null 2>&1"
+            for words in _ASKED
+        ),
+        "true",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image, and what it has.
+
+    :ivar apptainer: the program that starts it.
+    :ivar lock: label and hash of the lock, empty where it names none.
+    :ivar programs: names of all programs on its PATH.
+    :ivar said: what commands said inside of it, by their words.
+    """
+
+    path: Path
+    apptainer: str
+    sha256: str
+    lock: str
+    programs: frozenset[str]
+    said: dict[tuple[str, ...], str] = field(repr=False)
+
+    @property
+    def transports(self) -> list[str]:
+        """Transports that the UCX of the image could open on this machine."""
+        return detect.transports(self.said["ucx_info", "-d"])
+
+    @property
+    def apart(self) -> bool:
+        """Whether each of its containers has a user namespace of its own, as far as seen here."""
+        inside = self.said.get(("readlink", "/proc/self/ns/user"), "").strip()
+        return bool(inside) and inside != str(Path("/proc/self/ns/user").readlink())
+
+    @property
+    def provenance(self) -> str:
+        """Which image it is, and from which lock."""
+        lock = self.lock or "which names no lock"
+        return f"image {self.path.name} sha256 {self.sha256}, {lock}"
+
+
+def apptainer(repository: Path) -> str:
+    """Path of Apptainer: on PATH, or where the repository's ``ci/apptainer.sh`` has put it.
+
+    :raises ConfigError: there is none.
+    """
+    if found := shutil.which("apptainer"):
+        return found
+    script = repository / "ci/apptainer.sh"
+    if not script.exists():
+        raise ConfigError("apptainer is not on PATH; an image cannot be run without")
+    done = _run([str(script), "--no-build"])
+    if done.returncode:
+        raise ConfigError(_last_line(done.stderr) or f"{script} failed")
+    return done.stdout.strip()
+
+
+def look(path: str | Path, repository: Path) -> Image:
+    """Asks an image what it has, by starting it once.
+
+    :param path: the image, a file (SIF).
+    :param repository: see :func:`apptainer`.
+    :raises ConfigError: there is no Apptainer, no such file, or it is no image that starts here.
+    """
+    path = Path(path).absolute()
+    program = apptainer(repository)
+    try:
+        digest = _sha256(path)
+    except OSError as error:
+        raise ConfigError(f"image {path}: {error.strerror}; correct ASSAY_IMAGE") from None
+    inspected = _run([program, "inspect", "--json", "--labels", str(path)])
+    try:
+        labels = json.loads(inspected.stdout)["data"]["attributes"]["labels"] or {}
+    except (ValueError, LookupError, TypeError):
+        raise ConfigError(
+            f"image {path}: is no image of Apptainer ({_last_line(inspected.stderr)}); "
+            "correct ASSAY_IMAGE"
+        ) from None
+    probed = _run([program, "exec", str(path), "sh", "-c", _PROBE])
+    if probed.returncode:
+        raise ConfigError(f"image {path}: cannot be started: {_last_line(probed.stderr)}")
+    names, *answers = re.split(rf"^{_MARK}(.*)\n", probed.stdout, flags=re.MULTILINE)
+    said = {tuple(shlex.split(a)): b for a, b in zip(answers[::2], answers[1::2])}
+    lock = next((f"{name} {labels[name]}" for name in LOCK_LABELS if name in labels), "")
+    return Image(path, program, digest, lock, frozenset(names.splitlines()), said)
+
+
+def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[str, Any]:
+    """The environment ``container``, or ``contained``; writes its wrappers below the results.
+
+    :param site_file: the site's ``__file__``.
+    :raises ConfigError: the results cannot be written.
+    """
+    there = image.programs.__contains__
+    features, extras = detect.described(
+        detect.programs(there), detect.btio(there), lambda *words: image.said.get(words, "")
+    )
+    if "osu" in features and "libcuda" in image.said.get(_LINKED, ""):
+        features[features.index("osu")] = "osu-cuda"
+    name = "contained" if contained else "container"
+    folder = sites.results_directory(site_file) / "images" / image.sha256[:16] / name
+    _write_wrappers(folder, image, contained)
+    if image.programs.issuperset(_PORTS):
+        features.append("osu-py")
+        python, port = _PORTS
+        command = port.replace("latency", "{benchmark}")
+        extras["osu_py_command"] = f"{IN_IMAGE} {python} {command}"
+    extras.update(image=str(image.path), provenance=image.provenance)
+    variables = {"PATH": f"{shlex.quote(str(folder))}:$PATH", **_of_root()}
+    if contained:
+        extras["contained"] = True
+        # mpirun wants a program that reaches other nodes, also where there are none; any will do.
+        variables["OMPI_MCA_plm_rsh_agent"] = "sh"
+    elif image.apart:
+        extras["user_namespaces"] = True
+        # By default ranks open each other's shared memory in /proc, which fails where each has
+        # a user namespace of its own (UCX 1.13.1: "open(file_name=/proc/...) failed"). Without
+        # it posix is out of reach in a PID namespace of its own (mm_posix.c, is_reachable).
+        variables["UCX_POSIX_USE_PROC_LINK"] = "n"
+        # Open MPI 4.1.4 notices that CMA is off, and then PTRANS of HPCC hangs over its shared
+        # memory all the same; told so beforehand it does not.
+        variables["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
+    return {
+        "name": name,
+        "features": ["container", *features],
+        "extras": extras,
+        "env_vars": [[name, value] for name, value in variables.items()],
+    }
+
+
+def _of_root() -> dict[str, str]:
+    """What root needs to start a container: there it gets all capabilities, or those it has."""
+    number, name = _RESOURCE
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    bounding = re.search(r"^CapBnd:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    if os.geteuid() or bounding is None or int(bounding[1], 16) >> number & 1:
+        return {}
+    return {"APPTAINER_DROP_CAPS": name}
+
+
+def programs(image: Image, contained: bool) -> list[str]:
+    """Names of the programs that get a wrapper."""
+    known = {name for p in PROGRAMS.values() if p.detected for name in p.executables}
+    known.update(name for name in image.programs if _FAMILIES.fullmatch(name))
+    return sorted((known - (set() if contained else {*_LAUNCHERS})) & image.programs)
+
+
+def _write_wrappers(folder: Path, image: Image, contained: bool) -> None:
+    words = {"apptainer": shlex.quote(image.apptainer), "image": shlex.quote(str(image.path))}
+    wanted = {name: f"{name} " for name in programs(image, contained)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, program in {**wanted, IN_IMAGE: ""}.items():
+            file, text = folder / name, _WRAPPER.format(program=program, **words)
+            if os.access(file, os.X_OK) and file.read_text(encoding="utf-8") == text:
+                continue  # running jobs may have it open
+            files.write(file, text)
+            file.chmod(0o755)
+    except OSError as error:
+        raise ConfigError(f"{folder}: wrappers cannot be written ({error.strerror})") from None
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=300,  # without FUSE the whole image is unpacked first
+            env={**os.environ, **_of_root()},
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(command, 1, "", str(error))
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

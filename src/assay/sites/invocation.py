@@ -1,0 +1,90 @@
+"""How ReFrame was called, as far as a site must know it while ReFrame loads its configuration.
+
+A run that ReFrame narrows in silence ends green with a few cases. On a host that is not of the site
+it takes its builtin system ``generic``; ``RFM_SYSTEM`` in the environment selects one partition.
+Both are refused here, and so also for a plain ``reframe -r``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from reframe.core.exceptions import ConfigError
+
+from assay.reframe_compat import command
+
+#: Variables of ReFrame's that say how it prints, or that it sets itself. All others change what
+#: runs, where, or what is kept of it.
+HARMLESS = frozenset(
+    [
+        "RFM_COLORIZE",
+        "RFM_INSTALL_PREFIX",
+        "RFM_PERF_INFO_LEVEL",
+        "RFM_TABLE_FORMAT",
+        "RFM_TABLE_FORMAT_DELIM",
+        "RFM_VERBOSE",
+    ]
+)
+
+
+def check_environment(names: Iterable[str] = os.environ) -> None:
+    """Refuse variables of ReFrame's that change what runs.
+
+    :raises ConfigError: there is one.
+    """
+    found = sorted(n for n in names if n.startswith("RFM_") and n not in HARMLESS)
+    if found:
+        raise ConfigError(
+            f"{', '.join(found)} in the environment would change what runs, unseen: "
+            f"unset {' '.join(found)}, and say it by an option of the command line"
+        )
+
+
+def check_system(site_file: Path, patterns: Sequence[str], asked: str | None) -> None:
+    """Refuse a system that is not the site's, named or chosen by the host's name.
+
+    :param site_file: the site's ``reframe.py``.
+    :param patterns: its ``hostnames``, which ReFrame matches with the beginning of the host's name.
+    :param asked: what ``--system`` says.
+    :raises ConfigError: ReFrame would take another system.
+    """
+    site = site_file.parent.name
+    if asked is not None:
+        if asked.partition(":")[0] != site:
+            raise ConfigError(
+                f"{site_file}: --system={asked} is not of the site {site!r}; "
+                f"say --system={site}, or --system={site}:PARTITION"
+            )
+        return
+    host = socket.gethostname()
+    try:
+        if any(re.match(pattern, host) for pattern in patterns):
+            return
+    except re.error as error:
+        raise ConfigError(
+            f"{site_file}: hostnames: {error.pattern!r} is not a regular expression ({error})"
+        ) from None
+    raise ConfigError(
+        f"{site_file}: the host {host!r} is not of the site {site!r} (its hostnames are "
+        f"{', '.join(patterns) or 'none'}); say --system={site} if it is, or put its name into "
+        "hostnames of that file"
+    )
+
+
+def check_release(site_file: Path, wanted: str, found: str) -> None:
+    """Refuse a machine whose distribution is not that of the site, unless ``--system`` is said.
+
+    :param wanted: distribution and release, as :func:`assay.sites.detect.release` writes them.
+    :raises ConfigError: ReFrame's command loads the site on another one.
+    """
+    call = command.of_reframe()
+    site = site_file.parent.name
+    if wanted != found and call and call.system is None:
+        raise ConfigError(
+            f"{site_file}: machines of the site {site!r} have {wanted}, the host "
+            f"{socket.gethostname()!r} has {found}; say --system={site} if it is one all the same"
+        )

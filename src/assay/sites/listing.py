@@ -1,0 +1,84 @@
+"""``assay sites``: every site of the repository, loaded as ReFrame would, in a few lines each."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reframe.core.config import load_config
+from reframe.core.exceptions import ReframeError
+
+from assay import catalogue
+from assay.judge import References, ReferencesError
+
+
+def find(folder: Path) -> list[Path]:
+    """The ``reframe.py`` of each site below a ``site-config`` folder, by name."""
+    return sorted(folder.glob("*/reframe.py"))
+
+
+def load(site_file: Path) -> tuple[dict[str, Any], References]:
+    """Configuration and references of one site.
+
+    :raises reframe.core.exceptions.ReframeError: the configuration is not valid.
+    :raises assay.judge.ReferencesError: the references are not.
+    """
+    site = load_config("<builtin>", str(site_file))
+    site.validate()
+    configuration = {
+        # ReFrame appends ours to its builtin example, which every file extends.
+        "systems": [s for s in site["systems"] if s["name"] == site_file.parent.name],
+        "environments": [e for e in site["environments"] if e.get("features")],
+    }
+    return configuration, References.load(site_file.with_name("references.yaml"))
+
+
+def describe(configuration: dict[str, Any], references: References, known: set[str]) -> list[str]:
+    """What a site has and has not, one line each."""
+    lines = []
+    for system in configuration["systems"]:
+        for partition in system["partitions"]:
+            words = " ".join(partition.get("features", ()))
+            lines.append(f"partition {partition['name']}: {words}")
+    for stack in configuration["environments"]:
+        missing = sorted(known - set(stack["features"]))
+        lines.append(f"stack {stack['name']}: {' '.join(stack['features'])}")
+        if missing:
+            lines.append(f"stack {stack['name']} has no {', '.join(missing)}")
+    lines.append(f"references: {references.judged} metrics judged, rules to record: "
+                 f"{references.recorded}")  # fmt: skip
+    return lines
+
+
+def run(names: Sequence[str], folder: Path) -> int:
+    """Runs ``assay sites`` for some sites, or all; returns the exit code.
+
+    1: a site was refused. 2: there is no such site, or none at all.
+    """
+    found = {path.parent.name: path for path in find(folder)}
+    if not found:
+        print(f"{folder}: no site here; run from the repository, or give --folder",
+              file=sys.stderr)  # fmt: skip
+        return 2
+    unknown = [name for name in names if name not in found]
+    if unknown:
+        print(f"unknown site {unknown[0]!r}; known are {', '.join(found)}", file=sys.stderr)
+        return 2
+    known = set(catalogue.WORDS)
+    bad = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        # Loading a site prepares its results; a survey leaves none.
+        os.environ.setdefault("ASSAY_RESULTS", scratch)
+        for name in names or found:
+            try:
+                lines = describe(*load(found[name]), known)
+            except (ReframeError, ReferencesError) as error:
+                bad += 1
+                lines = [f"REFUSED: {error}"]
+            print(name)
+            print("".join(f"  {line}\n" for line in lines), end="")
+    return 1 if bad else 0

@@ -1,0 +1,170 @@
+"""A machine that describes itself: the partitions of a site without scheduler, read off the node.
+
+Two variables choose where files are written: ASSAY_SCRATCH (default: ``scratch`` below the results)
+and ASSAY_TMPFS (default: ``/dev/shm``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reframe.core.exceptions import ConfigError
+from reframe.utility.cpuinfo import cpuinfo
+
+from assay import sites
+from assay.evidence.busy import PROCESSES
+from assay.evidence.transports import SWITCHED
+from assay.onnode import provenance
+from assay.sites import detect, invocation, stacks
+
+#: Words of programs that run without MPI.
+SERIAL = ("iozone",)
+
+#: Share of the memory that a matrix may take: what a laptop can lose for a minute.
+MEMORY_FRACTION = 0.02
+
+#: Asking a process of our own whether it has ended costs nothing: do it often, wait little.
+OFTEN = {"poll_rate_max": 50, "poll_rate_min": 20}
+
+
+def distribution(site_file: str | Path) -> dict[str, Any]:
+    """The stack ``system``: what the distribution installed, with a feature for each program there.
+
+    :param site_file: the ``__file__`` of a site, to find the checkout's own Python ports of OSU.
+    """
+    features, extras = detect.described(detect.programs(), detect.btio())
+    extras["provenance"] = "packages of the distribution"
+    repository = sites.repository(site_file)
+    python, ports = repository / ".venv/bin/python", repository / ".cache/osu-py"
+    if python.exists() and (ports / "osu_latency.py").exists():
+        features.append("osu-py")
+        extras["osu_py_command"] = (
+            f"{shlex.quote(str(python))} {shlex.quote(str(ports))}/osu_{{benchmark}}.py"
+        )
+    return {"name": "system", "features": features, "extras": extras}
+
+
+def stack(site_file: str | Path) -> dict[str, Any]:
+    """The packages of the distribution; where STACK=spack is asked for, what Spack built here.
+
+    The latter is the stack of the site ``debian12`` (`make spack SITE=debian12`), with those
+    programs of the distribution that it lacks and that need no MPI.
+
+    :param site_file: the site's ``__file__``.
+    :raises ConfigError: as :func:`assay.sites.stacks.spack`.
+    """
+    if os.environ.get("ASSAY_STACK") != "spack":
+        return distribution(site_file)
+    lock = sites.repository(site_file) / "site-config/debian12/spack/env/spack.lock"
+    spack = stacks.spack(site_file, lock, of="debian12")
+    serial = [w for w in SERIAL if w in detect.programs() and w not in spack["features"]]
+    if serial:
+        spack["features"] += serial
+        spack["extras"]["provenance"] += f"; of the distribution: {', '.join(serial)}"
+    return spack
+
+
+def configuration(
+    site_file: str | Path, descr: str, stack: dict[str, Any], release: str = ""
+) -> dict[str, Any]:
+    """The ReFrame configuration of a site that is the machine in front of you.
+
+    Partitions: ``intra-node``, and the file systems ``scratch`` and ``tmpfs``.
+
+    :param site_file: the site's ``__file__``.
+    :param descr: what the site is, in a line.
+    :param stack: its only environment.
+    :param release: the only distribution whose machines are of the site, such as ``debian 12``.
+    :raises ConfigError: a directory cannot be made, or as :func:`assay.sites.configuration`.
+    """
+    default = sites.results_directory(site_file) / "scratch"
+    transports = [name for name in detect.ucx_transports() if name in SWITCHED]
+    partitions = [
+        partition(
+            "intra-node",
+            ["intra-node", *transports],
+            {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"},
+        ),
+        storage(site_file, "scratch", str(default)),
+        storage(site_file, "tmpfs", "/dev/shm", "tmpfs"),  # noqa: S108 - under test
+    ]
+    for place in partitions:
+        place["environs"] = [stack["name"]]
+    hostnames = [".*"]
+    if release:
+        here = detect.release()
+        invocation.check_release(Path(site_file).resolve(), release, here)
+        hostnames = [re.escape(socket.gethostname()) + "$"] if here == release else []
+    return sites.configuration(
+        site_file,
+        systems=[
+            {
+                "name": Path(site_file).resolve().parent.name,
+                "descr": descr,
+                "hostnames": hostnames,
+                "modules_system": "nomod",
+                # One case at a time, over all partitions: two would measure each other.
+                "max_local_jobs": 1,
+                "partitions": partitions,
+            }
+        ],
+        environments=[stack],
+        general=OFTEN,
+    )
+
+
+def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict[str, Any]:
+    """A partition whose jobs run on this machine, with its processor and memory."""
+    processor = cpuinfo()
+    processor["num_cpus"] = min(processor["num_cpus"], detect.usable_cpus())
+    clock = {"clock_hz": hz} if (hz := detect.clock_hz()) else {}
+    # Open MPI refuses to start as root unless it is told twice that this is meant.
+    root = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
+    return {
+        "name": name,
+        "descr": f"{name} of this machine",
+        "scheduler": "local",
+        "launcher": "mpirun",
+        "processor": processor,
+        "features": features,
+        # Whoever else works on this machine takes what is measured.
+        "extras": {"memory_bytes": detect.memory_bytes(), "others": PROCESSES, **clock, **extras},
+        "env_vars": root if os.geteuid() == 0 else [],
+    }
+
+
+def storage(site_file: str | Path, name: str, default: str, *features: str) -> dict[str, Any]:
+    """A partition that is the file system of a directory, which a variable names or the default.
+
+    :raises ConfigError: the directory cannot be made.
+    """
+    variable = f"ASSAY_{name.upper()}"
+    directory = Path(os.environ.get(variable, default))
+
+    def make() -> str:
+        directory.mkdir(parents=True, exist_ok=True)
+        return str(directory.resolve())
+
+    try:
+        directory = Path(str(provenance.within(make)))
+    except TimeoutError as error:
+        raise ConfigError(
+            f"{site_file}: partition {name!r}: directory {directory}: its file system {error}; "
+            f"set {variable} to one that does"
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            f"{site_file}: partition {name!r}: directory {directory} cannot be made "
+            f"({error.strerror}); set {variable} to one that can"
+        ) from None
+    kind = detect.file_system(directory)
+    words = ["storage", *features]
+    if kind in ("xfs", "lustre"):
+        words.append(kind)
+    return partition(name, words, {"directory": str(directory), "file_system": kind})

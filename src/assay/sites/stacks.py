@@ -1,0 +1,110 @@
+"""The stacks of a site that has Spack, as ReFrame's environments: what they have, and where.
+
+Each view of ``spack.yaml`` is one stack: ``host`` is named ``spack``, the others ``spack-<view>``.
+``make spack SITE=<site>`` leaves one file for each, ``env/<site>.<view>.json`` below
+``$ASSAY_SPACK_HOME`` (by default ``.cache/spack``), with the directories that go before PATH, and
+the hash of the lock. Jobs need nothing else: no Spack on compute nodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reframe.core.exceptions import ConfigError
+
+from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
+from assay.locks import spec, views
+from assay.locks.lockfile import Lock, LockError, Node
+
+#: Package -> the extra that holds its version.
+VERSIONS = {
+    spec.parse(program.spack).name: program.version.extra
+    for program in PROGRAMS.values()
+    if program.spack and program.version
+}
+
+
+def spack(
+    site_file: str | Path, lock: str | Path, view: str = "host", of: str | None = None
+) -> dict[str, Any]:
+    """The environment of one view, from the lock, whether or not it has been installed yet.
+
+    Where it has not been, or was from another lock, its jobs end at once with a line that says so.
+
+    :param site_file: the site's ``__file__``.
+    :param lock: its ``spack.lock``, which has its ``spack.yaml`` beside it.
+    :param view: the view of the environment whose programs are meant.
+    :param of: the site that the stack is installed for, if it is another one.
+    :raises ConfigError: lock or manifest cannot be read, or there is no such view.
+    """
+    site_file, lock = Path(site_file).resolve(), Path(lock)
+    site = of or site_file.parent.name
+    try:
+        solved = Lock.load(lock, str(lock))
+    except LockError as error:
+        raise ConfigError(f"{error}; make lock SITE={site}") from None
+    try:
+        nodes = views.packages(solved, lock.with_name("spack.yaml"), view)
+    except LockError as error:
+        raise ConfigError(str(error)) from None
+    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
+    extras: dict[str, Any] = {"provenance": f"Spack, {lock.name} sha256 {digest}"}
+    for node in nodes:
+        if node["name"] in VERSIONS:
+            extras[VERSIONS[node["name"]]] = node["version"]
+        if node["name"] == "npb-btio":
+            built = node["parameters"]
+            extras["btio_classes"] = [c for c in BTIO_CLASSES if c in built["classes"]]
+            extras["btio_subtypes"] = [s for s in BTIO_SUBTYPES if s in built["subtypes"]]
+
+    environment: dict[str, Any] = {
+        "name": "spack" if view == "host" else f"spack-{view}",
+        "features": features(nodes),
+        "extras": extras,
+    }
+    directories, problem = _installed(home(site_file), site, view, digest)
+    if problem:
+        environment["prepare_cmds"] = [f"echo {shlex.quote(problem)} >&2", "exit 1"]
+    else:
+        path = ":".join(map(shlex.quote, directories))
+        environment["env_vars"] = [["PATH", f"{path}:$PATH"]]
+    return environment
+
+
+def features(nodes: Sequence[Node]) -> list[str]:
+    """What the packages give to a stack: each word once, in the order of the catalogue."""
+    given = []
+    for word, program in PROGRAMS.items():
+        if program.spack:
+            wanted = spec.parse(program.spack)
+            if any(node["name"] == wanted.name and not wanted.unmet(node) for node in nodes):
+                given.append(word)
+    return given
+
+
+def home(site_file: str | Path) -> Path:
+    """``$ASSAY_SPACK_HOME``, by default ``.cache/spack`` of the repository."""
+    named = os.environ.get("ASSAY_SPACK_HOME")
+    return Path(named) if named else Path(site_file).resolve().parents[2] / ".cache/spack"
+
+
+def _installed(where: Path, site: str, view: str, digest: str) -> tuple[list[str], str | None]:
+    """Directories for PATH, and what is wrong with the installation if anything is."""
+    file = where / "env" / f"{site}.{view}.json"
+    mend = f"type make spack SITE={site}"
+    try:
+        frozen = json.loads(file.read_text(encoding="utf-8"))
+        of, directories = frozen["lock_sha256"], list(frozen["path"])
+    except FileNotFoundError:
+        return [], f"the view {view} is not installed ({file} does not exist): {mend}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return [], f"{file} cannot be read: {mend}"
+    if of != digest:
+        return [], f"the stack spack was installed from another lock ({file}): {mend}"
+    return directories, None

@@ -1,0 +1,1 @@
+"""How large a benchmark is: ranks, process grids, matrices, input files."""

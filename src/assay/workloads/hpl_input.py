@@ -1,0 +1,72 @@
+"""Input files of HPL and HPCC.
+
+Both programs read values by line number and ignore what follows them on the line (HPL 2.3,
+testing/ptest/HPL_pdinfo.c; HPCC 1.5.0, src/io.c), so the order of the lines is the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay.workloads.sizing import Grid
+
+#: Residuals above this fail (HPL's own default).
+THRESHOLD = 16.0
+
+#: Lines 11 to 31: how HPL factors. Left-looking recursive panels, increasing-ring broadcast and
+#: no look-ahead are HPL's shipped defaults; a tuned site changes the grid and NB first.
+_ALGORITHM = (
+    (f"{THRESHOLD}", "residual threshold"),
+    ("1", "number of panel factorisations"),
+    ("2", "0 left, 1 Crout, 2 right"),
+    ("1", "number of recursion stops"),
+    ("4", "NBMIN"),
+    ("1", "number of panel divisions"),
+    ("2", "NDIV"),
+    ("1", "number of recursive factorisations"),
+    ("1", "0 left, 1 Crout, 2 right"),
+    ("1", "number of broadcasts"),
+    ("1", "0 1rg, 1 1rM, 2 2rg, 3 2rM, 4 Lng, 5 LnM"),
+    ("1", "number of look-ahead depths"),
+    ("1", "depth"),
+    ("2", "swap: 0 bin-exch, 1 long, 2 mix"),
+    ("64", "swapping threshold"),
+    ("0", "L1: 0 transposed, 1 not"),
+    ("0", "U: 0 transposed, 1 not"),
+    ("1", "equilibration: 0 no, 1 yes"),
+    ("8", "memory alignment in doubles"),
+)
+
+
+def hpl(orders: Sequence[int], blocks: Sequence[int], grid: Grid, device: int = 6) -> str:
+    """``HPL.dat`` for every order N and block NB on one process grid.
+
+    :param device: where HPL writes: 6 is standard output, 8 the file named on line 3.
+    """
+    lines = [
+        ("assay: written for this run,", ""),
+        ("from the memory and the cores of the partition", ""),
+        ("HPL.out", "output file, for device 8"),
+        (str(device), "device: 6 stdout, 7 stderr, 8 file"),
+        (str(len(orders)), "number of problem sizes"),
+        (" ".join(map(str, orders)), "N"),
+        (str(len(blocks)), "number of block sizes"),
+        (" ".join(map(str, blocks)), "NB"),
+        ("0", "mapping: 0 row-, 1 column-major"),
+        ("1", "number of process grids"),
+        (str(grid.p), "P"),
+        (str(grid.q), "Q"),
+        *_ALGORITHM,
+    ]
+    return "".join(f"{value:<24} {meaning}".rstrip() + "\n" for value, meaning in lines)
+
+
+def hpcc(orders: Sequence[int], blocks: Sequence[int], grid: Grid) -> str:
+    """``hpccinf.txt``: as ``HPL.dat``, then no further sizes for PTRANS than HPL's own."""
+    return hpl(orders, blocks, grid, device=8) + (
+        "# the rest is for PTRANS\n"
+        "0                        number of additional problem sizes\n"
+        "0                        values of N\n"
+        "0                        number of additional block sizes\n"
+        "0                        values of NB\n"
+    )

@@ -1,0 +1,95 @@
+"""What all tests of the OSU Micro-Benchmarks share: which there are, their options and metrics.
+
+The whole curve is kept; the metrics are the sizes that matter: 8 B (latency of the path), 8 KiB
+(around the switch to rendezvous), 64 KiB and 1 MiB (its bandwidth).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from assay.outputs import Parsed, Quantity
+from assay.workloads.sizing import even_ranks, usable_ranks
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = {8: "8B", 8 * KIB: "8KiB", 64 * KIB: "64KiB", MIB: "1MiB"}
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One program.
+
+    :ivar column: of :mod:`assay.outputs.osu` that is measured, in `unit`.
+    :ivar ranks: how many it takes on so many cores.
+    """
+
+    column: str
+    unit: str
+    ranks: Callable[[int], int]
+
+
+POINT_TO_POINT: Mapping[str, Benchmark] = {
+    "latency": Benchmark("latency", "us", lambda cores: 2),
+    "bw": Benchmark("bandwidth", "MB/s", lambda cores: 2),
+    "bibw": Benchmark("bandwidth", "MB/s", lambda cores: 2),
+    "multi_lat": Benchmark("latency", "us", even_ranks),
+    "mbw_mr": Benchmark("messages_per_s", "1/s", even_ranks),
+}
+COLLECTIVE: Mapping[str, Benchmark] = {
+    name: Benchmark("latency", "us", lambda cores: max(2, usable_ranks(cores)))
+    for name in ("bcast", "gather", "reduce", "allreduce", "alltoall")
+}
+BENCHMARKS: Mapping[str, Benchmark] = {**POINT_TO_POINT, **COLLECTIVE}
+
+#: Messages in flight, the default of the C programs and the ports alike.
+WINDOW = {"bw": 64, "bibw": 64, "mbw_mr": 64}
+
+#: The fewest iterations that any program of either family does of any size, unless it is told
+#: (BW_LOOP_LARGE, util/osu_util.h of OSU 5.7; loop_large, osu_bw.py of mpi4py 4.1.2).
+FEWEST = 20
+
+#: The first version that compares what it received (-c), and the first with a choice of type (-T).
+VALIDATES, TYPES = (5, 9), (7, 1)
+
+
+def numbers(version: str | None) -> tuple[int, ...]:
+    """A version as numbers, which can be compared; of an unknown one, none."""
+    return tuple(map(int, version.split("."))) if version else ()
+
+
+def validating(benchmark: str, version: tuple[int, ...]) -> list[str]:
+    """Options by which the C program of a version looks at what it received, if it can."""
+    options = ["-c"] if version >= VALIDATES else []
+    if version >= TYPES and benchmark in ("reduce", "allreduce"):
+        # Open MPI saturates sums of 8-bit integers (open-mpi/ompi issue 8045), and OSU 7.4
+        # would rightly call that a failure.
+        options += ["-T", "mpi_int"]
+    return options
+
+
+def not_asked(parsed: Parsed | None, stated: str | None) -> list[str]:
+    """What is wrong where the program could have looked at what it received, and was not asked to.
+
+    :param stated: the version that the stack states.
+    """
+    if parsed and numbers(parsed.version) >= VALIDATES > numbers(stated):
+        return [
+            f"OSU {parsed.version} was not asked to validate what it received: the stack "
+            f"states osu_version {stated or 'not at all'}"
+        ]
+    return []
+
+
+def metrics(benchmark: str) -> dict[str, str]:
+    """Metric -> unit, one for each size of :data:`SIZES`."""
+    program = BENCHMARKS[benchmark]
+    return {f"{program.column}_{label}": program.unit for label in SIZES.values()}
+
+
+def values(benchmark: str, parsed: Parsed) -> dict[str, Quantity]:
+    """Those metrics of a curve; raises what :meth:`Parsed.quantity` does for a missing size."""
+    column = BENCHMARKS[benchmark].column
+    return {
+        f"{column}_{label}": parsed.quantity(column, size=size) for size, label in SIZES.items()
+    }

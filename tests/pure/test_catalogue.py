@@ -1,0 +1,109 @@
+"""The catalogue of programs: what it refuses, and that shell and Python read the same."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from reframe.core.exceptions import ConfigError
+
+from assay import catalogue
+from assay.sites import detect
+
+
+def test_every_package_that_the_stack_of_spack_builds_is_a_program():
+    root = Path(__file__).parents[2]
+    pinned = yaml.safe_load((root / "site-config/common/spack/packages.yaml").read_text())
+    known = {program.spack.split("~")[0].split("+")[0] for program in catalogue.PROGRAMS.values()}
+    libraries = {"mpi", "blas", "lapack"}
+    assert set(pinned["packages"]) - libraries <= known
+
+
+def test_the_shell_script_can_read_the_file_line_by_line():
+    """ci/system-stack.sh reads executables and debian by awk."""
+    text = catalogue.FILE.read_text()
+    for program in catalogue.PROGRAMS.values():
+        if program.executables:
+            assert f"  executables: [{', '.join(program.executables)}]\n" in text
+        if program.debian:
+            assert f"  debian: {program.debian}\n" in text
+
+
+def test_the_image_of_debian_has_the_packages_of_the_catalogue():
+    definition = (Path(__file__).parents[2] / "containers/debian.def").read_text()
+    for program in catalogue.PROGRAMS.values():
+        # iozone3 is in non-free: who builds the image decides.
+        if program.debian and program.debian != "iozone3":
+            assert f" {program.debian} " in definition.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("a program", "stream: descr: is missing"),
+        ("{executables: [x]}", "stream: descr: is missing"),
+        ("{descr: x}", "stream: executables: is missing"),
+        ("{descr: x, executables: [x], debain: y}", "stream: debain: is unknown; known are"),
+        ("{descr: x, family: '('}", "stream: family: is not a regular expression"),
+        ("{descr: x, variant_of: y}", "stream: variant_of: is not a word of this file"),
+        (
+            "{descr: x, executables: [x], version: {extra: y, command: [x], pattern: z}}",
+            "stream: version: must have extra, command and pattern",
+        ),
+        ("{descr: x, executables: [x], version: {extra: y}}", "stream: version: must have"),
+    ],
+)
+def test_an_entry_that_is_not_valid_is_refused_by_word_and_key(tmp_path, entry, said):
+    path = tmp_path / "catalogue.yaml"
+    path.write_text(f"stream: {entry}\n")
+    with pytest.raises(ConfigError) as refused:
+        catalogue.load(path)
+    assert str(refused.value).startswith(f"{path}: {said}")
+
+
+@pytest.mark.parametrize(("text", "said"), [("[a]", "mapping"), ("a: [", "flow node")])
+def test_a_file_that_is_not_a_catalogue_is_refused(tmp_path, text, said):
+    path = tmp_path / "catalogue.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        catalogue.load(path)
+
+
+@pytest.mark.parametrize(
+    ("word", "extras", "name"),
+    [
+        ("mpi", {}, "mpirun"),
+        ("ucx-cuda", {}, "ucx_info"),
+        ("osu-cuda", {}, "osu_latency"),
+        ("netpipe", {}, "NPmpi"),
+        ("netpipe", {"netpipe_command": "NPopenmpi"}, "NPopenmpi"),
+        ("hpl-gpu", {"hpl_gpu_command": "/opt/hpl.sh --affinity 0"}, "/opt/hpl.sh"),
+        ("osu-py", {"osu_py_command": "in-image /opt/python {benchmark}.py"}, "/opt/python"),
+        ("btio", {"btio_classes": ["W", "A"], "btio_subtypes": ["epio"]}, "bt.W.x.ep_io"),
+        ("container", {}, "sh"),
+    ],
+)
+def test_the_name_that_shows_whether_a_stack_has_a_program(word, extras, name):
+    assert catalogue.executable(word, extras) == name
+
+
+def test_every_program_has_such_a_name():
+    extras = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
+    for word, program in catalogue.PROGRAMS.items():
+        given = {program.command_extra: "start"} if program.command_extra else {}
+        assert catalogue.executable(word, {**extras, **given})
+
+
+def test_a_stack_that_does_not_say_how_its_program_starts_is_refused():
+    with pytest.raises(ConfigError, match="a stack with hpl-gpu needs the extra hpl_gpu_command"):
+        catalogue.executable("hpl-gpu", {})
+    with pytest.raises(ConfigError, match="btio_classes"):
+        catalogue.executable("btio", {"btio_classes": []})
+
+
+def test_programs_are_found_by_their_preferred_name_and_variants_never():
+    there = {"NPmpi", "NPopenmpi", "osu_latency", "sh", "stream_c.exe", "bt.S.x.mpi_io_full"}
+    assert detect.programs(there.__contains__) == {
+        "osu": "osu_latency",
+        "netpipe": "NPmpi",
+        "stream": "stream_c.exe",
+    }

@@ -1,0 +1,130 @@
+"""The whole cluster: up, down, and what it is doing."""
+
+import grp
+import os
+import pwd
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import cgroups
+import faults
+import machine
+import network
+import proof
+import slurm
+from layout import CHECKOUT, SCRATCH, SHARED, STATE, Cluster, Refusal, ordinary_user, say
+
+FOLDERS = ("etc", "run", "log", "spool", "disks", "home", "scratch", "shared", "slurm", "account")
+
+#: Of a socket's 107 characters, what slurmd's longest name below the state leaves over:
+#: /spool/node0001/node0001_4294967295.4294967295.
+LONGEST = 60
+
+
+def up(nodes, accounting, link, expose, proven=True):
+    """Starts the cluster: network, munge, machines, Slurm; complete or not at all.
+
+    :param proven: that jobs and links work is tried first, and what does not work is taken down.
+    """
+    if network.namespaces():
+        raise Refusal("parts of a cluster are there already; type: vcluster/vcluster down")
+    if len(str(STATE)) > LONGEST or "." in STATE.name:
+        raise Refusal(
+            f"ASSAY_VCLUSTER={STATE}: at most {LONGEST} characters, since sockets lie below it, "
+            "and no dot in the last part, which is the cluster's name"
+        )
+    begin = time.monotonic()
+    cluster = Cluster(nodes, *ordinary_user(), accounting, link, expose)
+    prepare(cluster)
+    network.build_nfdelay()
+    cgroups.create(cluster.names)
+    network.create(cluster)
+    machine.boot("login")
+    machine.await_boot("login")  # all others need its munged
+    for name in cluster.node_names:
+        machine.boot(name)
+    for name in cluster.node_names:
+        machine.await_boot(name)
+    slurm.await_idle(cluster)
+    for name in cluster.node_names:
+        network.shape(cluster, name, link)
+    network.await_relays(cluster)
+    if proven:
+        try:
+            proof.show(cluster)
+        except Refusal as refusal:
+            down()
+            raise Refusal(f"{refusal}; the cluster was taken down again") from None
+    say(
+        f"{nodes} nodes are up after {time.monotonic() - begin:.1f} s, "
+        f"{link.rate} and {link.delay} us each; jobs run as {cluster.user}"
+    )
+
+
+def prepare(cluster):
+    """The state's directories and files, new ones."""
+    slurm.forget()
+    for folder in ("run", "log", "spool", "scratch", "shared", "home"):
+        shutil.rmtree(STATE / folder, ignore_errors=True)
+    STATE.mkdir(parents=True, exist_ok=True)
+    STATE.chmod(0o755)
+    for folder in FOLDERS:
+        (STATE / folder).mkdir(exist_ok=True)
+    for name in cluster.node_names:
+        (STATE / "spool" / name).mkdir()
+    SHARED.chmod(0o1777)
+    SCRATCH.chmod(0o1777)
+    # Results are the user's, wherever the checkout belongs to another.
+    mine = [STATE / "home", CHECKOUT / "results" / "vcluster"]
+    for folder in mine:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.chown(folder, cluster.uid, cluster.gid)
+    cluster.save()
+    slurm.configure(cluster)
+
+    hosts = [f"{cluster.address(name)} {name}" for name in cluster.names]
+    (STATE / "etc/hosts").write_text("\n".join(["127.0.0.1 localhost", *hosts, ""]))
+    passwd, group = Path("/etc/passwd").read_text(), Path("/etc/group").read_text()
+    if cluster.user not in {entry.pw_name for entry in pwd.getpwall()}:
+        passwd += f"{cluster.user}:x:{cluster.uid}:{cluster.gid}::{STATE}/home:/bin/bash\n"
+    if cluster.gid not in {entry.gr_gid for entry in grp.getgrall()}:
+        group += f"{cluster.user}:x:{cluster.gid}:\n"
+    (STATE / "etc/passwd").write_text(passwd)
+    (STATE / "etc/group").write_text(group)
+
+
+def down():
+    """Ends whatever is there of a cluster, also of one that never came up."""
+    spaces = network.namespaces()
+    # Machines first: the first process of a process namespace takes everything in it along.
+    end = time.monotonic() + 10
+    while left := [pid for space in spaces for pid in network.processes(space)]:
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if time.monotonic() > end:
+            raise Refusal(f"processes {', '.join(map(str, left))} do not end")
+        time.sleep(0.05)
+    network.destroy()
+    cgroups.remove()
+    (STATE / "cluster.json").unlink(missing_ok=True)
+    for folder in ("disks", "munge"):
+        shutil.rmtree(STATE / folder, ignore_errors=True)
+    say("down" if spaces else "nothing was up")
+
+
+def status():
+    """What is up, and what is wrong with it on purpose: lines for the terminal."""
+    cluster = Cluster.load()
+    found = slurm.states(cluster)
+    lines = []
+    for name in cluster.names:
+        pid = machine.first_process(name)
+        state = found.get(name, "unknown to Slurm") if name != "login" else "login machine"
+        lines.append(f"{name}  {cluster.address(name):<12} {state if pid else 'crashed'}")
+    lines += [f"fault: {line}" for line in faults.injected()]
+    return [*lines, *(f"job: {line.strip()}" for line in slurm.jobs(cluster).splitlines())]

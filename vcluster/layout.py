@@ -1,0 +1,126 @@
+"""Names, addresses and places of the emulated cluster: what all other modules agree on.
+
+A cluster is called like its directory, :data:`STATE`; several can be up at the same time. What is
+created outside of that directory carries the name, so that ``down`` finds it again without any
+record of how far a start had come.
+"""
+
+import dataclasses
+import json
+import os
+import pwd
+import sys
+from pathlib import Path
+
+STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))  # noqa: S108
+CHECKOUT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+
+#: Name of the cluster: of its control group, and before the dot of its network namespaces.
+NAME = STATE.name
+
+#: Where each node has a file system of its own, and where all share one.
+SCRATCH = STATE / "scratch"
+SHARED = STATE / "shared"
+
+#: Where a machine sees the cluster's control group; site-config/vcluster reads the file in it.
+ACCOUNT = STATE / "account"
+
+#: Size of a node's XFS image; mkfs.xfs makes none below 300 MiB.
+DISK_MIB = 512
+
+
+class Refusal(Exception):
+    """One line for the user: what is wrong, and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """One node's link to the switch.
+
+    :ivar rate: in the words of tc, each direction.
+    :ivar delay: by which each arriving packet is held [us].
+    :ivar loss: share of arriving TCP packets that are dropped.
+    :ivar peers: host -> delay [us] of packets from that host only.
+    """
+
+    rate: str = "1gbit"
+    delay: int = 100
+    loss: float = 0.0
+    peers: dict = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Cluster:
+    """What ``up`` was asked for; kept in ``cluster.json`` while the cluster is up."""
+
+    nodes: int
+    user: str
+    uid: int
+    gid: int
+    accounting: bool
+    link: Link
+    expose: list
+
+    @property
+    def node_names(self):
+        return [f"node{number:02d}" for number in range(1, self.nodes + 1)]
+
+    @property
+    def names(self):
+        return ["login", *self.node_names]
+
+    def address(self, name):
+        """The IPv4 address of a machine in 10.77.0.0/16."""
+        number = self.names.index(name)
+        return f"10.77.{number // 250}.{number % 250 + 1}"
+
+    def node(self, name):
+        """`name`, or a refusal that says which nodes there are."""
+        if name in self.node_names:
+            return name
+        raise Refusal(f"no node {name!r}; there are {', '.join(self.node_names)}")
+
+    def save(self):
+        path = STATE / "cluster.json"
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        partial.replace(path)
+
+    @classmethod
+    def load(cls):
+        try:
+            found = json.loads((STATE / "cluster.json").read_text())
+        except FileNotFoundError:
+            raise Refusal("the cluster is not up; type: vcluster/vcluster up") from None
+        found["link"] = Link(**found["link"])
+        return cls(**found)
+
+
+def namespace(name):
+    """Network namespace of a machine."""
+    return f"{NAME}.{name}"
+
+
+#: The namespace that holds the bridge.
+SWITCH = namespace("switch")
+
+
+def port(name):
+    """The switch's end of a machine's link."""
+    return f"p-{name}"
+
+
+def ordinary_user():
+    """Name, uid and gid that jobs run as: who called sudo, or a user that only the cluster has."""
+    caller = os.environ.get("SUDO_UID")
+    if caller and caller != "0":
+        found = pwd.getpwuid(int(caller))
+        return found.pw_name, found.pw_uid, found.pw_gid
+    taken = {entry.pw_uid for entry in pwd.getpwall()}
+    uid = next(number for number in range(2000, 60000) if number not in taken)
+    return "assay", uid, uid
+
+
+def say(text):
+    print(f"vcluster: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,113 @@
+"""One emulated machine: namespaces of its own, and a first process that keeps it alive.
+
+A machine has its own network, host name, processes, mounts, ``/tmp``, ``/dev/shm`` and control
+group. The rest of the file system is the host's, which makes it the cluster's shared one.
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import cgroups
+import network
+from commands import daemon, run
+from layout import CHECKOUT, HERE, STATE, Refusal, namespace
+
+
+def boot(name):
+    """Starts a machine; its first process is ``init.py``, which starts its daemons."""
+    ready(name).unlink(missing_ok=True)
+    daemon(
+        [
+            *("nsenter", f"--net=/run/netns/{namespace(name)}"),
+            *("unshare", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child"),
+            *("--mount-proc", sys.executable, HERE / "init.py", name),
+        ],
+        log=f"boot.{name}",
+        before=lambda: cgroups.enter(name),
+    )
+
+
+def await_boot(name):
+    """Waits until the machine has made its world.
+
+    :raises Refusal: it did not, with its last words.
+    """
+    end = time.monotonic() + 30  # a data base takes its time
+    while not ready(name).exists():
+        if time.monotonic() > end:
+            log = (STATE / "log" / f"boot.{name}").read_text().strip()
+            raise Refusal(f"{name} does not start: {log.splitlines()[-1] if log else 'no word'}")
+        time.sleep(0.02)
+
+
+def ready(name):
+    """The file by which a machine says that its world is made."""
+    return STATE / "run" / f"ready.{name}"
+
+
+def first_process(name):
+    """The machine's PID 1 as the host counts it; None where the machine is down."""
+    for pid in network.processes(namespace(name)):
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()
+        if len(numbers) == 3 and numbers[-1] == "1":
+            return pid
+    return None
+
+
+def crash(name):
+    """The power fails: everything in the machine dies at once."""
+    pid = first_process(name)
+    if pid is None:
+        raise Refusal(f"{name} is down already; vcluster/vcluster clear starts it again")
+    ready(name).unlink()
+    os.kill(pid, signal.SIGKILL)
+
+
+def command(cluster, name, words, as_root=False):
+    """The words that run `words` in a machine, in this directory."""
+    pid = first_process(name)
+    if pid is None:
+        raise Refusal(f"{name} is down; vcluster/vcluster clear starts it again")
+    user = (
+        []
+        if as_root
+        else [
+            *("setpriv", f"--reuid={cluster.uid}", f"--regid={cluster.gid}", "--clear-groups"),
+            *("--inh-caps=-all", "--no-new-privs"),
+        ]
+    )
+    # --wdns, not --wd: that would be opened outside, and lead out of the machine's mounts.
+    return [
+        *("nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", f"--wdns={Path.cwd()}"),
+        *user,
+        *words,
+    ]
+
+
+def environment(cluster, as_root=False):
+    """The caller's variables, with those of the user in the machine."""
+    user = "root" if as_root else cluster.user
+    home = "/root" if as_root else str(STATE / "home")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SUDO_", "XDG_"))}
+    return {
+        **kept,
+        "USER": user,
+        "LOGNAME": user,
+        "HOME": home,
+        # The checkout may belong to another user; git would refuse to say which commit it is.
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": str(CHECKOUT),
+    }
+
+
+def ask(cluster, name, *words, check=True):
+    """Runs a command as root in a machine and returns what it prints."""
+    return run(*command(cluster, name, words, as_root=True), check=check)

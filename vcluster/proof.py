@@ -1,0 +1,86 @@
+"""What `up` promises, shown: a world of MPI ranks by Slurm's launcher, UCX between two nodes."""
+
+import subprocess
+import time
+
+import machine
+from commands import run
+from layout import CHECKOUT, STATE, Refusal
+
+#: Ranks of the world, spread over the nodes.
+RANKS = 4
+
+#: How long each part may take [s]. On a quiet machine it is less than one second.
+LIMIT_S = 30
+
+PYTHON = CHECKOUT / ".venv/bin/python"
+UCX = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"}
+PACKAGES = "ci/system-stack.sh && vcluster/packages.sh"
+
+
+def show(cluster):
+    """Both parts, the second where there are two nodes.
+
+    :raises Refusal: a part failed; the line says which, and what to type.
+    """
+    world(cluster)
+    if cluster.nodes > 1:
+        ping(cluster, *cluster.node_names[:2])
+
+
+def world(cluster):
+    """Four ranks that an ordinary user starts on the login machine find each other."""
+    if not PYTHON.exists():
+        raise Refusal(f"{PYTHON} is missing, no MPI program can be tried; type: make venv")
+    nodes = min(RANKS, cluster.nodes)
+    words = [
+        *("srun", "--mpi=pmix", f"--nodes={nodes}", f"--ntasks={RANKS}", "--overcommit"),
+        *(PYTHON, "-m", "mpi4py.bench", "helloworld"),
+    ]
+    what = f"{RANKS} MPI ranks on {nodes} nodes by srun --mpi=pmix"
+    said = _as_user(cluster, what, "login", words, OMPI_MCA_mpi_yield_when_idle="1")
+    lines = [line for line in said.splitlines() if f" of {RANKS} on " in line]
+    hosts = {line.rpartition(" ")[2].rstrip(".") for line in lines}
+    if len(lines) != RANKS or len(hosts) != nodes:
+        first = next(iter(said.splitlines()), "nothing")
+        raise Refusal(f"{what} are not one world: they say {first!r}; type: {PACKAGES}")
+
+
+def ping(cluster, one, other):
+    """UCX's own test of latency over tcp, from one node to another."""
+    what = f"UCX over tcp from {other} to {one}"
+    variables = {**machine.environment(cluster), **UCX}
+    server = machine.command(cluster, one, ["ucx_perftest"])
+    with (STATE / "log/ucx_perftest").open("w") as log:
+        listening = subprocess.Popen(server, env=variables, stdout=log, stderr=log)
+    words = ["ucx_perftest", one, "-t", "tag_lat", "-n", "100", "-w", "10"]
+    end = time.monotonic() + 5
+    try:
+        while True:
+            try:
+                said = _as_user(cluster, what, other, words, **UCX)
+                break
+            except Refusal:
+                # It may have come before the other listened; one that ended will not listen.
+                if time.monotonic() > end or listening.poll() is not None:
+                    raise
+            time.sleep(0.05)
+    finally:
+        listening.kill()
+        listening.wait()
+    if "Final:" not in said:
+        raise Refusal(f"{what} has no result; type: {PACKAGES}")
+
+
+def _as_user(cluster, what, name, words, **variables):
+    """What a command prints that the ordinary user runs on a machine."""
+    try:
+        return run(
+            *machine.command(cluster, name, words),
+            env={**machine.environment(cluster), **variables},
+            seconds=LIMIT_S,
+        )
+    except Refusal as refusal:
+        # The words that lead into the machine say nothing to the reader.
+        _, _, cause = str(refusal).partition(f"{words[0]} ")
+        raise Refusal(f"{what} failed: {words[0]} {cause}; type: {PACKAGES}") from None

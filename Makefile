@@ -1,4 +1,4 @@
-# The front door. Each step says what it does and does nothing the second time.
+# The front door. Each step prints what it does, and does nothing the second time.
 #
 #   SITE=local              folder below site-config/
 #   STACK=spack             only this stack of the site
@@ -13,7 +13,7 @@
 
 SITE ?= local
 STACK ?=
-# Links of 1 Gbit/s take ten minutes for what a cluster does in one.
+# The links of 1 Gbit/s take ten minutes for a run that a real cluster finishes in one.
 PROFILE ?= $(if $(filter vcluster,$(SITE)),smoke)
 SPACK_ARGS ?=
 REFRAME_ARGS ?=
@@ -24,7 +24,7 @@ export ASSAY_STACK = $(STACK)
 ifdef DEADLINE
 export ASSAY_DEADLINE = $(DEADLINE)
 endif
-# Modules of a cluster like to set these; packages of another Python would leak into .venv.
+# Modules of a cluster often set these. Packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
 .PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test test-all fresh lint spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
@@ -57,12 +57,12 @@ help:
 	@echo 'make clean       remove .venv, .cache (with the Spack stack) and caches of tools; results/ stays'
 	@sed -n 's/^#   /  /p' Makefile
 
-# A typing error costs no set-up. The emulated cluster has results of its own.
+# A typing error is found before the set-up. The emulated cluster has results of its own.
 ON_SITE_RESULTS = $(or $(ASSAY_RESULTS),$(CURDIR)/results/vcluster)
 asked:
 	@$(if $(ON_SITE),ASSAY_RESULTS='$(ON_SITE_RESULTS)') ci/asked.sh
 
-# These sites run on packages of the distribution; others bring their own stack.
+# These sites use packages of the distribution. Others bring their own stack.
 setup: $(if $(filter local vcluster,$(SITE)),system) venv osu-py
 
 system:
@@ -74,7 +74,7 @@ venv:
 osu-py: venv
 	@ci/fetch-osu-py.sh
 
-# What measures runs where the site submits its jobs: of the emulated cluster, its login machine.
+# Measurements run where the site submits its jobs: for the emulated cluster, on its login machine.
 ON_SITE = $(if $(filter vcluster,$(SITE)),vcluster/vcluster run login -- \
 	env ASSAY_RESULTS='$(ON_SITE_RESULTS)')
 
@@ -83,12 +83,12 @@ acceptance: asked setup
 		{ echo 'calibrate: a launch was disturbed or failed; once more'; $(MAKE) calibrate; })
 	@$(ON_SITE) ci/acceptance.sh $(REFRAME_ARGS)
 
-# It judges as ever, but nothing is calibrated for it.
+# This target judges as usual, but does not calibrate first.
 paper: asked setup
 	@$(or $(ON_SITE),env) PAPER=1 ci/acceptance.sh $(REFRAME_ARGS)
 
-# The emulated cluster is judged by what it did since its start: its references are new each time,
-# and are written by whom the checkout belongs to. Only its links are judged.
+# The emulated cluster is judged by what it did since its start, so each start needs new references.
+# The owner of the checkout writes them. Only its links are judged.
 CALIBRATED = site-config/vcluster/calibrated.yaml
 UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
 LINKS = --system vcluster:inter-node -n 'Tournament|Census|NetPipe.*=tcp'
@@ -131,7 +131,7 @@ test-all: system
 	@$(TEST)
 	@ci/test-all.sh $(PYTEST_ARGS)
 
-# As root. DISTRO=trixie is Debian 13; MACHINE=smoke is the short profile alone.
+# Needs root. DISTRO=trixie is Debian 13; MACHINE=smoke is the short profile alone.
 DISTRO ?= bookworm
 fresh:
 	@ci/fresh.py --release '$(DISTRO)' $(or $(MACHINE),$(if $(filter-out bookworm,$(DISTRO)),smoke))
@@ -150,7 +150,7 @@ pylock:
 	$(LOCK) --extra checkout --extra dev --constraints requirements.lock \
 		--output-file requirements-dev.lock
 
-# These have no default: `local` is no site of Spack's.
+# These have no default site, because `local` has no Spack environment.
 SPACK_SITE = $(if $(filter file,$(origin SITE)),,$(SITE))
 
 spack:

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Run the suite on one site and write the report, also where the run failed.
+# Run the suite on one site and write the report, even if the run failed.
 #
 #   SITE=local PROFILE=smoke|full ci/acceptance.sh [further arguments of reframe]
 #
-# PAPER=1 runs only what the figures of a validation are drawn from, and writes those that the run
-# can give to the results, in paper/, as PNG, SVG and CSV.
-# MAX_HARNESS=15 fails a run of which more than 15 % of the wall time went outside of benchmarks:
-# for the suite's own tests; a machine that is fast, or has few programs, is no worse for it.
-# Needs .venv (make setup). Ends with 1 when ReFrame or the report did.
+# PAPER=1 runs only the tests behind the figures of a validation. It writes the figures that the run
+# can give to paper/ in the results, as PNG, SVG and CSV.
+# MAX_HARNESS=15 fails a run that spends more than 15 % of its wall time outside of benchmarks. Only
+# the suite's own tests use it. A fast machine, or one with few programs, may well exceed it.
+# Needs .venv (make setup). Ends with 1 if ReFrame or the report ended with an error.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -21,7 +21,7 @@ if [ ! -x .venv/bin/reframe ]; then
     exit 1
 fi
 
-# The folder of this session: no other run's report is shown as its own.
+# The folder of this session. The report of another run is never shown as its own.
 results=${ASSAY_RESULTS:-$PWD/results}
 ASSAY_SESSION=$(date +%Y%m%dT%H%M%S)
 while [ -e "$results/output/$ASSAY_SESSION" ]; do ASSAY_SESSION+=-2; done
@@ -35,8 +35,8 @@ echo "acceptance: reframe ${arguments[*]} -r${*:+ $*}"
 run=0
 .venv/bin/reframe "${arguments[@]}" "$@" -r &
 reframe=$!
-# Interrupted, ReFrame cancels its jobs and reports what is done; then the page is written as ever.
-# A shell's background job ignores SIGINT, so it is told by SIGTERM, and the second time it is killed.
+# On an interrupt, ReFrame cancels its jobs and reports what is done. The page is then written as
+# usual. A background job of a shell ignores SIGINT: the first signal is TERM, the second KILL.
 told=
 interrupt() {
     kill -"${told:-TERM}" "$reframe" 2>/dev/null || true
@@ -50,7 +50,7 @@ while kill -0 "$reframe" 2>/dev/null; do
     wait "$reframe" || run=$?
 done
 
-# What ReFrame is to run it writes there first; where it was killed, the page is made of what is done.
+# ReFrame writes its plan there before the first case. A killed run gets a page of what is done.
 if [ ! -f "$session/session.json" ]; then
     echo "acceptance: failed (reframe ended with $run: nothing ran)" >&2
     exit 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The Debian packages given as arguments: names those that are missing and installs them with apt,
-# as root; asks first, unless YES=1 or CI is set. Ends with 1 where one is still missing. WHO says
-# who asks (default: apptainer).
+# Check the Debian packages given as arguments. Name those that are missing and install them with
+# apt, as root. Ask first, unless YES=1 or CI is set. Ends with 1 if a package is still missing.
+# WHO is the name of the caller in messages (default: apptainer).
 set -euo pipefail
 
 missing=()
@@ -29,5 +29,5 @@ install() {
     DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
         install --no-install-recommends "${missing[@]}" </dev/null
 }
-# The lists may be older than the mirror, or not there at all: one update, one more try.
+# The lists may be older than the mirror, or missing: update once and try once more.
 install >&2 || { apt-get -q update >&2 && install >&2; }

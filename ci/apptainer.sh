@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Print the path of an Apptainer: the one on PATH, else the one in the cache, else, on Debian, one
-# built from the source in Debian's archive (ci/apptainer-pin.txt). Elsewhere one line says why not.
+# built from the source in Debian's archive (ci/apptainer-pin.txt). Other systems get one line that
+# says why there is none.
 #
-#   ci/apptainer.sh [--no-build]     --no-build: only what is there already
+#   ci/apptainer.sh [--no-build]     --no-build: only an Apptainer that is there already
 #
-#   ASSAY_APPTAINER   where it is kept (default: .cache/apptainer); what is in it can be moved
-#   YES=1             install missing packages without asking (as root with CI set, likewise)
+#   ASSAY_APPTAINER   where it is kept (default: .cache/apptainer); its content can be moved
+#   YES=1             install missing packages without asking (so does CI, if set, as root)
 #
-# The build takes some minutes. It has no setuid program: who uses it needs user namespaces.
+# The build takes some minutes. It has no setuid program, so its users need user namespaces.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -33,18 +34,18 @@ if [ -x "$made/bin/apptainer" ]; then
 fi
 [ "${1:-}" != --no-build ] || die "none on PATH and none in $home: type ci/apptainer.sh"
 
-# Only what the source needs from Debian is asked for by name; modules come through Go itself.
+# Only the packages that the source needs are installed from Debian. Go fetches its own modules.
 helper=/usr/lib/apt/apt-helper
 [ -x "$helper" ] || die "none on PATH, and it is built here on Debian only: install Apptainer"
 ci/apptainer-packages.sh gcc libc6-dev make pkg-config libseccomp-dev squashfs-tools uidmap ||
     die "its build needs the packages named above"
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/assay-apptainer.XXXXXX") # its makefile knows no blanks
-# Go's module cache is read-only, also for rm.
+# Go's module cache is read-only: rm cannot remove it without chmod.
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 
-# Go before 1.21 cannot fetch the release that the source needs; Debian's backports have a newer one.
-# It is unpacked for the time of the build, and not installed.
+# Go before 1.21 cannot fetch the release that the source needs. Debian's backports have a newer Go.
+# It is unpacked for the time of the build only, and not installed.
 fetch_go() { # fetch_go RELEASE, the version of Debian
     local package=golang-${needs%.*} lists=$work/apt
     mkdir -p "$lists/parts" "$lists/lists/partial" "$work/debs"
@@ -80,7 +81,7 @@ if [ "$(printf '%s\n' "$needs" "${has#go}" | sort -V | head -n 1)" != "$needs" ]
     export GOTOOLCHAIN=go$needs+auto # Go 1.21 and newer fetches it, and verifies it
 fi
 
-# Of the archives that apt reads, the first holds the pool; any release will do.
+# The first archive that apt reads holds the pool. Any release will do.
 read -r _ mirror _ < <(ci/debian-archive.sh sid) || exit 1
 
 mkdir -p "$home"
@@ -96,7 +97,7 @@ say "fetching $source"
 tar -xzf "$work/$source" -C "$work"
 cd "$work/apptainer-$version"
 echo "$version" >VERSION
-# Its makefile empties Go's build cache: not the user's.
+# The makefile of Apptainer empties Go's build cache. It must not empty the user's.
 export GOFLAGS=-buildvcs=false GOCACHE=$work/gocache GOMODCACHE=$work/gomod
 step() { # step WHAT COMMAND...
     local what=$1
@@ -108,10 +109,10 @@ step() { # step WHAT COMMAND...
     }
 }
 step "fetching Go modules" go mod download
-# The prefix is never seen: a program that is not where it was built looks beside itself.
+# The prefix is never used: a program that is not where it was built looks beside itself.
 step "configuring" ./mconfig -V "$version" --prefix="$work/installed" \
     --without-suid --without-network --without-libsubid
-# Completions for bash and pages for man would compile all of it again.
+# Without these, bash completions and man pages would compile everything again.
 targets=({bash_completions,man_pages}{,_INSTALL}"=")
 step "building, which takes minutes" make -C builddir -j"$(nproc)" "${targets[@]}"
 step "installing" make -C builddir install "${targets[@]}"

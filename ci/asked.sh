@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Refuse what cannot be run, in one line, before anything is set up for it: SITE, PROFILE, ASSAY_STACK,
-# and results that cannot be written or that another run writes. Needs no .venv and costs nothing.
+# Refuse a run that cannot work, in one line, before anything is set up for it. It checks SITE,
+# PROFILE and ASSAY_STACK, and refuses results that cannot be written or that another run writes.
+# Needs no .venv and costs nothing.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -19,7 +20,7 @@ fi
 [[ ${PROFILE:-full} =~ ^(smoke|full)$ ]] ||
     die "no profile '$PROFILE': PROFILE=smoke or PROFILE=full"
 
-# A site names its stacks in a line of its file; of one that does not, ReFrame is asked after set-up.
+# A site names its stacks in a line of its file. If it does not, ReFrame finds out after the set-up.
 stacks=$(sed -n 's/^# Stacks: //p' "$config")
 if [ -n "${ASSAY_STACK:-}" ] && [ -n "$stacks" ] && [[ " $stacks " != *" $ASSAY_STACK "* ]]; then
     die "no stack '$ASSAY_STACK' on the site $site: STACK= one of: $stacks"
@@ -35,7 +36,7 @@ probe=$results/.writable.$$
     die "$results cannot be written: name a directory that can by ASSAY_RESULTS="
 rm -f "$probe"
 
-# ReFrame holds this file while it runs, and refuses a second run as well.
+# ReFrame holds this file while it runs. It refuses a second run as well.
 if [ -s "$results/.lock" ] && command -v flock >/dev/null; then
     held=0
     flock --shared --nonblock --conflict-exit-code 75 "$results/.lock" true || held=$?

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# A Debian machine on which nothing was installed by hand: a root file system made by mmdebstrap, and
-# commands that run in it as on a machine of its own.
+# A Debian machine on which nothing was installed by hand: a root file system made by mmdebstrap.
+# Commands run in it as on a separate machine.
 #
 #   ci/bare-root.sh make RELEASE TAR PACKAGE...   minbase of RELEASE (bookworm) with the PACKAGEs
 #   ci/bare-root.sh unpack TAR DIR                a new root in DIR, with this machine's registries
 #   ci/bare-root.sh run DIR COMMAND...            as root in it, in /root, with an empty environment
 #
-# Of this machine a root has the kernel, the network, /dev and /sys, and what says where packages come
-# from: apt's archives and options, pip's and npm's index, Go's proxy, the CA bundle. Needs root, and
-# mmdebstrap to make one. What `run` started ends with it.
+# A root shares this machine's kernel, network, /dev and /sys. It also gets the settings of this
+# machine for sources of packages: apt's archives and options, pip's and npm's index, Go's proxy and
+# the CA bundle. Needs root. `make` needs mmdebstrap. All processes that `run` started end with it.
 set -euo pipefail
 
 die() {
@@ -22,14 +22,14 @@ make_root() {
     shift 2
     command -v mmdebstrap >/dev/null || die "no mmdebstrap here: apt-get install mmdebstrap"
     mkdir -p "$(dirname "$tar")"
-    # A bare machine reads Debian's main, and no more.
+    # A bare machine reads only Debian's component main.
     "$here/debian-archive.sh" "$release" | sed 's/ non-free$//' |
         mmdebstrap --quiet --format=tar --variant=minbase --include="$(IFS=,; echo "$*")" \
             "$release" "$tar.new" - || die "mmdebstrap could not make $release, see above"
     mv "$tar.new" "$tar" # whole or not at all
 }
 
-# Asked of the clients themselves: their settings may stand in files or in the environment.
+# Ask the clients themselves: their settings may be in files or in the environment.
 registries() { # registries DIR: write into the root where packages come from
     local root=$1 bundle=/etc/ssl/certs/ca-certificates.crt key value
     mkdir -p "$root${bundle%/*}"
@@ -54,15 +54,15 @@ unpack() {
     [ ! -e "$root" ] || die "$root is there already"
     mkdir -p "$root"
     tar -C "$root" --numeric-owner -xf "$tar"
-    # Both may be links that lead nowhere in the new root.
+    # Both may be links whose targets do not exist in the new root.
     cp --remove-destination -L /etc/resolv.conf "$root/etc/resolv.conf"
     printf '%s\n' '127.0.0.1 localhost fresh' >"$root/etc/hosts"
     echo fresh >"$root/etc/hostname"
     registries "$root"
 }
 
-# A chroot would not do: `ip netns` wants / to be a mount point, and nsenter into one of its mount
-# namespaces leads to the root of that namespace, which is this machine's.
+# A chroot is not enough. `ip netns` wants / to be a mount point. nsenter into one of its mount
+# namespaces leads to the root of that namespace, which would be the root of this machine.
 enter() { # the part of `run` that has namespaces of its own
     local root=$1
     shift

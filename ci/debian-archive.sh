@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Print the archives of Debian that this machine's apt reads, as lines of a sources.list for RELEASE.
+# Print the Debian archives that this machine's apt reads, as lines of a sources.list for RELEASE.
 #
-#   ci/debian-archive.sh RELEASE      such as bookworm, whichever release this machine is
+#   ci/debian-archive.sh RELEASE      such as bookworm; this machine may run another release
 set -euo pipefail
 
 command -v apt-get >/dev/null || {

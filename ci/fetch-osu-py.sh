@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetch the Python ports of the OSU tests: demo/osu_*.py of mpi4py's source distribution, pinned
-# in ci/osu-py.txt, to .cache/osu-py/. They are other people's work and stay out of the repository.
+# Fetch the Python ports of the OSU tests to .cache/osu-py/: demo/osu_*.py of mpi4py's source
+# distribution, pinned in ci/osu-py.txt. Other people wrote them: they stay out of the repository.
 #
 # Needs .venv (ci/setup-venv.sh). A second call does nothing while ci/osu-py.txt is the same.
 set -euo pipefail
@@ -21,7 +21,7 @@ mkdir -p .cache
 work=$(mktemp -d .cache/osu-py.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 echo "fetch-osu-py: fetching $(sed -n 's/ .*//; /^[a-z].*==/p' "$pin") as source"
-# pip wants the metadata of what it downloads; with setuptools from .venv it fetches no builder.
+# pip builds the metadata of what it downloads. It uses setuptools of .venv and fetches no builder.
 if ! .venv/bin/python -m pip download --no-deps --no-binary :all: --no-build-isolation \
     --require-hashes --disable-pip-version-check --quiet --dest "$work" -r "$pin" \
     >"$work/pip.log" 2>&1; then

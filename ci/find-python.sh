@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Print the Python that makes .venv: $PYTHON where it is set, else the first on PATH that can run
-# ReFrame (3.10 or newer: RHEL 9 calls 3.9 "python3" and has python3.11 beside it), else a 3.9,
-# which runs the library but no benchmarks.
+# Print the Python that makes .venv: $PYTHON if it is set, else the first one on PATH that can run
+# ReFrame (3.10 or newer), else a 3.9, which runs the library but no benchmarks. RHEL 9 calls 3.9
+# "python3" and has python3.11 beside it.
 set -euo pipefail
 
 usable() { # usable PYTHON MINOR: is PYTHON a Python 3.MINOR or newer?

@@ -37,13 +37,13 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[1]
 BARE_ROOT = CHECKOUT / "ci/bare-root.sh"
 
-#: Where the clone lies in a root, by who runs the commands.
+#: User who runs the commands -> folder of the clone in a root.
 HOMES = {"root": "/root", "visitor": "/home/visitor"}
 
-#: What the set-up says where a package could not be had: the run after it then proves less.
+#: Words of the set-up for a package that could not be installed: the run after it proves less.
 GAP = "going on without"
 
-#: No command of the README takes longer [s]; one that does is ended, with all that it started.
+#: Time limit of a command of the README [s]. A longer one is ended, with all that it started.
 LIMIT = 3600
 
 _MACHINE = re.compile(
@@ -61,10 +61,10 @@ class Refusal(Exception):
 class Line:
     """A command line of a machine.
 
-    :ivar text: for bash.
+    :ivar text: the line for bash.
     :ivar red: whether it must end with another code than 0.
-    :ivar user: who types it.
-    :ivar says: what its output must contain.
+    :ivar user: the user that types it.
+    :ivar says: text that its output must contain.
     """
 
     text: str
@@ -95,9 +95,9 @@ def blocks(readme: str) -> dict[str, list[Line]]:
 
 
 def packages(readme: str) -> list[str]:
-    """What the README tells a user to install before all else.
+    """The packages that the README tells a user to install before all else.
 
-    :raises Refusal: it says nothing of the kind.
+    :raises Refusal: the README has no such line.
     """
     found = _INSTALL.search(readme)
     if found is None:
@@ -106,7 +106,7 @@ def packages(readme: str) -> list[str]:
 
 
 def machines(readme: str) -> dict[str, list[Line]]:
-    """All machines; the README's `setup` is what each of them begins with."""
+    """All machines. The README's `setup` is not one: every machine begins in that state."""
     by_name = blocks(readme)
     by_name.pop("setup", None)
     short = "make acceptance PROFILE=smoke"
@@ -131,11 +131,11 @@ class Root:
         self.checkout = ""
 
     def command(self, *words: str) -> list[str]:
-        """What runs `words` in it as root."""
+        """The command line that runs `words` in the root, as its user root."""
         return [str(BARE_ROOT), "run", str(self.folder), *words]
 
     def count_packages(self) -> int:
-        """How many packages are installed in it."""
+        """The number of packages that are installed in the root."""
         words = self.command("dpkg-query", "-f", "${db:Status-Abbrev}\\n", "-W")
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         return done.stdout.splitlines().count("ii ")
@@ -148,7 +148,7 @@ class Root:
             subprocess.run(self.command("useradd", "-m", "-s", "/bin/bash", user), check=True)
         clone = ["git", "clone", "--quiet", "--no-hardlinks", str(CHECKOUT), str(inside)]
         subprocess.run(clone, check=True)
-        # The clone's origin is a path that is not there.
+        # The clone's origin is a path that does not exist in the root.
         subprocess.run(["git", "-C", str(inside), "remote", "remove", "origin"], check=True)
         if user != "root":
             owner = self.command("chown", "-R", f"{user}:", self.checkout)
@@ -161,7 +161,7 @@ class Root:
         environment = ["env", f"HOME={HOMES[line.user]}", f"USER={line.user}", "YES=1"]
         script = f"cd {self.checkout} && {line.text}"
         words = self.command(*become, *environment, "bash", "-c", script)
-        # Ctrl-C reaches this program alone; ending the namespace then ends all that runs in it.
+        # Ctrl-C reaches only this program. Ending the namespace then ends every process in it.
         with subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
@@ -186,7 +186,7 @@ class Root:
 
 @contextmanager
 def unpacked(tar: Path, keep: bool) -> Iterator[Root]:
-    """A root for the time of one machine."""
+    """A root that exists while one machine runs."""
     parent = Path(os.environ.get("TMPDIR", "/var/tmp"))  # noqa: S108 - what is in it has no fixed name
     folder = Path(tempfile.mkdtemp(prefix="assay-fresh.", dir=parent))
     root = Root(folder / "root")
@@ -230,7 +230,7 @@ def run_machine(name: str, lines: list[Line], tar: Path, keep: bool) -> list[str
 
 
 def archive(release: str, wanted: list[str]) -> Path:
-    """The bare root of a release as a tar, made where there is none."""
+    """The bare root of a release as a tar. It is made if it does not exist."""
     tar = CHECKOUT / ".cache/bare-root" / f"{release}-{'-'.join(wanted)}.tar"
     if not tar.exists():
         if not shutil.which("mmdebstrap"):
@@ -241,7 +241,7 @@ def archive(release: str, wanted: list[str]) -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 0 when every line did what the README says."""
+    """Exit code 0 if every line did what the README says."""
     described, _, more = (__doc__ or "").partition("\n\n")
     parser = argparse.ArgumentParser(
         description=described, epilog=more, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -273,7 +273,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # As after Ctrl-C, the machine that runs is ended and its root removed.
+    # As after Ctrl-C: end the running machine and remove its root.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main(sys.argv[1:]))

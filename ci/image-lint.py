@@ -3,9 +3,9 @@
 
     ci/image-lint.py [FILE.def ...]     default: containers/*.def
 
-Each objection is a line `FILE:LINE: what and how to mend it`; the exit code is 1 when there is one.
-Beside rules of our own, `sh -n` and shellcheck read each section that is a script, and Apptainer's
-own parser reads the file where there is one (ci/apptainer.sh --no-build).
+Each objection is a line `FILE:LINE: the fault and its remedy`. The exit code is 1 if there is an
+objection. Three checks read a file: our own rules; `sh -n` and shellcheck, which read each section
+that is a script; and Apptainer's own parser, if it is there (ci/apptainer.sh --no-build).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ("setup", "post", "test", "runscript", "startscript", "environment", "pre")
 APP_SCRIPTS = ("apprun", "apptest", "appinstall", "appenv", "appstart")
 
-#: Where nothing listens: Apptainer's build then ends right after it has read the file.
+#: An address without a server: Apptainer's build then ends right after it has read the file.
 NOWHERE = "127.0.0.1:9/nothing"
 
 VARIABLE = re.compile(r"\{\{ *(\w+) *\}\}")
@@ -34,7 +34,7 @@ VARIABLE = re.compile(r"\{\{ *(\w+) *\}\}")
 
 @dataclass
 class Section:
-    """One section: `kind` is its word after %, `of` the rest of that line; `line` is its number."""
+    """One section: `kind` is its word after %, `of` is the rest of that line, `line` its number."""
 
     kind: str
     of: str
@@ -80,7 +80,7 @@ def stages(text: str) -> list[Stage]:
 
 Objections = Iterator[tuple[int, str]]
 
-#: What must not be in a line of a script, and why.
+#: Patterns that a line of a script must not contain, each with the reason.
 FORBIDDEN = (
     (
         re.compile(r"\bcommand -v (?:--? )?[^\s;&|<>)]+ +[^\s;&|<>()\d#]"),
@@ -96,7 +96,7 @@ FORBIDDEN = (
     ),
 )
 
-#: Programs that fetch, by what must be in the same section to prove what came.
+#: Programs that fetch, each with what must be in the same section to verify the download.
 FETCHERS = (
     (
         re.compile(r"(?<![\w-])(?:curl|wget) +[-\"'$h]"),
@@ -114,7 +114,7 @@ FETCHERS = (
 
 
 def rules(text: str) -> Objections:
-    """What our own rules have against a definition file: line, and objection."""
+    """The objections of our own rules to a definition file: line and text."""
     for number, line in enumerate(text.splitlines(), 1):
         if re.search(r"\b(?:https?|ftp)://", line.split("#", 1)[0]):
             yield number, "names a host: let a build argument or a file of the build say it"
@@ -158,7 +158,7 @@ def _script_rules(section: Section) -> Objections:
 
 
 def shells(text: str) -> Objections:
-    """What `sh -n` and shellcheck have against the scripts."""
+    """The objections of `sh -n` and shellcheck to the scripts."""
     for stage in stages(text):
         for section in stage.all(*SCRIPTS, *APP_SCRIPTS):
             parsed = subprocess.run(
@@ -169,7 +169,7 @@ def shells(text: str) -> Objections:
                 line, said = (int(match[1]), match[2]) if match else (0, parsed.stderr.strip())
                 yield section.line + line, f"sh: {said}"
                 continue
-            # Files that are there only in the build, its arguments, variables of Apptainer.
+            # Not errors: files that exist only in the build, its arguments, Apptainer's variables.
             checked = subprocess.run(
                 ["shellcheck", "-s", "sh", "-f", "gcc", "-e", "SC1091,SC2050,SC2154", "-"],
                 input=section.script,
@@ -182,8 +182,8 @@ def shells(text: str) -> Objections:
 
 
 def parser(apptainer: str, file: Path) -> Objections:
-    """What Apptainer has against the file: its build begins with reading it, and needs a base."""
-    # Whatever else the file takes must have a default.
+    """Apptainer's objection to the file: a build reads the file first, and then needs a base."""
+    # Every other build argument of the file must have a default.
     words = ["bootstrap=docker", f"base={NOWHERE}", f"runtime={NOWHERE}"]
     words = [f"--build-arg={word}" for word in words]
     with tempfile.TemporaryDirectory() as folder:
@@ -200,7 +200,7 @@ def parser(apptainer: str, file: Path) -> Objections:
             yield 1, "apptainer: did not read the file within 60 s: is the machine busy? try again"
             return
     said = done.stdout + done.stderr
-    # It got as far as asking for the base: the file was read.
+    # Apptainer asked for the base, so it has read the file.
     if "127.0.0.1:9" in said and "conveyor failed to get" in said:
         return
     fatal = [line for line in said.splitlines() if line.startswith("FATAL")] or said.splitlines()
@@ -208,7 +208,7 @@ def parser(apptainer: str, file: Path) -> Objections:
 
 
 def main() -> int:
-    """Lints the files; 1 where there is an objection, 2 where it cannot be done."""
+    """Lints the files. 1 if there is an objection, 2 if linting is not possible."""
     options = argparse.ArgumentParser(description="Lint Apptainer definition files, offline.")
     options.add_argument("files", nargs="*", type=Path, metavar="FILE.def")
     files = options.parse_args().files or sorted((ROOT / "containers").glob("*.def"))

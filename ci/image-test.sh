@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Is the image the repository's, is it sound, and does it keep its mirror to itself?
+# Test an image: does it match the repository, is it sound, and does it hide its mirror?
 #
 #   ci/image-test.sh [IMAGE]      default: build/assay.sif
 #
-# First what its labels and its locks say, then its own tests, and those of each of its programs.
+# Checks its labels and its locks first, then its own tests and the test of each of its programs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/image-env.sh
@@ -35,7 +35,7 @@ revision=$(label org.opencontainers.image.revision)
 head=$(git rev-parse HEAD 2>/dev/null) || head=
 [ "$revision" = "$head" ] || say "the image is of commit $revision, this is ${head:-no checkout}"
 
-# What is stored beside the programs: the definition with its arguments, labels, what apt reads.
+# Metadata beside the programs: the definition with its arguments, the labels, and apt's sources.
 place='[a-z]+://[^[:space:]]+|/assay-image\.[^[:space:]]+'
 if [[ $(apptainer inspect --deffile --labels "$image") =~ $place ]]; then
     die "$image says where it was built: ${BASH_REMATCH[0]}"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Run a command as a user who may build images: unprivileged, with a range of subordinate ids.
+# Run a command as a user that may build images: unprivileged, with a range of subordinate ids.
 #
 #   ci/image-user.sh DIR COMMAND...     in DIR, which is given to that user
 #
-# That is whoever calls. For root it is a user that exists in a mount namespace only, until the
-# command ends: nothing in /etc is written to. COMMAND must lie where that user can reach it.
+# This user is the caller. For root, it is a user that exists only in a mount namespace, until the
+# command ends: nothing in /etc is changed. COMMAND must be in a place that this user can reach.
 set -euo pipefail
 
 die() {
@@ -18,7 +18,7 @@ command -v newuidmap >/dev/null || die "no newuidmap: install uidmap"
 
 if [ "$(id -u)" != 0 ]; then
     for file in /etc/subuid /etc/subgid; do
-        # Where the ids come from a directory service instead, getsubids knows.
+        # The ids may come from a directory service instead; getsubids then knows them.
         grep -qsE "^($(id -un)|$(id -u)):" "$file" || getsubids "$(id -un)" >/dev/null 2>&1 ||
             die "$(id -un) has no range of ids in $file;" \
                 "as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $(id -un)"

@@ -4,15 +4,15 @@
 #   ci/image.sh [IMAGE]      default: build/assay.sif
 #
 #   IMAGE_DEF        the definition (containers/debian.def)
-#   IMAGE_BASE       a Debian 12 to build on, such as docker://debian@sha256:...; by default one is
+#   IMAGE_BASE       a Debian 12 to build on, such as docker://debian@sha256:...; by default it is
 #                    made from the archive that this machine's apt reads (Debian only)
 #   IMAGE_MIRROR     another archive of Debian to read
 #   IMAGE_PACKAGES   further packages, such as iozone3
 #   IMAGE_ARGS       further arguments of apptainer build
 #   IMAGE_KIT        an unpacked offline kit (make offline-kit), for containers/cuda.def
 #
-# Where the image came from is not in it, no host name of a mirror and no path of this machine, but
-# what IMAGE_BASE names is.
+# The image does not name its origin: no host name of a mirror, and no path of this machine. An
+# exception is the base that IMAGE_BASE names.
 # Needs .venv, whose pip fetches the wheels. Packages: uidmap, squashfs-tools, mmdebstrap.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -58,7 +58,7 @@ else
     : >"$work/inputs/sources.list" # the base's own
 fi
 
-# The Apptainer of the cache may lie where only its owner can look.
+# The Apptainer of the cache may be in a place that only its owner can read.
 own=$(dirname "$(dirname "$(realpath "$APPTAINER")")")
 if [[ $own == "$(realpath "${ASSAY_APPTAINER:-.cache/apptainer}")"/* ]]; then
     cp -a "$own" "$work/apptainer"
@@ -72,7 +72,7 @@ else
     base=(--build-arg bootstrap=scratch --build-arg base=scratch)
     ci/apptainer-packages.sh mmdebstrap
     say "making the base"
-    # Without device nodes, which an ordinary user cannot unpack.
+    # Leave out device nodes: an ordinary user cannot unpack them.
     as_user mmdebstrap --quiet --mode=unshare --variant=minbase --skip=output/dev \
         "$release" base.tar inputs/sources.list || die "no base; the lines above say why"
 fi

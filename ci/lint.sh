@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All linters and the type checker, each run to its end; 1 when any of them objects.
+# Run all linters and the type checker, each to its end. Ends with 1 if any of them objects.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

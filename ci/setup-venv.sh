@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Make .venv from a lock: pinned, hashed, and this checkout in it in editable form.
+# Make .venv from a lock: pinned, with hashes, and with this checkout in editable form.
 #
 #   ci/setup-venv.sh [run|dev]      run (default): requirements.lock; dev: requirements-dev.lock
 #
-# A second call does nothing while lock, pyproject.toml, Python and the checkout's path are the same.
+# A second call does nothing unless lock, pyproject.toml, Python or the checkout's path has changed.
 set -euo pipefail
 
 die() {
@@ -23,7 +23,7 @@ lock=${locks[${#locks[@]} - 1]}
 chosen=$(ci/find-python.sh)
 version=$("$chosen" -c 'import sys; print(*sys.version_info[:3], sep=".")')
 
-# An environment does not survive a change of its interpreter or its path: these two remake it.
+# An environment breaks if its interpreter or its path changes. A change of either remakes it.
 home="$version $PWD"
 content() { # what the environment holds once LOCK is installed
     sha256sum "$1" pyproject.toml
@@ -45,12 +45,12 @@ done
 [ -z "$done_already" ] || exit 0
 
 echo "setup-venv: installing $lock"
-# One line per package, so that a slow network shows; errors come on standard error, whole.
+# Print one line per package, so that a slow network is visible. Errors go to standard error whole.
 show() { sed -n -e 's/^Collecting \([^ ;]*\).*/  \1/p' -e 's/^Installing.*/  unpacking/p'; }
 .venv/bin/python -m pip install --require-hashes --only-binary :all: \
     --disable-pip-version-check -r "$lock" | show ||
     die "pip could not install $lock; the lines above say why (network? proxy? pip's index?)"
-# setuptools is in the lock: nothing is fetched here, so nothing can differ from the lock.
+# setuptools is in the lock. Nothing is fetched here, so nothing can differ from the lock.
 .venv/bin/python -m pip install --no-deps --no-build-isolation --disable-pip-version-check \
     --quiet --editable . || die "this checkout could not be installed into .venv; see above"
 

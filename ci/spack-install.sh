@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Install the stack of one site exactly as its lock says, and write down where its programs are.
+# Install the stack of one site exactly as its lock says, and record where its programs are.
 #
 #   SITE=debian12 ci/spack-install.sh [arguments of spack install, such as --cache-only]
 #
-# Never solves anew and never skips a checksum. Writes $ASSAY_SPACK_HOME/env/<site>.<view>.json,
-# from which site-config/<site>/reframe.py makes the stack: no Spack on compute nodes.
-# ci/spack-env.sh lists the variables that it reads. JOBS: how many compile at once.
+# Never solves anew and never skips a checksum. Writes $ASSAY_SPACK_HOME/env/<site>.<view>.json.
+# site-config/<site>/reframe.py makes the stack from it, so compute nodes need no Spack.
+# ci/spack-env.sh lists the variables that it reads. JOBS: number of parallel compilations.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/spack-env.sh
@@ -40,7 +40,7 @@ if ! the_spack install --only-concrete ${JOBS:+-j "$JOBS"} "$@" \
     fi
     die "failed: see $log"
 fi
-# Without a change Spack leaves the views alone, also where someone has deleted them.
+# If nothing changed, Spack does not update the views, even if someone has deleted them.
 the_spack env view regenerate >>"$log" 2>&1 || die "no view: see $log"
 
 mkdir -p "$ASSAY_SPACK_HOME/env"
@@ -48,7 +48,7 @@ base=/usr/bin:/bin
 for view in "$SITE_ENV"/.spack-env/view/*; do
     [ -d "$view" ] || continue
     view=$(basename "$view")
-    # In an environment of its own: what is on PATH here is not part of the stack.
+    # Use a clean environment: the programs on PATH here are not part of the stack.
     mapfile -t paths < <(env -i HOME=/nonexistent PATH="$base" SPACK_PYTHON="$SPACK_PYTHON" \
         SPACK_DISABLE_LOCAL_CONFIG=1 SPACK_USER_CACHE_PATH="$SPACK_USER_CACHE_PATH" \
         ASSAY_SPACK_HOME="$ASSAY_SPACK_HOME" ASSAY_SPACK_PACKAGES="$ASSAY_SPACK_PACKAGES" \

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the scripts of the Spack stack need to read in locks; standard library only.
+"""Reads locks for the scripts of the Spack stack; standard library only.
 
     spack-lock.py here LOCK                     externals of the lock that this machine lacks
     spack-lock.py diff OLD NEW                  versions and variants, before and after
     spack-lock.py freeze LOCK SITE VIEW PATH... the environment file of a stack, as JSON
 
-Each ends with 1 and one line for each thing that is wrong.
+Each command ends with 1 if something is wrong, and prints one line for each fault.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import json
 import sys
 from pathlib import Path
 
-# One lock holds OSU and UCX twice: which of the two, a variant tells.
+# A lock holds these packages twice. This variant distinguishes the two.
 TELLING = {"osu-micro-benchmarks": "cuda", "assay-suite": "cuda", "ucx": "stats"}
 
 
 def nodes(lock):
-    """Nodes of a lock by the name under which a reader knows them."""
+    """The nodes of a lock by name. Packages that occur twice also carry their variant."""
     found = {}
     for node in json.loads(Path(lock).read_text(encoding="utf-8"))["concrete_specs"].values():
         name = node["name"]
@@ -32,7 +32,7 @@ def nodes(lock):
 
 
 def here(lock):
-    """Externals that are not where the lock says: a build would miss them only in its middle."""
+    """Externals that are not where the lock says. Otherwise a build would fail in its middle."""
     problems = []
     for name, several in sorted(nodes(lock).items()):
         for node in several:
@@ -51,7 +51,7 @@ def here(lock):
 
 
 def said(node):
-    """What a reader compares: version, variants, target, and whose recipe."""
+    """The properties that a reader compares: version, variants, target, namespace of the recipe."""
     words = {"version": node["version"], "recipe": node["namespace"]}
     target = node["arch"]["target"]
     words["target"] = target["name"] if isinstance(target, dict) else target
@@ -65,7 +65,7 @@ def said(node):
 
 
 def diff(old, new):
-    """Lines of what changed; hashes alone are named at the end."""
+    """Lines of what changed. The last line counts nodes of which only the hash changed."""
     before, after = nodes(old), nodes(new)
     lines, same = [], 0
     for name in sorted(before.keys() | after.keys()):
@@ -93,7 +93,7 @@ def diff(old, new):
 
 
 def freeze(lock, site, view, paths):
-    """The environment file: all that a job needs to know of Spack is where the programs are."""
+    """The environment file: the places of the programs, all that a job needs to know of Spack."""
     content = Path(lock).read_bytes()
     return {
         "schema": 1,

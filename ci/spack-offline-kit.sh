@@ -4,7 +4,7 @@
 #
 #   SITE=debian12 ci/spack-offline-kit.sh     writes .cache/spack/kit/<site>/ and <site>.tar
 #
-# There, in a checkout of this repository, with the kit unpacked:
+# On that machine, in a checkout of this repository, with the kit unpacked:
 #   make spack SITE=<site> ASSAY_SPACK_KIT=/path/to/<site> [SPACK_ARGS=--cache-only]
 # Every file of the kit is verified against SHA256SUMS before it is used.
 set -euo pipefail

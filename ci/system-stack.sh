@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The programs of the system stack: say which are missing and install them with apt, on Debian and
-# its relatives. Elsewhere, or where the answer is no, name them and go on with what there is.
+# The programs of the system stack: name those that are missing and install them with apt, on Debian
+# and its relatives. On other systems, or if the user declines, go on with what is there.
 #
 #   YES=1 ci/system-stack.sh        without asking (as root with CI set, it does not ask either)
 #
-# Ends with 1 only where there is no MPI at all. A call that finds everything does nothing.
+# Ends with 1 only if there is no MPI at all. A call that finds everything does nothing.
 # /etc/apt is never written to.
 set -euo pipefail
 export LC_ALL=C # apt's answers are read
@@ -14,8 +14,8 @@ cd "$(dirname "$0")/.."
 say() { echo "system-stack: $*"; }
 have() { command -v "$1" >/dev/null; }
 
-# Names of each program, and the package that has it: "NPmpi,NPopenmpi netpipe-openmpi". A program
-# without a package runs where a site provides it.
+# Names of each program, and its package: "NPmpi,NPopenmpi netpipe-openmpi". A program without a
+# package runs only if a site provides it.
 catalogue=src/assay/catalogue.yaml
 [ -r "$catalogue" ] || { say "$PWD/$catalogue cannot be read: is the checkout whole?" >&2; exit 1; }
 programs=() optional=()
@@ -45,7 +45,7 @@ reference_blas() { # is hpcc linked with the unoptimised BLAS, a tenth as fast o
     [ -n "$blas" ] && [[ $(readlink -f "$blas") == */blas/libblas.so* ]]
 }
 
-# A packaged program is linked with the packaged MPI; another mpirun starts it as N singletons.
+# A packaged program is linked with the packaged MPI. Another mpirun starts it as N singletons.
 mpi_is_not_packaged() { have mpirun && [[ $(command -v mpirun) != /usr/bin/* ]]; }
 
 missing=()  # programs, as said to the reader
@@ -71,7 +71,7 @@ look() { # fill missing and packages
             want "$package"
         fi
     done
-    # One thread per rank: with the threaded builds each rank would start a thread per core.
+    # Take the serial builds: with the threaded ones each rank would start a thread per core.
     if have hpcc && reference_blas; then
         missing+=("an optimised BLAS for hpcc")
         want libopenblas0-serial
@@ -125,9 +125,9 @@ apt() {
 
 apt_knows() { [[ $(apt-cache policy "$1") == *"Candidate: "[0-9]* ]]; }
 
-# iozone3 is in Debian's non-free and in Ubuntu's multiverse. Where apt does not read them, it gets
-# a source list and a state directory of our own for the time of one call: the machine's own entry
-# (mirror, suite, signing key, proxy) with the component exchanged.
+# iozone3 is in Debian's non-free and in Ubuntu's multiverse. If apt does not read them, one call of
+# apt gets a temporary source list and a temporary state directory. The source list is the machine's
+# own entry (mirror, suite, signing key, proxy) with another component.
 own=
 cleanup() { [ -z "$own" ] || "${sudo[@]}" rm -rf "$own"; }
 trap cleanup EXIT
@@ -135,8 +135,8 @@ trap 'exit 130' INT TERM HUP
 
 install_from_nonfree() { # install_from_nonfree PACKAGE
     local origin suite entry file number component
-    # Origin, suite and "file:number" of the entry; number counts lines or, in deb822, stanzas.
-    # The release that this machine runs is preferred to others that it also reads.
+    # Origin, suite and "file:number" of the entry. The number counts lines or, in deb822, stanzas.
+    # The release that this machine runs has priority over other releases that it reads.
     # shellcheck disable=SC2016 # apt-get expands these
     read -r origin suite entry < <(
         apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(SOURCESENTRY) $(CODENAME)' \
@@ -205,7 +205,7 @@ install() { # install PACKAGE...; say what could not be
     done
     if [ ${#known[@]} -gt 0 ]; then
         say "apt-get install ${known[*]}"
-        # The lists may be older than the mirror: one update, one more try.
+        # The lists may be older than the mirror: update once and try once more.
         apt install --no-install-recommends "${known[@]}" ||
             { [ -z "$updated" ] && apt update && apt install --no-install-recommends "${known[@]}"; } ||
             say "apt-get failed, see above; going on with what there is"
@@ -226,7 +226,7 @@ join() {
 look
 if [ ${#missing[@]} -gt 0 ]; then
     say "missing: $(join "${missing[@]}")"
-    # Where apt does not read non-free, a line with iozone3 would install nothing at all.
+    # If apt does not read non-free, a command with iozone3 would install nothing at all.
     in_main=()
     for package in "${packages[@]}"; do
         [ "$package" = iozone3 ] || in_main+=("$package")

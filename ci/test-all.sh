@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# All tests on a machine with all that ci/test-packages.sh and this script can bring: a skip that a
-# command would mend is red.
+# Run all tests on a machine with everything that ci/test-packages.sh and this script can install. A
+# skip that a command would remove makes the run red.
 #
 #   ci/test-all.sh [arguments of pytest]
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-# The image takes minutes of a core that the first tiers leave idle.
+# Building the image takes minutes of one core. The first tiers leave that core idle.
 log=$(mktemp)
 nice -n 19 make --no-print-directory image >"$log" 2>&1 &
 image=$!
@@ -18,7 +18,7 @@ if ! wait "$image"; then
     cat "$log" >&2
     failed+=(image)
 fi
-# Clusters and containers fill the machine: one at a time.
+# Tests of clusters and containers fill the machine, so they run one at a time.
 .venv/bin/python -m pytest --complete tests/clusters "$@" || failed+=(clusters)
 if [ ${#failed[@]} -gt 0 ]; then
     printf -v list ', %s' "${failed[@]}"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What tests need beside the system stack, from Debian's packages: the emulated cluster with its
-# accounting, and what single tests look for. Says what is missing, asks, and installs it, as root.
+# Debian packages that tests need beside the system stack: for the emulated cluster with its
+# accounting, and for single tests. Names the missing packages, asks, and installs them, as root.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 vcluster/packages.sh --accounting
-# Copies of a checkout; other roots; users of a container; simulated networks.
+# For copies of a checkout, other roots, users of a container, and simulated networks.
 WHO=test-all ci/apptainer-packages.sh rsync mmdebstrap uidmap libsimgrid-dev

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The linters, and beside them the tests on all cores: 1 when either objects.
+# Run the linters and, beside them, the tests on all cores. Ends with 1 if either fails.
 #
 #   ci/test.sh [arguments of pytest]      --short: what make test runs
 #
@@ -11,7 +11,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 ci/lint.sh >"$log" 2>&1 &
 lint=$!
-# Many tests wait for something: one more than there are cores keeps these at work.
+# Many tests wait for something: one worker more than there are cores keeps the cores busy.
 workers=${PYTEST_WORKERS:-$(($(nproc) + 1))}
 tests=0
 .venv/bin/python -m pytest -n "$workers" "$@" || tests=$?

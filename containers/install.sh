@@ -1,7 +1,7 @@
 #!/bin/sh
 # Inside a build: install the Debian packages given as arguments, and leave no trace of apt.
 #
-# /inputs/sources.list, if not empty, is read instead of the base's own: the builder's mirror.
+# If /inputs/sources.list (the builder's mirror) is not empty, apt reads it instead of the base's.
 set -eu
 
 export DEBIAN_FRONTEND=noninteractive

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Inside a build: print the labels that say what is in the image, one "NAME VALUE" a line.
+# Inside a build: print the labels that describe the content of the image, one "NAME VALUE" a line.
 #
-# Versions are what programs and libraries say of themselves; a lock is the hash of its file.
+# Versions come from the programs and libraries themselves. A lock is the hash of its file.
 set -eu
 
 suite=$(cd "$(dirname "$0")/.." && pwd)
@@ -18,7 +18,7 @@ if [ -n "${SPACK_LOCK:-}" ]; then
     label assay.lock.spack "$(sha256 "$SPACK_LOCK")"
 fi
 label openmpi.version "$(ompi_info --version | sed -n 's/^Open MPI v//p')"
-# Of PMIx there may be no program: its library is asked.
+# PMIx may have no program, so the version comes from its library.
 label pmix.version "$(python3 -c '
 import ctypes, os, re
 library = ctypes.CDLL(os.environ.get("PMIX_LIBRARY", "libpmix.so.2"))

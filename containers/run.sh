@@ -16,12 +16,12 @@ die() {
 }
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
-# A site that says nothing of a machine but what is read off it.
+# The site `any` states nothing about a machine except what can be read from it.
 anywhere=local
 [ ! -f "$suite/site-config/any/reframe.py" ] || anywhere=any
 
 acceptance() {
-    # Scheduler, MPI and image are outside, not inside: what they have set would mislead.
+    # Scheduler, MPI and image are outside of the container. Their variables would mislead here.
     local name
     while IFS= read -r name; do
         case $name in
@@ -46,7 +46,7 @@ write_out() {
         die "$target is there and not empty: name another directory"
     fi
     mkdir -p "$target" || die "$target cannot be made: is it bound into the container (--bind)?"
-    # Environments do not survive a move: .venv is made there.
+    # Environments do not survive a move: .venv is made at the target.
     tar -C "$suite" --exclude=./.venv --exclude=./.cache --exclude=./packages.tsv \
         --exclude='*.egg-info' -cf - . | tar -C "$target" -xf -
     chmod -R u+w "$target"

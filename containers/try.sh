@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Inside the image: run one of its programs for a moment, on two ranks, and fail unless what it
-# printed is complete and its own validation passed. What the apps of the image are tested with.
+# Inside the image: run one of its programs for a moment, on two ranks. Fail unless its output is
+# complete and its own validation passed. The tests of the image's apps use this script.
 #
 #   try.sh hpcc|netpipe|ucx_perftest|osu
 set -euo pipefail
@@ -45,12 +45,12 @@ osu_latency(skip=2, loop=20, MAX_MSG_SIZE=1024)'
 ucx_perftest)
     ucx_info -d | grep -q 'Transport: posix' || die "UCX has no shared memory here"
     port=$((20000 + RANDOM % 10000))
-    # Built with MPI, it wants to be told that it is not started by mpirun.
+    # A ucx_perftest that was built with MPI expects mpirun, unless it is told otherwise.
     plain=()
     if [[ $(ucx_perftest -h 2>&1) == *"-P <0|1>"* ]]; then plain=(-P 0); fi
     timeout 60 ucx_perftest "${plain[@]}" -p "$port" >server 2>&1 &
     server=$!
-    # Connecting to see whether it listens would be taken for the client.
+    # Do not connect to find out whether it listens: the server would take that for the client.
     until grep -q ":$(printf %04X "$port") .* 0A " /proc/net/tcp; do
         kill -0 "$server" 2>/dev/null || die "the server of ucx_perftest ended: $(cat server)"
         sleep 0.1

@@ -1,6 +1,7 @@
-"""Who runs beside whom: a test marked `alone` has the machine to itself, on any number of workers.
+"""Which tests run at the same time. A test marked `alone` runs while no other worker runs a test.
 
-Tests that judge a time or a rate are marked so: what another worker does would be in their numbers.
+The marker is for tests that judge a time or a rate: the load of another worker would change their
+numbers.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from pathlib import Path
 from xdist.scheduler import LoadScopeScheduling
 
 HERE = Path(__file__).parent
-#: Directories that every worker has, as locks: nothing is written.
+#: Directories that every worker can open. They serve as locks, and nothing is written to them.
 DOOR, ROOM = HERE, HERE / "data"
 
 
-#: Files whose tests look at one measurement, which one worker makes. (pytest-xdist 3.8 has a marker
-#: for this, xdist_group, which does nothing with pytest 9.2.)
+#: Files whose tests share one measurement, which one worker makes. (pytest-xdist 3.8 has a marker
+#: for this, xdist_group, but it has no effect with pytest 9.2.)
 TOGETHER = ("test_fault_matrix.py", "test_gitlab_history.py", "test_job_scripts.py")
 
 
 class Schedule(LoadScopeScheduling):
-    """Hands out tests one by one to the workers, and those of a file in TOGETHER to one of them."""
+    """Hands out single tests to the workers, but all tests of a file in TOGETHER to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", maxsplit=1)[0]
@@ -37,14 +38,14 @@ def _open(path: Path) -> Iterator[int]:
     try:
         yield number
     finally:
-        os.close(number)  # which unlocks it
+        os.close(number)  # this also releases the lock
 
 
 @contextmanager
 def turn(alone: bool) -> Iterator[None]:
-    """Waits until a test may run, `alone` or beside others."""
+    """Waits until a test may run: `alone`, or at the same time as other tests."""
     with _open(ROOM) as room:
-        # Whoever waits for the room stands in the door: no other test goes in before.
+        # A test that waits for the room holds the lock of the door, so no other test enters first.
         with _open(DOOR) as door:
             fcntl.flock(door, fcntl.LOCK_EX)
             fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)

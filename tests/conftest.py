@@ -9,7 +9,7 @@ from short import Short
 
 HERE = Path(__file__).parent
 
-# How long an example takes says how busy the machine is.
+# The time that an example takes depends on the load of the machine, so no example has a deadline.
 settings.register_profile("assay", deadline=None)
 settings.register_profile("short", deadline=None, max_examples=25)
 
@@ -32,9 +32,9 @@ def pytest_configure(config):
         config.pluginmanager.register(Short())
 
 
-@pytest.hookimpl(tryfirst=True)  # before --short and -m choose by it
+@pytest.hookimpl(tryfirst=True)  # before --short and -m select tests by the marker
 def pytest_collection_modifyitems(items):
-    """Each test has its tier as a marker: the folder that it is in."""
+    """Marks each test with its tier, which is the name of its folder."""
     for item in items:
         if skips.tier(item.nodeid):
             item.add_marker(skips.tier(item.nodeid))
@@ -56,13 +56,13 @@ def pytest_runtest_protocol(item):
 
 
 class pure:
-    """Whether a test of tests/pure runs, which starts nothing but Python."""
+    """Records whether a test of tests/pure runs. Such a test starts nothing but Python."""
 
     running = False
 
 
 def only_python(event, given):
-    """For sys.addaudithook: it sees what is started, by whatever function."""
+    """A hook for sys.addaudithook. It sees every program start, whichever function starts it."""
     if pure.running and event in ("subprocess.Popen", "os.system", "os.posix_spawn"):
         program = str(given[0])
         if not Path(program).name.startswith("python"):
@@ -74,7 +74,7 @@ sys.addaudithook(only_python)
 
 @pytest.fixture(scope="session")
 def short(pytestconfig):
-    """Is this the short run?"""
+    """Whether this is the short run."""
     return pytestconfig.option.short
 
 

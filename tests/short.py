@@ -1,4 +1,4 @@
-"""`--short`: what `make test` runs, and at the end a list of what it left out."""
+"""The option `--short`, which `make test` uses. The end of the run lists the tests left out."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import pytest
 
 #: The command that runs everything.
 ALL = "make test-all"
-#: Every test that is shorter in itself asks the fixture `short`.
+#: Every test that has a shorter form asks the fixture `short`.
 SHORTER = (
     "most examples of the property tests, most cuts of the outputs of test_outputs_properties.py"
 )
 
 
 def left_out(item: pytest.Item) -> str:
-    """Why a short run leaves a test out (empty: it does not)."""
+    """The reason why a short run leaves a test out; empty if the test runs."""
     if item.get_closest_marker("clusters"):
         return "clusters, images, Spack"
     return "long" if item.get_closest_marker("long") else ""
 
 
 class Short:
-    """Leaves tests out where they are collected, and lists them in the process that reports."""
+    """Leaves tests out at collection, and lists them in the process that reports."""
 
     def __init__(self) -> None:
         self.left: Counter[tuple[str, str]] = Counter()
@@ -36,7 +36,7 @@ class Short:
         if hasattr(config, "workeroutput"):
             config.workeroutput["left"] = [(*key, count) for key, count in self.left.items()]
 
-    @pytest.hookimpl(optionalhook=True)  # of xdist: every worker has collected the same
+    @pytest.hookimpl(optionalhook=True)  # of xdist; all workers collect the same tests
     def pytest_testnodedown(self, node: Any) -> None:
         for why, name, count in getattr(node, "workeroutput", {}).get("left", ()):
             self.left[why, name] = count

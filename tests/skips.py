@@ -1,4 +1,4 @@
-"""Skips are counted by reason, and one that tests/skips.yaml does not allow turns the run red."""
+"""Counts skips by reason. A skip that tests/skips.yaml does not allow turns the run red."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIERS = ("pure", "programs", "clusters")
 
 @dataclass(frozen=True)
 class Allowed:
-    """An entry of skips.yaml: skips whose whole reason `reason` matches are allowed in `tiers`."""
+    """An entry of skips.yaml. It allows, in `tiers`, skips whose whole reason matches `reason`."""
 
     reason: re.Pattern[str]
     tiers: tuple[str, ...]
@@ -48,15 +48,16 @@ def _known(kind: str, given: Iterable[str], known: Sequence[str]) -> None:
 
 
 def tier(nodeid: str) -> str:
-    """Tier of a test or a file: the folder below tests/ (empty: none)."""
+    """Tier of a test or a file: the folder below tests/; empty if there is no tier."""
     parts = nodeid.split("::", maxsplit=1)[0].split("/")
     return next((part for part in parts if part in TIERS), "")
 
 
 class Skips:
-    """Counts skips in the process that reports: with xdist, the controller.
+    """Counts skips in the process that reports, which with xdist is the controller.
 
-    `complete`: what can be installed is installed, so a skip that a command mends is not allowed.
+    `complete`: everything that can be installed is installed. Then a skip that a command would
+    remove is not allowed.
     """
 
     def __init__(self, allowed: list[Allowed], complete: bool) -> None:
@@ -77,7 +78,7 @@ class Skips:
         self.seen[tier(report.nodeid), str(text).removeprefix("Skipped: ")] += 1
 
     def entry(self, where: str, reason: str) -> Allowed | None:
-        """The entry that allows this skip."""
+        """The entry that allows this skip; None if no entry allows it."""
         for each in self.allowed:
             if where in each.tiers and each.reason.fullmatch(reason):
                 return None if self.complete and each.run else each

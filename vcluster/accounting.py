@@ -1,4 +1,4 @@
-"""Slurm's accounting for those who want `sacct`: MariaDB without a network port, and slurmdbd."""
+"""Slurm's accounting for `sacct`: MariaDB without a network port, and slurmdbd."""
 
 import subprocess
 import time
@@ -38,7 +38,7 @@ def start():
     daemon(["slurmdbd", "-D"], log="slurmdbd.out", MYSQL_UNIX_PORT=str(socket))
     probe = ["sacctmgr", "-n", "list", "cluster"]
     _retry("slurmdbd", lambda: _quiet(probe))
-    # Otherwise slurmctld stops at its first start, since it has no TRES to work with.
+    # Without the cluster's record, slurmctld has no TRES and stops at its first start.
     run("sacctmgr", "-i", "add", "cluster", "vcluster", check=False)
 
 

@@ -1,7 +1,8 @@
 """Limits of one machine: a control group for each, in hierarchies of version 1 or 2.
 
-Version 2 was written from the kernel's documentation (Documentation/admin-guide/cgroup-v2.rst) and
-needs its controllers in the root group; not yet run.
+The part for version 2 was written from the kernel's documentation
+(Documentation/admin-guide/cgroup-v2.rst) and has not been run yet. It needs its controllers in the
+root group.
 """
 
 import contextlib
@@ -14,11 +15,11 @@ from layout import NAME, Refusal
 
 ROOT = Path("/sys/fs/cgroup")
 
-#: Version 1: what a machine gets a group in. The rest a kernel may have; jobs do not need it.
+#: Version 1: controllers in which a machine gets a group. Jobs do not need the kernel's others.
 CONTROLLERS = ("cpu", "cpuacct", "memory", "blkio", "freezer", "pids")
 
 #: Weight of the whole cluster against the rest of the host: a measurement must not wait for a
-#: compiler. 262144 and 10000 are the kernel's largest.
+#: compiler. 262144 and 10000 are the largest values that the kernel allows.
 SHARES, WEIGHT = 262144, 10000
 
 PERIOD_US = 100_000
@@ -49,7 +50,7 @@ def _group(controller, name):
 
 
 def create(names):
-    """Groups for all machines, with a weight that keeps other work away from them."""
+    """Makes groups for all machines. Their weight keeps other work away from them."""
     for top in hierarchies():
         (top / NAME).mkdir(exist_ok=True)
         if unified():
@@ -76,14 +77,14 @@ def account():
 
 
 def count():
-    """Has the calling process, which stays outside of the machines, counted as the cluster's."""
-    # Where the hierarchy limits processors, too, it may not take a process of real time.
+    """Counts the calling process, which stays outside of the machines, as part of the cluster."""
+    # If the hierarchy also limits processors, the group may refuse a real-time process.
     with contextlib.suppress(OSError):
         (account() / "login" / "cgroup.procs").write_text(str(os.getpid()))
 
 
 def remove():
-    """Removes all groups; their processes must be gone or going."""
+    """Removes all groups. Their processes must be gone or about to end."""
     end = time.monotonic() + 10
     for top in hierarchies():
         while (top / NAME).exists():

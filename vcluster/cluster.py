@@ -1,4 +1,4 @@
-"""The whole cluster: up, down, and what it is doing."""
+"""The whole cluster: start, end, and status."""
 
 import grp
 import os
@@ -18,15 +18,15 @@ from layout import CHECKOUT, SCRATCH, SHARED, STATE, Cluster, Refusal, ordinary_
 
 FOLDERS = ("etc", "run", "log", "spool", "disks", "home", "scratch", "shared", "slurm", "account")
 
-#: Of a socket's 107 characters, what slurmd's longest name below the state leaves over:
-#: /spool/node0001/node0001_4294967295.4294967295.
+#: Longest path of the state. A socket's path has at most 107 characters, and slurmd's longest name
+#: below the state needs the rest: /spool/node0001/node0001_4294967295.4294967295.
 LONGEST = 60
 
 
 def up(nodes, accounting, link, expose, proven=True):
-    """Starts the cluster: network, munge, machines, Slurm; complete or not at all.
+    """Starts the cluster: network, munge, machines, Slurm. Either all of it starts or nothing.
 
-    :param proven: that jobs and links work is tried first, and what does not work is taken down.
+    :param proven: try jobs and links before the cluster counts as up. If they fail, take it down.
     """
     if network.namespaces():
         raise Refusal("parts of a cluster are there already; type: vcluster/vcluster down")
@@ -64,7 +64,7 @@ def up(nodes, accounting, link, expose, proven=True):
 
 
 def prepare(cluster):
-    """The state's directories and files, new ones."""
+    """Makes the state's directories and files anew."""
     slurm.forget()
     for folder in ("run", "log", "spool", "scratch", "shared", "home"):
         shutil.rmtree(STATE / folder, ignore_errors=True)
@@ -76,7 +76,7 @@ def prepare(cluster):
         (STATE / "spool" / name).mkdir()
     SHARED.chmod(0o1777)
     SCRATCH.chmod(0o1777)
-    # Results are the user's, wherever the checkout belongs to another.
+    # Results belong to the cluster's user, even if the checkout belongs to another user.
     mine = [STATE / "home", CHECKOUT / "results" / "vcluster"]
     for folder in mine:
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,9 +96,9 @@ def prepare(cluster):
 
 
 def down():
-    """Ends whatever is there of a cluster, also of one that never came up."""
+    """Ends everything that exists of a cluster, even of one that never came up."""
     spaces = network.namespaces()
-    # Machines first: the first process of a process namespace takes everything in it along.
+    # Machines first: when the first process of a PID namespace ends, all others in it end too.
     end = time.monotonic() + 10
     while left := [pid for space in spaces for pid in network.processes(space)]:
         for pid in left:
@@ -118,7 +118,7 @@ def down():
 
 
 def status():
-    """What is up, and what is wrong with it on purpose: lines for the terminal."""
+    """What is up, and which faults were injected: lines for the terminal."""
     cluster = Cluster.load()
     found = slurm.states(cluster)
     lines = []

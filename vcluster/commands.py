@@ -1,4 +1,4 @@
-"""Running other programs: their words only when they fail, and then as one line; and daemons."""
+"""Runs other programs, whose output is shown only if they fail, as one line. Starts daemons."""
 
 import os
 import subprocess

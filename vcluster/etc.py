@@ -1,7 +1,7 @@
-"""/etc of a machine: the host's, but for the files that the machine has of its own.
+"""/etc of a machine: the host's, except for the files that the machine has of its own.
 
-A file that is mounted over /etc/passwd is gone when a package replaces /etc/passwd on the host. A
-machine therefore has a directory of its own: files of its own, and links to the host's.
+A mount over /etc/passwd disappears when a package replaces /etc/passwd on the host. A machine
+therefore has a directory of its own. It holds the machine's files, and links to the host's.
 """
 
 import shutil
@@ -11,16 +11,16 @@ OWN = ("hosts", "passwd", "group")
 
 
 def fill(own, files, host):
-    """Gives `own`, an empty directory, the files of its own, and links to the rest of `host`."""
+    """Fills `own`, an empty directory, with the machine's files and links to the rest of `host`."""
     for name in OWN:
         shutil.copy(files / name, own / name)
     follow(own, host)
 
 
 def follow(own, host):
-    """Brings the links in `own` up to date: what `host` has gained is there, what it lost is not.
+    """Updates the links in `own`: files that are new in `host` appear, files that are gone vanish.
 
-    A link of the host's that leads somewhere relative to /etc is taken over as it is.
+    A relative link of the host's is copied as it is.
     """
     wanted = {}
     for entry in host.iterdir():

@@ -1,7 +1,7 @@
-"""Faults that can be injected into a running cluster, and the end of all of them.
+"""Faults that can be injected into a running cluster, and the function that undoes all of them.
 
-Each function is one fault of the command line: its name, its arguments and its first line of
-documentation are what `vcluster fault --help` shows.
+Each function is one fault of the command line. `vcluster fault --help` shows its name, its
+arguments and the first line of its docstring.
 """
 
 import os
@@ -16,10 +16,10 @@ import network
 import slurm
 from layout import SCRATCH, STATE, Refusal
 
-#: What was injected, one line each; and the file that the prolog of tasks looks for.
+#: The injected faults, one line each; and a file that the prolog of tasks looks for.
 RECORD, ONE_CORE = STATE / "run/faults", STATE / "run/one-core"
 
-#: Seconds to wait for a rank to freeze.
+#: How long to wait for a process that can be stopped [s].
 PATIENCE_S = 60
 
 
@@ -109,7 +109,7 @@ def one_core(cluster, node=None):
     ONE_CORE.touch()
 
 
-#: What can differ on one node: name -> the words that make it so.
+#: Properties that can differ on one node: name -> command that makes the difference.
 DRIFTS = {
     "mtu": ("ip", "link", "set", "eth0", "mtu", "1400"),
     "mount": ("umount", "-l", str(SCRATCH)),
@@ -145,7 +145,7 @@ FAULTS = {
 def inject(cluster, name, words):
     """Injects a fault and notes it for `vcluster status`.
 
-    :raises Refusal: no such node, or a value that is none.
+    :raises Refusal: no such node, or a value that is not valid.
     """
     FAULTS[name](cluster, *words)
     with RECORD.open("a") as record:
@@ -153,12 +153,12 @@ def inject(cluster, name, words):
 
 
 def injected():
-    """The faults that are in, one line each."""
+    """The injected faults, one line each."""
     return RECORD.read_text().splitlines() if RECORD.exists() else []
 
 
 def clear(cluster):
-    """Undoes every fault, whatever was injected: the cluster is as after `up`, its queue empty."""
+    """Undoes every fault: the cluster is then as after `up`, and its queue is empty."""
     RECORD.unlink(missing_ok=True)
     ONE_CORE.unlink(missing_ok=True)
     for name in cluster.node_names:
@@ -171,7 +171,7 @@ def clear(cluster):
     states = slurm.states(cluster)
     for name in cluster.node_names:
         if states.get(name, "").startswith("down"):
-            # A daemon that begins anew registers at once; an old one is asked in a minute.
+            # A new daemon registers at once. Slurm would ask an old one only after a minute.
             _end_slurmd(name)
         _repair(cluster, name)
     states = slurm.states(cluster)
@@ -184,7 +184,7 @@ def clear(cluster):
 
 
 def _repair(cluster, name):
-    """A machine whose disk and daemons are as after `up`; started anew where need be."""
+    """Restores a machine's disk and daemons to their state after `up`. Boots it anew if needed."""
     if machine.first_process(name) is None or not _as_booted(cluster, name):
         if machine.first_process(name) is not None:
             machine.crash(name)
@@ -200,7 +200,7 @@ def _repair(cluster, name):
 
 
 def _end_slurmd(name):
-    """Kills the daemon of a node and waits for its end; whether there was one."""
+    """Kills the daemon of a node and waits for its end. Returns whether there was one."""
     pids = _processes(name, "slurmd")
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
@@ -210,14 +210,14 @@ def _end_slurmd(name):
 
 
 def _as_booted(cluster, name):
-    """Whether the node's file system is mounted once, and as it was."""
+    """Whether the node's file system is mounted once, with its original options."""
     mounts = machine.ask(cluster, name, "cat", "/proc/self/mounts").splitlines()
     scratch = [line for line in mounts if f" {SCRATCH} " in line]
     return len(scratch) == 1 and ",sync" not in scratch[0]
 
 
 def _end_jobs(cluster):
-    """Cancels all jobs and wakes what was stopped, so that it can end."""
+    """Cancels all jobs and continues stopped processes, so that they can end."""
     machine.ask(cluster, "login", "scancel", "--signal=KILL", f"--user={cluster.user}", check=False)
     machine.ask(cluster, "login", "scancel", f"--user={cluster.user}", check=False)
     for name in cluster.node_names:
@@ -229,7 +229,7 @@ def _end_jobs(cluster):
 
 
 def _change(cluster, node, **change):
-    """A change to what the node's link is now."""
+    """Changes the current state of the node's link."""
     link = network.link_of(cluster, cluster.node(node))
     network.shape(cluster, node, network.faulty(link, **change))
     network.await_relays(cluster)
@@ -242,7 +242,7 @@ def _disk(cluster, name):
 
 
 def _processes(name, program="", uid=None):
-    """Processes of a node (of one user) whose program's name begins so."""
+    """Processes of a node (of one user) whose program name begins with `program`."""
     found = []
     for pid in network.processes(network.namespace(name)):
         try:
@@ -263,7 +263,7 @@ def _update(cluster, node, *words):
 def _number(text, what):
     """A number above zero.
 
-    :raises Refusal: it is none.
+    :raises Refusal: the text is not such a number.
     """
     try:
         value = float(text.rstrip("%"))

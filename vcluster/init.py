@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """First process of an emulated machine: makes its world, starts its daemons, reaps its orphans.
 
-``init.py NAME``, in new network, host name, process, mount and IPC namespaces, as root.
+``init.py NAME`` runs as root in new network, host name, process, mount and IPC namespaces.
 """
 
 import contextlib
@@ -41,8 +41,8 @@ def covered(path):
 def show(paths):
     """Gives the machine a /tmp of its own, and ordinary users a way to `paths`.
 
-    A directory such as /root lets nobody else pass: it is covered by an empty one that does, with
-    only the needed paths in it.
+    Other users cannot pass through a directory such as /root. It is covered by an empty directory
+    that they can pass, with only the needed paths in it.
     """
     paths = sorted({path.resolve() for path in paths if path.exists()})
     paths = [p for p in paths if not any(other in p.parents for other in paths)]
@@ -65,16 +65,16 @@ def show(paths):
 
 
 def make_world(name, cluster):
-    """Mounts of the machine's own, all of which vanish with its last process."""
+    """Makes the machine's own mounts. All of them vanish with its last process."""
     socket.sethostname(name)
     mount("--make-rprivate", "/")
     host = STATE / "run/etc"
-    host.mkdir(exist_ok=True)  # it may boot anew
+    host.mkdir(exist_ok=True)  # the machine may boot a second time
     mount("--rbind", "/etc", host)
     mount("-t", "tmpfs", "-o", "mode=755", NAME, "/etc")
     etc.fill(Path("/etc"), STATE / "etc", host)
     mount("-t", "tmpfs", "-o", "mode=1777", NAME, "/dev/shm")  # noqa: S108
-    # An environment's interpreter lies where the one that made it does.
+    # The interpreter of an environment is where the Python that made the environment is.
     python = (CHECKOUT / ".venv/bin/python").resolve().parents[1]
     show([STATE, CHECKOUT, python, *map(Path, cluster.expose)])
 
@@ -84,7 +84,7 @@ def make_world(name, cluster):
     for number, group in enumerate(tops):
         (keep / str(number)).mkdir(parents=True, exist_ok=True)
         mount("--bind", group, keep / str(number))
-    # Where jobs read what the whole cluster takes of the host.
+    # Jobs read here what the whole cluster takes of the host.
     mount("--bind", cgroups.account(), ACCOUNT)
     mount("-o", "remount,bind,ro", ACCOUNT)
     mount("-t", "sysfs", "-o", "ro", NAME, "/sys")
@@ -99,7 +99,7 @@ def make_world(name, cluster):
 
 
 def make_disk(name):
-    """A file system of the node's own, XFS on a file; `mount` frees the loop device by itself."""
+    """A file system for this node alone: XFS on a file. `mount` frees the loop device by itself."""
     image = STATE / "disks" / f"{name}.xfs"
     if not image.exists():
         with image.open("wb") as file:
@@ -110,7 +110,7 @@ def make_disk(name):
 
 
 def start_daemons(name, cluster):
-    """On a node slurmd; on the login machine munged, slurmctld, and a data base if it is wanted."""
+    """Starts slurmd on a node, or on the login machine munged, slurmctld and perhaps a database."""
     if name != "login":
         slurm.start_slurmd(name)
         return
@@ -121,14 +121,14 @@ def start_daemons(name, cluster):
 
 
 def reap(name):
-    """Collects orphans for ever; a daemon that dies leaves its machine up, as on a real one.
+    """Collects orphans for ever. If a daemon dies, its machine stays up, as on a real cluster.
 
-    Now and then it looks whether packages came to the host or left it.
+    From time to time it looks for packages that were added to the host or removed from it.
     """
     host = STATE / "run/etc"
 
     def follow(*_):
-        with contextlib.suppress(OSError):  # the host may be changing it now: next time
+        with contextlib.suppress(OSError):  # the host may be changing it now; try next time
             etc.follow(Path("/etc"), host)
 
     signal.signal(signal.SIGALRM, follow)

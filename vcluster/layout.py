@@ -1,8 +1,8 @@
-"""Names, addresses and places of the emulated cluster: what all other modules agree on.
+"""Names, addresses and places of the emulated cluster, on which all other modules agree.
 
-A cluster is called like its directory, :data:`STATE`; several can be up at the same time. What is
-created outside of that directory carries the name, so that ``down`` finds it again without any
-record of how far a start had come.
+A cluster has the name of its directory, :data:`STATE`. Several clusters can be up at the same time.
+Everything created outside of that directory carries the name. ``down`` therefore finds it without
+any record of how far a start had come.
 """
 
 import dataclasses
@@ -16,17 +16,17 @@ STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))  # noq
 CHECKOUT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
 
-#: Name of the cluster: of its control group, and before the dot of its network namespaces.
+#: Name of the cluster. Its control group has this name, and its network namespaces begin with it.
 NAME = STATE.name
 
-#: Where each node has a file system of its own, and where all share one.
+#: The file system of each node, and the one that all nodes share.
 SCRATCH = STATE / "scratch"
 SHARED = STATE / "shared"
 
-#: Where a machine sees the cluster's control group; site-config/vcluster reads the file in it.
+#: The cluster's control group as a machine sees it. site-config/vcluster reads the file in it.
 ACCOUNT = STATE / "account"
 
-#: Size of a node's XFS image; mkfs.xfs makes none below 300 MiB.
+#: Size of a node's XFS image. mkfs.xfs makes none below 300 MiB.
 DISK_MIB = 512
 
 
@@ -52,7 +52,7 @@ class Link:
 
 @dataclasses.dataclass
 class Cluster:
-    """What ``up`` was asked for; kept in ``cluster.json`` while the cluster is up."""
+    """The arguments of ``up``, kept in ``cluster.json`` while the cluster is up."""
 
     nodes: int
     user: str
@@ -76,7 +76,7 @@ class Cluster:
         return f"10.77.{number // 250}.{number % 250 + 1}"
 
     def node(self, name):
-        """`name`, or a refusal that says which nodes there are."""
+        """Returns `name`. An unknown name is refused with the list of nodes."""
         if name in self.node_names:
             return name
         raise Refusal(f"no node {name!r}; there are {', '.join(self.node_names)}")
@@ -112,7 +112,7 @@ def port(name):
 
 
 def ordinary_user():
-    """Name, uid and gid that jobs run as: who called sudo, or a user that only the cluster has."""
+    """Name, uid and gid of the user that runs jobs: the caller of sudo, or a user of our own."""
     caller = os.environ.get("SUDO_UID")
     if caller and caller != "0":
         found = pwd.getpwuid(int(caller))

@@ -1,7 +1,7 @@
 """One emulated machine: namespaces of its own, and a first process that keeps it alive.
 
 A machine has its own network, host name, processes, mounts, ``/tmp``, ``/dev/shm`` and control
-group. The rest of the file system is the host's, which makes it the cluster's shared one.
+group. The rest of the file system is the host's. All machines share it.
 """
 
 import os
@@ -17,7 +17,7 @@ from layout import CHECKOUT, HERE, STATE, Refusal, namespace
 
 
 def boot(name):
-    """Starts a machine; its first process is ``init.py``, which starts its daemons."""
+    """Starts a machine. Its first process, ``init.py``, starts its daemons."""
     ready(name).unlink(missing_ok=True)
     daemon(
         [
@@ -33,9 +33,9 @@ def boot(name):
 def await_boot(name):
     """Waits until the machine has made its world.
 
-    :raises Refusal: it did not, with its last words.
+    :raises Refusal: the machine did not start; the message has the last line of its log.
     """
-    end = time.monotonic() + 30  # a data base takes its time
+    end = time.monotonic() + 30  # a database takes its time
     while not ready(name).exists():
         if time.monotonic() > end:
             log = (STATE / "log" / f"boot.{name}").read_text().strip()
@@ -44,12 +44,12 @@ def await_boot(name):
 
 
 def ready(name):
-    """The file by which a machine says that its world is made."""
+    """The file that a machine makes when its world is ready."""
     return STATE / "run" / f"ready.{name}"
 
 
 def first_process(name):
-    """The machine's PID 1 as the host counts it; None where the machine is down."""
+    """The machine's PID 1 as the host counts it; None if the machine is down."""
     for pid in network.processes(namespace(name)):
         try:
             status = Path(f"/proc/{pid}/status").read_text()
@@ -62,7 +62,7 @@ def first_process(name):
 
 
 def crash(name):
-    """The power fails: everything in the machine dies at once."""
+    """Simulates a power failure: everything in the machine dies at once."""
     pid = first_process(name)
     if pid is None:
         raise Refusal(f"{name} is down already; vcluster/vcluster clear starts it again")
@@ -71,7 +71,7 @@ def crash(name):
 
 
 def command(cluster, name, words, as_root=False):
-    """The words that run `words` in a machine, in this directory."""
+    """The command line that runs `words` in a machine, in this directory."""
     pid = first_process(name)
     if pid is None:
         raise Refusal(f"{name} is down; vcluster/vcluster clear starts it again")
@@ -83,7 +83,7 @@ def command(cluster, name, words, as_root=False):
             *("--inh-caps=-all", "--no-new-privs"),
         ]
     )
-    # --wdns, not --wd: that would be opened outside, and lead out of the machine's mounts.
+    # --wdns, not --wd: --wd is opened outside, and would lead out of the machine's mounts.
     return [
         *("nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", f"--wdns={Path.cwd()}"),
         *user,
@@ -92,7 +92,7 @@ def command(cluster, name, words, as_root=False):
 
 
 def environment(cluster, as_root=False):
-    """The caller's variables, with those of the user in the machine."""
+    """The caller's variables, with the settings of the user in the machine."""
     user = "root" if as_root else cluster.user
     home = "/root" if as_root else str(STATE / "home")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SUDO_", "XDG_"))}
@@ -101,7 +101,7 @@ def environment(cluster, as_root=False):
         "USER": user,
         "LOGNAME": user,
         "HOME": home,
-        # The checkout may belong to another user; git would refuse to say which commit it is.
+        # The checkout may belong to another user. git would then refuse to name its commit.
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "safe.directory",
         "GIT_CONFIG_VALUE_0": str(CHECKOUT),

@@ -1,4 +1,4 @@
-"""munged, by which the machines know each other's users."""
+"""munged, which lets the machines authenticate each other's users."""
 
 import os
 import pwd
@@ -13,7 +13,7 @@ SOCKET = FOLDER / "socket"
 
 
 def start():
-    """Starts one munged for all machines: its socket has a path, which all of them see.
+    """Starts one munged for all machines. Its socket has a path that all machines see.
 
     :raises Refusal: it is not installed, or does not start.
     """

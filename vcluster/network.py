@@ -1,9 +1,9 @@
-"""The switch, the machines' links, and what may be wrong with a link.
+"""The switch, the machines' links, and the faults of a link.
 
-Each machine has a network namespace whose ``eth0`` is a veth pair to a bridge in a namespace of its
-own: the host's network is not touched. Rates are kept by tbf in both directions. Delay is kept by
-the helper ``nfdelay`` on the receiving side, which every kernel with NFQUEUE can do; netem is
-missing in many.
+Each machine has a network namespace. Its ``eth0`` is one end of a veth pair to a bridge, which has
+a namespace of its own: the host's network is not touched. tbf limits the rate in both directions.
+The helper ``nfdelay`` on the receiving side adds the delay. It works on every kernel with NFQUEUE;
+many kernels lack netem.
 """
 
 import dataclasses
@@ -17,13 +17,14 @@ import cgroups
 from commands import daemon, run
 from layout import HERE, STATE, SWITCH, Link, Refusal, namespace, port
 
-#: tbf's bucket: larger and a ping-pong would exceed the rate, smaller and a stream would not reach
-#: it (1 Gbit/s: 957 Mbit/s of TCP payload with 256 KiB, 101 to 104 MB/s of MPI with 16 KiB).
+#: tbf's bucket. With a larger one a ping-pong would exceed the rate, with a smaller one a stream
+#: would not reach it (1 Gbit/s: 957 Mbit/s of TCP payload with 256 KiB, 101 to 104 MB/s of MPI with
+#: 16 KiB).
 BURST = "256k"
 
 MTU = 1500
 
-#: Where the kernel lists the queues that somebody reads, one a line.
+#: Where the kernel lists the queues that have a reader, one a line.
 QUEUES = "/proc/net/netfilter/nfnetlink_queue"
 
 #: Where nfdelay is built.
@@ -90,7 +91,7 @@ def shape(cluster, name, link):
 
 
 def link_of(cluster, name):
-    """What a node's link is now."""
+    """The current state of a node's link."""
     try:
         return Link(**json.loads(_record(name).read_text()))
     except FileNotFoundError:
@@ -102,23 +103,24 @@ def _record(name):
 
 
 def _queue(number):
-    # Without a relay the packets pass: an interrupted change leaves a fast link, not a dead one.
+    # Without a relay the packets pass. An interrupted change therefore leaves a fast link, not a
+    # dead one.
     return f"-j NFQUEUE --queue-num {number} --queue-bypass"
 
 
 def _relay(name, delays):
-    """One process for each queue; the ones before are ended."""
+    """Starts one process for each queue, after ending the earlier ones."""
     record = STATE / "run" / f"relays.{name}"
     if record.exists():
         for pid in map(int, record.read_text().split()):
-            # Process ids are used again: only what still is in that namespace is ours.
+            # Process ids are reused: only a process that still is in that namespace is ours.
             if pid in processes(namespace(name)):
                 os.kill(pid, signal.SIGTERM)
-    # A relay that moves between cores would change the latency of the link by a fifth.
+    # A relay that moves between cores changes the latency of the link by a fifth.
     core = _core(name)
     started = []
     for number, delay in enumerate(delays, 1):
-        # A relay that has to wait for the processor adds its waiting to every packet.
+        # A relay that has to wait for the processor adds this time to every packet.
         relay = daemon(
             [
                 *("ip", "netns", "exec", namespace(name), "taskset", "-c", core),
@@ -164,7 +166,7 @@ def plug_in(name):
 
 
 def faulty(link: Link, **change):
-    """A link with something changed; a peer's delay is added to those of other peers."""
+    """A copy of a link with something changed. A peer's delay is added to those of other peers."""
     peers = {**link.peers, **change.pop("peers", {})}
     return dataclasses.replace(link, peers=peers, **change)
 

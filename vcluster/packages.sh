@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The programs of the emulated cluster, from Debian's packages: says which are missing and installs
-# them with apt (as root; YES=1 or CI does not ask). No daemon of theirs is started on this host.
+# The programs of the emulated cluster, from Debian's packages: name those that are missing and
+# install them with apt (as root; YES=1 or CI does not ask). It starts none of their daemons here.
 #
 #   vcluster/packages.sh [--accounting]     --accounting: MariaDB and slurmdbd too
 set -euo pipefail
@@ -37,7 +37,7 @@ elif [ "${YES:-}" != 1 ] && [ -z "${CI:-}" ]; then
     [[ $answer == [yY]* ]] || exit 1
 fi
 
-# Debian starts a daemon when its package is installed, unless this file says no.
+# Debian starts a daemon when its package is installed, unless this file forbids it.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
@@ -48,5 +48,5 @@ install() {
     DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
         install --no-install-recommends "${missing[@]}" </dev/null
 }
-# The lists may be older than the mirror, or not there at all: one update, one more try.
+# The lists may be older than the mirror, or missing: update once and try once more.
 install >&2 || { apt-get -q update >&2 && install >&2; }

@@ -1,4 +1,4 @@
-"""What `up` promises, shown: a world of MPI ranks by Slurm's launcher, UCX between two nodes."""
+"""Shows that `up` keeps its promise: one world of MPI ranks by srun, UCX between two nodes."""
 
 import subprocess
 import time
@@ -7,10 +7,10 @@ import machine
 from commands import run
 from layout import CHECKOUT, STATE, Refusal
 
-#: Ranks of the world, spread over the nodes.
+#: Ranks of the MPI world, spread over the nodes.
 RANKS = 4
 
-#: How long each part may take [s]. On a quiet machine it is less than one second.
+#: Time limit of each part [s]. On a quiet machine a part takes less than one second.
 LIMIT_S = 30
 
 PYTHON = CHECKOUT / ".venv/bin/python"
@@ -19,9 +19,9 @@ PACKAGES = "ci/system-stack.sh && vcluster/packages.sh"
 
 
 def show(cluster):
-    """Both parts, the second where there are two nodes.
+    """Both parts; the second one only if there are two nodes.
 
-    :raises Refusal: a part failed; the line says which, and what to type.
+    :raises Refusal: a part failed; the message says which one, and what to type.
     """
     world(cluster)
     if cluster.nodes > 1:
@@ -29,7 +29,7 @@ def show(cluster):
 
 
 def world(cluster):
-    """Four ranks that an ordinary user starts on the login machine find each other."""
+    """Four ranks, started by an ordinary user on the login machine, find each other."""
     if not PYTHON.exists():
         raise Refusal(f"{PYTHON} is missing, no MPI program can be tried; type: make venv")
     nodes = min(RANKS, cluster.nodes)
@@ -47,7 +47,7 @@ def world(cluster):
 
 
 def ping(cluster, one, other):
-    """UCX's own test of latency over tcp, from one node to another."""
+    """UCX's own latency test over tcp, from one node to another."""
     what = f"UCX over tcp from {other} to {one}"
     variables = {**machine.environment(cluster), **UCX}
     server = machine.command(cluster, one, ["ucx_perftest"])
@@ -61,7 +61,7 @@ def ping(cluster, one, other):
                 said = _as_user(cluster, what, other, words, **UCX)
                 break
             except Refusal:
-                # It may have come before the other listened; one that ended will not listen.
+                # The server may not have listened yet. Try again unless it has ended.
                 if time.monotonic() > end or listening.poll() is not None:
                     raise
             time.sleep(0.05)
@@ -73,7 +73,7 @@ def ping(cluster, one, other):
 
 
 def _as_user(cluster, what, name, words, **variables):
-    """What a command prints that the ordinary user runs on a machine."""
+    """The output of a command that the ordinary user runs on a machine."""
     try:
         return run(
             *machine.command(cluster, name, words),
@@ -81,6 +81,6 @@ def _as_user(cluster, what, name, words, **variables):
             seconds=LIMIT_S,
         )
     except Refusal as refusal:
-        # The words that lead into the machine say nothing to the reader.
+        # Leave out the words that lead into the machine: they do not help the reader.
         _, _, cause = str(refusal).partition(f"{words[0]} ")
         raise Refusal(f"{what} failed: {words[0]} {cause}; type: {PACKAGES}") from None

@@ -1,4 +1,4 @@
-"""Slurm's configuration and state, and questions to it."""
+"""Slurm's configuration, its state, and queries to it."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from commands import daemon
 from layout import HERE, STATE, Refusal
 from machine import ask
 
-#: Memory that each node says it has [MiB]: the host's, shared out, less what the host itself needs.
+#: Memory that the host keeps for itself [MiB]. The nodes state equal shares of the rest.
 HOST_MIB = 2048
 
 
@@ -41,7 +41,7 @@ def configure(cluster):
     for key, value in values.items():
         text = text.replace(f"@{key}@", str(value))
     (STATE / "etc/slurm.conf").write_text(text)
-    # slurmd wants its plugin also where nothing is limited by it, and cannot tell a hybrid host.
+    # slurmd needs the plugin even if it limits nothing. It cannot detect a hybrid host by itself.
     plugin = "cgroup/v2\nIgnoreSystemd=yes" if cgroups.unified() else "cgroup/v1"
     (STATE / "etc/cgroup.conf").write_text(f"CgroupPlugin={plugin}\n")
 
@@ -49,20 +49,20 @@ def configure(cluster):
 def start_slurmd(name, *through, before=None):
     """Starts slurmd of a node.
 
-    :param through: the words that lead into the machine, for a caller outside of it.
+    :param through: the words that lead into the machine, if the caller is outside of it.
     """
     words = [*through, "slurmd", "-D", "-N", name]
     daemon(words, log=f"slurmd.{name}.out", mode="a", before=before)
 
 
 def forget():
-    """Wipes jobs and accounting together: job numbers begin anew, and must not find old records."""
+    """Wipes jobs and accounting together. Job numbers restart and must not match old records."""
     for folder in ("slurm", "database"):
         shutil.rmtree(STATE / folder, ignore_errors=True)
 
 
 def states(cluster):
-    """Node -> state in Slurm's words; empty while slurmctld does not answer."""
+    """Node -> state as Slurm names it; empty while slurmctld does not answer."""
     said = ask(cluster, "login", "timeout", "2", "sinfo", "-h", "-N", "-o", "%N %T", check=False)
     return dict(line.split() for line in said.splitlines())
 
@@ -70,7 +70,7 @@ def states(cluster):
 def await_idle(cluster, seconds=15):
     """Waits until every node is idle.
 
-    :raises Refusal: one is not, with what Slurm says of it and where the logs are.
+    :raises Refusal: a node is not idle; the message has its state and the place of the logs.
     """
     end = time.monotonic() + seconds
     while True:

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Run the cases of one job that ci/gitlab/plan.py made, and keep what proves them where the verdict
-# looks: below $ASSAY_RUN_DIR. The plan sets all variables that are read here.
+# Run the cases of one job that ci/gitlab/plan.py made. Keep the evidence below $ASSAY_RUN_DIR: the
+# verdict looks for it there. The plan sets all variables that this script reads.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 export ASSAY_RESULTS=$PWD/results/jobs/$ASSAY_JOB RFM_COLORIZE=n
 rm -rf "$ASSAY_RESULTS" # of a job before, where the runner keeps its checkout
 
-# There from the beginning on: a job whose runner dies leaves this, and no more.
+# The folder exists from the start: a job whose runner dies leaves this folder and nothing more.
 kept=$ASSAY_RUN_DIR/jobs/$ASSAY_JOB/$CI_JOB_ID
 mkdir -p "$kept.part"
 
-# Also of a job that was cancelled. Scratch files of benchmarks are large, and prove nothing.
+# Runs also if the job was cancelled. Scratch files of benchmarks are large and prove nothing.
 keep() {
     [ -d "$ASSAY_RESULTS" ] || return 0
     (cd "$ASSAY_RESULTS" && find . -path ./scratch -prune -o -type f -size -8192k -print0 |

@@ -3,9 +3,9 @@
 #
 #   ci/gitlab/local.sh [arguments of gitlab-ci-local]
 #
-# Fetches gitlab-ci-local by npm, as package-lock.json pins it, into .cache. Needs Node.js 20, npm and
-# rsync. Jobs run in this checkout, one after the other; evidence is in .gitlab-ci-local/builds.
-# gitlab-ci-local shows a child pipeline that failed as PASS; the job `verdict` does not.
+# Fetches gitlab-ci-local by npm into .cache, as package-lock.json pins it. Needs Node.js 20, npm
+# and rsync. Jobs run in this checkout, one after the other. Evidence is in .gitlab-ci-local/builds.
+# gitlab-ci-local shows a failed child pipeline as PASS. The job `verdict` shows the failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tool=.cache/gitlab-ci-local
@@ -18,7 +18,7 @@ done
 if ! cmp -s ci/gitlab/package-lock.json "$tool/done"; then
     mkdir -p "$tool"
     cp ci/gitlab/package.json ci/gitlab/package-lock.json "$tool/"
-    # re2 is compiled, where npm's package of it has no binary for this machine.
+    # npm compiles re2 if its package has no binary for this machine.
     (cd "$tool" && npm ci --no-audit --no-fund >npm.log 2>&1) || {
         tail -n 5 "$tool/npm.log" >&2
         echo "local: npm could not install gitlab-ci-local, see $tool/npm.log" >&2

@@ -30,17 +30,17 @@ REFRAME = ROOT / ".venv/bin/reframe"
 LISTED = re.compile(r"^ *[-^] ?(?P<name>.+?) /(?P<hash>[0-9a-f]+) @(?P<where>\S+)$")
 JOB = re.compile(r" -n /(?P<hash>[0-9a-f]+) ")
 
-#: What a selection is said by. A job runs its cases by their hashes: it gets no other option.
+#: Options that select test cases. A job selects its cases by their hashes and takes no others.
 SELECTING = {
     "-n", "--name", "-x", "--exclude", "-t", "--tag", "-T", "--exclude-tag", "-E", "--filter-expr",
 }  # fmt: skip
 
-#: GitLab's own limit of a job's name.
+#: GitLab's limit for the length of a job's name.
 LONGEST_NAME = 255
 
 
 class Refusal(Exception):
-    """What was asked for cannot be planned: one line."""
+    """A request that cannot be planned: one line."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Case:
 
 
 def reframe(arguments, action):
-    """What ReFrame prints."""
+    """The output of ReFrame."""
     done = subprocess.run(
         [REFRAME, *arguments, *action],
         cwd=ROOT,
@@ -69,9 +69,9 @@ def reframe(arguments, action):
 
 
 def cases(listing):
-    """The cases in the output of ``reframe -lC``, each once: what several need is listed for each.
+    """The cases in the output of ``reframe -lC``. A case that several others need is kept once.
 
-    :raises Refusal: they are not as many as ReFrame says.
+    :raises Refusal: their number is not the one that ReFrame states.
     """
     found = [
         Case(**match.groupdict()) for match in map(LISTED.match, listing.splitlines()) if match
@@ -84,25 +84,25 @@ def cases(listing):
 
 
 def needs(child):
-    """The hashes that each test needs directly, by its own, from ReFrame's child pipeline."""
+    """Hash of each test -> hashes that it needs directly, from ReFrame's child pipeline."""
     jobs = {name: job for name, job in child.items() if isinstance(job, dict) and "script" in job}
     hashes = {name: JOB.search(" ".join(job["script"]))["hash"] for name, job in jobs.items()}
     return {hashes[name]: {hashes[n] for n in job["needs"]} for name, job in jobs.items()}
 
 
 def groups(all_cases, needed):
-    """The cases in groups that can be measured apart from each other."""
+    """The cases in groups that can be measured separately."""
     by_key = {(case.hash, case.where): [case] for case in all_cases}
     for case in all_cases:
         for other in needed[case.hash]:
-            # assay's tests need cases of their own partition and stack only (udeps.by_case).
+            # A test of assay depends only on cases of its own partition and stack (udeps.by_case).
             joined, more = by_key[case.hash, case.where], by_key[other, case.where]
             if joined is not more:
                 joined += more
                 for each in more:
                     by_key[each.hash, each.where] = joined
     different = {id(group): group for group in by_key.values()}.values()
-    # The case that needs the others gives the job its name.
+    # A case that needs others gives the job its name.
     operands = set().union(*needed.values())
     return [sorted(group, key=lambda case: case.hash in operands) for group in different]
 
@@ -115,7 +115,7 @@ def title(group):
 
 
 def job(group, options):
-    """The job of a group, as GitLab has it."""
+    """The job of a group, as an entry of GitLab's pipeline."""
     system, _, environ = group[0].where.partition("+")
     results = f"{options.directory}results/jobs/{folder(group)}"
     return {
@@ -141,7 +141,7 @@ def job(group, options):
 
 
 def folder(group):
-    """Where the job of a group leaves its results: a name without blanks, the same each time."""
+    """The folder in which the job of a group leaves its results: no blanks, the same each time."""
     where = re.sub(r"[^\w.-]", "-", group[0].where.partition(":")[2])
     return f"{re.sub(r'[^A-Za-z0-9_]', '', group[0].name.split(' ')[0])}-{group[0].hash}.{where}"
 
@@ -161,7 +161,7 @@ def child(planned, options):
         },
         "default": {
             **({"tags": options.tags} if options.tags else {}),
-            # What was measured of an acceptance that a later commit ends is lost.
+            # If a later commit interrupted an acceptance, its measurements would be lost.
             "interruptible": False,
             "timeout": options.timeout,
             "retry": {"max": 1, "when": ["runner_system_failure"]},
@@ -171,9 +171,9 @@ def child(planned, options):
 
 
 def selection(arguments):
-    """The arguments, if all of them select.
+    """The arguments, if all of them select test cases.
 
-    :raises Refusal: another one is there, which the jobs would not know of.
+    :raises Refusal: an argument does not select; the jobs would not know of it.
     """
     words = iter(arguments)
     for word in words:
@@ -191,7 +191,7 @@ def selection(arguments):
 def plan(options):
     """Write the child pipeline and the promise.
 
-    :raises Refusal: nothing is selected, or not as asked.
+    :raises Refusal: nothing is selected, or the selection does not fit the request.
     """
     config = f"site-config/{options.site}/reframe.py"
     arguments = ["-C", config, "-c", "reframe", "-R", f"--mode={options.mode}"]

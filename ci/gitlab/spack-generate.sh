@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Write a pipeline of GitLab with one job per package that the build cache does not have: spack ci.
+# Write a GitLab pipeline with one job for each package that the build cache lacks: spack ci.
 #
 #   SITE=debian12 ASSAY_SPACK_BUILDCACHE=DIR ci/gitlab/spack-generate.sh FOLDER
 #
-# Writes FOLDER/pipeline.yml, below the checkout. ASSAY_TAGS: of the runners, as JSON.
-# ci/spack-env.sh lists what else is read.
+# Writes FOLDER/pipeline.yml, below the checkout. ASSAY_TAGS: tags of the runners, as JSON.
+# ci/spack-env.sh lists the other variables that it reads.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . ci/spack-env.sh
@@ -28,7 +28,7 @@ rm -rf "$1"
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 the_spack ci generate --output-file "$folder/pipeline.yml" --artifacts-root "$folder"
-# What Spack copies for the jobs is the environment without that scope.
+# Spack copies the environment for the jobs, but without this scope.
 cat "$SPACK_SCOPE"/*.yaml | sed 's/^/  /' >>"$folder/concrete_environment/spack.yaml"
 cmp -s "$SITE_ENV/spack.lock" "$folder/concrete_environment/spack.lock" ||
     die "spack ci generate solved anew: its lock is not $SITE_ENV/spack.lock"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by each job of what spack-generate.sh writes: the pinned Spack, as a shell knows it.
+# Sourced by each job that spack-generate.sh writes: the pinned Spack, with its shell support.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . ci/spack-env.sh

@@ -1,7 +1,7 @@
-"""What the tournament and a full acceptance run cost, by ``parameters.yaml``.
+"""The cost of the tournament and of a full acceptance run, by ``parameters.yaml``.
 
-A round is as long as one pair takes. Steps and tasks begin one after the other, because one
-controller begins them. A case of a test costs the harness time that no other case can use.
+A round takes as long as one pair. Steps and tasks begin one after the other, because one controller
+begins them. Each case costs the harness time in which it can handle no other case.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from assay.fleet.tournament import schedule
 
 PARAMETERS = Path(__file__).with_name("parameters.yaml")
 
-#: Nodes of the tables.
+#: Numbers of nodes in the tables.
 SIZES = (4, 16, 64, 256, 1024, 4096, 10_000)
 
-#: Of fewer partners a median is no good witness: six outvote two.
+#: With fewer partners a median is not reliable. Six partners outvote two faulty ones.
 FEWEST_ROUNDS = 6
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What something takes. Idle nodes of the allocation are paid, too.
+    """The cost of something. It includes idle nodes of the allocation.
 
     :ivar wall: seconds.
     :ivar node_seconds: of all nodes that it holds.
@@ -47,7 +47,7 @@ class Cost:
 
 
 def load() -> dict[str, Any]:
-    """The parameters as written."""
+    """The parameters as written in the file."""
     return dict(yaml.safe_load(PARAMETERS.read_text(encoding="utf-8")))
 
 
@@ -57,12 +57,12 @@ def values(entries: Mapping[str, Any]) -> dict[str, float]:
 
 
 def sparse_rounds(n: int) -> int:
-    """Rounds of the sparse tournament: log2 of the nodes, and at least six where there are six."""
+    """Rounds of the sparse tournament: log2 of the nodes, but at least six; at most all rounds."""
     return min(schedule.count(n), max(FEWEST_ROUNDS, math.ceil(math.log2(n))))
 
 
 def by_steps(machine: Mapping[str, float], n: int, rounds: int, at_once: int | None = None) -> Cost:
-    """The tournament with a step for each pair, `at_once` of a round together (default: all)."""
+    """The tournament with a step for each pair; `at_once` pairs run together (default: all)."""
     pairs = n // 2
     together = min(at_once or pairs, pairs)
     batch = machine["start"] + machine["busy"] + (together - 1) * machine["step"]
@@ -71,7 +71,7 @@ def by_steps(machine: Mapping[str, float], n: int, rounds: int, at_once: int | N
 
 
 def tournament(machine: Mapping[str, float], n: int, rounds: int) -> Cost:
-    """The tournament as the suite plays it: one program on all nodes, which has all rounds."""
+    """The tournament as the suite runs it: one program on all nodes performs all rounds."""
     wall = machine["start"] + n * machine["step"] + rounds * (machine["begin"] + machine["busy"])
     return Cost(wall, n * wall, rounds * (n // 2) * machine["bytes"])
 
@@ -89,13 +89,13 @@ def cases(test: Mapping[str, Any], n: int) -> tuple[int, int]:
 
 
 def harness_seconds(parameters: Mapping[str, Any], n: int) -> float:
-    """Of the wall time, what the harness takes to begin and end all cases, one after the other."""
+    """The part of the wall time in which the harness begins and ends cases, one after the other."""
     pace = values(parameters["harness"])["case"]
     return pace * sum(cases(test, n)[0] for test in parameters["tests"])
 
 
 def tests(parameters: Mapping[str, Any], n: int) -> Iterator[tuple[str, Cost]]:
-    """Each test but the tournament. Cases of single nodes run beside each other."""
+    """Each test except the tournament. Cases on single nodes run at the same time."""
     node, harness = values(parameters["node"]), values(parameters["harness"])
     for test in parameters["tests"]:
         count, size = cases(test, n)
@@ -103,7 +103,7 @@ def tests(parameters: Mapping[str, Any], n: int) -> Iterator[tuple[str, Cost]]:
             hpl_seconds(node, size, test["memory"]) if "memory" in test else float(test["seconds"])
         )
         seconds = once * test.get("launches", harness["launches"])
-        # Cases begin one after the other, at the harness's pace; the last one ends the test.
+        # Cases begin one after the other, at the harness's pace. The last one ends the test.
         yield test["what"], Cost(count * harness["case"] + seconds, count * size * seconds)
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the generated parts of docs/scale.md, and its figure: ``make scale``.
 
-Each part stands between two marks, and is the same in every run. Without SimGrid that part of the
-page stays as it is.
+Each part stands between two marks, and is the same in every run. Without SimGrid, the part that
+comes from SimGrid stays as it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "scale.md"
 FIGURE = ROOT / "docs" / "scale-power.svg"
 
-#: A fault counts as found where the tournament names it, and only it, in so many of the trials.
+#: A fault counts as found if the tournament names exactly this fault in this share of the trials.
 FOUND = 0.95
 
 COLOURS = (BLUE, GREEN, ORANGE, VERMILLION, PURPLE, BLACK)
@@ -98,7 +98,7 @@ def part_cost() -> str:
 
 
 def part_check() -> str:
-    """The model against what was measured on the emulated cluster."""
+    """Compares the model with measurements on the emulated cluster."""
     parameters = cost.load()
     machine = cost.values(parameters["emulated"])
     rows = []
@@ -139,7 +139,7 @@ def least(outcomes: Outcomes, tournament: power.Tournament, fault: str, noise: f
 
 
 def power_entry(outcomes: Outcomes, tournament: power.Tournament, noise: float) -> str:
-    """Of the table: smallest slow node and pair that are found, and false alarms."""
+    """An entry of the table: smallest slow node and pair that are found, and false alarms."""
     if noise not in tournament.noises:
         return ""
     node, pair = (least(outcomes, tournament, fault, noise) for fault in ("node", "pair"))
@@ -157,7 +157,7 @@ def part_power(outcomes: Outcomes) -> str:
 
 
 def part_simgrid() -> str:
-    """Healthy, and with one link slower: the range over three places of that link."""
+    """A healthy cluster, and one with a slower link: the range over three places of that link."""
     lefts, rows = (0.9, 0.5, 0.1), []
     with tempfile.TemporaryDirectory() as scratch:
         program = simgrid.build(Path(scratch))
@@ -183,7 +183,7 @@ def part_simgrid() -> str:
 
 
 def draw(outcomes: Outcomes) -> Figure:
-    """Probability to name exactly the fault, by its severity: a line for each noise."""
+    """Probability of naming exactly the fault, over its severity: one line for each noise."""
     shown = [t for t in power.TOURNAMENTS if t.noises == power.NOISES]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(2.1 * len(shown), 4.6), layout="constrained")
@@ -220,7 +220,7 @@ def draw(outcomes: Outcomes) -> Figure:
 def save(figure: Figure) -> None:
     with mpl.rc_context(STYLE):
         figure.savefig(FIGURE, metadata={"Date": None, "Creator": None})
-    # Matplotlib ends lines with blanks; what is committed has none.
+    # Matplotlib ends lines with blanks. The committed file has none.
     text = FIGURE.read_text(encoding="utf-8")
     FIGURE.write_text("".join(f"{line.rstrip()}\n" for line in text.splitlines()), encoding="utf-8")
 
@@ -230,7 +230,7 @@ def marks(name: str) -> tuple[str, str]:
 
 
 def written(name: str, text: str | None = None) -> str:
-    """A generated part as the page has it."""
+    """A generated part in its current form on the page."""
     begin, end = marks(name)
     page = PAGE.read_text(encoding="utf-8") if text is None else text
     return page.split(begin)[1].split(end)[0]

@@ -1,8 +1,8 @@
 """How often a tournament names the right node or link, by simulation with the suite's own code.
 
-One trial is a machine whose pairs differ by noise (log-normal), with one fault or none; its
+One trial is a machine whose pairs differ by noise (log-normal), with one fault or none. Its
 tournament is diagnosed, the suspects are measured again, and the final verdict is compared with
-the truth. Each cell has its own seed: any of them can be computed alone and gives the same.
+the truth. Each cell has its own seed, so that a cell computed alone gives the same result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from assay.fleet.tournament.localise import Floats, Ints, Pairs, localise
 
 Names = tuple[str, ...]
 
-#: What the machine is judged by: a bandwidth, and 5 % of it.
+#: The metric that judges the machine: a bandwidth, with a tolerance of 5 %.
 METRIC = Metric("bandwidth", "1", higher_is_better=True, tolerance=0.05)
 
 SEVERITIES = (0.02, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5)
@@ -40,7 +40,7 @@ NOISES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
 
 @dataclass(frozen=True)
 class Tournament:
-    """So many nodes, in all rounds or in `limit` of them; `trials` of each cell."""
+    """A number of nodes, in all rounds or in `limit` of them, with `trials` trials of each cell."""
 
     nodes: int
     limit: int | None
@@ -70,7 +70,7 @@ TOURNAMENTS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """One point: what is at fault (``node``, ``pair`` or nothing), by how much, in what noise."""
+    """One point: the faulty part (``node``, ``pair`` or nothing), the severity, and the noise."""
 
     tournament: Tournament
     fault: str
@@ -80,8 +80,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Parts of the trials: exactly the fault named (nothing named, where nothing is at fault);
-    anything innocent named. In the rest the fault was missed."""
+    """Shares of the trials.
+
+    :ivar right: exactly the fault was named; nothing, if nothing is at fault.
+    :ivar wrong: something innocent was named. In the rest of the trials the fault was missed.
+    """
 
     right: float
     wrong: float
@@ -97,7 +100,7 @@ def cells(tournament: Tournament) -> Iterator[Cell]:
 def simulate(cell: Cell) -> Outcome:
     """All trials of a cell."""
     key = f"{cell.tournament.nodes} {cell.tournament.rounds} {cell.fault} {cell.severity}"
-    # The legacy generator: its numbers are promised to stay the same in all versions of numpy.
+    # The legacy generator: numpy promises the same numbers in all versions.
     random = np.random.RandomState(zlib.crc32(f"{key} {cell.noise}".encode()))
     right = wrong = 0
     for _ in range(cell.tournament.trials):
@@ -115,7 +118,7 @@ def _pairs(tournament: Tournament) -> tuple[tuple[str, ...], Ints, Ints]:
 
 
 def _trial(cell: Cell, random: np.random.RandomState) -> tuple[set[Names], set[Names]]:
-    """What is at fault, and what is named in the end."""
+    """The faulty nodes, and the nodes that are named in the end."""
     nodes, first, second = _pairs(cell.tournament)
     noise = math.sqrt(math.log1p(cell.noise**2))
     loss = math.log1p(-cell.severity)

@@ -1,7 +1,7 @@
 """The collectives of ``collectives.c`` on a simulated cluster, with and without a slow link.
 
-SimGrid (https://simgrid.org, Debian package ``libsimgrid-dev``) runs the real program: every rank
-computes, only the time of the network is calculated. The result is the same in every run.
+SimGrid (https://simgrid.org, Debian package ``libsimgrid-dev``) runs the real program. Every rank
+computes; only the time of the network is calculated. The result is the same in every run.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from xml.sax.saxutils import quoteattr
 
 SOURCE = Path(__file__).with_name("collectives.c")
 
-#: A flow gets what the links on its way leave it, no protocol between: the default model is fitted
-#: to one cluster of Gigabit Ethernet, and gives 4 us where the platform says 2 us.
+#: A flow gets the rate that the links on its way leave free, and no protocol slows it down. The
+#: default model is fitted to one cluster of Gigabit Ethernet: it gives 4 us where the platform
+#: states 2 us.
 MODEL = (
     "network/model:CM02",
     "network/TCP-gamma:0",
@@ -41,7 +42,7 @@ class Cluster:
     latency: float = 1e-6
 
     def platform(self, slow_host: int | None = None, left: float = 1.0) -> str:
-        """The platform file, where one host's link has `left` of its rate."""
+        """The platform file, with the link of one host at `left` of its rate."""
         lines = [
             "<?xml version='1.0'?>",
             '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">',
@@ -67,7 +68,7 @@ class Cluster:
 
 
 def missing() -> str:
-    """Why there can be no simulation here; empty where there can."""
+    """The reason why no simulation is possible here; empty if it is possible."""
     absent = [name for name in ("smpicc", "smpirun") if shutil.which(name) is None]
     return f"no {' and no '.join(absent)}: apt-get install libsimgrid-dev" if absent else ""
 
@@ -75,7 +76,7 @@ def missing() -> str:
 def build(folder: Path) -> Path:
     """Compiles the program for the simulator.
 
-    :raises subprocess.CalledProcessError: the compiler objects; what it said is in `stderr`.
+    :raises subprocess.CalledProcessError: the compiler objects; its output is in `stderr`.
     """
     program = folder / "collectives"
     command = ["smpicc", "-O2", "-Wall", "-Wextra", "-Werror", str(SOURCE), "-o", str(program)]

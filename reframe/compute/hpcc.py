@@ -1,7 +1,8 @@
-"""HPC Challenge: HPL, DGEMM, STREAM, PTRANS, RandomAccess, FFT and ring tests in one world.
+"""HPC Challenge: HPL, DGEMM, STREAM, PTRANS, RandomAccess, FFT and ring tests in one MPI world.
 
-N, NB and P x Q come from the memory and the cores of the partition. HPL is a percentage of the
-DGEMM that the same run measured: a ratio that holds whatever else the machine does.
+N, NB and P x Q follow from the memory and the cores of the partition. The test reports HPL as a
+percentage of the DGEMM that the same run measured. This ratio does not depend on other load on the
+machine.
 """
 
 from pathlib import Path
@@ -29,7 +30,7 @@ METRICS = {
 
 @rfm.simple_test
 class Hpcc(LinpackCheck):
-    """All of HPCC on one node, sized from its memory."""
+    """All of HPCC, on all nodes of the partition, sized from their memory."""
 
     descr = "HPC Challenge"
     time_limit = "2h"
@@ -46,7 +47,7 @@ class Hpcc(LinpackCheck):
     keep_files = ["hpccoutf.txt"]
 
     def ranks_on(self, cores):
-        return max(2, super().ranks_on(cores))  # alone, it measures no network
+        return max(2, super().ranks_on(cores))  # a single rank would measure no network
 
     def input_text(self, orders, grid):
         return hpl_input.hpcc(orders, [self.block], grid)
@@ -61,7 +62,7 @@ class Hpcc(LinpackCheck):
     def measure(self, parsed):
         values = {metric: printed(parsed, name) for metric, (name, _) in METRICS.items()}
         teraflops = values["hpl"]
-        if teraflops.unit == "TFLOP/s":  # the others are in GFLOP/s
+        if teraflops.unit == "TFLOP/s":  # the other rates are in GFLOP/s
             values["hpl"] = Quantity(1000 * teraflops.value, "GFLOP/s")
         dgemm = values["dgemm_star"].value * self.num_tasks
         copy = values["stream_copy_star"].value
@@ -87,5 +88,5 @@ class Hpcc(LinpackCheck):
 
 
 def printed(parsed, name):
-    """A metric of HPCC's summary with its unit there."""
+    """A metric of HPCC's summary, with the unit that the summary gives."""
     return Quantity(parsed.at("value", metric=name), parsed.at("unit", metric=name))

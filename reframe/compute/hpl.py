@@ -1,4 +1,4 @@
-"""HPL alone (xhpl), sized from the memory, with its residuals counted."""
+"""HPL alone (xhpl), sized from the memory. The test also checks its residuals."""
 
 import reframe as rfm
 

@@ -1,15 +1,20 @@
 """HPL over the number of nodes P and the order N: how a cluster scales, and its share of the peak.
 
-Of T(P, N) follow the speed-up S(P, N) = T(1, N) / T(P, N), the sustained performance SP(P, N), and
-SPF(P, N) = SP(P, N) / PP(P), where the peak of P nodes counts one operation in a clock cycle for
-each core, of GPUs and processors: PP(P) = P (GPUs x cores x clock + cores x clock). So it is in the
-validation that this study is taken from; vendors state more, since a core of today does more than
-one operation in a cycle.
+Three quantities follow from the time T(P, N):
 
-On the host with xhpl of the stack; on GPUs with NVIDIA's HPL, from outside or from its container,
-with one rank for each GPU. Its release has to fit the GPUs: those of today are for compute
-capability 8.0 and above, V100 needs 21.4 (`hpc-benchmarks:21.4-hpl`). On GPUs this was not yet run
-on hardware.
+- the speed-up S(P, N) = T(1, N) / T(P, N)
+- the sustained performance SP(P, N)
+- the share of the peak SPF(P, N) = SP(P, N) / PP(P)
+
+The peak PP(P) of P nodes counts one operation per clock cycle for each core of the GPUs and of the
+processors: PP(P) = P (GPUs x cores x clock + cores x clock). The validation that this study is
+taken from defines it so. Vendors state a higher peak, because a core of today does more than one
+operation per cycle.
+
+On the host, the study runs xhpl of the stack. On GPUs, it runs NVIDIA's HPL, installed outside of
+the stack or in its own container, with one rank for each GPU. The release must fit the GPUs:
+current releases need compute capability 8.0 or above, V100 needs 21.4 (`hpc-benchmarks:21.4-hpl`).
+The GPU part has not yet been run on hardware.
 """
 
 import shlex
@@ -24,15 +29,15 @@ from assay.outputs import hpl
 from assay.workloads import hpl_input
 from assay.workloads.sizing import Grid, matrix_order, study_orders
 
-#: Numbers of nodes; a partition has those up to its extra `nodes`.
+#: Numbers of nodes. A partition runs those up to its extra `nodes`.
 NODES = (1, 2, 3, 4, 8, 16, 32)
 
-#: Share of a GPU's memory that the matrix may take: the program needs the rest.
+#: Share of a GPU's memory that the matrix may take. The program needs the rest.
 GPU_FRACTION = 0.85
 
 
 class HplStudyBase(LinpackCheck):
-    """On `nodes` nodes, several orders N in one run."""
+    """Several orders N in one run on `nodes` nodes."""
 
     nodes = parameter(NODES)
     time_limit = "8h"
@@ -43,7 +48,7 @@ class HplStudyBase(LinpackCheck):
     declares = {"performance": "GFLOP/s"}
 
     def on_partitions(self, *features):
-        """Where this many nodes are to be had: one node also where there is no other."""
+        """Selects the partitions that can have this many nodes: for one node also intra-node."""
         self.nodes_taken = self.nodes
         kinds = ["inter-node"] if self.nodes > 1 else ["intra-node", "inter-node"]
         self.valid_systems = [" ".join(["+" + kind, *features]) for kind in kinds]
@@ -63,7 +68,7 @@ class HplStudyBase(LinpackCheck):
         return super().examine(parsed) + (self.solved_as_asked(parsed.rows) if parsed else [])
 
     def measure(self, parsed):
-        """That of the largest N; the others are in the rows."""
+        """The performance at the largest N. The other orders are in the rows."""
         return {"performance": parsed.quantity("performance", n=self.asked[-1]["n"])}
 
     def peaks(self, parsed):
@@ -74,7 +79,7 @@ class HplStudyBase(LinpackCheck):
         return {"performance": Peak(f"{self.nodes} x {words}", self.nodes * value)}
 
     def node_peak(self):
-        """Peak of the cores of a node that are used, in words and [GFLOP/s], None if unknown."""
+        """Peak of the used cores of a node, in words and in [GFLOP/s]; None if it is unknown."""
         clock = self.current_partition.extras.get("clock_hz")
         if clock is None:
             return None
@@ -87,7 +92,7 @@ class HplStudyBase(LinpackCheck):
 
 @rfm.simple_test
 class HplStudy(HplStudyBase):
-    """xhpl of the stack, a rank for each core."""
+    """xhpl of the stack, with one rank for each core."""
 
     valid_prog_environs = ["+hpl"]
     executable = "xhpl"
@@ -100,7 +105,7 @@ class HplStudy(HplStudyBase):
 
 @rfm.simple_test
 class GpuHplStudy(HplStudyBase):
-    """NVIDIA's HPL, a rank for each GPU. Not yet run on hardware."""
+    """NVIDIA's HPL, with one rank for each GPU. Not yet run on hardware."""
 
     valid_prog_environs = ["+hpl-gpu"]
 
@@ -112,7 +117,7 @@ class GpuHplStudy(HplStudyBase):
     @run_after("setup")
     def gpus_of_the_node(self):
         self.num_gpus_per_node = self.gpus_of_a_node()
-        # The cores of a node feed its GPUs.
+        # The cores of a node are shared out among the ranks of its GPUs.
         self.num_cpus_per_task = max(1, self._cores // self.gpus_of_a_node())
         self.env_vars["OMP_NUM_THREADS"] = self.num_cpus_per_task
 

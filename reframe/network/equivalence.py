@@ -1,7 +1,8 @@
-"""Native against container: the same program of two stacks in turn, over the same transport.
+"""Native against container: the same program from two stacks in turn, over the same transport.
 
-Equivalence is decided, not assumed (:mod:`assay.judge.equivalence`). Both stacks must be on the
-partition; native is the first stack that is not a container and has the program.
+The test decides equivalence by statistics (:mod:`assay.judge.equivalence`) and does not assume it.
+Both stacks must be on the partition. The native stack is the first one that is not a container and
+has the program.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from assay.outputs import Parsed, ParseError, netpipe, openmpi, osu
 
 MIB = 1 << 20
 
-#: Pairs of launches; each takes a second or two.
+#: Pairs of launches, by profile. Each launch takes a second or two.
 ROUNDS = {"smoke": 8, "full": 20}
 
 
@@ -32,9 +33,9 @@ ROUNDS = {"smoke": 8, "full": 20}
 class Probe:
     """One number from one short launch.
 
-    :ivar feature: of a stack that has the program.
-    :ivar command: from the extras of the stack.
-    :ivar read: from standard output and standard error.
+    :ivar feature: that a stack needs to have the program.
+    :ivar command: of the program, from the extras of the stack.
+    :ivar read: reads standard output and standard error.
     :ivar size: of the messages [B] whose `column` is compared.
     """
 
@@ -53,7 +54,7 @@ def of_osu(name, column, size, iterations):
 
 
 def of_netpipe(column, size, repeats):
-    # It wants two sizes at least, and the first one is its warm-up.
+    # NetPIPE needs at least two sizes. The first one is its warm-up.
     options = f"-p 0 -l {size // 2} -u {size} -n {repeats}"
     return Probe(
         "netpipe",
@@ -74,14 +75,14 @@ PROBES = {
 
 @rfm.simple_test
 class NativeAgainstContainer(MpiTransportCheck):
-    """The ratio container / native, and whether it is 1 give or take the margin."""
+    """The ratio container / native, and whether it is 1 within the margin."""
 
     probe = parameter(list(PROBES))
 
-    #: Pairs of launches; by profile where it is 0.
+    #: Number of pairs of launches; 0 takes the number of the profile.
     rounds = variable(int, value=0)
 
-    #: A ratio from 1/(1 + margin) to 1 + margin is equivalence, claimed wrongly in `alpha` at most.
+    #: Ratios from 1/(1 + margin) to 1 + margin are equivalent. `alpha` bounds wrong claims of it.
     margin = variable(float, value=0.02)
     alpha = variable(float, value=0.05)
 
@@ -89,8 +90,9 @@ class NativeAgainstContainer(MpiTransportCheck):
     time_limit = "1h"
     tags = {"network", "equivalence"}
     declares = {"ratio": "1"}
-    measures_anew = False  # to look again until it is decided would make the claims cheap
-    # The number of ranks on each host and UCX's device prove it; a witness would be in both times.
+    measures_anew = False  # repeating it until it is decided would add wrong claims
+    # The number of ranks on each host and UCX's device prove the path. A link witness would add to
+    # the times of both stacks.
     crosses_the_link = False
 
     @run_after("init")
@@ -131,14 +133,14 @@ class NativeAgainstContainer(MpiTransportCheck):
             transports.environment(self.transport, versions[name], device)
             for name in (paired.CONTAINER, paired.NATIVE)
         )
-        self.job.num_tasks = self.num_tasks  # what ReFrame does later, and mpirun is told
+        self.job.num_tasks = self.num_tasks  # ReFrame sets it later, but mpirun needs it here
         launch = self.job.launcher.run_command(self.job)
         self.rounds = self.rounds or ROUNDS[self.profile]
         self.prerun_cmds += paired.script(
             self.rounds,
             {name: f"{launch} {self._probe.command(s.extras)}" for name, s in stacks.items()},
             emit_loadenv_commands(native[0]),
-            # Nor what the container's own stack sets, which is in the environment of the job.
+            # The native stack must not see the variables that the container's stack sets either.
             {
                 **dict.fromkeys({*ours, *container.env_vars} - {"PATH", *native[0].env_vars}, ""),
                 **theirs,
@@ -171,7 +173,7 @@ class NativeAgainstContainer(MpiTransportCheck):
         )  # fmt: skip
 
     def examine(self, parsed):
-        """Every launch is held to what any launch is: its world, its pml, its path."""
+        """Checks each launch as in any MPI test: its world, its pml and its path."""
         problems, proofs = {}, {}
         for stack, number, folder in paired.launches(self.rounds):
             if not folder.is_dir():

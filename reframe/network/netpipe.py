@@ -8,7 +8,7 @@ from assay.evidence.links import message_bytes
 from assay.outputs import netpipe
 
 MIB = 1 << 20
-#: Ping-pongs of each size in one trial, by profile between nodes; NetPIPE makes three trials.
+#: Ping-pongs of each size in one trial between nodes, by profile. NetPIPE makes three trials.
 REPEATS = {"smoke": 5, "full": 20}
 
 
@@ -26,17 +26,17 @@ class NetPipe(MpiTransportCheck):
     @run_before("run")
     def command(self):
         self.executable = self.current_environ.extras.get("netpipe_command", "NPmpi")
-        # Without a perturbation (-p 0) the sizes are those between the protocols' switches only.
+        # The default perturbation stays: -p 0 leaves only the sizes between the protocol switches.
         self.repeats = REPEATS[self.profile] if self.between_nodes else 20
         self.executable_opts = ["-l", "1", "-u", str(MIB), "-n", str(self.repeats)]
 
     def payload(self, parsed):
-        # Of the trials one is counted on.
+        # A lower bound: it counts one of the trials only.
         there_and_back = message_bytes("latency", self._layout)
         return self.repeats * there_and_back * sum(row["size"] for row in parsed.rows)
 
     def read(self):
-        # Its rows are on standard error; the names of the hosts, which nobody needs, are not.
+        # The rows are on standard error. Standard output has only host names, which are not used.
         return netpipe.parse(self.stderr_text(), last_size=MIB)
 
     def measure(self, parsed):

@@ -1,7 +1,7 @@
 """OSU Micro-Benchmarks: point-to-point and collective, over each transport of the partition.
 
-Two families, never mixed: `Osu` runs the C programs, `OsuPy` the Python ports that mpi4py ships,
-where a stack has no C programs.
+There are two families, which are never mixed. `Osu` runs the C programs. `OsuPy` runs the Python
+ports that mpi4py ships, on stacks without the C programs.
 """
 
 import shlex
@@ -19,18 +19,18 @@ from assay.outputs import osu, osu_py
 from assay.workloads import osu as programs
 from assay.workloads.osu import BENCHMARKS, COLLECTIVE, MIB, WINDOW
 
-#: Ranks of the collectives whose latency is drawn over the message size.
+#: Numbers of ranks of the collectives whose latency is plotted over the message size.
 RANKS = (2, 3, 4)
 
-#: The ports that exist: mpi4py 4.1.2, demo/osu_*.py.
+#: The benchmarks that have a port: mpi4py 4.1.2, demo/osu_*.py.
 PORTED = [n for n in BENCHMARKS if n not in ("mbw_mr", "reduce", "allreduce")]
 
-#: Gives a port its arguments.
+#: Passes arguments to a port.
 PORT_RUNNER = Path(onnode.__file__).with_name("osu_port.py")
 
-#: What the smoke profile does between nodes, where the usual number takes minutes on a slow link:
-#: iterations up to 8 KiB and above it, uncounted ones before each, messages in flight; and of the
-#: C programs, which take one number for all sizes.
+#: What the smoke profile does between nodes, where the usual numbers take minutes on a slow link:
+#: iterations up to 8 KiB, iterations above 8 KiB, warm-up iterations, and messages in flight.
+#: SMOKE_C is the number of iterations of the C programs, which take one number for all sizes.
 SMOKE_SMALL, SMOKE_LARGE, SMOKE_WARM_UP, SMOKE_WINDOW = 200, 10, 2, 16
 SMOKE_C = 100
 
@@ -51,7 +51,7 @@ class OsuBase(MpiTransportCheck):
 
     @property
     def short(self):
-        """Whether fewer iterations are asked for than the programs would do."""
+        """Whether the test asks for fewer iterations than the default of the programs."""
         return self.between_nodes and self.profile == "smoke"
 
     def payload(self, parsed):
@@ -72,7 +72,7 @@ class OsuBase(MpiTransportCheck):
         link = self.hardware_peak("link", "bandwidth")
         if link is None or BENCHMARKS[self.benchmark].column != "bandwidth":
             return {}
-        # osu_bibw.py counts the bytes of one direction only, osu_bibw those of both.
+        # osu_bibw.py counts the bytes of one direction only; osu_bibw counts both directions.
         both = 2 if self.benchmark == "bibw" and "osu" in self.current_environ.features else 1
         return {metric: Peak("link, hardware.yaml", both * link) for metric in self.declares}
 
@@ -88,10 +88,10 @@ class OsuC(OsuBase):
         version = programs.numbers(self.current_environ.extras.get("osu_version"))
         self.executable_opts = programs.validating(self.benchmark, version)
         if self.profile == "smoke":
-            # What lies above is half of the time, and no metric.
+            # Larger sizes take half of the time, and no metric uses them.
             self.executable_opts += ["-m", f":{MIB}"]
         if self.short:
-            # One number for all sizes.
+            # -i sets one number of iterations for all sizes.
             self.executable_opts += ["-i", str(SMOKE_C), "-x", str(SMOKE_WARM_UP)]
             if self.benchmark in WINDOW:
                 self.executable_opts += ["-W", str(SMOKE_WINDOW)]
@@ -106,14 +106,14 @@ class OsuC(OsuBase):
 
 @rfm.simple_test
 class Osu(OsuC):
-    """On two ranks, or on all where a program takes more."""
+    """On two ranks, or on all ranks if a program takes more than two."""
 
     benchmark = parameter(list(BENCHMARKS))
 
 
 @rfm.simple_test
 class OsuCollective(OsuC):
-    """Collectives on few ranks: a node's cores, or one rank on each of as many nodes."""
+    """Collectives on few ranks: on the cores of one node, or one rank on each of several nodes."""
 
     benchmark = parameter(list(COLLECTIVE))
     ranks = parameter(RANKS)
@@ -131,7 +131,7 @@ class OsuCollective(OsuC):
 
 @rfm.simple_test
 class OsuPy(OsuBase):
-    """The Python ports, only where the C programs are absent."""
+    """The Python ports, only on stacks without the C programs."""
 
     benchmark = parameter(PORTED)
     valid_prog_environs = ["+osu-py -osu"]

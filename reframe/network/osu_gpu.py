@@ -1,9 +1,9 @@
 """OSU Micro-Benchmarks between GPUs, over each combination of CUDA IPC, gdrcopy and GPUDirect RDMA.
 
-Not yet run on hardware. The measurements of a cluster's validation: point-to-point in one node and
-between two, with either buffer in GPU or host memory, and collectives over 2, 3 and 4 GPUs of one
-node, or over one GPU of each node. :mod:`assay.evidence.gpu_paths` says how the ways are switched
-and proven.
+Not yet run on hardware. These are the measurements of a cluster's validation: point-to-point within
+one node and between two nodes, with each buffer in GPU or host memory, and collectives over 2, 3
+and 4 GPUs of one node, or over one GPU of each node. :mod:`assay.evidence.gpu_paths` describes how
+the paths are switched and proven.
 """
 
 import shutil
@@ -24,21 +24,21 @@ from assay.evidence import gpu_paths, links
 from assay.outputs import Parsed, osu
 from assay.workloads import osu as programs
 
-#: Of the two ranks of a point-to-point test: D is a GPU's memory, H the host's.
+#: Buffers of the two ranks of a point-to-point test: D is GPU memory, H is host memory.
 BUFFERS = ("DD", "DH", "HD", "HH")
 
-#: Ranks of a collective in one node, one GPU each; between nodes one on each node.
+#: Numbers of ranks of a collective: one GPU each in one node, or one rank on each of several nodes.
 GPUS = (2, 3, 4)
 
 REDUCTIONS = ("reduce", "allreduce")
 
-#: Gives each rank its GPU, and leaves a file of these words.
+#: The script gives each rank its GPU, and writes these words to a file.
 RANK_WORDS = ("host", "rank on it", "visible GPUs", "UUID of its own")
 RANK_GPU = Path(onnode.__file__).with_name("rank-gpu.sh")
 
 
 class OsuGpuBase(UcxMixin, MpiCheck):
-    """Needs ``benchmark`` and ``configuration``, parameters."""
+    """Needs the parameters ``benchmark`` and ``configuration``."""
 
     kind = "network"
     time_limit = "15m"
@@ -53,7 +53,7 @@ class OsuGpuBase(UcxMixin, MpiCheck):
 
     @property
     def way(self):
-        """The configuration, and the place it is looked at in."""
+        """The configuration, and the place where it is measured."""
         place = gpu_paths.INTER if self.between_nodes else gpu_paths.INTRA
         return self.configuration, place
 
@@ -99,7 +99,7 @@ class OsuGpuBase(UcxMixin, MpiCheck):
         return osu.parse(self.stdout_text())
 
     def buffers_of_ranks(self):
-        """``D`` or ``H`` for each rank; None where its messages need not come from there."""
+        """``D`` or ``H`` for each rank; None if its messages may come from other memory."""
         raise NotImplementedError
 
     def examine(self, parsed):
@@ -110,7 +110,7 @@ class OsuGpuBase(UcxMixin, MpiCheck):
             processes=self.num_tasks,
         )
         said = sorted(text(path).split() for path in Path().glob("gpu.*.*"))
-        ranks = [words for words in said if len(words) == len(RANK_WORDS)]  # else it is torn
+        ranks = [words for words in said if len(words) == len(RANK_WORDS)]  # else incomplete
         gdrcopy = gpu_paths.gdrcopy(self.way, self.stderr_text())
         self._record["proof"].update(
             means=proof.means, ucx=proof.ucx, lanes=dict(proof.lanes), gpus=ranks,
@@ -150,7 +150,7 @@ class OsuGpu(OsuGpuBase):
     @run_after("init")
     def describe(self):
         self.descr = f"OSU {self.benchmark}, buffers {self.buffers}, {self.configuration}"
-        # Host memory takes none of the ways that the configurations switch.
+        # Messages from host memory take none of the paths that the configurations switch.
         if self.buffers == "HH" and self.configuration != "all":
             self.valid_systems = []
 
@@ -159,7 +159,7 @@ class OsuGpu(OsuGpuBase):
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        # From 7.4 on OSU says nothing of them; then UCX does.
+        # From 7.4 on, OSU does not print the buffers. Then UCX shows them.
         said = parsed.facts.get("buffers") if parsed else None
         names = {"D": "device", "H": "host"}
         asked = {"send": names[self.buffers[0]], "receive": names[self.buffers[1]]}
@@ -172,7 +172,7 @@ class OsuGpu(OsuGpuBase):
 
 @rfm.simple_test
 class OsuGpuCollective(OsuGpuBase):
-    """All ranks, each with a GPU and its buffers there."""
+    """All ranks, each with one GPU and its buffers in the memory of that GPU."""
 
     benchmark = parameter(list(programs.COLLECTIVE))
     gpus = parameter(GPUS)
@@ -187,13 +187,13 @@ class OsuGpuCollective(OsuGpuBase):
         return self.gpus
 
     def buffers_of_ranks(self):
-        # Open MPI adds up on the host: it copies there first (coll/accelerator of 5.0).
+        # Open MPI reduces on the host: it copies the data there first (coll/accelerator of 5.0).
         return None if self.benchmark in REDUCTIONS else "D" * self.gpus
 
 
 @dataclass(frozen=True)
 class Relation:
-    """A metric of one case through the same, or another, of a second case, both between GPUs.
+    """The ratio of a metric of one case to a metric of another case, both of OSU between GPUs.
 
     :ivar above, below: configuration, buffers and message size.
     """
@@ -206,7 +206,7 @@ class Relation:
 
 INTRA, INTER = gpu_paths.INTRA, gpu_paths.INTER
 
-#: What a validation says of two measurements, and not of one.
+#: Statements of a validation about two measurements, not about one.
 RELATIONS = {
     "gdrcopy-small-intra": Relation(
         INTRA, "latency", ("no-gdrcopy", "DD", "8B"), ("all", "DD", "8B")
@@ -225,7 +225,7 @@ RELATIONS = {
 
 @rfm.simple_test
 class OsuGpuRelation(StrictCheck):
-    """Two measurements of one run against each other: what holds whatever the machine's numbers."""
+    """The ratio of two measurements of one run: a bound on it holds on any machine."""
 
     relation = parameter(list(RELATIONS))
     kind = "network"

@@ -1,8 +1,9 @@
-"""The tournament: every node against every other, and the name of the one that is slow.
+"""The tournament: every node against every other. It names the node that is slow.
 
-A benchmark of two nodes says that something is slow, a benchmark of all that something among them
-is. Here all pairs meet in rounds within one job; what a slow node does to all its pairs, and a slow
-link to one, tells them apart. Suspects meet good nodes in a second pass of the same job.
+A benchmark on two nodes shows only that something between them is slow. A benchmark on all nodes
+shows only that something among them is slow. The tournament measures all pairs, in rounds within
+one job. A slow node slows down all of its pairs, a slow link only one: this tells them apart. In a
+second pass of the same job, suspects meet good nodes.
 """
 
 import statistics
@@ -21,25 +22,25 @@ from assay.fleet.tournament.diagnosis import Fault, conclude, diagnose
 from assay.judge import Verdict
 from assay.outputs import Parsed
 
-#: How long one test of one pair takes [s], and what starting and ending a launch adds at most.
+#: Time for one test of one pair [s], and the most that start and end of a launch add to it [s].
 SECONDS, OVERHEAD = 1, 2
 
-#: So often all meet all, while noise could hide a fault.
+#: The most times that all pairs are measured. They are repeated while noise could hide a fault.
 REPEATS = 3
 
-#: A pair that takes so many times as long has failed.
+#: A pair has failed if it takes longer than this multiple of the expected time.
 PATIENCE = 20
 
-#: Faults that are a matter of speed.
+#: Faults of speed.
 SLOW = (Fault.SLOW_NODE, Fault.SLOW_PAIR, Fault.ALL_SLOW)
 
-#: What a site may say in the extra `tournament` of a partition.
+#: The options that a site may give in the extra `tournament` of a partition.
 OPTIONS = ("width", "cpus", "seconds", "tolerances", "resent")
 
 
 @rfm.simple_test
 class Tournament(UcxMixin, AllNodesCheck):
-    """Latency and bandwidth of all pairs of nodes; names the node or the link that is slow."""
+    """Latency and bandwidth of all pairs of nodes; names the slow node or the slow link."""
 
     #: The data path between the nodes.
     transport = parameter([t for t in transports.SWITCHED if transports.TRANSPORTS[t].network])
@@ -49,8 +50,8 @@ class Tournament(UcxMixin, AllNodesCheck):
     script = "pairs.py"
     judges_itself = True
     _diagnosis = None
-    least_nodes = 3  # two cannot be told from the link between them
-    #: What all pairs have in common; of a single pair its rounds and the second pass decide.
+    least_nodes = 3  # with two nodes, a slow node looks like a slow link
+    #: Medians over all pairs. A single pair is judged by the rounds and the second pass.
     declares = {f"{test.metric}_median": test.unit for test in measured.TESTS.values()}
 
     @run_after("init")
@@ -70,7 +71,7 @@ class Tournament(UcxMixin, AllNodesCheck):
         plan = self.plan()
         pairs = [len(pairs) for pairs in plan["rounds"]]
         turns = sum(-(-n // (plan["width"] or n)) for n in pairs)
-        # The second pass has a few rounds, and suspects that end by their limit.
+        # The second pass has a few rounds, and suspects that run into their limit.
         each = sum(plan["seconds"] + test["launches"] * OVERHEAD for test in plan["tests"].values())
         self.time_limit = f"{int(600 + REPEATS * turns * each)}s"
 
@@ -107,7 +108,7 @@ class Tournament(UcxMixin, AllNodesCheck):
                 for name, test in measured.TESTS.items()
             },
             "seconds": seconds,
-            # A launch takes its time however little is measured in it.
+            # A launch needs a minimum of time, even if it measures little.
             "limit": PATIENCE * max(seconds, SECONDS),
             "environment": transports.environment(self.transport, self._version, device),
             "repeats": REPEATS,
@@ -139,16 +140,16 @@ class Tournament(UcxMixin, AllNodesCheck):
         metrics = measured.metrics(self._tolerances)
         names = self._minutes.nodes
         if len(set(names)) < len(names):
-            return problems  # who is who cannot be said, and that has been said
+            return problems  # nodes of one name cannot be told apart; this is reported already
         diagnosis = self._diagnosis = conclude(diagnose(names, metrics, passes[0]), passes[1])
         self._doubts = list(diagnosis.doubts)
         failed = [pair.error for pair in self.pairs if pair.error]
         self._record["tournament"] = {**asdict(diagnosis), "failed": failed}
-        # A program that fails is no noise, though it may do better in the second pass.
+        # A failed program is not noise, even if it does better in the second pass.
         everybody = any(finding.fault is Fault.ALL_DEAD for finding in diagnosis.findings)
         blamed = set(names) if everybody else set(diagnosis.suspects)
         unexplained = [p.error for p in self.pairs if p.error and blamed.isdisjoint((p.a, p.b))]
-        # Two nodes whose bytes went astray say nothing of their speed.
+        # If bytes took another path between two nodes, their speed proves nothing.
         astray = [problem for pair in self.pairs for problem in pair.problems]
         second = [
             f"no second pass: {entry['no_second_pass']}"
@@ -182,7 +183,7 @@ class Tournament(UcxMixin, AllNodesCheck):
 
     @run_after("performance")
     def no_pass_in_doubt(self):
-        """Noise that could hide a fault acquits nobody: measured again, within the budget."""
+        """INCONCLUSIVE if noise could hide a fault. The test is repeated, within the budget."""
         doubts = getattr(self, "_doubts", [])
         if doubts and not self.is_dry_run():
             self._close_record(Verdict.INCONCLUSIVE, doubts)

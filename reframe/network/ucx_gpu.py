@@ -1,8 +1,9 @@
-"""ucx_perftest between GPUs, or in one: UCX alone, without MPI, with and without CUDA IPC.
+"""ucx_perftest between GPUs, or within one: UCX without MPI, with and without CUDA IPC.
 
-Not yet run on hardware. Server and client each take the GPU of their number, modulo the GPUs that
-they see (src/tools/perf/cuda/cuda_alloc.c of UCX 1.18), so one visible GPU is measured against
-itself. It tells whether a number of OSU between GPUs is UCX's or Open MPI's.
+Not yet run on hardware. Server and client each take the GPU with their own number, modulo the
+number of visible GPUs (src/tools/perf/cuda/cuda_alloc.c of UCX 1.18). With one visible GPU, that
+GPU is therefore measured against itself. The test shows whether a number of OSU between GPUs comes
+from UCX or from Open MPI.
 """
 
 from pathlib import Path
@@ -19,7 +20,7 @@ from assay.outputs import ucx_perftest
 
 MIB = 1 << 20
 
-#: operation -> message size [B], iterations, metric, its column and unit, buffers of who sends
+#: operation -> message size [B], iterations, metric, its column and unit, buffers of the senders
 TESTS = {
     "tag_lat": (8, 2000, "latency_8B", "p50", "us", "DD"),
     "tag_bw": (16 * MIB, 200, "bandwidth_16MiB", "bandwidth", "MB/s", "D"),
@@ -30,7 +31,7 @@ GPUS = (1, 2)
 
 
 def visible(gpus):
-    """Lines that leave so many GPUs to see: of the scheduler's, or of all that there are."""
+    """Shell lines that leave this many GPUs visible, of those from the scheduler or else of all."""
     listed = "nvidia-smi --query-gpu=uuid --format=csv,noheader | paste -s -d ,"
     return [
         f"gpus=${{CUDA_VISIBLE_DEVICES:-$({listed})}}",
@@ -44,7 +45,7 @@ def visible(gpus):
 
 @rfm.simple_test
 class UcxGpu(UcxMixin, StrictCheck):
-    """Latency and bandwidth of tagged messages from GPU memory to GPU memory in a node."""
+    """Latency and bandwidth of tagged messages from GPU memory to GPU memory in one node."""
 
     operation = parameter(list(TESTS))
     gpus = parameter(GPUS)
@@ -85,7 +86,7 @@ class UcxGpu(UcxMixin, StrictCheck):
         self.postrun_cmds += perftest.END_OF_SERVER
 
     def read(self):
-        # Only the server says where the buffers are.
+        # Only the server prints where the buffers are.
         return ucx_perftest.parse(text(Path(perftest.SERVER_FILE)) + self.stdout_text())
 
     def examine(self, parsed):

@@ -1,7 +1,7 @@
 """ucx_perftest: UCX alone, without MPI, over each transport of the partition.
 
-Against `ucx_info -M` it says how much of the machine's own memory copy a message gets: a ratio that
-means something on any machine.
+The test divides the bandwidth of messages by the bandwidth of a memory copy (`ucx_info -M`) on the
+same machine. This ratio has a meaning on any machine.
 """
 
 import reframe as rfm
@@ -26,7 +26,7 @@ METRIC = {"tag_lat": "latency_8B", "tag_bw": "bandwidth_1MiB"}
 
 @rfm.simple_test
 class MemoryCopy(StrictCheck):
-    """The memory copy of this node as UCX measures it: what a message in it is a percentage of."""
+    """Bandwidth of a memory copy on this node, measured by UCX: the reference of UcxPerftest."""
 
     kind = "network"
     descr = "memory copy bandwidth (ucx_info -M)"
@@ -42,7 +42,7 @@ class MemoryCopy(StrictCheck):
         return ucx_info.parse(self.stdout_text())
 
     def measure(self, parsed):
-        """At 1 MiB, like the messages that are compared with it."""
+        """The value at 1 MiB, the size of the messages that are compared with it."""
         return {"bandwidth": parsed.quantity("bandwidth", size=MIB)}
 
 
@@ -75,7 +75,7 @@ class UcxPerftest(TransportMixin, StrictCheck):
     @run_before("run")
     def command(self):
         self.executable = perftest.COMMAND
-        # tag_mr is no name of ucx_perftest: the rate of small messages is a column of tag_bw.
+        # ucx_perftest has no test tag_mr. The rate of small messages is a column of tag_bw.
         name = "tag_bw" if self.operation == "tag_mr" else self.operation
         self.executable_opts = perftest.client(name, self.size, self.iterations)
         self.prerun_cmds += perftest.SERVER
@@ -106,9 +106,9 @@ class UcxPerftest(TransportMixin, StrictCheck):
 
 @rfm.simple_test
 class SharedMemoryAgainstTcp(StrictCheck):
-    """Shared memory beats TCP on the same node, in one run, by a factor that no load explains.
+    """Shared memory beats TCP on the same node in one run, by a factor that no load explains.
 
-    Where it does not, one of the two did not take the path that its name says, or both ranks share
+    If it does not, one of the two did not take the path that its name states, or both ranks share
     a core.
     """
 

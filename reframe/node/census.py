@@ -1,4 +1,4 @@
-"""The census: every node of a partition is asked what it is, and the one that differs is named."""
+"""The census: it asks every node of a partition what it is, and names those that differ."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from assay.outputs import Parsed, ParseError
 
 @rfm.simple_test
 class Census(AllNodesCheck):
-    """Kernel, packages, mounts, MTU, memory, clock... of all nodes: a minority report."""
+    """Compares kernel, packages, mounts, MTU, memory, clock... of all nodes: a minority report."""
 
     kind = "node"
     descr = "minority report over all nodes"

@@ -1,7 +1,7 @@
 """The pre-check of a node, and the provenance of everything measured on it.
 
-A benchmark on a node that is busy, swaps, is clocked down or has a full disk is no measurement.
-The limits are the site's (`health` in the partition's extras); what was found is kept whole.
+A benchmark on a node that is busy, swaps, is clocked down or has a full disk is not a measurement.
+The site sets the limits (`health` in the partition's extras). The record keeps all findings.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ SUITE = Path(__file__).resolve().parents[2]
 
 
 def described():
-    """The commit of a checkout, marked where it has changes; None where there is no git."""
+    """The commit of a checkout, marked if it has changes; None if git is missing."""
     git = ["git", "-C", str(SUITE), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
         return subprocess.run(
@@ -36,8 +36,8 @@ def described():
 
 
 def suite():
-    """Which state of the suite measures: its commit, its lock, ReFrame."""
-    # Of an archive, such as the suite in an image, git has written the commit into this file.
+    """The state of the suite that measures: its commit, its lock, and the version of ReFrame."""
+    # In an archive, such as the suite in an image, git has written the commit into this file.
     archived = re.fullmatch(r"node: ([0-9a-f]{40})\s*", (SUITE / ".git_archival.txt").read_text())
     commit = archived[1] if archived else described()
     lock = SUITE / "requirements.lock"
@@ -50,7 +50,7 @@ def suite():
 
 @rfm.simple_test
 class NodeHealth(StrictCheck):
-    """Memory, load, governor, mounts and space, before anything is measured."""
+    """Checks memory, load, governor, mounts and space before anything is measured."""
 
     kind = "node"
     descr = "node pre-check and provenance"

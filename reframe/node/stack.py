@@ -1,6 +1,7 @@
-"""What a stack has and has not, said aloud: a program that is missing is one skipped case here.
+"""The programs that a stack has and lacks: each missing program is one skipped case here.
 
-The tests of a missing program are not selected, and would vanish without a word.
+ReFrame does not select the tests of a missing program. Without this check they would vanish
+silently.
 """
 
 import shlex
@@ -15,7 +16,7 @@ from assay.outputs import Parsed, ParseError
 
 @rfm.simple_test
 class StackHas(StrictCheck):
-    """The program is there, with every library that it is linked to."""
+    """The program is there, and so is every library that it is linked to."""
 
     program = parameter(list(catalogue.WORDS))
     kind = "node"
@@ -34,7 +35,7 @@ class StackHas(StrictCheck):
         )
         name = catalogue.executable(self.program, stack.extras)
         self.name_of_program = name
-        # Of an image that is asked inside of it: what is on PATH there is a wrapper.
+        # For an image, look inside of it: the programs on PATH outside are wrappers.
         sh = f"{catalogue.IN_IMAGE} sh" if "image" in stack.extras else "sh"
         find = shlex.quote(f"command -v {shlex.quote(name)}")
         self.prerun_cmds += [f"program=$({sh} -c {find})", 'echo "$program"']

@@ -1,8 +1,9 @@
 """Every test file of the suite loads, every test in it is strict, every reference has its test.
 
 ReFrame skips a file that does not import, and a test that cannot be made, with a warning and exit
-code 0. A reference that no test can ever look up judges nothing, and a metric without one fails
-after its test has run for hours. Nothing is run to find that out: it is said by a dry run too.
+code 0. A reference that no test can look up judges nothing. A metric without a reference fails
+only after its test has run for hours. This check runs no other test, so that a dry run reports
+these faults too.
 """
 
 import importlib.util
@@ -53,7 +54,7 @@ class SuiteLoads(StrictCheck):
                     problems.append(f"{name}: {test.__name__} {error}")
             rows.append({"file": name})
         references = site_references()
-        # A stack that has not all programs, or is left out today, makes no reference idle.
+        # A reference is not idle only because the stack lacks a program or is left out today.
         problems += references.idle(cases(made, of_any_stack=True))
         problems += references.unanswered(cases(made))
         self.found = Parsed("assay", "suite", None, True, tuple(rows), {}, tuple(problems))
@@ -65,7 +66,7 @@ class SuiteLoads(StrictCheck):
 
 
 def cases(tests, of_any_stack=False):
-    """What references are looked up by, and metrics with units, of each case that would be made."""
+    """For each case that would be made: the keys of its references, and its metrics with units."""
     return [
         (
             {
@@ -87,11 +88,11 @@ def cases(tests, of_any_stack=False):
 def declared_tests(path):
     """The tests that a file declares to ReFrame: class, and arguments of each of its variants.
 
-    Raises whatever the file raises.
+    Every exception of the file is passed on.
     """
     spec = importlib.util.spec_from_file_location(f"suite_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module  # ReFrame asks where the class was defined
+    sys.modules[module.__name__] = module  # ReFrame looks up here where the class was defined
     try:
         spec.loader.exec_module(module)
     finally:
@@ -100,7 +101,7 @@ def declared_tests(path):
 
 
 def make(test, variants):
-    """The test in all its variants. Raises whatever says why it would vanish, or prove nothing."""
+    """The test in all variants. Raises if ReFrame would skip it, or if it could prove nothing."""
     if not issubclass(test, StrictCheck):
         raise TypeError("is no StrictCheck: it could pass without evidence")
     taken = {"partition", "environ", "test"} & set(testcase.parameters(test))

@@ -1,7 +1,7 @@
-"""Which transports a partition has and has not, said aloud.
+"""The transports that a partition has and lacks: each missing transport is one skipped case here.
 
-Tests over a transport that a partition does not have are not selected, and would vanish without a
-word. One that it has by its features must open.
+ReFrame does not select tests over a transport that a partition lacks. Without this check they
+would vanish silently. UCX must be able to open each transport in the partition's features.
 """
 
 import reframe as rfm

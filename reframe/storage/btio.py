@@ -1,7 +1,8 @@
 """NPB BT-IO: an application that writes its state through MPI-IO while it computes.
 
-The subtypes differ in who writes what: `simple` lets every rank write its scattered cells, `full`
-gathers them by collective buffering, `epio` gives every rank a file of its own.
+The subtypes differ in how the ranks write. With `simple`, every rank writes its own scattered
+cells. `full` gathers the cells by collective buffering. With `epio`, every rank writes a file of
+its own.
 """
 
 import reframe as rfm
@@ -23,17 +24,17 @@ from assay.workloads.sizing import SizingError
 
 @rfm.simple_test
 class BtIo(StorageMixin, MpiCheck):
-    """One class over numbers of ranks: one on each node where the nodes share the directory."""
+    """One class on several numbers of ranks; one rank on each node if nodes share the directory."""
 
     subtype = parameter(sorted(BTIO_SUBTYPES))
 
-    #: Open MPI's own library, or the one of MPICH that it brings; `epio` writes without MPI.
+    #: Open MPI's own library, or the one of MPICH that it includes. `epio` writes without MPI-IO.
     mpi_io = parameter(list(btio.MPI_IO))
 
-    #: Only numbers for which some partition of the site has room.
+    #: Only numbers of ranks for which some partition of the site has room.
     ranks = parameter(btio.rank_counts(rt.runtime().system.partitions))
 
-    #: The partition's class where it is empty.
+    #: The class. If it is empty, the class of the partition is used.
     npb_class = variable(typ.Str["|".join(("", *BTIO_CLASSES))], value="")
 
     kind = "storage"
@@ -52,7 +53,7 @@ class BtIo(StorageMixin, MpiCheck):
     def select(self):
         self.descr = f"BT-IO {self.subtype}"
         if (self.subtype == "epio") != (self.mpi_io == "none"):
-            self.valid_systems = []  # there is no such case
+            self.valid_systems = []  # this combination does not exist
         if self.mpi_io != "romio" and self.ranks in (1, 4):
             self.tags.add("smoke")
         if self.subtype == "simple":
@@ -95,8 +96,8 @@ class BtIo(StorageMixin, MpiCheck):
 
     @run_before("run")
     def command(self):
-        # BT-IO writes into its working directory: elsewhere it would run as well, and measure
-        # another file system.
+        # BT-IO writes into its working directory. In another directory it would run as well, but
+        # measure another file system.
         self.prerun_cmds.append('cd "$work" || exit 1')
         self.executable = catalogue.btio(self.npb_class, self.subtype)
         self.env_vars.update({**btio.VERBOSE, **btio.MPI_IO[self.mpi_io]})

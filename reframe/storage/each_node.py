@@ -1,8 +1,8 @@
-"""A file system of each node's own: the same short IOzone on every node, and the slowest is named.
+"""The file system of each node: the same short IOzone on every node. It names the slowest node.
 
-Direct I/O where the file system can, else every write synchronous: caches would hide the disk. All
-nodes have several turns. A node that seems slow has them again before it is named
-(:mod:`assay.fleet.sweep`).
+The test uses direct I/O if the file system supports it. Otherwise every write is synchronous,
+because caches would hide the disk. All nodes have several turns. A node that seems slow is measured
+again before the test names it (:mod:`assay.fleet.sweep`).
 """
 
 import os
@@ -20,17 +20,17 @@ from assay.fleet import sweep
 from assay.fleet.sweep import MEASURED
 from assay.outputs import Parsed
 
-#: File and record size [KiB], turns of each node, and the longest that one turn may last [s].
+#: File and record size [KiB], turns of each node, and time limit of one turn [s].
 FILE, RECORD, TURNS, LIMIT = 65536, 1024, 3, 120
 
-#: A node may be so much slower than the median of the others; disks of one model differ by a few
-#: percent, an emulated or a busy one by more.
+#: A node may be slower than the median of the others by this share. Disks of one model differ by a
+#: few percent, emulated or busy disks by more.
 TOLERANCE = 0.3
 
-#: What a site may say in the extra `each_node` of a partition.
+#: The options that a site may give in the extra `each_node` of a partition.
 OPTIONS = ("width", "tolerance")
 
-# Whether O_DIRECT works is asked of the file system itself.
+# The script tries on the file system itself whether O_DIRECT works.
 SCRIPT = """\
 file={file}.$(uname -n)
 trap 'rm -f "$file"' EXIT
@@ -43,7 +43,7 @@ iozone -i 0 -i 1 -e -c $how -s {size}k -r {record}k -f "$file"
 
 @rfm.simple_test
 class EachNode(AllNodesCheck):
-    """Write and read throughput of each node's file system; names the node that is slow."""
+    """Write and read throughput of each node's file system; names the slow node."""
 
     kind = "storage"
     descr = "IOzone on each node in turn"

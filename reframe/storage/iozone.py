@@ -1,6 +1,7 @@
-"""IOzone: write, rewrite, read and reread, file size x record size, with caches and past them.
+"""IOzone: write, rewrite, read and reread, file size x record size, with and without caches.
 
-One stream on the directory of a storage partition. docs/storage.md says what caches do to it.
+One stream writes and reads in the directory of a storage partition. docs/storage.md describes the
+effect of caches on the numbers.
 """
 
 import reframe as rfm
@@ -12,17 +13,17 @@ from assay.outputs import iozone
 
 OPERATIONS = ("write", "rewrite", "read", "reread")
 
-#: sync -> options of IOzone.
+#: sync -> options of IOzone
 MODES = {"cached": [], "o_sync": ["-o"], "direct": ["-I"]}
 
 
 def doubled(least, most):
-    """Sizes from the least to the most, each twice the one before: axes are powers of two."""
+    """Sizes from the least to the most, each twice the one before: axes in powers of two."""
     return [least << step for step in range((most // least).bit_length())]
 
 
 #: profile, sync -> file sizes [KiB], record sizes [KiB]. A write past the caches can take as long
-#: as a turn of a disk: there, no cell has more than 4096 of them.
+#: as one rotation of a disk. Therefore no cell past the caches has more than 4096 writes.
 SMOKE = ([1024, 4096, 16384], [64, 256, 1024])
 BY_THE_DEVICE = (doubled(1024, 262144), doubled(64, 16384))
 SWEEP = {
@@ -32,12 +33,12 @@ SWEEP = {
     ("full", "direct"): BY_THE_DEVICE,
 }
 
-#: Of the file beyond the caches: record size [KiB], and what each pass is given time for [B/s].
+#: The file beyond the caches: record size [KiB], and the rate that the time limit assumes [B/s].
 RECORD, SLOW = 1024, 50e6
 
 
 class IozoneBase(StorageMixin, StrictCheck):
-    """The cells of a table, all of which must be there, in the mode that was asked for."""
+    """The cells of a table: all must be there, in the mode that was asked for."""
 
     kind = "storage"
     valid_systems = ["+storage"]
@@ -89,7 +90,7 @@ class IozoneBase(StorageMixin, StrictCheck):
         return problems
 
     def measure(self, parsed):
-        """The largest file with the largest record: the least helped by caches."""
+        """The largest file with the largest record: caches help it least."""
         size, record = self.cells[-1]
         return {
             operation: parsed.quantity(operation, file_size=size, record_size=record)
@@ -102,7 +103,7 @@ class Iozone(IozoneBase):
     """Throughput of one stream over file size and record size."""
 
     #: ``o_sync``: every write reaches the device before it returns; ``direct``: writes and reads
-    #: go past the page cache; ``cached``: neither.
+    #: bypass the page cache; ``cached``: neither.
     sync = parameter(list(MODES))
     time_limit = "1h"
     tags = {"storage"}
@@ -120,7 +121,7 @@ class Iozone(IozoneBase):
 
 @rfm.simple_test
 class IozoneLargest(IozoneBase):
-    """One file that the memory of the node does not hold, where the site says how large."""
+    """One file that does not fit into the memory of the node, where the site states its size."""
 
     sync = "cached"
     descr = "IOzone, one file beyond the caches"

@@ -1,7 +1,8 @@
 """A cluster, or a machine, that nobody prepared: src/assay/sites/auto.py finds out what it has.
 
-With Slurm the jobs are Slurm's, else this machine's; ASSAY_IMAGE names an image whose programs are
-measured, else those of the distribution are. To begin a site of your own, copy this folder.
+On a machine with Slurm, jobs run through Slurm, otherwise on the machine itself. If ASSAY_IMAGE
+names an image, the programs of the image are measured, otherwise those of the distribution. To
+begin a site of your own, copy this folder.
 """
 
 # Stacks: system spack container contained

@@ -1,7 +1,7 @@
 """An example of a newer cluster: nodes with H100, NVLink, InfiniBand NDR, Slurm.
 
-Copy the folder, correct it to the machine (`hostnames` first, or say --system=h100) and give the
-`processor` of a node; nothing here was read off one.
+Copy the folder and correct it for the machine: first `hostnames` (or type --system=h100), then give
+the `processor` of a node. Nothing here was read from a real machine.
 """
 
 # Stacks: spack spack-gpu spack-diagnosis
@@ -20,7 +20,7 @@ NODE = {
     "launcher": "srun",
     "access": shlex.split(os.environ.get("ASSAY_SLURM", "--exclusive")),
     "environs": ["spack"],
-    # Open MPI 5 is started by Slurm through PMIx and nothing else.
+    # Slurm starts Open MPI 5 through PMIx only.
     "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
 }
 

@@ -1,10 +1,10 @@
 """IBiSCo: 32 nodes with four V100 each, NVLink, InfiniBand EDR, Slurm, Lustre.
 
-Not yet run there. Before the first run: compare all of this with the machine. First `hostnames`,
-which are a guess (or say --system=ibisco), then the `processor` of a node, which decides the number
-of ranks. Give the options of the site's Slurm (partition, account) in ASSAY_SLURM, the directories
-in ASSAY_LUSTRE_HDD, ASSAY_LUSTRE_SSD and ASSAY_XFS, and the InfiniBand port in ASSAY_HCA, if it is
-not the first of the first adapter.
+Not yet run there. Before the first run, compare all of this with the machine. Begin with
+`hostnames`, which are a guess (or type --system=ibisco). Then check the `processor` of a node; it
+decides the number of ranks. Give the options of the site's Slurm (partition, account) in
+ASSAY_SLURM, and the directories in ASSAY_LUSTRE_HDD, ASSAY_LUSTRE_SSD and ASSAY_XFS. Give the
+InfiniBand port in ASSAY_HCA, unless it is the first port of the first adapter.
 """
 
 # Stacks: spack spack-gpu spack-diagnosis nvidia-hpl
@@ -17,10 +17,10 @@ from assay import sites
 from assay.sites import stacks
 
 USER = os.environ.get("USER", "nobody")
-# A lower bound, until it is read off a node: HPL and the file sizes are made from it.
+# A lower bound until it is read from a node. HPL and the file sizes follow from it.
 MEMORY = 64 * 2**30
 
-# "About 1600 physical cores" on 32 nodes, of two sockets each: 24 is the number of cores that fits.
+# "About 1600 physical cores" on 32 nodes with two sockets each: 24 cores per socket fit.
 PROCESSOR = {
     "num_cpus": 48,
     "num_cpus_per_core": 1,
@@ -34,17 +34,17 @@ NODE = {
     "access": shlex.split(os.environ.get("ASSAY_SLURM", "--exclusive")),
     "environs": ["spack"],
     "processor": PROCESSOR,
-    # Open MPI 5 is started by Slurm through PMIx and nothing else.
+    # Slurm starts Open MPI 5 through PMIx only.
     "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
 }
 
-# How the site's Slurm is asked for GPUs.
+# How to ask the site's Slurm for GPUs.
 GPUS = {
     "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 4}],
     "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
     "environs": ["spack-gpu", "spack-diagnosis", "nvidia-hpl"],
 }
-# NVIDIA's HPL is no part of the stack: its release for V100 is 21.4, for instance
+# NVIDIA's HPL is not part of the stack. Its release for V100 is 21.4, for instance
 # ASSAY_HPL_GPU="apptainer exec --nv hpc-benchmarks-21.4-hpl.sif hpl.sh".
 HPL_GPU = os.environ.get("ASSAY_HPL_GPU")
 NVIDIA_HPL = {
@@ -62,7 +62,7 @@ LINK = {
     "memory_bytes": MEMORY,
 }
 
-#: File system -> what it is, features, variable that names the directory, default of it.
+#: File system -> description, features, variable that names the directory, its default.
 STORAGE = {
     "lustre-hdd": ("home: Lustre on SAS disks", ["lustre", "shared"], "ASSAY_LUSTRE_HDD",
                    str(Path.home() / "assay")),
@@ -71,8 +71,8 @@ STORAGE = {
     "xfs": ("a local SSD of the node", ["xfs"], "ASSAY_XFS", f"/scratch/{USER}/assay"),
 }  # fmt: skip
 
-# BT-IO takes a square number of nodes, 25 of the 32. The published runs are of class E: hours each,
-# by -S BtIo.npb_class=E.
+# BT-IO takes a square number of nodes: 25 of the 32. The published runs are of class E. They take
+# hours each; type -S BtIo.npb_class=E.
 SHARED = {"nodes": 25, "btio_class": "C"}
 
 site_configuration = sites.configuration(

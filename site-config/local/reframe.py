@@ -1,6 +1,6 @@
-"""The machine in front of you: everything that can be read off it is read off it.
+"""The machine in front of you: everything that can be read from the machine is read from it.
 
-The stack is `system`, what the distribution installed, or with STACK=spack what
+The stack is `system`, the packages of the distribution. With STACK=spack it is the stack that
 `make spack SITE=debian12` built.
 """
 

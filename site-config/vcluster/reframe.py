@@ -1,8 +1,9 @@
 """The emulated cluster of vcluster: four nodes and Slurm on one machine.
 
-Runs on its login machine: `vcluster/vcluster run login -- reframe -C ...`, which is what
-`make acceptance SITE=vcluster` does; start the cluster first (`make vcluster-up`). The stack is
-`system`, packages of the distribution, or with STACK=spack what `make spack SITE=debian12` built.
+The tests run on its login machine: `vcluster/vcluster run login -- reframe -C ...`. The command
+`make acceptance SITE=vcluster` does the same. Start the cluster first (`make vcluster-up`). The
+stack is `system`, packages of the distribution. With STACK=spack it is the stack that
+`make spack SITE=debian12` built.
 """
 
 # Stacks: system spack
@@ -15,7 +16,7 @@ from assay import sites
 from assay.sites import detect, machine
 
 STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))  # noqa: S108
-#: What `vcluster up` was asked for; without it the site can be listed, and nothing more.
+#: The arguments of `vcluster up`. Without them the site can only be listed.
 try:
     cluster = json.loads((STATE / "cluster.json").read_text())
 except FileNotFoundError:
@@ -23,15 +24,15 @@ except FileNotFoundError:
 nodes, cores = cluster["nodes"], os.cpu_count()
 memory = detect.memory_bytes() // (nodes + 1)
 
-#: Its processor time, by the version of the host's control groups.
+#: The cluster's processor time, by the version of the host's control groups.
 ACCOUNT = "cpu.stat" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cpuacct.usage"
 
 stack = machine.stack(__file__)
 NODE = {
-    # Polling by sacct needs Slurm's accounting, by squeue it does not.
+    # Polling by sacct needs Slurm's accounting; polling by squeue does not.
     "scheduler": "slurm" if cluster["accounting"] else "squeue",
     "launcher": "srun",
-    # All nodes share one host: one job at a time, wherever it runs.
+    # All nodes share one host, so only one job runs at a time, on whatever nodes.
     "access": ["--partition=batch", "--licenses=host:1", "--exclusive"],
     "environs": [stack["name"]],
     "max_jobs": 1,
@@ -44,20 +45,20 @@ NODE = {
     },
     "env_vars": [
         ["SLURM_MPI_TYPE", "pmix"],
-        # More ranks than cores, and ranks that wait for others in a loop: let them step aside.
+        # There are more ranks than cores, and waiting ranks spin: let them yield.
         ["OMPI_MCA_mpi_yield_when_idle", "1"],
-        # Every node would bind its first rank to the same core of the host; Slurm's prolog of
-        # tasks gives them different ones.
+        # Every node would bind its first rank to the same core of the host. Slurm's prolog of
+        # tasks gives the ranks different cores.
         ["OMPI_MCA_hwloc_base_binding_policy", "none"],
     ],
 }
-# Each node may fill a small part of what it says it has: the host is shared.
-# A job may wait for the one before it to be cleaned up, never for a node that is gone.
+# Each node may fill a small part of the memory that it states, because nodes share the host. A job
+# may wait for the clean-up of the previous job, but not for a node that is gone.
 COMMON = {
     "memory_bytes": memory,
     "memory_fraction": 0.1,
     "max_pending": "100s",
-    # All that runs on the cluster is ours, whoever runs it; the rest of the host is not.
+    # Everything that runs on the cluster is ours, whoever started it. The rest of the host is not.
     "others": str(STATE / "account" / ACCOUNT),
 }
 if clock := detect.clock_hz():
@@ -75,7 +76,7 @@ LINK = {
     },
 }
 
-#: What the smoke profile runs between nodes, and of OSU.
+#: Tests, and benchmarks of OSU, that the smoke profile runs between nodes.
 TESTS = ("Tournament", "Census", "NetPipe", "NodeHealth", "OsuCollective", "HplStudy")
 OSU = ("latency", "bw", "bcast", "alltoall")
 
@@ -99,7 +100,7 @@ site_configuration = sites.configuration(
                     **LINK,
                     "name": "inter-node",
                     "descr": "one rank on each node, by srun",
-                    # HPCC waits half a minute for links of 1 Gbit/s.
+                    # Leave out HPCC: it waits half a minute for links of 1 Gbit/s.
                     "extras": {
                         **LINK["extras"],
                         "smoke": [*TESTS, *OSU],
@@ -110,7 +111,7 @@ site_configuration = sites.configuration(
                     "name": "inter-node-mpirun",
                     "descr": "one rank on each node, by mpirun",
                     "launcher": "mpirun",
-                    # The link is that of inter-node: what differs is who starts the ranks.
+                    # The link is that of inter-node. Only the launcher differs.
                     "extras": {**LINK["extras"], "smoke": ["latency", "bw"]},
                 },
                 {
@@ -123,7 +124,7 @@ site_configuration = sites.configuration(
                         "directory": str(STATE / "scratch"),
                         "file_system": "xfs",
                         "nodes": nodes,
-                        # All nodes' disks are one.
+                        # All nodes' disks are on one disk of the host.
                         "each_node": {"tolerance": 0.6},
                     },
                 },
@@ -136,7 +137,7 @@ site_configuration = sites.configuration(
                         **COMMON,
                         "directory": str(STATE / "shared"),
                         "nodes": nodes,
-                        # What all nodes have is asked on other partitions.
+                        # Other partitions check what all nodes have.
                         "smoke": ["Iozone", "BtIo", "NodeHealth"],
                     },
                 },

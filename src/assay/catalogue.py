@@ -1,7 +1,7 @@
-"""The catalogue of programs, ``catalogue.yaml``: all that the suite knows of each, in one place.
+"""The catalogue of programs, ``catalogue.yaml``: all that the suite knows about each program.
 
-The vocabulary of stacks, detection, ``StackHas``, the stacks of Spack and of images, and
-``ci/system-stack.sh`` read it. A new program is a new entry.
+The vocabulary of stacks, the detection of programs, ``StackHas``, the stacks of Spack and of
+images, and ``ci/system-stack.sh`` read it. A new program needs only a new entry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reframe.core.exceptions import ConfigError
 
 FILE = Path(__file__).with_name("catalogue.yaml")
 
-#: On PATH where the stack is an image: starts any command inside of it.
+#: A program that is on PATH if the stack is an image. It starts any command inside the image.
 IN_IMAGE = "in-image"
 
 
@@ -27,7 +27,7 @@ class Version:
     """How a program is asked for its version.
 
     :ivar extra: the extra of a stack that holds the version.
-    :ivar command: prints it, among other things.
+    :ivar command: the command that prints the version, among other things.
     :ivar pattern: regular expression whose first group is the version.
     """
 
@@ -114,7 +114,7 @@ PROGRAMS: Mapping[str, Program] = load()
 #: The feature words of stacks, with their meanings.
 WORDS = {word: program.descr for word, program in PROGRAMS.items()}
 
-#: Programs that say their own version, by the extra of a stack that holds it.
+#: Programs that report their own version, by the extra of a stack that holds it.
 VERSIONS = {p.version.extra: p.version for p in PROGRAMS.values() if p.version}
 
 
@@ -122,7 +122,7 @@ def executable(word: str, extras: Mapping[str, Any]) -> str:
     """Name of the program that shows whether a stack has what the word promises.
 
     :param word: feature of the stack.
-    :param extras: those of the stack.
+    :param extras: the extras of the stack.
     :raises ConfigError: the stack does not say how the program is started.
     """
     program = PROGRAMS[word]

@@ -1,6 +1,7 @@
-"""The command ``assay``: what the library knows, one function for each sub-command.
+"""The command ``assay``, with one function for each sub-command.
 
-What a command needs is imported when it runs: ``assay parse`` starts without the report's figures.
+Each sub-command imports what it needs when it runs, so ``assay parse`` does not load the figures of
+the report.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from assay.results import history
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return its exit code; 2 for wrong usage, as argparse has it."""
+    """Run one sub-command and return its exit code; 2 for wrong usage, as in argparse."""
     parser = argparse.ArgumentParser(prog="assay", description="What the Assay library knows.")
     parser.add_argument("--version", action="version", version=f"assay {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     calibrate.add_parser(commands)
     locks.add_parser(commands)
     history.add_parser(commands)
-    # A further command: one _add_NAME here, and one function that it sets as `run`.
+    # A new command needs one _add_NAME here, and one function that _add_NAME sets as `run`.
     given = sys.argv[1:] if argv is None else argv
     asked = next((word for word in given if not word.startswith("-")), "report")
     near = difflib.get_close_matches(asked, commands.choices, n=1)
@@ -40,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return cast(int, args.run(args))
     except BrokenPipeError:
-        # The reader, `head` for example, has what it wanted; Python would complain at exit.
+        # The reader, for example `head`, has closed the pipe. Without the next line, Python would
+        # complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -121,7 +123,7 @@ def _text(raw: bytes) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """`value` with null for what JSON cannot say: NaN and infinities."""
+    """`value` with null in place of NaN and infinities, which JSON cannot represent."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,7 +1,7 @@
-"""The deadline of a run: what is not begun by then is not begun, what runs is cancelled.
+"""The deadline of a run: after it, no case is begun and running cases are cancelled.
 
-A site names it (the extra ``deadline`` of a partition, for example ``8h``), ``ASSAY_DEADLINE``
-overrides that. It is counted from when the site is loaded, which is when ReFrame is started.
+A site sets it by the extra ``deadline`` of a partition, for example ``8h``. ``ASSAY_DEADLINE``
+overrides the site. The time counts from when the site is loaded, which is when ReFrame is started.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 VARIABLE = "ASSAY_DEADLINE"
 
-#: How the reason of a case begins that was cancelled, or not begun, because of it.
+#: Start of the reason for a case that was cancelled or not begun because of the deadline.
 REACHED = "deadline of the run"
 
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
@@ -25,7 +25,7 @@ class Deadline:
     """How long a run may take.
 
     :ivar seconds: counted from `begin`, a reading of the monotonic clock.
-    :ivar struck: whether somebody was told that it is reached, and so left something out.
+    :ivar struck: whether a caller was told that the deadline is reached, and so left something out.
     """
 
     words: str
@@ -37,7 +37,7 @@ class Deadline:
         return f"{REACHED} ({self.words}) was reached"
 
 
-#: That of this process; None for a run that may take as long as it wants.
+#: The deadline of this process; None for a run without a deadline.
 current: Deadline | None = None
 
 
@@ -55,10 +55,10 @@ def parse(words: str) -> Deadline:
 
 
 def begin(of_site: Iterable[str]) -> None:
-    """Starts the clock, where ``ASSAY_DEADLINE`` or a partition of the site names a deadline.
+    """Starts the clock if ``ASSAY_DEADLINE`` or a partition of the site sets a deadline.
 
-    :param of_site: what the partitions say; the run is one, so the shortest holds.
-    :raises ValueError: one is not a duration; the message says who named it.
+    :param of_site: the deadlines of the partitions. They share one run, so the shortest holds.
+    :raises ValueError: a deadline is not a duration. The message says where it was set.
     """
     global current  # noqa: PLW0603 - one process is one run
     asked = os.environ.get(VARIABLE)
@@ -70,7 +70,7 @@ def begin(of_site: Iterable[str]) -> None:
 
 
 def reached() -> str:
-    """Why nothing more is begun, and what runs is cancelled; empty while there is time left."""
+    """Why no case is begun any more and running cases are cancelled; empty while time is left."""
     if current is None or time.monotonic() - current.begin < current.seconds:
         return ""
     current.struck = True
@@ -78,5 +78,5 @@ def reached() -> str:
 
 
 def struck() -> str:
-    """Why something was left out; empty where nothing was."""
+    """Why something was left out; empty if nothing was left out."""
     return str(current) if current and current.struck else ""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file, or leave what was there; readable for all whom the umask lets.
+    """Write a whole file, or leave the old one as it was; the umask sets who may read it.
 
     :param content: text is written as UTF-8.
 
-    :raises OSError: it cannot be written.
+    :raises OSError: the file cannot be written.
     """
     temporary = None
     try:

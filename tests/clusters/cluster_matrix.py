@@ -1,10 +1,10 @@
 """Faults of a running cluster against the suite: what is caught, how small, what is named.
 
-`make faults` starts the emulated cluster of vcluster with nothing wrong, calibrates it, runs the
-suite healthy, then with each fault, and writes what was seen: every run as one line of
-docs/cluster-faults.jsonl, the page docs/sensitivity.md and its figure from them. A run that is in
-the file already is not run again, so an interrupted matrix goes on where it stopped; remove the
-file to begin anew.
+`make faults` starts the emulated cluster of vcluster without faults, calibrates it, and runs the
+suite healthy and then with each fault. It writes every run as one line of
+docs/cluster-faults.jsonl. From this file it writes the page docs/sensitivity.md and its figure. A
+run that is already in the file is not repeated, so an interrupted matrix continues where it
+stopped. To start again, remove the file.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ COMMAND = ROOT / "vcluster/vcluster"
 STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))
 RESULTS = ROOT / "results" / "vcluster"
 
-#: The node that is made faulty: it is in every job of two nodes or more.
+#: The node that is made faulty. Every job of two or more nodes uses it.
 NODE = "node02"
 
-#: What is run with a fault in: the tests that look at nodes and links, for each kind of link once.
+#: The tests that run with a fault: they test nodes and links, and each kind of link once.
 TESTS = r"Tournament|Census|EachNode|NetPipe.*=tcp|UcxPerftest.*posix.*tag_lat"
 
-#: An older UCX, for the fault of a stale library; without it that fault is left out. It is made by
+#: An older UCX, for the fault "stale library". If it is missing, that fault is left out. Make it by
 #: `pip install --no-deps --require-hashes -t .cache/stale-ucx -r tests/clusters/stale-ucx.txt`
 STALE = ROOT / ".cache/stale-ucx/libucx/lib"
 
-#: No run takes longer [s], whatever dies in it: a job's own limit, and Slurm's of a silent node.
+#: Limit for one run [s], whatever fails in it. It leaves time for the time limit of a job and for
+#: the time after which Slurm gives up a node that does not respond.
 LIMIT_S = 900
 
 
@@ -47,9 +48,9 @@ LIMIT_S = 900
 class Fault:
     """A fault at one severity.
 
-    :ivar words: of `vcluster fault`; several faults in turn, each a tuple.
-    :ivar program: a program that is broken by wrapping it, and the lines that do.
-    :ivar during: injected while a job runs on the node, not before.
+    :ivar words: arguments of `vcluster fault`.
+    :ivar program: a program that a wrapper breaks, and the shell line of the wrapper that does so.
+    :ivar during: inject while a job runs on the node, and not before.
     """
 
     kind: str
@@ -65,13 +66,13 @@ class Fault:
 
 
 def severities(kind: str, word: str, values: dict[str, str], **more: object) -> Iterator[Fault]:
-    """One fault of the command line at several severities: label -> its value."""
+    """One fault of `vcluster fault` at several severities: label -> value."""
     for label, value in values.items():
         yield Fault(kind, label, (word, NODE, *value.split()), **more)
 
 
-# A stale library, slow settings and lost switches come to a program by its environment; a wrapper
-# that is first on PATH sets it behind the back of site and test.
+# A stale library, slow settings and lost switches reach a program through its environment. A
+# wrapper that comes first on PATH sets this environment, and neither site nor test notices.
 def wrapped(kind: str, severity: str, program: str, line: str) -> Fault:
     return Fault(kind, severity, program=(program, line))
 
@@ -102,7 +103,7 @@ FAULTS = [
 
 @dataclass
 class Seen:
-    """One run: what was wrong, and what the suite said of it."""
+    """One run: the fault, and the verdicts of the suite."""
 
     kind: str
     severity: str
@@ -145,7 +146,7 @@ def start(tests: str, path: str) -> subprocess.Popen[str]:
 
 
 def run(fault: Fault, number: int) -> Seen:
-    """One run of the suite with a fault in it; the cluster is whole again afterwards."""
+    """Runs the suite once with a fault. Afterwards the fault is removed from the cluster."""
     folder = STATE / "home" / "wrapped"
     path = os.environ["PATH"]
     if fault.program:
@@ -178,7 +179,7 @@ def run(fault: Fault, number: int) -> Seen:
 
 
 def inject_into_a_job(fault: Fault, suite: subprocess.Popen[str]) -> None:
-    """Injects while the tournament has a process on the node."""
+    """Injects the fault while the job of the tournament runs."""
     while suite.poll() is None:
         queue = vcluster("status").stdout
         if re.search(r"^job: .* R ", queue, re.MULTILINE) and "rfm_Tour" in queue:
@@ -188,7 +189,7 @@ def inject_into_a_job(fault: Fault, suite: subprocess.Popen[str]) -> None:
 
 
 def read(report: Path, seen: Seen) -> None:
-    """Verdict and reason of each case in a run report: the last word of each."""
+    """Reads the last verdict and reason of each case from a run report."""
     for part in json.loads(report.read_text())["runs"]:
         for case in part["testcases"]:
             name = f"{case['display_name']} @{case['partition']}"

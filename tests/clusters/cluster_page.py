@@ -1,6 +1,6 @@
-"""What the faults of the emulated cluster showed: from the runs to page and figure.
+"""Writes the page and the figure of the faults of the emulated cluster from the recorded runs.
 
-docs/cluster-faults.jsonl is the measurement; page and figure follow from it and nothing else.
+The measurement is docs/cluster-faults.jsonl. Page and figure depend on this file only.
 """
 
 from __future__ import annotations
@@ -19,31 +19,32 @@ PAGE = ROOT / "docs/sensitivity.md"
 FIGURE = ROOT / "docs/cluster-faults.svg"
 BEGIN, END = "<!-- begin: cluster faults -->", "<!-- end: cluster faults -->"
 
-#: The node that every fault of one node is put into.
+#: The node that receives every fault of a single node.
 NODE = "node02"
 
-#: Test -> beginnings of the kinds of fault that it cannot see: if it fails then, the host was busy.
+#: Test -> beginnings of the kinds of fault that it cannot detect. If it fails with such a fault,
+#: the host was busy.
 BLIND = {
     "EachNode": ("link", "packet", "binding", "wrong", "stale", "slow MPI"),
-    "Tournament": ("wrong UCX_TLS",),  # its bytes are to go over tcp
-    "NetPipe": ("stale",),  # what is stale is the UCX of another program
+    "Tournament": ("wrong UCX_TLS",),  # it measures over tcp anyway
+    "NetPipe": ("stale",),  # the stale UCX is that of another program
 }
 
-#: Beginnings of the kinds that are in no node: any node may be named.
+#: Beginnings of the kinds of fault that are not in one node, so a failure may name any node.
 EVERYWHERE = ("binding", "wrong", "stale", "slow MPI")
 
 Run = dict[str, Any]
 
 
 def load() -> list[Run]:
-    """All runs so far, in the order in which they were made."""
+    """All runs so far, in the order of their measurement."""
     if not RUNS.exists():
         return []
     return [json.loads(line) for line in RUNS.read_text().splitlines()]
 
 
 def groups(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
-    """The runs of each fault at each severity, healthy ones first."""
+    """The runs of each fault at each severity. The healthy runs come first."""
     found: dict[tuple[str, str], list[Run]] = {}
     for run in sorted(runs, key=lambda run: run["kind"] != "healthy"):
         found.setdefault((run["kind"], run["severity"]), []).append(run)
@@ -51,12 +52,12 @@ def groups(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
 
 
 def test(case: str) -> str:
-    """The test of a case: its class, without parameters and partition."""
+    """The test of a case, which is its class without parameters and partition."""
     return re.split(r"[ @]", case)[0]
 
 
 def of_the_fault(run: Run, case: str) -> bool:
-    """Whether a case can have failed by the fault; in a healthy run each is a false alarm."""
+    """Whether the fault can be the cause of a failed case. In a healthy run: a false alarm."""
     if run["kind"] == "healthy":
         return True
     if run["kind"].startswith(BLIND.get(test(case), ())):
@@ -66,7 +67,10 @@ def of_the_fault(run: Run, case: str) -> bool:
 
 
 def verdicts(run: Run) -> dict[str, str]:
-    """Test -> FAIL, INCONCLUSIVE, DISTURBED (not by the fault) or PASS: the worst of its cases."""
+    """Test -> the worst verdict of its cases: FAIL, INCONCLUSIVE, DISTURBED or PASS.
+
+    DISTURBED: the case failed, but not because of the fault.
+    """
     worst = {}
     order = ("FAIL", "INCONCLUSIVE", "DISTURBED", "PASS")
     for case, result in run["verdicts"].items():
@@ -82,7 +86,7 @@ def verdicts(run: Run) -> dict[str, str]:
 
 
 def caught(runs: Sequence[Run]) -> dict[str, int]:
-    """Test -> in how many of the runs it failed."""
+    """Test -> number of runs in which it failed."""
     count: dict[str, int] = {}
     for run in runs:
         for name, verdict in verdicts(run).items():
@@ -91,7 +95,7 @@ def caught(runs: Sequence[Run]) -> dict[str, int]:
 
 
 def names_it(run: Run) -> bool:
-    """Whether a reason of the run names the faulty node, where there is one."""
+    """Whether a reason of the run names the faulty node. False for faults without such a node."""
     return not run["kind"].startswith(EVERYWHERE) and any(
         NODE in reason for reason in reasons_of_the_fault(run)
     )
@@ -102,7 +106,7 @@ def reasons_of_the_fault(run: Run) -> list[str]:
 
 
 def message(run: Run) -> str:
-    """The shortest reason that names the node, else the shortest of all."""
+    """The shortest reason that names the node; without such a reason, the shortest of all."""
     reasons = sorted(reasons_of_the_fault(run), key=lambda r: (NODE not in r, len(r)))
     first = re.sub(r"^\w+ error: ", "", reasons[0]).split("; ")[0] if reasons else ""
     return re.sub(r"\S*/(\w+\.yaml)", r"\1", first).replace("|", "\\|")[:160]
@@ -159,13 +163,13 @@ def document(runs: Sequence[Run]) -> str:
 
 
 def replaced(text: str, generated: str) -> str:
-    """The page with its generated part exchanged."""
+    """Replaces the generated part of the page."""
     head, rest = text.split(BEGIN)
     return head + generated + rest.split(END)[1]
 
 
 def draw(runs: Sequence[Run]) -> None:
-    """The figure: a field for each fault and test, as dark as the share of runs that caught it."""
+    """Draws the figure: one field for each fault and test, darker if more runs caught the fault."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -199,7 +203,7 @@ def draw(runs: Sequence[Run]) -> None:
 
 
 def write() -> None:
-    """Page and figure from the runs there are."""
+    """Writes page and figure from all runs in the file."""
     runs = load()
     PAGE.write_text(replaced(PAGE.read_text(), document(runs)))
     draw(runs)

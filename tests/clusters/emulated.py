@@ -1,4 +1,4 @@
-"""An emulated cluster of a test's own, driven by its command as a user drives it."""
+"""An emulated cluster for a test, driven through its command as a user drives it."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ def reason_to_skip():
 
 
 class Cluster:
-    """A cluster below `state`, driven by its command as a user does."""
+    """A cluster below `state`, driven through its command as a user drives it."""
 
     def __init__(self, state):
         self.state = state
@@ -53,7 +53,7 @@ class Cluster:
         return {**os.environ, "ASSAY_VCLUSTER": str(self.state)}
 
     def job(self, command, nodes="node01,node02", check=True):
-        """What each node of a job prints: host -> last line."""
+        """Runs a job; returns what each node printed: host -> last line."""
         count = str(nodes.count(",") + 1)
         srun = ["srun", "--label", "-w", nodes, "-N", count, "-n", count, "sh", "-c", command]
         done = self("run", "login", "--", *srun, check=check)
@@ -63,7 +63,7 @@ class Cluster:
         }
 
     def suite(self, tests, *arguments, results, site="vcluster", **variables):
-        """Runs the suite on the login machine: ReFrame's exit code, and case -> why it failed."""
+        """Runs the suite on the login machine; returns its process and case -> (result, reason)."""
         self("run", "login", "--", "mkdir", "-p", str(results))
         before = set(results.glob("reports/*.json"))
         done = self(
@@ -91,14 +91,14 @@ class Cluster:
 
 @contextlib.contextmanager
 def place():
-    """A directory for a cluster, with a short path: below it there are sockets."""
+    """A directory for a cluster. Its path is short, because sockets are created below it."""
     with tempfile.TemporaryDirectory(prefix="assay-vc-", dir="/var/tmp") as folder:
         yield Path(folder)
 
 
 @contextlib.contextmanager
 def up(*words):
-    """A cluster that is up, with these words of `vcluster up`, and gone afterwards."""
+    """A running cluster, started by `vcluster up` with these words. It is removed afterwards."""
     with place() as state:
         made = Cluster(state)
         try:

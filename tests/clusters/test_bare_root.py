@@ -1,4 +1,4 @@
-"""ci/bare-root.sh: a machine of its own, of which this one shows nothing but its registries."""
+"""ci/bare-root.sh: a root of its own, which sees nothing of this machine but its registries."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The suite on the emulated cluster: four kinds of tests healthy, then a fault for each of them.
+"""The suite on the emulated cluster: four kinds of tests, healthy and then with one fault each.
 
-The short form of `make faults`; that it names the node is asked of every one.
+This is the short form of `make faults`. Every fault must be reported with the name of its node.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""Programs of an image under ReFrame, really started: hybrid and contained, and what must be red.
+"""Programs of an image run under ReFrame, hybrid and contained, with the cases that must be red.
 
-Needs Apptainer and an image with Debian's programs: ASSAY_IMAGE, or what `make image` left.
+Needs Apptainer and an image with the programs of Debian: ASSAY_IMAGE, or what `make image` left.
 """
 
 import dataclasses
@@ -66,14 +66,15 @@ def test_both_models_come_up_as_one_world_over_the_transport(site, image, transp
 
 
 def test_a_user_namespace_of_each_rank_turns_cma_off_and_nothing_else(bench, image, tmp_path):
-    # What an unprivileged user's Apptainer does by itself: one namespace for each container.
+    # The Apptainer of an unprivileged user does this by itself: one namespace for each container.
     own = tmp_path / "apptainer"
     own.write_text(f'#!/bin/sh\nAPPTAINER_USERNS=1 exec unshare -Ur {image.apptainer} "$@"\n')
     own.chmod(0o755)
     try:
         subprocess.run([own, "exec", image.path, "true"], check=True, timeout=10)
     except subprocess.CalledProcessError:
-        # Without squashfuse it unpacks the image, and cannot give files to users it does not have.
+        # Without squashfuse, Apptainer unpacks the image. It then cannot give files to users that
+        # do not exist in the namespace.
         pytest.skip("needs an image that Apptainer starts in a user namespace: squashfuse?")
     except subprocess.TimeoutExpired:
         pytest.skip("Apptainer unpacks the image for each rank, which takes minutes: squashfuse?")
@@ -87,7 +88,7 @@ def test_a_user_namespace_of_each_rank_turns_cma_off_and_nothing_else(bench, ima
     said = {key: (outcome.result, outcome.reason) for key, outcome in outcomes.items()}
     assert outcomes.pop(("container", "cma")).result == "skip", said
     assert CMA_IS_OFF in run.output
-    # What is in one container is in one namespace.
+    # All ranks of one container share one namespace.
     assert {outcome.result for outcome in outcomes.values()} == {"pass"}, said
 
 
@@ -106,7 +107,7 @@ wait
 
 
 def test_the_launcher_of_another_mpi_starts_two_worlds(site):
-    # Of it the ranks know nothing: neither PMIx nor anything else of Open MPI's.
+    # The ranks know nothing about this launcher: it sets neither PMIx nor other Open MPI variables.
     foreign = site.program("foreign", "mpirun", FOREIGN)
     site.environments = site.environments[:1]
     site.environments[0]["env_vars"].append(["PATH", f"{foreign}:$PATH"])
@@ -126,23 +127,23 @@ def test_native_against_container_over_a_proven_path(bench, image, rounds, resul
         pytest.skip("needs NetPIPE on this machine")
     with_stacks(bench, image)
     bench.environments.pop()
-    # UCX's default, which its log shows only where it is set.
+    # This value is the default of UCX, but the log of UCX shows it only if it is set.
     bench.environments[-1]["env_vars"].append(["UCX_POSIX_USE_PROC_LINK", "y"])
-    # A margin that a busy machine keeps: what is decided here is not how fast it is.
+    # A margin that holds on a busy machine, because this test does not judge the speed.
     options = ("-S", f"rounds={rounds}", "-S", "margin=50", "--max-retries=2")
     name = "NativeAgainstContainer.*posix.*netpipe-bandwidth"
     outcome = bench.run("-n", name, *options, path="reframe/network").case("NativeAgainst")
     decision = outcome.record["equivalence"]
     assert (outcome.result, decision["pairs"]) == (result, rounds), outcome.reason
     assert decision["why"].startswith(said)
-    # To look again until it is decided would make the claim cheap.
+    # Repeating the comparison until it is decided would weaken the claim.
     assert outcome.record["attempts"] == 1
     assert len(outcome.record["metrics"]["ratio"]["samples"]) == rounds
     settings = {
         stack: "".join(log.read_text() for log in bench.results.glob(f"**/{stack}.0/ucx.*"))
         for stack in ("native", "container")
     }
-    # What the container's own stack sets is no setting of the native one.
+    # A setting of the container's own stack is not a setting of the native stack.
     assert "UCX_POSIX_USE_PROC_LINK" in settings["container"]
     assert settings["native"]
     assert "UCX_POSIX_USE_PROC_LINK" not in settings["native"]
@@ -179,7 +180,7 @@ class Writes(StorageMixin, StrictCheck):
 
 
 def test_the_directory_under_test_is_in_the_container_beside_what_the_user_binds(bench, image):
-    # Below /tmp it would be there anyway.
+    # Apptainer binds /tmp by default, so a directory below /tmp would prove nothing.
     (ROOT / ".cache").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / ".cache") as directory:
         bench.storage(Path(directory))

@@ -1,6 +1,6 @@
 """The pipeline itself, run by gitlab-ci-local on this machine: green, red, and the cause last.
 
-gitlab-ci-local shows a child pipeline with a failed or a lost job as PASS. The verdict must not.
+gitlab-ci-local reports PASS for a child pipeline with a failed or a lost job. The verdict must not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 SECRET = "not-for-any-log-7c1d"
 
-#: The plan loses the job of one case, as a child pipeline that was cut short does.
+#: Removes the job of one case from the plan, like a child pipeline that was cut short.
 LOSE = """\
 .venv/bin/python - <<END
 from pathlib import Path
@@ -36,7 +36,7 @@ END
 
 @dataclass(frozen=True)
 class Ran:
-    """A pipeline that ended."""
+    """A pipeline that has ended."""
 
     code: int
     log: str
@@ -52,12 +52,12 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A clone with this checkout's files, and its .venv by a link."""
+    """A clone with the files of this checkout, and a link to its .venv."""
     for program in ("node", "npm", "rsync", "mpirun", "iozone"):
         live_program(program)
     clone = tmp_path_factory.mktemp("gitlab") / "assay"
     subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
-    # Whatever is checked out here, jobs that measure run on the default branch only.
+    # Jobs that measure run on the default branch only, so the clone is on main.
     subprocess.run(["git", "checkout", "-q", "-B", "main"], cwd=clone, check=True)
     subprocess.run(["git", "remote", "remove", "origin"], cwd=clone, check=True)
     changed = subprocess.run(
@@ -69,7 +69,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, clone / name)
     (clone / ".venv").symlink_to(ROOT / ".venv")
-    # The environment is the one that is under test already: no job makes it anew.
+    # The environment is already the one under test, so no job builds it again.
     makefile = (clone / "Makefile").read_text()
     (clone / "Makefile").write_text(
         re.sub(
@@ -86,7 +86,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def run(checkout: Path, path: Path | None = None, **plan: object) -> Ran:
-    """A pipeline of two cases; `path` is searched for programs first."""
+    """Runs a pipeline of two cases. The programs in `path` come first on PATH."""
     pipeline = {
         "include": [
             {
@@ -125,7 +125,7 @@ def healthy(checkout: Path) -> Ran:
 
 @pytest.fixture(scope="module")
 def broken(checkout: Path, healthy: Ran, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The next pipeline: one job is lost, and of another the parser does not know the output."""
+    """The next pipeline: one job is lost, and the parser does not know the output of another."""
     folder = tmp_path_factory.mktemp("programs")
     real = shutil.which("iozone")
     (folder / "iozone").write_text(
@@ -145,7 +145,7 @@ def test_a_sound_machine_is_green(healthy: Ran) -> None:
 
 def test_a_lost_job_and_an_unknown_output_are_red_with_their_cause_last(broken: Ran) -> None:
     assert broken.code != 0
-    assert broken.state("acceptance") == "PASS"  # so gitlab-ci-local believes
+    assert broken.state("acceptance") == "PASS"  # gitlab-ci-local does not see the failure
     assert broken.state("verdict") == "FAIL"
     *causes, _, _, verdict, _ = broken.of("verdict")
     lost = "FAIL TransportOpens %transport=posix @local:intra-node+system: missing: the job "
@@ -160,7 +160,7 @@ def test_the_second_pipeline_shows_the_numbers_of_the_first(healthy: Ran, broken
     (second,) = [line for line in broken.of("pages") if "o_sync" in line and "| write [" in line]
     number = first.split(" | ")[2]
     assert float(number) > 0
-    # The second has none of its own: a run that failed takes none away.
+    # The second pipeline has no numbers of its own. A failed run removes no earlier numbers.
     assert [cell.strip() for cell in second.split("|")[2:]] == [number, ""]
 
 

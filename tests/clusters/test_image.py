@@ -1,6 +1,6 @@
-"""The image with the real Apptainer: what must fail does, and a visitor gets a report.
+"""The image with the real Apptainer: faults must fail, and a visitor gets a report.
 
-Needs Apptainer (ci/apptainer.sh) and, for most of it, the image (make image); skips without.
+Needs Apptainer (ci/apptainer.sh). Most tests also need the image (make image). Skips without them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def image(program: Path) -> Path:
 def apptainer(
     *arguments: object, cwd: Path = ROOT, **variables: object
 ) -> subprocess.CompletedProcess[str]:
-    """Apptainer as the scripts call it: what they set for a root that lacks a capability, too."""
+    """Runs Apptainer as the scripts do, with their settings for a root that lacks a capability."""
     script = f'cd "{ROOT}" && . ci/image-env.sh && cd "$OLDPWD" && apptainer "$@"'
     return run("bash", "-euc", script, "image", *arguments, cwd=cwd, **variables)
 
@@ -94,7 +94,7 @@ def test_what_apptainer_cannot_read_is_an_objection(
 
 
 def lint(*files: Path) -> subprocess.CompletedProcess[str]:
-    """The lint, where there is no network at all if this user can do without one."""
+    """Runs the lint. If the user is root, it has no network at all."""
     alone = ["unshare", "--net"] if os.geteuid() == 0 else []
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return run(*alone, sys.executable, ROOT / "ci/image-lint.py", *files, PATH=path)
@@ -148,7 +148,7 @@ def test_only_what_was_signed_is_verified(image: Path, tmp_path: Path) -> None:
     assert sign("verify").returncode == 0
     assert sign("verify", "other").returncode == 1
     with copy.open("r+b") as file:
-        file.seek(image.stat().st_size // 2)  # amid the programs
+        file.seek(image.stat().st_size // 2)  # in the middle of the programs
         byte = file.read(1)
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte[0] ^ 1]))
@@ -162,7 +162,7 @@ def test_a_missing_program_fails_the_build(image: Path, program: Path, tmp_path:
     definition = (ROOT / "containers/debian.def").read_text()
     begin = definition.index("\n%test\n")
     own_test = definition[begin : definition.index("\n%", begin + 1)]
-    # Below a directory that any user can reach, as pytest's own is not.
+    # Any user must be able to reach this directory. The directory of pytest does not allow that.
     work = Path(run("mktemp", "-d", "/var/tmp/assay-test.XXXXXX").stdout.strip())
     try:
         (work / "tmp").mkdir()

@@ -1,4 +1,4 @@
-"""The image on the nodes of a Slurm cluster: started by the host, a container for each rank.
+"""The image on the nodes of a Slurm cluster, started by the host, with one container for each rank.
 
 Needs the emulated cluster, Apptainer and the image (make image); skips without.
 """
@@ -34,9 +34,10 @@ def cluster():
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_ranks_in_containers_on_two_nodes_are_one_world(cluster, launcher):
-    """Each case has shown its world of the right size on as many nodes, or it would be red.
+    """Each case is red unless it shows a world of the right size on the right number of nodes.
 
-    HPCC within a node: in user namespaces of their own its ranks hung in Open MPI's shared memory.
+    HPCC runs within a node. When its ranks ran in separate user namespaces, it hung in the shared
+    memory of Open MPI.
     """
     made, apptainer = cluster
     done, cases = made.suite(
@@ -49,7 +50,7 @@ def test_ranks_in_containers_on_two_nodes_are_one_world(cluster, launcher):
         ASSAY_NODES=2,
         ASSAY_ACCESS="--licenses=host:1",
         ASSAY_LAUNCHER=launcher,
-        # More ranks than cores, as site-config/vcluster says.
+        # There are more ranks than cores, as in site-config/vcluster.
         OMPI_MCA_mpi_yield_when_idle=1,
         OMPI_MCA_hwloc_base_binding_policy="none",
     )

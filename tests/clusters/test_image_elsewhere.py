@@ -1,7 +1,7 @@
-"""The image on another distribution: a bare Debian 13 with nothing but Apptainer in it.
+"""The image on another distribution: a bare Debian 13, on which only Apptainer is installed.
 
-Needs root (for a root directory of its own), mmdebstrap, an archive of Debian, Apptainer and the
-image; skips without.
+Needs root (to change the root directory), mmdebstrap, an archive of Debian, Apptainer and the
+image. Skips without them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ IMAGE = ROOT / "build/assay.sif"
 
 pytestmark = [pytest.mark.slow, pytest.mark.image]
 
-#: Makes a directory the root of a process of its own: chroot alone is none to Apptainer.
+#: Makes a directory the root of a process. A plain chroot is not enough for Apptainer.
 ENTER = """
 mount --make-rprivate /
 mount --bind "$1" "$1"
@@ -51,7 +51,7 @@ def run(*command: object, **variables: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def elsewhere():
-    """A Debian 13 with the image and Apptainer, as a directory."""
+    """A directory that holds a Debian 13 with the image and Apptainer."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to make another root directory")
     if not shutil.which("mmdebstrap"):
@@ -77,7 +77,7 @@ def elsewhere():
             pytest.skip(f"no Debian 13 to be had: {done.stdout.strip().splitlines()[-1]}")
         shutil.copytree(Path(program.stdout.strip()).parents[1], root / "opt/apptainer")
         shutil.copy(IMAGE, root / "opt/assay.sif")
-        for name in ("hosts", "resolv.conf"):  # Apptainer binds them
+        for name in ("hosts", "resolv.conf"):  # Apptainer binds these files
             (root / "etc" / name).write_text("127.0.0.1 localhost\n" if name == "hosts" else "")
         yield root
     finally:

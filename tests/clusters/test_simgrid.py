@@ -1,4 +1,4 @@
-"""The simulated cluster: which collective feels a slow link."""
+"""The simulated cluster: which collectives a slow link affects."""
 
 import sys
 
@@ -37,13 +37,13 @@ def test_a_slow_link_slows_what_is_bound_by_bandwidth_and_nothing_else(program):
 
 
 def test_times_follow_from_the_platform(program):
-    """Each rank sends to all others what its link carries: no protocol, no magic factor."""
+    """Each rank sends to all others what its link carries. There is no protocol and no factor."""
     cluster = simgrid.Cluster(HOSTS)
     healthy = simgrid.run(program, cluster)
     least = 1e6 * (HOSTS - 1) * ALLTOALL[1] / cluster.rate
     assert least < healthy[ALLTOALL] < 1.5 * least
     assert simgrid.run(program, cluster) == healthy  # exactly
-    # Half the rate is what the same links with half the rate give.
+    # A simulation at half the rate takes twice the time.
     half = simgrid.run(program, simgrid.Cluster(HOSTS, rate=cluster.rate / 2))
     assert half[ALLTOALL] / healthy[ALLTOALL] == pytest.approx(2, abs=0.2)
 

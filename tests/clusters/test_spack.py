@@ -1,5 +1,8 @@
-"""The Spack stack with the real Spack: needs $SPACK_ROOT and $ASSAY_SPACK_PACKAGES at the pinned
-commits, and $SPACK_PYTHON with clingo; skips without."""
+"""The Spack stack with the real Spack.
+
+Needs $SPACK_ROOT and $ASSAY_SPACK_PACKAGES at the pinned commits, and $SPACK_PYTHON with clingo.
+Skips without them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What the scripts read, in a place where they may write."""
+    """A copy of the files that the scripts read, in a place where the scripts may write."""
     copied = tmp_path / "checkout"
     copied.mkdir()
     for name in ("ci", "site-config", "spack-repo"):
@@ -81,7 +84,7 @@ def test_the_whole_reference_lock_makes_views_and_environment_files(checkout: Pa
     lock = Lock.load(checkout / "spack.lock", "spack.lock")
     for view in yaml.safe_load((checkout / "spack.yaml").read_text())["spack"]["view"]:
         frozen = json.loads((checkout / f"home/env/ibisco.{view}.json").read_text())
-        # A fake package has one program, of its own name; of externals Spack links nothing.
+        # A fake package has one program, with the name of the package. Spack links no externals.
         programs = {each.name for folder in frozen["path"] for each in Path(folder).iterdir()}
         held = views.packages(lock, checkout / "spack.yaml", view)
         assert programs == {node["name"] for node in held if "external" not in node}, view
@@ -97,7 +100,7 @@ def test_a_machine_without_the_externals_is_told_so(checkout: Path) -> None:
 def test_a_full_disk_is_called_so(checkout: Path) -> None:
     home = checkout / "home"
     home.mkdir()
-    # In a mount namespace of its own: the mount goes away with the last process in it.
+    # The mount is in its own mount namespace, so it disappears with the last process in it.
     done = run(
         checkout,
         *("unshare", "-m", "sh", "-c"),

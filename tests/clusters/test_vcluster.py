@@ -1,6 +1,6 @@
-"""The emulated cluster itself: it starts, its faults bite and go away, and nothing of it stays.
+"""The emulated cluster: it starts, its faults take effect and can be removed, and nothing remains.
 
-Each test has a cluster of its own, called like its temporary directory.
+Each cluster has the name of its temporary directory.
 """
 
 import json
@@ -22,7 +22,7 @@ pytestmark = [
 
 @pytest.fixture
 def unborn():
-    """A cluster that is not up yet, and that is gone after the test."""
+    """A cluster that is not up yet. It is removed after the test."""
     with place() as state:
         made = Cluster(state)
         yield made
@@ -43,7 +43,7 @@ def healthy(cluster):
 
 
 def traces(state):
-    """All that a cluster could leave: processes, namespaces, mounts, groups, loop devices."""
+    """All traces of a cluster: processes, namespaces, mounts, groups, loop devices."""
     name = state.name
     found = [f"namespace {path}" for path in Path("/run/netns").glob(f"{name}.*")]
     found += [
@@ -70,7 +70,7 @@ def test_up_within_ten_seconds_and_nothing_left_after_down(unborn):
     cluster = unborn
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     took = []
-    while not took or (took[-1] > 10 and len(took) < 3):  # another may have kept the cores busy
+    while not took or (took[-1] > 10 and len(took) < 3):  # other work may have kept the cores busy
         cluster("down")
         begin = time.monotonic()
         cluster("up", "--nodes", "4")
@@ -110,12 +110,12 @@ def test_nothing_is_left_of_a_start_that_was_killed(unborn, seconds):
         os.kill(starter.pid, signal.SIGKILL)
         starter.wait()
     cluster("down")
-    # A compiler that the start had begun ends by itself.
+    # A compiler that the killed start had begun ends by itself.
     end = time.monotonic() + 20
     while traces(cluster.state) and time.monotonic() < end:
         time.sleep(0.1)
     assert traces(cluster.state) == []
-    cluster("down")  # and a second one finds nothing to do
+    cluster("down")  # a second `down` finds nothing to do
 
 
 @pytest.mark.skipif(shutil.which("mariadbd") is None, reason="needs MariaDB for accounting")
@@ -123,7 +123,7 @@ def test_with_accounting_sacct_knows_how_a_job_ended(unborn):
     unborn("up", "--nodes", "2", "--accounting")
     submit = ["sbatch", "-o", "/dev/null", "--wrap", "exit 3"]
     unborn("run", "login", "--", *submit)
-    # The records of a job come to the data base one after another, and late.
+    # The records of a job reach the database one after another, and late.
     ended = "sacct -n -X -P -o state,exitcode | grep FAILED"
     ask = f"for i in $(seq 100); do {ended} && break; sleep 0.2; done"
     assert unborn("run", "login", "--", "sh", "-c", ask).stdout.split() == ["FAILED|3:0"]
@@ -164,7 +164,7 @@ def test_a_slow_processor_is_one_nodes_only(healthy):
 
 
 def write_rate(cluster):
-    """Direct writes to each node's disk [MB/s]."""
+    """Rate of direct writes to the disk of each node [MB/s]."""
     file = f"{cluster.state}/scratch/file"
     dd = f"dd if=/dev/zero of={file} bs=1M count=32 oflag=direct 2>&1; rm {file}"
     said = cluster.job(f"({dd}) | tail -n 1")
@@ -206,7 +206,7 @@ def test_a_link_has_its_rate(healthy, words, least, most):
 
 
 def bandwidth(cluster):
-    """A TCP stream from node02 to node01 [MB/s of payload]."""
+    """Rate of a TCP stream from node02 to node01 [MB/s of payload]."""
     code = """
 import os, socket, sys, time
 size = 32 << 20

@@ -1,4 +1,4 @@
-"""`vcluster up` says "up" only where MPI jobs run and the nodes reach each other."""
+"""`vcluster up` says "up" only if MPI jobs run and the nodes reach each other."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def unborn():
 
 
 def start(cluster, program, script):
-    """`up` where `program` is a script instead."""
+    """Runs `up` with `script` in place of `program`."""
     with place() as folder:
         folder.chmod(0o755)
         fake = folder / program
@@ -70,7 +70,7 @@ def test_a_cluster_whose_jobs_do_not_run_is_not_up(unborn, program, script, says
 
 def test_packages_on_the_host_leave_the_machines_their_users(unborn):
     unborn("up", "--nodes", "2", "--unproven")
-    # As dpkg and adduser do: a new file over the old one. The content is the same.
+    # dpkg and adduser also put a new file over the old one. The content is the same.
     passwd = Path("/etc/passwd")
     new = passwd.with_name(f"passwd.{os.getpid()}")
     shutil.copy2(passwd, new)

@@ -1,7 +1,7 @@
-"""A throw-away site, real ReFrame runs on it, and what ReFrame reported of each case.
+"""A temporary site, real ReFrame runs on it, and what ReFrame reported of each test case.
 
-Faults are injected below ReFrame's feet: a program on PATH that replays a recorded real run through
-a filter, or that does something to the real program. The tests of the suite are the real ones.
+Faults are injected below ReFrame: a program on PATH replays a recorded real run through a filter,
+or changes what the real program does. The tests of the suite are the real ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ spec = json.loads((Path(__file__).parent / "site.json").read_text())
 site_configuration = sites.configuration(__file__, spec["systems"], spec["environments"])
 """
 
-#: Prints a recorded run; everything it prints was printed by the real program.
+#: Prints a recorded run. The real program printed all of this output.
 REPLAY = """#!/bin/sh
 here={here}
 cat "$here/stderr" >&2
@@ -49,7 +49,7 @@ exit {rc}
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded run: what a program left behind. `files` appear in the stage directory."""
+    """A recorded run: what a program left behind. `files` are copied to the stage directory."""
 
     stdout: str
     stderr: str = ""
@@ -72,13 +72,13 @@ class Recorded:
         return Recorded(**{**self.__dict__, **change})
 
 
-#: A sound run of two ranks.
+#: A correct run of two ranks.
 HPL = Recorded.load("hpl")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What ReFrame said of one test case."""
+    """What ReFrame reported of one test case."""
 
     result: str
     reason: str
@@ -94,7 +94,7 @@ class Run:
     cases: dict[tuple[str, str, str], Outcome]
 
     def case(self, test: str, environ: str = "", partition: str = "") -> Outcome:
-        """The only case whose test starts with `test` on that stack and partition."""
+        """The only case with a test name that starts with `test`, on that stack and partition."""
         hits = [
             outcome
             for (name, env, part), outcome in self.cases.items()
@@ -105,7 +105,7 @@ class Run:
 
 
 class Bench:
-    """A site below `folder`: partitions and stacks are added, then it is run."""
+    """A site below `folder`. First partitions and stacks are added, then the site is run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -147,21 +147,21 @@ class Bench:
         )
 
     def storage(self, directory: Path, **more: Any) -> None:
-        """A partition whose file system is measured in `directory`."""
+        """A partition for measurements of the file system of `directory`."""
         extras = {"directory": str(directory), "memory_bytes": 2**33, **more.pop("extras", {})}
         self.partition(features=["storage"], extras=extras, **more)
 
     def stack(
         self, name: str, features: list[str], path: Path | None = None, **extras: Any
     ) -> None:
-        """A stack whose programs are found in `path` first."""
+        """A stack. The programs in `path` come before all others on its PATH."""
         variables = [["PATH", f"{path}:{os.environ['PATH']}"]] if path else []
         self.environments.append(
             {"name": name, "features": features, "extras": extras, "env_vars": variables}
         )
 
     def program(self, stack: str, name: str, script: str) -> Path:
-        """An executable script in a folder of its own; returns the folder, to be a stack's path."""
+        """Writes an executable script; returns its folder, which can be the path of a stack."""
         folder = self.folder / "programs" / stack
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(script)
@@ -169,7 +169,7 @@ class Bench:
         return folder
 
     def replay(self, stack: str, program: str, recorded: Recorded) -> Path:
-        """A program that repeats a recorded run."""
+        """A program that repeats a recorded run; returns the folder of the program."""
         data = self.folder / "recorded" / stack / program
         (data / "files").mkdir(parents=True)
         (data / "stdout").write_text(recorded.stdout)
@@ -180,19 +180,19 @@ class Bench:
         return self.program(stack, program, script)
 
     def replayed(self, program: str, features: list[str], recorded: Recorded, **more: Any) -> None:
-        """A stack of one program that repeats a recorded run; `more` are the stack's extras."""
+        """A stack of one program, which repeats a recorded run. `more`: extras of the stack."""
         self.stack("replayed", features, self.replay("replayed", program, recorded), **more)
 
     def replayed_hpl(self, recorded: Recorded, **partition: Any) -> Run:
-        """Runs the test of HPL on a recorded run of xhpl."""
+        """Runs the HPL test on a recorded run of xhpl."""
         self.partition(launcher="local", **partition)
         self.replayed("xhpl", ["hpl"], recorded)
         return self.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")
 
     def live_latency(self, *before: object, **variables: str) -> Run:
-        """Runs osu_latency.py over posix on the MPI of this machine, started by `before`.
+        """Runs osu_latency.py over posix with the MPI of this machine, started by `before`.
 
-        Skips the test where there is none.
+        Skips the test if the machine has no MPI, no UCX or no Python ports of the OSU tests.
         """
         version = live_ucx()
         if not (PORTS / "osu_latency.py").exists():
@@ -205,14 +205,14 @@ class Bench:
         return self.run(*few, path="reframe/network/osu.py", **variables)
 
     def check(self, name: str, source: str) -> Path:
-        """A test file of its own; returns the folder, to be run."""
+        """Writes a ReFrame test file of its own; returns the folder, to be passed to `run`."""
         folder = self.folder / "checks"
         folder.mkdir(exist_ok=True)
         (folder / f"{name}.py").write_text(source)
         return folder
 
     def expect(self, test: str, metrics: dict[str, dict[str, Any]], **where: Any) -> None:
-        """A reference."""
+        """Adds a reference."""
         self.references["references"].append(
             {
                 "for": {"partition": "*", "test": test, **where},
@@ -222,11 +222,11 @@ class Bench:
         )
 
     def record_all(self) -> None:
-        """Judge nothing that has no reference."""
+        """Allows metrics without a reference: they are recorded and not judged."""
         self.references["recorded"] = [{"for": {"partition": "*"}, "why": "a test of the suite"}]
 
     def write(self) -> Path:
-        """Writes the site's files, where they are not there already; returns its `reframe.py`."""
+        """Writes the files of the site; returns its `reframe.py`. Keeps existing references."""
         names = [environment["name"] for environment in self.environments]
         for partition in self.partitions:
             partition["environs"] = partition["environs"] or names
@@ -252,7 +252,7 @@ class Bench:
 
 
 def live_program(name: str) -> str:
-    """Path of a program of this machine; skips the test where it is not there."""
+    """Path of a program of this machine; skips the test if there is no such program."""
     found = shutil.which(name)
     if not found:
         pytest.skip(f"needs {name} on this machine")
@@ -260,7 +260,7 @@ def live_program(name: str) -> str:
 
 
 def live_ucx() -> str:
-    """Version of the UCX of this machine; skips the test where there is no MPI to run it."""
+    """Version of the UCX of this machine; skips the test if there is no mpirun or no UCX."""
     live_program("mpirun")
     version = detect.ucx_version()
     if not version:
@@ -271,8 +271,8 @@ def live_ucx() -> str:
 def run_reframe(config: Path, results: Path, *arguments: str, **variables: str) -> Run:
     """Runs the real ReFrame and reads its newest run report."""
     before = set(results.glob("reports/run-report-*.json"))
-    # ReFrame keeps what it found out of a partition in ~/.reframe, and would believe it of the
-    # partition of the same name on another bench.
+    # ReFrame keeps what it detected of a partition in ~/.reframe. It would use this for a partition
+    # with the same name on another bench.
     with tempfile.TemporaryDirectory() as home:
         fixed = {"HOME": home, "ASSAY_RESULTS": str(results), "RFM_COLORIZE": "no"}
         done = subprocess.run(
@@ -288,7 +288,7 @@ def run_reframe(config: Path, results: Path, *arguments: str, **variables: str) 
         )
     cases = {}
     for report in set(results.glob("reports/run-report-*.json")) - before:
-        # A retry is a run of its own, of what failed before: the last word on each case counts.
+        # A retry is a separate run of the failed cases. The last result of each case counts.
         for run in json.loads(report.read_text())["runs"]:
             for entry in run["testcases"]:
                 key = (entry["display_name"], entry["environ"], entry["partition"])

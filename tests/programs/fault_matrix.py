@@ -1,7 +1,7 @@
-"""The faults of the baseline against the tests of this suite, and the table in docs/sensitivity.md.
+"""Injects the faults of the baseline and writes the resulting table in docs/sensitivity.md.
 
-The rows are those that were injected into the peers' suites (see the document). `python
-tests/programs/fault_matrix.py` runs them all and writes the table anew.
+The rows are the faults that were injected into other test suites (see the document).
+`python tests/programs/fault_matrix.py` runs them all and writes the table again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OSU = ("latency", "bw", "allreduce")
 COLUMN = {"latency": "latency", "bw": "bandwidth", "allreduce": "latency"}
 SIZES = {8: "8B", 8192: "8KiB", 65536: "64KiB", 1 << 20: "1MiB"}
 
-#: A healthy recorded run sits exactly on its reference, as it did for the peers.
+#: The value of a healthy recorded run equals its reference, as in the other suites.
 TOLERANCE = 0.05
 
 Change = Callable[[str, Recorded], Recorded]
@@ -50,7 +50,7 @@ def table_row(line: str) -> bool:
 
 
 def scaled(factor: float, first: int = 0, last: float = float("inf")) -> Change:
-    """Every value of the table times `factor`, for sizes from `first` to `last` B."""
+    """Multiplies every value of the table by `factor`, for sizes from `first` to `last` B."""
 
     def one(line: str) -> str:
         size, value, *rest = line.split()
@@ -66,7 +66,7 @@ def scaled(factor: float, first: int = 0, last: float = float("inf")) -> Change:
 
 
 def worse(factor: float, first: int = 0, last: float = float("inf")) -> Change:
-    """`factor` times worse: latencies up, bandwidths down."""
+    """Makes results worse by `factor`: it raises latencies and lowers bandwidths."""
 
     def change(test: str, run: Recorded) -> Recorded:
         value = 1 / factor if COLUMN[test] == "bandwidth" else factor
@@ -104,7 +104,7 @@ def nan(*sizes: int) -> Callable[[str], str]:
 
 
 def validated(fails: Callable[[int], bool]) -> Callable[[str], str]:
-    """The table as OSU 7.2 prints it with -c; it stops at the first row that failed."""
+    """Writes the table as OSU 7.2 prints it with -c. It stops at the first row that failed."""
 
     def edit(run: str) -> str:
         lines = []
@@ -124,7 +124,7 @@ def validated(fails: Callable[[int], bool]) -> Callable[[str], str]:
 
 
 def instead(name: str) -> Change:
-    """Another recorded run: the fault was live when it was recorded."""
+    """Replaces the run by another recorded run, which was recorded while the fault was active."""
 
     def change(test: str, _: Recorded) -> Recorded:
         rc = 1 if name == "singletons" else 0
@@ -218,7 +218,7 @@ HPL_FAULTS = [
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one fault: test -> the reason for which it failed, empty if it passed."""
+    """The result for one fault: test -> the reason of the failure, empty if the test passed."""
 
     fault: Fault
     reasons: Mapping[str, str]
@@ -229,7 +229,7 @@ class Row:
 
 
 def measure(folder: Path) -> tuple[list[Row], list[Row]]:
-    """Runs every fault: rows of the OSU tests and of the HPL test."""
+    """Runs every fault; returns the rows of the OSU tests and the rows of the HPL test."""
     return _osu(Bench(folder / "osu")), _hpl(Bench(folder / "hpl"))
 
 
@@ -297,7 +297,7 @@ def _reason(outcome: object) -> str:
 
 
 def cause(reason: str) -> str:
-    """The first cause of a failure, without what differs from run to run."""
+    """The first cause of a failure, without the parts that differ from run to run."""
     first = re.sub(r"^\w+ error: ", "", reason).split("; ")[0]
     first = re.sub(r"\S*/(references\.yaml)", r"\1", first)
     return re.sub(r"\|", r"\\|", first)
@@ -345,7 +345,7 @@ def document(osu_rows: list[Row], hpl_rows: list[Row]) -> str:
 
 
 def replaced(text: str, generated: str) -> str:
-    """The document with its generated part exchanged."""
+    """Replaces the generated part of the document."""
     head, rest = text.split(BEGIN)
     return head + generated + rest.split(END)[1]
 

@@ -1,6 +1,6 @@
-"""The job scripts of tests between GPUs, as a site with GPUs would run them: a dry run's.
+"""The job scripts of tests between GPUs, made by a dry run for a site with GPUs.
 
-`python tests/programs/job_scripts.py` writes those of tests/data/jobs anew.
+`python tests/programs/job_scripts.py` writes the scripts of tests/data/jobs again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 EXPECTED = ROOT / "tests/data/jobs"
 SITE = "ibisco"
 
-#: Each configuration at each place once; then either order of the buffers, and collectives.
+#: Each configuration once at each place (in a node, between nodes); then both orders of the
+#: buffers, and collectives.
 CASES = (
     r"OsuGpu %benchmark=latency %buffers=DD|"
     r"OsuGpu %benchmark=bw %buffers=HD %configuration=all|"
@@ -26,18 +27,18 @@ CASES = (
     r"UcxGpu %operation=tag_bw %gpus=2 %configuration=all"
 )
 
-#: The machine may have a Slurm of its own, or none: the dry run asks this one.
+#: The dry run asks this Slurm, because the machine may have its own Slurm or none.
 SCONTROL = """#!/bin/sh
 echo "slurm_load_node error: Unable to contact slurm controller (connect failure)" >&2
 exit 1
 """
 
-#: Where the stack would be.
+#: The path of the stack if it were installed.
 PROGRAMS = "/opt/assay/gpu/bin"
 
 
 def scripts(folder: Path) -> dict[str, str]:
-    """Name of a case -> its job script, all made in `folder`, which is empty."""
+    """Makes all scripts in the empty `folder`; returns name of the case -> job script."""
     home = folder / "spack"
     (home / "env").mkdir(parents=True)
     digest = hashlib.sha256((ROOT / "spack.lock").read_bytes()).hexdigest()
@@ -71,7 +72,7 @@ def scripts(folder: Path) -> dict[str, str]:
     for name, code, partition in names:
         (script,) = folder.glob(f"stage/*/{SITE}/{partition}/*/*_{code}/rfm_job.sh")
         words = [re.sub(r"%\w+=", "", word) for word in name.split()]
-        # The hash says which version of the test this is, not what runs.
+        # The hash identifies the version of the test and has no effect on the run.
         found["-".join([*words, partition])] = script.read_text().replace(f"_{code}", "")
     return found
 

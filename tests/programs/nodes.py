@@ -1,4 +1,4 @@
-"""Nodes made of host names: processes of this machine, each in a UTS namespace of its own."""
+"""Nodes that differ only in host name: local processes, each in its own UTS namespace."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from assay.outputs import minutes
 
 SCRIPTS = ROOT / "src" / "assay" / "onnode"
 
-#: Words that give a command a host name of its own.
+#: The words before a command that give it a host name of its own.
 UNSHARE = ["unshare", "--uts"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--uts"]
 
-#: A launcher like mpirun: so many processes, each on a "node"; ends with the worst exit code.
+#: A launcher like mpirun. It starts np processes, each on a "node", and returns a nonzero exit
+#: code if any of them does.
 LAUNCHER = """#!/bin/sh
 while [ $# -gt 0 ]; do case $1 in -np|-n) np=$2; shift 2 ;; -*) shift ;; *) break ;; esac; done
 pids=
@@ -36,7 +37,7 @@ exit $worst
 
 
 def need_namespaces() -> None:
-    """Skips the test where no UTS namespace can be made."""
+    """Skips the test if this machine cannot create a UTS namespace."""
     if (
         not shutil.which("unshare")
         or subprocess.run(
@@ -47,7 +48,10 @@ def need_namespaces() -> None:
 
 
 class Nodes:
-    """A job of one script, one process for each node; `plan` is completed for a quick meeting."""
+    """A job of one script, with one process for each node.
+
+    `plan` adds to or replaces defaults that keep the meeting short.
+    """
 
     def __init__(self, folder: Path, script: str, nodes: int, **plan: Any) -> None:
         self.folder, self.script = folder, script
@@ -69,7 +73,7 @@ class Nodes:
         return self
 
     def until(self, lines: int) -> None:
-        """Waits until so many minutes are written."""
+        """Waits until the minutes have at least this number of lines."""
         path = self.folder / "minutes.jsonl"
         end = time.monotonic() + 30
         while not path.exists() or path.read_text().count("\n") < lines:
@@ -77,7 +81,7 @@ class Nodes:
             time.sleep(0.01)
 
     def end(self, within: float = 60) -> dict[int, tuple[int, str]]:
-        """Exit code and last words of each rank."""
+        """Exit code and stderr of each rank."""
         end = time.monotonic() + within
         ended = {}
         try:

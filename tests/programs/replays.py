@@ -1,4 +1,4 @@
-"""Recorded runs of xhpl at another speed, and a program that replays another one at each start."""
+"""Recorded runs of xhpl at other speeds, and a program that replays another one at each start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench import HPL, Bench, Recorded
 
 from assay.outputs import hpl
 
-#: What the recorded run says [GFLOP/s].
+#: Performance in the recorded run [GFLOP/s].
 HEALTHY: float = hpl.parse(HPL.stdout).rows[0]["performance"]
 
 IN_TURN = """#!/bin/sh
@@ -24,14 +24,14 @@ exit $(cat "$here/$n/rc")
 
 
 def scaled(factor: float) -> Recorded:
-    """The recorded run at `factor` of its speed."""
+    """The recorded run at `factor` times its speed."""
     (line,) = [line for line in HPL.stdout.splitlines() if line.startswith(("WR", "WC"))]
     other = line.replace(line.split()[-1], f"{HEALTHY * factor:.4e}")
     return HPL.but(stdout=HPL.stdout.replace(line, other))
 
 
 class Turns:
-    """A stack whose xhpl replays `runs` one after the other, the last of them for ever."""
+    """A stack whose xhpl replays `runs` one after the other, and then repeats the last one."""
 
     def __init__(self, bench: Bench, runs: Sequence[Recorded], stack: str = "turns") -> None:
         self._folder = bench.folder / "turns" / stack
@@ -40,7 +40,7 @@ class Turns:
         bench.stack(stack, ["hpl"], path)
 
     def replay(self, runs: Sequence[Recorded]) -> None:
-        """From now on these, from the first of them."""
+        """Replays these runs from now on, beginning with the first."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         for name, run in [*enumerate(runs), ("last", runs[-1])]:
@@ -53,5 +53,5 @@ class Turns:
 
     @property
     def started(self) -> int:
-        """How often the program was started since."""
+        """Number of starts of the program since the last `replay`."""
         return int((self._folder / "started").read_text())

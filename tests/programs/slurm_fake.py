@@ -1,8 +1,8 @@
-"""Slurm's commands as scripts: jobs run at once on this machine, and get stuck as they are told."""
+"""Slurm's commands as scripts. Jobs run at once on this machine, and hang if a test says so."""
 
 import sys
 
-#: A job ends as jobs do, unless its name says what else becomes of it.
+#: A job ends in the normal way, unless its name asks for another end.
 COMMANDS = {
     "sbatch": """\
 script = sys.argv[-1]
@@ -58,7 +58,7 @@ here = pathlib.Path({here!r})
 
 
 class FakeSlurm:
-    """The commands in `folder`; :attr:`path` is to be first on PATH."""
+    """The Slurm commands in `folder`. :attr:`path` must come first on PATH."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -71,7 +71,7 @@ class FakeSlurm:
             command.chmod(0o755)
 
     def broken(self, how):
-        """From now on: squeue-fails, squeue-hangs, scancel-fails, scontrol-hangs."""
+        """Breaks a command: squeue-fails, squeue-hangs, scancel-fails or scontrol-hangs."""
         (self.folder / how).touch()
 
     @property

@@ -1,4 +1,4 @@
-"""A run ends whatever Slurm does: each stuck job is bounded, named, and takes no other with it."""
+"""A run ends whatever Slurm does. Each stuck job is bounded and named, and stops no other job."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from assay.results import session
 
 pytestmark = pytest.mark.slow
 
-#: What Slurm gets for everything, and what a run may take with it [s]. Starting ReFrame and its
-#: jobs takes seconds on a busy machine.
+#: Time limit for each Slurm command, and the most that a run may take with it [s]. On a busy
+#: machine, the start of ReFrame and of its jobs takes seconds.
 PATIENCE, AT_MOST = 3, 60
 
 TESTS = """\
@@ -37,7 +37,7 @@ class _Echo(StrictCheck):
 
 """
 
-#: The head of a test that would not end by itself.
+#: The beginning of a test that would not end by itself.
 SLEEP = 'class APending(_Echo):\n    prerun_cmds = ["sleep 1000"]\n    executable = '
 
 
@@ -55,7 +55,7 @@ def slurm(tmp_path):
 
 
 def run(bench, fake, source, *arguments, scheduler="squeue", extras=None, **variables):
-    """The run, and how long it took [s]."""
+    """Returns the run and its duration [s]."""
     bench.partition(
         launcher="local",
         scheduler=scheduler,
@@ -149,7 +149,7 @@ def test_a_scontrol_that_hangs_keeps_no_result_back(bench, slurm):
 @pytest.mark.parametrize("policy", ["serial", pytest.param("async", marks=pytest.mark.long)])
 @pytest.mark.parametrize("scheduler", [pytest.param("local", marks=pytest.mark.long), "squeue"])
 def test_a_deadline_ends_what_runs_and_names_what_was_not_begun(bench, slurm, scheduler, policy):
-    # The first case is in the queue, or asleep, for ever; of the others none is begun.
+    # The first case stays in the queue, or asleep, for ever. None of the others is started.
     source = checks("APending", "BSound", "CSound")
     source = source.replace("class APending(_Echo):\n    executable = ", SLEEP)
     done, seconds = run(
@@ -174,7 +174,7 @@ def test_a_deadline_ends_what_runs_and_names_what_was_not_begun(bench, slurm, sc
 
 
 def test_a_run_that_is_only_late_is_red(bench, slurm):
-    """Nothing runs when the deadline is reached: then nothing fails."""
+    """No job runs at the time of the deadline, so no job fails."""
     source = checks("ASound", "BSound")
     source = source.replace("kind =", "postrun_cmds = ['sleep 9']\n    kind =")
     done, _ = run(bench, slurm, source, *serial(), ASSAY_DEADLINE="8s")

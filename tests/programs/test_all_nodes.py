@@ -1,4 +1,4 @@
-"""Processes that meet: pairs of them measured for real over loopback, and what goes wrong."""
+"""Processes that meet: real measurements of pairs over loopback, and their faults."""
 
 import shutil
 import signal
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def tournament(tmp_path):
-    """Makes a tournament of so many nodes over loopback."""
+    """Makes a tournament of this number of nodes over loopback."""
     need_namespaces()
     live_program("ucx_perftest")
     version = live_ucx()
@@ -63,7 +63,7 @@ def pairs(job):
 
 @pytest.mark.alone
 def test_all_meet_all_and_each_pair_is_proven(tournament):
-    # Two pairs at a time are more busy processes than two cores take: few iterations will do.
+    # Two pairs at a time are more busy processes than two cores can run, so iterations are few.
     job = tournament(4, width=None, seconds=0.02).start(0, 1, 2, 3)
     assert {rc for rc, _ in job.end(within=300).values()} == {0}
     minutes = job.minutes()
@@ -123,7 +123,7 @@ def test_a_node_that_dies_in_the_middle(tournament):
 def test_a_cancelled_job_leaves_nothing_behind(tournament, tmp_path, later):
     job = tournament(2, seconds=60, limit=100).start(0, 1, TMPDIR=str(tmp_path))
     job.until(lines=1)
-    time.sleep(later)  # it may be starting a program, running one, or reading what it said
+    time.sleep(later)  # it may start a program, run one, or read its output
     for process in job.processes.values():
         process.send_signal(signal.SIGTERM)
     job.end(20)
@@ -182,8 +182,8 @@ def test_a_command_that_does_not_end_costs_its_limit(tmp_path):
     assert [run["rc"] for run in runs] == [None, None]
 
 
-#: The real program, so that its bytes take their path; but what it prints is what a quiet machine
-#: would print, and half of the bandwidth where node02 calls.
+#: Runs the real program, so that its bytes take their real path. The printed rates are those of a
+#: quiet machine. If node02 is the client, the printed bandwidth is half of that.
 LYING = """#!/bin/sh
 case "$*" in *tag_*) ;; *) exec {real} "$@" ;; esac
 [ "$(uname -n)" = node02 ] && rate=500 || rate=1000
@@ -196,7 +196,7 @@ exit $rc
 
 
 def machine(bench, nodes=4, **extras):
-    """A partition of so many "nodes", and a stack with the launcher."""
+    """A partition of this number of "nodes", and a stack with the launcher."""
     need_namespaces()
     real = live_program("ucx_perftest")
     version = live_ucx()
@@ -283,7 +283,8 @@ def test_the_disk_of_each_node_in_turn(bench, tmp_path):
     assert list(directory.iterdir()) == [], "no file is left behind"
 
 
-#: The real program on a small file; its rates are those of a quiet disk, less where the rule says.
+#: Runs the real program on a small file. The printed rates are those of a quiet disk, and lower
+#: if `rule` is true.
 SWAYED = """#!/bin/sh
 node=$(uname -n)
 turn=$(cat {here}/turn.$node 2>/dev/null || echo 0)
@@ -320,7 +321,7 @@ def test_a_node_is_named_when_a_second_look_finds_it_slow_again(bench, tmp_path,
 
 
 def test_the_scripts_need_nothing_but_python():
-    """No import from outside of the standard library and their folder."""
+    """They import only the standard library and modules of their own folder."""
     for script in ("pairs.py", "each.py"):
         path = ROOT / "src" / "assay" / "onnode" / script
         code = f"import sys; sys.path.insert(0, {str(path.parent)!r}); import {path.stem}"

@@ -1,4 +1,4 @@
-"""What is found of a cluster that nobody prepared, from what Slurm, Linux and the driver print."""
+"""Detection on an unprepared cluster, from the output of Slurm, Linux and the driver."""
 
 import runpy
 import textwrap
@@ -117,7 +117,7 @@ def test_pmix_of_srun():
 
 @pytest.fixture
 def found(monkeypatch, tmp_path):
-    """The configuration of `any` where programs say what a test has them say."""
+    """The configuration of `any`. A test chooses what the programs print."""
     site = tmp_path / "site-config" / "any"
     site.mkdir(parents=True)
     real = machine.Path(__file__).resolve().parents[2] / "site-config"
@@ -210,7 +210,7 @@ def test_a_launcher_that_was_said_is_taken_and_an_unknown_one_refused(found):
 def test_where_partitions_share_their_nodes_a_mode_runs_one_case_at_a_time(
     monkeypatch, tmp_path, site, serial
 ):
-    """Else a case that waits for ours would be given up as if its nodes were gone."""
+    """In parallel, a case that waits for another of our cases would be given up as lost."""
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
     root = machine.Path(__file__).resolve().parents[2]
     loaded = runpy.run_path(str(root / f"site-config/{site}/reframe.py"))["site_configuration"]
@@ -218,7 +218,7 @@ def test_where_partitions_share_their_nodes_a_mode_runs_one_case_at_a_time(
 
 
 def test_a_slurm_that_hangs_is_not_taken_for_no_slurm(found, monkeypatch):
-    """On its login node the suite would measure that."""
+    """Otherwise, the suite would measure the login node."""
     said = "sinfo -h did not end within 30 s"
     monkeypatch.setattr(provenance, "hung", {"sinfo": said})
     with pytest.raises(ConfigError, match=said):

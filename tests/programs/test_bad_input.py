@@ -1,4 +1,4 @@
-"""Bad input gets one line that names file, key and mend; no traceback, and no exit code 0."""
+"""Bad input gives one line that names file, key and remedy; no traceback, and no exit code 0."""
 
 import os
 import re
@@ -15,7 +15,7 @@ ASSAY = [sys.executable, "-m", "assay"]
 
 
 def complaint(output: str) -> str:
-    """The one line of ReFrame's that is an error."""
+    """The only error line of ReFrame."""
     assert "Traceback" not in output
     lines = [line for line in output.splitlines() if "ERROR" in line]
     assert len(lines) == 1, output
@@ -86,7 +86,7 @@ def test_a_partition_without_what_a_test_needs(bench, test):
 
 
 def test_a_partition_that_does_not_say_how_many_cores_it_has(bench):
-    """Taken for one core, it would be skipped, or run with one rank."""
+    """If the suite assumed one core, the test would be skipped, or run with one rank."""
     bench.partition(processor={"num_cpus_per_core": 1})
     bench.stack("any", ["hpl"])
     reason = bench.run("-n", "Hpl$").case("Hpl").reason
@@ -120,7 +120,7 @@ def test_results_below_a_path_with_a_blank(bench, tmp_path):
 
 
 def test_no_mpi(tmp_path):
-    """The machine's own site, with a PATH on which there is no mpirun."""
+    """The site of the machine itself, with a PATH without mpirun."""
     tools = tmp_path / "bin"
     tools.mkdir()
     run = run_reframe(

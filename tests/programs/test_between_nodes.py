@@ -1,4 +1,4 @@
-"""Between nodes: the ranks are on as many as were asked for, and the link saw their bytes."""
+"""Runs between nodes: the ranks use the requested nodes, and the link counts their bytes."""
 
 import os
 import sys
@@ -11,8 +11,8 @@ pytestmark = pytest.mark.slow
 HERE, ELSEWHERE = os.uname().nodename, "elsewhere"
 LATENCY = Recorded.load("osu-latency-tcp")
 
-#: Sends over lo what `osu_latency` cannot do without: 20 times there and back each of its sizes.
-#: The counters of lo have every byte twice, as those of two nodes' links together.
+#: Sends over lo at least the bytes that `osu_latency` needs: each size 20 times in both directions.
+#: The counters of lo count every byte twice, like the links of two nodes together.
 SEND = """
 import socket, threading
 listener = socket.create_server(("127.0.0.1", 0))
@@ -37,7 +37,7 @@ def between_nodes(bench, **more):
 
 
 def two_hosts(recorded):
-    """The recorded run as if its second rank had been on another host."""
+    """The recorded run, changed as if its second rank had been on another host."""
     ranks = [name.split(".")[2] for name in recorded.files if name.startswith("ucx.")]
     for rank, host in zip(ranks, (HERE, ELSEWHERE)):
         recorded = recorded.but(
@@ -51,9 +51,10 @@ def two_hosts(recorded):
 
 
 def replayed(bench, program):
-    """Runs the test of osu_latency on the record, while the link's witness watches `program`.
+    """Runs the osu_latency test on the record, while the witness of the link watches `program`.
 
-    ReFrame's local launcher takes no options, so the rank is put under its witness here.
+    The local launcher of ReFrame takes no options, so this function puts the rank under its
+    witness.
     """
     readings = "".join(
         f"{when} {ELSEWHERE} lo received={value} sent={value} unit=1\n"
@@ -106,7 +107,7 @@ def test_a_world_on_one_node_where_two_were_asked_for(bench):
     outcome = run.case("OsuPy")
     assert outcome.result == "fail"
     assert f"2 on {HERE}; 1 on each of 2 nodes were asked for" in outcome.reason
-    # Short by the arguments of its function, and complete all the same.
+    # The arguments of its function make the output short, but it is complete.
     assert outcome.record["problems"] == [
         problem for problem in outcome.record["problems"] if "were asked for" in problem
     ]

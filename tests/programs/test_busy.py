@@ -1,4 +1,4 @@
-"""What other work takes of a machine, by the real shell; and which limits a site has."""
+"""The load that other work puts on a machine, measured by the real shell, and a site's limits."""
 
 import os
 import subprocess
@@ -11,19 +11,19 @@ from reframe.core.exceptions import ConfigError
 from assay.evidence import busy, launch
 from assay.evidence.busy import Others, Reading
 
-#: Uses a processor for half a second of its time, however long it has to wait for it.
+#: Uses half a second of processor time, even if it has to wait for the processor.
 WORK = "awk 'BEGIN { for (i = 0; i < 6000000; i++) s += i % 7 }'"
 
 ACCOUNTS = (Path("/sys/fs/cgroup/cpuacct"), Path("/sys/fs/cgroup/cpu,cpuacct"))
 
 
 def readings(folder, command, ours=busy.PROCESSES, meanwhile=lambda: None):
-    """What a job script notes down before and behind a command; calls `meanwhile` until then."""
+    """The readings of a job script before and after a command. Calls `meanwhile` until it ends."""
     lines = [
         launch.FIRST, *busy.script(ours), launch.SHARED_BEFORE, launch.BEFORE, command,
         *launch.BEHIND, *launch.SHARED_BEHIND, launch.LAST,
     ]  # fmt: skip
-    # As ReFrame starts it.
+    # ReFrame starts a job in the same way.
     job = subprocess.Popen(["bash", "-c", "\n".join(lines)], cwd=folder, start_new_session=True)
     end = time.monotonic() + 100
     while job.poll() is None:
@@ -44,7 +44,7 @@ def readings(folder, command, ours=busy.PROCESSES, meanwhile=lambda: None):
     [
         WORK,
         f"({WORK}; {WORK})",
-        # A server that still runs, and one whose parent is gone.
+        # One server that still runs, and one whose parent has ended.
         f"({WORK}; {WORK}; sleep 2) & sleep 1; until [ -e done ]; do {WORK}; touch done; done",
         f"sh -c '(sh -c \"{WORK.replace(chr(39), '')}\" &) ' 2>/dev/null; {WORK}",
     ],
@@ -57,7 +57,7 @@ def test_what_the_benchmark_burns_is_ours(tmp_path, command):
 
 
 def test_what_the_harness_burns_is_no_other_work(tmp_path):
-    """ReFrame, whose child the job is, asks often whether it has ended."""
+    """ReFrame is the parent of the job, and it asks often whether the job has ended."""
     before, behind = readings(tmp_path, "sleep 2", meanwhile=lambda: sum(range(10**6)))
     assert behind.ours - before.ours > 0.3
 
@@ -81,7 +81,7 @@ def test_what_others_burn_is_not_ours(tmp_path):
     reason="needs root and control groups of version 1",
 )
 def test_a_hog_within_the_control_group_is_ours(tmp_path):
-    """As in a node of the emulated cluster: what runs in it is not foreign, whoever started it."""
+    """A node of the emulated cluster works like this: all work in its control group is ours."""
     top = next(top for top in ACCOUNTS if (top / "cpuacct.usage").exists())
     group = top / f"assay-test-{os.getpid()}"
     node = group / "node02"
@@ -134,7 +134,7 @@ def test_others_are_what_is_left_of_the_machine():
     assert (others.processors, others.cores, round(others.stolen, 3)) == (1.25, 2, 0.2)
     assert str(others) == "1.2 of 2 cores, 0.2 of them other machines"
     assert str(Others(0.5, 4)) == "0.5 of 4 cores"
-    # Of a few milliseconds the kernel's clock says nothing.
+    # The clock of the kernel is too coarse for a few milliseconds.
     short = Reading.parse("at=100.05 cores=2 used=50.10 stolen=1.00 ours=10.00")
     assert busy.between(before, short) is None
 
@@ -156,7 +156,7 @@ def test_a_launch_file_with_the_share_of_others():
 
 @pytest.fixture
 def looks(monkeypatch):
-    """Lets the machine be as busy as the numbers say, one for each look."""
+    """Sets the load of the machine to these numbers, one number for each look."""
 
     def be(*processors):
         taken = iter(processors)

@@ -1,4 +1,4 @@
-"""A machine that others keep busy: nothing is judged, nothing fails, and it is said why."""
+"""A machine under other load: nothing is judged, nothing fails, and the report gives the reason."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from replays import HEALTHY, Turns, scaled
 from assay.report import summary
 from assay.results import session
 
-# Other work would be in their numbers, and they make some for other tests.
+# Other work would change the numbers of these tests, and these tests load the machine for others.
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.long]
 
 HOG = ["timeout", "120", "sh", "-c", "while :; do :; done"]
@@ -20,7 +20,7 @@ HOG = ["timeout", "120", "sh", "-c", "while :; do :; done"]
 
 @contextlib.contextmanager
 def hogs(number):
-    """So much other work, which ends with the block and in any case after two minutes."""
+    """Starts `number` busy loops. They end with the block, and after two minutes in any case."""
     started = [subprocess.Popen(HOG, start_new_session=True) for _ in range(number)]
     try:
         yield
@@ -43,9 +43,10 @@ def shared(bench, others="processes"):
 
 
 def judged_hpl(bench, runs, others="processes", before="true"):
-    """HPL on recorded runs, one for each launch, where `others` tells other work from ours.
+    """Runs HPL on recorded runs, one for each launch. `others` says how to measure other work.
 
-    :param before: what each launch does before; with its processor time it is the benchmark's.
+    :param before: a shell command at the start of each launch. Its processor time belongs to the
+        benchmark.
     """
     shared(bench, others)
     turns = Turns(bench, runs)
@@ -77,7 +78,7 @@ def test_a_run_on_a_busy_machine_judges_nothing_and_begins_no_benchmark(bench):
 
 
 def test_what_is_not_judged_is_not_measured_on_a_busy_machine_and_that_is_red(bench):
-    """Else its numbers would be those of the other work; a run without any must not be green."""
+    """Its numbers would include the other work. A run without any numbers must not be green."""
     shared(bench)
     turns = Turns(bench, [HPL])
     bench.record_all()
@@ -95,13 +96,13 @@ def test_what_is_not_judged_is_not_measured_on_a_busy_machine_and_that_is_red(be
     )
 
 
-#: Uses a processor for a while.
+#: Keeps a processor busy for a while.
 WORK = "awk 'BEGIN { for (i = 0; i < 9000000; i++) s += i % 7 }'"
 
 
 @pytest.fixture
 def foreign(tmp_path):
-    """A control group's time that stands still: whatever is used then is other work."""
+    """An account of a control group that never grows, so all processor time is other work."""
     path = tmp_path / "cpuacct.usage"
     path.write_text("1000000000\n")
     return str(path)
@@ -136,7 +137,7 @@ def test_a_disturbed_launch_counts_for_nothing_and_the_next_one_decides(bench, f
 
 
 def test_what_the_benchmark_burns_itself_excuses_nothing(bench):
-    """Its own loop is no other work: the fault is found, after as many launches as ever."""
+    """Its own loop is not other work. The fault is found after the usual number of launches."""
     limits(bench, before=99, during=1.9)
     turns, run, case, _ = judged_hpl(bench, [scaled(0.5)], before=WORK)
     assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 3), case.why

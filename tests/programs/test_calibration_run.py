@@ -1,4 +1,4 @@
-"""`assay calibrate` on a real site: measured, written, judged by, and refused."""
+"""`assay calibrate` on a real site: it measures, writes references, and refuses bad input."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ SEVEN = [scaled(factor) for factor in (1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.005)]
 
 
 class Site:
-    """A bench that runs HPL, and the command on it."""
+    """A bench that runs HPL, and the command `assay calibrate` on it."""
 
     def __init__(self, bench):
         self.bench = bench
@@ -60,7 +60,7 @@ class Site:
         return session.newest(self.bench.results)
 
     def accepted(self, runs):
-        """How an acceptance run that replays them ends, and what decided."""
+        """Accepts a replay of `runs`; returns exit code, verdict and reason."""
         self.xhpl.replay(runs)
         run = self.bench.run("-n", "Hpl", "--mode", "smoke", path="reframe/compute/hpl.py")
         (case,) = session.load(self.report()).cases
@@ -82,7 +82,7 @@ def test_calibrate_then_accept(site):
                             "test": "Hpl"}  # fmt: skip
     metric = entry["metrics"]["performance"]
     assert metric["value"] == pytest.approx(HEALTHY, rel=1e-4)
-    # 8/6 of the distance to the least launch is less than the floor of a rate.
+    # 8/6 of the distance to the lowest launch is less than the minimum tolerance of a rate.
     assert (metric["lower"], metric["upper"]) == (-0.05, 0.5)
     assert entry["source"]["n"] == 7
     assert os.uname().nodename.split(".")[0] in entry["source"]["where"]

@@ -10,7 +10,7 @@ NAMES = ["node01", "node02", "node03", "node04"]
 
 @pytest.fixture(scope="module")
 def here():
-    """What this machine is: every node of a cluster of copies."""
+    """The description of this machine. Every node of the cluster is a copy of it."""
     return provenance.collect(["."])
 
 

@@ -1,4 +1,4 @@
-"""The stack of an image: what it has, and wrappers that pass everything on."""
+"""The stack of an image: its programs, and the wrappers that pass everything on."""
 
 import dataclasses
 import os
@@ -16,7 +16,7 @@ from assay.sites import container
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Says how it was started, as `apptainer` would be.
+#: Prints how it was started, in place of `apptainer`.
 ECHO = """#!/bin/sh
 for argument in "$@"; do printf '<%s>' "$argument"; done
 echo " in $PWD with $UCX_TLS"
@@ -145,7 +145,7 @@ def test_who_begins_alternates():
 
 @pytest.fixture
 def job(tmp_path):
-    """Runs the rounds in a directory with a wrapper on PATH, which native must not find."""
+    """Runs the rounds with a wrapper on PATH, which the native stack must not find."""
     wrappers = tmp_path / "wrappers"
     wrappers.mkdir()
     for name, text in (("in-image", ""), ("program", "echo wrapped $UCX_A $UCX_B\n")):

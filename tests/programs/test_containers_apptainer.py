@@ -1,4 +1,4 @@
-"""ci/apptainer.sh and ci/image*.sh on the ways that end early, with one line each."""
+"""ci/apptainer.sh and ci/image*.sh when they end early: each prints one line with the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PIN = dict(
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    """A PATH with the usual tools, no Go and no Apptainer."""
+    """A PATH with the usual tools but without Go and Apptainer."""
     directory = tmp_path / "bin"
     directory.mkdir()
     for name in TOOLS:
@@ -67,7 +67,7 @@ def run(
 
 
 def cached(checkout: Path, body: str = "echo apptainer version 1.4.5") -> Path:
-    """An Apptainer in the cache of the checkout, that does `body`."""
+    """Puts an Apptainer that runs `body` into the cache of the checkout."""
     machine = subprocess.run(["uname", "-m"], capture_output=True, text=True, check=True).stdout
     key = f"{PIN['version']}-{PIN['sha256'][:12]}-{machine.strip()}"
     program(checkout / ".cache/apptainer" / key / "bin", "apptainer", body)
@@ -103,7 +103,7 @@ def test_what_another_pin_built_is_not_taken(bare: Path, checkout: Path) -> None
 
 
 def debian(bare: Path, checkout: Path, source: bytes) -> None:
-    """A Debian with all packages and a Go, whose archive serves `source`."""
+    """A Debian with all packages and with Go. Its archive serves `source`."""
     served = checkout / "served"
     served.write_bytes(source)
     helper = f'[ "$(sha256sum "{served}" | cut -d" " -f1)" = "${{4#SHA256:}}" ] || exit 100'

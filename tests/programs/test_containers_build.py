@@ -1,4 +1,4 @@
-"""What runs inside of a build or an image, run outside of one; and who builds."""
+"""The scripts that run inside a build or an image, run outside of one; and who builds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SAID = {
 
 @pytest.fixture
 def labelled(tmp_path: Path) -> Path:
-    """A suite of which the programs say what is in :data:`SAID`."""
+    """A suite with programs that print the texts of :data:`SAID`."""
     shutil.copytree(ROOT / "containers", tmp_path / "containers")
     (tmp_path / "requirements.lock").write_text("lock\n")
     (tmp_path / ".git_archival.txt").write_text(f"node: {'a1' * 20}\n")
@@ -104,7 +104,7 @@ def test_an_archive_knows_its_commit(tmp_path: Path) -> None:
 
 
 def attempt(name: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """containers/try.sh on the programs of this machine; those in `path` come first."""
+    """Runs containers/try.sh on the programs of this machine. Those in `path` come first."""
     own = Path(sys.executable).parent
     found = f"{path}:{own}" if path else str(own)
     variables = {**os.environ, "PATH": f"{found}:{os.environ['PATH']}"}
@@ -132,7 +132,7 @@ def test_a_sound_program_passes(name: str) -> None:
 @pytest.mark.parametrize("name", ["hpcc", "netpipe"])
 def test_worlds_of_one_do_not_pass(name: str, tmp_path: Path) -> None:
     needs("mpirun", PROGRAMS[name])
-    # What a launcher of another MPI does: each rank is told nothing of the others.
+    # The launcher of another MPI behaves like this: no rank learns of the others.
     alone = 'while [ "$1" != none ]; do shift; done; shift; exec "$@"'
     program(tmp_path / "bin", "mpirun", alone)
     done = attempt(name, tmp_path / "bin")

@@ -1,4 +1,4 @@
-"""ci/image-lint.py: the definitions of this repository are clean, and each rule can object."""
+"""ci/image-lint.py: the definitions of this repository pass, and each rule can object."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def lint() -> ModuleType:
     spec = importlib.util.spec_from_file_location("image_lint", LINT)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # a dataclass looks for its module there
     spec.loader.exec_module(module)
     return module
 
 
 def objections(lint: ModuleType, text: str) -> list[str]:
-    """What rules and shells say, as "line: what"."""
+    """Objections of the rules and of shellcheck, as "line: objection"."""
     return [f"{line}: {what}" for line, what in [*lint.rules(text), *lint.shells(text)]]
 
 
@@ -68,7 +68,7 @@ def shellcheck_is_here() -> bool:
 
 @pytest.fixture(autouse=True)
 def tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shellcheck of .venv, as with make lint."""
+    """The shellcheck of .venv, as in make lint."""
     if not shellcheck_is_here():
         pytest.skip("needs shellcheck in .venv: make lint")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
@@ -84,7 +84,7 @@ def test_sound_is_sound(lint: ModuleType) -> None:
 
 
 def after(section: str, line: str) -> Callable[[str], str]:
-    """The text with a line more at the end of a section's beginning."""
+    """Adds a line after the first lines of a section."""
     return lambda text: text.replace(
         f"%{section}\n  set -eu\n", f"%{section}\n  set -eu\n  {line}\n"
     )

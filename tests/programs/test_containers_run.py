@@ -1,4 +1,4 @@
-"""containers/run.sh: what `apptainer run` does, outside of any image."""
+"""containers/run.sh, which `apptainer run` starts, run outside of any image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    """A suite as it lies in an image, whose acceptance says how it was called."""
+    """A suite with the layout of an image. Its acceptance script prints how it was called."""
     suite = tmp_path / "suite"
     for name in ("containers", "ci", "site-config/local", "reframe", ".venv/bin", ".cache/osu-py"):
         (suite / name).mkdir(parents=True)
@@ -58,7 +58,7 @@ def test_acceptance_leaves_results_where_it_was_started(suite: Path, tmp_path: P
     seen = environment(done)
     assert seen["ASSAY_RESULTS"] == f"{here}/results"
     assert (seen["SITE"], seen["ASSAY_STACK"], seen["PROFILE"]) == ("local", "system", "smoke")
-    # The suite is another directory, and read-only.
+    # The directory of the suite is a different one, and read-only.
     done = run(suite, "acceptance", cwd=here, ASSAY_RESULTS="of/today")
     assert "cannot be written" in done.stdout
     (here / "of").mkdir()
@@ -82,7 +82,7 @@ def test_scheduler_and_mpi_outside_are_unknown_inside(suite: Path) -> None:
     done = run(suite, "acceptance", **outside, PYTHONPATH="/elsewhere", UCX_TLS="tcp", OMPI_MCA_x=1)
     seen = environment(done)
     assert not {*outside, "PYTHONPATH"} & {*seen}
-    # What a user chose for the measurement stays.
+    # A setting that the user chose for the measurement is kept.
     assert (seen["UCX_TLS"], seen["OMPI_MCA_x"]) == ("tcp", "1")
 
 

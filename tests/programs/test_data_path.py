@@ -1,4 +1,4 @@
-"""One world of the right size, over the path under test: shown, or the run is red."""
+"""A run must prove one world of the right size over the path under test, or it is red."""
 
 import shlex
 import sys
@@ -91,8 +91,8 @@ class Hello(MpiCheck):
 """
 
 
-#: What is instead of mpirun, and what is said of the world. A launcher of another MPI starts the
-#: program twice, and each thinks that it is alone.
+#: Replacements for mpirun, and the message about the world. A launcher of another MPI starts the
+#: program twice, and each process finds a world of one rank.
 WORLDS = {
     "as asked": ('exec {mpirun} -np 2 "$@"', ""),
     "two singletons": (
@@ -159,7 +159,7 @@ def test_what_cannot_be_run_over_a_transport_is_said(bench):
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_ranks_that_cannot_read_each_others_memory_are_said_to(bench, apart):
-    """Open MPI, told of it beforehand, does not say so itself."""
+    """Open MPI does not report this itself if it is told beforehand."""
     bench.partition(launcher="local")
     extras = {"user_namespaces": True} if apart else {}
     bench.replayed("xhpl", ["hpl"], HPL, **extras)

@@ -1,4 +1,4 @@
-"""The documents are walked through: what they tell a newcomer to type is typed here."""
+"""Tests of the documents: the commands that they give to a newcomer are run here."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path)
     for name in ("vocabulary.yaml", "hardware.yaml"):
         shutil.copy(ROOT / "site-config" / name, site.parent)
     (site / "reframe.py").write_text(
-        # Its modules and its scheduler are not on this machine.
+        # This machine has neither the modules nor the scheduler of the document.
         blocks("adding-a-site.md", "python")[0]
         .replace('"lmod"', '"nomod"')
         .replace('"login[0-9]+.mycluster"', '".*"')
@@ -58,7 +58,7 @@ Triad:          12001.5     0.020111     0.019998     0.020305
 
 
 def test_the_benchmark_of_the_document_runs(bench):
-    """docs/adding-a-benchmark.md, steps 2 and 4: the test class as it is printed there."""
+    """docs/adding-a-benchmark.md, steps 2 and 4, with the test class as printed there."""
     test = blocks("adding-a-benchmark.md", "python")[1]
     checks = bench.check(
         "stream",

@@ -1,17 +1,17 @@
-"""Every case of every site gets as far as its job script, without the hardware of the site."""
+"""Every case of every site reaches its job script, without the hardware of the site."""
 
 import pytest
 from bench import ROOT, live_program, run_reframe
 
 SITES = sorted(path.parent.name for path in (ROOT / "site-config").glob("*/reframe.py"))
 
-#: The dry run asks this Slurm of the site's nodes, whether or not this machine has one.
+#: The dry run asks this Slurm about the nodes of the site, even if the machine has its own Slurm.
 SCONTROL = """#!/bin/sh
 echo "slurm_load_node error: Unable to contact slurm controller (connect failure)" >&2
 exit 1
 """
 
-#: What a site leaves open until somebody has read it off a node; its other cases go through.
+#: Values that a site leaves open until somebody reads them from a node. Its other cases must pass.
 OPEN = {"h100": " is missing"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 @pytest.mark.parametrize("site", SITES)
 def test_every_case_of_a_site_has_a_job_script(site, tmp_path, monkeypatch):
-    live_program("mpirun")  # the sites that describe this machine have no case without
+    live_program("mpirun")  # without it, sites that describe this machine have no case
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "scontrol").write_text(SCONTROL)

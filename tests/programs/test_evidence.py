@@ -1,4 +1,4 @@
-"""What the base class demands of every test: its launch, its metrics, a verdict on each."""
+"""The demands of the base class on every test: its launch, its metrics, a verdict on each."""
 
 import pytest
 from bench import HPL, live_program, live_ucx
@@ -26,7 +26,7 @@ class Still(StrictCheck):
 
 
 def test_a_clock_that_cannot_say_when_the_benchmark_ran(bench):
-    """As the `date` of another system, which does not know %N."""
+    """The `date` of another system behaves like this, because it does not know %N."""
     bench.partition()
     script = "#!/bin/sh\n[ $# = 1 ] && echo 1700000000.N\n"
     bench.stack("elsewhere", ["mpi"], bench.program("elsewhere", "date", script))
@@ -129,7 +129,7 @@ def test_a_metric_that_is_missing_or_no_number(bench, measured, cause):
     ],
 )
 def test_several_launches_are_judged_by_their_interval(bench, samples, verdict, result):
-    """ReFrame sees the median only, and would pass what straddles the bound."""
+    """ReFrame sees only the median, and would pass an interval that contains the bound."""
     measured = f"{{'rate': {samples}, 'time': 1.0}}"
     checks = bench.check("careless", METRIC.format(measured=measured))
     bench.partition()
@@ -156,7 +156,7 @@ def test_a_reference_that_exists_only_for_another_system(bench):
 
 
 def test_a_reference_that_is_missed(bench):
-    """ReFrame's own judgement and ours agree, and the record has the bounds."""
+    """The judgement of ReFrame and ours agree, and the record has the bounds."""
     metric = {"value": 10000, "unit": "GFLOP/s", "lower": -0.1, "upper": 0.1}
     bench.expect("Hpl", {"performance": metric})
     outcome = bench.replayed_hpl(HPL).case("Hpl")
@@ -167,7 +167,7 @@ def test_a_reference_that_is_missed(bench):
 
 
 def test_a_relation_that_does_not_hold(bench):
-    """Judged on what other cases of the same run measured."""
+    """The relation is judged on the values of other cases of the same run."""
     version = live_ucx()
     for program in ("ucx_perftest", "ucx_info"):
         live_program(program)
@@ -213,7 +213,7 @@ class Nap(StrictCheck):
 
 
 def test_cases_of_all_partitions_of_one_machine_run_one_after_the_other(bench):
-    """Two measurements at once would measure each other."""
+    """Two measurements at the same time would disturb each other."""
     checks = bench.check("nap", NAP)
     bench.partition("one")
     bench.partition("two")

@@ -1,4 +1,4 @@
-"""Every fault of the baseline is caught, nothing healthy is, and the page says what was seen."""
+"""Every fault of the baseline is caught, healthy runs pass, and the page shows the results."""
 
 import fault_matrix
 import pytest

@@ -1,4 +1,4 @@
-"""The history of many runs: what ReFrame itself stored, merged, and what it does with damage."""
+"""The history of many runs: merging of results that ReFrame stored, and handling of damage."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The results of two runs of ReFrame, as two jobs of two pipelines leave them."""
+    """The results of two runs of ReFrame, as from two jobs of two pipelines."""
     found = []
     for number in ("41", "42"):
         bench = Bench(tmp_path_factory.mktemp(f"run{number}"))
         bench.record_all()
         bench.partition(launcher="local")
         bench.replayed("xhpl", ["hpl"], HPL)
-        # Two lines of the same second and the same numbers would be one case, stored twice.
+        # Two lines with the same second and the same numbers would count as one case, stored twice.
         time.sleep(1 - time.time() % 1)
         extras = ("--session-extras", f"pipeline={number}")
         run = bench.run("-n", "^Hpl$", "--mode", "smoke", *extras, path="reframe/compute/hpl.py")
@@ -40,7 +40,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture
 def results(stored: list[Path], tmp_path: Path) -> list[Path]:
-    """Copies of them."""
+    """Copies of the stored results."""
     return [shutil.copytree(each, tmp_path / each.parent.name) for each in stored]
 
 
@@ -67,7 +67,7 @@ def test_two_runs_are_two_columns_however_often_they_are_added(
     head, *rows = history.rows(history.runs(into / "results.db"))
     assert [title.split()[-1] for title in head[2:]] == ["41", "42"]
     assert rows
-    # One recorded run, replayed twice: the first pipeline's numbers stand beside the second's.
+    # Both pipelines replay the same recorded run, so their numbers are equal and side by side.
     assert all(first and first == second for *_, first, second in rows)
     assert counted(into) == (2, 2)
     assert len((into / "perflog.jsonl").read_text().splitlines()) == 2
@@ -140,7 +140,7 @@ def test_half_a_line_of_the_perflog_is_left_out(results: list[Path], tmp_path: P
 
 def test_a_failed_case_has_its_place(results: list[Path], tmp_path: Path) -> None:
     with sqlite3.connect(results[1] / "results.db") as store:
-        # What ReFrame stores of a case whose evidence failed: no values.
+        # ReFrame stores no values for a case with failed evidence.
         store.execute(
             "UPDATE sessions SET json_blob = json_set(json_blob, "
             "'$.runs[0].testcases[0].result', 'fail', "
@@ -158,7 +158,7 @@ def test_a_trend_shows_each_run_at_its_place_from_the_least_to_the_greatest() ->
     drawn = history.trend([1.0, None, 3.0, 2.0])
     (points,) = re.findall(r'points="([^"]*)"', drawn)
     x, y = zip(*(tuple(map(float, point.split(","))) for point in points.split()))
-    assert x == (3.0, 79.0, 117.0)  # the second run has no value, and keeps its place
+    assert x == (3.0, 79.0, 117.0)  # the second run has no value but keeps its place
     assert y == (21.0, 3.0, 12.0)
     assert 'aria-label="1 to 3"' in drawn
     assert history.trend([5.0, 5.0]).count("<polyline") == 1

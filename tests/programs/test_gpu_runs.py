@@ -1,7 +1,7 @@
-"""Tests between GPUs and on GPUs, as far as no GPU is needed: what turns them red.
+"""Tests between GPUs and on GPUs, without a GPU: the faults that turn them red.
 
-No run of these was recorded yet: the outputs are recorded ones of the host with the lines that the
-programs' sources print beside them on a GPU.
+No GPU run is recorded yet. The outputs are recorded on a host without a GPU. The lines that the
+programs print on a GPU are added from the source of the programs.
 """
 
 import subprocess
@@ -23,7 +23,7 @@ WARNING = "[1.0] [vm:12871:0] ucp_context.c:1071 UCX  WARN  transport 'gdr_copy'
 
 
 def logs(tls=ALL, lanes=IPC, more=""):
-    """What UCX 1.13.1 said of shared memory, with other lanes."""
+    """The log of UCX 1.13.1 over shared memory, with other lanes."""
     return {
         name: text.replace("UCX_TLS=posix,self", f"UCX_TLS={tls}").replace(
             "tag(posix/memory)", f"tag({lanes})"
@@ -34,7 +34,7 @@ def logs(tls=ALL, lanes=IPC, more=""):
 
 
 def gpus(*numbers):
-    """What rank-gpu.sh leaves: ReFrame's local launcher starts no ranks for it."""
+    """The files of rank-gpu.sh. ReFrame's local launcher starts no ranks that could write them."""
     return {f"gpu.vm.{rank}": f"vm {rank} all GPU-{gpu}\n" for rank, gpu in enumerate(numbers)}
 
 
@@ -151,7 +151,7 @@ def test_a_partition_that_does_not_say_how_many_gpus_it_has(bench):
     assert "devices: the number of GPUs (type gpu) is missing" in outcome.reason
 
 
-#: The same program with and without gdrcopy: which recorded run comes out hangs on UCX_TLS.
+#: The same program with and without gdrcopy. UCX_TLS selects the recorded run.
 BOTH = """#!/bin/sh
 here={here}
 case "$UCX_TLS" in
@@ -184,7 +184,7 @@ def test_gdrcopy_that_does_not_help_small_messages(bench, factor, result):
     assert outcome.record["metrics"]["ratio"]["value"] == pytest.approx(factor, rel=0.05)
 
 
-#: Server and client are the same program; each has its output.
+#: Server and client are the same program, with one output each.
 PERFTEST = """#!/bin/sh
 here={here}
 case "$*" in
@@ -250,7 +250,7 @@ def test_what_ucx_alone_must_not_hide(bench, change, cause):
 
 
 def of_nvidia(recorded):
-    """What HPL-NVIDIA has above HPL's own output."""
+    """Adds the banner that HPL-NVIDIA prints above the output of HPL."""
     banner = "HPL-NVIDIA 1.0.0  -- NVIDIA accelerated HPL benchmark -- NVIDIA\n" + "=" * 80 + "\n"
     return recorded.but(
         stdout=recorded.stdout.replace("HPLinpack 2.3", f"{banner}HPLinpack 2.1", 1)

@@ -1,4 +1,4 @@
-"""The host must be of the site, and no variable of ReFrame's may change the run unseen."""
+"""The host must belong to the site, and no ReFrame variable may silently change the run."""
 
 import re
 import runpy
@@ -17,7 +17,7 @@ from assay.sites import detect, invocation
 SITES = Path(__file__).resolve().parents[2] / "site-config"
 FILE = SITES / "myuni" / "reframe.py"
 
-#: Hosts that no cluster is named like.
+#: Host names that must not match the pattern of a cluster.
 HOSTS = ("debian", "laptop", "vm", "node1", "runner-1", "loginlike", "a")
 
 
@@ -90,7 +90,7 @@ def test_only_a_site_that_reads_the_machine_takes_any_host(site, monkeypatch, tm
 
 
 def debian12(monkeypatch, tmp_path, release):
-    """What the site says of a machine with a release, when ReFrame loads it."""
+    """Loads the site debian12 as ReFrame does, on a machine with the distribution `release`."""
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
     monkeypatch.delenv("ASSAY_STACK", raising=False)
     monkeypatch.setattr(detect, "release", lambda: release)

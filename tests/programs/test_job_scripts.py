@@ -1,6 +1,6 @@
-"""What a site with GPUs would run, compared with what was read and approved.
+"""Compares the job scripts of a site with GPUs with the approved scripts.
 
-`python tests/programs/job_scripts.py` writes the approved scripts anew; read the difference.
+`python tests/programs/job_scripts.py` writes the approved scripts again; read the difference.
 """
 
 import job_scripts

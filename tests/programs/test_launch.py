@@ -1,4 +1,4 @@
-"""What a job script writes down of a launch, by the real shell, and what metrics have to be."""
+"""The notes of a job script about a launch, by the real shell, and the form of metrics."""
 
 import math
 import subprocess

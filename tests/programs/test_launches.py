@@ -1,4 +1,4 @@
-"""A verdict over several launches: ReFrame's retries, judged together and within a budget."""
+"""A verdict over several launches: the retries of ReFrame, judged together and within a budget."""
 
 import json
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def judged_hpl(bench, runs, *arguments):
-    """Runs HPL on those runs; a launch passes from 95 % to 150 % of the healthy one."""
+    """Runs HPL on these runs. A launch passes from 95 % to 150 % of the healthy performance."""
     bench.partition(launcher="local")
     turns = Turns(bench, runs)
     metric = {"value": HEALTHY, "unit": "GFLOP/s", "lower": -0.05, "upper": 0.5}
@@ -37,7 +37,7 @@ def test_without_retries_one_launch_decides(bench):
 
 
 def test_one_outlier_among_nine_launches_is_forgiven(bench):
-    """The interval of nine is the first that one launch cannot stretch over the bound."""
+    """With fewer than nine launches, one outlier can stretch the interval past the bound."""
     turns, run, case, report = judged_hpl(bench, [scaled(0.9), HPL], "--mode", "smoke")
     assert run.returncode == 0, run.output
     assert (case.verdict.value, turns.started, case.launches) == ("PASS", 9, 9)
@@ -141,9 +141,9 @@ class Unsteady(Counted):
 
 @pytest.mark.parametrize(("anew", "launches"), [(True, 3), (False, 1)])
 def test_a_test_that_depends_on_another_is_not_lost_over_the_retries(bench, anew, launches):
-    """ReFrame alone leaves it out of the second retry, and the last run is without failures.
+    """ReFrame alone leaves the test out of the second retry. Its last run then shows no failure.
 
-    What it compares is launched again with it.
+    Each retry also launches the case again that the test compares.
     """
     checks = bench.check("dependent", DEPENDENT.format(here=str(bench.folder), anew=anew))
     bench.partition()
@@ -167,7 +167,7 @@ COMPARED = DEPENDENT.replace(
 
 @pytest.mark.parametrize(("anew", "said"), [(True, ("PASS", 9)), (False, ("FAIL", 1))])
 def test_a_disturbed_launch_of_what_a_test_compares_does_not_decide(bench, anew, said):
-    """The first launch of what is compared is slow, all others are as they should be."""
+    """The first launch of the compared case is slow. All other launches are normal."""
     checks = bench.check("compared", COMPARED.format(here=str(bench.folder), anew=anew))
     bench.partition()
     bench.stack("any", ["mpi"])
@@ -230,7 +230,7 @@ class Own(StrictCheck):
 
 
 def test_what_a_test_says_against_itself_is_not_asked_again(bench):
-    """Its metric is recorded and passes; to launch until its own verdict passes would be cheap."""
+    """Its metric is recorded and passes. Launching until its own verdict passes proves little."""
     checks = bench.check("own", OWN)
     bench.partition("one")
     bench.stack("any", ["mpi"])

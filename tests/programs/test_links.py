@@ -1,4 +1,4 @@
-"""Counters of the link: what they say, what they prove, and what each rank's witness does."""
+"""Counters of the link: their values, what they prove, and the witness of each rank."""
 
 import os
 import re
@@ -24,7 +24,7 @@ def readings(host, before, after, device="eth0"):
 
 
 def launch(**hosts):
-    """One rank on each host: name -> (before, after), both of each direction."""
+    """One rank on each host: name -> (before, after), the same for both directions."""
     return {f"link.{host}.7": readings(host, *ends) for host, ends in hosts.items()}
 
 
@@ -104,16 +104,17 @@ def test_what_is_not_proven_is_a_problem(files, said):
 def test_a_benchmark_needs_what_no_algorithm_can_spare():
     assert message_bytes("latency", PAIR) == 2
     assert message_bytes("bw", PAIR, window=64) == 64
-    # Each of 2 ranks of a node sends to the 6 that are elsewhere, and receives from them.
+    # Each of the 2 ranks of a node sends to the 6 ranks on other nodes, and receives from them.
     assert message_bytes("alltoall", Layout(4, 2)) == 24
     with pytest.raises(ValueError, match="osu_put"):
         message_bytes("put", PAIR)
 
 
 def test_linpack_needs_what_the_other_nodes_own():
-    # 2 x 2, a rank on each node: a quarter of the panels' and of the rows' other halves.
+    # A grid of 2 x 2 with one rank on each node. A node does not own half of the panels of its row
+    # and half of the rows U of its column. Half of these bytes are counted.
     assert linpack_bytes(1000, Grid(2, 2), Layout(4, 1)) == 4 * 1000**2 * 2 / 4 / 2
-    # All on one node: nothing.
+    # With all ranks on one node, no bytes cross the link.
     assert linpack_bytes(1000, Grid(2, 2), Layout(1, 4)) == 0
 
 

@@ -1,4 +1,4 @@
-"""Which file system a directory is on: recorded listings of mounts, and a chroot that sees none."""
+"""The file system of a directory: recorded lists of mounts, and a chroot that shows no mounts."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ LISTING = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
 95 94 0:52 / /data rw,relatime - tmpfs tmpfs rw,size=1024k
 """
 
-#: The same in a chroot whose root is a directory: what is mounted above it is not listed.
+#: The same in a chroot whose root is a directory. The mount that holds this root is not listed.
 CHROOTED = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
 95 94 0:52 / /dev/shm rw,relatime - tmpfs tmpfs rw
 """

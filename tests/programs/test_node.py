@@ -1,4 +1,4 @@
-"""What a stack has, what a partition opens, how a node is, and that the suite itself is whole."""
+"""Programs of a stack, transports of a partition, health of a node, and the tests of the suite."""
 
 import re
 import shutil
@@ -36,7 +36,7 @@ def test_a_program_that_is_named_and_not_there(bench):
 
 
 def test_a_program_that_lacks_a_library(bench):
-    """A real program, linked to a library of another name."""
+    """A real program, linked to a library with another name."""
     binary = Path(live_program("cat")).read_bytes()
     assert b"libc.so.6" in binary
     path = bench.program("torn", "hpcc", "")
@@ -92,7 +92,7 @@ def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(
 
 
 def test_a_node_that_is_busy(bench):
-    """No node has less load than none; a limit below it is exceeded by whatever there is."""
+    """The load of a node is never negative, so any load exceeds a negative limit."""
     bench.partition(extras={"health": {"load_per_cpu_max": -1}})
     bench.stack("any", ["mpi"])
     bench.record_all()
@@ -176,7 +176,7 @@ class Shadow(StrictCheck):
 
 
 def test_a_test_that_is_not_strict_or_cannot_be_made_is_red(bench):
-    """ReFrame would believe the one and drop the other with a warning."""
+    """ReFrame would accept a test that is not strict, and drop the other with a warning."""
     suite = bench.folder / "reframe"
     shutil.copytree(ROOT / "reframe" / "node", suite / "node")
     (suite / "node" / "unfit.py").write_text(UNFIT)

@@ -1,4 +1,4 @@
-"""What runs on compute nodes, under whatever Python is there."""
+"""The programs that run on compute nodes, with whichever Python the nodes have."""
 
 import ast
 import os
@@ -23,7 +23,7 @@ def test_scripts_of_the_nodes_are_readable_by_python_3_6(script):
 
 @pytest.fixture
 def tree(tmp_path):
-    """Control groups as the kernel shows them: version -> what /proc/PID/cgroup says of them."""
+    """Control groups as the kernel shows them, with limits of version 1 and of version 2."""
     for folder, name, limit in [
         ("memory", "memory.limit_in_bytes", "9223372036854771712"),
         ("memory/slurm/job_7", "memory.limit_in_bytes", "4096"),
@@ -60,7 +60,7 @@ def hurried(monkeypatch):
 
 @pytest.fixture
 def sleeper(hurried, tmp_path, monkeypatch):
-    """A program on PATH that never answers, and leaves a line each time it is asked."""
+    """A program on PATH that never answers, and writes a line each time that it is started."""
     program = tmp_path / "ucx_info"
     program.write_text(f"#!/bin/sh\necho asked >>{tmp_path}/asked\nsleep 1000\n")
     program.chmod(0o755)

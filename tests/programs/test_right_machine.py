@@ -1,4 +1,4 @@
-"""ReFrame itself is refused where it would take another system, or less of it, than the site's."""
+"""ReFrame itself is refused if it would use another system, or only a part of the site's system."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ def test_a_variable_that_narrows_the_run_is_refused(bench, name):
 
 
 def test_the_acceptance_and_the_plan_of_a_pipeline_are_refused_too(tmp_path):
-    """RFM_SYSTEM=local:tmpfs left 5 of 80 cases, and exit code 0."""
+    """With RFM_SYSTEM=local:tmpfs, only 5 of 80 cases remained, and the exit code was 0."""
     for command in (
         ["ci/acceptance.sh"],
         ["ci/gitlab/plan.py", f"--run={tmp_path}/run", f"--child={tmp_path}/child.yml"],

@@ -1,7 +1,7 @@
-"""Programs that lie or die: each turns the run red, with a message that names the cause.
+"""Programs that lie or die: each one turns the run red, with a message that names the cause.
 
-Live where the machine has the programs (real MPI, real benchmark, something done to it); otherwise
-a recorded real run is replayed through a visible change.
+If the machine has the programs, the fault is injected into a live run of real MPI and the real
+benchmark. Otherwise, the test replays a recorded real run with a visible change.
 """
 
 import os
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_benchmark_killed_half_way(bench):
-    """The real program is sent SIGKILL by its own rank 0 once ten lines are out."""
+    """A wrapper kills rank 0 of the real program with SIGKILL after ten lines of output."""
     killer = bench.folder / "kill_after_ten_lines.py"
     killer.write_text(
         "import os, signal, subprocess, sys\n"
@@ -39,7 +39,7 @@ def test_a_benchmark_killed_half_way(bench):
 
 
 def test_a_full_scratch_file_system(bench, tmp_path):
-    """There are bytes for the file, and no inode; without bytes it would not have begun."""
+    """The file system has free bytes but no free inode. Without bytes, the test would not start."""
     if os.geteuid() != 0:
         pytest.skip("needs root to mount a small tmpfs")
     live_program("iozone")
@@ -98,7 +98,7 @@ def test_hpl(bench, recorded, cause):
 
 
 def test_hpl_that_solved_another_problem(bench):
-    """Where it does not find its input it takes another: here one of a larger partition."""
+    """Without its own input HPL uses another one, here the input of a larger partition."""
     bench.record_all()
     small = {"memory_bytes": 2**33, "memory_fraction": 0.005}
     outcome = bench.replayed_hpl(HPL, extras=small).case("Hpl")
@@ -127,7 +127,7 @@ def test_a_study_of_hpl_that_left_out_an_order(bench, recorded, cause):
 
 
 def hpcc(bench, order, name=None):
-    """A recorded run of HPCC where the memory holds a matrix of `order`, in blocks of 80."""
+    """A recorded run of HPCC. The memory holds a matrix of `order`, in blocks of 80."""
     files = {"hpccoutf.txt": (DATA / "hpcc" / name).read_text()} if name else {}
     memory = {"memory_bytes": 16 * order**2, "memory_fraction": 0.5}
     bench.partition(launcher="local", extras=memory)
@@ -174,7 +174,7 @@ def test_hpcc(bench, order, name, cause):
     ids=["missing cells", "not synchronous", "through the cache", "close not counted"],
 )
 def test_iozone_that_does_less_than_it_was_asked_for(bench, tmp_path, sync, lost, cause):
-    """The real program, which loses one of its options on the way."""
+    """The real program, from which a wrapper removes one option."""
     real = shlex.quote(live_program("iozone"))
     script = f"#!/bin/sh\nexec {real} $(echo \"$*\" | sed 's/ {lost} / /')\n"
     bench.storage(tmp_path)
@@ -190,7 +190,7 @@ def test_iozone_that_does_less_than_it_was_asked_for(bench, tmp_path, sync, lost
 
 
 def btio(bench, directory, recorded):
-    """A recorded run of BT-IO on a partition with that directory."""
+    """A recorded run of BT-IO on a partition with this directory."""
     bench.storage(directory, launcher="local")
     built = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
     bench.replayed("bt.S.x.mpi_io_full", ["btio"], recorded, **built)
@@ -208,7 +208,7 @@ def test_btio_that_failed_its_verification_with_exit_code_0(bench, tmp_path, nam
 
 
 def test_btio_runs_nowhere_else_where_its_directory_cannot_be_made(bench, tmp_path):
-    """In the stage directory the program would run as well, and measure another file system."""
+    """The program would also run in the stage directory, but measure another file system."""
     (tmp_path / "file").write_text("")
     outcome = btio(bench, tmp_path / "file", Recorded.load("btio-full"))
     assert outcome.result == "fail"
@@ -237,7 +237,7 @@ def test_an_osu_that_was_not_asked_to_validate(bench, version, stated, cause):
 
 
 def test_the_recorded_run_is_one_world_of_two():
-    """What the tests above take it for."""
+    """The tests above rely on this."""
     world = openmpi.parse(HPL.stderr)
     assert (world.ranks_seen, world.worlds) == (2, 1)
     assert len(HPL.stdout) > 1000

@@ -1,4 +1,4 @@
-"""Two runs at once, a run that is interrupted or killed, a listing before the report."""
+"""Two runs at the same time, interrupted and killed runs, and a listing before the report."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from bench import REFRAME, ROOT, run_reframe
 
 pytestmark = pytest.mark.slow
 
-#: Case 1 fails, case 2 is skipped, case 4 hangs; one runs after the other.
+#: Case 1 fails, case 2 is skipped, and case 4 hangs. The cases run one after the other.
 STEPS = """\
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
@@ -42,7 +42,7 @@ class Step(StrictCheck):
         return Parsed("step", "step", None, True, (), {})
 """
 
-#: Counts: seven cases are not skipped; 0, 1 and 3 end before case 4 hangs.
+#: Seven cases are not skipped. The cases 0, 1 and 3 end before case 4 hangs.
 FINISHED = "INTERRUPTED: 3 of 7 finished"
 
 
@@ -73,7 +73,7 @@ class Hanging:
         self.log = (bench.folder / "said").open("w+")
 
     def __enter__(self):
-        # What the tests were told to ignore (a shell's background), a child would ignore, too.
+        # A background job of a shell ignores SIGINT. The child would inherit this from the tests.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.process = subprocess.Popen(
             [str(REFRAME), *self.arguments, *self.more, "-r"],
@@ -103,7 +103,7 @@ class Hanging:
         return self.log.read()
 
     def kept(self):
-        """How many cases ReFrame is done with: it has moved what they left."""
+        """Number of cases that ReFrame has finished. It has moved the files of these cases."""
         moved = self.bench.results.glob("output/*/bench/*/*/*/assay.json")
         stages = {path.name for path in self.bench.results.glob("stage/*/bench/*/*/*")}
         return sum(path.parent.name not in stages for path in moved)
@@ -120,7 +120,7 @@ def hanging(bench):
 
 
 def report(results, *arguments):
-    """Exit code and lines of ``assay report``."""
+    """Exit code and output lines of ``assay report``."""
     done = subprocess.run(
         [sys.executable, "-m", "assay", "report", *map(str, arguments)],
         cwd=ROOT,
@@ -136,7 +136,7 @@ def report(results, *arguments):
 
 
 def check(results, lines):
-    """That an interrupted run is told as what it is."""
+    """Checks that the report describes an interrupted run as interrupted."""
     assert f"verdict: FAIL: {FINISHED}; 1 case failed" in lines
     counts = next(line for line in lines if " cases ran: " in line)
     assert "3 of 8 cases ran: 2 PASS" in counts or "3 of 8 cases ran: 0 PASS" in counts
@@ -156,7 +156,7 @@ def check(results, lines):
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
 )
 def test_an_interrupted_run_says_what_is_not_finished(bench, number, policy):
-    """Run one by one, cases that never started are not in the run report at all."""
+    """With the serial policy, the run report does not contain the cases that never started."""
     with Hanging(bench, f"--exec-policy={policy}") as hanging:
         assert hanging.end(number) != 0
     code, lines = report(bench.results)
@@ -175,7 +175,7 @@ def test_a_killed_run_is_reported_by_what_it_finished(hanging):
 
 
 def test_an_interruption_without_a_failure_has_its_own_word(hanging):
-    """The case that failed is taken away from what the run left."""
+    """The failed case is removed from the files of the run."""
     hanging.end(signal.SIGINT)
     (file,) = hanging.bench.results.glob("reports/run-report-*.json")
     said = json.loads(file.read_text())
@@ -214,7 +214,7 @@ def test_a_second_run_is_refused_and_a_listing_is_not(hanging):
 
 
 def hanging_folder(hanging):
-    """The name of the folder of the session that hangs."""
+    """The name of the session folder of the run that hangs."""
     return re.search(r"output directory: +'.*/output/([\w-]+)'", hanging.said())[1]
 
 

@@ -1,4 +1,4 @@
-"""The Spack stack, as far as it can be checked without Spack: files, recipes, scripts, stacks."""
+"""Tests of the Spack stack that do not need Spack: files, recipes, scripts, stacks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_pins_are_commits() -> None:
 @pytest.mark.parametrize("site", sorted(MANIFESTS))
 def test_a_manifest_takes_what_is_shared_from_one_place(site: str) -> None:
     document = manifest(site)
-    # Versions, requirements and repositories in a manifest would be one site's own.
+    # Versions, requirements and repositories in a manifest would apply to one site only.
     assert set(document) == {"include", "specs", "view"}
     folders = [(MANIFESTS[site].parent / each).resolve() for each in document["include"]]
     assert folders[0] == ROOT / "site-config" / site / "spack", "the site must win"
@@ -70,7 +70,7 @@ def test_a_manifest_takes_what_is_shared_from_one_place(site: str) -> None:
 
 @pytest.mark.parametrize("site", sorted(MANIFESTS))
 def test_no_require_below_all(site: str) -> None:
-    # A package's own `require` would replace it, without a word.
+    # A `require` of a single package would silently replace it.
     packages = yaml.safe_load((ROOT / f"site-config/{site}/spack/packages.yaml").read_text())
     assert "require" not in packages["packages"]["all"]
     assert packages["packages"]["all"]["target"]
@@ -118,7 +118,7 @@ def test_every_recipe_that_a_lock_used_is_of_this_tree() -> None:
     ours = {path.parent.name.replace("_", "-") for path in RECIPES}
     used = {n["name"] for s in MANIFESTS for n in nodes(lock_of(s)) if n["namespace"] == "assay"}
     assert used <= ours
-    # A lock that took the builtin recipe would lack what ours mends.
+    # A lock with the builtin recipe would lack the corrections of our recipe.
     builtin = {
         n["name"]
         for s in MANIFESTS
@@ -133,7 +133,7 @@ def test_every_recipe_that_a_lock_used_is_of_this_tree() -> None:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the site debian12, nothing installed; returns its reframe.py."""
+    """A copy of the site debian12 with nothing installed; returns its reframe.py."""
     folder = tmp_path / "site-config/debian12"
     (folder / "spack/env").mkdir(parents=True)
     for file in (lock_of("debian12"), MANIFESTS["debian12"]):
@@ -161,7 +161,7 @@ def test_a_stack_has_what_its_lock_has(site: Path) -> None:
     assert "prepare_cmds" not in stack
     assert set(stack["features"]) == {"mpi", "ucx", "ucx-perftest", "osu", "hpcc", "hpl", "btio"}
     assert stack["extras"]["osu_version"] == locked["osu-micro-benchmarks"]["version"]
-    # the order of sizes, not of letters: the tests take the first
+    # The order is by size and not by letter, because the tests take the first class.
     assert stack["extras"]["btio_classes"] == ["S", "W", "A"]
     assert set(stack["extras"]["btio_subtypes"]) == {"simple", "full", "epio"}
 
@@ -217,10 +217,10 @@ def test_what_needs_libcuda_or_counts_is_a_stack_of_its_own(site: str) -> None:
     ]  # fmt: skip
     assert not {"osu-cuda", "ucx-stats"} & set(host["features"])
     assert {"mpi", "ucx", "osu-cuda"} <= set(gpu["features"])
-    # What runs without a GPU is measured once, with the stack for all nodes.
+    # Tests that need no GPU run once, with the stack for all nodes.
     assert not {"osu", "hpl", "hpcc", "btio", "iozone"} & set(gpu["features"])
     assert gpu["extras"]["osu_version"] == host["extras"]["osu_version"]
-    # No test that measures may select the UCX that counts.
+    # No test that measures may select the UCX with statistics.
     assert diagnosis["features"] == ["ucx-stats", "ucx-cuda"]
 
 
@@ -331,7 +331,7 @@ def test_with_another_spack(tmp_path: Path) -> None:
 
 
 def kit(folder: Path) -> Path:
-    """A kit that holds nothing that is needed, yet is whole."""
+    """A kit that holds none of the needed files but passes the check of its sums."""
     (folder / "spack.git").mkdir(parents=True)
     (folder / "readme").write_text("a kit\n")
     digest = hashlib.sha256(b"a kit\n").hexdigest()
@@ -378,7 +378,7 @@ def tool(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def edited(tmp_path: Path, name: str, **changes: Any) -> Path:
-    """The lock of debian12, with keys of one node replaced."""
+    """The lock of debian12 with some keys of one node replaced."""
     lock = json.loads(lock_of("debian12").read_text())
     (node,) = (n for n in lock["concrete_specs"].values() if n["name"] == name)
     for key, value in changes.items():

@@ -1,4 +1,4 @@
-"""File systems that are too small, are another, or cannot do what is asked of them: real ones."""
+"""Real file systems that are too small, of another type, or lack a requested feature."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def mounted(kind, folder, *options):
-    """A file system of that kind; skips the test where it cannot be mounted."""
+    """A file system of type `kind`; skips the test if it cannot be mounted."""
     if os.geteuid() != 0:
         pytest.skip("needs root to mount a file system")
     folder.mkdir()
@@ -57,7 +57,7 @@ def test_a_file_system_without_o_direct_is_skipped(bench, tmp_path):
 
 
 def test_another_file_system_than_the_site_says(bench, tmp_path):
-    """Where Lustre is not mounted its directory may be there all the same."""
+    """The directory can exist although Lustre is not mounted there."""
     live_program("iozone")
     bench.stack("system", ["iozone"])
     bench.record_all()
@@ -70,7 +70,7 @@ def test_another_file_system_than_the_site_says(bench, tmp_path):
 
 
 def largest(bench, tmp_path, said, memory):
-    """IOzone's one large file, as the site asks for it."""
+    """Runs IOzone with one large file, whose size the site sets."""
     live_program("iozone")
     bench.storage(tmp_path, extras={"iozone_largest": said, "memory_bytes": memory})
     bench.stack("system", ["iozone"])

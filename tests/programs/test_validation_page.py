@@ -30,6 +30,6 @@ def test_every_test_of_the_paper_is_in_the_table_and_nothing_else(tmp_path):
     selected = set(re.findall(r"^- (\w+)", output, re.MULTILINE))
     assert "GpuHplStudy" in selected
     named = {name for row in rows() for name in re.findall(r"`(\w+)`", row)}
-    # The ports of OSU stand in for its programs where a stack has none.
+    # The Python ports of OSU replace its programs if a stack lacks them.
     assert selected - {"OsuPy"} == named & selected
     assert named - selected == {"configuration"}

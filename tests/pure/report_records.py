@@ -1,7 +1,7 @@
-"""Test cases with records like the real ones, for the figures that no machine at hand measures.
+"""Test cases with records like the real ones, for figures of which no real measurement exists here.
 
-The numbers follow simple models of a cluster, so that a drawing of them can be looked at; no test
-takes them for measurements.
+The numbers follow simple models of a cluster, so that the figures can be inspected. No test uses
+them as measurements.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def case(
     units: Mapping[str, str] | None = None,
     **others: Any,
 ) -> Case:
-    """A case as a session reads it: a bare one, joined to a record of schema 1.
+    """A case as a session reads it: a case without data, joined to a record of schema 1.
 
-    Of `others`, what is a field of a case is taken for it, the rest for a parameter.
+    An entry of `others` with the name of a field of a case sets this field. Any other entry is a
+    parameter.
     """
     place = {"partition": "gpu", "environ": "spack", "kind": "network", "family": "osu"}
     given = {name: others.pop(name, value) for name, value in place.items()}
@@ -65,7 +66,7 @@ def case(
 
 
 def osu(test: str, benchmark: str, start: float, rate: float, **others: Any) -> Case:
-    """A curve: `start` [us] of a small message, `rate` [MB/s] of a large one."""
+    """A curve: latency `start` [us] of a small message, rate `rate` [MB/s] of a large one."""
     sizes = [1 << step for step in range(23)]
     ranks = int(others.get("gpus") or others.get("ranks") or 2)
     times = [(ranks - 1) * (start + size / rate) for size in sizes]
@@ -119,7 +120,7 @@ def btio(partition: str, ranks: int, time: float, io_time: float, **others: Any)
 
 
 def iozone(partition: str, sync: str, fastest: float, **others: Any) -> Case:
-    """A table of IOzone, the best cell of reads at `fastest` [KiB/s]."""
+    """A table of IOzone. The best cell of the reads has the rate `fastest` [KiB/s]."""
     slow = {"cached": 2, "o_sync": 40}.get(sync, 10)
     rows = [
         {"file_size": 1 << f, "record_size": 1 << r,
@@ -132,7 +133,7 @@ def iozone(partition: str, sync: str, fastest: float, **others: Any) -> Case:
 
 
 def cluster() -> list[Case]:
-    """A validation without P = 4 between nodes, 16 nodes, and some runs that failed."""
+    """A validation without P = 4 between nodes and without 16 nodes, and with some failed runs."""
     return [
         *gpus("gpu", INTRA, 1, 2.0, 45e3),
         *gpus("gpu-infiniband", INTER, 2, 3.0, 11e3),
@@ -145,7 +146,7 @@ def cluster() -> list[Case]:
 def gpus(
     partition: str, ways: Iterable[str], nodes: int, start: float, rate: float
 ) -> Iterator[Case]:
-    """All configurations of a place; of `no-ipc` point to point failed."""
+    """All configurations at one place. With `no-ipc`, point-to-point failed."""
     for number, way in enumerate(ways, 1):
         here = {"partition": partition, "configuration": way}
         slower = {"start": start * number, "rate": rate / (1 + number / 4)}
@@ -161,7 +162,7 @@ def gpus(
 
 
 def hosts() -> Iterator[Case]:
-    """Three transports that were measured and one that was not, in a node."""
+    """Three transports within a node that were measured, and one that was not."""
     for number, transport in enumerate(("posix", "cma", "tcp"), 1):
         for benchmark in ("latency", "bw"):
             here = {"partition": "intra-node", "transport": transport}
@@ -173,7 +174,7 @@ def hosts() -> Iterator[Case]:
 
 
 def hpl_study() -> Iterator[Case]:
-    """P of 1 to 8; the largest N does not fit on one node, and there are no 16 nodes."""
+    """P from 1 to 8. The largest N does not fit on one node, and there are no 16 nodes."""
     for nodes in (1, 2, 4, 8):
         yield hpl(
             nodes,
@@ -188,7 +189,7 @@ def hpl_study() -> Iterator[Case]:
 
 
 def storage() -> Iterator[Case]:
-    """Four file systems, BT-IO on two of them; one was full."""
+    """Four file systems, with BT-IO on two of them. One file system was full."""
     for partition, fast in (("lustre-hdd", 1.0), ("lustre-ssd", 1.6)):
         for ranks in (4, 9, 16, 25):
             writing = (900 + 60 * ranks) / fast

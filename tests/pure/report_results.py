@@ -1,4 +1,4 @@
-"""A results directory to break: a copy of the real session in tests/data/report."""
+"""A results directory that tests may damage: a copy of the real session in tests/data/report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Results:
         return json.loads(self.file.read_text())
 
     def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
-        """Change the run report."""
+        """Changes the run report."""
         report = self.report()
         change(report)
         self.file.write_text(json.dumps(report))
@@ -32,7 +32,7 @@ class Results:
         return self.report()["runs"][0]["testcases"]
 
     def only(self, *names: str) -> None:
-        """Keep the cases whose display name and partition are `name@partition`."""
+        """Keeps the cases whose display name and partition are `name@partition`."""
 
         def change(report: dict[str, Any]) -> None:
             run = report["runs"][0]

@@ -1,4 +1,4 @@
-"""BT-IO: what a class writes and needs, where its ranks are, and who did the MPI-IO."""
+"""BT-IO: bytes and memory of a class, the hosts of its ranks, and the library that did MPI-IO."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ def test_a_class_writes_what_the_program_says_that_it_wrote():
 
 @pytest.mark.parametrize(
     ("npb_class", "megabytes"),
-    [("W", 22.12), ("A", 419.43)],  # as NPB 3.4.3 said on one rank
+    [("W", 22.12), ("A", 419.43)],  # printed by NPB 3.4.3 on one rank
 )
 def test_bytes_of_a_class(npb_class, megabytes):
     assert round(btio.bytes_written(npb_class) / 1e6, 2) == megabytes
@@ -32,7 +32,7 @@ def test_each_class_writes_more_than_the_one_before():
 
 
 def test_memory_falls_with_the_ranks_and_is_that_of_the_arrays():
-    # A process of class A on one rank was seen to have 115668 KiB, of S 16764 KiB.
+    # A process of class A on one rank used 115668 KiB, and one of class S 16764 KiB.
     assert 0.8 < btio.memory_of_rank("A", 1) / (115668 * 1024) < 1
     of_rank = [btio.memory_of_rank("E", ranks) for ranks in (1, 4, 16, 64)]
     assert of_rank == sorted(of_rank, reverse=True)
@@ -98,7 +98,7 @@ def test_numbers_of_ranks_for_which_some_partition_has_room(partitions, counts):
 
 
 def said(*modules):
-    """What processes say, each of its own module."""
+    """The output of processes, each with its own module."""
     line = "[node{0}:{0}] io:base:file_select: Selected io module {1}"
     return "\n".join(line.format(*pair) for pair in enumerate(modules, 1))
 

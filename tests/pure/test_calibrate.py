@@ -1,4 +1,4 @@
-"""From launches to bounds, from bounds to the file, and what is refused on the way."""
+"""From launches to bounds, from bounds to the file, and the cases that are refused."""
 
 import random
 import statistics
@@ -42,7 +42,7 @@ def test_the_bounds_hold_every_launch_the_floor_and_the_median(samples, kind):
     spec = bounds.metric(samples, "u", kind)
     low, high = (spec["value"] * (1 + spec[side]) for side in ("lower", "upper"))
     assert spec["value"] == pytest.approx(statistics.median(samples), rel=1e-5)
-    # A launch below a twentieth of the median has no bound that could hold it.
+    # No bound can hold a launch below a twentieth of the median.
     assert low <= max(min(samples), 0.05 * spec["value"]) * (1 + 1e-5)
     assert high >= max(samples) * (1 - 1e-5)
     assert spec["lower"] <= -kind.tolerance("lower")
@@ -61,7 +61,7 @@ def test_the_fault_side_is_tight_and_the_other_wide():
 @pytest.mark.parametrize("noise", [random.Random.gauss, random.Random.uniform])
 @pytest.mark.parametrize("n", [6, 10, 20])
 def test_a_healthy_launch_seldom_falls_out_of_bounds_of_pure_noise(noise, n):
-    """Without any floor: the spread of the sample alone makes the bound."""
+    """There is no minimum tolerance here: only the spread of the sample makes the bound."""
     kind = bounds.Kind("bare", ["*"], "both", 1e-9, 1e-9)
     draw = random.Random(7)
     width = (1.0, 0.02) if noise is random.Random.gauss else (0.98, 1.02)
@@ -71,7 +71,7 @@ def test_a_healthy_launch_seldom_falls_out_of_bounds_of_pure_noise(noise, n):
         for _ in range(20):
             trials += 1
             outside += judge([noise(draw, *width)], expected).verdict is not Verdict.PASS
-    # Of the bare range it would be 2/(n+1): 29 %, 18 %, 10 %.
+    # With the plain range as bound, the share would be 2/(n+1): 29 %, 18 %, 10 %.
     assert outside / trials < 0.5 / (n + 1)
 
 
@@ -237,11 +237,12 @@ def test_a_metric_that_is_gone_needs_a_reason(tmp_path):
 
 @given(factor=st.floats(0.2, 5.0), unit=st.sampled_from(["MB/s", "us", "1"]))
 def test_it_is_worse_in_exactly_one_direction_or_the_same(tmp_path_factory, factor, unit):
-    """No unit lets a reference drift to the bad side by more than noise and floor."""
+    """With no unit can a reference drift in the bad direction by more than noise and tolerance."""
     kind = bounds.kind_of(unit, KINDS)
     old, new = (bounds.metric(s, unit, kind) for s in (TEN, scaled(factor)))
     change = changes.Change(CASE, "m", kind, old, new)
-    # The intervals 99 to 101, and that times the factor, lie apart below 99/101 and above 101/99.
+    # The interval from 99 to 101 and its product with the factor are disjoint for factors below
+    # 99/101 and above 101/99.
     bad = {"lower": factor < 0.98, "upper": factor > 1.021, "both": not 0.98 <= factor <= 1.021}
     good = {"lower": factor >= 1, "upper": factor <= 1, "both": factor == 1}
     if bad[kind.fault]:
@@ -277,7 +278,7 @@ def test_a_file_cut_in_the_middle_of_an_entry_never_judges(tmp_path):
             left = References.load(path).calibrated
         except ReferencesError:
             continue
-        # What can be read is a shorter file of whole entries, or its last word is cut.
+        # The readable part is a shorter file of whole entries, or the last word is cut.
         assert [entry["metrics"] for entry in left] in (
             [entry["metrics"] for entry in yaml.safe_load(whole)["references"][: len(left)]],
         )

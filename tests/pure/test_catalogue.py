@@ -1,4 +1,4 @@
-"""The catalogue of programs: what it refuses, and that shell and Python read the same."""
+"""The catalogue of programs: what it refuses, and that shell and Python read the same content."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_the_shell_script_can_read_the_file_line_by_line():
 def test_the_image_of_debian_has_the_packages_of_the_catalogue():
     definition = (Path(__file__).parents[2] / "containers/debian.def").read_text()
     for program in catalogue.PROGRAMS.values():
-        # iozone3 is in non-free: who builds the image decides.
+        # iozone3 is in non-free, so the builder of the image decides about it.
         if program.debian and program.debian != "iozone3":
             assert f" {program.debian} " in definition.replace("\n", " ")
 

@@ -1,4 +1,4 @@
-"""What the command says of itself, and of a command that is not there."""
+"""The messages of the command about itself, and about an unknown command."""
 
 import pytest
 

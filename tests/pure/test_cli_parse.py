@@ -1,4 +1,4 @@
-"""``assay parse``: one line of JSON for each file, whatever it is, and an honest exit code."""
+"""``assay parse``: one line of JSON for every kind of file, and a correct exit code."""
 
 import io
 import json
@@ -18,7 +18,7 @@ KEYS = ["file", "family", "program", "version", "complete", "rows", "units", "pr
 
 
 def run(capsys, *arguments):
-    """Exit code, and the objects printed, which must be JSON in the strict sense."""
+    """Exit code, and the printed objects, which must be strict JSON."""
     code = cli.main(["parse", *map(str, arguments)])
     out, err = capsys.readouterr()
     assert err == ""
@@ -96,7 +96,7 @@ def test_nan_is_null(capsys):
     "spoil",
     [
         lambda raw: b"\0\0" + raw.replace(b"\n", b"\0\n"),
-        lambda raw: raw.replace(b"\n", b"\r\n"),  # a terminal's
+        lambda raw: raw.replace(b"\n", b"\r\n"),  # as from a terminal
         lambda raw: b"warning: \xff\xfe\n" + raw,
     ],
     ids=["NUL", "CRLF", "not UTF-8"],

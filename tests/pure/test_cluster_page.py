@@ -1,4 +1,4 @@
-"""The page of the cluster's faults says what the runs say, and counts as a reader would."""
+"""The page of the cluster's faults agrees with the runs, and counts as a reader would."""
 
 import cluster_page
 import pytest
@@ -55,7 +55,7 @@ def test_what_a_fault_cannot_have_done_does_not_count_as_caught():
     assert cluster_page.verdicts(wrong)["EachNode"] == "DISTURBED"
     right = run({"EachNode @scratch": "fail"}, disk, kind="slow disk")
     assert cluster_page.verdicts(right)["EachNode"] == "FAIL"
-    # Of a healthy run nothing is excused.
+    # In a healthy run, every failure counts.
     alarm = run({"EachNode @scratch": "fail"}, other, kind="healthy")
     assert cluster_page.verdicts(alarm)["EachNode"] == "FAIL"
 

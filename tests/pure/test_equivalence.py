@@ -1,4 +1,4 @@
-"""Equivalence of paired ratios: a published table, and the error that is promised."""
+"""Equivalence of paired ratios: a published table, and the promised error rate."""
 
 import math
 import random
@@ -8,8 +8,8 @@ import pytest
 from assay.judge.equivalence import Equivalence, decide, fewest
 
 # Critical values of the sign test, one-sided at 5 %: the largest number of the rarer sign that
-# still rejects (Dixon & Mood 1946, 10.1080/01621459.1946.10501898). So many are left out on each
-# side of the interval.
+# still rejects (Dixon & Mood 1946, 10.1080/01621459.1946.10501898). The interval leaves this number
+# of ratios out on each side.
 SIGN_TEST = {
     5: 0,
     8: 1,
@@ -80,7 +80,7 @@ def test_one_disturbed_run_does_not_decide():
 @pytest.mark.parametrize("median", [1.02, 1 / 1.02])
 @pytest.mark.parametrize("pairs", [8, 20, 41])
 def test_a_ratio_at_the_margin_is_called_equivalent_in_at_most_one_of_twenty(median, pairs):
-    # Heavy-tailed, and skewed: every tenth run takes up to eight times as long.
+    # The noise is heavy-tailed and skewed: every tenth run takes up to eight times as long.
     source = random.Random(3)
 
     def ratio():
@@ -96,7 +96,7 @@ def test_a_ratio_at_the_margin_is_called_equivalent_in_at_most_one_of_twenty(med
         decide([ratio() for _ in range(pairs)]).verdict is Equivalence.EQUIVALENT
         for _ in range(trials)
     )
-    # Three standard deviations of a count above the promise.
+    # The limit is three standard deviations of a count above the promised error rate.
     assert wrong <= 0.05 * trials + 3 * math.sqrt(0.05 * 0.95 * trials)
 
 

@@ -67,7 +67,7 @@ def test_a_line_that_must_be_red_says_so(fresh: ModuleType) -> None:
 
 
 class Machine:
-    """A root whose commands end as they are told."""
+    """A root. The test chooses the exit codes of its commands."""
 
     def __init__(self, rc: int, said: str) -> None:
         self.rc, self.said = rc, said

@@ -1,4 +1,4 @@
-"""The plan of an acceptance: jobs from what ReFrame lists, and nothing promised that is not run."""
+"""The plan of an acceptance: jobs for all that ReFrame lists; no promised job is left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assay.results import pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: As ReFrame 4.10.4 prints it for the smoke profile of the site local, shortened.
+#: The list of ReFrame 4.10.4 for the smoke profile of the site local, shortened.
 LISTING = """\
 [List of matched checks]
 - TransportOpens %transport=posix /5bd1fba1 @local:intra-node+system
@@ -35,7 +35,7 @@ def _reframes_job(hashcode: str, *needs: str) -> dict[str, object]:
     return {"script": [f"reframe -R  -n /{hashcode} -r --mode=smoke"], "needs": list(needs)}
 
 
-#: As its --ci-generate writes it: one job for a test, on whatever partitions.
+#: The file that --ci-generate of ReFrame writes: one job for each test, on any partitions.
 CHILD = {
     "cache": {"key": "x"},
     "stages": ["rfm-stage-0", "rfm-stage-1", "rfm-stage-2"],
@@ -61,7 +61,7 @@ def plan() -> ModuleType:
 
 @pytest.fixture
 def listed(plan: ModuleType, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """What ReFrame says; a test may change it."""
+    """The lists of ReFrame; a test may change them."""
     said: dict[str, object] = {"listing": LISTING, "child": CHILD}
 
     def reframe(arguments: list[str], action: list[str]) -> str:
@@ -110,7 +110,7 @@ def test_two_measurements_never_share_nodes_and_each_partition_has_a_column(
     assert child["stages"] == ["intra-node", "scratch", "tmpfs"]
     jobs = [child[name] for name in promise.titles.values()]
     assert {job["resource_group"] for job in jobs} == {"assay-nodes-local"}
-    # Another group than the one that the trigger job holds, or no job would ever start.
+    # This group differs from the one that the trigger job holds. Otherwise no job would ever start.
     assert "assay-nodes" not in (ROOT / "ci/gitlab-ci.yml").read_text()
     for job in jobs:
         assert job["needs"] == []  # a partition that fails holds up no other

@@ -1,4 +1,4 @@
-"""GitLab's published schema, and what it cannot say: every script that a job runs is there."""
+"""GitLab's published schema, and a rule beyond it: every script that a job runs must exist."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SCHEMA = json.loads(
 )
 VALIDATOR = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
 
-#: Keys at the top that are no jobs.
+#: Keys at the top level that do not name a job.
 GLOBAL = {"workflow", "variables", "stages", "default", "include", "spec"}
 
 
 def interpolated(**given: Any) -> dict[str, Any]:
-    """The pipeline as GitLab has it after its inputs are put in, as text."""
+    """The pipeline as GitLab sees it after it has inserted the inputs as text."""
     spec, text = PIPELINE.read_text().split("\n---\n")
     inputs = yaml.safe_load(spec)["spec"]["inputs"]
     unknown = set(given) - set(inputs)
@@ -68,7 +68,7 @@ def test_the_header_and_this_repositorys_own_pipeline_are_too() -> None:
 
 
 def test_the_schema_sees_a_job_with_a_reserved_name() -> None:
-    """`image` was one here, until this test."""
+    """`image` was such a job until this test existed."""
     broken = interpolated(site="local")
     broken["image"] = broken.pop("image build")
     assert list(VALIDATOR.iter_errors(broken))
@@ -110,7 +110,7 @@ def test_each_run_has_its_budget_in_the_file() -> None:
 
 
 def test_paths_are_as_gitlab_has_them_in_its_archives() -> None:
-    """`./x` would not be found where a child pipeline is taken from an artefact."""
+    """GitLab would not find `./x` when it takes a child pipeline from an artefact."""
     for given in ({"site": "x"}, {"site": "x", "directory": "assay/"}):
         for job in jobs(**given).values():
             (include,) = job.get("trigger", {}).get("include", [None])
@@ -125,7 +125,7 @@ def test_the_verdict_comes_whatever_the_acceptance_did() -> None:
     verdict = jobs(site="local")["verdict"]
     assert [rule["when"] for rule in verdict["rules"]] == ["always"]
     assert "allow_failure" not in verdict
-    # `needs` would leave out the jobs before the acceptance.
+    # With `needs`, the verdict would not wait for the jobs before the acceptance.
     assert "needs" not in verdict
 
 

@@ -1,4 +1,4 @@
-"""Ways of GPU memory: what switches them, what proves them, and what is refused."""
+"""Paths to GPU memory: settings that select them, logs that prove them, and refused settings."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_rdma_is_switched_only_where_something_reads_the_switch(way):
         assert "UCX_IB_GPU_DIRECT_RDMA" not in variables
         assert "UCX_NET_DEVICES" not in variables
     else:
-        # Never `try`, which is silent where there is none.
+        # The value is never `try`, which is silent if GPUDirect RDMA is missing.
         assert variables["UCX_IB_GPU_DIRECT_RDMA"] == ("y" if CONFIGURATIONS[way[0]].rdma else "n")
         assert variables["UCX_NET_DEVICES"] == "mlx5_0:1"
 
@@ -74,7 +74,7 @@ def test_a_configuration_that_a_place_would_not_notice_is_refused():
 
 
 def sends(memory, version, lanes, count=None):
-    """A table of tagged messages for each rank, as this UCX prints one for the memory it sends."""
+    """A table of tagged messages for each rank, as this UCX prints it for the memory in use."""
     if tuple(map(int, version.split("."))) < transports.TABLES_SINCE:
         return ()
     row = Row(
@@ -89,7 +89,7 @@ def sends(memory, version, lanes, count=None):
 
 
 def said(way, version="1.20.1", lanes=("sysv/memory", CUDA), count=None, memory="DD", **more):
-    """A log of two ranks, as UCX of a version would speak of these lanes."""
+    """A log of two ranks with these lanes, as this version of UCX prints it."""
     asked = environment(way, version, "mlx5_0:1")
     carrying = [lane for lane in lanes if lane == CUDA] or list(lanes)[:1]
     known = {

@@ -23,7 +23,7 @@ def test_the_interval_holds_the_median_and_covers_95_percent_where_it_can(sample
     if n >= 6:
         k = next(i for i in range(n) if ordered[i] == low)
         assert 1 - 2 * sum(math.comb(n, i) for i in range(k + 1)) / 2**n < 1
-        # one order statistic further in must no longer cover
+        # an interval that is one order statistic narrower must not cover any more
         outside = sum(math.comb(n, i) for i in range(n) if ordered[i] < low)
         assert 1 - 2 * outside / 2**n >= 0.95 or ordered.count(low) > 1
 

@@ -1,4 +1,4 @@
-"""HPCC: the summary, and the checks that each part of HPCC makes of its own result."""
+"""HPCC: the summary, and the checks that each part of HPCC does on its own result."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def output(name):
 
 
 def edited(old, new):
-    """The real output of two ranks with its first `old` made `new`."""
+    """The real output of two ranks in which `new` replaces the first `old`."""
     text = output("np2")
     assert old in text
     return text.replace(old, new, 1)
@@ -34,7 +34,7 @@ def test_metrics_and_parameters():
 
 
 def test_every_rate_and_latency_of_the_summary_is_a_metric():
-    # Told by their names, from the file and not from the parser's table.
+    # The names come from the file and not from the table of the parser.
     endings = ("flops", "GUPs", "_GBs", "_usec", "_GBytes", "_Copy", "_Scale", "_Add", "_Triad")
     summary = output("np2").split("Begin of Summary section.\n")[1]
     keys = [line.split("=")[0] for line in summary.split("\n") if "=" in line]
@@ -45,7 +45,7 @@ def test_every_rate_and_latency_of_the_summary_is_a_metric():
 
 
 def test_one_rank_has_no_network():
-    # HPCC says Success=1 all the same; so do N ranks that each are a world of their own.
+    # HPCC still prints Success=1. So do N ranks that are N worlds of one rank.
     parsed = hpcc.parse(output("np1"))
 
     assert parsed.complete
@@ -63,7 +63,7 @@ def test_a_rank_too_many_for_the_fft_is_told():
 
 
 def test_other_parameters_than_asked_for_can_be_seen():
-    # Asked for N=400 on a grid of 2x2; HPCC took its defaults, exit code 0.
+    # The test asked for N=400 on a grid of 2x2. HPCC used its defaults, with exit code 0.
     facts = hpcc.parse(output("other_parameters.np2")).facts
 
     assert (facts["HPL_N"], facts["HPL_nprow"], facts["HPL_npcol"]) == (3520, 1, 2)

@@ -1,4 +1,4 @@
-"""HPL: rows, residuals, the summary's counts, and outputs that must not pass."""
+"""HPL: rows, residuals, the counts of the summary, and outputs that must not pass."""
 
 import math
 from pathlib import Path
@@ -15,7 +15,7 @@ def output(name):
 
 
 def edited(old, new, name="progress_and_timing.np2"):
-    """A real output with its first `old` made `new`."""
+    """A real output in which `new` replaces the first `old`."""
     text = output(name)
     assert old in text
     return text.replace(old, new, 1)
@@ -77,7 +77,7 @@ def test_columns_are_read_by_header():
 
 
 def test_ten_failed_residuals_are_not_none():
-    # "10 tests completed and failed" holds the words that a healthy run prints.
+    # "10 tests completed and failed" contains the words that a healthy run prints.
     text = output("ten_failed.np2")
     assert "0 tests completed and failed residual checks" in text
 
@@ -225,7 +225,7 @@ RULE = "=" * 80 + "\n"
 
 
 def of_nvidia(version="24.3.0", per_gpu=True):
-    """A real output of HPL with what published outputs of HPL-NVIDIA have beside it."""
+    """A real output of HPL with the additions of published outputs of HPL-NVIDIA."""
     text = output("plain.np2")
     text = text.replace("HPLinpack 2.3", f"{BANNER.format(version)}{RULE}HPLinpack 2.1", 1)
     text = text.replace("16.0\n", "16.0\n\n!!!! WARNING: RANK: 1 \tGPU_FP \t 935\n", 1)

@@ -1,4 +1,4 @@
-"""IOzone: columns by header and command line, the cells asked for, and runs that stopped."""
+"""IOzone: columns by header and command line, the requested cells, and runs that stopped."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ def output(name):
 
 
 def edited(old, new, name="osync"):
-    """A real output with its first `old` made `new`."""
+    """A real output in which `new` replaces the first `old`."""
     text = output(name)
     assert old in text
     return text.replace(old, new, 1)
 
 
 def table(name):
-    """The words of each row, told by nothing but what stands between header and last line."""
+    """The words of each row between the header and the last line. Reads nothing else."""
     body = output(name).split("freread")[1].split("iozone test complete.")[0]
     return [line.split() for line in body.split("\n") if line.strip()]
 
@@ -109,7 +109,7 @@ def test_repetitions_that_were_not_made_have_no_column():
 
 
 def test_numbers_that_do_not_stand_under_their_headers():
-    # 3.508 leaves 18 blanks for a pair of columns 20 wide when it skips the pair.
+    # A pair of columns is 20 wide. If version 3.508 skips the pair, it leaves 18 blanks for it.
     parsed = iozone.parse(output("3.508.some_tests"))
 
     assert parsed.sound
@@ -138,7 +138,7 @@ def test_numbers_that_run_into_each_other():
 
 
 def test_a_number_wider_than_its_column_is_refused_not_guessed():
-    # Made of a real row: the first rate has one digit more than the column has room for.
+    # Made from a real row: the first rate has one digit more than its column can hold.
     (line,) = [x for x in output("3.414.auto").split("\n") if x.split()[:2] == ["256", "256"]]
     rate = line[24:32].strip()
     wide = line[:24] + rate.ljust(9, "7") + line[32:]
@@ -152,7 +152,7 @@ def test_a_number_wider_than_its_column_is_refused_not_guessed():
 
 @pytest.mark.parametrize("digits", [8, 9])
 def test_blanks_after_the_last_number_do_not_hide_that_it_was_pushed(digits):
-    # Made of real rows: only the columns of -i 0 -i 1, the first rate with 8 or 9 digits.
+    # Made from real rows: only the columns of -i 0 -i 1, and the first rate has 8 or 9 digits.
     text = output("3.414.auto").replace("-a -E", "-a -i 0 -i 1")
     rows = [line for line in text.split("\n") if line.strip()[:1].isdigit()]
     for row in rows:
@@ -181,7 +181,7 @@ def test_microseconds():
     assert parsed.sound
     assert parsed.units["write"] == "us"
     assert parsed.rows[0]["write"] == 282
-    # Whole ones: what took less than half of one is 0.
+    # These are whole microseconds: a duration below half a microsecond is 0.
     assert iozone.parse(edited("        3        1", "        3        0", "microseconds")).sound
 
 
@@ -214,7 +214,8 @@ def test_killed():
 def test_without_its_command_line_nothing_is_known_to_be_complete():
     command = "\tCommand line used: iozone -e -c -s 4m -r 64k -f t\n"
 
-    # As if it had been a run of one file of 512 KiB in records of 4 KiB, which needs no options.
+    # The output looks like a run with one file of 512 KiB in records of 4 KiB. Such a run needs no
+    # options.
     text = edited("            4096      64 ", "             512       4 ", "fsync_close")
     assert iozone.parse(text.replace("-s 4m -r 64k ", "")).complete
     assert not iozone.parse(text.replace(command, "")).complete
@@ -231,7 +232,7 @@ def test_the_last_number_of_a_cut_text_is_not_believed():
 
 
 def test_sizes_that_iozone_left_out():
-    # It takes them in ascending order only, and exits 0.
+    # IOzone accepts sizes in ascending order only, and still exits with 0.
     parsed = iozone.parse(output("descending"))
 
     assert not parsed.complete
@@ -260,7 +261,7 @@ def test_sizes_that_iozone_left_out():
     ],
 )
 def test_what_the_command_line_asks_for(command, missing):
-    # The real table under another command line: 64 KiB to 1 MiB, records of 4 KiB and more.
+    # The real table with another command line: 64 KiB to 1 MiB, records of 4 KiB and more.
     text = edited("iozone -a -n 64k -g 1m -i 0 -i 1 -f t", command, "auto")
     text = text.replace("\tUsing minimum file size of 64 kilobytes.\n", "")
 
@@ -272,7 +273,7 @@ def test_what_the_command_line_asks_for(command, missing):
 
 
 def test_no_file_is_smaller_than_a_page():
-    # IOzone makes of -n 3 one page and says so.
+    # IOzone rounds -n 3 up to one page and prints so.
     text = edited("-n 64k -g 1m", "-n 3 -g 1m", "auto")
 
     assert iozone.parse(text).complete

@@ -1,4 +1,4 @@
-"""NetPIPE 3.7.2 over Open MPI: real outputs, and those outputs spoilt."""
+"""NetPIPE 3.7.2 over Open MPI: real outputs, and damaged forms of them."""
 
 import re
 from pathlib import Path
@@ -117,7 +117,7 @@ def test_a_run_that_stopped_early_says_where():
     assert "the rows end at size 65533, not 4194307" in netpipe.parse(cut, last_size=MIB4).problems
 
 
-# --- spoilt outputs -----------------------------------------------------------------------------
+# --- damaged outputs ----------------------------------------------------------------------------
 
 ROW = next(line for line in BOTH.split("\n") if line.startswith(" 20:"))
 

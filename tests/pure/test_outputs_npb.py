@@ -1,4 +1,4 @@
-"""NPB BT and BT-IO: results, I/O statistics, and runs that exit 0 without having worked."""
+"""NPB BT and BT-IO: results, I/O statistics, and runs that exit with 0 although they failed."""
 
 import math
 from pathlib import Path
@@ -15,7 +15,7 @@ def output(name):
 
 
 def edited(old, new, name="mpi_io_full.np4"):
-    """A real output with its first `old` made `new`."""
+    """A real output in which `new` replaces the first `old`."""
     text = output(name)
     assert old in text
     return text.replace(old, new, 1)
@@ -98,7 +98,7 @@ def test_a_full_file_system_under_fortran_io():
 
 
 def test_unsuccessful_is_not_successful():
-    # The one word holds the other.
+    # UNSUCCESSFUL contains the word SUCCESSFUL.
     text = edited("               SUCCESSFUL", "             UNSUCCESSFUL")
 
     parsed = npb.parse(text)

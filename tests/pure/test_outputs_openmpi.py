@@ -1,4 +1,4 @@
-"""What Open MPI says: the pml of each process, and how many worlds came up."""
+"""The output of Open MPI: the pml of each process, and the number of worlds."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ def output(name):
     return (DATA / f"{name}.txt").read_text()
 
 
-# Pml by number of processes, worlds, ranks that are proven.
+# Number of processes for each pml, worlds, proven ranks.
 EVERY = {
     "4.1.4/world.np1": ({"ucx": 1}, 1, 1),
     "4.1.4/world.np1.no-mpirun": ({"ucx": 1}, 1, 1),
@@ -135,7 +135,7 @@ def test_a_rank_whose_lines_are_missing_is_missed():
 
 
 def test_one_of_the_two_lines_on_the_pml_is_enough():
-    """A line torn by mpirun does not make a rank disappear."""
+    """A line that mpirun cuts does not make a rank disappear."""
     text = output("4.1.4/world.np2")
     for pattern in (r"(?m)^.*select: component ucx selected\n", r"(?m)^.*selected ucx best.*\n"):
         fewer = re.sub(pattern, "", text)

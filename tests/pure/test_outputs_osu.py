@@ -1,4 +1,4 @@
-"""OSU Micro-Benchmarks: real outputs of 5.7, 6.2, 7.2 and 7.4, and those outputs spoilt."""
+"""OSU Micro-Benchmarks: real outputs of 5.7, 6.2, 7.2 and 7.4, and damaged forms of them."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ MIB = 1 << 20
 LATENCY = TEXTS["osu_latency.7.2.np2"]
 BARRIER = TEXTS["osu_barrier.5.7.full.np2"]
 
-# Name -> program, version, rows, first row, last row; the numbers were read off the files.
+# Name -> program, version, rows, first row, last row. The numbers come from the files.
 GOLDEN = {
     "osu_latency.5.7.np2": (
         "osu_latency", "5.7", 24,
@@ -58,7 +58,7 @@ GOLDEN = {
     ),
 }  # fmt: skip
 
-# Broken, stopped on purpose, or not what the caller of the test asked for.
+# These outputs are broken, were stopped on purpose, or differ from what the caller asked for.
 INCOMPLETE = {
     "osu_allreduce.7.4.validate.saturated.np2",
     "osu_bcast.5.7.memory-limit.np2",
@@ -203,7 +203,7 @@ def test_the_memory_limit_is_named():
     assert has(parsed.problems, "line 2: memory limit .*1048576")
 
 
-# --- spoilt tables ------------------------------------------------------------------------------
+# --- damaged tables -----------------------------------------------------------------------------
 
 
 def spoil(text, line, new):
@@ -337,7 +337,7 @@ def test_a_validation_that_compares_nothing_is_known(name, validates):
 
 @pytest.mark.parametrize(("version", "validates"), [("7.0", True), ("7.1", False), ("7.3", False)])
 def test_the_versions_whose_reductions_are_not_compared(version, validates):
-    # The sources of 7.0 and 7.1, and the CHANGES of 7.4; the table is that of 7.2.
+    # Sources: the code of 7.0 and 7.1, and the CHANGES of 7.4. The table is that of 7.2.
     text = spoil(TEXTS["osu_allreduce.7.2.validate.np2"], "v7.2", f"v{version}")
 
     assert osu.parse(text).facts["validates"] is validates
@@ -388,8 +388,9 @@ def test_other_texts_are_not_recognised():
     assert not osu.recognise("see the # OSU MPI Latency Test v7.2 of the manual\n")
 
 
-# The headers of CUDA are constructed from the source's format, not from a run: no machine with a
-# GPU was at hand. Source: print_header() in util/osu_util.c (5.7) and c/util/osu_util.c (7.2).
+# The headers of CUDA are constructed from the format in the source and not from a run, because no
+# machine with a GPU was available. Source: print_header() in util/osu_util.c (5.7) and
+# c/util/osu_util.c (7.2).
 SENDS = "# Send Buffer on {} and Receive Buffer on {}\n"
 
 
@@ -417,7 +418,8 @@ def test_cuda_header_constructed_from_the_source(name, send, receive, buffers):
 
 
 def test_cuda_without_the_line_of_buffers_constructed_from_the_source():
-    # 5 to 7.3 always print it; 7.4 never does (print_preamble() in c/util/osu_util_mpi.c).
+    # Versions 5 to 7.3 always print the line, and 7.4 never does (print_preamble() in
+    # c/util/osu_util_mpi.c).
     text = cuda(LATENCY).replace(SENDS.format("DEVICE (D)", "DEVICE (D)"), "")
     assert has(osu.parse(text).problems, "line 1: cuda, but no line says where the buffers are")
 

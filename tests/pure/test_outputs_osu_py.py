@@ -1,4 +1,4 @@
-"""The Python ports of OSU in mpi4py 4.1.2: a real output of each, and those outputs spoilt."""
+"""The Python ports of OSU in mpi4py 4.1.2: a real output of each, and damaged forms of them."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ NAMES = sorted(name for name in TEXTS if name.endswith("4.1.2.np2"))
 
 LATENCY = TEXTS["osu_latency.4.1.2.np2"]
 
-# Numbers read off the files.
+# The numbers come from the files.
 GOLDEN = {
     "osu_latency.4.1.2.np2": (
         24,
@@ -63,7 +63,7 @@ def test_the_heading_of_the_bandwidth_ports_is_wrong(name):
     parsed = osu_py.parse(TEXTS[name])
 
     assert parsed.units == {"size": "B", "bandwidth": "MB/s"}
-    # A message of 4 MiB in 14000 us would be a hundred times slower than osu_latency says.
+    # A message of 4 MiB in 14000 us would be a hundred times slower than osu_latency shows.
     assert parsed.at("bandwidth", size=4194304) > 1000
 
 
@@ -154,7 +154,7 @@ def test_any_rows_raise_nothing_but_parse_error(rows, last_size):
 
 
 def test_a_bandwidth_below_what_the_program_prints_is_a_problem_that_may_be_rounding():
-    """Of a real run on a machine that other work kept busy."""
+    """From a real run on a machine that was busy with other work."""
     text = (DATA / "busy" / "osu_bw.4.1.2.np2.txt").read_text()
     parsed = osu_py.parse(text, last_size=1 << 19)
     assert parsed.complete

@@ -1,4 +1,4 @@
-"""What holds for every parser and every text: only ParseError, and never complete when cut."""
+"""Rules for every parser and every text: it raises only ParseError; a cut text is not complete."""
 
 import json
 import re
@@ -19,20 +19,20 @@ OUTPUTS = {
     if (files := sorted((DATA / family).glob("*.txt")))
 }
 EVERY_FILE = [(family, name) for family, texts in OUTPUTS.items() for name in texts]
-# What may follow the last line that a program promises: its launcher's, or extras asked for.
+# Lines that may follow the last line of a program: lines of its launcher, or requested extras.
 AFTERWARDS = re.compile(
     r"\s*$|Timer resolution is poor|reported inaccurate results"
     r"| nprocs = | timer +\d+\("
 )
-# Words that have broken parsers: what is no number, and what is one only for Python.
+# Words that have broken parsers: words that are not numbers, or are numbers only for Python.
 WORDS = ["nan", "-inf", "-1", "0", "1e999", "9" * 5000, "1_0", "٣", "²", "****", "", "\0", "\x85"]
 
-# How many is for the run to say: tests/conftest.py.
+# The run sets the number of examples: tests/conftest.py.
 same_each_time = settings(derandomize=True)
 
 
 def check(family, text):
-    """`text` is read or refused with a ParseError, and what is read keeps the contract."""
+    """Reads `text`, or accepts a ParseError. A result must keep the contract of the parsers."""
     PARSERS[family].recognise(text)
     try:
         parsed = PARSERS[family].parse(text)
@@ -48,7 +48,7 @@ def check(family, text):
 
 @st.composite
 def mutated(draw, family):
-    """A real output of `family` with some lines and words of it changed."""
+    """A real output of `family` with some changed lines and words."""
     text = draw(st.sampled_from(sorted(OUTPUTS[family].values())))
     lines = text.split("\n")
     for _ in range(draw(st.integers(1, 8))):
@@ -139,12 +139,12 @@ def test_a_log_of_two_programs_is_refused():
         recognise(both)
 
 
-# The sizes at which network programs were told to stop; other programs say it themselves.
+# The last sizes that network programs were given. Other programs print the last size themselves.
 LAST_SIZES = (None, 4 << 20, 1 << 20, 64 << 10)
 
 
 def last_sizes(family, name):
-    """Those of the sizes above with which the output is complete, as far as it is one run."""
+    """The sizes above with which the output is complete, if the output is one run."""
     text = OUTPUTS[family][name]
     return [
         size
@@ -163,12 +163,13 @@ def test_every_family_has_complete_outputs():
 @pytest.mark.parametrize(("family", "name", "last_size"), COMPLETE)
 def test_a_cut_output_is_never_complete(family, name, last_size, short):
     lines = OUTPUTS[family][name].rstrip().split("\n")
-    # All that follows line `end` may be missing without harm.
+    # All lines after line `end` may be missing without harm.
     end = len(lines)
     while AFTERWARDS.match(lines[end - 1]):
         end -= 1
     wrong = []
-    # A cut near the end leaves the most that looks sound: a short run tries those, and each tenth.
+    # A cut near the end leaves the output that looks most complete. A short run tries those cuts,
+    # and every tenth of the others.
     tried = [n for n in range(1, end + 1) if not short or n > end - 5 or n % 10 == 0]
     for number in tried:
         line = lines[number - 1]

@@ -1,4 +1,4 @@
-"""ucx_info -M of UCX 1.13.1: a real output, and that output spoilt."""
+"""ucx_info -M of UCX 1.13.1: a real output, and damaged forms of it."""
 
 from pathlib import Path
 

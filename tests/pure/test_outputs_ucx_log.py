@@ -1,4 +1,4 @@
-"""The log of UCX: what its lines are read as, and which lane they prove for which size."""
+"""The log of UCX: how its lines are read, and which lane they prove for which message size."""
 
 import math
 import re
@@ -30,13 +30,13 @@ def output(name):
 
 
 def without(text, pattern):
-    """A real output without the lines that match."""
+    """A real output without the lines that match `pattern`."""
     kept = [line for line in text.splitlines(keepends=True) if not re.search(pattern, line)]
     assert len(kept) < len(text.splitlines())
     return "".join(kept)
 
 
-# Version, processes, lines of WARN and ERROR, means, lanes, sizes that stay unproven.
+# Version, processes, lines of WARN and ERROR, means, lanes, sizes that remain unproven.
 EVERY = {
     "1.13.1/NPopenmpi.posix": ("1.13.1", 2, 0, 0, "only lane", POSIX, ()),
     "1.13.1/fault.cma.UCX_PROTO_ENABLE=y": ("1.13.1", 2, 0, 0, "protocol table", POSIX, ()),
@@ -183,7 +183,7 @@ def test_rows_of_a_table_without_counts():
 
 @pytest.mark.parametrize("version", ["1.21.0", "1.22.0"])
 def test_counts_are_the_messages_that_the_benchmark_sent(version):
-    """osu_latency: 20 iterations and 2 before, one message each way, for each size."""
+    """osu_latency sends, for each size, 20 messages and 2 warm-up messages in each direction."""
     log = parse(output(f"{version}/osu_latency.cma"))
     sent = [t for t in log.peer_tables("tagged message") if t.variant == "fast-completion"]
     fetched = log.peer_tables("rendezvous data fetch")
@@ -193,9 +193,9 @@ def test_counts_are_the_messages_that_the_benchmark_sent(version):
         by_first = {row.first: row.count for row in table.rows}
         sizes = [1 << exponent for exponent in range(21)]
         assert by_first == {
-            0: 0,  # the fast path of the shortest is not counted
+            0: 0,  # the fast path of the shortest messages is not counted
             93: 22 * sum(93 <= size <= 8248 for size in sizes),
-            # each fragment is counted, and one holds what a single message may
+            # Each fragment is counted. A fragment holds as much as the largest single message.
             8249: 22 * sum(math.ceil(size / 8248) for size in sizes if 8249 <= size < 1 << 18),
             1 << 18: 22 * sum(size >= 1 << 18 for size in sizes),
         }
@@ -211,7 +211,7 @@ def test_shares_of_two_rails():
 
 
 def test_a_plan_for_two_rails_is_not_believed_where_the_sender_then_used_one():
-    """The table of the sender says 52 % and 48 %; in the end 4994 fragments went over one."""
+    """The table of the sender says 52 % and 48 %, but 4994 fragments went over one rail."""
     log = parse(output("1.22.0/osu_latency.tcp.two-rails"))
     planned = [row.lanes for t in log.peer_tables("tagged message") for row in t.rows if row.count]
 
@@ -220,7 +220,7 @@ def test_a_plan_for_two_rails_is_not_believed_where_the_sender_then_used_one():
 
 
 def test_a_plan_for_cma_is_not_believed_where_the_sender_then_copied():
-    """strace saw no process_vm_readv in this run: the last table of the chain tells the truth."""
+    """strace saw no process_vm_readv in this run. The last table of the chain is the true one."""
     log = parse(output("1.13.1/fault.cma.UCX_PROTO_ENABLE=y"))
     planned = {lane for t in log.peer_tables("") for row in t.rows for lane in row.lanes}
 
@@ -294,7 +294,7 @@ def test_a_row_that_was_never_taken_proves_nothing():
 
 
 def test_two_torn_halves_are_no_row():
-    """The real output has `| 0..92 | eager sho` run on with the end of another line."""
+    """In the real output, `| 0..92 | eager sho` is followed by the end of another line."""
     text = output("1.22.0/torn.cma.np8.stdout")
     assert re.search(r"eager sho\[", text)
 

@@ -1,4 +1,4 @@
-"""ucx_perftest: real outputs of UCX 1.13 to 1.22, and those outputs spoilt."""
+"""ucx_perftest: real outputs of UCX 1.13 to 1.22, and damaged forms of them."""
 
 import re
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_columns_follow_the_headings():
 
 
 def test_headings_before_1_12_constructed_from_the_source():
-    # v1.9.0 to v1.11.2: src/tools/perf/perftest.c, print_header(). No run of these is at hand.
+    # v1.9.0 to v1.11.2: src/tools/perf/perftest.c, print_header(). No run of these is recorded.
     parsed = ucx_perftest.parse(PROGRESS.replace("| 50.0%ile |", "|  typical |"))
 
     assert parsed.sound
@@ -190,7 +190,7 @@ def test_any_rows_raise_nothing_but_parse_error(rows, last_size):
 
 
 def test_a_last_report_that_came_with_the_last_iteration():
-    """What is left then is no time for no iteration: seen over a link of 130 us, UCX 1.13.1."""
+    """The final report covers no iteration and no time. Seen with UCX 1.13.1, link of 130 us."""
     text = TEXTS["1.13.1.tag_lat"]
     (final,) = (line for line in text.splitlines() if line.startswith("Final:"))
     words = final.split()

@@ -1,4 +1,4 @@
-"""How far a run is: the words, and the estimate of what is left."""
+"""The progress of a run: its words, and the estimate of the remaining time."""
 
 import json
 import threading
@@ -36,7 +36,7 @@ class Task:
 
 
 class Watch:
-    """A run by a clock of the test's own."""
+    """A run with a clock that the test controls."""
 
     def __init__(self, numbers, known):
         self.now = 0.0

@@ -89,7 +89,7 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         (broken(**{"for": {"test": "Osu"}}), r"references/0/for: 'partition' is a required"),
         (broken(metrics={"m": {**METRIC, "value": 0}}), r"references/0/metrics/m/value: .*above 0"),
         (broken(metrics={"m": {**METRIC, "lower": 0.1}}), r"metrics/m/lower"),
-        # A bound of zero, or of infinity, would be none.
+        # A bound of zero or of infinity would limit nothing.
         (broken(metrics={"m": {**METRIC, "lower": -1}}), r"metrics/m/lower.*above -1"),
         (broken(metrics={"m": {**METRIC, "upper": float("inf")}}), r"metrics/m/upper.*finite"),
         (broken(metrics={"m": {**METRIC, "upper": -0.1}}), r"metrics/m/upper"),
@@ -117,7 +117,7 @@ def test_what_several_sites_expect_is_written_once(tmp_path):
     references = load(site, {"include": ["../common.yaml"], "references": [nearer]})
     assert references.judged == 2
     assert references.find(case(), "latency_8B", "us").value == 2.0
-    # A reference that no test uses is an error there too, of the file that has it.
+    # A reference that no test uses is an error in the common file too. The error names that file.
     assert [line.split(": ")[0] for line in references.idle([])] == [
         str(site / "references.yaml"),
         str(site / "../common.yaml"),

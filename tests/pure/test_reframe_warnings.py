@@ -1,4 +1,4 @@
-"""Where ReFrame says that a deprecation is: found without reading any source."""
+"""The place of a deprecation that ReFrame reports, found without reading any source."""
 
 import inspect
 import warnings

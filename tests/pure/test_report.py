@@ -1,4 +1,4 @@
-"""``assay report``: counts, closing lines and exit codes, for each way that a run can be red."""
+"""``assay report``: counts, closing lines and exit codes, for each reason that makes a run red."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ABSENT = validation.absent(CASES, DRAWN)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     directory = tmp_path_factory.mktemp("figures")
-    # Its own: what another test has drawn already is laid out a second time, and not quite alike.
+    # Own drawings: if another test has drawn a figure, it gets a second, slightly other layout.
     drawn = figure.of(figures.sections(CASES))
     assert export.write(directory, drawn, ABSENT) == len(drawn)
     return directory
@@ -87,7 +87,7 @@ def test_a_png_is_as_large_as_its_figure(folder):
         width, height = found.canvas.get_size_inches() * plots.DPI
         assert pixels.shape[:2] == (int(height), int(width))
         assert pixels[..., :3].min() < 0.2
-        # White at the rim: for paper, and nothing of the figure is cut off there.
+        # The border is white, as for paper, and no part of the figure is cut off.
         assert pixels[[0, -1], :, :].min() == pixels[:, [0, -1], :].min() == 1
 
 

@@ -1,4 +1,4 @@
-"""What is drawn, and that it is what the records say."""
+"""The figures that are drawn, and their agreement with the records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assay.judge import Verdict
 from assay.report import figures, plots, series, units
 from assay.results import cases, session
 
-#: Reads of the best cell [KiB/s].
+#: Read rate of the best cell [KiB/s].
 FILE_SYSTEMS = {"hdd": 1e6, "ssd": 5e6}
 
 CASES = session.load(DATA / "reports" / "run-report-0.json").cases
@@ -127,7 +127,7 @@ def test_a_heat_map_draws_each_cell_where_it_belongs_on_the_scale_of_its_row():
         assert value == found.cells[x, y]
         assert path.contains_point((x, y))
         (left, low), (right, high) = path.get_extents().get_points()
-        # In the middle of its rectangle, on axes that are logarithmic.
+        # The point is in the middle of its rectangle. The axes are logarithmic.
         assert math.sqrt(left * right) == pytest.approx(x)
         assert math.sqrt(low * high) == pytest.approx(y)
     (same,) = plots.heat_map(other).axes[0].collections

@@ -1,4 +1,4 @@
-"""The page: complete in itself, escaped, and true to the records."""
+"""The page: complete in itself, escaped, and in agreement with the records."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_page_fetches_nothing(results):
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in document.tags}
     places = [value for name in FETCHING for value in document.all(name)]
     assert places
-    # An address may stand in the text of an output, never where a browser would follow it.
+    # An address may be part of the text of an output, but never a link that a browser follows.
     assert [p for p in places if re.match(r"(?!data:)[a-z+]+:|//", p.strip(), re.I)] == []
     assert re.findall(r"url\((?!#)|@import", text) == []
     assert {
@@ -198,7 +198,7 @@ def test_provenance_that_all_nodes_share_is_told_once(results):
     text = render(results)
     provenance = text[text.index('id="provenance"') :]
     assert len(re.findall(r'<th scope="row">kernel', provenance)) == 1
-    # Each partition saw another moment of the memory.
+    # The free memory differs between partitions, because each was measured at another time.
     assert len(re.findall(r'<th scope="row">memory.MemAvailable', provenance)) == 3
 
 

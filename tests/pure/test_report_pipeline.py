@@ -1,4 +1,4 @@
-"""A run that was split over jobs: every promised case is there, or is a FAIL that names its job."""
+"""A run split over jobs: every promised case is present, or it is a FAIL that names its job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNTS = summary.Counts.of(WHOLE.cases)
 
 
 class Run:
-    """What two jobs left: the recorded session, each with its part of the cases."""
+    """The files of two jobs: the recorded session, with one part of the cases for each job."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -154,7 +154,7 @@ def test_a_job_started_again_cannot_take_back_a_failure(run: Run) -> None:
 
 
 def test_a_copy_is_read_where_it_lies(run: Run) -> None:
-    """The paths in a run report are those of the job's own checkout."""
+    """The paths in a run report are paths in the checkout of the job."""
     outputs = [file for case in pipeline.gather(run.folder).cases for file in case.outputs]
     assert outputs
     assert all(run.folder in file.parents for file in outputs)

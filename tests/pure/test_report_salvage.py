@@ -1,4 +1,4 @@
-"""A run whose run report is lost: what its finished cases measured is still reported."""
+"""A run without its run report: the measurements of its finished cases are still reported."""
 
 import argparse
 import json

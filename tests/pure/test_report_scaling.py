@@ -1,4 +1,4 @@
-"""HPL over nodes, BT-IO over processes: the right lines, the arithmetic, and nothing invented."""
+"""HPL over nodes and BT-IO over processes: the right lines, the arithmetic, no invented values."""
 
 from __future__ import annotations
 

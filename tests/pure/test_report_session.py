@@ -1,4 +1,4 @@
-"""A run report and its records: what is believed, and what a case without evidence becomes."""
+"""A run report and its records: what the report accepts, and a case without evidence."""
 
 from __future__ import annotations
 

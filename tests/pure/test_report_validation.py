@@ -1,4 +1,4 @@
-"""The figures of a validation: which there are; what was not measured is said, and why."""
+"""The figures of a validation: which ones exist, and why others were not measured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def test_of_an_empty_session_every_figure_is_missing():
     wanted = validation.wanted([])
     assert set(missing) == {(item.figure, item.at) for item in wanted}
     assert set(missing.values()) == {"no case was selected"}
-    # Two curves and five collectives at three places, four of HPL twice, three of each of storage.
+    # Two curves and five collectives at three places, four figures of HPL for each of two programs,
+    # and three figures each of IOzone and of BT-IO.
     assert len(missing) == 7 * 3 + 4 * 2 + 3 + 3
 
 

@@ -1,4 +1,4 @@
-"""How tests are chosen, skipped and run: tests/conftest.py, in a suite of a test's own."""
+"""Selection, skipping and running of tests: tests/conftest.py, in a suite made by a test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MARKERS = "[pytest]\nmarkers =\n  pure\n  programs\n  clusters\n  alone\n  long\
 
 
 class Suite:
-    """Tests of a test below `folder`, run by a pytest of their own."""
+    """The tests of a test, below `folder`. A separate pytest runs them."""
 
     def __init__(self, folder: Path) -> None:
         self.tests = folder / "tests"
@@ -56,7 +56,7 @@ def suite(tmp_path: Path) -> Suite:
     return Suite(tmp_path)
 
 
-#: Every kind of skip, in each of the tiers where it matters.
+#: Every kind of skip, in each tier in which it matters.
 SKIPS = """\
 @pytest.mark.parametrize("reason", {reasons})
 def test_that_is_skipped(reason):
@@ -88,7 +88,7 @@ def test_any_other_skip_is_red_and_named(suite, workers):
     named = [line for line in done.stdout.splitlines() if line.startswith("NOT ALLOWED")]
     assert named == [
         "NOT ALLOWED 1 programs: needs a moon",
-        "NOT ALLOWED 1 programs: needs slurmctld",  # is listed for another tier
+        "NOT ALLOWED 1 programs: needs slurmctld",  # listed for another tier
         "NOT ALLOWED 1 programs: no, it needs a GPU",  # the whole reason has to match
         "NOT ALLOWED 1 pure: could not import 'no_such_module': No module named 'no_such_module'",
     ]
@@ -183,7 +183,7 @@ def test_it(n, tmp_path):
     assert len(set(workers["test_clusters"])) > 1
 
 
-#: Says when each test ran.
+#: Records when each test ran.
 TIMED = """\
 import json, time
 from pathlib import Path
@@ -216,5 +216,5 @@ def test_what_has_to_be_alone_is_alone(suite):
     for name, begin, end in ran:
         beside = [other for other, b, e in ran if other != name and b < end and e > begin]
         assert not beside or not ("alone" in name or any("alone" in o for o in beside)), beside
-    # Without the marker they do run beside each other: the comparison can see it.
+    # Tests without the marker do run at the same time, so the comparison can detect an overlap.
     assert any(b < end and e > begin for name, begin, end in ran for n, b, e in ran if n != name)

@@ -1,4 +1,4 @@
-"""The generators of docs/scale.md: sane, reproducible, and what the page says is what they say."""
+"""The generators of docs/scale.md: plausible, reproducible, and in agreement with the page."""
 
 import sys
 from dataclasses import replace
@@ -23,7 +23,7 @@ def test_the_page_has_the_costs_that_the_model_computes():
 
 
 def test_the_page_has_the_power_that_the_simulation_computes():
-    """Recomputed in part: each cell has its own seed."""
+    """Only a part of the table is computed again, because each cell has its own seed."""
     tournament, noise = power.TOURNAMENTS[0], 0.02
     outcomes = {
         cell: power.simulate(cell) for cell in power.cells(tournament) if cell.noise == noise
@@ -75,10 +75,10 @@ def test_costs_of_a_tournament():
     assert full.bytes == 63 * 32 * MACHINE["bytes"]
     assert full.node_seconds == 64 * full.wall
     assert full.wall - half.wall == pytest.approx(32 * (MACHINE["begin"] + MACHINE["busy"]))
-    # One pair at a time, a round is as many batches as pairs.
+    # With one pair at a time, a round has one batch for each pair.
     alone = cost.by_steps(MACHINE, 16, 15, at_once=1)
     assert alone.wall == pytest.approx(15 * 8 * (MACHINE["start"] + MACHINE["busy"]))
-    # Nobody wants an srun for each of 5000 pairs.
+    # An srun for each of 5000 pairs costs far more than the tournament.
     assert cost.by_steps(MACHINE, 10_000, 14).wall > 5 * cost.tournament(MACHINE, 10_000, 14).wall
 
 

@@ -1,4 +1,4 @@
-"""Nodes out of service, from what Slurm 22.05 printed of the emulated cluster's (shortened)."""
+"""Nodes out of service: outputs of Slurm 22.05 on the emulated cluster (shortened)."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def line(name="node01", state="IDLE", end=""):
 
 
 class Slurm:
-    """What :mod:`assay.evidence.node_state` asks of ReFrame's scheduler."""
+    """The parts of ReFrame's scheduler that :mod:`assay.evidence.node_state` uses."""
 
     registered_name = "squeue"
 

@@ -1,4 +1,4 @@
-"""What a session leaves of itself, read back: its plan, its log, its run report, its lock."""
+"""Reads the files that a session leaves: its plan, its log, its run report, its lock."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""ASSAY_STACK: one stack of a site, since ReFrame's -p does nothing beside --mode."""
+"""ASSAY_STACK selects one stack of a site, because ReFrame's -p has no effect with --mode."""
 
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def test_with_spack_asked_for_those_that_spack_built_and_what_needs_no_mpi(
     found = machine.stack(LOCAL)
     assert found["name"] == "spack"
     assert {"osu", "btio", "hpl", "iozone"} <= set(found["features"])
-    # Started by the mpirun of another MPI it would come up as so many worlds of one rank.
+    # With the mpirun of another MPI it would start as several worlds of one rank.
     assert "netpipe" not in found["features"]
     assert "of the distribution: iozone" in found["extras"]["provenance"]
     assert "make spack SITE=debian12" in found["prepare_cmds"][0]

@@ -1,4 +1,4 @@
-"""Sizes in a site's words, what the record states of a file system, and the script of the node."""
+"""Sizes in the words of a site, the record of a file system, and the script of the node."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ def test_what_is_no_size(said):
 
 
 def look(where, needed, *options):
-    """Runs the script as a job does; returns its exit code and what it left."""
+    """Runs the script as a job does; returns its exit code and the files in `where`."""
     words = [sys.executable, SCRIPT, where / "fs", "a benchmark", str(needed)]
     done = subprocess.run(
         [*words, "--found=found", "--refused=refused", *options],

@@ -1,4 +1,4 @@
-"""File systems of nodes in turn: a device that all share may be busy, and a slow one is named."""
+"""File systems of nodes in turn: a shared device may be busy, and a slow one is named."""
 
 import random
 
@@ -12,7 +12,7 @@ RATE = 1e6
 
 
 def look(number, factor, names=NAMES, rounds=3):
-    """The turns of one look; `factor` of a node and a round is what is left of its rate."""
+    """The turns of one look. `factor` is the remaining share of the rate of a node and a round."""
     return [
         Turn(name, number, turn, dict.fromkeys(sweep.MEASURED, RATE * factor(name, turn)), True)
         for turn in range(rounds)
@@ -34,7 +34,7 @@ def disturbed(name, turn):
 
 
 def busy_round(name, turn):
-    """All that share the device are slower in one round, and then quicker."""
+    """All nodes that share the device are slower in one round, and faster later."""
     return (0.1, 1.0, 3.0)[turn]
 
 

@@ -24,7 +24,7 @@ BOTH = (BANDWIDTH, LATENCY)
 
 
 class Machine:
-    """Nodes and links, healthy but for what a test does to them."""
+    """Nodes and links. They are healthy except for the faults that a test sets."""
 
     def __init__(self, n, noise=0.002, seed=0):
         self.nodes = [f"node{i + 1:02}" for i in range(n)]
@@ -244,7 +244,7 @@ def test_two_nodes_need_an_expectation_and_get_no_name_of_a_node():
         "node01 - node02: bandwidth 59.75 MB/s, expected 119.5 MB/s (-50.0 %); the link, or one "
         "of the two"
     )
-    # A bad moment of the only pair is acquitted by the second pass, too.
+    # If the only pair was slow once, the second pass also acquits it.
     first = machine.tournament(metrics=known)
     machine.bandwidth.clear()
     assert conclude(first, machine.play(second_pass(first))).verdict is Verdict.PASS
@@ -257,7 +257,7 @@ def test_one_round_names_the_pair_and_says_that_it_may_be_a_node():
     assert finding.fault is Fault.SLOW_PAIR
     assert finding.ambiguous
     assert "node05" in finding.nodes
-    # The second pass brings good partners for both, and then it can tell.
+    # In the second pass both nodes have good partners, so the faulty one can be named.
     assert named(conclude(diagnosis, machine.play(second_pass(diagnosis)))) == {node("node05")}
 
 

@@ -1,4 +1,4 @@
-"""Segments that were sent again: whose fault it is."""
+"""Segments that were sent again, and the node or link that is the cause."""
 
 import itertools
 
@@ -8,7 +8,7 @@ NODES = ["n1", "n2", "n3", "n4"]
 
 
 def pairs(again, nodes=NODES):
-    """All pairs with 10 000 segments each; `again` says of a pair how many were sent twice."""
+    """All pairs with 10 000 segments each. `again` returns how many a pair has sent again."""
     return [
         Pair(a, b, 1, sent=10_000, again=again(a, b)) for a, b in itertools.combinations(nodes, 2)
     ]

@@ -67,7 +67,7 @@ def test_what_makes_no_tournament_is_said(call, message):
 
 
 def test_it_runs_alone_on_a_compute_node():
-    """With an old Python, and without this package."""
+    """It runs with an old Python, and without this package."""
     path = Path(schedule.__file__)
     tree = ast.parse(path.read_text(), feature_version=(3, 6))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

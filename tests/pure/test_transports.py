@@ -1,4 +1,4 @@
-"""Transports: what forces them, what proves them, and that each sabotage is named."""
+"""Transports: settings that force them, logs that prove them, and the name of each sabotage."""
 
 import dataclasses
 import json
@@ -95,7 +95,7 @@ def test_unknown_words_are_named(call):
 
 
 def test_settings_of_open_mpi_are_those_of_the_runs_that_are_kept_here():
-    """The real run lists what it read from its environment."""
+    """The recorded real run lists the settings that it read from its environment."""
     said = openmpi.parse((DATA / "openmpi/4.1.4/world.np2.txt").read_text()).settings
 
     for name, value in {**pml_environment(), **verbose_environment()}.items():
@@ -251,7 +251,7 @@ def test_a_pml_that_is_not_ucx_leaves_no_log():
 
 
 def test_another_transport_proves_nothing_about_this_one():
-    """Each proven run, taken for a run of any other transport, is not proven."""
+    """Each proven run is not proven when taken for a run over any other transport."""
     for name, transport, *_ in PROVEN:
         for other in set(TRANSPORTS) - {transport}:
             assert proof(name, other).problems, f"{name} passes for {other}"
@@ -274,7 +274,7 @@ def test_sizes_too_small_for_cma_do_not_prove_it():
 
 
 def test_a_size_that_was_never_sent_is_not_proven():
-    """The run was of 64 KiB at most; nobody counted a message of 1 MiB."""
+    """The run has sizes up to 64 KiB. It counted no message of 1 MiB."""
     text = re.sub(r"\|    66 (\|    256K)", r"|     0 \1", output("1.22.0/osu_latency.cma"))
     problems = prove("cma", parse(text), [8, 1 << 20]).problems
 
@@ -326,10 +326,10 @@ def test_no_process_can_be_left_out(name, transport):
 
 @pytest.mark.parametrize("version", ["4.1.4", "5.0.11"])
 def test_what_is_asked_of_open_mpi_is_not_taken_for_somebody_elses(version):
-    """Open MPI lists each setting under all its names, and 5.0 has more of them."""
+    """Open MPI lists each setting under all its names. Version 5.0 has more names."""
     said = openmpi.parse((DATA / "openmpi" / version / "world.np2.txt").read_text()).settings
     assert said["pml"] == "ucx"
-    here = "OMPI_MCA_btl_tcp_if_include"  # set when it was recorded
+    here = "OMPI_MCA_btl_tcp_if_include"  # set during the recording
     asked = [*verbose_environment(), *pml_environment(), here]
     assert unasked(said, asked) == {}
     assert unasked({**said, "btl": "tcp,self"}, asked) == {"btl": "tcp,self"}

@@ -1,4 +1,4 @@
-"""/etc of an emulated machine: files of its own, and links that follow the host's."""
+"""/etc of an emulated machine: its own files, and links that follow the files of the host."""
 
 import sys
 from pathlib import Path

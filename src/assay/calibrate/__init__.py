@@ -1,4 +1,4 @@
-"""``assay calibrate``: what a site does in N launches becomes what it is expected to do."""
+"""``assay calibrate``: turns the results of N launches on a site into its references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the launches of a healthy site to the bounds of a metric."""
+"""Computes the bounds of a metric from the launches of a healthy site."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ TOLERANCES = "tolerances.yaml"
 #: The standard deviation of a normal distribution, in units of its median absolute deviation.
 SIGMA_PER_MAD = 1.4826
 
-#: A bound of zero would be none; the schema of references wants more than -1.
+#: The least value of ``lower``. A ``lower`` of -1 would put the bound at zero, and a bound at zero
+#: has no effect. The schema of references requires more than -1.
 LEAST_LOWER = -0.95
 
 _KIND = {
@@ -40,7 +41,7 @@ _ALL = {"required": ["units", "fault", "least", "wide"]}
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of metrics, as ``site-config/tolerances.yaml`` explains it."""
+    """A kind of metrics; ``site-config/tolerances.yaml`` explains the keys."""
 
     name: str
     units: Sequence[str]
@@ -53,15 +54,15 @@ class Kind:
         return self.least if self.fault in (side, "both") else self.wide
 
     def sides(self) -> Sequence[str]:
-        """The sides on which a distance is a fault of the machine."""
+        """The sides on which a distance from the value is a fault of the machine."""
         return ("lower", "upper") if self.fault == "both" else (self.fault,)
 
 
 def load(site: Path) -> Sequence[Kind]:
-    """The kinds of a site: those of ``site-config``, with what the site changes.
+    """The kinds of a site: those of ``site-config``, with the changes of the site.
 
     :param site: the site's folder.
-    :raises CalibrationError: a file is missing, not YAML, or not of that shape.
+    :raises CalibrationError: a file is missing, is not YAML, or does not have that shape.
     """
     kinds = _read(site.parent / TOLERANCES, _ALL)
     own = site / TOLERANCES
@@ -94,7 +95,7 @@ def _read(path: Path, demands: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def kind_of(unit: str, kinds: Sequence[Kind]) -> Kind:
     """The first kind that names a unit.
 
-    :raises CalibrationError: none does.
+    :raises CalibrationError: no kind names the unit.
     """
     for kind in kinds:
         if any(fnmatch.fnmatchcase(unit, pattern) for pattern in kind.units):
@@ -105,16 +106,16 @@ def kind_of(unit: str, kinds: Sequence[Kind]) -> Kind:
 def metric(samples: Sequence[float], unit: str, kind: Kind) -> dict[str, Any]:
     """A metric of ``references.yaml`` from one value for each launch.
 
-    The value is the median. A side is at least as far from it as each of
+    The value is the median. Each bound is at least as far from the median as each of
 
     - the floor of the instrument (`kind`);
-    - the farthest launch of that side, widened by (n+1)/(n-1): a further launch of a healthy site
-      lies outside of the range of n with probability 2/(n+1) whatever the distribution (18 % for
-      ten launches), and by this factor the range of a uniform one is estimated without bias;
+    - the farthest launch on that side, widened by (n+1)/(n-1). A further launch of a healthy site
+      lies outside the range of n launches with probability 2/(n+1), for any distribution (18 % for
+      ten launches). For a uniform distribution, this factor estimates the range without bias;
     - three standard deviations, estimated from the median absolute deviation.
 
-    :param samples: finite and above 0; more than one.
-    :raises ValueError: they are not.
+    :param samples: at least two values, all finite and above 0.
+    :raises ValueError: there are fewer than two values, or a value is not finite or not above 0.
     """
     n = len(samples)
     if n < 2 or not all(math.isfinite(s) and s > 0 for s in samples):
@@ -135,7 +136,7 @@ def metric(samples: Sequence[float], unit: str, kind: Kind) -> dict[str, Any]:
 
 
 def _digits(value: float) -> float:
-    """Six significant digits: more than any of the programs can vouch for."""
+    """Six significant digits, which is more than any of the programs can guarantee."""
     return float(f"{value:.6g}")
 
 

@@ -1,4 +1,4 @@
-"""The old references against the new ones, and the file they are written to."""
+"""Compares the old references with the new ones, and writes the new ones to their file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEAD = """\
 
 @dataclass(frozen=True)
 class Change:
-    """One metric of one case, before and after; None where there was, or is, no reference."""
+    """One metric of one case with its old and its new reference; None means no reference."""
 
     case: Mapping[str, Any]
     metric: str
@@ -37,9 +37,10 @@ class Change:
     def worse(self) -> str:
         """Why the reference would judge less strictly than before; empty if it would not.
 
-        The value is worse where the 95 % intervals of both medians lie apart, on the bad side. A
-        bound is looser where it lets pass what the old one did not, by more than the floor of the
-        instrument: bounds come from the extremes of small samples and never agree exactly.
+        The value is worse if the 95 % intervals of both medians do not overlap, and the new one is
+        on the bad side. A bound is looser if it accepts values that the old bound refused, by more
+        than the floor of the instrument. Bounds come from the extremes of small samples and never
+        agree exactly.
         """
         if self.old is None:
             return ""
@@ -72,11 +73,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a calibration comes to.
+    """The result of a calibration.
 
-    :ivar entries: all of the new file.
+    :ivar entries: all entries of the new file.
     :ivar changes: every metric that is new, measured anew, or gone.
-    :ivar left: metrics that ``references.yaml`` decides, with the reason.
+    :ivar left: how many metrics ``references.yaml`` decides, by the reason.
     """
 
     entries: Sequence[Mapping[str, Any]]
@@ -87,10 +88,10 @@ class Calibration:
 def compare(
     samples: Sequence[Sample], references: References, kinds: Sequence[Kind], reason: str | None
 ) -> Calibration:
-    """The new references of the measured cases, beside the old ones of all others.
+    """The new references of the measured cases, and the old references of all other cases.
 
-    :param reason: why one may become worse; goes into the entries for which it was needed.
-    :raises CalibrationError: one would become worse without a reason, or cannot be had.
+    :param reason: why a reference may become worse. It is written into the entries that need it.
+    :raises CalibrationError: a reference would become worse without a reason, or cannot be made.
     """
     before = {_key(entry["for"]): entry for entry in references.calibrated}
     after = dict(before)
@@ -153,8 +154,8 @@ def write(path: Path, content: str) -> None:
 
 
 def _by_hand(references: References, case: Mapping[str, Any], name: str, unit: str) -> str:
-    """How ``references.yaml`` decides about a metric; empty where it does not."""
-    # A floor of the peak needs the peak, whose size does not matter here.
+    """How ``references.yaml`` decides about a metric; empty if it does not."""
+    # A floor that is a share of the peak needs a peak. The size of the peak does not matter here.
     found = references.by_hand(case, name, unit, peak=1.0)
     if found is None:
         return ""

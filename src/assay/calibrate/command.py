@@ -1,4 +1,4 @@
-"""What ``assay calibrate`` does."""
+"""The implementation of ``assay calibrate``."""
 
 from __future__ import annotations
 
@@ -70,20 +70,20 @@ def _usage(args: argparse.Namespace, site: Path) -> str:
 def _measure(site: Path, args: argparse.Namespace) -> Path:
     """Runs ReFrame, which shows its progress; returns the run report.
 
-    Whole sessions are repeated, not case after case: the launches of a case are then spread over
-    the time that all take, and tests that depend on others keep them, which ``--repeat`` loses.
+    ReFrame repeats whole sessions, not single cases. The launches of a case are then spread over
+    the whole time. Tests that depend on other tests also keep them, while ``--repeat`` loses them.
 
-    :raises CalibrationError: ReFrame is not there, or wrote no report.
+    :raises CalibrationError: ReFrame does not exist, or wrote no report.
     """
     reframe = Path(sys.executable).with_name("reframe")
     results = sites.results_directory(site / "reframe.py")
-    # Another run may end in the same results: ours is known by the folder of its session.
+    # Another run may write to the same results. The folder of its session identifies our run.
     folder = results / "output" / f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
     command: Sequence[str] = [
         str(reframe),
         *("-C", str(site / "reframe.py")),
         *("-c", "reframe", "-R", "-r"),
-        # No --mode: it has retries, and ReFrame 4.10 forgets -p over it.
+        # No --mode: a mode has retries, and ReFrame 4.10 ignores -p together with a mode.
         *("-S", f"profile={args.profile}", "-S", "purpose=calibration"),
         *(["--tag=smoke"] if args.profile == "smoke" else []),
         f"--reruns={args.launches - 1}",

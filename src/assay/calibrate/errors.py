@@ -8,7 +8,7 @@ from collections.abc import Sequence
 class CalibrationError(Exception):
     """Why nothing is written.
 
-    :ivar lines: one for each cause, with its mend.
+    :ivar lines: one line for each cause, with its remedy.
     """
 
     def __init__(self, *lines: str) -> None:

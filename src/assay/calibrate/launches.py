@@ -20,10 +20,10 @@ Key = tuple[tuple[str, Any], ...]
 class Sample:
     """All launches of one test case.
 
-    :ivar case: what references are looked up by.
+    :ivar case: the key that references are looked up by.
     :ivar metrics: one value for each launch, by metric.
-    :ivar units: of each metric.
-    :ivar stack: where the programs come from, as the stack says it.
+    :ivar units: the unit of each metric.
+    :ivar stack: where the programs come from, in the words of the stack.
     """
 
     case: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Sample:
 
     @property
     def source(self) -> dict[str, Any]:
-        """As an entry of references has it."""
+        """The source, in the format of an entry of references."""
         nodes = nodelist_abbrev(sorted(self.nodes)) if self.nodes else "unknown nodes"
         stack = f"stack {self.case['environ']}" + (f" ({self.stack})" if self.stack else "")
         return {"date": str(self.date), "n": self.launches, "where": f"{nodes}, {stack}"}
@@ -46,19 +46,19 @@ def samples(sessions: Iterable[Session], site: str, few: bool = False) -> list[S
     """The launches of each case that has metrics.
 
     :param site: the name of the system that must have run.
-    :param few: fewer than six launches are enough.
-    :raises CalibrationError: a launch failed or was of another site or purpose, there are too few,
-        or not as many of each.
+    :param few: accept fewer than six launches.
+    :raises CalibrationError: a launch failed or was of another site or purpose, there are too few
+        launches, or the cases differ in the number of launches.
     """
     found: dict[Key, Sample] = {}
     problems: dict[tuple[str, str], str] = {}
     for session in sessions:
         for case in session.attempts:
             if case.verdict is None and not (case.dependency_failed or case.aborted):
-                continue  # skipped, for all launches alike
+                continue  # skipped in all launches alike
             problem = _problem(case, site)
             if problem:
-                # The first of a case is the cause: what failed once is not launched again.
+                # The first problem of a case is the cause: a failed case is not launched again.
                 problems.setdefault((case.display_name, case.where), problem)
             else:
                 _add(found, case, session)
@@ -71,7 +71,7 @@ def samples(sessions: Iterable[Session], site: str, few: bool = False) -> list[S
 
 
 def _problem(case: Case, site: str) -> str:
-    """Why a launch counts for nothing; empty if it does."""
+    """Why a launch does not count; empty if it counts."""
     if case.verdict is None:
         return f"was not run: {case.why}"
     if case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):

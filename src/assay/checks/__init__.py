@@ -1,6 +1,6 @@
 """The base classes of tests: each enforces evidence for what its tests measure.
 
-This is the interface for tests, those of other repositories included.
+This is the interface for tests, including tests in other repositories.
 """
 
 from assay.checks.mpi import MpiCheck, MpiTransportCheck, TransportMixin

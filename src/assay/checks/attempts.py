@@ -1,8 +1,8 @@
 """The attempts of one test case in one session of ReFrame (``--max-retries``), judged together.
 
-A case that failed is run again by ReFrame, and what it says last is what counts there. Here every
-launch counts: their samples accumulate, and a case that is settled is not launched again. With a
-case that compares others, those are run again, too: else it would compare the same numbers.
+ReFrame runs a failed case again, and only the last result counts there. Here every launch counts:
+the samples of all launches accumulate, and a settled case is not launched again. If a failed case
+compares other cases, these are launched again with it. Otherwise it would compare the same numbers.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from reframe.core.exceptions import SanityError
 
 from assay.reframe_compat import dependencies
 
-#: Test, partition and stack, by their unique names.
+#: The unique names of test, partition and stack.
 Key = tuple[str, str, str]
 
 
 @dataclass
 class Attempts:
-    """What is known of one case.
+    """The state of one case.
 
-    :ivar launches: how many of its jobs were begun.
-    :ivar samples: of each metric the values of all launches, in their order.
-    :ivar stagedir: where the last of them left its output.
-    :ivar failure: what settled the case, if anything did.
-    :ivar disturbed: launches that count for nothing, since the machine was busy.
-    :ivar passed: the last of them did.
-    :ivar again: a case that compares it asks for another launch.
+    :ivar launches: number of its jobs that were begun.
+    :ivar samples: for each metric the values of all launches, in their order.
+    :ivar stagedir: the stage directory of the last launch, with its output.
+    :ivar failure: the failure that settled the case; None while the case is not settled.
+    :ivar disturbed: number of launches that do not count, because the machine was busy.
+    :ivar passed: whether the last launch passed.
+    :ivar again: whether a case that compares this case asks for another launch.
     """
 
     launches: int = 0
@@ -42,33 +42,33 @@ class Attempts:
     _judged: int = 0
 
     def begin(self, stagedir: str) -> None:
-        """A job is about to be submitted."""
+        """Records that a job is about to be submitted."""
         self.launches += 1
         self.stagedir = stagedir
 
     def add(self, samples: Mapping[str, Sequence[float]]) -> Mapping[str, list[float]]:
-        """Adds those of a launch that can be believed; returns all."""
+        """Adds the samples of a believable launch; returns the samples of all launches."""
         self._judged += 1
         for name, values in samples.items():
             self.samples.setdefault(name, []).extend(values)
         return self.samples
 
     def disturb(self) -> None:
-        """A launch ended whose numbers say nothing of the machine."""
+        """Records a launch that has ended and whose numbers say nothing about the machine."""
         self._judged += 1
         self.disturbed += 1
 
     @property
     def counted(self) -> int:
-        """Launches that a verdict may stand on."""
+        """Number of launches that a verdict may be based on."""
         return self.launches - self.disturbed
 
     def settle(self, failure: Exception) -> None:
-        """No further launch can turn this into a pass."""
+        """Settles the case: no further launch can turn this failure into a pass."""
         self.failure = failure
 
     def settled(self) -> Exception | None:
-        """What a further attempt must raise before its job exists, if it must."""
+        """The failure that a further attempt must raise before it has a job; None if unsettled."""
         if self.failure is None and self._judged < self.launches:
             self.failure = SanityError("it ended before its output could be judged")
         if self.failure is None:
@@ -82,10 +82,11 @@ _known: dict[Key, Attempts] = {}
 
 
 def of(key: Key) -> Attempts:
-    """The attempts of a case so far, for one more.
+    """The attempts of a case so far, before one more attempt.
 
-    After a pass it begins anew, since a rerun of the whole session (``--reruns``) is judged by
-    itself; unless only this case is launched again, for one that compares it.
+    After a pass the attempts begin anew, because a rerun of the whole session (``--reruns``) is
+    judged by itself. The attempts continue if only this case is launched again, for a case that
+    compares it.
     """
     known = _known.get(key)
     if known is None or (known.passed and not known.again):

@@ -1,4 +1,4 @@
-"""One test case: what it is looked up by, where it ran, and its record on disk."""
+"""One test case: the keys to look it up by, where it ran, and its record on disk."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class CaseBase(rfm.RegressionTestPlugin):
 
     @property
     def hosts(self) -> list[str]:
-        """Where the job ran, as far as the scheduler said; read once it has ended."""
-        # Of a job that it never saw running ReFrame 4.10.4 asks Slurm for the hosts of "None".
+        """Hosts of the job, as far as the scheduler named them; read after the job has ended."""
+        # ReFrame 4.10.4 asks Slurm for the hosts of "None" if it never saw the job running.
         return [name for name in self.job.nodelist or () if name != "None"]
 
     def identity(self) -> dict[str, Any]:
-        """The test and its parameters, wherever it runs."""
+        """The test and its parameters, independent of where it runs."""
         parameters = {name: getattr(self, name) for name in testcase.parameters(type(self))}
         return {"test": type(self).__name__.split("_")[0], **parameters}
 
     def case(self) -> dict[str, Any]:
-        """What the site's references are looked up by."""
+        """The keys by which the site's references are looked up."""
         return {
             "partition": self.current_partition.name,
             "environ": self.current_environ.name,
@@ -46,7 +46,7 @@ class CaseBase(rfm.RegressionTestPlugin):
         record.write(Path(self.stagedir) / record.FILE, self._record)
 
     def _refuse(self, problems: Sequence[str]) -> NoReturn:
-        """Fails before there is a benchmark, for good: another attempt would find the same."""
+        """Fails for good, before the benchmark begins: another attempt would find the same."""
         failure = SanityError("; ".join(problems))
         self._attempts.settle(failure)
         raise failure

@@ -16,7 +16,7 @@ from assay.reframe_compat import testcase
 from assay.results import record
 from assay.results.record import BUSY
 
-#: How long a job may wait in the queue where the site does not say.
+#: How long a job may wait in the queue if the site sets no limit.
 MAX_PENDING = "1d"
 
 
@@ -25,7 +25,7 @@ class JobScript(CaseBase):
 
     @run_before("setup")
     def _end_if_settled(self) -> None:
-        # The partition and the environment are the case's own before setup.
+        # Before setup, only the test case knows its partition and its environment.
         partition, environ = testcase.place(self)
         self._attempts_key = (self.unique_name, partition.fullname, environ.name)
         self._attempts = attempts.of(self._attempts_key)
@@ -50,12 +50,12 @@ class JobScript(CaseBase):
 
     @run_after("setup")
     def _wait_no_longer_than_the_site_says(self) -> None:
-        # A job of more nodes than are up is in the queue for ever.
+        # A job that asks for more nodes than are up stays in the queue for ever.
         self.max_pending_time = self.current_partition.extras.get("max_pending", MAX_PENDING)
 
     @run_after("setup")
     def _end_with_its_node(self) -> None:
-        # By default Slurm begins a job anew whose node has died, and so hides that it died.
+        # By default Slurm restarts a job after its node has died, which hides the failure.
         if self.current_partition.scheduler.registered_name in ("slurm", "squeue"):
             self.job.options.append("--no-requeue")
 
@@ -63,12 +63,12 @@ class JobScript(CaseBase):
     def _choose_launcher(self) -> None:
         if not self.parallel:
             self.job.launcher = getlauncher("local")()
-        # Cases of all partitions of one machine then share ReFrame's limit `max_local_jobs`.
+        # The cases of all partitions on one machine then share ReFrame's limit `max_local_jobs`.
         self.local = self.current_partition.scheduler.is_local
 
     @run_before("run")
     def _reach_into_the_image(self) -> None:
-        # Wrappers bind the working directory; what else is under test is in no image.
+        # The wrappers bind the working directory. Nothing else under test is in the image.
         stack = self.current_environ.extras
         if "image" not in stack:
             return

@@ -1,4 +1,4 @@
-"""HPL, alone or inside of HPCC: a problem that fills the partition's share of the memory."""
+"""HPL, alone or inside HPCC, with a matrix that fills the partition's share of the memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from assay.evidence.links import linpack_bytes
 from assay.outputs import Parsed
 from assay.workloads.sizing import Grid, matrix_order, process_grid, usable_ranks
 
-#: Order of the matrix above which the smoke profile would take longer than a few seconds.
+#: Largest order of the matrix in the smoke profile. A larger matrix takes more than a few seconds.
 SMOKE_ORDER = 4000
-#: The same between nodes, where RandomAccess, whose table grows with it, waits for the link.
+#: The same limit between nodes. The table of RandomAccess grows with the matrix, and RandomAccess
+#: waits for the link.
 SMOKE_ORDER_BETWEEN_NODES = 2000
 
 
 class LinpackCheck(MpiCheck):
-    """Problems sized from memory and cores; what was solved must be what was asked for."""
+    """Problems sized from memory and cores. The solved problems must be the requested ones."""
 
     #: Block size NB.
     #:
@@ -31,7 +32,7 @@ class LinpackCheck(MpiCheck):
     kind = "compute"
     valid_systems = ["+intra-node", "+inter-node"]
     over_all_nodes = True
-    # Each rank has one core: a threaded BLAS would start as many threads on each of them.
+    # Each rank has one core. A threaded BLAS would start a thread for every core in each rank.
     env_vars = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
 
     #: Name of the input file that the program reads in its working directory.
@@ -42,13 +43,13 @@ class LinpackCheck(MpiCheck):
         raise NotImplementedError
 
     def ranks_on(self, cores: int) -> int:
-        """The most ranks that have a process grid worth the name."""
+        """The largest number of ranks with a usable process grid."""
         return usable_ranks(cores)
 
     @run_after("init")
     def _short(self) -> None:
         if self.profile == "smoke":
-            self.time_limit = "10m"  # what a queue for short jobs takes
+            self.time_limit = "10m"  # a limit that a queue for short jobs accepts
 
     @run_before("run")
     def _write_input(self) -> None:
@@ -65,7 +66,7 @@ class LinpackCheck(MpiCheck):
         return self.partition_extra("memory_bytes"), self.partition_extra("memory_fraction")
 
     def shortened(self, order: int) -> int:
-        """An order N, or what the smoke profile does instead."""
+        """The given order N, or the smaller one of the smoke profile."""
         if self.profile != "smoke":
             return order
         most = SMOKE_ORDER_BETWEEN_NODES if self.between_nodes else SMOKE_ORDER
@@ -79,11 +80,11 @@ class LinpackCheck(MpiCheck):
         return [self.shortened(order)]
 
     def payload(self, parsed: Parsed) -> float:
-        """What HPL cannot do without; whatever else ran with it is more."""
+        """The bytes that HPL must move; programs that run with it only add to them."""
         return sum(linpack_bytes(at["n"], self._grid, self._layout) for at in self.asked)
 
     def solved_as_asked(self, rows: Iterable[Mapping[str, Any]]) -> list[str]:
-        """A problem where the program solved anything else, whatever its exit code."""
+        """A problem if the solved matrices are not the requested ones, whatever the exit code."""
         ran = [{key: row[key] for key in ("n", "nb", "p", "q")} for row in rows]
         if ran == self.asked:
             return []

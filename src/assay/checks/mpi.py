@@ -1,8 +1,8 @@
-"""MPI programs: the world has the size that was asked for, and the bytes took the path under test.
+"""MPI programs: the world has the requested size, and the bytes took the path under test.
 
-Open MPI leaves UCX, and UCX leaves a transport, without a word and with exit code 0. Both can be
-made to say what they chose; a test that derives from these classes asks them and believes nothing
-else.
+Open MPI can leave UCX, and UCX can leave a transport, silently and with exit code 0. Both can be
+made to report what they chose. A test that derives from these classes asks for these reports and
+trusts nothing else.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from assay.workloads.sizing import Layout, SizingError, spread
 #: Processes of a test without MPI: a server and a client.
 LOCAL_PAIR = 2
 
-#: What programs call the number of their ranks (in ``Parsed.facts``).
+#: Names that programs use for their number of ranks (keys of ``Parsed.facts``).
 RANK_FACTS = ("ranks", "processes", "CommWorldProcs")
 
-#: An unprivileged container has a user namespace of its own, and the kernel lets no process read
-#: the memory of one in another. Other transports then are not slower, but this is none.
+#: An unprivileged container has its own user namespace. The kernel does not let a process read the
+#: memory of a process in another user namespace. CMA is then off; the other transports are not
+#: slower.
 CMA_IS_OFF = "CMA is off: the ranks are in different user namespaces"
 
 _SKIP_WITHOUT_CMA = f"""\
@@ -46,38 +47,39 @@ fi""".splitlines()
 
 
 class MpiCheck(StrictCheck):
-    """A program of several ranks that must come up as one world, where they were to be.
+    """A program of several ranks that must come up as one world, with its ranks where requested.
 
-    On a partition ``+intra-node`` all ranks share a node. On one ``+inter-node`` they are on
-    several, and the counters of its ``network_device`` must show that the bytes crossed the link.
+    On a partition ``+intra-node`` all ranks share a node. On a partition ``+inter-node`` they are
+    on several nodes, and the counters of its ``network_device`` must show that the bytes crossed
+    the link.
     """
 
     parallel = True
 
-    #: Whether the test takes all nodes that a partition ``+inter-node`` has for it (``nodes``),
-    #: with ``cores_per_node`` ranks on each; others take two nodes with one rank each.
+    #: Whether the test takes all nodes that a partition ``+inter-node`` provides (``nodes``), with
+    #: ``cores_per_node`` ranks on each node. Other tests take two nodes with one rank each.
     #:
     #: :type: :class:`bool`
     #: :default: ``False``
     over_all_nodes = variable(bool, value=False)
 
-    #: How many nodes another test takes there.
+    #: Number of nodes for a test that does not take all nodes.
     nodes_taken = 2
 
-    #: Whether that test has ``cores_per_node`` ranks on each of them, too, and not one.
+    #: Whether such a test has ``cores_per_node`` ranks on each node instead of one.
     fills_nodes = False
 
     def ranks_on(self, cores: int) -> int:
-        """Number of ranks to start on `cores` cores, which may be those of several nodes.
+        """Number of ranks to start on `cores` cores; the cores may belong to several nodes.
 
         :raises assay.workloads.sizing.SizingError: the partition is too small for the test.
         """
         return 2
 
     def payload(self, parsed: Parsed) -> float:
-        """What each node must at least have moved over the link, both directions together [B].
+        """The minimum that each node must have moved over the link, both directions together [B].
 
-        Of every test that runs on partitions ``+inter-node``.
+        Every test that runs on partitions ``+inter-node`` implements it.
         """
         raise NotImplementedError
 
@@ -88,7 +90,7 @@ class MpiCheck(StrictCheck):
 
     @property
     def crosses_the_link(self) -> bool:
-        """Whether the ranks are on several nodes of such a partition."""
+        """Whether the ranks are on several nodes of a partition ``+inter-node``."""
         return self.between_nodes and self._layout.nodes > 1
 
     @run_after("setup")
@@ -117,7 +119,7 @@ class MpiCheck(StrictCheck):
         self.num_tasks_per_node = self._layout.per_node
 
     def layout(self, cores: int) -> Layout:
-        """Where the ranks are, on nodes with so many cores.
+        """The layout of the ranks on nodes with `cores` cores each.
 
         :raises assay.workloads.sizing.SizingError: the partition is too small for the test.
         """
@@ -140,7 +142,7 @@ class MpiCheck(StrictCheck):
         return spread(wanted, 1, self.ranks_on)
 
     def places(self, cores: int) -> int:
-        """How many ranks each of several nodes has room for, with so many cores."""
+        """How many ranks fit on each of several nodes with `cores` cores."""
         return int(self.current_partition.extras.get("cores_per_node", cores))
 
     def _misdescribed(self, what: str) -> ConfigError:
@@ -157,17 +159,17 @@ class MpiCheck(StrictCheck):
         if not self.crosses_the_link:
             return
         device = self.partition_extra("network_device")
-        shutil.copy(links.WITNESS, self.stagedir)  # the stage is where every node can read
+        shutil.copy(links.WITNESS, self.stagedir)  # every node can read the stage directory
         self.job.launcher.options = [
             *self.job.launcher.options, f'"$assay_stage"/{links.WITNESS.name}', device
         ]  # fmt: skip
-        # The ranks of a node are neighbours: half of all ranks, and so one of each pair, is
-        # elsewhere. mpirun does so by itself.
+        # Consecutive ranks share a node. Half of all ranks, and so one rank of each pair, is then
+        # on another node. mpirun places the ranks this way by default.
         self.env_vars["SLURM_DISTRIBUTION"] = "block"
         self.keep_files.append(links.READINGS)
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """What Open MPI said of the world, what the program said of it, and what the link saw."""
+        """Compares the reports of Open MPI, the program and the link with the requested run."""
         world = openmpi.parse(text(self.stderr))
         asked = self.num_tasks
         hosts = Counter(host for host, _ in world.selected)
@@ -188,7 +190,7 @@ class MpiCheck(StrictCheck):
         return problems
 
     def world_problems(self, world: openmpi.OpenMpi) -> list[str]:
-        """What is wrong with the world that a launch came up as, one line each."""
+        """Problems of the world that a launch came up as, one line each."""
         asked, hosts = self.num_tasks, Counter(host for host, _ in world.selected)
         problems = list(world.aborts)
         if world.worlds > 1:
@@ -211,7 +213,7 @@ class MpiCheck(StrictCheck):
         return problems + self._steered(world.settings)
 
     def _crossed(self, needed: float) -> list[str]:
-        """What the counters of the link say against bytes having crossed it."""
+        """Problems if the counters of the link do not show that the bytes crossed it."""
         files = {path.name: text(path) for path in Path().glob(links.READINGS)}
         crossing = links.prove(files, self._layout, needed)
         device = self.partition_extra("network_device")
@@ -221,7 +223,7 @@ class MpiCheck(StrictCheck):
         return list(crossing.problems)
 
     def _steered(self, settings: Mapping[str, str]) -> list[str]:
-        """Settings of the environment that steer Open MPI, and that nobody here asked for."""
+        """Environment settings that steer Open MPI and that no test, stack or partition set."""
         partition, stack = self.current_partition.local_env, self.current_environ
         asked = {*self.env_vars, *stack.env_vars, *partition.env_vars}
         return [
@@ -232,10 +234,10 @@ class MpiCheck(StrictCheck):
 
 
 class TransportMixin(UcxMixin):
-    """A program over UCX whose bytes must take one transport, and are shown to have taken it.
+    """A program over UCX whose bytes must take one transport, with proof that they took it.
 
-    It runs on every partition that says by a feature that it can open the transport; over a network
-    transport between nodes too, if it is started by MPI. A mixin, to be named before
+    It runs on every partition whose features name the transport. Over a network transport it also
+    runs between nodes, if MPI starts it. This is a mixin. Name it before
     :class:`assay.checks.strict.StrictCheck` or a class derived from it: ReFrame refuses to inherit
     its variables twice.
     """
@@ -266,9 +268,9 @@ class TransportMixin(UcxMixin):
             self.prerun_cmds += _SKIP_WITHOUT_CMA
 
     def sizes(self, parsed: Parsed) -> list[int]:
-        """Message sizes [B] whose path must be proven: by default those of the curve.
+        """Message sizes [B] whose path must be proven; by default the sizes of the curve.
 
-        None for a collective: its messages have the sizes that Open MPI's algorithm chooses.
+        The list is empty for a collective: Open MPI's algorithm chooses the sizes of its messages.
         """
         return [int(row["size"]) for row in parsed.rows if "size" in row]
 
@@ -285,7 +287,7 @@ class TransportMixin(UcxMixin):
     def proof(
         self, folder: Path, parsed: Parsed | None, farewells: int, ucx_version: str
     ) -> transports.Proof:
-        """What the logs of UCX that a launch left in a folder prove.
+        """What the UCX logs of one launch prove; the launch left them in `folder`.
 
         :param farewells: see :func:`assay.evidence.transports.without_farewells`.
         """
@@ -299,12 +301,12 @@ class TransportMixin(UcxMixin):
 
 
 class MpiTransportCheck(TransportMixin, MpiCheck):
-    """An MPI program over a chosen transport: pml ucx is forced, and shown to have been chosen."""
+    """An MPI program over a chosen transport: pml ucx is forced, and its selection is proven."""
 
     @run_before("run")
     def _force_ucx(self) -> None:
         self.force_pml_ucx()
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Adds that no rank fell back to another pml."""
+        """Adds a problem if a rank fell back to another pml."""
         return [*super().examine(parsed), *self.fallen_back()]

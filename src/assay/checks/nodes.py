@@ -1,4 +1,4 @@
-"""Tests over all nodes of a partition: one process on each, which meet and keep minutes."""
+"""Tests over all nodes of a partition: one process per node joins a meeting with minutes."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from assay.outputs import Parsed, minutes
 #: How long the processes of a job wait for each other [s].
 PATIENCE = 60
 
-#: So many of the launcher's complaints are repeated.
+#: Number of error lines of the launcher that are repeated.
 ERRORS = 2
 
 
 class AllNodesCheck(StrictCheck):
-    """A script of :mod:`assay.onnode` on each node that the partition has for us (``nodes``)."""
+    """A script of :mod:`assay.onnode` on each node that the partition provides (``nodes``)."""
 
     parallel = True
 
-    #: The script, in the folder of that package.
+    #: File name of the script in :mod:`assay.onnode`.
     script = ""
 
-    #: With fewer nodes there is nothing to compare.
+    #: Fewest nodes for the test. With fewer nodes there is nothing to compare.
     least_nodes = 2
 
     def plan(self) -> Mapping[str, Any]:
-        """What the script is told, beside what every meeting needs."""
+        """The plan for the script, in addition to the keys that every meeting needs."""
         raise NotImplementedError
 
     def options(self, extra: str, known: Iterable[str]) -> Mapping[str, Any]:
-        """An extra of the partition that is a mapping with these keys; empty where it is not said.
+        """An extra of the partition, a mapping with these keys; empty if the site does not set it.
 
-        :raises reframe.core.exceptions.ConfigError: another key.
+        :raises reframe.core.exceptions.ConfigError: the mapping has another key.
         """
         partition = self.current_partition
         said: Mapping[str, Any] = partition.extras.get(extra, {})
@@ -68,7 +68,7 @@ class AllNodesCheck(StrictCheck):
             f"{partition.fullname} has {wanted} nodes for us (extra `nodes`); "
             f"{self.identity()['test']} takes {self.least_nodes} or more",
         )
-        # A node that is out fails the test; what the others do is measured all the same.
+        # A node that is out of service fails the test. The other nodes are measured all the same.
         self.num_tasks, why = node_state.in_service(partition.scheduler, self.job, wanted)
         self._absent = why if self.num_tasks < wanted else []
         if self.num_tasks < self.least_nodes:
@@ -82,21 +82,21 @@ class AllNodesCheck(StrictCheck):
         script = Path(assay.onnode.__file__).with_name(self.script)
         self.executable = shlex.quote(sys.executable)
         self.executable_opts = [shlex.quote(str(script)), "plan.json"]
-        # Of an earlier launch in this directory.
+        # The file may be left from an earlier launch in this directory.
         self.prerun_cmds.append(f"rm -f {assay.onnode.meeting.ADDRESS}")
         self.keep_files += ["plan.json", assay.onnode.meeting.MINUTES]
 
     def minutes(self) -> minutes.Minutes:
-        """Of the meeting. Runs in the stage directory.
+        """The minutes of the meeting. Runs in the stage directory.
 
-        :raises assay.outputs.ParseError: there are none.
+        :raises assay.outputs.ParseError: there are no minutes.
         """
         path = Path(assay.onnode.meeting.MINUTES)
         self._minutes = minutes.parse(path.read_text(encoding="utf-8"))
         return self._minutes
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Adds who did not come, or did not stay; of a meeting that was cut short, who says why."""
+        """Adds absent or lost nodes; adds launcher errors if the meeting was cut short."""
         problems = self._absent + super().examine(parsed)
         if parsed is not None:
             problems += self._minutes.problems
@@ -105,7 +105,7 @@ class AllNodesCheck(StrictCheck):
         return problems
 
     def _errors(self) -> list[str]:
-        """What the launcher complained of first: it knows which node it could not reach."""
+        """The first error lines of the launcher, which knows the node that it could not reach."""
         try:
             lines = self.stderr_text().splitlines()
         except OSError:

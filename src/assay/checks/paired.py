@@ -1,8 +1,8 @@
-"""The job script of a comparison: two stacks in turn, in rounds of one job.
+"""The job script of a comparison: two stacks alternate, in rounds within one job.
 
-Each launch has a directory of its own, ``<stack>.<round>``, with its ``stdout`` and ``stderr`` and
-whatever it left. Who begins alternates, so that what changes in the course of the job, or what one
-launch leaves to the next, favours neither.
+Each launch has its own directory, ``<stack>.<round>``. The directory holds its ``stdout``, its
+``stderr`` and all other files that the launch left. The stacks take turns to begin a round. Changes
+in the course of the job, and effects of one launch on the next, therefore favour neither stack.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pathlib import Path
 
 from assay.catalogue import IN_IMAGE
 
-#: What is compared, in the words of the directories.
+#: Names of the compared stacks in the names of the directories.
 NATIVE, CONTAINER = "native", "container"
 
-#: The function that :func:`script` defines.
+#: Name of the shell function that :func:`script` defines.
 ROUNDS = "assay_rounds"
 
 
 def launches(rounds: int) -> Iterator[tuple[str, int, Path]]:
-    """Stack, number of the round, and directory of each launch, in their order."""
+    """Stack, number of the round, and directory of each launch, in the order of the launches."""
     for number in range(rounds):
         order = (NATIVE, CONTAINER) if number % 2 else (CONTAINER, NATIVE)
         yield from ((stack, number, Path(f"{stack}.{number}")) for stack in order)
@@ -30,11 +30,12 @@ def launches(rounds: int) -> Iterator[tuple[str, int, Path]]:
 def script(
     rounds: int, commands: Mapping[str, str], native: Sequence[str], variables: Mapping[str, str]
 ) -> list[str]:
-    """Lines that define :data:`ROUNDS`, in a job whose stack is the container's.
+    """Lines that define :data:`ROUNDS`, in a job that uses the stack of the container.
 
-    :param commands: what either stack launches.
-    :param native: commands that load the other stack.
-    :param variables: values that it needs, for the names that the container's has; empty for none.
+    :param commands: the launch command of each stack.
+    :param native: commands that load the native stack.
+    :param variables: values in the native stack of the variables that the container's stack has; an
+        empty value unsets the variable.
     """
     settings = [
         f"export {name}={shlex.quote(value)}" if value else f"unset {name}"

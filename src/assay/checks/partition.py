@@ -1,4 +1,4 @@
-"""What a test asks of the partition that it runs on, as the site describes it."""
+"""What a test needs to know about its partition, as the site describes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.judge import peak as hardware_peak
 
 
 class OnPartition:
-    """A base of :class:`assay.checks.strict.StrictCheck`; what is used of ReFrame comes with it."""
+    """A base of :class:`assay.checks.strict.StrictCheck`, which adds the attributes of ReFrame."""
 
     if TYPE_CHECKING:
         current_partition: Any
@@ -20,14 +20,14 @@ class OnPartition:
         def skip_if(self, condition: object, message: str) -> None: ...
 
     def hardware_peak(self, role: str, quantity: str) -> float | None:
-        """Peak of the partition's hardware (see ``site-config/hardware.yaml``), None if unnamed."""
+        """Peak of the partition's hardware (``site-config/hardware.yaml``), None if unnamed."""
         hardware = self.current_partition.extras.get("hardware", {})
         return hardware_peak(site_directory().parent / "hardware.yaml", hardware, role, quantity)
 
     def partition_extra(self, name: str) -> Any:
-        """What the site says of the partition under an extra that the test cannot do without.
+        """An extra of the partition that the test cannot do without.
 
-        :raises reframe.core.exceptions.ConfigError: the site says nothing.
+        :raises reframe.core.exceptions.ConfigError: the site does not set it.
         """
         partition = self.current_partition
         if name not in partition.extras:
@@ -40,7 +40,7 @@ class OnPartition:
     def gpus_of_a_node(self) -> int:
         """How many GPUs a node of the partition has.
 
-        :raises reframe.core.exceptions.ConfigError: the site does not say.
+        :raises reframe.core.exceptions.ConfigError: the site does not state the number.
         """
         partition = self.current_partition
         there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
@@ -51,7 +51,7 @@ class OnPartition:
         return int(there)
 
     def take_gpus(self, wanted: int) -> None:
-        """Asks for so many GPUs of each node; skips the case where there are fewer."""
+        """Requests `wanted` GPUs on each node; skips the case if a node has fewer."""
         there = self.gpus_of_a_node()
         name = self.current_partition.name
         self.skip_if(wanted > there, f"{wanted} GPUs are needed on a node, {name} has {there}")

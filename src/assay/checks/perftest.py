@@ -1,20 +1,20 @@
-"""ucx_perftest in a job: server and client are two processes of one node.
+"""ucx_perftest in a job: server and client are two processes on one node.
 
-Each is on a processor of its own: on one and the same they would measure the scheduler. The server
-is told the port, and the client waits until it listens: reading /proc does not disturb it,
-connecting would. A ucx_perftest that was built with MPI wants to be started by mpirun, unless it is
-told not to (-P 0, which others do not know); asking it must not leave a log that passes for one of
-the two.
+Each process runs on a processor of its own. On a shared processor they would measure the scheduler.
+The server gets its port as an option. The client waits until the server listens: it reads /proc,
+because a connection would disturb the server. A ucx_perftest that was built with MPI expects to be
+started by mpirun, unless it gets the option -P 0. Other builds do not know this option. The query
+for the option must not leave a log that looks like a log of the server or the client.
 """
 
 from __future__ import annotations
 
 COMMAND = "ucx_perftest"
 
-#: What the server says.
+#: File with the output of the server.
 SERVER_FILE = "server.out"
 
-#: Starts the server, before the client.
+#: Shell lines that start the server, before the client.
 SERVER = f"""\
 port=$((20000 + $$ % 20000))
 plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= {COMMAND} -h 2>&1 | grep -q -e '-P <0|1>' && echo '-P 0')
@@ -29,7 +29,8 @@ for _ in $(seq 100); do
   sleep 0.1
 done""".splitlines()
 
-#: After one test the server ends by itself, and only then is all of its log written.
+#: Shell lines after the client. The server ends by itself after one test, and only then is its log
+#: complete.
 END_OF_SERVER = """\
 [ "$assay_rc" -eq 0 ] || kill $server 2>/dev/null
 for _ in $(seq 100); do
@@ -41,10 +42,10 @@ wait $server 2>/dev/null""".splitlines()
 
 
 def client(test: str, size: int, iterations: int, *more: str) -> list[str]:
-    """Options of the client, which says what is measured.
+    """Options of the client, which selects the measurement.
 
-    :param test: a name that ucx_perftest has, ``tag_lat``.
-    :param size: of a message [B].
+    :param test: name of a test in ucx_perftest, such as ``tag_lat``.
+    :param size: size of a message [B].
     """
     return [
         "127.0.0.1", "$plain", "-c", "$2", "-p", "$port", "-t", test, "-s", str(size),

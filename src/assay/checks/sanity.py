@@ -22,12 +22,12 @@ NAMED_PROBLEMS = 4
 class Believed(CaseBase):
     """The part of :class:`assay.checks.strict.StrictCheck` that demands evidence of a launch."""
 
-    #: What other work took of the machine during the last launch, where that is asked and known.
+    #: What other work took of the machine during the last launch; None if unknown or not asked for.
     others: busy.Others | None = None
 
     @sanity_function
     def evidence(self) -> bool:
-        """Fails, naming the cause, unless the run can be believed."""
+        """Fails and names the cause, unless the run can be believed."""
         self._record = record.begin(self)
         self._end_if_not_begun()
         problems, seconds = self._launch()
@@ -72,7 +72,7 @@ class Believed(CaseBase):
         return True
 
     def _end_if_not_begun(self) -> None:
-        """Skips or fails where the job found out by itself that it could not run the benchmark."""
+        """Skips or fails the case if the job itself found that the benchmark could not run."""
         skipped, refused = Path(launch.SKIPPED_FILE), Path(launch.REFUSED_FILE)
         if skipped.exists():
             self.skip(skipped.read_text(encoding="utf-8").strip())
@@ -85,7 +85,7 @@ class Believed(CaseBase):
         return Path(str(self.executable)).name
 
     def _launch(self) -> tuple[list[str], dict[str, float]]:
-        """Problems of the launch, and its times as :func:`assay.evidence.launch.times` has them."""
+        """Problems of the launch, and its times from :func:`assay.evidence.launch.times`."""
         unknown = {"benchmark": 0.0, "began": 0.0}
         try:
             ended = launch.parse(Path(launch.FILE).read_text(encoding="utf-8"))
@@ -104,12 +104,12 @@ class Believed(CaseBase):
         if ended.rc == 0:
             return [], times
         signal = f" (signal {ended.signal})" if ended.signal else ""
-        # Of a parallel launch the last words are the launcher's.
+        # The last words of a parallel launch come from the launcher.
         words = "" if self.parallel else self._last_words()
         return [f"{self._program()} ended with exit code {ended.rc}{signal}{words}"], times
 
     def _nodes_lost(self) -> list[str]:
-        """Nodes of the job that are out of service now; of one that never began, why it waited."""
+        """Nodes of the job out of service now; for a job that never began, why it waited."""
         scheduler = self.current_partition.scheduler
         if self.hosts:
             return node_state.lost(scheduler, self.hosts)
@@ -117,7 +117,7 @@ class Believed(CaseBase):
         return node_state.in_service(scheduler, self.job, wanted)[1]
 
     def _last_words(self) -> str:
-        """What was said last on standard error, to be put behind a problem."""
+        """The last line of standard error, formatted to follow the text of a problem."""
         try:
             said = reversed(self.stderr_text().split("\n"))
         except OSError:  # a job that never began

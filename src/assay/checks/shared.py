@@ -1,7 +1,7 @@
-"""A test on a machine that others use, too: when it is not begun, and which launches count.
+"""A test on a shared machine: when it is not begun, and which launches count.
 
-It is a :class:`assay.checks.strict.StrictCheck` throughout. On a partition without the extra
-``others`` nothing here applies.
+The argument `test` is always a :class:`assay.checks.strict.StrictCheck`. Nothing here applies to a
+partition without the extra ``others``.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from assay.reframe_compat import testcase
 
 
 def ours(test: Any) -> str | None:
-    """What of the processor time of its machine is ours, see :mod:`assay.evidence.busy`."""
+    """The extra ``others``: which processor time is ours, see :mod:`assay.evidence.busy`."""
     said = test.current_partition.extras.get("others")
     return None if said is None else str(said)
 
 
 def too_busy(test: Any) -> str:
-    """Why a test that measures is not begun, in one line; empty where it can be.
+    """Why a test that measures is not begun, in one line; empty if it can be begun.
 
-    The machine is looked at once, before the first of them.
+    The machine is checked once, before the first such test.
     """
     said = ours(test)
     if said is None or test.kind == "node" or test.purpose == "calibration":
@@ -36,16 +36,17 @@ def too_busy(test: Any) -> str:
 
 @cache
 def _look(said: str, limit: float) -> str:
-    """As :func:`assay.evidence.busy.look`; says it once."""
+    """Calls :func:`assay.evidence.busy.look` and logs its answer, once."""
     if why := busy.look(said, limit):
         getlogger().warning(f"this machine is busy: {why}; nothing is measured or judged")
     return why
 
 
 def disturbance(test: Any) -> str:
-    """What other work took during its last launch, or of a test that it compares; empty if little.
+    """What other work took during the last launch; empty if it took little.
 
-    The most of them counts.
+    The launches of the test and of the tests that it compares are checked. The launch with the most
+    other work counts.
     """
     launches = [test, *testcase.compared(test)]
     known = [check.others for check in launches if check.others is not None]
@@ -57,15 +58,15 @@ def disturbance(test: Any) -> str:
 
 
 def judged(test: Any) -> bool:
-    """Whether the numbers of a test that is not a calibration can turn a run red."""
+    """Whether the numbers of a test can turn a run red, if the run is not a calibration."""
     if test.judges_itself:
         return True
     for name, unit in test.declares.items():
         try:
-            # Any peak will do: whether there is a reference is the question.
+            # Any peak will do, because only the existence of a reference matters.
             expected = site_references().find(test.case(), name, unit, peak=1.0)
         except ReferencesError:
-            return False  # it fails when it has run, and says why
+            return False  # the test fails after its run and reports the reason
         if isinstance(expected, Reference):
             return True
     return False

@@ -1,4 +1,4 @@
-"""The site that ReFrame was started with: its folder, and what it expects."""
+"""The site that ReFrame was started with: its folder and its references."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from assay.judge import References
 
 
 def site_directory() -> Path:
-    """The folder of the site that ReFrame was started with: where its ``reframe.py`` lies."""
+    """The folder of the site that ReFrame was started with; it holds the site's ``reframe.py``."""
     return Path(rt.runtime().site_config.sources[-1]).resolve().parent
 
 
 def site_references() -> References:
-    """What that site expects.
+    """The references of the site that ReFrame was started with.
 
     :raises assay.judge.ReferencesError: its ``references.yaml`` cannot be read.
     """

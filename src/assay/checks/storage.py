@@ -1,7 +1,7 @@
-"""Tests of a file system: what it was when it was measured, and what caches have to do with it.
+"""Tests of a file system: its state during the measurement, and the influence of caches.
 
-The job looks at the directory under test on the node where it runs, and does not start where the
-bytes of the benchmark have no room there.
+The job inspects the directory under test on the node where it runs. It does not start the benchmark
+if the directory has no room for the bytes of the benchmark.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from assay.checks.site import site_directory
 from assay.evidence.launch import REFUSED_FILE, SKIPPED_FILE
 from assay.outputs import Parsed
 
-#: What the job found, beside the output of the benchmark.
+#: File with the findings of the job, next to the output of the benchmark.
 FOUND = "storage.json"
 
-#: Features of a partition that say which file system it is, in the kernel's words.
+#: Features of a partition that name its file system, by the kernel's names.
 KINDS = ("lustre", "xfs", "tmpfs")
 
 _TIMES_MEMORY = re.compile(r"(\d+(?:\.\d+)?)x-memory")
 
 
 def bytes_asked_for(said: Any, memory: int) -> int:
-    """A size in a site's words, ``2x-memory`` or a number [B], as bytes.
+    """Converts a size of the site, ``2x-memory`` or a number [B], to bytes.
 
-    :param memory: of one node [B].
-    :raises ValueError: neither of them, in one line.
+    :param memory: memory of one node [B].
+    :raises ValueError: the size has neither form; the message is one line.
     """
     if isinstance(said, int) and not isinstance(said, bool) and said > 0:
         return said
@@ -47,7 +47,7 @@ def bytes_asked_for(said: Any, memory: int) -> int:
 
 
 def described(found: Mapping[str, Any], largest: int) -> dict[str, Any]:
-    """What the record states of a measured file system.
+    """The description of a measured file system for the record.
 
     :param found: what ``onnode/storage.py`` found.
     :param largest: the largest file of the benchmark [B].
@@ -65,26 +65,27 @@ def described(found: Mapping[str, Any], largest: int) -> dict[str, Any]:
 
 
 class StorageMixin(rfm.RegressionTestPlugin):
-    """A benchmark that writes below the ``directory`` of a storage partition, in ``$work``.
+    """A benchmark that writes in ``$work``, below the ``directory`` of a storage partition.
 
-    A mixin, to be named before the class derived from :class:`assay.checks.strict.StrictCheck`.
+    This is a mixin. Name it before the class derived from
+    :class:`assay.checks.strict.StrictCheck`.
     """
 
-    #: Whether the benchmark goes past the page cache, and is skipped where it cannot.
+    #: Whether the benchmark bypasses the page cache. It is skipped if it cannot bypass the cache.
     o_direct = False
 
     def room(self) -> int:
-        """What the benchmark needs on the file system [B]."""
+        """Space that the benchmark needs on the file system [B]."""
         raise NotImplementedError
 
     def largest_file(self) -> int:
-        """The largest file that it writes [B]."""
+        """Size of the largest file that the benchmark writes [B]."""
         return self.room()
 
     def size_asked_for(self, extra: str) -> int:
         """An extra of the partition that is a size, see :func:`bytes_asked_for`.
 
-        :raises reframe.core.exceptions.ConfigError: it is none.
+        :raises reframe.core.exceptions.ConfigError: the extra is not a size.
         """
         said, memory = self.partition_extra(extra), self.partition_extra("memory_bytes")
         try:
@@ -105,16 +106,16 @@ class StorageMixin(rfm.RegressionTestPlugin):
             *(f"--{option}={name}" for option, name in files.items()),
         ]
         self.prerun_cmds += [
-            f"rm -f {' '.join(files.values())}",  # of an earlier launch in this directory
+            f"rm -f {' '.join(files.values())}",  # left by an earlier launch in this directory
             f"{shlex.join(words)} || exit 1",
-            # A name of its own: nodes share the directory, and number their processes alike.
+            # The name is unique: nodes share the directory and may use the same process numbers.
             f"work=$(mktemp -d {shlex.quote(directory)}/assay.XXXXXX) || exit 1",
-            "trap 'rm -rf \"$work\"' EXIT",  # also where the job is ended
+            "trap 'rm -rf \"$work\"' EXIT",  # also if the job is ended early
         ]
         self.keep_files.append(FOUND)
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Adds what the job found, to the record, and that it is the file system under test."""
+        """Records the findings of the job, and checks that it is the file system under test."""
         problems: list[str] = super().examine(parsed)
         try:
             found = json.loads(Path(FOUND).read_text(encoding="utf-8"))

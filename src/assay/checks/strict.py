@@ -1,8 +1,8 @@
 """The base class of every test: no verdict without evidence.
 
-ReFrame passes a run whose metric cannot be parsed, whose reference is for another system, or whose
-program crashed after printing what the sanity pattern wanted. Tests that derive from
-:class:`StrictCheck` do not.
+ReFrame passes a run whose metric cannot be parsed, or whose reference is for another system. It
+also passes a run whose program crashed after it printed what the sanity pattern expects. Tests that
+derive from :class:`StrictCheck` do not pass in these cases.
 """
 
 from __future__ import annotations
@@ -23,24 +23,29 @@ from assay.outputs import Parsed
 
 
 class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressionTest):
-    """A benchmark whose every number has evidence.
+    """A benchmark with evidence for every number.
 
     ==================  ==========================================================================
-    a test says         with
+    a test states       with
     ==================  ==========================================================================
     what runs           ``executable``, ``executable_opts``, ReFrame's own variables
     where               ``valid_systems``, ``valid_prog_environs``: feature words, no site names
     what was printed    :meth:`read`, from text to :class:`assay.outputs.Parsed`
     what counts         ``declares`` (metric -> unit) and :meth:`measure`
-    what it is % of     :meth:`peaks`, where the same run measured or the hardware states a peak
+    peak of a metric    :meth:`peaks`, if the same run measured a peak or the hardware states one
     ==================  ==========================================================================
 
-    Every test is held to this: the benchmark's own exit code; a complete output of a known program
-    and version without a problem; every declared metric is there and finite; a reference, or the
-    site's reason for having none. :class:`assay.checks.mpi.MpiCheck` adds the size of the world,
-    and its mixins add the data path under test.
+    Every test must meet these conditions:
 
-    The hooks of a test run in these phases. A test adds hooks and overrides none of ours.
+    - The benchmark itself ended with exit code 0.
+    - The output is complete, is from a known program and version, and has no problem.
+    - Every declared metric is there and finite.
+    - Every metric has a reference, or the site's reason for having none.
+
+    :class:`assay.checks.mpi.MpiCheck` adds the size of the world, and its mixins add the data path
+    under test.
+
+    The hooks of a test run in these phases. A test adds hooks and overrides no hook of this class.
 
     ===============  ==================================  ==========================================
     phase            what happens here                   what a test does there
@@ -69,7 +74,7 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     #: :default: ``'full'``
     profile = variable(typ.Str["smoke|full"], value="full")
 
-    #: ``acceptance`` judges by the site's references; ``calibration`` looks at none.
+    #: ``acceptance`` judges by the site's references; ``calibration`` ignores them.
     #:
     #: :type: :class:`str`
     #: :default: ``'acceptance'``
@@ -87,15 +92,14 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     #: :default: ``False``
     parallel = variable(bool, value=False)
 
-    #: Whether another launch is another measurement; of what a test compares, the tests that it
-    #: depends on are launched again with it. One that says no has its first verdict stand.
+    #: Whether another launch gives another measurement. If the test compares others, the tests that
+    #: it depends on are launched again with it. If the value is false, the first verdict stands.
     #:
     #: :type: :class:`bool`
     #: :default: ``True``
     measures_anew = variable(bool, value=True)
 
-    #: Whether the test says something against the machine beyond its references, see
-    #: :meth:`accused`.
+    #: Whether the test judges the machine by more than its references, see :meth:`accused`.
     judges_itself = False
 
     def read(self) -> Parsed:
@@ -106,31 +110,31 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
         raise NotImplementedError
 
     def stdout_text(self) -> str:
-        """Standard output of the job, whatever bytes are in it. Runs in the stage directory."""
+        """Standard output of the job; any bytes are accepted. Runs in the stage directory."""
         return Path(str(self.stdout)).read_text(encoding="utf-8", errors="replace")
 
     def stderr_text(self) -> str:
-        """Standard error of the job, likewise."""
+        """Standard error of the job, read in the same way."""
         return Path(str(self.stderr)).read_text(encoding="utf-8", errors="replace")
 
     def measure(self, parsed: Parsed) -> Mapping[str, samples.Measured]:
-        """Each declared metric: with its unit as the output gives it, or a number of our own.
+        """Each declared metric: a quantity with its unit from the output, or a computed number.
 
-        A number of our own (a ratio) may be one value for each launch.
+        A computed number (a ratio) may be one value for each launch.
         """
         raise NotImplementedError
 
     def peaks(self, parsed: Parsed) -> Mapping[str, Peak]:
-        """The peak of any metric that has one."""
+        """The peak of each metric that has one."""
         return {}
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Problems beyond the output, one line each; `parsed` is None if it was unreadable."""
+        """Problems beyond the output, one line each; `parsed` is None for an unreadable output."""
         return []
 
     def accused(self, parsed: Parsed) -> list[str]:
-        """What the numbers say against the machine, one line each: a node that is slow.
+        """Faults of the machine that the numbers show, such as a slow node, one line each.
 
-        Runs after :meth:`examine`. Other work on the machine may be what explains it.
+        Runs after :meth:`examine`. Other work on the machine may explain these faults.
         """
         return []

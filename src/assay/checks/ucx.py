@@ -1,4 +1,4 @@
-"""Programs over UCX: they are steered by variables, and UCX's own log says what they did."""
+"""Programs over UCX: environment variables steer them, and the log of UCX shows what they did."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from assay.outputs.ucx_log import UcxLog
 LOGS = "ucx.%h.%p.log"
 LOG_FILES = "ucx.*.log"
 
-#: Variables that mpirun passes on to other nodes only when it is told their names.
+#: Prefixes of variables that mpirun passes to other nodes only if it gets their names.
 PASSED_ON = ("UCX_", "GDRCOPY_")
 
 
 def text(path: Any) -> str:
-    """A log, whatever bytes are in it; empty where there is none."""
+    """The text of a log, whatever bytes are in it; empty if it cannot be read."""
     try:
         return Path(str(path)).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -34,10 +34,10 @@ def said(folder: Path) -> UcxLog:
 
 
 class UcxMixin(rfm.RegressionTestPlugin):
-    """A program over UCX. To be named before :class:`assay.checks.strict.StrictCheck`."""
+    """A program over UCX. Name this mixin before :class:`assay.checks.strict.StrictCheck`."""
 
     def ucx_version(self) -> str:
-        """Version of the UCX of the stack; the case is skipped where the stack does not say it."""
+        """UCX version of the stack; the case is skipped if the stack does not state it."""
         version = self.current_environ.extras.get("ucx_version")
         self.skip_if(version is None, "this stack does not say which UCX it has (ucx_version)")
         return str(version)
@@ -49,12 +49,12 @@ class UcxMixin(rfm.RegressionTestPlugin):
         self.keep_files.append(LOG_FILES)
 
     def force_pml_ucx(self) -> None:
-        """Leaves Open MPI no way but UCX, on all nodes. Call it after :meth:`steer_ucx`."""
+        """Makes UCX the only choice of Open MPI, on all nodes. Call it after :meth:`steer_ucx`."""
         self.env_vars.update(transports.pml_environment())
-        # Collectives of these components move bytes around the pml, where no log shows them.
+        # Collectives of these components move bytes without the pml, where no log shows them.
         self.env_vars["OMPI_MCA_coll"] = "^sm,xhc,hcoll,ucc"
         if self.current_partition.launcher_type.registered_name == "mpirun":
-            # Across nodes mpirun passes on OMPI_* by itself.
+            # mpirun passes OMPI_* to other nodes by itself.
             names = [name for name in self.env_vars if name.startswith(PASSED_ON)]
             self.job.launcher.options = [
                 *self.job.launcher.options,
@@ -62,7 +62,7 @@ class UcxMixin(rfm.RegressionTestPlugin):
             ]
 
     def fallen_back(self) -> list[str]:
-        """The problem that ranks took another pml, if any did. Call it after the proof."""
+        """A problem if ranks chose a pml other than ucx. Call it after the proof."""
         pml: list[str] = self._record["proof"]["pml"]
         if pml and pml != ["ucx"]:
             return [f"Open MPI chose the pml {', '.join(pml)}; ucx was asked for"]

@@ -19,16 +19,16 @@ from assay.judge import LAUNCHES_TO_FAIL, Reference, ReferencesError, Verdict, j
 from assay.results import record
 from assay.results.record import BUSY
 
-#: Keeps a case from passing.
+#: Verdicts that keep a case from passing.
 AGAINST = (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
 
 
 @dataclass(frozen=True)
 class Peak:
-    """What a metric is a percentage of.
+    """The value that a metric is a percentage of.
 
-    :ivar what: in words, with where it was measured or published.
-    :ivar value: in the unit of the metric.
+    :ivar what: description, with where the value was measured or published.
+    :ivar value: the value in the unit of the metric.
     """
 
     what: str
@@ -38,7 +38,7 @@ class Peak:
 class Judged(CaseBase):
     """The part of :class:`assay.checks.strict.StrictCheck` that judges what was measured."""
 
-    #: Metric -> its value by the last launch.
+    #: Metric -> its value in the last launch.
     _newest: Mapping[str, float] = {}
 
     @run_before("performance")
@@ -47,7 +47,7 @@ class Judged(CaseBase):
             return
         own = [name for name in self.perf_variables if name not in self.declares]
         if own:
-            # ReFrame passes a run in which such a function raises.
+            # ReFrame passes a run in which such a function raises an error.
             self._fail([f"metric {name!r} does not come from measure()" for name in own])
         if not self.declares:
             self._attempts.passed = True
@@ -65,13 +65,13 @@ class Judged(CaseBase):
         self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}
         busy_with = shared.disturbance(self)
         if busy_with and self._disturbed(self._judge_all(values, peaks), busy_with):
-            return  # ReFrame stores the values, and then it is red
+            return  # ReFrame stores the values, and then the case fails
         metrics = self._judge_all(self._attempts.add(values), peaks)
         self._record["metrics"] = metrics
         verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
         self._close_record(verdict, [])
         if verdict in (Verdict.PASS, Verdict.RECORDED):
-            # Of a test with a verdict of its own that may follow.
+            # A case with `measures_anew` false may still add a verdict of its own.
             self._attempts.passed = self.measures_anew
         elif not self.measures_anew or (
             verdict is Verdict.FAIL and self._attempts.counted >= LAUNCHES_TO_FAIL
@@ -94,7 +94,7 @@ class Judged(CaseBase):
         return metrics
 
     def _disturbed(self, metrics: dict[str, Any], why: str) -> bool:
-        """Whether a launch counts for nothing: beside other work, and not within its bounds."""
+        """Whether a launch does not count: there was other work, and a metric is out of bounds."""
         bad = [m for m in metrics.values() if m["verdict"] in AGAINST]
         for metric in bad:
             metric["verdict"] = Verdict.INCONCLUSIVE.value
@@ -104,7 +104,7 @@ class Judged(CaseBase):
         return bool(bad)
 
     def _undecided(self, why: str, against: Sequence[str]) -> str:
-        """Closes the record of a launch that counts for nothing, and returns the reason."""
+        """Closes the record of a launch that does not count, and returns the reason."""
         said = "; ".join([f"{BUSY}: {why}", *against])
         self._record["busy"] = why
         self._close_record(Verdict.INCONCLUSIVE, [said])
@@ -126,7 +126,7 @@ class Judged(CaseBase):
     def _judge_one(
         self, name: str, unit: str, values: list[float], peak: Peak | None
     ) -> dict[str, Any]:
-        middle = statistics.median(values)  # what `judge` speaks of
+        middle = statistics.median(values)  # the value that `judge` reports
         self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
         entry = record.of_metric(middle, unit, values)
         if peak:
@@ -137,22 +137,22 @@ class Judged(CaseBase):
         if not isinstance(expected, Reference):
             return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}
         judgement = judge(values, expected)
-        # For ReFrame to show and store. It gets no bounds: it would judge the median by them, and
-        # knows no third verdict.
+        # ReFrame shows and stores this reference. The reference has no bounds: ReFrame would judge
+        # the median by them, and it has no third verdict.
         where = self.current_partition.fullname
         self.reference[f"{where}:{name}"] = (expected.value, None, None, unit)
         return {**entry, **record.of_judgement(expected, judgement)}
 
     @run_after("performance")
     def _no_pass_without_verdict(self) -> None:
-        """After ReFrame has stored the values, whatever was said of them."""
+        """Fails a case that has not passed, after ReFrame has stored its values."""
         if not self.is_dry_run() and (bad := self._said_against()):
             raise PerformanceError(bad)
 
     def value(self, metric: str) -> float:
-        """A metric of this case, by its last launch, for a test that depends on it.
+        """A metric of this case in its last launch, for a test that depends on this case.
 
-        :raises KeyError: there is none.
+        :raises KeyError: there is no such metric.
         """
         return self._newest[metric]
 

@@ -1,1 +1,1 @@
-"""What proves a number: the launch, the data path, counters of links, the state of nodes."""
+"""Evidence for a number: the launch, the data path, counters of links, the state of nodes."""

@@ -1,12 +1,13 @@
-"""What other work takes of a machine that is not ours alone, before and during a launch.
+"""Processor time that other work takes on a shared machine, before and during a launch.
 
-Load averages lag behind, and count those who wait for a disk. Here the processor time that was
-used on the whole machine is compared with ours. Not counted are interrupts and threads of the
-kernel: the benchmark causes them, too. Time that a hypervisor gave to other machines is counted.
+Load averages lag behind, and they also count processes that wait for a disk. This module compares
+the processor time used on the whole machine with our own. Interrupts and kernel threads do not
+count, because the benchmark causes them, too. Time that a hypervisor gave to other machines counts.
 
-A partition says by its extra ``others`` what is ours: ``processes``, the job's own, or a file with
-the processor time of a control group that holds all that is ours. Without the extra nothing is
-excused: on nodes of a cluster other work is a fault of the node.
+The extra ``others`` of a partition states what is ours. ``processes`` means the job's own
+processes. Any other value is a file with the processor time of a control group that holds
+everything of ours. Without the extra, other work is not an excuse: on the nodes of a cluster it is
+a fault of the node.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from typing import Any
 import yaml
 from reframe.core.exceptions import ConfigError
 
-#: Value of the extra ``others`` where no control group holds all that is ours.
+#: Value of the extra ``others`` if no control group holds everything of ours.
 PROCESSES = "processes"
 
-#: Limits and overrides, beside the sites and in the folder of one.
+#: File with the limits, beside the sites; a file in the folder of a site overrides it.
 FILE = "busy.yaml"
 
-#: Length of a look at the machine before the first launch [s]. A machine that is quiet in any look
-#: is not busy: what ends by itself within seconds disturbs one launch.
+#: Length of a look at the machine before the first launch [s], and the number of looks. A machine
+#: that is quiet in any look is not busy: work that ends within seconds disturbs only one launch.
 LOOK, LOOKS = 1.0, 3
 
-#: In a shorter launch [s] the kernel's clock of 10 ms says too little.
+#: Shortest launch that is examined [s]. In a shorter one the kernel's clock of 10 ms is too coarse.
 SHORTEST = 0.1
 
-#: The function of the job script that prints a reading.
+#: Name of the shell function that prints a reading in the job script.
 COMMAND = "assay_processors"
 
-# Of a process: parent, session, and its time with that of the children it has waited for. A process
-# that lost its parent is still in the session that ReFrame begins for each job. The parent of the
-# job is ReFrame, which polls.
+# Reads of each process its parent, its session, and its time with that of the children that it has
+# waited for. A process that lost its parent is still in the session that ReFrame begins for each
+# job. The parent of the job is ReFrame, whose own time for polling counts as ours, too.
 _PROCESSES = r"""
 /^[0-9]+ \(/ {
   pid = $1
@@ -90,7 +91,7 @@ def script(ours: str) -> list[str]:
     program = (_PROCESSES if ours == PROCESSES else _GROUP) + _MACHINE + _PRINT
     return [
         f"{COMMAND}() {{",
-        # Processes that end between the list and the reading are no error.
+        # A process that ends between the listing and the reading is not an error.
         f"cat /proc/uptime /proc/stat {files} 2>/dev/null |",
         f"""awk -v shell=$$ -v hz="$(getconf CLK_TCK)" '{program}'""",
         "}",
@@ -99,12 +100,12 @@ def script(ours: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Reading:
-    """A moment of the machine; all times in seconds of one processor.
+    """The state of the machine at one moment; all times are in seconds of one processor.
 
-    :ivar at: when it was, on a clock of its own [s].
-    :ivar used: by processes, and by other machines on the same host.
-    :ivar stolen: by these machines alone.
-    :ivar ours: by what is ours, and by the kernel's threads as far as they are seen.
+    :ivar at: time of the reading, on a clock with an arbitrary origin [s].
+    :ivar used: time used by processes, and by other machines on the same host.
+    :ivar stolen: time used by these other machines alone.
+    :ivar ours: time used by our processes, and by the kernel's threads as far as they are visible.
     """
 
     at: float
@@ -115,7 +116,7 @@ class Reading:
 
     @classmethod
     def parse(cls, line: str) -> Reading | None:
-        """What :data:`COMMAND` printed; None where it could not find out."""
+        """Parses the output of :data:`COMMAND`; None if the command found no times."""
         match = _READING.fullmatch(line.strip())
         if match is None or not int(match["cores"]):
             return None
@@ -125,10 +126,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class Others:
-    """What other work took of the processors over some time.
+    """Processors that other work took during some time.
 
-    :ivar processors: on average; 1.5 is one and a half of them all the time.
-    :ivar stolen: those of them that a hypervisor gave to other machines.
+    :ivar processors: average number; 1.5 means one and a half processors all the time.
+    :ivar stolen: the part of that number that a hypervisor gave to other machines.
     """
 
     processors: float
@@ -141,7 +142,7 @@ class Others:
 
 
 def between(before: Reading | None, behind: Reading | None) -> Others | None:
-    """What other work took between two readings; None where that cannot be said."""
+    """Other work between two readings; None if it cannot be determined."""
     if before is None or behind is None or behind.at - before.at < SHORTEST:
         return None
     seconds = behind.at - before.at
@@ -151,7 +152,7 @@ def between(before: Reading | None, behind: Reading | None) -> Others | None:
 
 
 def reading(ours: str) -> Reading | None:
-    """A reading by this process, which with its children is what is ours by ``processes``.
+    """A reading by this process. For ``processes``, this process and its children are ours.
 
     :param ours: the extra ``others`` of a partition.
     """
@@ -186,9 +187,9 @@ def _of_group(text: str) -> float:
 
 
 def look(ours: str, limit: float) -> str:
-    """Why nothing can be judged on this machine now, in one line; empty where it can.
+    """Why nothing can be judged on this machine now, in one line; empty if it can be judged.
 
-    Takes about a second, three where the machine is busy.
+    The look takes about one second, or three seconds if the machine is busy.
 
     :param limit: share of the processors that other work may take.
     """
@@ -207,7 +208,7 @@ def look(ours: str, limit: float) -> str:
 def _waiting() -> str:
     text = Path("/proc/stat").read_text(encoding="ascii")
     match = re.search(r"^procs_running (\d+)$", text, re.MULTILINE)
-    # This process is one of them.
+    # This process is one of the running processes.
     return f" ({int(match[1]) - 1} processes run or wait to)" if match else ""
 
 
@@ -216,7 +217,7 @@ def limits(site: Path) -> Mapping[str, float]:
     """The limits ``before`` and ``during``, see ``site-config/busy.yaml``.
 
     :param site: folder of the site.
-    :raises reframe.core.exceptions.ConfigError: a file that is not of that shape.
+    :raises reframe.core.exceptions.ConfigError: a file does not have that shape.
     """
     found: dict[str, float] = {}
     for path in (site.parent / FILE, site / FILE):

@@ -1,6 +1,7 @@
-"""How bytes get from GPU to GPU: switches of UCX for GPUDirect RDMA, CUDA IPC and gdrcopy.
+"""How bytes get from GPU to GPU: UCX switches for GPUDirect RDMA, CUDA IPC and gdrcopy.
 
-Not yet run on hardware: written from UCX's sources and threads, at the tags v1.13.1 to v1.22.0.
+Not yet run on hardware. Written from UCX's sources and issue threads, at the tags v1.13.1 to
+v1.22.0.
 
 ========================  =====================================  ==============================
 technology                on                                     off
@@ -10,26 +11,26 @@ gdrcopy (small messages)  ``gdr_copy`` in UCX_TLS                not in UCX_TLS
 GPUDirect RDMA (between)  UCX_IB_GPU_DIRECT_RDMA=y               UCX_IB_GPU_DIRECT_RDMA=n
 ========================  =====================================  ==============================
 
-The list of transports is positive, never ``^gdr_copy``: of a name that is asked for and is not
-there every UCX warns, of one that is denied and not there none from 1.18 on. ``cuda_copy`` is in
-every list: nothing else tells UCX which pointer is one of a GPU, and without it a run crashes
-(openucx/ucx issue 3776). ``y`` fails where GPUDirect RDMA is not there; the default ``try`` is
-silent (src/uct/ib/base/ib_md.c).
+The value of UCX_TLS lists the allowed transports; it never has the form ``^gdr_copy``. Every UCX
+warns about a requested transport that is not there. From 1.18 on, UCX does not warn about a denied
+transport that is not there. ``cuda_copy`` is in every list: nothing else tells UCX which pointers
+belong to a GPU, and without it a run crashes (openucx/ucx issue 3776). ``y`` fails if GPUDirect
+RDMA is not there; the default ``try`` is silent (src/uct/ib/base/ib_md.c).
 
-What proves a path, beside UCX reading every switch (an unused one fails the test):
+The proof of each path, in addition to UCX reading every switch (an unused one fails the test):
 
 =============  ================  =================================================================
 technology     UCX               proof
 =============  ================  =================================================================
 CUDA IPC off   all               no lane ``cuda_ipc`` to another process
-CUDA IPC on    before 1.21       such a lane, which may be idle; the ratio on/off is the rest
+CUDA IPC on    before 1.21       such a lane, which may be idle; in addition the ratio on/off
 \\              1.21 and on       operations that UCX counted on it
-buffers        1.16 and on       as many processes with a table of tagged messages "from cuda" as
-                                 ranks were to have their buffer there
+buffers        1.16 and on       number of processes with a table of tagged messages "from cuda",
+                                 equal to the number of ranks with a buffer in GPU memory
 gdrcopy        all               no log of UCX shows it (src/ucp/core/ucp_worker.c:2227 of v1.22.0
-                                 leaves these endpoints out): named in the list without a warning;
+                                 leaves these endpoints out). Instead: no warning about the name;
                                  what libgdrapi itself says at its first copy; the ratio on/off
-RDMA           all               UCX fails to open the device where it is on and missing; the
+RDMA           all               UCX fails to open the device if RDMA is on but missing; the
                                  ratio on/off at 1 MiB
 =============  ================  =================================================================
 """
@@ -45,7 +46,7 @@ from assay.evidence.transports import Proof
 from assay.outputs import ucx_log
 from assay.outputs.ucx_log import UcxLog, transport_of
 
-#: The generations of UCX whose switches are known, first and last: what is newer is an error.
+#: First and last generation of UCX with known switches. Any other UCX is an error.
 KNOWN = ((1, 13), (1, 22))
 
 
@@ -53,8 +54,8 @@ KNOWN = ((1, 13), (1, 22))
 class Configuration:
     """Which of the three technologies a run may use.
 
-    :ivar places: where the configuration differs from the others: CUDA IPC does nothing between
-        nodes, and GPUDirect RDMA nothing within one.
+    :ivar places: where the configuration differs from the others. CUDA IPC has no effect between
+        nodes, and GPUDirect RDMA has no effect within a node.
     """
 
     ipc: bool
@@ -65,7 +66,7 @@ class Configuration:
 
 INTRA, INTER = "intra-node", "inter-node"
 
-#: The combinations that differ, by what is off. "all" is what a user gets.
+#: The configurations that differ, named by what is off. "all" is what a user gets.
 CONFIGURATIONS: Mapping[str, Configuration] = {
     "all": Configuration(ipc=True, gdrcopy=True, rdma=True, places=(INTRA, INTER)),
     "no-gdrcopy": Configuration(ipc=True, gdrcopy=False, rdma=True, places=(INTRA, INTER)),
@@ -76,18 +77,18 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
 }
 
 
-#: Name of a configuration, and the place it is looked at in.
+#: Name of a configuration, and the place where it is examined.
 Way = tuple[str, str]
 
 
 def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[str, str]:
-    """Variables that leave UCX these ways from GPU to GPU only, and make it say what it did.
+    """Variables that allow UCX only these paths between GPUs, and make it report its choice.
 
-    :param way: of :data:`CONFIGURATIONS`, and ``intra-node`` or ``inter-node``.
-    :param ucx_version: of the stack.
+    :param way: a name in :data:`CONFIGURATIONS`, and ``intra-node`` or ``inter-node``.
+    :param ucx_version: UCX version of the stack.
     :param device: HCA and port for `inter-node` (``mlx5_0:1``).
-    :raises ValueError: an unknown configuration, one that says nothing of this place, or a UCX
-        whose switches are not known.
+    :raises ValueError: the configuration is unknown, it has no effect in this place, or the
+        switches of this UCX are not known.
     """
     chosen, place = _of(way), way[1]
     version = _known(ucx_version)
@@ -95,12 +96,12 @@ def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[s
         "UCX_TLS": _list(chosen, place),
         "UCX_LOG_LEVEL": "info",
         **transports.tables(version),
-        # libgdrapi then speaks on standard error; it reads its level only where logging is on.
+        # libgdrapi then logs to standard error. It reads its level only if logging is on.
         "GDRCOPY_ENABLE_LOGGING": "1",
         "GDRCOPY_LOG_LEVEL": "1",
     }
     if place == INTER:
-        # Within a node nothing of UCX would read it.
+        # Within a node no part of UCX would read this variable.
         variables[RDMA] = _rdma(chosen)
         if device:
             variables["UCX_NET_DEVICES"] = device
@@ -114,12 +115,12 @@ def prove(
     ucx_version: str,
     processes: int | None = None,
 ) -> Proof:
-    """Whether a run took the ways that its configuration leaves, as far as UCX says it.
+    """Whether a run used the paths that its configuration allows, as far as UCX reports them.
 
-    :param log: everything that UCX said in one launch, of all its processes.
-    :param buffers: ``D`` or ``H`` for each process that sends, by where its buffer is; None where
-        messages need not come from there.
-    :raises ValueError: as :func:`environment`.
+    :param log: all UCX output of one launch, from all its processes.
+    :param buffers: ``D`` or ``H`` for each sending process: its buffer is in GPU or host memory.
+        None if messages need not come from these buffers.
+    :raises ValueError: see :func:`environment`.
     """
     chosen, place = _of(way), way[1]
     version = _known(ucx_version)
@@ -158,7 +159,7 @@ def prove(
     )  # fmt: skip
 
 
-#: ``try``, the default, would be silent where there is none.
+#: The default, ``try``, gives no message if GPUDirect RDMA is not there.
 RDMA = "UCX_IB_GPU_DIRECT_RDMA"
 
 
@@ -172,7 +173,7 @@ def shows_buffers(ucx_version: str) -> bool:
 
 
 def _buffers_elsewhere(log: UcxLog, buffers: Sequence[str]) -> list[str]:
-    """What UCX says of it, since OSU 7.4 does not say any more where its buffers are."""
+    """Problems by the tables of UCX, because OSU 7.4 no longer reports where its buffers are."""
     tables = log.peer_tables("tagged message")
     sent = {table.process for table in tables if table.memory.startswith("cuda")}
     wanted = list(buffers).count("D")
@@ -181,17 +182,17 @@ def _buffers_elsewhere(log: UcxLog, buffers: Sequence[str]) -> list[str]:
     return [f"{len(sent)} ranks sent from GPU memory, {wanted} of {len(buffers)} were to"]
 
 
-#: What libgdrapi says at the first copy of more than 8 B in a process (``src/gdrapi.c`` of gdrcopy
-#: 2.5, ``gdr_dbgc``): of which instructions, and which way.
+#: What libgdrapi logs at the first copy of more than 8 B in a process (``src/gdrapi.c`` of gdrcopy
+#: 2.5, ``gdr_dbgc``): the instructions that it uses, and the direction.
 _COPIED = re.compile(r"using \S+ implementation of gdr_copy_(?:to|from)_mapping")
 
 
 @dataclass(frozen=True)
 class Gdrcopy:
-    """What gdrcopy says of itself.
+    """What gdrcopy reports about itself.
 
-    :ivar said: ``copied`` or ``silent``. It is no proof of the contrary: not all processors have
-        instructions that it speaks of, and the ratio on/off judges then.
+    :ivar said: ``copied`` or ``silent``. ``silent`` does not prove that nothing was copied: some
+        processors lack the instructions that gdrcopy reports. The ratio on/off decides then.
     """
 
     said: str
@@ -199,7 +200,7 @@ class Gdrcopy:
 
 
 def gdrcopy(way: Way, stderr: str) -> Gdrcopy:
-    """Whether gdrcopy copied anything, by standard error of all processes of a launch."""
+    """Whether gdrcopy copied anything, by the standard error of all processes of a launch."""
     copied = _COPIED.search(stderr) is not None
     wrong = copied and not _of(way).gdrcopy
     return Gdrcopy(
@@ -207,7 +208,7 @@ def gdrcopy(way: Way, stderr: str) -> Gdrcopy:
     )
 
 
-#: What the aliases in :func:`_list` stand for (src/ucp/core/ucp_context.c of v1.22.0).
+#: The transports behind the aliases in :func:`_list` (src/ucp/core/ucp_context.c of v1.22.0).
 SHARED_MEMORY = frozenset(["posix", "sysv", "cma", "xpmem", "knem"])
 RELIABLE = frozenset(["rc_verbs", "rc_mlx5"])
 

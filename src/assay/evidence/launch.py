@@ -1,7 +1,8 @@
-"""What the job script writes down of a launch: ReFrame may not know the exit code of a benchmark.
+"""The record of a launch by its job script: ReFrame may not know the exit code of a benchmark.
 
-The script's own commands come before and behind the benchmark's, and its exit code is that of the
-benchmark. A job may also end without a benchmark, and says why in a file of one line.
+The script runs its own commands before and after the benchmark, and its exit code is the exit code
+of the benchmark. A job may also end without a benchmark. The job then states the reason in a file
+of one line.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from assay.evidence import busy
 
 FILE = "assay.launch"
 
-#: Why the job did not begin the benchmark, in one line: a failure, or nothing that could be run.
+#: Files with the reason why the job did not begin the benchmark, in one line. The first file means
+#: a failure; the second file means that there was nothing that could run.
 REFUSED_FILE, SKIPPED_FILE = "assay.refused", "assay.skipped"
 
-#: Where and when the script began; whatever it does after, files of ours are found there.
+#: Stores where and when the script began. Later commands find our files there, wherever they run.
 FIRST = "assay_stage=$PWD assay_start=$(date +%s.%N)"
 BEFORE = "assay_begin=$(date +%s.%N)"
 BEHIND = (
@@ -27,7 +29,7 @@ BEHIND = (
 )
 LAST = "exit $assay_rc"
 
-#: On a machine that others use, too: what :mod:`assay.evidence.busy` reads of it, likewise.
+#: On a shared machine: the readings of :mod:`assay.evidence.busy` before and after the benchmark.
 SHARED_BEFORE = f"assay_before=$({busy.COMMAND})"
 SHARED_BEHIND = (
     f"assay_behind=$({busy.COMMAND})",
@@ -43,10 +45,11 @@ _LINE = re.compile(
 class Launch:
     """How a benchmark ended.
 
-    :ivar rc: its exit code, as the shell has it.
-    :ivar start: when the job script began, which does more than start it [s since the epoch].
-    :ivar begin, end: when the benchmark began and ended, likewise.
-    :ivar others: what other work took of the machine, None where nobody asked or could tell.
+    :ivar rc: its exit code, as the shell reports it.
+    :ivar start: when the job script began [s since the epoch]; the script does more than start the
+        benchmark.
+    :ivar begin, end: when the benchmark began and ended [s since the epoch].
+    :ivar others: what other work took of the machine; None if not asked for or not known.
     """
 
     rc: int
@@ -57,12 +60,12 @@ class Launch:
 
     @property
     def signal(self) -> int | None:
-        """What it was killed by, None where it ended by itself."""
+        """The signal that killed the benchmark, None if it ended by itself."""
         return self.rc - 128 if self.rc > 128 else None
 
 
 def parse(text: str) -> Launch:
-    """What :data:`FILE` says.
+    """Parses the content of :data:`FILE`.
 
     :raises ValueError: the file is torn.
     """
@@ -75,11 +78,11 @@ def parse(text: str) -> Launch:
 
 
 def times(launch: Launch, job: Any) -> dict[str, float]:
-    """What of a job's time is the benchmark's, and what the scheduler's [s].
+    """The times of the benchmark and of the scheduler in a job [s].
 
-    ``benchmark`` is how long it took; ``began``, when, since the epoch; ``queue``, where there is a
-    scheduler, how long the job waited before its script began, and was seen unfinished after the
-    benchmark had ended.
+    ``benchmark`` is the duration of the benchmark. ``began`` is its start, since the epoch.
+    ``queue`` exists only with a scheduler. It is the time that the job waited before its script
+    began, plus the time that it was seen unfinished after the benchmark had ended.
     """
     found = {"benchmark": launch.end - launch.begin, "began": launch.begin}
     if not job.scheduler.is_local:

@@ -1,8 +1,9 @@
-"""Whether the bytes of a run between nodes crossed the link: the counters of its devices.
+"""Whether the bytes of a run between nodes crossed the link, by the counters of its devices.
 
-What MPI and UCX say that they chose is a plan. The counters of the device are kept by the kernel
-or by the adapter: ``link-witness.sh`` reads them around each rank, on the rank's node. A node must
-have moved, in both directions together, at least what the benchmark cannot do without.
+MPI and UCX report what they chose, which is only a plan. The kernel or the adapter keeps the
+counters of the device. ``link-witness.sh`` reads them before and after each rank, on the rank's
+node. Each node must have moved at least the bytes that the benchmark needs, both directions
+together.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from assay import onnode
 from assay.workloads.sizing import Grid, Layout
 
-#: Starts a rank and leaves its readings in :data:`READINGS`, in the directory of the job.
+#: Script that starts a rank and leaves its readings in :data:`READINGS`, in the job's directory.
 WITNESS = Path(onnode.__file__).with_name("link-witness.sh")
 READINGS = "link.*.*"
 
@@ -30,8 +31,8 @@ class Reading:
     """The counters of one device at one time, as one rank's witness read them.
 
     :ivar when: ``before`` or ``after`` the program.
-    :ivar received: [B] since the counter began, None where there is no such device.
-    :ivar sent: likewise.
+    :ivar received: bytes since the counter began [B]; None if there is no such device.
+    :ivar sent: the same for sent bytes.
     """
 
     when: str
@@ -46,7 +47,7 @@ class Crossing:
     """What the counters prove of one run.
 
     :ivar moved: ``received`` and ``sent`` [B] of each node.
-    :ivar needed: what each node must have moved at least, both together [B].
+    :ivar needed: minimum that each node must have moved, both directions together [B].
     :ivar problems: what is wrong or unproven, one line each.
     """
 
@@ -56,10 +57,10 @@ class Crossing:
 
 
 def parse(text: str) -> tuple[Reading, ...]:
-    """The readings of one rank: those before, then those after, one for each device.
+    """The readings of one rank: first those before the program, then those after, one per device.
 
-    :raises ValueError: a line is no reading, or there is not one before and one after for each
-        device.
+    :raises ValueError: a line is not a reading, or a device does not have one reading before and
+        one after.
     """
     readings = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -81,9 +82,9 @@ def parse(text: str) -> tuple[Reading, ...]:
 def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
     """Whether each node moved at least `needed` bytes over the link.
 
-    :param files: what the witnesses of one launch left: name of the file -> its text.
-    :param layout: what was started; each rank must have left its readings.
-    :param needed: see the functions below [B].
+    :param files: the files that the witnesses of one launch left: name of the file -> its text.
+    :param layout: layout of the started ranks; each rank must have left its readings.
+    :param needed: minimum for each node, see the functions below [B].
     """
     problems = []
     ranks: Counter[str] = Counter()
@@ -121,9 +122,9 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
 
 
 def _grown(readings: Sequence[Reading], direction: str) -> int:
-    """How far one counter of a node went on, read by each of the node's ranks.
+    """Increase of one counter of a node, which each of the node's ranks has read.
 
-    :raises ValueError: there is no such counter, or it went back.
+    :raises ValueError: there is no such counter, or it decreased.
     """
     values: dict[str, list[int]] = {"before": [], "after": []}
     for reading in readings:
@@ -140,29 +141,29 @@ def _grown(readings: Sequence[Reading], direction: str) -> int:
     return max(after) - min(before)
 
 
-# --- what a benchmark cannot do without ----------------------------------------------------------
+# --- minimum traffic of a benchmark --------------------------------------------------------------
 
 
 def message_bytes(benchmark: str, layout: Layout, window: int = 1) -> int:
-    """Bytes through the link of each node, both directions, for 1 B of message and 1 iteration.
+    """Bytes over the link of each node, both directions, for 1 B of message and 1 iteration.
 
-    Only what MPI cannot spare by any algorithm: of a broadcast, one copy for each node.
+    Only bytes that no algorithm of MPI can avoid count: for a broadcast, one copy for each node.
 
     :param benchmark: OSU's name without ``osu_``.
-    :param window: messages in flight of ``bw``, ``bibw`` and ``mbw_mr``.
-    :raises ValueError: an unknown benchmark.
+    :param window: number of messages in flight in ``bw``, ``bibw`` and ``mbw_mr``.
+    :raises ValueError: the benchmark is unknown.
     """
     here, elsewhere = layout.per_node, layout.ranks - layout.per_node
     factors = {
         "latency": 2,
         "bw": window,
         "bibw": 2 * window,
-        # Rank i and rank i + n/2: in blocks, no pair shares a node.
+        # The pairs are rank i and rank i + n/2. With ranks in blocks, no pair shares a node.
         "multi_lat": 2 * here,
         "mbw_mr": window * here,
-        "bcast": 1,  # the root's node sends it, the others receive it
+        "bcast": 1,  # the root's node sends the message, the others receive it
         "reduce": 1,
-        "allreduce": 2,  # what a node adds goes out, what the others add comes in
+        "allreduce": 2,  # a node sends its partial result and receives that of the others
         "gather": here,
         "alltoall": 2 * here * elsewhere,
     }
@@ -172,12 +173,13 @@ def message_bytes(benchmark: str, layout: Layout, window: int = 1) -> int:
 
 
 def linpack_bytes(order: int, grid: Grid, layout: Layout) -> float:
-    """Bytes through the link of the node that needs fewest, for one matrix of order N.
+    """Bytes over the link of the node that needs the fewest, for one matrix of order N.
 
     A rank updates its part of the trailing matrix with the panels of its row of the grid and with
-    the rows U of its column; summed over the steps both are N^2 / 2 doubles. What another node
-    owns of them must come through the link. Ranks are in the grid row by row (mapping 0), and on
-    the nodes in blocks. Half of that is counted: blocks do not fall evenly.
+    the rows U of its column. Summed over the steps, each of the two is N^2 / 2 doubles. The part
+    that other nodes own must come over the link. Ranks fill the grid row by row (mapping 0), and
+    they fill the nodes in blocks. Only half of the bytes are counted, because the blocks are not
+    distributed evenly.
     """
     least = float("inf")
     for first in range(0, layout.ranks, layout.per_node):

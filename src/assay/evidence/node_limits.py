@@ -1,11 +1,11 @@
-"""Whether a node is fit to be measured: the limits of a site against the provenance of a node."""
+"""Whether a node is fit for a measurement: a site's limits against the provenance of the node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-#: Limit in the partition's extra `health` -> what it says of a node; the values are the site's.
+#: Limit in the partition's extra `health` -> what it limits; the site sets the values.
 LIMITS = {
     "load_per_cpu_max": "1-minute load divided by the processors",
     "memory_available_min": "share of the memory that is free",
@@ -16,7 +16,7 @@ LIMITS = {
 
 
 def unknown(limits: Mapping[str, Any]) -> list[str]:
-    """A line for each limit that is none."""
+    """One line for each unknown limit."""
     return [
         f"health limit {name!r} is unknown; known are {', '.join(LIMITS)}"
         for name in limits
@@ -28,7 +28,7 @@ def figures(found: Mapping[str, Any]) -> dict[str, float]:
     """Load per processor and share of free memory.
 
     :param found: what :func:`assay.onnode.provenance.collect` found.
-    :raises KeyError, TypeError, ZeroDivisionError: it could not find them.
+    :raises KeyError, TypeError, ZeroDivisionError: the values are missing from it.
     """
     cpu, memory = found["cpu"], found["memory"]
     return {
@@ -38,7 +38,7 @@ def figures(found: Mapping[str, Any]) -> dict[str, float]:
 
 
 def problems(found: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator[str]:
-    """What of a node is beyond the limits or does not answer, one line each."""
+    """Properties of a node beyond the limits, and its parts that do not answer, one line each."""
     yield from found.get("hung", ())
     row = figures(found)
     limit = limits.get("load_per_cpu_max")

@@ -1,7 +1,7 @@
-"""Nodes that are out of service, and why, as the scheduler says it.
+"""Nodes that are out of service, and the reason, as the scheduler reports it.
 
-A job for nodes that are down waits for ever, and one whose node dies ends without a word of its
-own. Slurm knows which node it was; of other schedulers nothing is asked.
+A job for nodes that are down waits for ever. A job whose node dies ends without a message of its
+own. Slurm knows which node it was. Other schedulers are not asked.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ OUT = frozenset(
     )
 )
 
-#: What Slurm puts behind a state: ``DOWN*`` does not respond, ``IDLE~`` is asleep.
+#: Characters that Slurm appends to a state: ``DOWN*`` does not respond, ``IDLE~`` is asleep.
 FLAGS = "*~#!%$@^+-"
 
-#: What asking Slurm raises where it does not answer. In a dry run it may not even be installed.
+#: Errors that a query raises if Slurm does not answer. In a dry run Slurm may not be installed.
 SILENT = (JobSchedulerError, SpawnedProcessError, FileNotFoundError)
 
 
 def describe(description: str) -> tuple[str, str]:
-    """A node and why it takes no job (empty: it does), from one line of ``scontrol -o show node``.
+    """A node and why it takes no job (empty if it does), from ``scontrol -o show node``.
 
-    :raises ValueError: the line has no node.
+    The description is one line of the output of that command.
+
+    :raises ValueError: the line does not name a node.
     """
     name = re.match(r"NodeName=(\S+)", description)
     if name is None:
@@ -42,16 +44,16 @@ def describe(description: str) -> tuple[str, str]:
     states = {word.rstrip(FLAGS) for word in said.split("+")}
     if not states & OUT and not silent:
         return name[1], ""
-    # Who said it and when comes in brackets, and is the last that a line has of it.
+    # The author and the time are in brackets, at the end of the reason.
     reason = re.search(r" Reason=(.*?)(?: \[[^\]]*\]| \w+=|$)", description)
     return name[1], said + (f" ({reason[1]})" if reason else "")
 
 
 def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
-    """How many of the nodes that a job wants it can get, and why not all, one line for each cause.
+    """How many of the wanted nodes a job can get, and the causes if not all, one line each.
 
-    All of them where the scheduler is not Slurm. All of them, and why nobody knows better, where
-    Slurm does not answer.
+    If the scheduler is not Slurm, the answer is all nodes. If Slurm does not answer, the answer is
+    all nodes, with one line that says why their state is unknown.
     """
     try:
         nodes = _nodes(scheduler)
@@ -70,9 +72,9 @@ def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
 
 
 def lost(scheduler: Any, names: Iterable[str]) -> list[str]:
-    """Of these nodes the ones that are out of service now, one line each.
+    """The given nodes that are out of service now, one line each.
 
-    One line that says so where Slurm does not answer.
+    If Slurm does not answer, one line says so.
     """
     try:
         nodes = _nodes(scheduler) or ()
@@ -89,8 +91,8 @@ def _nodes(scheduler: Any) -> Any:
 
 
 def _silence(error: Exception) -> str:
-    """Why the nodes are not known, in one line."""
-    # ReFrame wraps what happened to the command.
+    """Why the state of the nodes is unknown, in one line."""
+    # ReFrame wraps the original error of the command.
     cause = error.__cause__ or error
     said = str(getattr(cause, "stderr", "") or cause)
     return f"Slurm does not say how its nodes are: {' '.join(said.split())}"

@@ -1,4 +1,4 @@
-"""What a test measured against what it promised: no metric goes missing, or by another unit."""
+"""Compares measured with declared metrics: no metric may be missing or have another unit."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Union
 
 from assay.outputs import Quantity
 
-#: With its unit as the output gives it; or numbers of our own (a ratio), one for each launch.
+#: A quantity with its unit from the output, or computed numbers (a ratio), one for each launch.
 Measured = Union[Quantity, float, Sequence[float]]
 
 
 def of(
     measured: Mapping[str, Measured], declared: Mapping[str, str]
 ) -> tuple[dict[str, list[float]], list[str]]:
-    """The values of each metric, and what is wrong with them, one line each.
+    """The values of each metric, and the problems with them, one line each.
 
-    :param declared: unit of every metric that there has to be; there must be no other.
+    :param declared: unit of every metric that must be present; no other metric may be present.
     """
     problems = [f"metric {name!r} was not extracted" for name in declared if name not in measured]
     problems += [f"metric {name!r} is not declared" for name in measured if name not in declared]

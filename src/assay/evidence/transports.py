@@ -1,4 +1,4 @@
-"""Transports: how to force one in each generation of UCX, and how to prove that it was taken.
+"""Transports: how to force one in each generation of UCX, and how to prove that it was used.
 
 ============  ==============  =======  =======  =======================
 transport     UCX_TLS         small    large
@@ -11,29 +11,29 @@ transport     UCX_TLS         small    large
 ============  ==============  =======  =======  =======================
 
 The first four were run with UCX 1.13.1, 1.15.0, 1.16.0, 1.18.1, 1.20.1 (tcp over eth0), 1.21.0 and
-1.22.0. ``self`` is in all of them: without it a rank opens its endpoint to itself over the
-transport under test, and UCX before 1.15 does not tell that endpoint from one to a peer. cma cannot
-carry active messages (UCX_TLS=cma alone ends with "no active messages transport"), so small
-messages go by posix.
+1.22.0. ``self`` is in all lists. Without it a rank opens its endpoint to itself over the transport
+under test, and UCX before 1.15 does not distinguish that endpoint from one to a peer. cma cannot
+carry active messages (UCX_TLS=cma alone ends with "no active messages transport"), so posix carries
+small messages.
 
 =============  ====================  ==========================================================
-UCX            is made to say        which proves the path by
+UCX            reports               proof of the path
 =============  ====================  ==========================================================
-before 1.16    its lanes             only lane; for cma by its first use
-1.16 to 1.20   its tables            protocol table; where that is a plan, only lane or first use
+before 1.16    its lanes             only lane; for cma its first use
+1.16 to 1.20   its tables            protocol table; if that is a plan, only lane or first use
 1.21 and on    its tables, counted   count; protocol table or only lane for the shortest messages,
-                                     which MPI sends past the counter
+                                     which UCX does not count
 =============  ====================  ==========================================================
 
-The first use of cma is seen at UCX_LOG_LEVEL=debug, which costs no line for a message. It needs
-one message that is long enough: 256 KiB for a blocking send, with the defaults of UCX.
+UCX reports the first use of cma at UCX_LOG_LEVEL=debug, which adds no line per message. The proof
+needs one message that is long enough: 256 KiB for a blocking send, with the defaults of UCX.
 
-UCX before 1.16 has protocol tables too, with UCX_PROTO_ENABLE=y. That is not only more words: it
-switches to protocols that were not finished, and 1.13.1 then copies through posix what it
-otherwise reads by cma. What is measured is the default, so it stays off.
+UCX before 1.16 has protocol tables too, with UCX_PROTO_ENABLE=y. This setting does not only add
+output: it switches to protocols that were not finished. UCX 1.13.1 then copies through posix what
+it otherwise reads by cma. The tests measure the default, so the setting stays off.
 
-The ways of GPU memory are in :mod:`assay.evidence.gpu_paths`. Open MPI's own settings are the
-functions at the end.
+:mod:`assay.evidence.gpu_paths` covers the paths of GPU memory. The functions at the end of this
+module cover the settings of Open MPI.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Transport:
 
     :ivar tls: value of UCX_TLS.
     :ivar small: the UCX transport of small messages.
-    :ivar large: the UCX transport of large ones.
-    :ivar network: it runs over a network device (UCX_NET_DEVICES).
+    :ivar large: the UCX transport of large messages.
+    :ivar network: whether it runs over a network device (UCX_NET_DEVICES).
     """
 
     tls: str
@@ -71,17 +71,17 @@ TRANSPORTS: Mapping[str, Transport] = {
 }
 
 
-#: Transports that tests are run over, wherever a partition has them.
+#: Transports that tests use on every partition that has them.
 SWITCHED = ("posix", "sysv", "cma", "tcp", "rc_mlx5")
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What the logs of UCX prove of one run.
+    """What the UCX logs of one run prove.
 
-    :ivar means: how, in the words of :class:`assay.outputs.ucx_log.Carried`.
-    :ivar ucx: the versions that ran, None where no process named its own.
-    :ivar lanes: largest share of any one message size, by lane.
+    :ivar means: kind of proof, as in :class:`assay.outputs.ucx_log.Carried`.
+    :ivar ucx: the versions that ran, None if no process named its version.
+    :ivar lanes: for each lane, its largest share of any one message size.
     :ivar problems: what is wrong or unproven, one line each; empty for a proven run.
     """
 
@@ -92,30 +92,30 @@ class Proof:
 
 
 def unusable(transport: str, ucx_version: str, device: str | None = None) -> str | None:
-    """Why this UCX cannot run the transport (over `device`), None where it can.
+    """Why this UCX cannot run the transport (over `device`), None if it can.
 
-    :raises ValueError: unknown transport, or a version that is none.
+    :raises ValueError: the transport is unknown, or the version is invalid.
     """
     _of(transport)
     version = _version(ucx_version)
     if version < (1, 13):
         return f"UCX {ucx_version}: the logs of UCX before 1.13 are not known"
     if transport == "tcp" and device == "lo" and version[:2] == (1, 20):
-        # "no route to" the peer; mended by f9cd41403a in 1.21
+        # "no route to" the peer; fixed by f9cd41403a in 1.21
         return f"UCX {ucx_version} cannot run tcp over lo"
     return None
 
 
 def environment(transport: str, ucx_version: str, device: str | None = None) -> dict[str, str]:
-    """Variables that leave UCX this transport only, and make it say what it did.
+    """Variables that allow UCX only this transport, and make it report what it did.
 
-    UCX writes its log to standard output, in pieces that mpirun may tear: also set UCX_LOG_FILE, to
-    a name with ``%h`` and ``%p``, so that each process has a log of its own.
+    UCX writes its log to standard output, in pieces that mpirun may tear. Therefore also set
+    UCX_LOG_FILE to a name with ``%h`` and ``%p``, so that each process has a log of its own.
 
-    :param ucx_version: of the stack, ``1.13.1``: decides what UCX can be asked.
+    :param ucx_version: UCX version of the stack (``1.13.1``), which decides what UCX can report.
     :param device: value of UCX_NET_DEVICES (``eth0``, ``mlx5_0:1``) for a transport over a
         network; None leaves the choice to UCX.
-    :raises ValueError: unknown transport, or a version that is none.
+    :raises ValueError: the transport is unknown, or the version is invalid.
     """
     chosen = _of(transport)
     version = _version(ucx_version)
@@ -123,11 +123,11 @@ def environment(transport: str, ucx_version: str, device: str | None = None) -> 
     if chosen.network and device:
         variables["UCX_NET_DEVICES"] = device
     if version < (1, 21) and chosen.large == "cma":
-        variables["UCX_LOG_LEVEL"] = "debug"  # the first use of cma is said at this level only
+        variables["UCX_LOG_LEVEL"] = "debug"  # only this level reports the first use of cma
     return {**variables, **tables(version)}
 
 
-#: From which UCX on its protocols have tables by default, and these have counts.
+#: First UCX version with protocol tables by default, and first version with counts in them.
 TABLES_SINCE, COUNTS_SINCE = (1, 16), (1, 21)
 
 
@@ -145,12 +145,12 @@ _FAREWELL = re.compile(
 
 
 def without_farewells(transport: str, log: UcxLog, farewells: int) -> UcxLog:
-    """The log without what UCX calls an error when a peer is the first to close a connection.
+    """The log without the errors that UCX reports if a peer is the first to close a connection.
 
-    Over tcp, between four busy nodes, UCX 1.13.1 says so in every other run, in MPI_Finalize.
+    Over tcp between four busy nodes, UCX 1.13.1 reports them in every other run, in MPI_Finalize.
 
-    :param farewells: of how many endpoints Open MPI said that closing them failed for that reason
-        (:class:`assay.outputs.openmpi.OpenMpi`); more such errors than that are errors.
+    :param farewells: number of endpoints that Open MPI could not close for that reason
+        (:class:`assay.outputs.openmpi.OpenMpi`). If the log has more such errors, all are kept.
     """
     late = [text for text in log.errors if _FAREWELL.fullmatch(text)]
     if transport != "tcp" or len(late) > farewells:
@@ -165,14 +165,14 @@ def prove(
     ucx_version: str | None = None,
     processes: int | None = None,
 ) -> Proof:
-    """Whether messages of `sizes` [B] between processes took this transport and no other.
+    """Whether messages of `sizes` [B] between processes used this transport and no other.
 
-    :param log: everything that UCX said in one launch, of all its processes.
-    :param sizes: the sizes that the benchmark sent; none for a collective, whose messages have
-        the sizes that Open MPI chooses.
-    :param ucx_version: what the stack says that it has; None to believe any.
-    :param processes: how many were started: each must have left its log. None to believe any.
-    :raises ValueError: unknown transport.
+    :param log: all UCX output of one launch, from all its processes.
+    :param sizes: the sizes that the benchmark sent; empty for a collective, because Open MPI
+        chooses the sizes of its messages.
+    :param ucx_version: the version that the stack states; None to accept any.
+    :param processes: number of started processes; each must have left its log. None to accept any.
+    :raises ValueError: the transport is unknown.
     """
     chosen = _of(transport)
     if not log.processes:
@@ -190,9 +190,9 @@ def prove(
 def common_problems(
     log: UcxLog, tls: str, ucx_version: str | None, processes: int | None
 ) -> list[str]:
-    """What is wrong with a run whatever path it took: its UCX, its switches, its processes.
+    """Problems of a run whatever path it took: its UCX version, its switches, its processes.
 
-    :param tls: the value of UCX_TLS that was asked for; the others as for :func:`prove`.
+    :param tls: the requested value of UCX_TLS; the other parameters are as for :func:`prove`.
     """
     return [
         *_wrong_version(log, ucx_version),
@@ -224,7 +224,7 @@ def _wrong_settings(log: UcxLog, tls: str) -> list[str]:
 
 
 def _missing_processes(log: UcxLog, started: int | None) -> list[str]:
-    """Processes that left no log, and those that were alone in a world of their own."""
+    """Processes that left no log, and processes that were alone in a world of their own."""
     met = {config.process for config in log.peer_configs()}
     met |= {table.process for table in log.peer_tables("")}
     problems = [
@@ -237,7 +237,7 @@ def _missing_processes(log: UcxLog, started: int | None) -> list[str]:
 
 
 def _wrong_lanes(log: UcxLog, carried: ucx_log.Carried, chosen: Transport) -> list[str]:
-    """Lanes that carried, or by their tables would carry, what is not theirs."""
+    """Lanes of other transports that carried messages, or would carry them by their tables."""
     allowed = (chosen.small, chosen.large)
     took: dict[str, list[int]] = {}
     for size, lanes in carried.by_size.items():
@@ -264,7 +264,7 @@ def _wrong_lanes(log: UcxLog, carried: ucx_log.Carried, chosen: Transport) -> li
 def _missing_lane(carried: ucx_log.Carried, sizes: Sequence[int], chosen: Transport) -> list[str]:
     if carried.means == ucx_log.NONE:
         return ["nothing that UCX said shows what carried the messages"]
-    if carried.means == ucx_log.FIRST_USE:  # it says that cma carried, not what
+    if carried.means == ucx_log.FIRST_USE:  # it shows that cma carried, but not which sizes
         lanes: Mapping[str, float] = carried.lanes
         unproven: tuple[int, ...] = ()
     else:
@@ -277,7 +277,7 @@ def _missing_lane(carried: ucx_log.Carried, sizes: Sequence[int], chosen: Transp
     reached = set(map(transport_of, lanes))
     if (
         reached
-        and reached <= {chosen.small, chosen.large}  # others are wrong lanes, and named there
+        and reached <= {chosen.small, chosen.large}  # _wrong_lanes names all other lanes
         and (chosen.large not in reached or (sizes and reached != {chosen.large}))
     ):
         largest = f"messages of {max(sizes)} B" if sizes else "any message"
@@ -304,23 +304,23 @@ def _version(text: str) -> tuple[int, ...]:
 #: Open MPI's frameworks that steer how and where bytes move.
 STEERING = ("pml", "btl", "mtl", "bml", "osc", "coll", "io")
 
-#: Other names under which Open MPI lists the settings that force pml ucx: 4.1 those of pml, 5.0
-#: those of osc too.
+#: Other names under which Open MPI lists the settings that force pml ucx. Open MPI 4.1 lists the
+#: names of pml; 5.0 also lists the names of osc.
 SYNONYMS = ("pml_ucx_tls", "pml_ucx_devices", "osc_ucx_tls", "osc_ucx_devices")
 
 
 def verbose_environment() -> dict[str, str]:
-    """Makes Open MPI say which pml each process selected, and each world name itself.
+    """Makes each process of Open MPI report its pml, and each world report itself.
 
-    Read by :mod:`assay.outputs.openmpi`.
+    :mod:`assay.outputs.openmpi` reads these reports.
     """
     return {"OMPI_MCA_pml_base_verbose": "10", "OMPI_MCA_mpi_show_mca_params": "enviro"}
 
 
 def pml_environment() -> dict[str, str]:
-    """Makes the pml ucx the only one: what cannot run over UCX then fails.
+    """Makes ucx the only pml: a program that cannot run over UCX then fails.
 
-    The two lists open it to all transports and devices; by default it refuses anything but
+    The two lists allow all transports and devices. By default this pml refuses anything but
     InfiniBand of one vendor (opal/mca/common/ucx/common_ucx.c of 4.1.4 and 5.0.10).
     """
     return {
@@ -331,10 +331,10 @@ def pml_environment() -> dict[str, str]:
 
 
 def unasked(settings: Mapping[str, str], asked: Collection[str]) -> dict[str, str]:
-    """The settings that steer Open MPI and come from no variable that was asked for.
+    """The settings that steer Open MPI but come from no requested variable.
 
     :param settings: MCA settings as Open MPI lists them, without prefix.
-    :param asked: names of environment variables, with it.
+    :param asked: names of the requested environment variables, with prefix.
     """
     return {
         name: value

@@ -1,1 +1,1 @@
-"""All nodes of a machine against each other: census, sweeps, tournament."""
+"""Comparisons of all nodes of a machine with each other: census, sweeps, tournament."""

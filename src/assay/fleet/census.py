@@ -1,7 +1,7 @@
-"""The minority report: which nodes of a partition are not like the others, and in what.
+"""The minority report: the nodes of a partition that differ from the others, and the differences.
 
-A cluster is homogeneous by intention. What most nodes have is what was meant; a node that has
-something else was forgotten by an update, lost a mount, or has a broken part.
+A cluster is meant to be homogeneous. The value that most nodes have is the intended value. A node
+with another value was missed by an update, lost a mount, or has a broken part.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-#: Keys of :mod:`assay.onnode.provenance` that all nodes must agree in; a dot goes one level down. A
-#: mapping is compared key by key.
+#: Keys of :mod:`assay.onnode.provenance` whose values must be equal on all nodes. A dot goes one
+#: level down. A mapping is compared key by key.
 COMPARED = (
     "system",
     "kernel",
@@ -37,27 +37,27 @@ COMPARED = (
     "hung",
 )
 
-#: Ends of keys whose values differ from node to node and mean nothing: where a card is plugged in
-#: is seen in the devices of UCX, a link that is down has no speed, serial numbers differ.
+#: Ends of keys whose values differ between nodes without a meaning: the devices of UCX already show
+#: the slot of a card, a link that is down has no speed, and serial numbers differ.
 NATURAL = (" numa_node", " speed_mbit", "programs slurm", "programs infiniband")
 
 #: Beginnings of keys that a launcher makes different for each rank.
 LAUNCHED = ("variables PMIX_", "variables OMPI_")
 
-#: Usable memory differs by what the firmware keeps; relative.
+#: Relative tolerance for the usable memory, which differs by the amount that the firmware keeps.
 MEMORY_TOLERANCE = 0.01
 
-#: Clocks that are further apart make a mess of file times and of every log [s].
+#: Largest difference of clocks [s]; a larger one makes file times and logs inconsistent.
 CLOCK_TOLERANCE = 0.1
 
-#: So many nodes of a minority are named, and so many characters of a value shown.
+#: Number of nodes of a minority that are named, and number of characters of a value that are shown.
 NAMED, SHOWN = 4, 60
 
 
 def differences(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The nodes that differ from most, one line for each key, with both values.
+    """The nodes that differ from the majority, one line for each key, with both values.
 
-    :param nodes: name -> what :func:`assay.onnode.provenance.collect` found there.
+    :param nodes: name -> the result of :func:`assay.onnode.provenance.collect` on this node.
     """
     flat = {name: dict(_flat(found)) for name, found in nodes.items()}
     keys = dict.fromkeys(key for values in flat.values() for key in values)
@@ -68,10 +68,10 @@ def differences(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]:
-    """The nodes whose clock is not that of the others, one line each.
+    """The nodes whose clock differs from that of the others, one line each.
 
-    :param ahead: name -> by how much its clock is ahead of one of them [s].
-    :param within: name -> how far off that may be, by the time the question took [s].
+    :param ahead: name -> how far its clock is ahead of the clock of one common node [s].
+    :param within: name -> uncertainty of this value, from the duration of the query [s].
     """
     if not ahead:
         return []
@@ -85,7 +85,7 @@ def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]
 
 
 def _flat(found: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """The compared keys, down to single values."""
+    """The compared keys with their single values."""
     for key in COMPARED:
         value: Any = found
         for part in key.split("."):
@@ -102,7 +102,7 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, str | None]]:
 
 
 def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
-    """A line for each value that is not that of most nodes; none where all agree."""
+    """A line for each value that differs from the majority; no line if all nodes agree."""
     counts = Counter(values.values())
     if len(counts) == 1:
         return []
@@ -118,8 +118,8 @@ def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
     ]
 
 
-#: Key of the provenance's `memory` -> what it is. A limit is that of the control groups: what a
-#: scheduler leaves to a job.
+#: Key in `memory` of the provenance -> its name. The limit comes from the control groups: it is
+#: the memory that a scheduler leaves to a job.
 MEMORY = {"MemTotal": "memory", "limit": "memory left to a process"}
 
 
@@ -147,7 +147,7 @@ def _names(values: Mapping[str, str | None], value: str | None) -> str:
 
 
 def _shown(value: str | None, other: str | None = None) -> str:
-    """A value for a line: of a long one, the words that the `other` has not, or lacks."""
+    """A value for a line; a long value is reduced to the words in which it differs from `other`."""
     if value is None:
         return "absent"
     line = value.partition("\n")[0]

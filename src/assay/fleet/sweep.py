@@ -1,10 +1,10 @@
-"""The same short IOzone on every node in turn: whose file system is slow, and is it so again.
+"""Runs the same short IOzone on every node in turn, to find nodes with a slow file system.
 
-What nodes share, such as the disk of their host, may be busy in the turn of one of them. So a rate
-is compared with those of the other nodes in the same round, the median over the rounds counts, and
-a node is named only where a second look in the same job says the same.
+A resource that the nodes share, such as the disk of their host, may be busy during the turn of one
+node. So each rate is compared with the rates of the other nodes in the same round, and the median
+over the rounds counts. A node is named only if a second look in the same job confirms the result.
 
-``python -m assay.fleet.sweep MINUTES TOLERANCE`` prints which ranks the second look is for.
+``python -m assay.fleet.sweep MINUTES TOLERANCE`` prints the ranks for the second look.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from assay.outputs.minutes import Minutes, parse
 
 MEASURED = ("write", "read")
 
-#: So many nodes that nobody suspects have their turns beside those of the suspects.
+#: Number of nodes without suspicion that have turns beside the suspects.
 BESIDE = 3
 
 
@@ -31,8 +31,9 @@ class Turn:
     """One turn of one node.
 
     :ivar look: 1 for the first look at all nodes, 2 for the second.
-    :ivar number: of the round within that look.
-    :ivar rates: of each operation [KiB/s].
+    :ivar number: number of the round within that look.
+    :ivar rates: rate of each operation [KiB/s].
+    :ivar direct: whether IOzone opened the file with O_DIRECT.
     """
 
     node: str
@@ -43,7 +44,7 @@ class Turn:
 
 
 def turns(minutes: Minutes) -> tuple[list[Turn], list[str]]:
-    """The turns of all nodes, and a line for each that failed."""
+    """The turns of all nodes, and a line for each turn that failed."""
     found, failed = [], []
     for entry in minutes.entries:
         if "out" not in entry:
@@ -63,9 +64,10 @@ def turns(minutes: Minutes) -> tuple[list[Turn], list[str]]:
 
 
 def shares(found: Sequence[Turn], operation: str, look: int) -> dict[str, float]:
-    """Node -> its rate by that of the other nodes in the same round, the median over the rounds.
+    """Node -> its rate relative to the other nodes, as the median over the rounds.
 
-    A round of one node is none.
+    In each round, the rate of a node is divided by the median rate of the other nodes. A round
+    with only one node does not count.
     """
     ratios: dict[str, list[float]] = {}
     chosen = sorted((turn for turn in found if turn.look == look), key=lambda turn: turn.number)
@@ -79,7 +81,7 @@ def shares(found: Sequence[Turn], operation: str, look: int) -> dict[str, float]
 
 
 def suspects(found: Sequence[Turn], tolerance: float) -> list[str]:
-    """Nodes that the first look finds slow.
+    """The nodes that the first look finds slow.
 
     :param tolerance: how much slower a node may be, relative: 0.3 is 30 %.
     """
@@ -95,7 +97,7 @@ def suspects(found: Sequence[Turn], tolerance: float) -> list[str]:
 def slow(found: Sequence[Turn], tolerance: float) -> Iterator[str]:
     """The nodes that both looks find slow, one line for each operation.
 
-    One that had no turn in the second look is not acquitted by it.
+    A node without a turn in the second look stays named.
     """
     for operation in MEASURED:
         first, second = (shares(found, operation, look) for look in (1, 2))
@@ -115,7 +117,7 @@ def slow(found: Sequence[Turn], tolerance: float) -> Iterator[str]:
 
 
 def second_look(found: Sequence[Turn], tolerance: float) -> list[str]:
-    """Nodes that have further turns: the suspects, and between them some that nobody suspects."""
+    """Nodes with further turns: the suspects, alternating with some nodes without suspicion."""
     suspected = suspects(found, tolerance)
     if not suspected:
         return []
@@ -125,7 +127,7 @@ def second_look(found: Sequence[Turn], tolerance: float) -> list[str]:
 
 
 def main(minutes_file: str, tolerance: str) -> list[int]:
-    """Ranks for the second look, in their order."""
+    """The ranks for the second look, in their order."""
     minutes = parse(Path(minutes_file).read_text(encoding="utf-8"))
     rank = {name: number for number, name in enumerate(minutes.nodes)}
     return [rank[name] for name in second_look(turns(minutes)[0], float(tolerance))]

@@ -1,4 +1,4 @@
-"""Verdicts: what was measured against what this partition is expected to do."""
+"""Verdicts: measured values compared with what a partition is expected to reach."""
 
 from assay.judge.peaks import peak
 from assay.judge.references import (

@@ -1,16 +1,17 @@
 """Whether two ways to run a program are equally fast: equivalence of paired measurements.
 
-That no difference was found shows nothing: little data finds none. Two one-sided tests (TOST:
-Schuirmann 1987, 10.1007/BF01068419) turn the burden around: one rejects that the ratio is below the
-margin, one that it is above, each at `alpha`; only both together are EQUIVALENT. That is the same
-as asking whether the interval of coverage 1 - 2 alpha lies within the margin.
+A test that finds no difference proves nothing: little data also shows no difference. Two one-sided
+tests (TOST: Schuirmann 1987, 10.1007/BF01068419) reverse the burden of proof. One test rejects that
+the ratio is below the margin, the other rejects that it is above, each at `alpha`. Only both
+together give EQUIVALENT. This is the same as asking whether the interval of coverage 1 - 2 alpha
+lies within the margin.
 
-Here the interval is that of the median of the paired ratios, by order statistics, so that the two
-tests are sign tests: they assume neither a distribution nor a variance. Times of programs have
-heavy tails (a run that was disturbed takes several times as long), and of a mean one such run in
-twenty would decide. The price is more rounds: about half as many again as Student's t would need
-if times were normal. Order statistics follow a monotone scale: ratios and their logarithms give
-the same interval, and the margin is symmetric on the logarithm.
+This module uses the interval of the median of the paired ratios, by order statistics. The two tests
+are therefore sign tests: they assume neither a distribution nor a variance. Times of programs have
+heavy tails: a run that was disturbed takes several times as long. With a mean, one such run in
+twenty would decide the result. The price is more rounds: about half as many again as Student's t
+would need if times were normal. Order statistics follow a monotone scale: ratios and their
+logarithms give the same interval, and the margin is symmetric on the logarithm.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from assay.judge import median_interval
 
 
 class Equivalence(str, enum.Enum):
-    """What paired measurements say of two ways to run a program."""
+    """The result of paired measurements of two ways to run a program."""
 
     EQUIVALENT = "EQUIVALENT"
     DIFFERENT = "DIFFERENT"
-    #: The interval straddles an end of the margin, or there are too few pairs for one.
+    #: The interval straddles an end of the margin, or there are too few pairs for an interval.
     UNDECIDED = "UNDECIDED"
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A verdict with what it stands on.
+    """A verdict and its basis.
 
     :ivar ratio: median of the ratios.
     :ivar low, high: ends of its interval of coverage 1 - 2 alpha.
     :ivar pairs: number of ratios.
-    :ivar margin: 0.02 for ratios from 1/1.02 to 1.02.
+    :ivar margin: largest accepted difference; 0.02 accepts ratios from 1/1.02 to 1.02.
     """
 
     verdict: Equivalence
@@ -67,13 +68,14 @@ def fewest(alpha: float) -> int:
 
 
 def decide(ratios: Sequence[float], margin: float = 0.02, alpha: float = 0.05) -> Decision:
-    """Whether the ratio of two paired measurements is 1, give or take the margin.
+    """Whether the ratio of two paired measurements is 1, within the margin.
 
     :param ratios: one for each pair, all above 0.
-    :param margin: the largest difference that is none, above 0, as a fraction of either.
-    :param alpha: how often, at most, each claim may be wrong, between 0 and 0.5: EQUIVALENT where
-        the ratio is not within the margin, DIFFERENT where it is.
-    :raises ValueError: no ratio, one that is no positive number, a margin or alpha that is none.
+    :param margin: the largest accepted difference, above 0, as a fraction of either measurement.
+    :param alpha: how often, at most, each claim may be wrong, between 0 and 0.5. EQUIVALENT is
+        wrong if the ratio is not within the margin; DIFFERENT is wrong if it is.
+    :raises ValueError: there is no ratio, a ratio is not a positive number, or the margin or alpha
+        is out of range.
     """
     if not ratios or not all(math.isfinite(ratio) and ratio > 0 for ratio in ratios):
         raise ValueError(f"ratios are positive numbers, and at least one: {list(ratios)}")

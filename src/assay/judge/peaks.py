@@ -14,11 +14,11 @@ def peak(path: Path, hardware: Mapping[str, str], role: str, quantity: str) -> f
     """Peak of one quantity of the hardware that plays a role on a partition.
 
     :param path: ``hardware.yaml``.
-    :param hardware: the partition's extra: role -> name, as ``{"link": "infiniband-edr"}``.
+    :param hardware: the partition's extra: role -> name, such as ``{"link": "infiniband-edr"}``.
     :param role: ``link`` or ``gpu``.
     :param quantity: a key of the entry, in the unit that the head of the file states.
-    :returns: None where the partition does not name its hardware in that role.
-    :raises ReferencesError: the named hardware, or the quantity of it, is not in the file.
+    :returns: None if the partition does not name its hardware in that role.
+    :raises ReferencesError: the file does not have the named hardware, or not its quantity.
     """
     name = hardware.get(role)
     if name is None:

@@ -1,13 +1,13 @@
 """References: what a partition is expected to do, read from ``site-config/<site>/references.yaml``.
 
-The shape of the file is in ``references.schema.json`` beside this module; ``docs/adding-a-site.md``
-explains it with examples. An entry answers for the test cases that its ``for`` block describes;
-where several do, the one with the most keys wins.
+``references.schema.json`` beside this module defines the shape of the file, and
+``docs/adding-a-site.md`` explains it with examples. An entry applies to the test cases that its
+``for`` block describes. If several entries apply, the entry with the most keys wins.
 
-Other files of references may be included: what several sites expect is written once.
+A file may include other files of references, so that shared expectations are written once.
 
-``calibrated.yaml`` beside it has the same shape and is written by ``assay calibrate``. It answers
-where ``references.yaml`` says nothing: what a person wrote is never overruled by a measurement.
+``calibrated.yaml`` beside it has the same shape and is written by ``assay calibrate``. It applies
+where ``references.yaml`` states nothing: a measurement never overrules what a person wrote.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ import yaml
 
 Scalar = Union[str, int, float, bool]
 
-#: Beside ``references.yaml``, where the site has been calibrated.
+#: Name of a file beside ``references.yaml``; it exists if the site has been calibrated.
 CALIBRATED = "calibrated.yaml"
 
-#: Keys of a case that say nothing of the test: any of its cases may have any value. The class of
-#: NPB is chosen when the test knows its partition.
+#: Keys of a case that do not describe the test: each may have any value. The class of NPB is chosen
+#: when the test knows its partition.
 _PLACE = ("environ", "profile", "npb_class")
 
 
 class ReferencesError(Exception):
-    """One line that names the file, the key and the mend."""
+    """One line that names the file, the key and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Reference:
     """Expected value of one metric.
 
     :ivar value: the expected value, in `unit`.
-    :ivar lower: tolerance below, as a fraction <= 0 of `value`; None where less is no fault.
-    :ivar upper: tolerance above, as a fraction >= 0 of `value`; None where more is no fault.
+    :ivar lower: tolerance below, as a fraction <= 0 of `value`; None if less is not a fault.
+    :ivar upper: tolerance above, as a fraction >= 0 of `value`; None if more is not a fault.
     :ivar source: where it comes from: a document, or date and sample size of a measurement.
-    :ivar floor: least value that passes whatever the history says, in `unit`: a share of the
-        hardware's peak, which catches a cluster that was built wrong from the start.
+    :ivar floor: least value that passes whatever the history says, in `unit`. It is a share of the
+        hardware's peak and catches a cluster that was built wrong from the start.
     """
 
     value: float
@@ -79,7 +79,7 @@ class Reference:
 class Recorded:
     """A decision of the site not to judge a metric, with its reason.
 
-    :ivar until_calibrated: it holds only where there is no calibrated reference.
+    :ivar until_calibrated: whether it holds only while there is no calibrated reference.
     """
 
     why: str
@@ -87,12 +87,12 @@ class Recorded:
 
 
 class References:
-    """All that one site expects.
+    """All references of one site.
 
     :param path: the site's ``references.yaml``, for messages.
-    :param document: its content, already valid by the schema.
-    :param calibrated: the entries of ``calibrated.yaml``, likewise.
-    :param included: those of each file that it includes.
+    :param document: its content, already validated by the schema.
+    :param calibrated: the entries of ``calibrated.yaml``, also validated.
+    :param included: the entries of each file that it includes.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class References:
         self.path = path
         self._files = {path: list(document.get("references") or ()), **(included or {})}
         self._entries = [entry for entries in self._files.values() for entry in entries]
-        #: For messages: the file, and those that it includes.
+        #: The file and the files that it includes, for messages.
         self._named = " with ".join(map(str, self._files))
         self._recorded = list(document.get("recorded") or ())
         self.calibrated = list(calibrated)
@@ -122,10 +122,11 @@ class References:
 
     @classmethod
     def load(cls, path: Path) -> References:
-        """Read and validate a ``references.yaml``, what it includes, and ``calibrated.yaml`` if it
-        is beside it.
+        """Reads and validates a ``references.yaml``, its included files and ``calibrated.yaml``.
 
-        :raises ReferencesError: one is missing, not YAML, or not of the schema's shape.
+        The file ``calibrated.yaml`` is read only if it is beside ``references.yaml``.
+
+        :raises ReferencesError: a file is missing, is not YAML, or does not match the schema.
         """
         document = _read(path)
         included = _included(path, document)
@@ -145,14 +146,14 @@ class References:
     def find(
         self, case: Mapping[str, Scalar], metric: str, unit: str, peak: float | None = None
     ) -> Reference | Recorded:
-        """What is expected of one metric of one test case.
+        """The expected value of one metric of one test case, or the decision not to judge it.
 
         :param case: ``partition``, ``environ``, ``test`` and every parameter of the case.
         :param metric: name of the metric.
         :param unit: its unit; an entry in another unit is an error, never converted.
-        :param peak: what the hardware allows, in that unit; needed where the entry has a floor.
-        :raises ReferencesError: nothing is said of the metric, two entries are equally close, or
-            the unit differs.
+        :param peak: the hardware's peak, in that unit; needed if the entry has a floor.
+        :raises ReferencesError: no entry or rule applies to the metric, two entries are equally
+            close, or the unit differs.
         """
         found = self.by_hand(case, metric, unit, peak)
         if found is not None and not (isinstance(found, Recorded) and found.until_calibrated):
@@ -170,9 +171,9 @@ class References:
     def by_hand(
         self, case: Mapping[str, Scalar], metric: str, unit: str, peak: float | None = None
     ) -> Reference | Recorded | None:
-        """What ``references.yaml`` says of a metric; arguments and errors as for :meth:`find`."""
+        """What ``references.yaml`` states; arguments and errors are as for :meth:`find`."""
         entry = _closest(self._named, self._entries, case, metric)
-        # A share of a peak that nobody knows is no reference.
+        # A share of an unknown peak is not a reference.
         if entry is not None and not (peak is None and "of_peak" in entry["metrics"][metric]):
             return self._reference(entry, metric, unit, peak)
         for rule in self._recorded:
@@ -181,10 +182,10 @@ class References:
         return None
 
     def idle(self, cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]]) -> list[str]:
-        """What can never apply, one line each: a misspelt key would otherwise judge nothing.
+        """Entries that never apply, one line each; a misspelt key would otherwise judge nothing.
 
-        :param cases: every test on every partition that it is for, as :meth:`find` takes it, and
-            its metrics with their units.
+        :param cases: every test on every partition that it is for, in the form that :meth:`find`
+            takes, with its metrics and their units.
         """
         lines = []
         files = [*self._files.items(), (self.path.with_name(CALIBRATED), self.calibrated)]
@@ -193,7 +194,7 @@ class References:
             lines += [
                 f"{path}: references/{number}: no test has {metric!r} of {describe(where)}"
                 for metric, spec in entry["metrics"].items()
-                # A share of a peak is said of hardware that need not be there.
+                # A share of a peak may be for hardware that this site does not have.
                 if "of_peak" not in spec
                 and not any(metric in units and _matches(where, case) for case, units in cases)
             ]
@@ -202,17 +203,17 @@ class References:
     def unanswered(
         self, cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]]
     ) -> list[str]:
-        """What would fail for want of a reference or a rule to record, one line each.
+        """Metrics that would fail because no reference or rule applies, one line each.
 
         :param cases: as for :meth:`idle`.
         """
         lines = []
         for case, units in cases:
             if "" in case.values():
-                continue  # a key that the test gets when it knows its partition and its stack
+                continue  # the test sets this key when it knows its partition and its stack
             for metric, unit in units.items():
                 try:
-                    self.find(case, metric, unit, peak=1.0)  # whichever it is
+                    self.find(case, metric, unit, peak=1.0)  # any peak will do
                 except ReferencesError as error:
                     lines.append(str(error))
         return lines
@@ -252,7 +253,7 @@ def describe(case: Mapping[str, Scalar]) -> str:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """A file of references that is valid by the schema. Raises :class:`ReferencesError`."""
+    """Reads a file of references and validates it. Raises :class:`ReferencesError`."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -274,7 +275,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Mapping[str, Any]]]:
-    """The entries of each file that a ``references.yaml`` includes, by paths relative to it."""
+    """The entries of each file that a ``references.yaml`` includes; paths are relative to it."""
     found: dict[Path, Sequence[Mapping[str, Any]]] = {}
     for number, name in enumerate(document.get("include", ())):
         other = path.parent / name
@@ -297,7 +298,7 @@ def _included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Ma
 def _closest(
     path: str, entries: Sequence[Mapping[str, Any]], case: Mapping[str, Scalar], metric: str
 ) -> Mapping[str, Any] | None:
-    """The entry with the most keys that has the metric; None where none has it."""
+    """The entry with the metric and the most keys; None if no entry has the metric."""
     hits = [
         (len(entry["for"]), entry)
         for entry in entries

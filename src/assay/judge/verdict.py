@@ -16,22 +16,23 @@ if TYPE_CHECKING:
 #: for six, 93.75 % for five (Hoefler & Belli, SC15, section 3.1.3).
 LAUNCHES_FOR_95_PERCENT = 6
 
-#: A case of which this many launches, and all of them, lie outside of its bounds has failed: if
-#: half of the launches of a healthy case did, that would happen to one in eight.
+#: A case has failed if it has at least this many launches and all of them lie outside its bounds.
+#: If half of the launches of a healthy case did, this would happen to one healthy case in eight.
 LAUNCHES_TO_FAIL = 3
 
-#: Launches of one case that a verdict may cost. With nine the 95 % interval of the median goes from
-#: the second to the eighth, so that one outlier does not decide; with eight it is the whole range.
+#: Most launches of one case for a verdict. With nine, the 95 % interval of the median goes from the
+#: second to the eighth value, so that one outlier does not decide. With eight, the interval is the
+#: whole range.
 LAUNCHES_IN_BUDGET = 9
 
 
 class Verdict(str, enum.Enum):
-    """What is said of a metric, a test or a run."""
+    """The verdict on a metric, a test or a run."""
 
     PASS = "PASS"  # noqa: S105 - a verdict
     FAIL = "FAIL"
     INCONCLUSIVE = "INCONCLUSIVE"
-    #: Measured with evidence, and by decision of the site not judged.
+    #: Measured with evidence, and not judged, by decision of the site.
     RECORDED = "RECORDED"
 
 
@@ -40,7 +41,7 @@ ORDER = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.RECORDED)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of several verdicts; RECORDED where there is none."""
+    """The worst of several verdicts; RECORDED if there are none."""
     present = set(verdicts)
     return next((v for v in ORDER if v in present), Verdict.RECORDED)
 
@@ -56,13 +57,13 @@ class Judgement:
 def median_interval(samples: Sequence[float], coverage: float = 0.95) -> tuple[float, float]:
     """Interval that covers the median of the population, without assuming a distribution.
 
-    Order statistics (Hoefler & Belli, SC15, 10.1145/2807591.2807644): the k-th smallest to the
-    k-th largest of n samples, with the largest k that still has the coverage. Below six samples
-    (for 95 %) no such interval exists: the range is returned, which is then narrower than the
-    truth.
+    It uses order statistics (Hoefler & Belli, SC15, 10.1145/2807591.2807644): it goes from the k-th
+    smallest to the k-th largest of n samples, with the largest k that still has the coverage. Below
+    six samples (for 95 %) there is no such interval. The range is then returned, and it is narrower
+    than an interval with that coverage.
 
     :param samples: at least one finite value.
-    :param coverage: at least so probable is it that the median is within.
+    :param coverage: minimum probability that the median is within the interval.
     """
     ordered = sorted(samples)
     n = len(ordered)
@@ -79,13 +80,14 @@ def median_interval(samples: Sequence[float], coverage: float = 0.95) -> tuple[f
 
 
 def judge(samples: Sequence[float], reference: Reference) -> Judgement:
-    """PASS when the interval of the samples lies within the bounds, FAIL when it lies outside.
+    """PASS if the interval of the samples lies within the bounds, FAIL if it lies outside.
 
-    INCONCLUSIVE when it straddles a bound: more launches would decide. One sample is an interval
+    INCONCLUSIVE if it straddles a bound: more launches would decide. One sample is an interval
     of width zero, so it passes or fails.
 
     :param samples: values of one metric, one for each launch, in the reference's unit; finite.
-    :param reference: with its bounds, see :class:`assay.judge.references.Reference`.
+    :param reference: the expected value with its bounds, see
+        :class:`assay.judge.references.Reference`.
     """
     low, high = median_interval(samples)
     middle = statistics.median(samples)

@@ -1,8 +1,9 @@
-"""``assay lock``: whether the locks of the Spack stacks are what their manifests say.
+"""``assay lock``: checks that the locks of the Spack stacks match their manifests.
 
-The reference environment is ``spack.yaml`` at the top, of the site that it includes; other sites
-have theirs in ``site-config/<site>/spack/env/``. Each has a lock, ``spack.lock``, and its seal,
-``spack.lock.seal.yaml``. ``docs/stack.md`` explains them.
+The reference environment is ``spack.yaml`` at the top of the repository. It belongs to the site
+that it includes. Other sites have their environment in ``site-config/<site>/spack/env/``. Each
+environment has a lock, ``spack.lock``, and a seal of the lock, ``spack.lock.seal.yaml``.
+``docs/stack.md`` explains them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``assay lock check`` and ``assay lock seal`` do."""
+"""The implementation of ``assay lock check`` and ``assay lock seal``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Environment:
     """One manifest with its lock.
 
     :ivar root: the repository.
-    :ivar folder: of the manifest, relative to `root`.
+    :ivar folder: the folder of the manifest, relative to `root`.
     """
 
     site: str
@@ -34,7 +34,7 @@ class Environment:
 def run(action: str, root: Path, site: str | None) -> int:
     """Run ``check`` or ``seal`` for one site, or all; returns the exit code.
 
-    1: something is at fault. 2: there is no such site, or no repository.
+    1: there is a fault. 2: there is no such site, or no repository.
     """
     if not (root / "site-config").is_dir():
         print(
@@ -91,9 +91,9 @@ def environments(root: Path) -> dict[str, Environment]:
 
 
 def _check(environment: Environment) -> list[str]:
-    """All faults of one environment; says in a line that there are none.
+    """All faults of one environment; prints a line if there are no faults.
 
-    :raises LockError: a file cannot be read or understood, so that nothing else can be said.
+    :raises LockError: a file cannot be read or understood, so that nothing else can be checked.
     """
     faults, tree = _content(environment)
     _, lock = environment.file("spack.lock")
@@ -124,7 +124,7 @@ def _seal(environment: Environment) -> list[str]:
 
 
 def _content(environment: Environment) -> tuple[list[str], Mapping[str, object]]:
-    """Faults of everything but the seal, and the seal that the tree would get."""
+    """The faults of everything except the seal, and the seal that the tree would get."""
     root = environment.root
     manifest = Manifest(root, environment.file("spack.yaml")[0])
     pins = seal.load_pins(root / _PINS, _PINS)
@@ -148,6 +148,6 @@ def _content(environment: Environment) -> tuple[list[str], Mapping[str, object]]
 
 
 def _complain(fault: object) -> None:
-    """One line on stderr whatever a file has put into it."""
+    """Prints a fault as one line on stderr; unprintable characters from a file are escaped."""
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(fault))
     print(f"assay lock: {line}", file=sys.stderr)

@@ -109,11 +109,11 @@ Node = Mapping[str, Any]
 
 
 class LockError(Exception):
-    """One line that names the file, the key and the mend."""
+    """A fault of a lock; the message is one line with the file, the key and the remedy."""
 
 
 class Lock:
-    """A lock whose shape is sound; whether its content is, :mod:`assay.locks.rules` finds out.
+    """A lock whose shape is sound; :mod:`assay.locks.rules` checks its content.
 
     :ivar file: its name in messages.
     :ivar nodes: each node of ``concrete_specs`` by its key, which should be its hash.
@@ -131,7 +131,7 @@ class Lock:
         """Read a lock.
 
         :param shown: how messages name the file.
-        :raises LockError: it cannot be read, is no JSON, or has not the shape of a lock.
+        :raises LockError: it cannot be read, is not JSON, or does not have the shape of a lock.
         """
         try:
             text = path.read_text(encoding="utf-8")
@@ -152,8 +152,8 @@ class Lock:
         """The hash that Spack gives a node, from its content.
 
         ``Spec.spec_hash`` in ``lib/spack/spack/spec.py``: SHA-1 of the compact JSON, in base 32.
-        Spack 1.1.0 hashed externals before it gave them their namespace, 1.1.1 does not (commit
-        946a9001ca): the same stack has other hashes.
+        Spack 1.1.0 hashed externals before it gave them their namespace. Spack 1.1.1 hashes them
+        after that (commit 946a9001ca), so the same stack has other hashes.
         """
         left_out = {"hash"}
         if "external" in node and re.match(r"1\.1\.0(\D|$)", self.spack["version"]):
@@ -164,7 +164,7 @@ class Lock:
         return base64.b32encode(digest).decode("ascii").lower()
 
     def below(self, key: str) -> set[str]:
-        """Keys of all nodes that a node depends on, directly or not, of those that are there."""
+        """Keys of all nodes in the lock that a node depends on, directly or indirectly."""
         seen: set[str] = set()
         ahead = [key]
         while ahead:
@@ -179,7 +179,7 @@ class Lock:
         return [node for node in self.nodes.values() if node["name"] == name]
 
     def providers(self, virtual: str) -> list[Node]:
-        """Nodes that some package uses as a virtual one, for example as ``mpi``."""
+        """Nodes that some package uses as a virtual package, for example as ``mpi``."""
         hashes = {
             edge["hash"]
             for node in self.nodes.values()
@@ -190,7 +190,7 @@ class Lock:
 
 
 def misfit(validator: jsonschema.Draft202012Validator, document: Any) -> str | None:
-    """Key and reason why a document has not the shape that it should have, None if it has."""
+    """Key and reason of the main deviation of a document from its schema, None if it conforms."""
     fault = jsonschema.exceptions.best_match(validator.iter_errors(document))
     if fault is None:
         return None
@@ -199,17 +199,17 @@ def misfit(validator: jsonschema.Draft202012Validator, document: Any) -> str | N
 
 
 def edges(node: Node) -> list[Mapping[str, Any]]:
-    """The direct dependencies of a node, as the lock has them."""
+    """The direct dependencies of a node, as the lock lists them."""
     return node.get("dependencies", [])  # type: ignore[no-any-return]
 
 
 def label(node: Node) -> str:
-    """A node as messages name it: package, version and the first of its hash, as Spack does."""
+    """The name of a node in messages: package, version and the start of its hash, as in Spack."""
     return f"{node['name']}@{node['version']}/{node['hash'][:7]}"
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, refused when a key stands there twice: Spack would read the last only."""
+    """A JSON object; a key that occurs twice is refused, because Spack would read only the last."""
     result = dict(pairs)
     if len(result) != len(pairs):
         keys = [key for key, _ in pairs]

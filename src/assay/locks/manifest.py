@@ -1,6 +1,6 @@
-"""A manifest, ``spack.yaml``, with all that it includes, as Spack 1.1 puts them together.
+"""A manifest, ``spack.yaml``, with all that it includes, merged as in Spack 1.1.
 
-Only what a lock depends on is read: the specs with their definitions, and ``packages``.
+This module reads only what a lock depends on: the specs with their definitions, and ``packages``.
 """
 
 from __future__ import annotations
@@ -79,18 +79,18 @@ _SCOPE = jsonschema.Draft202012Validator(
 
 @dataclass(frozen=True)
 class Setting:
-    """One value of the configuration and where it stands: `where` is ``FILE: KEY``."""
+    """One value of the configuration and its place: `where` is ``FILE: KEY``."""
 
     where: str
     value: Any
 
 
 class Manifest:
-    """What a lock is solved from.
+    """A manifest and its includes, which a lock is solved from.
 
     :ivar file: the manifest itself, relative to the repository.
-    :ivar specs: (where, text) of each root, definitions resolved.
-    :ivar files: all files read, relative to the repository, the manifest first.
+    :ivar specs: (where, text) of each root, with definitions resolved.
+    :ivar files: all files that were read, relative to the repository, the manifest first.
     """
 
     def __init__(self, root: Path, path: Path) -> None:
@@ -100,7 +100,7 @@ class Manifest:
         :raises LockError: a file cannot be read or understood.
         """
         self._root = root.resolve()
-        #: What Spack calls scopes, the strongest first; each is a file and its sections.
+        #: The scopes, as Spack calls them, the strongest first. Each is a file and its sections.
         self._scopes: list[tuple[str, dict[str, Any]]] = []
         self.files: list[str] = []
         self.file = self._show(path)
@@ -113,7 +113,8 @@ class Manifest:
     def settings(self, package: str, key: str) -> list[Setting]:
         """All values of ``packages: <package>: <key>`` that count.
 
-        As Spack merges them: lists of a weaker scope are appended, anything else of it is hidden.
+        They are merged as in Spack: lists of a weaker scope are appended, its other values are
+        hidden.
         """
         found: list[Setting] = []
         for shown, sections in self._scopes:
@@ -130,7 +131,7 @@ class Manifest:
         return found
 
     def packages(self) -> list[str]:
-        """Every package and virtual package that the configuration says anything of."""
+        """Every package and virtual package that the configuration mentions."""
         return sorted({name for _, scope in self._scopes for name in scope.get("packages", {})})
 
     def _show(self, path: Path) -> str:
@@ -142,7 +143,10 @@ class Manifest:
             ) from None
 
     def _take(self, path: Path, sections: dict[str, Any]) -> None:
-        """One scope, then what it includes: what includes is stronger, and the first include."""
+        """Adds a scope, then the scopes that it includes.
+
+        A scope is stronger than what it includes. An earlier include is stronger than a later one.
+        """
         shown = self._show(path)
         if shown in self.files:
             raise LockError(f"{shown}: include: includes itself, or is included twice")
@@ -239,7 +243,7 @@ def parse(where: str, text: str) -> spec.Spec:
 
 
 def _included(entry: Any, shown: str) -> tuple[str, bool]:
-    """Path and optionality of one entry of ``include``."""
+    """The path of one entry of ``include``, and whether it is optional."""
     optional = False
     if isinstance(entry, dict):
         if not set(entry) <= {"path", "optional"}:
@@ -261,7 +265,7 @@ def _included(entry: Any, shown: str) -> tuple[str, bool]:
 def read_yaml(path: Path, shown: str) -> Any:
     """The content of a YAML file.
 
-    :raises LockError: it cannot be read or is no YAML.
+    :raises LockError: it cannot be read or is not YAML.
     """
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
-"""What must hold between a lock, its manifest and the site; none of this needs Spack.
+"""The rules that a lock, its manifest and the site must fulfil; the checks do not need Spack.
 
-Each fault is one line that names the file and the key. What mends it is the same for all, solving
-again; where something must be changed before, the line says so.
+Each fault is one line that names the file and the key. All faults have the same remedy: solve
+again. If something must be changed before, the line says so.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from assay.locks.lockfile import Lock, Node, edges, label
 from assay.locks.manifest import Manifest, Setting, parse
 from assay.locks.spec import Spec, architecture
 
-#: What UCX needs so that MPI on GPUs and InfiniBand does not silently fall back; all are off in
-#: the recipe by default.
+#: The variants of UCX that MPI on GPUs and InfiniBand needs to avoid a silent fallback. All of them
+#: are off by default in the recipe.
 UCX_ON_GPUS = parse("UCX", "+cuda+gdrcopy+verbs+rc+ud+dc+mlx5_dv+rdmacm+cma+thread_multiple")
 #: Spack itself finds the C library of the machine that solves; no packages.yaml lists it.
 _LIBC = ("glibc", "musl")
@@ -53,7 +53,7 @@ def hashes(lock: Lock) -> Iterator[str]:
 
 
 def roots(lock: Lock, manifest: Manifest) -> Iterator[str]:
-    """Each spec of the manifest is a root and the reverse, and each root is what it says."""
+    """The specs of the manifest are the roots of the lock, and each root fulfils its spec."""
     wanted = {}
     for where, text in manifest.specs:
         spec = parse(where, text)
@@ -75,14 +75,15 @@ def roots(lock: Lock, manifest: Manifest) -> Iterator[str]:
 
 
 def requirements(lock: Lock, manifest: Manifest) -> Iterator[str]:
-    """What ``packages: <name>: require`` asks holds for each node of that name, or virtual."""
+    """Each node of a package or virtual package fulfils its ``packages: <name>: require``."""
     for setting in manifest.settings("all", "require"):
         yield (
             f"{setting.where}: any package's own require replaces it; "
             "use all:target or all:prefer, or require it for each package"
         )
     for package in manifest.packages():
-        # `all` is no node's name. A virtual package has no node either, but those that provide it.
+        # No node has the name `all`. A virtual package has no node of its own, so the nodes that
+        # provide it are checked.
         nodes = lock.named(package) or lock.providers(package)
         for setting in manifest.settings(package, "require"):
             texts, when = _options(setting)
@@ -97,7 +98,7 @@ def requirements(lock: Lock, manifest: Manifest) -> Iterator[str]:
 
 
 def externals(lock: Lock, manifest: Manifest) -> Iterator[str]:
-    """Externals are those of the site, and what the site has is not built."""
+    """Externals of the lock are those of the site, and what the site has is not built."""
     for node in lock.nodes.values():
         listed = manifest.settings(node["name"], "externals")
         where = f"{lock.file}: concrete_specs:{node['hash']}"
@@ -119,7 +120,7 @@ def externals(lock: Lock, manifest: Manifest) -> Iterator[str]:
 
 
 def hardware(lock: Lock, manifest: Manifest) -> Iterator[str]:
-    """What is built is built for the processors and GPUs of the site."""
+    """Packages that are built are built for the processors and GPUs of the site."""
     targets = manifest.settings("all", "target")
     gpus = {
         (setting.where, values)
@@ -147,7 +148,7 @@ def hardware(lock: Lock, manifest: Manifest) -> Iterator[str]:
 
 
 def pins(lock: Lock, pinned: Mapping[str, Mapping[str, str]], pins_file: str) -> Iterator[str]:
-    """The lock was solved by the pinned Spack: another one gives other hashes."""
+    """The lock was solved by the pinned Spack; another Spack gives other hashes."""
     for key in ("version", "commit"):
         have, want = lock.spack.get(key), pinned["spack"][key]
         if have != want:
@@ -155,7 +156,7 @@ def pins(lock: Lock, pinned: Mapping[str, Mapping[str, str]], pins_file: str) ->
 
 
 def iron(lock: Lock) -> Iterator[str]:
-    """What must hold whatever a manifest asks, since its lack shows only as slow transfers."""
+    """Rules that hold for every manifest; a violation would show only as slow transfers."""
     cuda = bool(lock.named("cuda")) or any(
         node["parameters"].get("cuda") is True for node in lock.nodes.values()
     )
@@ -181,7 +182,7 @@ def iron(lock: Lock) -> Iterator[str]:
 
 
 def unmet(lock: Lock, node: Node, spec: Spec) -> list[str]:
-    """What of a spec does not hold for a node and what it depends on, in Spack's words."""
+    """The parts of a spec that a node and its dependencies do not fulfil, in Spack's syntax."""
     lacks = spec.unmet(node)
     name = spec.name or node["name"]
     if node["name"] != name and node not in lock.providers(name):
@@ -198,7 +199,7 @@ def unmet(lock: Lock, node: Node, spec: Spec) -> list[str]:
 
 
 def _options(setting: Setting) -> tuple[list[str], Spec]:
-    """The specs of which one must hold, and what a node must meet for that to be asked of it."""
+    """The specs of which a node must fulfil one, and the condition under which it must."""
     value: dict[str, Any] = (
         {"spec": setting.value} if isinstance(setting.value, str) else setting.value
     )
@@ -207,10 +208,10 @@ def _options(setting: Setting) -> tuple[list[str], Spec]:
 
 
 def _external(lock: Lock, node: Node, setting: Setting) -> list[str]:
-    """How an external of a lock differs from one that the site has; empty if it does not."""
+    """How an external of a lock differs from one that the site has; empty if they agree."""
     value, have = setting.value, node["external"]
     spec = parse(setting.where, value["spec"])
-    # The version of an external is one version, also without the `=` of a single one.
+    # An external has one exact version, even if its spec is written without the `=`.
     exact = Spec(
         spec.name,
         spec.namespace,
@@ -229,7 +230,7 @@ def _external(lock: Lock, node: Node, setting: Setting) -> list[str]:
 
 
 def _least(attempts: list[list[str]], between: str = " ") -> str:
-    """Of several attempts the one that failed in the fewest points."""
+    """The attempt that failed in the fewest points."""
     return between.join(sorted(attempts, key=len)[0])
 
 

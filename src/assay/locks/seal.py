@@ -1,8 +1,8 @@
-"""``spack.lock.seal.yaml``: what a lock was solved from, since the lock itself does not say.
+"""``spack.lock.seal.yaml``: what a lock was solved from, because the lock itself does not say it.
 
-Spack notices neither a changed requirement nor another site nor a changed recipe: it answers that
-there is nothing new to solve. The seal holds the SHA-256 of the lock, of its manifest with all
-includes, and of the project's recipes, and the commits of Spack and of its packages.
+Spack does not notice a changed requirement, another site or a changed recipe. It answers that there
+is nothing new to solve. The seal holds the SHA-256 of the lock, of its manifest with all includes,
+and of the project's recipes. It also holds the commits of Spack and of its packages.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ RECIPES = Path("spack-repo/spack_repo")
 def load_pins(path: Path, shown: str) -> dict[str, dict[str, str]]:
     """The pinned versions and commits of Spack and of its package repository.
 
-    :raises LockError: the file is not there or not of that shape.
+    :raises LockError: the file does not exist or does not have that shape.
     """
     pins: dict[str, dict[str, str]] = _valid(path, shown, _PINS, "docs/stack.md says what it holds")
     return pins
@@ -64,7 +64,7 @@ def load_pins(path: Path, shown: str) -> dict[str, dict[str, str]]:
 def of(
     root: Path, site: str, lock: Path, inputs: list[str], pins: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Any]:
-    """The seal of a lock as the tree is now.
+    """The seal of a lock for the tree as it is now.
 
     :param inputs: the manifest and what it includes, relative to `root`.
     :raises LockError: a file cannot be read.
@@ -108,9 +108,9 @@ def differences(path: Path, shown: str, lock: str, tree: Mapping[str, Any]) -> I
 
 
 def write(path: Path, seal: Mapping[str, Any]) -> bool:
-    """Write a seal in one step; False when the file says the same already, but for the date.
+    """Write a seal in one step; False if the file already says the same, except for the date.
 
-    :raises OSError: it cannot be written; what was there stays.
+    :raises OSError: it cannot be written. The old file stays.
     """
     with contextlib.suppress(LockError):
         old = read_yaml(path, str(path))
@@ -123,7 +123,7 @@ def write(path: Path, seal: Mapping[str, Any]) -> bool:
 
 
 def _recipes(folder: Path) -> list[Path]:
-    """Every file of the project's recipes, patches included, but what Python leaves there."""
+    """Every file of the project's recipes, including patches, without Python's and hidden files."""
     return sorted(
         path
         for path in folder.rglob("*")

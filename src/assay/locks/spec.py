@@ -1,7 +1,7 @@
 """Specs as Spack writes them, as far as manifests and requirements need them.
 
 The syntax is that of Spack 1.1 (``lib/spack/spack/spec_parser.py``), without toolchains and without
-ranges of targets; what is not understood is an error, never ignored.
+ranges of targets. A text that is not understood is an error and is never ignored.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ARCHITECTURE = {"platform": "platform", "os": "platform_os", "operating_system": "platform_os"}
-#: Versions with a name are newer than any number, in this order (``version_types.py``, Spack 1.1).
+#: Named versions are newer than any number, in this order (``version_types.py``, Spack 1.1).
 _ENDLESS = ("stable", "nightly", "trunk", "head", "master", "main", "develop")
 _PRERELEASE = ("alpha", "beta", "rc")
 
 
 class SpecError(ValueError):
-    """A text that is no spec, or one that is not understood here."""
+    """A text that is not a spec, or a spec that this module does not understand."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What a spec asks of one package, and of its dependencies.
+    """What a spec requires of one package and of its dependencies.
 
-    :ivar versions: ranges, any of which will do: ``1.2``, ``=1.2``, ``1.2:1.4``, ``1.2:``.
+    :ivar versions: ranges, one of which must match: ``1.2``, ``=1.2``, ``1.2:1.4``, ``1.2:``.
     :ivar variants: (name, whether no further value is allowed, values); ``+x`` has value ``True``.
     :ivar architecture: (``platform``, ``platform_os`` or ``target``, value).
-    :ivar dependencies: (virtuals that it provides, whether it must be a direct one, spec).
+    :ivar dependencies: (virtuals that it provides, whether it must be a direct dependency, spec).
     """
 
     name: str | None = None
@@ -65,9 +65,11 @@ class Spec:
         return "".join(parts).strip()
 
     def unmet(self, node: Mapping[str, Any]) -> list[str]:
-        """What of this, dependencies aside, does not hold for a concrete node, in Spack's words.
+        """The parts of this spec that a concrete node does not fulfil, in Spack's syntax.
 
-        :param node: one of ``concrete_specs`` of a lock.
+        Dependencies are not checked here.
+
+        :param node: an entry of ``concrete_specs`` of a lock.
         """
         lacks = []
         if self.namespace not in (None, node["namespace"]):
@@ -97,7 +99,7 @@ def architecture(node: Mapping[str, Any], key: str) -> str:
 
 @dataclass
 class _Draft:
-    """A :class:`Spec` while it is read."""
+    """A :class:`Spec` while it is being read."""
 
     virtuals: frozenset[str] = frozenset()
     direct: bool = False
@@ -124,7 +126,7 @@ class _Draft:
 def parse(text: str) -> Spec:
     """Read one spec.
 
-    :raises SpecError: one line with the place that is not understood.
+    :raises SpecError: the text is not understood. The message is one line with the place.
     """
     root = parent = current = _Draft()
     position, end = 0, len(text.rstrip())
@@ -151,11 +153,11 @@ def parse(text: str) -> Spec:
 
 
 def _take(match: re.Match[str], draft: _Draft) -> None:
-    """Put one piece where it belongs."""
+    """Store one piece of a spec in the draft."""
     if match["name"]:
         if draft.name is not None:
             raise SpecError(f"two names, {draft.name!r} and {match['name']!r}; two specs?")
-        # A package's name has no dot: what stands before the last one is its repository.
+        # A package name has no dot. The part before the last dot is the repository.
         namespace, _, draft.name = match["name"].rpartition(".")
         draft.namespace = namespace or None
     elif match["versions"] is not None:
@@ -208,7 +210,7 @@ def _variant(name: str, exact: bool, values: frozenset[str]) -> str:
 
 
 def _values(parameter: Any) -> frozenset[str]:
-    """Values of a node's variant as a set: a lock has truth values, words and lists of words."""
+    """Values of a node's variant as a set; a lock has booleans, words and lists of words."""
     if parameter is None:
         return frozenset()
     return frozenset(map(str, parameter if isinstance(parameter, list) else [parameter]))
@@ -219,11 +221,11 @@ def _components(version: str) -> list[str]:
 
 
 def _order(version: str) -> tuple[tuple[int, int, str], ...]:
-    """Sorts versions as Spack does: 1.2-rc1 < 1.2 < 1.2a < 1.2.1 < develop."""
+    """A key that sorts versions as Spack does: 1.2-rc1 < 1.2 < 1.2a < 1.2.1 < develop."""
     keys = []
     for part in _components(version):
         if part.isdigit():
-            # Digits compare by length, then by text: a number of any length, and no int().
+            # Digits compare by length, then as text. This works for any length, without int().
             digits = part.lstrip("0")
             keys.append((3, len(digits), digits))
         elif part in _ENDLESS:
@@ -236,7 +238,10 @@ def _order(version: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def _within(version: str, asked: str) -> bool:
-    """Whether a concrete version is in one range. A range includes what its end is a prefix of."""
+    """Whether a concrete version is in one range.
+
+    A range includes every version that its end is a prefix of.
+    """
     if "=" in asked[1:] or asked.startswith("git."):
         return version == asked
     if asked.startswith("="):

@@ -1,4 +1,4 @@
-"""Which packages of a lock a view of its manifest holds, as Spack 1.1 chooses them."""
+"""The packages of a lock that a view of its manifest holds, chosen as in Spack 1.1."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _MANIFEST = jsonschema.Draft202012Validator(
 
 
 def packages(lock: Lock, manifest: Path, name: str) -> list[Node]:
-    """The nodes of one view, externals among them, though Spack links none of those.
+    """The nodes of one view, including externals, although Spack does not link externals.
 
     :param manifest: the ``spack.yaml`` that the lock was solved from.
-    :param name: of the view.
+    :param name: the name of the view.
     :raises LockError: the manifest cannot be read or has no such view.
     """
     document = read_yaml(manifest, str(manifest))
@@ -60,7 +60,7 @@ def packages(lock: Lock, manifest: Path, name: str) -> list[Node]:
 
 
 def _reached(lock: Lock, followed: frozenset[str]) -> list[Node]:
-    """The roots, and what they need by dependencies of these kinds."""
+    """The roots, and the nodes that they need through dependencies of these kinds."""
     found: dict[str, Node] = {}
     ahead = [key for _, key in lock.roots]
     while ahead:

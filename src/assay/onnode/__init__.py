@@ -1,4 +1,4 @@
-"""What runs on compute nodes, one process on each: scripts for any Python from 3.6 on.
+"""Scripts that run on compute nodes, one process on each, with Python 3.6 or newer.
 
-Standard library only, and no import of ours but from this folder: ``python3 pairs.py plan.json``.
+They import only the standard library and files of this folder: ``python3 pairs.py plan.json``.
 """

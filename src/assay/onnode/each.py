@@ -1,9 +1,10 @@
-"""Runs one command on each node, so many nodes at a time, and compares their clocks.
+"""Runs one command on each node, on some nodes at a time, and compares the clocks of the nodes.
 
-``python3 each.py plan.json`` in a directory that all share. Beside what a meeting needs the plan
-has: ``command``, its words; ``limit``, how long it may run [s]; ``width``, on how many nodes at a
-time; ``turns``, how often each node has its turn; and if some are to be looked at twice
-``advice``, a command that reads the minutes and prints the ranks that have as many turns again.
+Start ``python3 each.py plan.json`` in a directory that all nodes share. In addition to the entries
+of a meeting, the plan has: ``command``, the words of the command; ``limit``, how long it may run
+[s]; ``width``, the number of nodes that run it at the same time; ``turns``, the number of turns of
+each node. If some nodes need a second look, the plan also has ``advice``, a command that reads the
+minutes and prints the ranks that get the same number of turns again.
 """
 
 import sys
@@ -12,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import meeting
 
-#: The quickest of so many questions for the time is the one least disturbed.
+#: Number of queries for the time of a node; the quickest of them is the least disturbed.
 QUESTIONS = 5
 
 
 def work(order):
-    """What a node does when told to."""
+    """Carry out an order on this node."""
     if order is None:
         return None
     if order["do"] == "time":
@@ -26,7 +27,7 @@ def work(order):
 
 
 def clock(member):
-    """How far a node's clock is ahead of that of rank 0, and how far off that may be [s]."""
+    """How far a node's clock is ahead of that of rank 0, and the uncertainty of this value [s]."""
     best = None
     for _ in range(QUESTIONS):
         asked = time.time()
@@ -38,7 +39,7 @@ def clock(member):
 
 
 def preside(plan, members, minutes):
-    """Rank 0's part."""
+    """The part of rank 0."""
     order = {"do": "run", "command": plan["command"], "limit": plan["limit"]}
 
     def look(which, chosen):
@@ -48,7 +49,7 @@ def preside(plan, members, minutes):
                 try:
                     done = member.ask(order, plan["limit"] + 20)
                 except meeting.Lost:
-                    return  # why is in the last line of the minutes
+                    return  # the last line of the minutes gives the reason
                 minutes.add(dict(done, node=member.rank, look=which, turn=turn))
 
             with ThreadPoolExecutor(plan["width"] or len(chosen)) as pool:

@@ -1,8 +1,9 @@
 """A meeting of the processes of a job, one on each node: rank 0 gives orders, all carry them out.
 
-Any launcher will do that gives each process a rank. Rank 0 listens and leaves its address in a file
-of the shared directory; each process, that of rank 0 too, connects and does what it is told until
-its connection ends. Every wait has an end, so that a dead node costs a limit and not the job.
+Any launcher that gives each process a rank is suitable. Rank 0 listens and writes its address into
+a file in the shared directory. Each process, including that of rank 0, connects and carries out
+orders until its connection ends. Every wait has a time limit, so that a dead node costs only that
+time and not the job.
 """
 
 import contextlib
@@ -21,25 +22,25 @@ import tempfile
 import threading
 import time
 
-#: Where rank 0 can be reached, in the directory that all share.
+#: File with the address of rank 0, in the directory that all nodes share.
 ADDRESS = "meeting.json"
-#: What happened, one JSON object on each line, written as it happens.
+#: File with the minutes, one JSON object on each line; each entry is written as it happens.
 MINUTES = "minutes.jsonl"
 
-#: Variables of a rank, by launcher. Open MPI's first: its ranks inherit Slurm's of the daemon that
-#: started them.
+#: Variables that hold the rank, by launcher. That of Open MPI comes first, because its ranks
+#: inherit the Slurm variables of the daemon that started them.
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
-#: A connection over which nothing comes is dead after so long [s]; a living one answers by itself.
+#: Time after which a silent connection counts as dead [s]; a live one answers probes by itself.
 SILENCE = 20
 
-#: Between being asked to end and being killed [s].
+#: Time between asking a process to end and killing it [s].
 GRACE = 2
 
-#: Longer than any job [s]: a process waits so long for its next order.
+#: Time that a process waits for its next order [s]; longer than any job.
 LONG = 10**6
 
-#: Longest text that an answer carries [B]; what is longer is cut in its middle.
+#: Longest text that an answer carries [B]; a longer text is cut in its middle.
 TEXT = 1 << 20
 
 
@@ -48,7 +49,7 @@ class Lost(Exception):
 
 
 class NoAdvice(Exception):
-    """The command that was asked what to do next did not say; says why."""
+    """The command that decides what to do next gave no answer; the message gives the reason."""
 
 
 class Channel:
@@ -66,7 +67,7 @@ class Channel:
         connection.setsockopt(tcp, getattr(socket, "TCP_USER_TIMEOUT", 18), SILENCE * 1000)
 
     def send(self, message):
-        """Raises :class:`Lost`."""
+        """Send one message. Raises :class:`Lost`."""
         try:
             self._socket.settimeout(SILENCE)
             self._socket.sendall(json.dumps(message).encode() + b"\n")
@@ -98,7 +99,7 @@ class Channel:
 class Member:
     """A process at the meeting, as rank 0 sees it.
 
-    `gone` says why nothing more can be asked of it; empty while it answers.
+    `gone` is the reason why it can no longer be asked; it is empty while the process answers.
     """
 
     def __init__(self, channel, hello):
@@ -113,7 +114,7 @@ class Member:
                 self.channel.send(order)
                 return self.channel.receive(limit)
             except Lost as error:
-                # An answer that comes late would be taken for that to the next order.
+                # A late answer would be taken for the answer to the next order.
                 self.gone = str(error)
                 self.channel.close()
         raise Lost(f"{self.host}: {self.gone}")
@@ -133,7 +134,7 @@ class Minutes:
 
 
 def rank(nodes):
-    """The rank of this process; that of a single process needs no launcher."""
+    """The rank of this process; a single process needs no launcher."""
     for name in RANKS:
         if name in os.environ:
             return int(os.environ[name])
@@ -143,7 +144,7 @@ def rank(nodes):
 
 
 def interface_address(name):
-    """IPv4 address of a network interface, None where it has none."""
+    """IPv4 address of a network interface; None if it has no address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             request = struct.pack("256s", name[:15].encode())
@@ -154,7 +155,7 @@ def interface_address(name):
 
 
 def addresses(device=None):
-    """Where others may reach this node, the most likely first: `device`, its name, the rest."""
+    """Addresses of this node, the most likely first: `device`, the host name, other interfaces."""
     names = sorted((name for _, name in socket.if_nameindex()), key=lambda name: name == "lo")
     found = [interface_address(device) if device else None, socket.gethostname()]
     found += [interface_address(name) for name in names]
@@ -162,7 +163,7 @@ def addresses(device=None):
 
 
 def allocated():
-    """Names of the nodes that Slurm gave to this job; none where nobody says."""
+    """Names of the nodes that Slurm gave to this job; empty if they are not known."""
     nodes = os.environ.get("SLURM_JOB_NODELIST")
     if not nodes:
         return []
@@ -178,11 +179,11 @@ def allocated():
     return []
 
 
-#: The job was cancelled: what goes on meanwhile is no end of the meeting.
+#: Set when the job was cancelled; then the minutes do not record a regular end of the meeting.
 CANCELLED = threading.Event()
 
 
-#: Its block is being done to the end first (:func:`uninterrupted`).
+#: Set while a block must run to its end before the process exits (:func:`uninterrupted`).
 _WHOLE = threading.Event()
 
 
@@ -194,9 +195,9 @@ def _cancel(number, _):
 
 @contextlib.contextmanager
 def uninterrupted():
-    """Lets a cancelled job end only after this block, which the main thread enters.
+    """Let a cancelled job end only after this block; the main thread enters the block.
 
-    A program whose start is interrupted runs on and nobody knows of it.
+    If the start of a program is interrupted, the program continues to run unnoticed.
     """
     _WHOLE.set()
     try:
@@ -208,20 +209,21 @@ def uninterrupted():
 
 
 def obey_cancel():
-    """From now on SIGTERM ends this process in order: call it before anything is made."""
+    """Make SIGTERM end this process in order; call this before anything is created."""
     signal.signal(signal.SIGTERM, _cancel)
 
 
 def hold(plan_file, preside, work):
-    """This process's part of a meeting; returns when it is over.
+    """Take part in a meeting; returns when it is over.
 
     `plan_file` holds a JSON object: ``nodes``, the number of processes; ``patience``, how long
-    to wait for them [s]; ``device``, if there is one; and what `preside` and `work` read in it.
-    Rank 0 calls ``preside(plan, members, minutes)``; each calls ``work(order)`` for its answers.
+    to wait for them [s]; ``device``, if there is one; and the entries that `preside` and `work`
+    read. Rank 0 calls ``preside(plan, members, minutes)``; each process calls ``work(order)`` for
+    its answers.
     """
     with open(plan_file) as file:
         plan = json.load(file)
-    # So that what was started here is ended, and not left behind, when the job is cancelled.
+    # When the job is cancelled, the programs that were started here must end too.
     obey_cancel()
     number = rank(plan["nodes"])
     failures = []
@@ -242,7 +244,7 @@ def hold(plan_file, preside, work):
         channel = _join(plan, number)
         _obey(channel, work)
     finally:
-        # Nothing cuts the cleaning up short; the process ends anyway after it.
+        # Nothing may interrupt the clean-up; the process ends after it anyway.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         work(None)
     if chair:
@@ -293,7 +295,7 @@ def _preside(plan, listener, token, preside):
 
 
 def _gather(plan, listener, token):
-    """Members by rank: all, or those that came in time."""
+    """Members by rank: all of them, or those that came in time."""
     members = {}
     end = time.monotonic() + plan["patience"]
     while len(members) < plan["nodes"]:
@@ -341,7 +343,7 @@ def _join(plan, number):
 
 
 def _obey(channel, work):
-    """Carries out orders until the connection ends, as it does when the meeting is over."""
+    """Carry out orders until the connection ends; it ends when the meeting is over."""
     while True:
         try:
             order = channel.receive(LONG)
@@ -352,7 +354,7 @@ def _obey(channel, work):
 
 
 def advice(command):
-    """What to do next, as a command says in JSON that reads the minutes. Raises NoAdvice."""
+    """What to do next: the JSON of a command that reads the minutes. Raises NoAdvice."""
     try:
         done = subprocess.run(
             command,
@@ -370,7 +372,7 @@ def advice(command):
 
 
 def last_line(text):
-    """The last thing that a program said."""
+    """The last line with words that a program printed."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" +-")]
     return lines[-1] if lines else "it said nothing"
 
@@ -383,7 +385,7 @@ def _die_with_parent():
 
 
 class Process:
-    """A program that was started here, with what it said."""
+    """A program that was started here, with its output."""
 
     def __init__(self, command, environment, folder):
         self.began = time.monotonic()
@@ -404,10 +406,10 @@ class Process:
         return self._process.poll() is None
 
     def end(self, limit):
-        """Its exit code, what it printed and how long it took.
+        """Wait for the end; returns exit code, output and duration.
 
-        Out of time, it is asked to end and then killed: exit code and time are None, and `stopped`
-        is whether it was frozen (SIGSTOP, a debugger).
+        A program that exceeds `limit` is asked to end and then killed. Then exit code and duration
+        are None, and `stopped` tells whether the program was frozen (SIGSTOP, a debugger).
         """
         rc, seconds, stopped = None, None, False
         try:
@@ -429,14 +431,14 @@ class Process:
         return {"rc": rc, "seconds": seconds, "out": text, "stopped": stopped}
 
     def _state(self):
-        """The letter of its state, as proc(5) has it; nothing when it is gone."""
+        """The letter of its state as in proc(5); empty if the process is gone."""
         with contextlib.suppress(OSError), open(f"/proc/{self.pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0]
         return ""
 
 
 def shorten(data):
-    """A text of at most :data:`TEXT` bytes; the middle of a longer one is left out, and said so."""
+    """`data` as text; beyond :data:`TEXT` bytes, a note replaces the middle."""
     if len(data) > TEXT:
         cut = f"\n... {len(data) - TEXT} bytes left out ...\n".encode()
         data = data[: TEXT // 2] + cut + data[-TEXT // 2 :]

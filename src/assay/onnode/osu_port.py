@@ -1,7 +1,7 @@
-"""Runs a port of an OSU test of mpi4py with arguments: ``osu_port.py FILE [NAME=NUMBER ...]``.
+"""Runs mpi4py's port of an OSU test with arguments: ``osu_port.py FILE [NAME=NUMBER ...]``.
 
-The ports take none from the command line; their one function, named like the file, does. Copied to
-where the ranks run, and needs nothing but Python.
+The ports take no arguments from the command line. Each port has one function, named like its file,
+that takes arguments. This script is copied to the place where the ranks run, and needs only Python.
 """
 
 import runpy

@@ -1,21 +1,21 @@
 """Measures pairs of nodes with ucx_perftest, round after round.
 
-``python3 pairs.py plan.json`` in a directory that all share. Beside what a meeting needs the plan
-has:
+Start ``python3 pairs.py plan.json`` in a directory that all nodes share. In addition to the entries
+of a meeting, the plan has:
 
 ===============  ================================================================================
 ``rounds``       lists of pairs of ranks; no rank is twice in one list
-``width``        so many pairs of a round at a time; null for all
+``width``        number of pairs of a round that run at the same time; null for all
 ``tests``        name -> ``options`` of ucx_perftest, ``launches`` for each pair, and the
                  ``iterations`` of a first trial
-``seconds``      how long all launches of a test shall take: iterations are chosen by trial
-``limit``        how long it may take at most [s]
+``seconds``      intended duration of all launches of a test; trials choose the iterations
+``limit``        longest duration of a launch [s]
 ``environment``  variables of ucx_perftest
 ``device``       its network device, as UCX names it
-``cpus``         processor of the server and of the client; null to leave them where they are
+``cpus``         processor of the server and of the client; null for no binding
 ``advice``       a command that reads the minutes and prints what to do next: ``again``, whether
                  to repeat all rounds, and the ``rounds`` of the second pass
-``repeats``      how often all rounds are played at most
+``repeats``      the most times that all rounds are played
 ===============  ================================================================================
 """
 
@@ -34,25 +34,25 @@ import meeting
 
 PROGRAM = "ucx_perftest"
 
-#: A trial is a measure of speed when it takes this share of the wanted time, beyond starting up.
+#: A trial measures the speed if it takes this share of the wanted time, without the start-up.
 ENOUGH = 0.25
 MOST_ITERATIONS = 10**8
-#: So many pairs are tried for it.
+#: Number of pairs that are tried for this at most.
 TRIALS = 4
 
-#: A node that failed so often with partners that are well, and never succeeded, is left alone.
+#: A node that never succeeded is skipped after this number of failures with healthy partners.
 PATIENCE_WITH_A_NODE = 3
 
 
 class Failed(Exception):
-    """A pair gave no value; says why."""
+    """A pair gave no value; the message gives the reason."""
 
 
 # --- what each node does ------------------------------------------------------------------------
 
 
 class Bench:
-    """Runs one side of a pair: all of this node's processes, one at a time."""
+    """Runs one side of a pair: the processes of this node, one at a time."""
 
     def __init__(self, plan):
         self.plan = plan
@@ -60,18 +60,18 @@ class Bench:
         self.process = None
         self.plain = ()
         try:
-            # Built with MPI it wants to be started by mpirun, unless it is told not to.
+            # If it was built with MPI, it expects to be started by mpirun unless an option is set.
             usage = meeting.Process([PROGRAM, "-h"], {"UCX_LOG_LEVEL": "fatal"}, self.folder)
             if "-P <0|1>" in usage.end(20)["out"]:
                 self.plain = ("-P", "0")
         except OSError:
-            pass  # each order will say that the program is missing
+            pass  # each order will report that the program is missing
         except SystemExit:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
 
     def work(self, order):
-        """The answer to an order; None is told to be the last."""
+        """Carry out an order and return the answer; the order None is the last one."""
         if order is None:
             try:
                 self._stop()
@@ -85,9 +85,9 @@ class Bench:
             return {"error": f"{error.filename or PROGRAM}: {error.strerror}"}
 
     def serve(self, order):
-        """Starts a server; answers where it listens."""
+        """Start a server and return where it listens."""
         self._stop()
-        for _ in range(3):  # another program may be quicker to take a port that was free
+        for _ in range(3):  # another program may take the free port first
             with socket.socket() as probe:
                 probe.bind(("", 0))
                 port = probe.getsockname()[1]
@@ -100,13 +100,13 @@ class Bench:
         return {"error": "the server does not listen: " + meeting.last_line(said["out"])}
 
     def connect(self, order):
-        """Runs a client to its end; answers what it printed."""
+        """Run a client to its end and return its output."""
         self._stop()
         self._start([order["address"], "-p", str(order["port"]), *order["options"]], 1)
         return self._end(self.plan["limit"])
 
     def finish(self, order):
-        """Ends the server; answers what it printed."""
+        """End the server and return its output."""
         if self.process is None:
             return {"error": "there is no server to finish"}
         return self._end(5 if order["well"] else 0)
@@ -143,7 +143,7 @@ class Bench:
         after = counters(self.plan.get("device")), repairs(self.plan.get("device"))
         for name, begin, end in zip(("bytes", "repairs"), self.before, after):
             done[name] = [b - a for a, b in zip(begin, end)] if begin and end else None
-        # Those of children too, if there ever are any.
+        # This includes the logs of child processes, if there are any.
         logs = sorted(glob.glob(os.path.join(self.folder, "ucx.*.log")))
         texts = []
         for path in logs:
@@ -159,7 +159,7 @@ class Bench:
 
 
 def counters(device):
-    """Bytes that a network device has received and sent; None where nobody counts them."""
+    """Bytes that a network device has received and sent; None if there are no counters."""
     name, _, port = (device or "").partition(":")
     hca = f"/sys/class/infiniband/{name}/ports/{port or 1}/counters/port_{{}}_data"
     link = f"/sys/class/net/{name}/statistics/{{}}_bytes"
@@ -176,7 +176,7 @@ def counters(device):
     return None
 
 
-#: Counters of an InfiniBand port that grow when the link damages or loses something
+#: Counters of an InfiniBand port that grow when the link damages or loses data
 #: (Documentation/ABI/stable/sysfs-class-infiniband of Linux; not yet run).
 DAMAGE = (
     *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors"),
@@ -185,9 +185,10 @@ DAMAGE = (
 
 
 def repairs(device):
-    """What a node has sent, and what of it again or damaged; None where nobody counts it.
+    """Number of packets that a node sent, and number sent again or damaged; None if not counted.
 
-    Packets of an InfiniBand port; else segments of TCP, which are the whole node's.
+    For InfiniBand these are the packets of the port. Otherwise they are the TCP segments of the
+    whole node.
     """
     name, _, port = (device or "").partition(":")
     try:
@@ -211,7 +212,7 @@ def repairs(device):
 
 
 class Tournament:
-    """Gives the orders, pair by pair, and writes down what came of them."""
+    """Gives the orders, pair by pair, and writes the results into the minutes."""
 
     def __init__(self, plan, members, minutes):
         self.plan, self.members, self.minutes = plan, members, minutes
@@ -220,7 +221,7 @@ class Tournament:
         self.failures = {}
 
     def play(self, rounds, number):
-        """All pairs of some rounds; `number` counts the passes from 1."""
+        """Measure all pairs of some rounds; `number` counts the passes from 1."""
         for all_pairs in rounds:
             pairs = [pair for pair in all_pairs if not any(map(self._left_alone, pair))]
             if not pairs:
@@ -232,7 +233,10 @@ class Tournament:
                 self._remember(a, b, not result["error"])
 
     def choose_iterations(self):
-        """By trials of the first pair that works; where none of a few does, all will say why."""
+        """Choose the iterations by trials of the first pair that works.
+
+        If no trial works, the iterations stay as they are, and the rounds report the reasons.
+        """
         pairs = [pair for pairs in self.plan["rounds"] for pair in pairs]
         for a, b in pairs[:TRIALS]:
             try:
@@ -259,7 +263,7 @@ class Tournament:
         try:
             for name, test in self.plan["tests"].items():
                 for launch in range(test["launches"]):
-                    # Each is the server in turn: a link has two directions, a node two parts.
+                    # The nodes take turns as the server, to test both directions and both roles.
                     serving, calling = (b, a) if launch % 2 else (a, b)
                     run = self._test(name, serving, calling, self.iterations[name])
                     result["runs"].append(dict(run, test=name, serving=serving))
@@ -268,7 +272,10 @@ class Tournament:
         return result
 
     def _test(self, name, a, b, count):
-        """What server and client of one test said. Raises Failed or meeting.Lost."""
+        """Run one test; returns the answers of server and client.
+
+        Raises Failed or meeting.Lost.
+        """
         for rank in (a, b):
             if rank not in self.members:
                 raise Failed(f"rank {rank} did not come")
@@ -289,7 +296,7 @@ class Tournament:
             well = bool(said) and said.get("rc") == 0
             served = server.ask({"do": "finish", "well": well}, 20)
         for member, answer in ((client, said), (server, served)):
-            # Its partner waited for it in vain, and is not to blame.
+            # Name the stopped node: its partner waited for it in vain and is not at fault.
             if answer.get("stopped"):
                 raise Failed(f"{member.host}: {PROGRAM} was stopped and never went on")
         self._checked(client, said)
@@ -321,7 +328,7 @@ class Tournament:
 
 
 def preside(plan, members, minutes):
-    """Rank 0's part: the first pass, again while it tells too little, and the second."""
+    """The part of rank 0: the first pass, repeated while it is inconclusive, and the second."""
     tournament = Tournament(plan, members, minutes)
     tournament.choose_iterations()
     try:

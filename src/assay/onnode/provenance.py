@@ -1,8 +1,8 @@
-"""What this node is and runs, as one JSON object on standard output.
+"""Describes this node and its software, as one JSON object on standard output.
 
-Runs on the compute node, with whatever Python is there (3.6 or newer, standard library only):
-``python3 provenance.py [DIRECTORY...]``. What cannot be read is null, never guessed; no variable
-is read but those that change what is measured.
+The script runs on the compute node with the Python that is installed there (3.6 or newer, standard
+library only): ``python3 provenance.py [DIRECTORY...]``. A value that cannot be read is null and is
+never guessed. The script reads only those environment variables that affect the measurements.
 """
 
 import contextlib
@@ -19,24 +19,25 @@ import subprocess
 import sys
 import time
 
-#: Variables that change what is measured. Others may hold secrets and are not touched.
+#: Variables that affect the measurements. Others may hold secrets and are not read.
 VARIABLES = ("UCX_", "OMPI_", "PMIX_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_VISIBLE_DEVICES")
 
-#: Commands that list every installed package with its version; the first that works is believed.
+#: Commands that list every installed package with its version; the first that works is used.
 PACKAGES = (["dpkg-query", "-W"], ["rpm", "-qa"])
 
-#: File systems that are no place for files.
+#: Types of file systems that do not store ordinary files.
 PSEUDO = (
     *("autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts"),
     *("devtmpfs", "efivarfs", "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore"),
     *("rpc_pipefs", "securityfs", "sysfs", "tracefs"),
 )
 
-#: Options of a mount that say which node it is, and not how it was mounted.
+#: Mount options that identify the node and do not describe how the file system is mounted.
 OF_THE_NODE = ("addr=", "clientaddr=", "mountaddr=", "size=", "nr_inodes=", "lowerdir=")
 
-#: Numbers of statfs(2) -> type, of file systems for files: statfs(2) lists them, and Lustre's is in
-#: its lustre_user.h. The three ext share one number; the driver of all of them is ext4's.
+#: Number of statfs(2) -> type, for file systems that store files. statfs(2) lists the numbers;
+#: that of Lustre is in its lustre_user.h. ext2, ext3 and ext4 share one number, and the driver of
+#: ext4 serves all three.
 MAGIC = {
     0x0BD00BD0: "lustre",
     0x58465342: "xfs",
@@ -55,7 +56,7 @@ MAGIC = {
     0x65735546: "fuse",
 }
 
-#: Programs that say which versions really run: name -> command.
+#: Programs that report which versions really run: name -> command.
 PROGRAMS = {
     "mpirun": ["mpirun", "--version"],
     "ucx": ["ucx_info", "-v"],
@@ -70,7 +71,7 @@ PROGRAMS = {
 
 
 def read(path: str) -> "str | None":
-    """Content of a small file without its line end, None where it cannot be read."""
+    """Content of a small file without its line end; None if it cannot be read."""
     try:
         with open(path, errors="replace") as file:
             return file.read().strip()
@@ -81,15 +82,15 @@ def read(path: str) -> "str | None":
 #: How long a program, or a file system, may take to answer [s].
 LIMIT = 20
 
-#: What did not answer: program or directory -> in words. It is asked once.
+#: Program or directory that did not answer -> description in words. Each is asked only once.
 hung = {}
 
 
 def bounded(command: list, seconds: float = 0) -> tuple:
-    """Exit code and output of a command; it ends in time also where it hangs in the kernel.
+    """Exit code and output of a command; returns in time even if it hangs in the kernel.
 
-    Raises OSError where there is no such program. A program that did not end is noted in
-    :data:`hung`, and has no exit code then and whenever it is asked again.
+    Raises OSError if there is no such program. A program that did not end is noted in
+    :data:`hung`. Its exit code is None, in this call and in every later one.
     """
     if command[0] in hung:
         return None, b""
@@ -107,15 +108,16 @@ def bounded(command: list, seconds: float = 0) -> tuple:
         hung[command[0]] = "{} did not end within {:g} s".format(" ".join(command), seconds)
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.stdout.close()  # and it is not waited for
+        process.stdout.close()  # do not wait for the process
         return None, b""
     return process.returncode, said
 
 
 def within(function: object, seconds: float = 0) -> object:
-    """What a function returns, as JSON has it, from a process that may hang in the kernel.
+    """Call a function in a process that may hang in the kernel; returns its value, sent as JSON.
 
-    Raises TimeoutError where it takes longer, OSError where the function did.
+    Raises TimeoutError if the function takes longer than `seconds`, and OSError if the function
+    raised it.
     """
     seconds = seconds or LIMIT
     source, sink = os.pipe()
@@ -152,7 +154,7 @@ def within(function: object, seconds: float = 0) -> object:
 
 
 def output(command, lines=40):
-    """First lines that a command prints, None where it is missing, fails or hangs."""
+    """First lines that a command prints; None if it is missing, fails or hangs."""
     try:
         code, said = bounded(command)
     except OSError:
@@ -161,7 +163,7 @@ def output(command, lines=40):
 
 
 def first(pattern, text):
-    """First group of a pattern, None where it does not match."""
+    """First group of a pattern; None if the pattern does not match."""
     match = re.search(pattern, text or "", re.MULTILINE)
     return match.group(1).strip() if match else None
 
@@ -184,7 +186,7 @@ def cpu():
 
 
 def memory():
-    """Sizes from /proc/meminfo, and what the control groups leave of them [B]."""
+    """Sizes from /proc/meminfo, and the limit that the control groups set [B]."""
     info = read("/proc/meminfo")
     kib = {k: first(rf"^{k}:\s+(\d+) kB", info) for k in ("MemTotal", "MemAvailable", "SwapTotal")}
     sizes = {k: int(v) * 1024 if v else None for k, v in kib.items()}
@@ -193,10 +195,10 @@ def memory():
 
 
 def memory_limits(groups, top="/sys/fs/cgroup"):
-    """Limits of the control groups of a process, its own and those above [B].
+    """Memory limits of the control group of a process and of the groups above it [B].
 
-    `groups` is its /proc/PID/cgroup: of version 2 one line with no controller, of version 1 one
-    line for each hierarchy.
+    `groups` is the text of its /proc/PID/cgroup. Version 2 has one line without a controller,
+    version 1 has one line for each hierarchy.
     """
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -227,11 +229,11 @@ def packages():
 
 
 def mounts():
-    """Type and options of all that is mounted for files: path -> ``xfs rw,noatime``."""
+    """Type and options of all mounted file systems for files: path -> ``xfs rw,noatime``."""
     found = {}
     for line in (read("/proc/self/mounts") or "").splitlines():
         path, kind, options = line.split(" ")[1:4]
-        # Below /run and /tmp are those of whoever is logged in, or of a job.
+        # Mounts below /run and /tmp belong to users who are logged in, or to a job.
         if kind in PSEUDO or path.startswith(("/run/", "/tmp/", "/proc/", "/sys/", "/dev/")):  # noqa: S108
             continue
         kept = sorted(o for o in options.split(",") if not o.startswith(OF_THE_NODE))
@@ -245,10 +247,11 @@ def unescaped(field):
 
 
 def mount_of(path, listing):
-    """The mount that covers a path: what /proc/self/mountinfo says of it, None where no line does.
+    """The mount that covers a path, from /proc/self/mountinfo; None if no line covers it.
 
-    Of mounts that cover it the longest path counts, and of several at one path the last. Inside of
-    a chroot the listing leaves out what is mounted above its root, so that no line may be left.
+    If several mounts cover the path, the one with the longest mount point counts. If several mounts
+    have the same mount point, the last one counts. Inside a chroot, the listing omits the mounts
+    above its root, so there may be no line for the path.
     """
     best = None
     for line in listing.splitlines():
@@ -263,7 +266,7 @@ def mount_of(path, listing):
             of_mount = before.split(" ")[5].split(",")
             options = list(dict.fromkeys(of_mount + of_all.split(",")))
             if "ro" in options and "rw" in options:
-                options.remove("rw")  # either of them forbids to write
+                options.remove("rw")  # one "ro" forbids writing
             best = {
                 "mount": mount,
                 "type": kind,
@@ -274,8 +277,8 @@ def mount_of(path, listing):
 
 
 def magic(path):
-    """The number by which statfs(2) names a type of file system, None where it does not answer."""
-    # f_type is the first word of the structure wherever Linux runs on 64 bits.
+    """The number that statfs(2) gives for a type of file system; None if the call fails."""
+    # f_type is the first word of the structure on every 64-bit Linux.
     answer = (ctypes.c_long * 64)()
     try:
         failed = ctypes.CDLL(None).statfs(os.fsencode(path), ctypes.byref(answer))
@@ -287,8 +290,8 @@ def magic(path):
 def file_system(directory: str, mountinfo: "str | None" = None) -> dict:
     """The mount under a directory, its options and how full it is.
 
-    The type is that of its mount. Where the process sees no mount that covers the directory, as in
-    a chroot, it is what statfs(2) says; mount point and options stay unknown. A file system that
+    The type is that of the mount. If the process sees no mount that covers the directory, as in a
+    chroot, the type comes from statfs(2); mount point and options stay unknown. A file system that
     does not answer has an ``error``, and is noted in :data:`hung`.
 
     `mountinfo` is a listing to read instead of /proc/self/mountinfo.
@@ -352,7 +355,7 @@ def ucx():
 
 
 def collect(directories):
-    """Everything, as a dictionary of plain values."""
+    """All that this script finds out, as a dictionary of plain values."""
     release = read("/etc/os-release") or ""
     found = {
         "host": platform.node(),

@@ -1,10 +1,10 @@
 #!/bin/sh
 # rank-gpu.sh PROGRAM [ARGUMENT...]
 #
-# Gives each rank of a node a GPU of its own. The OSU programs take the GPU of their number on the
-# node before MPI_Init, from LOCAL_RANK if the launcher says it by no name that they know
-# (util/osu_util_mpi.c of OSU 5.7 knows mpirun's of Open MPI and of MVAPICH2): started by srun all
-# ranks would share the first.
+# Gives each rank of a node its own GPU. Before MPI_Init, each OSU program selects the GPU with the
+# number of its local rank. The programs know the variables in which mpirun of Open MPI and of
+# MVAPICH2 gives the local rank (util/osu_util_mpi.c of OSU 5.7). With another launcher they read
+# LOCAL_RANK. Without LOCAL_RANK, all ranks that srun starts would share the first GPU.
 set -u
 LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${PMI_LOCAL_RANK:-}}}
 if [ -z "$LOCAL_RANK" ]; then
@@ -12,7 +12,7 @@ if [ -z "$LOCAL_RANK" ]; then
     exit 1
 fi
 export LOCAL_RANK
-# Which that is, by its UUID: what a number means hangs on what each rank is shown.
+# Record this GPU by its UUID: the meaning of a number depends on the GPUs that a rank can see.
 gpu=$(nvidia-smi --query-gpu=uuid --format=csv,noheader 2>/dev/null |
     awk -v visible="${CUDA_VISIBLE_DEVICES:-}" -v rank="$LOCAL_RANK" '
         { uuid[NR - 1] = $1 }

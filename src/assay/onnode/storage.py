@@ -14,29 +14,29 @@ import sys
 
 import provenance
 
-#: What every device can write at once [B].
+#: Size of a single write that every device accepts [B].
 PAGE = 4096
 
 
 def o_direct(directory):
-    """Whether files there can be written past the page cache; None where that cannot be tried."""
+    """Whether files there can be written past the page cache; None if this cannot be tested."""
     path = os.path.join(directory, "assay-direct.{}.{}".format(os.uname().nodename, os.getpid()))
     file = None
     try:
         file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_DIRECT, 0o600)
-        os.write(file, mmap.mmap(-1, PAGE))  # at the beginning of a page, as it must be
+        os.write(file, mmap.mmap(-1, PAGE))  # begins at a page boundary, as required
     except OSError as error:
         return False if error.errno == errno.EINVAL else None
     finally:
         if file is not None:
             os.close(file)
         with contextlib.suppress(OSError):
-            os.remove(path)  # some kernels make it, and then refuse
+            os.remove(path)  # some kernels create it and then refuse
     return True
 
 
 def end(name, reason):
-    """Leaves why the benchmark is not run, and returns the exit code."""
+    """Write the reason why the benchmark is not run, and return the exit code."""
     with open(name, "w") as file:
         file.write(reason + "\n")
     sys.stderr.write(reason + "\n")
@@ -44,7 +44,7 @@ def end(name, reason):
 
 
 def main(asked):
-    """Returns the exit code."""
+    """Examine the file system and return the exit code."""
     space = provenance.file_system(asked.directory)
     if asked.directory in provenance.hung:
         return end(asked.refused, provenance.hung[asked.directory])
@@ -53,7 +53,7 @@ def main(asked):
         json.dump({"file_system": space, "memory": provenance.memory()}, file, indent=1)
         file.write("\n")
     free = space.get("free_bytes")
-    # A file system without a size of its own, such as ramfs, says that it has 0 bytes.
+    # A file system without a size of its own, such as ramfs, reports a size of 0 bytes.
     if space.get("size_bytes") and free < asked.bytes:
         reason = "{} writes {} bytes, {} has {} free: make room there, or choose less".format(
             asked.what, asked.bytes, asked.directory, free

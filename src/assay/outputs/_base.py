@@ -1,8 +1,8 @@
-"""What every parser in this room returns, and the one error that it may raise.
+"""The result type of all parsers in this package, and the one error that they may raise.
 
-A parser is a pure function ``parse(text, ...) -> Parsed``. It reads columns by header, never by
-position, and says of itself whether the output was complete. It raises :class:`ParseError` where
-the text is not what it claims to be, and nothing else, whatever the text.
+A parser is a pure function ``parse(text, ...) -> Parsed``. It finds columns by their header, never
+by their position, and reports whether the output was complete. It raises :class:`ParseError` if
+the text is not what it claims to be. It never raises another error, whatever the text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Row = Mapping[str, Value]
 
 
 class ParseError(Exception):
-    """The text is not an output of the program that was expected.
+    """The text is not an output of the expected program.
 
     :param why: what is wrong, in one line without a full stop.
     :param line: number of the offending line, counted from 1; 0 when the text as a whole is wrong.
@@ -34,7 +34,7 @@ class ParseError(Exception):
 
 @dataclass(frozen=True)
 class Quantity:
-    """A value with the unit that the output gives it."""
+    """A value with its unit, as the output states it."""
 
     value: float
     unit: str
@@ -47,16 +47,18 @@ class Parsed:
     :ivar family: the family of programs that the numbers belong to (``osu``, ``osu-py``,
         ``netpipe``, ``ucx-perftest``, ``hpcc``, ``hpl``, ``npb``, ``iozone``). Numbers of
         different families are never compared.
-    :ivar program: the program, as its site would call it (``osu_latency``, ``bt-mz``...).
-    :ivar version: the version as the program reports it, None where it reports none.
-    :ivar complete: the header, every row and the last line that the program promises are there.
+    :ivar program: the program, by the name that a site uses for it (``osu_latency``,
+        ``bt-mz``...).
+    :ivar version: the version that the program reports; None if it reports no version.
+    :ivar complete: whether the header, all rows and the last line of the program are present.
     :ivar rows: one mapping of column to value for each row, all with the same columns.
     :ivar units: unit of each numeric column; ``1`` for a count or a ratio.
-    :ivar problems: what the program's own validation, or the reading of it, found wrong; each
-        is one line that names the line of the output. Empty for a healthy run.
-    :ivar rounded: those of the problems that are values too small for the digits that the program
-        prints: less than 0.005 is printed as 0.00.
-    :ivar facts: what the header or summary states beside the rows (ranks, grid, buffers...).
+    :ivar problems: errors that the program's own validation or the parser found; each is one
+        line of text that names the line of the output. Empty for a healthy run.
+    :ivar rounded: the problems that are values too small for the digits that the program prints:
+        a value below 0.005 is printed as 0.00.
+    :ivar facts: values from the header or the summary that are not part of the rows (ranks, grid,
+        buffers...).
     """
 
     family: str
@@ -71,11 +73,11 @@ class Parsed:
 
     @property
     def sound(self) -> bool:
-        """Complete, and nothing found wrong."""
+        """Whether the output is complete and has no problems."""
         return self.complete and not self.problems
 
     def column(self, name: str) -> list[Value]:
-        """Values of one column, in the order of the rows. Raises KeyError for an unknown one."""
+        """Values of one column, in the order of the rows. Raises KeyError for an unknown column."""
         return [row[name] for row in self.rows]
 
     def at(self, column: str, **where: Value) -> Value:
@@ -90,7 +92,11 @@ class Parsed:
         return hits[0][column]
 
     def quantity(self, column: str, **where: Value) -> Quantity:
-        """As :meth:`at`, with the unit of the column. Raises KeyError and ValueError likewise."""
+        """The value that :meth:`at` returns, with the unit of the column.
+
+        :raises KeyError: as :meth:`at`, or the column has no unit.
+        :raises ValueError: the value is not a number.
+        """
         return Quantity(float(self.at(column, **where)), self.units[column])
 
     def as_dict(self) -> dict[str, Any]:

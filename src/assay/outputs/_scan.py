@@ -1,5 +1,7 @@
-"""What the parsers of compute and storage programs share: lines, and numbers as C and Fortran
-print them."""
+"""Functions that the parsers of compute and storage programs share.
+
+They split a text into lines, and read numbers as C and Fortran print them.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from collections.abc import Sequence
 
 from assay.outputs._base import ParseError
 
-# Digits are bounded: int() of more than 4300 digits raises, and no benchmark prints 40.
+# The number of digits is limited: int() raises above 4300 digits, and no benchmark prints 40.
 _INTEGER = re.compile(r"[-+]?\d{1,40}", re.ASCII)
 _REAL = re.compile(r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,4})?", re.ASCII)
-# printf and gfortran write these; "****" is a Fortran field too narrow for its value.
+# printf and gfortran write these; "****" is a Fortran field that is too narrow for its value.
 _NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)|\*{2,}", re.IGNORECASE)
 
 
@@ -25,16 +27,19 @@ def split(text: str) -> list[str]:
 
 
 def integer(token: str, number: int, line: str) -> int:
-    """`token` as an int; ParseError naming line `number` otherwise."""
+    """`token` as an int.
+
+    :raises ParseError: `token` is not a whole number; the error names line `number`.
+    """
     if not _INTEGER.fullmatch(token):
         raise ParseError(f"{token[:40]!r} is not a whole number", number, line)
     return int(token)
 
 
 def real(token: str, number: int, line: str) -> float:
-    """`token` as a float, NaN where the program printed one or an overflowed Fortran field.
+    """`token` as a float; NaN if the program printed NaN, infinity or an overflowed Fortran field.
 
-    :raises ParseError: `token` is not a number at all; names line `number`.
+    :raises ParseError: `token` is not a number at all; the error names line `number`.
     """
     if _REAL.fullmatch(token):
         value = float(token)
@@ -47,8 +52,8 @@ def real(token: str, number: int, line: str) -> float:
 def only(lines: Sequence[str], pattern: re.Pattern[str], what: str) -> tuple[int, re.Match[str]]:
     """Line number and match of the only line that `pattern` matches.
 
-    :raises ParseError: none does, or more than one: appended outputs, or ranks that never met in
-        one world, each of which ran the benchmark alone.
+    :raises ParseError: no line matches, or more than one line does. Several matches mean appended
+        outputs, or ranks that did not join one world and each ran the benchmark alone.
     """
     hits = [(n, m) for n, line in enumerate(lines, 1) if (m := pattern.match(line))]
     if not hits:

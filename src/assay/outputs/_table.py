@@ -1,5 +1,7 @@
-"""What the parsers of network benchmarks share: tables of message sizes, with the logs of UCX and
-Open MPI in between."""
+"""Functions that the parsers of network benchmarks share, to read tables of message sizes.
+
+Lines of the logs of UCX and Open MPI may stand between the lines of a table.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,15 @@ from dataclasses import dataclass
 from assay.outputs._base import ParseError, Row, Value
 from assay.outputs._scan import integer, real, split
 
-# src/ucs/debug/log.c of UCX 1.13 to 1.22: "[time] [host:pid:thread] file.c:12 UCX INFO text", and
-# without file and level the rows of the protocol tables (UCX_PROTO_INFO=y), which may be empty. The
-# pid is padded.
+# Format of src/ucs/debug/log.c in UCX 1.13 to 1.22: "[time] [host:pid:thread] file.c:12 UCX INFO
+# text". The rows of the protocol tables (UCX_PROTO_INFO=y) have no file and no level, and may be
+# empty. The pid is padded.
 _UCX = re.compile(
     r"\[\d{1,12}\.\d{1,9}\] \[[^\s\[\]:]+:\d+ *:[^\]\s]*\]"
     r"(?:$|\s+(?:\S+:\d+\s+UCX\s+(?P<level>[A-Z]+)\s+(?P<said>.*)|[+|].*))"
 )
-# Which components Open MPI looked at, and what it was told (pml_base_verbose,
-# mpi_show_mca_params=enviro), on stderr.
+# Open MPI prints on stderr which components it considered (pml_base_verbose) and which settings
+# it was given (mpi_show_mca_params=enviro).
 _OPEN_MPI = re.compile(
     r"\[[^\s\[\]:]+:\d+\] (?:mca: base: .*|(?:check:)?select: .*|selected \S+ best priority .*"
     r"|\w+=.* \(environment\))"
@@ -37,9 +39,10 @@ Line = tuple[int, str]
 class Column:
     """One column of a table.
 
-    :ivar unit: empty for a column of words.
-    :ivar positive: zero is no measurement (a latency), and not a small number printed as 0.00.
-    :ivar rounds: a small number is printed as 0.00 all the same.
+    :ivar unit: unit of the numbers; empty for a column of words.
+    :ivar positive: a zero is not a measurement (for example of a latency), and not a small number
+        printed as 0.00.
+    :ivar rounds: the program may nevertheless print a small number as 0.00.
     :ivar whole: the numbers are counts.
     :ivar healthy: the only word of a column of words that is not a problem.
     """
@@ -56,10 +59,10 @@ SIZE = Column("size", "B", positive=False, whole=True)
 
 
 def body(text: str) -> tuple[list[Line], list[str]]:
-    """The numbered lines that are not of UCX's or Open MPI's log, and a problem for each UCX ERROR.
+    """The numbered lines without the logs of UCX and Open MPI, and a problem for each UCX ERROR.
 
-    A process writes its log through the same pipe, also between two halves of a line of the
-    benchmark; the halves are joined again under the number of the first.
+    A process writes its log into the same pipe, sometimes between the two halves of a line of the
+    benchmark. The halves are joined again under the number of the first half.
     """
     lines: list[Line] = []
     problems: list[str] = []
@@ -84,16 +87,16 @@ def body(text: str) -> tuple[list[Line], list[str]]:
 
 
 def crashes(lines: Sequence[Line]) -> list[str]:
-    """What a launcher says when a process died."""
+    """The messages of a launcher about processes that died."""
     return [f"line {n}: {line.strip()[:200]}" for n, line in lines if _CRASH.search(line)]
 
 
 def cells(
     line: Line, columns: Sequence[Column], problems: list[str], rounded: list[str] | None = None
 ) -> dict[str, Value] | None:
-    """One row; None, with a problem that says why, if it is not one.
+    """One row; None if the line is not a row, with a problem that gives the reason.
 
-    :param rounded: gets those of the problems that a small number may be.
+    :param rounded: receives the problems that may be small numbers printed as zero.
     """
     number, text = line
     tokens = text.split()
@@ -126,18 +129,21 @@ def cells(
 
 
 class Table:
-    """Rows of a table that is sorted by message size, each size double the last, 0 before 1.
+    """Rows of a table sorted by message size; each size is twice the previous one, 1 follows 0.
 
     :ivar rows: the rows that could be read.
-    :ivar problems: what is wrong with the others, and between and after them.
-    :ivar rounded: those of the problems that are small numbers, perhaps.
+    :ivar problems: errors in the other rows, and in the lines between and after the rows.
+    :ivar rounded: the problems that may be small numbers printed as zero.
     """
 
     def __init__(
         self, program: str, columns: Sequence[Column], last_size: int | None, problems: list[str]
     ) -> None:
-        """`last_size` is the largest that the run was to print; None where there are no sizes and
-        one row is all."""
+        """Set up an empty table.
+
+        :param last_size: the largest size that the run should print; None if the table has no
+            sizes and only one row.
+        """
         self.program = program
         self.columns = columns
         self.last_size = last_size
@@ -149,9 +155,9 @@ class Table:
         self._loose: list[Line] = []
 
     def take(self, line: Line) -> None:
-        """A line after the headings."""
+        """Read a line after the headings."""
         number, text = line
-        # A number that a job script prints after the table is no row.
+        # A number that a job script prints after the table is not a row.
         if not re.match(r"\s*(?:\d|[-+]?(?:nan|inf))", text) or (
             self._reached() and len(text.split()) != len(self.columns)
         ):
@@ -169,7 +175,7 @@ class Table:
             self.rows.append(row)
 
     def close(self, text: str) -> bool:
-        """Whether the table is complete; `text` is the whole output."""
+        """Finish the table and tell whether it is complete; `text` is the whole output."""
         complete = bool(self.rows) and self._reached()
         if self._last_row == text.count("\n") + 1:
             self.problems.append(f"line {self._last_row}: no line end, the output was cut")
@@ -177,7 +183,7 @@ class Table:
         if complete:
             self.problems += crashes(self._loose)
             return True
-        # What follows the last row of a broken table often says why.
+        # The lines after the last row of a broken table often give the reason.
         self._report([line for line in self._loose if re.search(r"\w", line[1])][:3])
         if not self._last_row:
             self.problems.append(f"no row of {self.program}")
@@ -188,7 +194,7 @@ class Table:
         return False
 
     def _follow(self, line: Line) -> None:
-        # A torn row counts here: it has a problem of its own, and its successor shall not.
+        # A torn row counts here: it is a problem itself, but the row after it is not.
         token = line[1].split()[0]
         if not re.fullmatch(r"\d{1,18}", token, re.ASCII):
             return
@@ -200,7 +206,7 @@ class Table:
         self.problems.append(f"line {line[0]}: size {size} after size {before}: {why}")
 
     def _reached(self) -> bool:
-        """The last row that the program prints was there."""
+        """Whether the last row that the program prints was there."""
         if self.last_size is None or self._size is None:
             return self.last_size is None and self._last_row > 0
         return self._size <= self.last_size < _after(self._size)
@@ -220,7 +226,7 @@ def units(columns: Sequence[Column]) -> dict[str, str]:
 
 
 def capped(problems: Sequence[str]) -> tuple[str, ...]:
-    """At most 20 problems: a text of another kind makes one for each of its lines."""
+    """At most 20 problems: a text of another kind causes one problem for each of its lines."""
     more = len(problems) - _MOST_PROBLEMS
     tail = (f"and {more} more problems",) if more > 0 else ()
     return (*problems[:_MOST_PROBLEMS], *tail)

@@ -1,14 +1,14 @@
 """HPCC, the HPC Challenge benchmark: the file ``hpccoutf.txt`` that ``hpcc`` writes.
 
-Read against HPCC 1.5.0: banner, sections and summary come from ``src/io.c`` (``HPCC_Init``,
-``HPCC_Finalize``) and ``src/hpcc.c``, RandomAccess' own check from
+The parser was checked against HPCC 1.5.0. Banner, sections and summary come from ``src/io.c``
+(``HPCC_Init``, ``HPCC_Finalize``) and ``src/hpcc.c``. The check of RandomAccess comes from
 ``RandomAccess/MPIRandomAccess.c`` lines 879-884, that of PTRANS from ``PTRANS/pdtransdriver.c``
-lines 519-541, STREAM's from ``STREAM/stream.c`` lines 258-308. The HPL section is an output of
-HPL 2.0 and read as one.
+lines 519-541, and that of STREAM from ``STREAM/stream.c`` lines 258-308. The HPL section is an
+output of HPL 2.0 and is read as such.
 
-HPCC opens its output to append, never to overwrite, and when its input file is missing or does
-not fit the world, it runs with parameters of its own and exits 0 all the same: compare ``HPL_N``,
-``HPL_NB`` and the grid in ``facts`` with what was asked for.
+HPCC appends to its output file and never overwrites it. If its input file is missing or does not
+fit the number of ranks, HPCC runs with parameters of its own and still exits with 0. So compare
+``HPL_N``, ``HPL_NB`` and the grid in ``facts`` with the values that were asked for.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ _HOST = re.compile(r"Hostname: '(.*)'$")
 _END = "End of HPC Challenge tests."
 _RULE = "#" * 72
 
-# What a section prints of its own check: without it, nothing was checked.
+# The line in which a section reports its own check; without this line nothing was checked.
 _LOCATIONS = re.compile(r"Found \d+ errors in \d+ locations \((?:passed|failed)\)\.$")
 _PROOFS: Mapping[str, re.Pattern[str]] = {
     "MPIRandomAccess": _LOCATIONS,
@@ -113,7 +113,7 @@ _PROOFS: Mapping[str, re.Pattern[str]] = {
     "PTRANS": re.compile(r" +\d+ tests completed and passed residual checks\.$"),
     "StarSTREAM": re.compile(r"Solution Validates|Failed Validation"),
 }
-# Lines by which a part of HPCC says that it failed. Each count is anchored: "10" is not "0".
+# Lines that report the failure of a part of HPCC. Each count is anchored: "10" is not "0".
 _FAILURES = re.compile(
     r"Found \d+ errors in \d+ locations \(failed\)\."
     r"|(?:WALL|CPU ) .* (?:FAILED|BYPASS) "
@@ -136,13 +136,13 @@ def recognise(text: str) -> bool:
 def parse(text: str) -> Parsed:
     """Read one ``hpccoutf.txt``.
 
-    Rows, one for each metric that was measured: ``metric`` (the key of HPCC's summary),
-    ``value``, ``unit`` (so ``units["value"]`` is ``"unit"``, the column). A metric that is
-    missing, not a number, or not above 0 (HPCC writes -1 for "did not run") is a problem and has
-    no row.
+    There is one row for each measured metric: ``metric`` (the key in the summary of HPCC),
+    ``value`` and ``unit``. ``units["value"]`` is ``"unit"``, the name of the column that holds the
+    unit. A metric is a problem and has no row if it is missing, not a number, or not above 0
+    (HPCC writes -1 for "did not run").
 
     :raises ParseError: no banner, an unknown version, more than one run in the file, or an HPL
-        section that is not HPL's.
+        section that is not an output of HPL.
     """
     lines = split(text)
     number, banner = only(lines, _BANNER, "banner of HPCC")
@@ -153,7 +153,7 @@ def parse(text: str) -> Parsed:
     linpack = _linpack(lines, sections)
     summary = _summary(lines, sections)
     rows, unmeasured = _measured(summary)
-    first, last = sections.get("HPL", (0, 0))  # there, HPL's own parser looks
+    first, last = sections.get("HPL", (0, 0))  # HPL's own parser reads it
     problems = [
         f"line {number}: {line.strip()}"
         for number, line in enumerate(lines, 1)
@@ -188,7 +188,7 @@ def parse(text: str) -> Parsed:
 
 
 def _sections(lines: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """First and last line of each known section that is there as a whole."""
+    """First and last line of each known section that is complete."""
     begun: dict[str, int] = {}
     sections: dict[str, tuple[int, int]] = {}
     for number, line in enumerate(lines, 1):
@@ -206,11 +206,11 @@ def _sections(lines: Sequence[str]) -> dict[str, tuple[int, int]]:
 
 
 def _linpack(lines: Sequence[str], sections: Mapping[str, tuple[int, int]]) -> Parsed | None:
-    """The HPL section, read as the output of HPL that it is."""
+    """The HPL section, read by the parser of HPL."""
     if "HPL" not in sections:
         return None
     first, last = sections["HPL"]
-    # Empty lines stand for what comes before, so that messages name lines of the whole file.
+    # Empty lines replace the lines before it, so that messages name lines of the whole file.
     return hpl.parse("\n" * first + "\n".join(lines[first : last - 1]))
 
 
@@ -239,7 +239,7 @@ def _unchecked(lines: Sequence[str], sections: Mapping[str, tuple[int, int]]) ->
 
 
 def _measured(summary: Mapping[str, tuple[str, int]]) -> tuple[tuple[Row, ...], list[str]]:
-    """One row for each metric that was measured, and what to say of those that were not."""
+    """One row for each measured metric, and the problems of the metrics that were not measured."""
     rows: list[Row] = []
     missing = []
     absent = []

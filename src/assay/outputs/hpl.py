@@ -1,13 +1,15 @@
 """HPL, the High-Performance Linpack benchmark (``xhpl``).
 
-Read against HPL 2.3: the banner and the parameters come from ``testing/ptest/HPL_pdinfo.c`` lines
-757-1121, table and residual from ``testing/ptest/HPL_pdtest.c`` lines 216-432, the summary from
-``testing/ptest/HPL_pddriver.c`` lines 239-279, error messages from ``src/pauxil/HPL_pwarn.c``.
-Versions 2.0 to 2.3 print the same layout; 2.0 writes the residual in fixed notation.
+The parser was checked against HPL 2.3. The banner and the parameters come from
+``testing/ptest/HPL_pdinfo.c`` lines 757-1121, the table and the residual from
+``testing/ptest/HPL_pdtest.c`` lines 216-432, the summary from ``testing/ptest/HPL_pddriver.c``
+lines 239-279, and the error messages from ``src/pauxil/HPL_pwarn.c``. Versions 2.0 to 2.3 print
+the same layout; 2.0 writes the residual in fixed notation.
 
-HPL-NVIDIA is HPL 2.1 with a banner of its own above HPL's and its progress in between; from 23.x on
-the rate has a second number behind it, the rate of each GPU in brackets. Read against published
-outputs of 1.0.0 (hpc-benchmarks 21.4) and 24.3 to 25.4 only: not yet run on hardware.
+HPL-NVIDIA is HPL 2.1. It prints its own banner above that of HPL, and progress lines between the
+lines of HPL. From 23.x on, the rate of each GPU follows the rate in brackets. This part was only
+checked against published outputs of 1.0.0 (hpc-benchmarks 21.4) and 24.3 to 25.4; it has not yet
+been run on hardware.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from assay.outputs._base import Parsed, ParseError, Value
 from assay.outputs._scan import integer, only, real, split
 
 VERSIONS = ("2.0", "2.1", "2.2", "2.3")
-#: What a run says of its program; NVIDIA's computes on GPUs.
+#: Names of the program in a result; NVIDIA's version computes on GPUs.
 HOST, NVIDIA = "xhpl", "xhpl (HPL-NVIDIA)"
 #: Threshold of the scaled residual in HPL's own input file. A larger one proves less.
 THRESHOLD = 16.0
@@ -79,22 +81,22 @@ _RULE = "=" * 80
 
 
 def recognise(text: str) -> bool:
-    """Whether `text` looks like an output of HPL or of a relative of it; HPCC's is not ours."""
+    """Whether `text` looks like an output of HPL or a derived program, but not like one of HPCC."""
     return bool(_OURS.search(text)) and not _HPCC.search(text)
 
 
 def parse(text: str) -> Parsed:
     """Read the output of one run of ``xhpl``.
 
-    Rows, one for each problem solved: ``variant`` (the T/V code), ``n``, ``nb``, ``p``, ``q``,
-    ``time`` [s], ``performance`` [GFLOP/s], ``residual`` [1, scaled; NaN where none was printed],
-    ``passed`` (True when HPL printed PASSED for it).
+    There is one row for each solved problem: ``variant`` (the T/V code), ``n``, ``nb``, ``p``,
+    ``q``, ``time`` [s], ``performance`` [GFLOP/s], ``residual`` [1, scaled; NaN if HPL printed no
+    residual], ``passed`` (True if HPL printed PASSED for it).
 
-    Complete when the problems are as many as the parameters in the header ask for, less those
-    that HPL itself says it skipped, and the output ends as HPL ends it.
+    The output is complete if it has the number of problems that the header asks for, without
+    those that HPL reports as skipped, and if it has the closing lines of HPL.
 
-    :raises ParseError: no banner, an unknown version or name, more than one run, a table that is
-        not HPL's; or HPL refused to start, with its reason.
+    :raises ParseError: no banner, an unknown version or name, more than one run, or a table that
+        is not HPL's; or HPL refused to start (the error gives HPL's reason).
     """
     lines = split(text)
     nvidia = next((match[1] for line in lines if (match := _NVIDIA.match(line))), None)
@@ -126,13 +128,13 @@ def parse(text: str) -> Parsed:
 
 
 def _as_hpl(lines: Sequence[str]) -> list[str]:
-    """The lines without what NVIDIA added to HPL's own; each stays where it was."""
+    """The lines without NVIDIA's additions; each line keeps its number."""
     plain = ["" if _NVIDIA.match(line) else _PER_GPU.sub("", line) for line in lines]
     return [_RATE_PER_GPU.sub("", line) if _ROW.match(line) else line for line in plain]
 
 
 def _gpu_warnings(lines: Sequence[str]) -> list[str]:
-    """What the program said of clocks, temperatures and links of GPUs, each kind of line once."""
+    """The warnings about clocks, temperatures and links of GPUs, without repetitions."""
     found = (re.sub(r"\s+", " ", m[1]) for line in lines if (m := _GPU_WARNING.match(line)))
     return list(dict.fromkeys(found))
 
@@ -141,7 +143,7 @@ def _version(lines: Sequence[str]) -> str:
     try:
         number, _ = only(lines, _RELATIVE, "banner of HPL")
     except ParseError as problem:
-        # HPL writes its complaint before the banner, which then never comes.
+        # HPL writes its error message first, and then never prints the banner.
         if problem.line == 0 and (errors := _errors(lines)):
             raise ParseError("; ".join(errors)) from None
         raise
@@ -163,7 +165,7 @@ def _errors(lines: Sequence[str]) -> list[str]:
 
 
 def _parameters(lines: Sequence[str]) -> dict[str, list[str]]:
-    """The values that the header lists under each name; long lists go on over indented lines."""
+    """The values that the header lists under each name; long lists continue on indented lines."""
     values: dict[str, list[str]] = {}
     if _PARAMETERS not in lines:
         return values
@@ -190,7 +192,7 @@ def _wanted(parameters: dict[str, list[str]]) -> int | None:
 
 @dataclass
 class _Run:
-    """What the lines say, in the order in which they come."""
+    """Results of the lines that were read, in the order of the lines."""
 
     rows: list[dict[str, Value]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -264,7 +266,7 @@ class _Run:
             self.problems.append(f"line {number}: {line.strip().rstrip('.,')}")
 
     def judge(self, wanted: int | None) -> None:
-        """Add what only the whole output shows."""
+        """Add the problems that only the whole output shows."""
         passed = sum(bool(row["passed"]) for row in self.rows)
         if self.tally.get("passed", passed) != passed:
             self.problems.append(f"{passed} residuals PASSED, the summary counts another number")
@@ -278,7 +280,7 @@ class _Run:
             )
 
     def complete(self, wanted: int | None) -> bool:
-        """Whether all that the header asks for is there, in a summary that adds up."""
+        """Whether all problems that the header asks for are there, and the summary agrees."""
         tally = self.tally
         checked = {"passed", "failed"} <= set(tally) and self.residuals == len(self.rows)
         return (

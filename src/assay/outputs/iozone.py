@@ -1,11 +1,12 @@
-"""IOzone: the table of rates over file size and record size, as ``iozone -a`` and the like print.
+"""IOzone: the table of rates over file size and record size that ``iozone -a`` and others print.
 
-Read against real outputs of IOzone 3.414, 3.489 and 3.508, and the source of 3.508
-(``iozone.c``: ``main``, ``begin``, ``auto_test``, ``print_header``). The header names the columns
-of all tests, a row holds only those that ``-i`` selected, and 3.508 leaves too little room for
-the others, so a number need not stand under its own header. The command line, which IOzone
-repeats, says which columns were measured; the header says in which order. Before 3.508 a wide
-number leaves no blank before it; there the width of the columns separates them.
+The parser was checked against real outputs of IOzone 3.414, 3.489 and 3.508, and against the
+source of 3.508 (``iozone.c``: ``main``, ``begin``, ``auto_test``, ``print_header``). The header
+names the columns of all tests, but a row holds only the columns of the tests that ``-i`` selected.
+3.508 leaves too little space for the other columns, so a number may not stand under its own
+header. The command line, which IOzone repeats, shows which columns were measured; the header shows
+their order. Before 3.508, a wide number may have no blank before it; there, the width of the
+columns separates the numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from assay.outputs._base import Parsed, ParseError, Row, Value
 from assay.outputs._scan import integer, only, split
 
-# The header's words, one line joined to the one above it, in the order of the table.
+# The words of the two header lines, joined for each column, in the order of the table.
 _COLUMNS = {
     "kb": "file_size",
     "reclen": "record_size",
@@ -39,7 +40,7 @@ _COLUMNS = {
     "pread": "pread",
     "repread": "repread",
 }
-# The columns that each number of -i fills; 8, the random mix, has none.
+# The columns that each number of -i fills; 8, the random mix, has no column.
 _TESTS = {
     0: ("write", "rewrite"),
     1: ("read", "reread"),
@@ -52,9 +53,9 @@ _TESTS = {
     9: ("pwrite", "repwrite"),
     10: ("pread", "repread"),
 }
-# The repetitions, which -+n leaves out; IOzone then prints 0 for them.
+# The repeated operations. Option -+n skips them; IOzone then prints 0 for them.
 _REPEATED = {"rewrite", "reread", "frewrite", "freread", "repwrite", "repread"}
-# Where the numbers of each column end, by where the words of the header end: 3.414, then 3.489.
+# Ends of the words of the header -> ends of the numbers of each column: 3.414, then 3.489.
 _EDGES = {
     (16, 24, 32, 40, 48, 58, 66, 74, 82, 91, 100, 109, 118, 126, 135, 143, 152, 159, 169): (
         *(16, 24, 32, 40, 49, 58, 66, 74, 82, 91, 100, 109, 118, 126, 135, 143, 152, 160, 169),
@@ -102,19 +103,21 @@ def recognise(text: str) -> bool:
 def parse(text: str) -> Parsed:
     """Read the output of one run of ``iozone`` in its table form.
 
-    Rows, one for each file size and record size: ``file_size`` [KiB], ``record_size`` [KiB], and
-    the rate of each test that was selected: ``write``, ``rewrite``, ``read``, ``reread``,
+    There is one row for each file size and record size: ``file_size`` [KiB], ``record_size``
+    [KiB], and the rate of each selected test: ``write``, ``rewrite``, ``read``, ``reread``,
     ``random_read``, ``random_write``, ``backward_read``, ``record_rewrite``, ``stride_read``,
     ``fwrite``, ``frewrite``, ``fread``, ``freread``, ``pwrite``, ``repwrite``, ``pread``,
     ``repread`` [KiB/s; op/s with ``-O``; us per operation with ``-N``]. A row that was cut short
-    is a problem and not among them.
+    is a problem and is left out.
 
-    Complete when the last line is there, and a row for each pair of sizes that the command line
-    asks for: IOzone itself leaves out sizes that were not given in ascending order.
+    The output is complete if it has the last line and a row for each pair of sizes that the
+    command line asks for. IOzone itself leaves out sizes that are not given in ascending order;
+    such an output is not complete.
 
     ``facts``: ``command``; ``o_sync``, ``o_dsync``, ``o_direct``: how the file was opened;
-    ``fsync_timed``, ``close_timed``: whether the rates count them; ``coarse_below``: the record
-    size [KiB] up to which IOzone says that its timer is too coarse, None where it does not.
+    ``fsync_timed``, ``close_timed``: whether the rates include the time of these calls;
+    ``coarse_below``: the record size [KiB] up to which IOzone reports that its timer is too
+    coarse, None if it does not report this.
 
     :raises ParseError: no banner, an unknown version or table, more than one run, a throughput
         run (``-t``), a row that does not fit its header.
@@ -125,7 +128,7 @@ def parse(text: str) -> Parsed:
     command = _first(lines, _COMMAND)
     options = _Options(command or "")
     if lowest := _first(lines, _LOWEST):
-        options.values["n"] = [lowest]  # what became of -n: no file is smaller than a page
+        options.values["n"] = [lowest]  # the effective -n: no file is smaller than a page
     unit = next((unit for mark, unit in _UNITS if any(map(mark.match, lines))), "KiB/s")
     table = _table(lines, options)
     rows, problems = _rows(lines, table, unit)
@@ -171,7 +174,7 @@ def _version(lines: Sequence[str]) -> str:
 
 
 def _failures(lines: Sequence[str]) -> list[str]:
-    """IOzone's complaints, each with the system's reason, which comes on the next line."""
+    """The error messages of IOzone, each with the system's reason from the next line."""
     problems = []
     for number, line in enumerate(lines, 1):
         if _FAILURE.match(line):
@@ -182,7 +185,7 @@ def _failures(lines: Sequence[str]) -> list[str]:
 
 
 class _Options:
-    """What the command line asks for, taken apart as IOzone's getopt does (iozone.c:2000)."""
+    """The options of the command line, parsed as IOzone's getopt does (iozone.c:2000)."""
 
     def __init__(self, command: str) -> None:
         self.flags: set[str] = set()
@@ -207,14 +210,14 @@ class _Options:
             self.flags.add(letter)
 
     def columns(self) -> set[str]:
-        """The columns that the selected tests fill; those of all tests without ``-i``."""
+        """The columns that the selected tests fill; without ``-i``, the columns of all tests."""
         if "A" in self.flags:
             return {*_TESTS[0], *_TESTS[1]}
         tests = {int(value) for value in self.values.get("i", ()) if _TEST.fullmatch(value)}
         return {name for test in tests or _TESTS for name in _TESTS.get(test, ())}
 
     def cells(self) -> list[tuple[int, int]]:
-        """Pairs of file size and record size [KiB] asked for (``auto_test``, iozone.c:3860)."""
+        """The requested pairs of file size and record size [KiB] (``auto_test``, iozone.c:3860)."""
         sizes = [_kib(value) or 512 for value in self.values.get("s", ())]
         records = [_kib(value) or 4 for value in self.values.get("r", ())]
         if not (self.flags & {"a", "A"} or len(sizes) > 1 or len(records) > 1):
@@ -244,15 +247,20 @@ class _Options:
 
 
 def _kib(value: str) -> int:
-    """KiB in ``64``, ``64k``, ``1m`` or ``2g``; 0 for what is no size."""
+    """A size such as ``64``, ``64k``, ``1m`` or ``2g`` in KiB; 0 if the text is not a size."""
     match = _SIZE.fullmatch(value)
     return int(match[1]) * {"m": 1024, "g": 1024**2}.get(match[2].lower(), 1) if match else 0
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The line of the header, and the columns: those that a row fills, those of them that were
-    measured, and where the numbers of each column of the header end."""
+    """The header of the table and its columns.
+
+    :ivar line: number of the line of the header; 0 if there is no header.
+    :ivar filled: the columns that a row fills.
+    :ivar measured: the filled columns that were measured.
+    :ivar edges: each column of the header with the position where its numbers end.
+    """
 
     line: int = 0
     filled: tuple[str, ...] = ()
@@ -261,7 +269,7 @@ class _Table:
 
 
 def _table(lines: Sequence[str], options: _Options) -> _Table:
-    """What the two lines of the header say; nothing when there is no header yet."""
+    """The table that the two header lines describe; an empty one if there is no header yet."""
     heads = [number for number, line in enumerate(lines, 1) if _HEADER.match(line)]
     if not heads:
         return _Table()
@@ -285,7 +293,7 @@ def _table(lines: Sequence[str], options: _Options) -> _Table:
 
 
 def _rows(lines: Sequence[str], table: _Table, unit: str) -> tuple[tuple[Row, ...], list[str]]:
-    """The rows below the header, and what is wrong with them."""
+    """The rows below the header, and their problems."""
     rows: list[Row] = []
     problems: list[str] = []
     seen: set[tuple[Value, Value]] = set()
@@ -297,7 +305,7 @@ def _rows(lines: Sequence[str], table: _Table, unit: str) -> tuple[tuple[Row, ..
     ended = _END in lines
     for number, line in body:
         cells = _cells(line, table)
-        # Where IOzone stopped, the last number may lack digits though the row looks whole.
+        # If IOzone was stopped, the last number may lack digits although the row looks complete.
         if not ended and number == body[-1][0] and (cells is None or number == len(lines)):
             problems.append(f"line {number}: cut short: {line.strip()}")
             break
@@ -308,7 +316,7 @@ def _rows(lines: Sequence[str], table: _Table, unit: str) -> tuple[tuple[Row, ..
         if size in seen:
             raise ParseError("a second row for the same sizes", number, line)
         seen.add(size)
-        # Microseconds are rounded to whole ones.
+        # Microseconds are rounded to whole numbers, so a 0 is possible.
         if unit != "us" and not all(row.values()):
             problems.append(f"line {number}: a rate of 0: {line.strip()}")
         rows.append(row)
@@ -316,7 +324,7 @@ def _rows(lines: Sequence[str], table: _Table, unit: str) -> tuple[tuple[Row, ..
 
 
 def _cells(line: str, table: _Table) -> dict[str, str] | None:
-    """The row's texts by column, None when they are not those of the columns it should fill."""
+    """The text of each column of a row; None if the row does not fill the expected columns."""
     words = line.split()
     if len(words) == len(table.filled):
         return dict(zip(table.filled, words))
@@ -325,7 +333,7 @@ def _cells(line: str, table: _Table) -> dict[str, str] | None:
     for name, end in table.edges:
         cell = line[start:end]
         if cell.strip():
-            # A number that does not end where its column ends has pushed the others aside.
+            # A number that does not end where its column ends has shifted the other numbers.
             if not _CELL.fullmatch(cell):
                 return None
             cells[name] = cell.strip()

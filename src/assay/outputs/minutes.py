@@ -1,7 +1,7 @@
 """The minutes of a meeting of nodes, as :mod:`assay.onnode.meeting` writes them: JSON lines.
 
-The first line says who came, the last who left before the end; a meeting that was cut short has no
-last line, and what was written before it counts.
+The first line lists the processes that came, the last line lists the nodes that left before the
+end. A meeting that was cut short has no last line; the lines that it wrote still count.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from assay.outputs._base import ParseError
 
 @dataclass(frozen=True)
 class Minutes:
-    """What happened at a meeting.
+    """The record of a meeting.
 
-    :ivar asked: number of processes that were to come.
-    :ivar hosts: rank -> name of its node, of those that came.
-    :ivar absent: names of the nodes that did not come, or their ranks where no name is known.
-    :ivar gone: node -> why nothing more could be asked of it, of those that left before the end.
-    :ivar entries: what else was written down, in its order.
-    :ivar complete: the meeting came to its end.
+    :ivar asked: number of processes that were expected.
+    :ivar hosts: rank -> name of its node, for the processes that came.
+    :ivar absent: names of the nodes that did not come; their ranks if the names are not known.
+    :ivar gone: node -> why it could not be asked any more, for nodes that left before the end.
+    :ivar entries: all other entries, in their order.
+    :ivar complete: whether the meeting came to its end.
     """
 
     asked: int
@@ -35,7 +35,7 @@ class Minutes:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """A name for each rank, also of those that did not come."""
+        """A name for each rank, including the ranks that did not come."""
         absent = iter(self.absent)
         return tuple(
             self.hosts[rank] if rank in self.hosts else next(absent) for rank in range(self.asked)
@@ -43,7 +43,7 @@ class Minutes:
 
     @property
     def problems(self) -> list[str]:
-        """Why this was not one process on each node from beginning to end, one line each."""
+        """Deviations from one process on each node from beginning to end, one line each."""
         problems = [f"{name} did not come" for name in self.absent]
         hosts = list(self.hosts.values())
         problems += [
@@ -58,9 +58,10 @@ class Minutes:
 
 
 def parse(text: str) -> Minutes:
-    """Reads minutes; a last line that was cut is no line.
+    """Read minutes; a last line that was cut is ignored.
 
-    :raises ParseError: nobody wrote down who came, or a line is no JSON object.
+    :raises ParseError: the list of the processes that came is missing, or a line is not a JSON
+        object.
     """
     lines = text.split("\n")[:-1]
     entries = []

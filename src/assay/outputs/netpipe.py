@@ -1,12 +1,13 @@
-"""NetPIPE over MPI (NPmpi; NPopenmpi of Debian), read at 3.7.2.
+"""NetPIPE over MPI (NPmpi; NPopenmpi of Debian), checked against 3.7.2.
 
-The rows and "Now starting the main loop" go to stderr, host names and options to stdout: pass both
-(``stdout + stderr``), or the two merged. Nothing marks the end, and the program stops early once a
-message takes longer than a second: only who knows the ``-u`` of the run can tell that the output is
-complete. It needs two ranks and says so; a third one hangs.
+NetPIPE prints the rows and "Now starting the main loop" to stderr, and host names and options to
+stdout. Pass both texts (``stdout + stderr``), or the two merged. No line marks the end, and the
+program stops early once a message takes longer than a second. So only a caller that knows the
+``-u`` of the run can tell whether the output is complete. NetPIPE needs two ranks and reports if
+there are fewer; a third rank hangs.
 
-"Mbps" is 2^20 bit/s (``bits / (t * 1024 * 1024)``, netpipe.c); turned into MB/s here, 10^6 B/s, as
-all bandwidths of this library.
+The unit "Mbps" is 2^20 bit/s (``bits / (t * 1024 * 1024)``, netpipe.c). The parser converts it to
+MB/s, 10^6 B/s, the unit of all bandwidths of this library.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ _REFUSAL = re.compile(
 _COLUMNS = (
     Column("size", "B", whole=True),
     Column("repeats", "1", whole=True),
-    # A byte in 12 ms is printed as 0.00.
+    # The bandwidth of one byte in 12 ms is printed as 0.00.
     Column("bandwidth", "MB/s", positive=False),
     Column("latency", "us"),
 )
 
 
 def recognise(text: str) -> bool:
-    """The text has the line before NetPIPE's first row, or a refusal that only NetPIPE prints."""
+    """Whether the text has the line before the first row, or a refusal that only NetPIPE prints."""
     return any(
         line.rstrip() == _START or _REFUSAL.fullmatch(line.rstrip()) for line in text.split("\n")
     )
@@ -59,8 +60,8 @@ def recognise(text: str) -> bool:
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
     """The rows: ``size`` [B], ``repeats``, ``bandwidth`` [MB/s], ``latency`` [us, one way].
 
-    Facts: ``hosts`` (by rank) and ``ranks`` where stdout is in the text; ``modes``, such as
-    ``bidirectional``, whose bandwidth is that of both directions together.
+    Facts: ``hosts`` (by rank) and ``ranks`` if stdout is in the text; ``modes``, such as
+    ``bidirectional``. The bandwidth of ``bidirectional`` is that of both directions together.
 
     :param last_size: the ``-u`` of the run [B]; without it no output is complete.
     :raises ParseError: no main loop, or the program refused to run.
@@ -97,7 +98,7 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
 
 
 def _rows(lines: Sequence[Line], problems: list[str]) -> tuple[list[Row], int, list[Line]]:
-    """Rows, line number of the last, and what follows it."""
+    """The rows, the line number of the last row, and the lines after it."""
     rows: list[Row] = []
     last_row, due = 0, 0
     loose: list[Line] = []
@@ -147,12 +148,12 @@ def _said(lines: Sequence[Line], problems: list[str]) -> tuple[dict[str, Any], S
 
 
 def _plan(sizes: Sequence[int], perturbations: Sequence[int], last_size: int | None) -> list[int]:
-    """The sizes of a run that began like this one and went on to `last_size`."""
+    """The sizes of a run that starts like this one and continues to `last_size`."""
     end = max(sizes) if last_size is None else last_size
     plans = [
         list(_sizes(start, end, perturbation))
         for perturbation in perturbations
-        # The first row may be that of the lower bound (-l), or already below it.
+        # The first row may have the lower bound (-l), or the lower bound minus the perturbation.
         for start in (sizes[0], sizes[0] + perturbation)
     ]
     return next((plan for plan in plans if plan[: len(sizes)] == list(sizes)), plans[0])

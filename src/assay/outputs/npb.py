@@ -1,9 +1,10 @@
 """NPB, the NAS Parallel Benchmarks: BT, and BT-IO in its four ways of writing.
 
-Read against NPB 3.4.3 (MPI): the header and the BTIO statistics come from ``BT/bt.f90``, the check
-from ``BT/verify.f90``, the results from ``common/print_results.f90``, the refusal of a world that
-is not a square from ``common/get_active_nprocs.f90``. BT exits 0 when its own check fails, when
-the file system is full, and when the problem does not fit the compiled arrays.
+The parser was checked against NPB 3.4.3 (MPI). The header and the BTIO statistics come from
+``BT/bt.f90``, the check from ``BT/verify.f90``, and the results from
+``common/print_results.f90``. ``common/get_active_nprocs.f90`` refuses a number of ranks that is
+not a square. BT exits with 0 even if its own check fails, if the file system is full, or if the
+problem does not fit the compiled arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from assay.outputs._scan import integer, only, real, split
 
 VERSIONS = ("3.4",)
 
-#: What BT-IO calls its way of writing, and the suffix of the program built for it (BT/Makefile).
+#: BT-IO's name of each way of writing -> suffix of the program built for it (BT/Makefile).
 _SUFFIXES = {
     "FULL MPI-IO": ".mpi_io_full",
     "SIMPLE MPI-IO": ".mpi_io_simple",
@@ -49,7 +50,7 @@ _STATISTICS = {
     "Total data written (MB)": "io_written",
     "I/O data rate  (MB/sec)": "io_rate",
 }
-# Times are rounded to 0.01 s and may be 0; these may not.
+# Times are rounded to 0.01 s and may be 0; these values may not be 0.
 _POSITIVE = ("mops_total", "mops_per_process", "io_written", "io_rate")
 
 _HEADER = re.compile(r" NAS Parallel Benchmarks\b(.*) Benchmark$")
@@ -88,14 +89,15 @@ def recognise(text: str) -> bool:
 def parse(text: str) -> Parsed:
     """Read the output of one run of BT or BT-IO.
 
-    One row: ``class``, ``size`` (as in ``12x12x12``), ``iterations``, ``processes``, ``time`` [s],
-    ``mops_total`` and ``mops_per_process`` [Mop/s]; for BT-IO also ``io_time`` [s], ``io_share``
-    [% of the time], ``io_verify_time`` [s], ``io_written`` [MB] and ``io_rate`` [MB/s], MB being
-    10^6 bytes. BT computes what it wrote and does not measure it: only the verification tells
-    whether the bytes arrived. No row when part of that is missing.
+    There is one row: ``class``, ``size`` (as in ``12x12x12``), ``iterations``, ``processes``,
+    ``time`` [s], ``mops_total`` and ``mops_per_process`` [Mop/s]; for BT-IO also ``io_time`` [s],
+    ``io_share`` [% of the time], ``io_verify_time`` [s], ``io_written`` [MB] and ``io_rate``
+    [MB/s], where MB is 10^6 bytes. BT computes the number of written bytes and does not measure
+    it; only the verification shows whether the bytes arrived. There is no row if one of these
+    values is missing.
 
-    :raises ParseError: no header, another version or program, more than one run, or a world that
-        BT refuses.
+    :raises ParseError: no header, another version or program, more than one run, or a number of
+        ranks that BT refuses.
     """
     lines = split(text)
     version = _version(lines)
@@ -139,7 +141,7 @@ def _version(lines: Sequence[str]) -> str:
 
 
 def _header(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
-    """Value and line of class, size, processes, mode and write_interval, where they are stated."""
+    """Value and line of class, size, processes, mode and write_interval, if they are stated."""
     header: dict[str, tuple[str, int]] = {}
     for number, line in enumerate(lines, 1):
         if match := _SIZE.match(line):
@@ -180,7 +182,7 @@ def _statistics(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
 
 
 def _row(results: _Found, statistics: _Found, header: _Found) -> tuple[dict[str, Value], list[str]]:
-    """The row, empty unless all of it is there, and what is wrong with it."""
+    """The row and its problems; the row is empty unless all its values are there."""
     named = {**_RESULTS, **(_STATISTICS if "mode" in header else {})}
     found = {**results, **statistics}
     texts = ("Class", "Size", "Iterations", "Total processes", "Verification", "Version")
@@ -211,7 +213,7 @@ def _row(results: _Found, statistics: _Found, header: _Found) -> tuple[dict[str,
 
 
 def _failures(lines: Sequence[str]) -> list[str]:
-    """Complaints, each different one once: a full file system repeats itself a thousand times."""
+    """Error messages, each one once: a full file system repeats its message a thousand times."""
     seen: dict[str, list[int]] = {}
     for number, line in enumerate(lines, 1):
         if _FAILURE.match(line):

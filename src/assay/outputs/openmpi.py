@@ -1,14 +1,14 @@
-"""What Open MPI says of itself: the pml that each process chose, and the world they came up as.
+"""Messages of Open MPI about itself: the pml of each process, and the worlds that came up.
 
-Asked for by OMPI_MCA_pml_base_verbose=10 and OMPI_MCA_mpi_show_mca_params=enviro; written to the
-standard error of the program, by Open MPI 4.1 and 5.0 alike (5.0 puts NUL bytes between).
+OMPI_MCA_pml_base_verbose=10 and OMPI_MCA_mpi_show_mca_params=enviro request these messages. Open
+MPI 4.1 and 5.0 write them to the standard error of the program (5.0 puts NUL bytes between them).
 
-How the world is proven: within MPI_Init every process names the pml that it selected
-(ompi/mca/pml/base/pml_base_select.c), and rank 0 of each MPI_COMM_WORLD, no other, lists its
-settings (ompi/runtime/ompi_mpi_params.c:ompi_show_all_mca_params, v4.1.4 line 354, v5.0.10 line
-464). One list and N processes are one world of N; N lists are N worlds, which is what N ranks are
-that were started by the launcher of another MPI, or that lost its environment. The lines
-``check:select: checking my pml`` prove less: there are none where one pml is forced.
+The messages prove the world: within MPI_Init every process names the pml that it selected
+(ompi/mca/pml/base/pml_base_select.c), and only rank 0 of each MPI_COMM_WORLD lists its settings
+(ompi/runtime/ompi_mpi_params.c:ompi_show_all_mca_params, v4.1.4 line 354, v5.0.10 line 464). One
+list and N processes mean one world of N ranks. N lists mean N worlds: the launcher of another MPI
+started the ranks, or the ranks lost the environment of their launcher. The lines
+``check:select: checking my pml`` prove less: they are missing if one pml is forced.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Process = tuple[str, int]
 
 @dataclass(frozen=True)
 class OpenMpi:
-    """What the processes of one launch said.
+    """The messages of the processes of one launch.
 
     :ivar selected: the pml of each process that selected one.
     :ivar leaders: the processes that are rank 0 of a world.
-    :ivar settings: the MCA settings of the leaders that came from the environment.
-    :ivar aborts: the lines that say that MPI gave up, each once.
+    :ivar settings: the MCA settings that the leaders took from the environment.
+    :ivar aborts: the lines which report that MPI gave up, each once.
     :ivar connections: the table of hook_comm_method_display (5.0 only): transports of the
         connections ``on-host`` and ``off-host``.
-    :ivar farewells: number of endpoints of UCX that could not be closed in order, since the peer
-        had closed the connection (opal/mca/common/ucx/common_ucx.c of v4.1.4, line 470).
-    :ivar apart: ranks of a node are in different user namespaces, so that Open MPI itself does not
-        copy by CMA between them (opal/mca/btl/vader/help-btl-vader.txt of v4.1.4).
+    :ivar farewells: number of UCX endpoints that could not be closed in order, because the peer
+        had already closed the connection (opal/mca/common/ucx/common_ucx.c of v4.1.4, line 470).
+    :ivar apart: whether ranks of a node are in different user namespaces, so that Open MPI itself
+        does not copy by CMA between them (opal/mca/btl/vader/help-btl-vader.txt of v4.1.4).
     """
 
     selected: Mapping[Process, str] = field(default_factory=dict)
@@ -47,21 +47,21 @@ class OpenMpi:
 
     @property
     def pml(self) -> frozenset[str]:
-        """Names of the pml that were selected."""
+        """Names of the selected pml components."""
         return frozenset(self.selected.values())
 
     @property
     def worlds(self) -> int:
-        """Number of MPI_COMM_WORLDs that came up; 0 where nothing was said of them."""
+        """Number of MPI_COMM_WORLDs that came up; 0 if the output does not mention them."""
         return len(self.leaders)
 
     @property
     def ranks_seen(self) -> int:
-        """Number of ranks in all worlds together; 0 where that is not proven."""
+        """Number of ranks in all worlds together; 0 if it is not proven."""
         return len(self.selected) if self.leaders else 0
 
 
-# A torn line has the beginning of another within it. UCX has two colons in its brackets.
+# A torn line contains the beginning of another line. UCX has two colons in its brackets.
 _PREFIX = re.compile(r"\[([^\s\[\]:]+):(\d{1,9})\] ")
 _SELECTED = re.compile(r"select: component (\w+) selected|selected (\w+) best priority -?\d+")
 _SETTING = re.compile(r"(\w+)=(.*) \(environment\)")
@@ -84,9 +84,9 @@ _ABORTS = re.compile(
 
 
 def parse(text: str) -> OpenMpi:
-    """Reads the standard error (and output) of one launch. Never raises.
+    """Read the standard error (and output) of one launch. Never raises.
 
-    Give it one launch at a time: two of them, one after the other, are two worlds.
+    Pass the text of one launch at a time: two launches, one after the other, count as two worlds.
     """
     selected: dict[Process, str] = {}
     leaders: set[Process] = set()

@@ -1,19 +1,21 @@
 """OSU Micro-Benchmarks (C programs), versions 5 to 7: point-to-point and blocking collectives.
 
-The tables are printed by util/osu_util.c and util/osu_util_mpi.c (c/util/ from 6.0 on); read here
-at 5.7, 5.8, 5.9, 6.1, 6.2, 7.0, 7.1, 7.2 and 7.4. What differs between them:
+util/osu_util.c and util/osu_util_mpi.c (c/util/ from 6.0 on) print the tables. The parser was
+checked against 5.7, 5.8, 5.9, 6.1, 6.2, 7.0, 7.1, 7.2 and 7.4. The versions differ as follows:
 
-* 5.9 and later have ``-c`` (column Validation) in all programs, 7.1 the line ``# Datatype``, 7.3
-  percentiles (``-z``).
-* Before 7.4 the two-sided programs say ``Latency (us)`` and where the buffers are; from 7.4 on
-  they say ``Avg Latency(us)``, and with CUDA nothing of the buffers: ``D H`` looks like ``D D``.
-* From 6.1 to 7.2 osu_mbw_mr prints its title twice.
-* osu_bw_fan_in and osu_bw_fan_out (7.4) print the title of osu_bw; the text cannot tell them apart.
+* From 5.9 on, all programs have ``-c`` (column Validation). 7.1 adds the line ``# Datatype``, 7.3
+  adds percentiles (``-z``).
+* Before 7.4, the two-sided programs print ``Latency (us)`` and the locations of the buffers. From
+  7.4 on, they print ``Avg Latency(us)``, and with CUDA they do not print where the buffers are:
+  ``D H`` looks like ``D D``.
+* From 6.1 to 7.2, osu_mbw_mr prints its title twice.
+* osu_bw_fan_in and osu_bw_fan_out (7.4) print the title of osu_bw; the text does not show which
+  program ran.
 * ``-d managed`` prints the header of host memory.
 
-``-c`` fails in reductions of MPI_CHAR with Open MPI, rightly so and for no fault of the machine:
-its vectorised MPI_SUM saturates 8-bit integers (open-mpi/ompi issue 8045, closed as wontfix). 7.4
-checks them; run it with ``-T mpi_int``.
+With Open MPI, ``-c`` fails in reductions of MPI_CHAR. The failure is correct, but it is not a
+fault of the machine: the vectorised MPI_SUM of Open MPI saturates 8-bit integers (open-mpi/ompi
+issue 8045, closed as wontfix). 7.4 checks these reductions; run it with ``-T mpi_int``.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ FAMILY = "osu"
 KNOWN_MAJORS = ("5", "6", "7")
 
 # Largest message by default: MAX_MESSAGE_SIZE and MAX_MSG_SIZE_COLL, util/osu_util.h:169-171 of 5.7
-# (c/util/osu_util.h:196-198 of 7.4). Collectives of many ranks stop before it where their buffers
-# reach the memory limit (-M, 512 MiB): the caller then states `last_size`.
+# (c/util/osu_util.h:196-198 of 7.4). Collectives of many ranks stop earlier if their buffers reach
+# the memory limit (-M, 512 MiB); then the caller passes `last_size`.
 PT2PT, COLLECTIVE = 1 << 22, 1 << 20
 
 # The macro BENCHMARK of each program, without "OSU MPI%s " and " Test" -> program, last size;
@@ -64,9 +66,10 @@ PROGRAMS: dict[str, tuple[str, int | None]] = {
     "Scatter Latency": ("osu_scatter", COLLECTIVE),
     "Scatterv Latency": ("osu_scatterv", COLLECTIVE),
 }
-# These refuse any other number ("requires exactly two processes"), at all versions read.
+# In all versions that were checked, these programs refuse any other number of ranks ("requires
+# exactly two processes").
 TWO_RANKS = ("osu_latency", "osu_bw", "osu_bibw")
-# Their titles never say -CUDA.
+# The titles of these programs never contain -CUDA.
 NO_SUFFIX = ("osu_multi_lat", "osu_mbw_mr")
 REDUCTIONS = ("osu_reduce", "osu_allreduce")
 
@@ -85,7 +88,7 @@ _COLUMN = re.compile(
 _COLUMNS = {
     "size": SIZE,
     "latency": Column("latency", "us"),
-    # A rank that only sends a short message is gone in less than 5 ns.
+    # A rank that only sends a short message finishes in less than 5 ns.
     "min": Column("min", "us", positive=False),
     "max": Column("max", "us"),
     "iterations": Column("iterations", "1", whole=True),
@@ -94,7 +97,7 @@ _COLUMNS = {
     "messages_per_s": Column("messages_per_s", "1/s"),
     "transmit_size": Column("transmit_size", "B", positive=False, whole=True),
 }
-# What a program says instead of a table, the most telling first.
+# Messages that a program prints instead of a table, the most informative first.
 _REFUSALS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -110,7 +113,7 @@ _MEMORY_LIMIT = re.compile(r"Continuing with max message size of \d+ bytes")
 
 
 def recognise(text: str) -> bool:
-    """The text has a title of an OSU program, or one of the refusals that only they print."""
+    """Whether the text has a title of an OSU program, or a refusal that only they print."""
     return any(
         line.startswith("# OSU ") or any(r.fullmatch(line.rstrip()) for r in _REFUSALS)
         for line in text.split("\n")
@@ -122,15 +125,15 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
 
     Columns, as far as the run printed them: ``size`` [B], ``latency`` [us] (the average of
     collectives), ``min`` and ``max`` over the ranks [us], ``iterations``, ``validation`` (a word),
-    ``bandwidth`` [MB/s, 10^6 B/s], ``messages_per_s`` [1/s], ``p50``... (of what the program
-    measures), ``transmit_size`` [B].
+    ``bandwidth`` [MB/s, 10^6 B/s], ``messages_per_s`` [1/s], ``p50``... (percentiles of the
+    quantity that the program measures), ``transmit_size`` [B].
 
     Facts: ``accelerator`` (None, ``cuda``...), ``buffers`` (``send``, ``receive``: ``host``,
-    ``device``, ``managed``) where the header tells, ``datatype``, ``pairs``, ``window_size``,
-    ``ranks`` where the program implies them, and ``validates`` for a run with ``-c``: False, with
-    ``validates_why``, where the program compares nothing.
+    ``device``, ``managed``) if the header states them, ``datatype``, ``pairs``, ``window_size``,
+    ``ranks`` if the program implies their number, and ``validates`` for a run with ``-c``.
+    ``validates`` is False if the program compares nothing; ``validates_why`` gives the reason.
 
-    :param last_size: largest message size [B] asked for with ``-m``, if it was.
+    :param last_size: largest message size [B], if ``-m`` set one.
     :raises ParseError: no table, an unknown program, version or header line, or a refusal.
     """
     lines, problems = body(text)
@@ -143,7 +146,7 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
 
 
 def _title(lines: Sequence[Line]) -> tuple[Line, str, str]:
-    """Title line, what it says of the test, and the version."""
+    """The title line, the name of the test in it, and the version."""
     for number, line in lines:
         if title := _TITLE.fullmatch(line):
             if title[2].split(".")[0] not in KNOWN_MAJORS:
@@ -171,13 +174,13 @@ class _Reader:
         self.problems = problems
         self.facts: dict[str, Any] = {"accelerator": known[1].lower() if known[1] else None}
         self.columns: list[Column] = []
-        # The headings come later, into the same list.
+        # The headings are added to this list later.
         self.table = Table(self.program, self.columns, last_size, problems)
         self.titles = 1
         self.ended = False
 
     def take(self, line: Line) -> None:
-        """A line after the title."""
+        """Read a line after the title."""
         number, text = line
         if not text:
             return
@@ -198,7 +201,7 @@ class _Reader:
             self.problems.append(f"line {number}: not of {self.program}: {quote(text)}")
 
     def _may_repeat_title(self) -> bool:
-        # 6.1 to 7.2, by the sources read: HEADER in osu_mbw_mr.c, and again in print_header().
+        # By their sources, 6.1 to 7.2 print it in osu_mbw_mr.c (HEADER) and in print_header().
         return self.program == "osu_mbw_mr" and self.titles == 1 and not self.columns
 
     def _header(self, line: Line) -> None:
@@ -237,7 +240,7 @@ class _Reader:
         )
 
     def _conclude(self) -> None:
-        """Facts that no single line states."""
+        """Add the facts that no single line states."""
         if self.program in TWO_RANKS:
             self.facts["ranks"] = 2
         silent = _release(self.version) >= (7, 4) and self.default_last == PT2PT
@@ -252,9 +255,9 @@ class _Reader:
                     "the buffers are"
                 )
         if any(column.name == "validation" for column in self.columns):
-            # validate_reduction() of c/util/osu_util_mpi.c:2227 at 7.2 (7.1 alike) fills the
-            # expected values, frees them and returns `errors`, which nothing ever sets. 7.0 and
-            # 7.4 compare; 7.4's CHANGES names the repair, so 7.3 counts as broken.
+            # In 7.2 (and likewise 7.1), validate_reduction() of c/util/osu_util_mpi.c:2227 fills
+            # the expected values, frees them and returns `errors`, which is never set. 7.0 and 7.4
+            # compare the values. The CHANGES of 7.4 name the repair, so 7.3 counts as broken.
             blind = self.program in REDUCTIONS and (7, 1) <= _release(self.version) < (7, 4)
             self.facts["validates"] = not blind
             if blind:
@@ -271,7 +274,7 @@ def _release(version: str) -> tuple[int, int]:
 
 
 def _columns(line: Line) -> list[Column]:
-    """Columns by their headings: a percentile stands only one blank from its neighbour."""
+    """Columns by their headings; only one blank separates a percentile from the next heading."""
     number, text = line
     columns: list[Column] = []
     rest = text[1:].strip()

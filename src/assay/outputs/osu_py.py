@@ -1,11 +1,11 @@
-"""The Python ports of OSU benchmarks in mpi4py's ``demo/osu_*.py``; read at mpi4py 4.1.2.
+"""The Python ports of OSU benchmarks in mpi4py's ``demo/osu_*.py``; checked against mpi4py 4.1.2.
 
-A family of its own: between two messages the interpreter runs, so their latencies are not those of
-the C programs. They print no version, take no options and validate nothing.
+The ports are a separate family: the interpreter runs between two messages, so their latencies are
+not those of the C programs. They print no version, take no options and validate nothing.
 
-osu_multi_lat.py and osu_alltoall.py run with any number of ranks, also alone: one process prints a
-whole table without a partner. Of N singletons in one text the second table is found here; that
-the world had the size asked for, the caller must prove elsewhere.
+osu_multi_lat.py and osu_alltoall.py run with any number of ranks, even with one: a single process
+prints a whole table without a partner. If N singletons print into one text, the parser finds the
+second table. The caller must prove by other means that the world had the requested size.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ FAMILY = "osu-py"
 
 LATENCY = Column("latency", "us")
 # osu_bw.py and osu_bibw.py print MB/s (10^6 B/s, lines 73-76 and 76-79) under the heading
-# "Latency [us]" (line 34 of both): only the title tells. osu_bibw.py counts the bytes of one
-# direction, where the C program counts both (mpi/pt2pt/osu_bibw.c of 5.7: "* 2").
-# Below 0.005 MB/s they print 0.00 ("%20.2f"), as on a machine that others keep busy.
+# "Latency [us]" (line 34 of both), so only the title shows the quantity. osu_bibw.py counts the
+# bytes of one direction; the C program counts both (mpi/pt2pt/osu_bibw.c of 5.7: "* 2").
+# Below 0.005 MB/s they print 0.00 ("%20.2f"); this happens on a machine that others keep busy.
 BANDWIDTH = Column("bandwidth", "MB/s", rounds=True)
 
 # Title (the argument BENCHMARH of each) -> program, column, first and last size (MAX_MSG_SIZE).
@@ -48,7 +48,7 @@ PROGRAMS: dict[str, tuple[str, Column, int, int]] = {
     "Gather Latency": ("osu_gather", LATENCY, 0, 1 << 20),
     "Scatter Latency": ("osu_scatter", LATENCY, 0, 1 << 20),
 }
-# These refuse any other number ("requires exactly two processes").
+# These programs refuse any other number of ranks ("requires exactly two processes").
 TWO_RANKS = ("osu_latency", "osu_bw", "osu_bibw")
 
 _TITLE = re.compile(r"# MPI (.+) Test")
@@ -57,17 +57,17 @@ _REFUSAL = re.compile(r"This test requires (?:exactly|at least) two processes")
 
 
 def recognise(text: str) -> bool:
-    """The text has a title line of one of the ports."""
+    """Whether the text has a title line of one of the ports."""
     return any(_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
     """The table of one run: ``size`` [B] and ``latency`` [us] or ``bandwidth`` [MB/s, 10^6 B/s].
 
-    Facts: ``ranks`` where the program refuses any other number.
+    Facts: ``ranks`` if the program refuses any other number of ranks.
 
-    :param last_size: the last size [B], where the port was changed to end elsewhere.
-    :raises ParseError: no title, an unknown one, or the program refused to run.
+    :param last_size: the last size [B], if the port was changed to end at another size.
+    :raises ParseError: no title, an unknown title, or the program refused to run.
     """
     lines, problems = body(text)
     title, (program, column, first, last) = _title(lines)

@@ -1,4 +1,4 @@
-"""Which parser reads a text: each knows its own programs by lines that no other prints."""
+"""Finds the parser for a text: each parser knows lines that only its own programs print."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARSERS: Mapping[str, ModuleType] = {
 def recognise(text: str) -> str:
     """The family whose parser reads `text`, a key of :data:`PARSERS`.
 
-    :raises ParseError: none knows the text, or more than one does, as in a log of several
+    :raises ParseError: no parser knows the text, or more than one does, as in a log of several
         programs.
     """
     families = [family for family, parser in PARSERS.items() if parser.recognise(text)]
@@ -42,10 +42,10 @@ def recognise(text: str) -> str:
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
     """Read the output of any known program.
 
-    :param last_size: the message size [B] at which a network program was told to stop; without
-        it, an output that stops early cannot be told from one that was asked to. Other programs
-        state in their own output what they were asked for.
-    :raises ParseError: unknown program, or whatever its parser raises.
+    :param last_size: the message size [B] at which a network program was told to stop. Without
+        it, the parser cannot distinguish an output that was cut short from one that was told to
+        stop early. Other programs state their settings in their own output.
+    :raises ParseError: unknown program, or an error of its parser.
     """
     family = recognise(text)
     if family in NETWORK:

@@ -1,8 +1,8 @@
-"""``ucx_info -M``: bandwidth of memory copies, the peak that a message in shared memory has.
+"""``ucx_info -M``: bandwidth of memory copies, which is the peak of a message in shared memory.
 
-Printed by print_sys_info() in src/tools/info/sys_info.c, alike in UCX 1.13 to 1.22. What it calls
-MB/s is 2^20 B/s (``/ UCS_MBYTE``); turned into MB/s here, 10^6 B/s, as all bandwidths of this
-library. A copied byte counts once, though it is read and written.
+print_sys_info() in src/tools/info/sys_info.c prints the table in the same form in UCX 1.13 to
+1.22. Its unit MB/s is 2^20 B/s (``/ UCS_MBYTE``). The parser converts it to MB/s of 10^6 B/s, the
+unit of all bandwidths of this library. A copied byte counts once, although it is read and written.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ MIB_PER_S = (1 << 20) / 1e6
 
 _TITLE = "# Memcpy bandwidth:"
 _ROW = re.compile(r"# +(\S+) bytes: (\S+) MB/s")
-# 1.13; later ones with -v.
+# The first form is that of 1.13, the second that of later versions with -v.
 _VERSION = re.compile(r"# (?:Version|Library version:) (\d\S*)")
 _COLUMNS = (SIZE, Column("bandwidth", "MB/s"))
 
 
 def recognise(text: str) -> bool:
-    """The text has the title of the table."""
+    """Whether the text has the title of the table."""
     return any(line.rstrip() == _TITLE for line in text.split("\n"))
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
     """The rows: ``size`` [B] and ``bandwidth`` [MB/s, 10^6 B/s], 4 KiB to 256 MiB.
 
-    The version is known where ``-v`` was given too.
+    The version is known if ``-v`` was given too.
 
-    :param last_size: the last size [B], where the program was changed to end elsewhere.
+    :param last_size: the last size [B], if the program was changed to end at another size.
     :raises ParseError: the table is not in the text.
     """
     lines, problems = body(text)

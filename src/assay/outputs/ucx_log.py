@@ -1,10 +1,11 @@
-"""What UCX says of its own data path, in the output of any program run with UCX_LOG_LEVEL=info.
+"""Messages of UCX about its data path, in the output of a program run with UCX_LOG_LEVEL=info.
 
-Read are UCX 1.13 to 1.22: the lanes of each endpoint (``ep_cfg[1]: tag(...)`` or ``ucp_context_0
-intra-node cfg#1 tag(...)``), the protocol tables of UCX_PROTO_INFO=y, and those with a count of
-UCX_PROTO_INFO=used (1.21 and later). Lines of several processes may be interleaved, and torn where
-mpirun forwarded them in pieces: a row that is not whole is no row. With a file for each process
-(UCX_LOG_FILE) nothing is torn.
+The parser reads the output of UCX 1.13 to 1.22: the lanes of each endpoint (``ep_cfg[1]:
+tag(...)`` or ``ucp_context_0 intra-node cfg#1 tag(...)``), the protocol tables of
+UCX_PROTO_INFO=y, and the tables with a count of UCX_PROTO_INFO=used (1.21 and later). Lines of
+several processes may be interleaved, and may be torn if mpirun forwarded them in pieces. The
+parser ignores a row that is not complete. With one log file for each process (UCX_LOG_FILE) no
+line is torn.
 
 Formats: src/ucp/proto/proto_debug.c:ucp_proto_select_elem_info, src/ucp/proto/proto_multi.c:
 ucp_proto_multi_query_config, src/ucp/core/ucp_worker.c:ucp_worker_print_used_tls,
@@ -30,15 +31,15 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Row:
-    """What a protocol table says of one range of sizes.
+    """One row of a protocol table, for one range of message sizes.
 
     :ivar first: smallest size [B].
-    :ivar last: largest size [B], itself included; ``math.inf`` where there is no end.
+    :ivar last: largest size [B], inclusive; ``math.inf`` if there is no upper limit.
     :ivar description: the protocol, in UCX's words.
-    :ivar lanes: share of the bytes by lane (``tcp/eth0``: 0.48); empty where none are moved.
-    :ivar estimate: UCX marks the row ``(?)``: a table of the peer decides.
-    :ivar count: how many operations took this row, each fragment of a multi-fragment one for
-        itself; None where UCX did not count.
+    :ivar lanes: share of the bytes by lane (``tcp/eth0``: 0.48); empty if no bytes are moved.
+    :ivar estimate: whether UCX marks the row ``(?)``; then a table of the peer decides.
+    :ivar count: number of operations that used this row; each fragment of a multi-fragment
+        operation counts separately. None if UCX did not count.
     """
 
     first: int
@@ -55,8 +56,8 @@ class Table:
 
     :ivar config: the endpoint configuration, as UCX names it (``ucp_context_0 self cfg#0``).
     :ivar kind: the operation without its attributes (``tagged message by ucp_tag_send*``).
-    :ivar variant: its attributes (``fast-completion``, ``multi``), empty for the plain one.
-    :ivar memory: what it moves (``host memory``, ``host memory from host``).
+    :ivar variant: its attributes (``fast-completion``, ``multi``); empty for the plain operation.
+    :ivar memory: the memory that it moves (``host memory``, ``host memory from host``).
     """
 
     process: Process
@@ -69,7 +70,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Config:
-    """The lanes that an endpoint has for tagged messages: they exist, and may never be used."""
+    """The lanes that an endpoint has for tagged messages; some of them may never be used."""
 
     process: Process
     name: str
@@ -78,17 +79,19 @@ class Config:
 
 @dataclass(frozen=True)
 class UcxLog:
-    """All that the processes of one job said.
+    """All messages of the processes of one job.
 
     :ivar processes: every process that wrote a line.
     :ivar versions: version and path of the library, by process.
     :ivar env: the UCX_* variables that UCX read, by process.
-    :ivar unused: the UCX_* variables that nothing in this UCX reads.
-    :ivar warnings: text of each UCX WARN line that is not about unused variables, once.
-    :ivar errors: text of each UCX ERROR or FATAL line, once.
-    :ivar diagnostics: text of each UCX DIAG line, once: noise where there is no InfiniBand.
-    :ivar copiers: processes whose cma endpoint moved data at least once. Said at
-        UCX_LOG_LEVEL=debug only: the first transfer fills the pool of its descriptors
+    :ivar unused: the UCX_* variables that this UCX does not read.
+    :ivar warnings: text of each UCX WARN line that is not about unused variables, without
+        repetitions.
+    :ivar errors: text of each UCX ERROR or FATAL line, without repetitions.
+    :ivar diagnostics: text of each UCX DIAG line, without repetitions; these lines are noise on a
+        machine without InfiniBand.
+    :ivar copiers: processes whose cma endpoint moved data at least once. Only
+        UCX_LOG_LEVEL=debug shows this: the first transfer fills the pool of its descriptors
         (src/uct/sm/scopy/base/scopy_ep.c:64 of v1.13.1).
     """
 
@@ -116,8 +119,8 @@ class UcxLog:
     def _own(self) -> frozenset[tuple[Process, str]]:
         """The configurations of endpoints to the process itself.
 
-        A rank of an MPI job opens one to itself before any other. UCX 1.15 and later name it
-        ``self``; in older ones the lane tells.
+        A rank of an MPI job opens an endpoint to itself before any other. UCX 1.15 and later name
+        it ``self``; in older versions its lane shows this.
         """
         lanes = {(c.process, c.name): set(c.lanes) for c in self.configs}
         for table in self.tables:
@@ -132,17 +135,17 @@ class UcxLog:
 
 @dataclass(frozen=True)
 class Carried:
-    """What moved the tagged messages between processes, as far as the log proves it.
+    """The lanes that moved the tagged messages between processes, as far as the log proves it.
 
-    :ivar means: what proves it: ``count`` (UCX counted operations), ``protocol table`` (the tables
-        that UCX selects by), ``only lane`` (there is no other way), ``first use`` (cma moved
-        something, UCX does not say which sizes), ``none``. More than one, joined by ``+``, where
-        sizes differ: UCX does not count its shortest messages.
-    :ivar lanes: by lane, the largest share that it has of any one size: 1.0 where some size went
-        over it alone. A transport without device (``tcp``) where all lanes are of one transport
-        and no table says how it shared the bytes out.
-    :ivar by_size: the same for each size [B] that is decided. Where tables disagree all their
-        lanes are here, and the shares add up to more than 1.
+    :ivar means: the proof: ``count`` (UCX counted operations), ``protocol table`` (the tables by
+        which UCX selects), ``only lane`` (there is no other lane), ``first use`` (cma moved data,
+        but UCX does not show for which sizes), or ``none``. If sizes have different proofs, these
+        are joined by ``+``: UCX does not count its shortest messages.
+    :ivar lanes: for each lane, its largest share of any one size; 1.0 if it carried some size
+        alone. The key is a transport without a device (``tcp``) if all lanes belong to one
+        transport and no table shows how it distributed the bytes.
+    :ivar by_size: the same for each size [B] that the log decides. If tables disagree, all their
+        lanes are listed, and the shares add up to more than 1.
     :ivar unproven: sizes [B] that nothing in the log decides.
     """
 
@@ -153,23 +156,24 @@ class Carried:
 
 
 def transport_of(lane: str) -> str:
-    """``tcp`` of the lane ``tcp/eth0``."""
+    """The transport of a lane: ``tcp`` for the lane ``tcp/eth0``."""
     return lane.partition("/")[0]
 
 
 def carriers(log: UcxLog, sizes: Sequence[int] = ()) -> Carried:
-    """Which lanes carried tagged messages of `sizes` [B] to another process.
+    """The lanes that carried tagged messages of `sizes` [B] to another process.
 
-    All of MPI's point-to-point messages are tagged messages, and so are those that Open MPI builds
-    its collectives of; bytes that a collective moves by itself (coll/sm, UCC) are not seen here.
-    The sizes of a collective's messages are the library's choice: give none, and every range of
-    sizes that the tables tell apart is looked at (where UCX counted, those that it counted).
+    All point-to-point messages of MPI are tagged messages. The messages from which Open MPI builds
+    its collectives are tagged messages too. Bytes that a collective moves by itself (coll/sm, UCC)
+    are not visible here. The library chooses the message sizes of a collective, so pass no sizes
+    for it. Then the function examines every range of sizes that the tables distinguish (if UCX
+    counted, only the ranges with a count).
 
-    A row marked ``(?)`` is a plan only. The receiver decides it (table "rendezvous data fetch"),
-    and where that row is marked too, the sender again ("rendezvous data send"): UCX 1.13.1 with the
-    new protocols plans to read by cma, and then copies through posix. UCX 1.16 to 1.20 never print
-    the deciding tables. There a plan counts where no other lane exists, or where cma is planned and
-    is seen to have moved something (:attr:`UcxLog.copiers`).
+    A row marked ``(?)`` is only a plan. The receiver decides it (table "rendezvous data fetch").
+    If the row of the receiver is marked too, the sender decides ("rendezvous data send"). For
+    example, UCX 1.13.1 with the new protocols plans to read by cma, and then copies through posix.
+    UCX 1.16 to 1.20 never print the deciding tables. Without them, a plan counts if no other lane
+    exists, or if cma is planned and is known to have moved data (:attr:`UcxLog.copiers`).
     """
     only = _only_way(log)
     if tagged := _rows(log.peer_tables("tagged message")):
@@ -177,7 +181,7 @@ def carriers(log: UcxLog, sizes: Sequence[int] = ()) -> Carried:
     if only:
         return Carried(ONLY_LANE, only, dict.fromkeys(sizes, only))
     lanes = {lane for config in log.peer_configs() for lane in config.lanes}
-    # cma and knem fill the same pool: only one of them may be there.
+    # cma and knem fill the same pool, so the proof needs that only one of them is there.
     copying = [lane for lane in lanes if transport_of(lane) in ("cma", "knem")]
     if log.copiers and len(copying) == 1:
         return Carried(FIRST_USE, {copying[0]: 1.0}, {}, tuple(sizes))
@@ -185,7 +189,7 @@ def carriers(log: UcxLog, sizes: Sequence[int] = ()) -> Carried:
 
 
 def _only_way(log: UcxLog) -> dict[str, float]:
-    """The one lane, or the one transport, that every endpoint to a peer has; or nothing."""
+    """The only lane, or the only transport, of all endpoints to peers; empty if there are more."""
     configs = log.peer_configs()
     lanes = {lane for config in configs for lane in config.lanes}
     transports = set(map(transport_of, lanes))
@@ -231,9 +235,9 @@ def _rows(tables: Sequence[Table]) -> tuple[Row, ...]:
 
 
 def _taken(size: int, rows: Sequence[Row]) -> list[Row]:
-    """Rows that messages of this size took: those with a count, where UCX counted any.
+    """Rows that messages of this size used: the rows with a count, if UCX counted any.
 
-    The fast path of "eager short" goes past the counter: there a 0 says nothing.
+    The fast path of "eager short" bypasses the counter, so a count of 0 proves nothing there.
     """
     held = [row for row in rows if row.first <= size <= row.last]
     counted = [row for row in held if row.count]
@@ -241,7 +245,7 @@ def _taken(size: int, rows: Sequence[Row]) -> list[Row]:
 
 
 def _decided(row: Row, size: int, *deciders: Sequence[Row]) -> list[Row]:
-    """The row itself, or the rows of the tables that decide it; empty where one is missing."""
+    """The row itself, or the rows of the tables that decide it; empty if one is missing."""
     if not row.estimate:
         return [row]
     if not deciders:
@@ -278,7 +282,7 @@ _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 
 
 def parse(text: str) -> UcxLog:
-    """Reads the output of one job. Never raises: what is not understood is not there."""
+    """Read the output of one job. Never raises; lines that are not understood are ignored."""
     reader = _Reader()
     for line in text.replace("\0", "").splitlines():
         reader.line(line)
@@ -314,7 +318,7 @@ class _Reader:
         )
 
     def line(self, line: str) -> None:
-        # A torn line has the beginning of another within it.
+        # A torn line contains the beginning of another line.
         starts = list(_PREFIX.finditer(line))
         self._before_the_log(line[: starts[0].start()] if starts else line)
         ends = [start.start() for start in starts[1:]] + [len(line)]
@@ -328,7 +332,7 @@ class _Reader:
                 self._message(process, match[1], match[2])
 
     def _before_the_log(self, text: str) -> None:
-        """A message from before the log was opened has no process in its prefix."""
+        """Read a message from before the log was opened; its prefix does not name the process."""
         match = re.search(r"\bUCX  (WARN|ERROR|FATAL) +(.*)", text)
         if match:
             self._remember(match[1], match[2])
@@ -337,7 +341,7 @@ class _Reader:
         if match := _VERSION.match(said):
             self.versions[process] = (match[1], match[2])
         elif match := _ENV.match(said):
-            # A value may hold blanks: it ends where the next name begins.
+            # A value may contain blanks; it ends where the next name begins.
             pairs = re.findall(r"(UCX_\w+)=(.*?)(?= UCX_\w+=|$)", match[1])
             self.env[process] = dict(pairs)
         elif match := _LANES.match(said):
@@ -361,10 +365,10 @@ class _Reader:
             if table:
                 self._close(process, table)
             self.open[process] = _OpenTable(len(said), cells[0], "".join(cells[1:]))
-        elif table is None or table.width != len(said):  # two torn halves make one line
+        elif table is None or table.width != len(said):  # two torn halves in one line
             return
         elif len(cells) == 1:
-            table.title = cells[0]  # 1.22 gives it a line of its own
+            table.title = cells[0]  # 1.22 prints it on its own line
         elif len(cells) in (3, 4) and (row := _row(cells)):
             table.rows.append(row)
 
@@ -415,7 +419,7 @@ def _row(cells: Sequence[str]) -> Row | None:
 
 
 def _shares(config: str) -> dict[str, float]:
-    """``52% on tcp/lo and 48% on tcp/eth0``, or one lane, or nothing."""
+    """Shares from ``52% on tcp/lo and 48% on tcp/eth0``, from one lane, or from an empty text."""
     if not config:
         return {}
     parts = _SHARE.findall(config)

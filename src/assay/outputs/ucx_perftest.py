@@ -1,10 +1,10 @@
-"""ucx_perftest: what the client (or a server with results) prints; read at UCX 1.13 to 1.22.
+"""ucx_perftest: the output of the client (or of a server with results) of UCX 1.13 to 1.22.
 
-Printed by src/tools/perf/perftest_run.c, print_header() and print_progress(). What it calls MB/s is
-2^20 B/s (``/ (1024.0 * 1024.0)``), in all versions; turned into MB/s here, 10^6 B/s, as all
-bandwidths of this library. "average" is over the time since the last report, "overall" over the
-whole run. A bandwidth test has the time of one send call, "overhead", where others have "latency".
-The first percentile column was "typical" before 1.12.
+print_header() and print_progress() of src/tools/perf/perftest_run.c print it. Their unit MB/s is
+2^20 B/s (``/ (1024.0 * 1024.0)``) in all versions. The parser converts it to MB/s of 10^6 B/s, the
+unit of all bandwidths of this library. The column "average" covers the time since the last report,
+"overall" covers the whole run. A bandwidth test has the column "overhead", the time of one send
+call; other tests have "latency" instead. The first percentile column was "typical" before 1.12.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _QUIET = re.compile(
 _VERSION = re.compile(r"UCX +INFO +Version (\S+) \(loaded from ")
 _USAGE = re.compile(r" +Usage: ucx_perftest .*")
 _FINAL = re.compile(r"Final: +(\S.*)")
-# With -f there is one row, of the column "Test", which has no name outside of batch files.
+# With -f there is only one row. Its column "Test" is empty outside of batch files.
 _ONLY = re.compile(r" +(\S.*)")
 _PROGRESS = re.compile(r"\[thread \d+\] *(\S.*)")
 _OVERALL = ("iterations", "bandwidth", "messages_per_s")
 
 
 def recognise(text: str) -> bool:
-    """The text has the headings of a result table, or the usage that follows a bad option."""
+    """Whether the text has the headings of a result, or the usage that follows a bad option."""
     return any(
         pattern.fullmatch(line.rstrip())
         for line in text.split("\n")
@@ -54,14 +54,15 @@ def recognise(text: str) -> bool:
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
     """The final result as the only row.
 
-    Columns: ``iterations``; ``latency``, or ``overhead`` of a bandwidth test, overall [us];
-    ``latency_recent`` since the last report and the percentile, ``p50`` unless asked otherwise
-    [us]; ``bandwidth`` and ``bandwidth_recent`` [MB/s, 10^6 B/s]; ``messages_per_s`` and
-    ``messages_per_s_recent``. A run of several threads (``-T``) prints only the overall ones, and
-    a run whose last report came with its last iteration has no recent ones.
+    Columns: ``iterations``; ``latency``, or ``overhead`` for a bandwidth test, over the whole run
+    [us]; ``latency_recent`` since the last report [us]; the percentile [us], ``p50`` unless
+    another one was asked for; ``bandwidth`` and ``bandwidth_recent`` [MB/s, 10^6 B/s];
+    ``messages_per_s`` and ``messages_per_s_recent``. A run of several threads (``-T``) prints only
+    the overall columns. A run whose last report came with its last iteration has no recent
+    columns.
 
     Facts: ``final`` (the row again); ``test``, ``api``, ``message_size`` [B], ``window_size``,
-    ``send_memory`` and ``recv_memory`` where the server's side is in the text.
+    ``send_memory`` and ``recv_memory`` if the text has the server's side.
 
     :param last_size: ignored: one run has one size.
     :raises ParseError: no result table, other headings, or CSV (``-v``).
@@ -92,7 +93,7 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
 
 
 class _Result:
-    """Reads a result table, whatever side effects stand between its lines."""
+    """Reads a result table, even if other output stands between its lines."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
@@ -149,7 +150,7 @@ class _Result:
             if len(printed) == 4:
                 columns = [c for c in columns if c.name in (*_OVERALL, self.kind)]
             elif len(printed) == len(columns) and printed[2] == "inf":
-                # Nothing was left to do after the last report: no time for no iteration.
+                # No iteration was left after the last report, so the recent columns are empty.
                 kept = [i for i, c in enumerate(columns) if not c.name.endswith("_recent")]
                 columns, printed = [columns[i] for i in kept], [printed[i] for i in kept]
         row = cells((number, " ".join(printed)), columns, self.problems)
@@ -162,7 +163,7 @@ class _Result:
 
 
 def _columns(kind: str, percentile: str) -> list[Column]:
-    """In the order of print_progress(). Only the overall time of a message cannot be 0.00."""
+    """Columns in the order of print_progress(); of the times, only the overall one cannot be 0."""
     return [
         Column("iterations", "1", whole=True),
         Column(percentile, "us", positive=False),

@@ -1,4 +1,4 @@
-"""How ReFrame was called, as far as a site must know it while ReFrame loads its configuration."""
+"""The part of ReFrame's call that a site must know while ReFrame loads its configuration."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 class Invocation:
     """One call of ReFrame.
 
-    :ivar run: it will run tests (``-r``), not list or describe them.
-    :ivar system: what ``--system`` of the command line says; None where it is not given.
+    :ivar run: ReFrame will run tests (``-r``), not list or describe them.
+    :ivar system: the value of ``--system`` on the command line; None if it is not given.
     """
 
     run: bool
@@ -19,11 +19,11 @@ class Invocation:
 
 
 def of_reframe() -> Invocation | None:
-    """The call that loads a site now; None where something else than ReFrame's command loads it.
+    """The call that loads a site now; None if the site is not loaded by ReFrame's command.
 
     ReFrame keeps its parsed command line in a local variable of ``main`` (4.10.4,
-    ``frontend/cli.py``). Reading it there spares a second parser that could understand it
-    differently (``-Rr``, ``--sys=...``).
+    ``frontend/cli.py``). Reading it there avoids a second parser, which could understand the
+    command line differently (``-Rr``, ``--sys=...``).
     """
     frame = sys._getframe()
     while frame.f_back is not None:

@@ -1,9 +1,9 @@
-"""A case that is retried is launched again together with the cases that it compares.
+"""Launches a retried case again together with the cases that it compares.
 
 ReFrame 4.10.4 (``Runner._retry_failed``) looks for the dependencies of a retried case among the
-failed cases, and then only among those of the retry before. From its second retry on a case whose
-dependency has passed is left out with a warning, and a session whose other cases pass then ends
-with exit code 0.
+failed cases. In later retries it looks only among the cases of the previous retry. From the second
+retry on, it therefore leaves out a case whose dependency has passed, with a warning. A session
+whose other cases pass then ends with exit code 0.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from reframe.utility import OrderedSet
 
 
 def install(relaunched: Callable[[Any], bool], launch_again: Callable[[Any], None]) -> None:
-    """Replaces the function by which ReFrame finds what each case depends on.
+    """Replaces the function that finds the dependencies of each case in ReFrame.
 
-    :param relaunched: whether a retried test case is launched again.
-    :param launch_again: called with each case that is launched again for another one.
+    :param relaunched: tells whether a retried test case is launched again.
+    :param launch_again: called with each case that is launched again for another case.
     """
     of_reframe = dependencies.build_deps
     newest: dict[Any, Any] = {}
@@ -28,8 +28,9 @@ def install(relaunched: Callable[[Any], bool], launch_again: Callable[[Any], Non
     def build_deps(cases: Any, default_cases: Any = None) -> Any:
         if default_cases is None or not runtime.runtime().current_run:
             return of_reframe(cases, default_cases)
-        # Test cases are equal by name, partition and environment: a retried one replaces itself.
-        # A dictionary keeps its first key, so the values are what is newest.
+        # Test cases are equal if their name, partition and environment are equal, so a retried case
+        # replaces its earlier attempt. A dictionary keeps its first key, so only the values are the
+        # newest cases.
         newest.update((case, case) for case in default_cases)
         newest.update((case, case) for case in cases)
         cases = [*cases, *_compared(cases, newest, relaunched, launch_again)]
@@ -51,10 +52,10 @@ def _compared(
     relaunched: Callable[[Any], bool],
     launch_again: Callable[[Any], None],
 ) -> list[Any]:
-    """What cases that are about to be retried compare, to be launched again before them.
+    """The cases that retried cases compare, and that must be launched again before them.
 
-    :param newest: every test case so far.
-    :returns: new test cases, none of which is in `cases`.
+    :param newest: the newest attempt of every test case so far.
+    :returns: new test cases. None of them is in `cases`.
     """
     found: dict[Any, Any] = {}
     left = list(cases)

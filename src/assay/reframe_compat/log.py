@@ -1,4 +1,4 @@
-"""ReFrame's log, the only place where it writes why a case was skipped. Read without ReFrame."""
+"""Reads ReFrame's log without ReFrame; only the log tells why a case was skipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STATUS = re.compile(
     r"(?: \[(?P<why>.*)\])?\s*$"
 )
 
-#: What a terminal is told to colour text.
+#: The escape sequences that colour text on a terminal.
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 #: A case in ReFrame's log: (hash, ``system:partition+environ``).
@@ -21,11 +21,11 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Log:
-    """How cases ended, as ReFrame's log has it.
+    """How cases ended, according to ReFrame's log.
 
-    :ivar skipped: the reason of each that was skipped; the run report leaves them out.
-    :ivar failed: those that failed at least once.
-    :ivar passed: those that passed at least once, so the last launch of them.
+    :ivar skipped: the reason for each skipped case. The run report does not contain the reasons.
+    :ivar failed: the cases that failed at least once.
+    :ivar passed: the cases that passed at least once, which means that their last launch passed.
     """
 
     skipped: Mapping[Key, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Log:
 
 
 def read(path: Path) -> Log | None:
-    """A log of ReFrame's; None where it cannot be read."""
+    """Read a log of ReFrame; None if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError):

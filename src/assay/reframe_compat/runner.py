@@ -1,4 +1,4 @@
-"""Something to do around all cases of a run; ReFrame has listeners for single cases only."""
+"""Contexts around all cases of a run; ReFrame itself has listeners only for single cases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _around: list[Around] = []
 
 
 def around(context: Around) -> None:
-    """Have a context entered before the first case of a run and left after its last."""
+    """Register a context that is entered before the first case of a run and left after the last."""
     _around.append(context)
 
 
@@ -30,7 +30,7 @@ def _run_all(self: Any, of_reframe: Any, cases: Sequence[Any], *more: Any) -> An
             stack.enter_context(context(self, cases))
         done = of_reframe(self, cases, *more)
         if why := deadline.struck():
-            # Cases that were not begun are skips, which no exit code tells of.
+            # Cases that were not begun count as skipped, and ReFrame's exit code does not show it.
             raise ForceExitError(why)
     return done
 

@@ -1,8 +1,8 @@
-"""ReFrame's schedulers, bounded in time: a job, or a command of Slurm, that never ends is given up.
+"""ReFrame's schedulers with time limits: a job or a Slurm command that never ends is given up.
 
-ReFrame 4.10.4 waits without limit for a command of Slurm that hangs, and for a job that stays
-pending or completing. It calls ``scancel`` with each poll of such a job, and takes a failing
-``squeue`` for a completed job.
+ReFrame 4.10.4 waits without limit for a Slurm command that hangs, and for a job that stays pending
+or completing. It calls ``scancel`` at each poll of such a job. It takes a failing ``squeue`` as
+proof that the job has completed.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from reframe.utility import osext
 
 from assay import deadline
 
-#: How long Slurm may take for what takes it seconds: to complete a job, to cancel one, to end one
-#: that is out of time, to answer again [s].
+#: How long Slurm may take for actions that normally take seconds [s]: to complete a job, to cancel
+#: a job, to end a job that is out of time, to answer again.
 PATIENCE = "ASSAY_PATIENCE"
 PATIENCE_S = 120.0
 
-#: First pause before another scancel of the same job [s]; each is twice the one before.
+#: First pause before another scancel of the same job [s]. Each pause is twice the one before.
 AGAIN_S = 10.0
 
-#: Between two polls of a job that is waited for [s].
+#: Pause between two polls while waiting for a job [s].
 PAUSE_S = 0.2
 
 
@@ -54,12 +54,12 @@ def patience() -> float:
 def run_command(
     cmd: Any, check: bool = False, timeout: float | None = None, **more: Any
 ) -> subprocess.CompletedProcess[str]:
-    """ReFrame's function of that name, which ends whatever the command does.
+    """Replaces ReFrame's function of that name; returns even if the command never ends.
 
-    A command that does not end is killed and not waited for: it may hang in the kernel. It has
-    exit code 124 then.
+    A command that exceeds its time is killed. The function does not wait until the command is gone,
+    because it may hang in the kernel. The exit code is then 124.
 
-    :raises SpawnedProcessError: while `check`, it failed.
+    :raises SpawnedProcessError: `check` is set, and the command failed.
     """
     timeout = timeout or max(patience() / 4, 1)
     process = osext.run_command_async(cmd, start_new_session=True, **more)
@@ -83,14 +83,14 @@ def _program(cmd: Any) -> str:
 
 
 def _what(error: SpawnedProcessError) -> str:
-    """A command that failed, in one line."""
+    """One line about a command that failed."""
     said = " ".join(str(error.stderr or "").split()) or f"exit code {error.exitcode}"
     name = _program(error.command)
     return said if said.startswith(name) else f"{name}: {said}"
 
 
 class _BoundedOsext:
-    """``reframe.utility.osext`` as the backends of Slurm see it."""
+    """The replacement of ``reframe.utility.osext`` for the Slurm backends."""
 
     run_command = staticmethod(run_command)
 
@@ -100,12 +100,12 @@ class _BoundedOsext:
 
 @dataclass
 class _Watched:
-    """What a job has been doing, and since when (monotonic clock).
+    """The state of a job, and since when it has that state (monotonic clock).
 
-    :ivar cancelled: when it was cancelled first; None before that.
-    :ivar again: when it may be cancelled again.
-    :ivar why: why it was cancelled, where that is a failure of its case.
-    :ivar said: what scancel said against it.
+    :ivar cancelled: when the job was first cancelled; None before that.
+    :ivar again: when the job may be cancelled again.
+    :ivar why: why the job was cancelled, if that makes its case fail.
+    :ivar said: the error message of scancel.
     """
 
     kind: str
@@ -129,9 +129,9 @@ def _kind(state: str | None) -> str:
 
 
 class _Job(slurm._SlurmJob):  # type: ignore[misc]
-    """A job whose nodes Slurm is asked for once, and not at each look at them.
+    """A job that asks Slurm for its nodes only once after it has ended, not at each access.
 
-    :ivar seen_unfinished: when Slurm said last that it is not over [s since the epoch].
+    :ivar seen_unfinished: when Slurm last reported the job as unfinished [s since the epoch].
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -148,11 +148,12 @@ class _Job(slurm._SlurmJob):  # type: ignore[misc]
 
 
 class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
-    """What both backends of Slurm share: every state of a job has an end."""
+    """The common part of both Slurm backends: every state of a job has a time limit."""
 
     def __init__(self) -> None:
         super().__init__()
-        # Killed half-way, sbatch may leave a job behind that nobody knows: it gets more time.
+        # If sbatch is killed half-way, it may leave a job behind that nobody knows. It therefore
+        # gets more time than other commands.
         self._submit_timeout = self.get_option("job_submit_timeout") or patience()
         self._watched: dict[str, _Watched] = {}
         self._silent: float | None = None
@@ -179,7 +180,7 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
 
         :raises SpawnedProcessError: Slurm does not answer.
         """
-        self._num_sacct_failures = self._max_sacct_failures  # patience is ours
+        self._num_sacct_failures = self._max_sacct_failures  # our patience() counts instead
         super().poll(*jobs)
 
     def _is_over(self, job: Any) -> bool:
@@ -220,7 +221,7 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             self._give_up(job, f"is not known to Slurm after {here:.0f} s")
 
     def _give_up(self, job: Any, what: str) -> None:
-        """It is over for ReFrame, and its case fails."""
+        """Ends the job for ReFrame, and makes its case fail."""
         watched = self._watched[job.jobid]
         watched.given_up = True
         before = f"{watched.why}; " if watched.why else ""
@@ -236,7 +237,7 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         self.cancel_many([job])
 
     def cancel_many(self, jobs: Any) -> None:
-        """Cancels those that were not cancelled a moment ago; never raises."""
+        """Cancels the jobs that were not cancelled a moment ago; never raises."""
         now = time.monotonic()
         for job in jobs:
             watched = self._watched.setdefault(job.jobid, _Watched(_kind(job.state), now))
@@ -255,7 +256,7 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
                 job._is_cancelling = True
 
     def _cancel_if_pending_too_long(self, jobs: Any) -> None:
-        """Nothing: see :meth:`_watch`."""
+        """Does nothing, because :meth:`_watch` does it."""
 
     def finished(self, job: Any) -> bool:
         return self._is_over(job) or bool(super().finished(job))
@@ -269,14 +270,14 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             self._merge_files(job)
 
     def sbatch(self, args: list[str]) -> Any:
-        # ReFrame submits again for ever where a site says which errors are worth it.
+        # If a site names the errors after which to submit again, ReFrame submits again forever.
         if why := deadline.reached():
             raise JobNotStartedError(f"not submitted: {why}")
         return super().sbatch(args)
 
 
 class _BoundedSqueue(_Bounded, slurm.SqueueJobScheduler):  # type: ignore[misc]
-    """Slurm without accounting: squeue knows a job that ended for a while (MinJobAge)."""
+    """Slurm without accounting: squeue knows an ended job only for a while (MinJobAge)."""
 
     def _ask(self, jobs: list[Any]) -> None:
         command = f"{self._squeue} -h -t all -j {','.join(job.jobid for job in jobs)}"

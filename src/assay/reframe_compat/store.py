@@ -1,9 +1,9 @@
-"""The tables of ReFrame's results store, which ReFrame has no function to copy from.
+"""The tables of ReFrame's results store. ReFrame has no function to copy them.
 
 Source: ``_SqliteStorage`` of ReFrame 4.10 (reframe/frontend/reporting/storage.py).
 """
 
-#: ``SCHEMA_VERSION`` there.
+#: ``SCHEMA_VERSION`` in that source.
 SCHEMA = "1.0"
 
 TABLES = """

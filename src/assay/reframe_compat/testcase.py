@@ -1,4 +1,4 @@
-"""What a test of ReFrame does not say of itself by public names."""
+"""Facts about a ReFrame test that only private names of ReFrame give."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def place(test: Any) -> tuple[Any, Any]:
-    """Partition and environment of a test's case, which are known before its set-up."""
+    """Partition and environment of a test's case; they are known before its set-up."""
     _, partition, environ = test._case()
     return partition, environ
 
@@ -17,14 +17,15 @@ def compared(test: Any) -> list[Any]:
 
 
 def move(test: Any, stagedir: str) -> None:
-    """Has ReFrame and the report look into another stage directory."""
+    """Makes ReFrame and the report look into another stage directory."""
     test._stagedir = stagedir
 
 
 def parameters(test: type) -> list[str]:
     """Names of a test's parameters.
 
-    Those that ReFrame adds by itself (``--repeat``, ``--distribute``) begin with a dot.
+    Parameters that ReFrame adds by itself (``--repeat``, ``--distribute``) begin with a dot and are
+    left out.
     """
     return [name for name in test.raw_params if not name.startswith(".")]  # type: ignore[attr-defined]
 

@@ -65,7 +65,7 @@ def command(args: argparse.Namespace) -> int:
             run = pipeline.gather(args.pipeline)
         else:
             run = session.load(args.session or session.newest(results))
-        # Only after the input has turned out readable: matplotlib takes a second to import.
+        # Import these only after the input was readable: matplotlib takes a second to import.
         from assay.report import export, figure, figures, page, validation  # noqa: PLC0415
 
         sections = figures.sections(run.cases)

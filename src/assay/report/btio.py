@@ -1,4 +1,4 @@
-"""BT-IO over the number of processes P on each file system: time, and throughput of both halves."""
+"""BT-IO over the number of processes P on each file system: times, and both throughputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS = {"time": "s", "io_time": "s", "mops_total": "Mop/s", "io_rate": "MB/s"}
 
 @dataclass(frozen=True)
 class Run:
-    """One run: `time` [s] of which `io_time` [s] in I/O, `mops` [Mop/s] and `io_rate` [MB/s]."""
+    """One run: `time` [s], its share `io_time` [s] in I/O, `mops` [Mop/s] and `io_rate` [MB/s]."""
 
     time: float
     io_time: float
@@ -29,8 +29,8 @@ class Run:
 class Application:
     """The runs of one class in one way of writing.
 
-    :ivar runs: by (file system, P).
-    :ivar missing: (file system, P) -> why it is not there.
+    :ivar runs: (file system, P) -> run.
+    :ivar missing: (file system, P) -> the reason why there is no run.
     """
 
     npb_class: str
@@ -45,7 +45,7 @@ class Application:
 
     @property
     def parts(self) -> tuple[Missing, ...]:
-        """What is missing, as a figure names it."""
+        """The missing runs, as a figure names them."""
         return tuple((f"{at}, P = {count}", why) for (at, count), why in self.missing.items())
 
     @property
@@ -68,7 +68,7 @@ def applications(cases: Iterable[Case]) -> list[Application]:
 
 
 def _applications(cases: Sequence[Case]) -> list[Application]:
-    """Of cases with the same parameters but the number of processes."""
+    """The applications of cases that differ only in the number of processes and the class."""
     runs: dict[str, dict[tuple[str, int], Run]] = {}
     undone: dict[str, dict[tuple[str, int], list[Case]]] = {}
     for case in cases:
@@ -83,7 +83,7 @@ def _applications(cases: Sequence[Case]) -> list[Application]:
     way = ", ".join(filter(None, (same.parameters.get(key) for key in ("subtype", "mpi_io"))))
 
     def missing(of_class: str) -> dict[tuple[str, int], str]:
-        """A case that was not run before it chose its class may have been of any."""
+        """The missing runs; a case that ended before it chose its class may belong to any class."""
         lacking: dict[tuple[str, int], list[Case]] = {}
         for unknown in {"", of_class}:
             for at, members in undone.get(unknown, {}).items():
@@ -101,7 +101,7 @@ def _run(case: Case) -> tuple[str, int, Run] | None:
         return None
     row = case.rows[0]
     rates = positive(row, ("processes", "time", "mops_total", "io_rate"))
-    # BT rounds times to 0.01 s: that of I/O may be 0.
+    # BT rounds times to 0.01 s, so the time of I/O may be 0.
     io_time = finite(row.get("io_time"))
     if rates is None or rates[0] != int(rates[0]) or io_time is None:
         return None
@@ -112,7 +112,7 @@ def _run(case: Case) -> tuple[str, int, Run] | None:
 
 
 def charts(application: Application) -> list[Chart]:
-    """Throughput of computing and of I/O over P, a line for each file system."""
+    """The throughputs of computing and of I/O over P, with a line for each file system."""
     found = []
     for quantity, unit in ((COMPUTING, "Mop/s"), (WRITING, "MB/s")):
         lines = []

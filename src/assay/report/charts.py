@@ -1,4 +1,4 @@
-"""What HPL and BT-IO have in common: lines over a number of nodes or over the size of a problem."""
+"""Charts that HPL and BT-IO share: lines over a number of nodes or over the size of a problem."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Series:
 class Chart:
     """One drawing of lines.
 
-    :ivar quantity: what is drawn, in `unit` ("1" for a ratio), over `over`.
-    :ivar by_count: over a number of nodes or processes, on a scale logarithmic to base 2; else over
-        the order of a matrix, on a linear one.
-    :ivar logarithmic: the base of the scale of `quantity`; 0 for a linear one that begins at 0.
-    :ivar ideal: whether to show where quantity and count would be equal.
+    :ivar quantity: the quantity that is drawn, in `unit` ("1" for a ratio), over `over`.
+    :ivar by_count: if true, `over` is a number of nodes or processes, on a scale logarithmic to
+        base 2; else it is the order of a matrix, on a linear scale.
+    :ivar logarithmic: the base of the scale of `quantity`; 0 for a linear scale that begins at 0.
+    :ivar ideal: whether to draw the line on which quantity and count are equal.
     :ivar axis: a shorter name of `quantity`.
-    :ivar missing: lines and parts of lines that this session was to measure and did not.
+    :ivar missing: lines and parts of lines that this session should have measured but did not.
     """
 
     quantity: str
@@ -43,14 +43,14 @@ class Chart:
 
 
 def positive(row: Mapping[str, object], columns: Iterable[str]) -> list[float] | None:
-    """The values of a row, None unless all are numbers that can be drawn: greater than zero."""
+    """The values of a row; None unless all are numbers greater than zero, which can be drawn."""
     values = [finite(row.get(column)) for column in columns]
     found = [value for value in values if value is not None and drawable(value)]
     return found if len(found) == len(values) else None
 
 
 def count(case: Case, parameter: str) -> int | None:
-    """A parameter that counts nodes or processes; None where it is none."""
+    """A parameter that counts nodes or processes; None if it is not such a number."""
     text = case.parameters.get(parameter, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
@@ -61,7 +61,7 @@ def others(case: Case, *left_out: str) -> tuple[tuple[str, str], ...]:
 
 
 def reasons(cases: Sequence[Case]) -> str:
-    """Why none of these cases has a measurement: the first reason, and how many more there are."""
+    """Why these cases have no measurement: the first reason, and the number of further reasons."""
     found = list(dict.fromkeys(case.lack for case in cases))
     more = f" (and {len(found) - 1} more reasons)" if len(found) > 1 else ""
     return found[0] + more if found else "no case was selected"

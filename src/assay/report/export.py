@@ -13,7 +13,7 @@ from assay.report.figure import Figure, slug
 from assay.report.validation import Absent
 from assay.results.session import ReportError
 
-#: Files beside those of the figures: what is missing, and what there is.
+#: Names of two files beside those of the figures: the missing parts, and the index of the figures.
 MISSING, INDEX = "missing", "figures"
 
 ENDINGS = ("svg", "png", "csv")
@@ -22,8 +22,9 @@ ENDINGS = ("svg", "png", "csv")
 def write(directory: Path, figures: Iterable[Figure], absent: Sequence[Absent]) -> int:
     """Write ``NAME.svg``, ``NAME.png``, ``NAME.csv`` of each, ``figures.csv``, ``missing.csv``.
 
-    Each file is written whole or not at all; one of the same name is replaced. Figures that an
-    earlier run left there, by its ``figures.csv``, go: a folder shows one run. Others are left.
+    Each file is written whole or not at all; a file of the same name is replaced. Figures that the
+    ``figures.csv`` of an earlier run lists are deleted, so that a folder shows one run. Other files
+    stay.
 
     :returns: how many figures there are.
     :raises ReportError: the directory cannot be made or written.
@@ -40,7 +41,7 @@ def write(directory: Path, figures: Iterable[Figure], absent: Sequence[Absent]) 
                 directory / f"{name}.csv", table(figure.numbers.header, figure.numbers.rows)
             )
         files.write(directory / f"{MISSING}.csv", missing(absent))
-        # Before the index forgets them.
+        # Delete them before the new index replaces the old one.
         for name in before - {*drawn, MISSING, INDEX}:
             for ending in ENDINGS:
                 (directory / f"{name}.{ending}").unlink(missing_ok=True)
@@ -55,7 +56,7 @@ def write(directory: Path, figures: Iterable[Figure], absent: Sequence[Absent]) 
 
 
 def named(figures: Iterable[Figure]) -> dict[str, Figure]:
-    """Figures by the name of their files; of equal names the second gets a number."""
+    """Figures by the name of their files; if two names are equal, the second gets a number."""
     found: dict[str, Figure] = {}
     for figure in figures:
         name = base = slug(figure.name)[:120].rstrip("-") or "figure"
@@ -68,7 +69,7 @@ def named(figures: Iterable[Figure]) -> dict[str, Figure]:
 
 
 def _indexed(index: Path) -> set[str]:
-    """The names of figures that an earlier run wrote, by its index."""
+    """The names of the figures that an earlier run wrote, from its index."""
     try:
         rows = list(csv.reader(io.StringIO(index.read_text(encoding="utf-8"))))
     except (OSError, UnicodeDecodeError, csv.Error):
@@ -86,11 +87,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str | float]]) -> str:
 
 
 def missing(absent: Iterable[Absent]) -> str:
-    """What was not measured, as CSV; `part` is empty where the whole figure is missing."""
+    """The parts that were not measured, as CSV; `part` is empty if the whole figure is missing."""
     header = ("figure", "at", "part", "test", "why")
     return table(header, [[_plain(getattr(item, name)) for name in header] for item in absent])
 
 
 def _plain(text: str) -> str:
-    """Text with blanks that any program takes for such."""
+    """Text with ordinary blanks, which any program recognises."""
     return text.replace("\N{NO-BREAK SPACE}", " ")

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Canvas
 from assay.report import plots, units
 from assay.report.series import Missing
 
-#: Which figure of the validation, and at which place: what a figure is found by.
+#: A figure of the validation and its place; both together identify a figure.
 Shown = tuple[str, str]
 
 #: How many missing parts a caption names with their reasons.
@@ -22,7 +22,7 @@ MOST_NAMED = 4
 
 @dataclass(frozen=True)
 class Tidy:
-    """Numbers as a program wants them: one row for each point, unrounded, units in `header`."""
+    """Numbers for programs: one row for each point, unrounded, with the units in `header`."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str | float, ...], ...]
@@ -30,14 +30,14 @@ class Tidy:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing with all that a reader who cannot see it needs.
+    """A drawing, with the text and numbers for a reader who cannot see it.
 
-    :ivar name: its words, of which the names of its files are made.
+    :ivar name: the words from which the names of its files are made.
     :ivar caption: one line below it.
-    :ivar description: what it shows, in words.
+    :ivar description: its content in words.
     :ivar header: columns of the table of its numbers.
     :ivar table: its numbers, as text.
-    :ivar shows: what it is of the validation; nothing for a figure beyond it.
+    :ivar shows: the figures of the validation that it represents; empty for an additional figure.
     :ivar missing: its parts that this session did not measure.
     """
 
@@ -54,12 +54,12 @@ class Figure:
 
     @property
     def svg(self) -> str:
-        """One ``<svg>`` element, its ids unique in the page."""
+        """One ``<svg>`` element with ids that are unique in the page."""
         return _embed(plots.svg(self.canvas), self.title, self.description)
 
     @property
     def document(self) -> str:
-        """The same as an SVG file of its own, in the size in which its text is 10 pt."""
+        """The drawing as a separate SVG file, in the size in which its text is 10 pt."""
         svg = plots.svg(self.canvas)
         inside = svg.index(">", svg.index("<svg")) + 1
         title, words = html.escape(self.title), html.escape(self.description)
@@ -70,7 +70,7 @@ class Figure:
 class Section:
     """Figures under one heading, in rows that share a scale; `narrow` figures go side by side.
 
-    :ivar word: what a link to it is called.
+    :ivar word: text of a link to it.
     """
 
     anchor: str
@@ -92,7 +92,7 @@ def slug(*words: str) -> str:
 
 
 def caption(text: str, missing: Sequence[Missing]) -> str:
-    """A caption that names what is missing, and why."""
+    """A caption that names the missing parts and the reasons."""
     if not missing:
         return text
     named = "; ".join(f"{part} ({why})" for part, why in missing[:MOST_NAMED])
@@ -112,7 +112,7 @@ def by_x(
 
 
 def _embed(svg: str, title: str, description: str) -> str:
-    """A stand-alone SVG made fit for a page that holds many: unique ids, a name, no fixed size."""
+    """A stand-alone SVG prepared for a page with many: unique ids, a name, no fixed size."""
     body = svg[svg.index("<svg") :]
     prefix = "f" + hashlib.sha256((title + body).encode()).hexdigest()[:8]
     body = re.sub(r'\bid="', f'id="{prefix}-', body)

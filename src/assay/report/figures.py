@@ -18,7 +18,7 @@ from assay.report.figure import Figure, Section, Shown, Tidy, by_x, caption
 from assay.report.series import Curves, HeatMap
 from assay.results.cases import Case
 
-#: Buffers of the two ranks of a GPU's test, in words.
+#: Locations of the buffers of the two ranks of a GPU test, in words.
 BUFFERS = {
     "DD": "GPU to GPU", "DH": "GPU to host", "HD": "host to GPU", "HH": "host to host",
 }  # fmt: skip
@@ -27,7 +27,7 @@ _MODES = {"o_sync": "SYNC", "direct": "O_DIRECT"}
 
 
 def sections(cases: Sequence[Case]) -> list[Section]:
-    """Every figure of a session; a section without any is left out."""
+    """Every figure of a session; a section without figures is left out."""
     groups = series.curves(cases)
     curves = {
         collective: [
@@ -60,7 +60,7 @@ def sections(cases: Sequence[Case]) -> list[Section]:
 
 
 def ways_of(group: Curves, groups: Sequence[Curves]) -> list[str]:
-    """All transports of a session, or all configurations: colours are not shared among the two."""
+    """All transports of a session, or all configurations; the two do not share colours."""
     return sorted({x.way for g in groups if g.on_gpu == group.on_gpu for x in g.lines})
 
 
@@ -77,7 +77,7 @@ def of_curves(group: Curves, ways: Sequence[str]) -> Figure:
     between = BUFFERS.get(group.buffers) or ("GPUs" if group.on_gpu else "")
     where = " ".join(filter(None, (between, group.place if group.on_gpu else "")))
     program = f"{group.program} ({group.family})"
-    # With another test's figure of the same program on the same partition beside it.
+    # This distinguishes it from a figure of another test with the same program and partition.
     over = "over P ranks" if any(count for _, count in group.planned) else ""
     title = ", ".join(filter(None, (program, over, where, group.partition, group.stack)))
     name = [group.test or group.family, group.program.removeprefix("osu_"), between]
@@ -108,7 +108,7 @@ def of_curves(group: Curves, ways: Sequence[str]) -> Figure:
 
 
 def _shown_by(group: Curves) -> frozenset[Shown]:
-    """What a figure of curves is of the validation: none of other programs, none of DH and HD."""
+    """The figure of the validation that these curves are; empty for other programs, DH and HD."""
     key = validation.of_curves(group.test, group.benchmark, group.buffers, group.place)
     return frozenset([key] if key else [])
 
@@ -152,7 +152,7 @@ def of_heat_map(found: HeatMap) -> Figure:
 
 
 def of_peaks(case: Case) -> Figure | None:
-    """The metrics of a case in percent of their peaks; None where it has no peak."""
+    """The metrics of a case in percent of their peaks; None if it has no peak."""
     metrics = [m for m in case.metrics if m.percent is not None and 0 < m.percent < 1e4]
     if not metrics:
         return None
@@ -183,7 +183,7 @@ def of_peaks(case: Case) -> Figure | None:
 
 
 def of_chart(study: scaling.Study, chart: charts.Chart) -> Figure:
-    """T, S, SP or SPF of a study."""
+    """The figure of T, S, SP or SPF of a study."""
     program = scaling.TESTS[study.test]
     return _of_lines(
         f"{study.test} {chart.quantity.split('(')[0]} {study.partition} {study.environ}",
@@ -195,7 +195,7 @@ def of_chart(study: scaling.Study, chart: charts.Chart) -> Figure:
 
 
 def of_application(application: btio.Application) -> list[Figure]:
-    """The times of BT-IO, and its throughput."""
+    """The figures of the times of BT-IO and of its throughputs."""
     where = f"{application.name}, {application.environ}"
     runs = sorted(application.runs.items())
     there = {partition for partition, _ in application.runs}
@@ -242,7 +242,7 @@ def _of_lines(
 ) -> Figure:
     """A chart of lines; the table has a row for each x.
 
-    :param what: what tells its lines apart.
+    :param what: name of the parameter that distinguishes its lines.
     """
     unit = "" if chart.unit == "1" else f" [{chart.unit}]"
     lines = chart.series

@@ -86,9 +86,9 @@ def lines(chart: Chart, missing: Sequence[str] = ()) -> Canvas:
 
 
 def bars(application: Application) -> Canvas:
-    """For each file system a group of bars: by P the total time, and beside it the time of I/O.
+    """A group of bars for each file system: for each P the total time and the time of I/O.
 
-    Groups are side by side where there is room, else one above the other; they share a scale.
+    Groups are side by side if there is room, else one above the other; they share a scale.
     """
     slots = {*application.runs, *application.missing}
     names = application.file_systems
@@ -114,7 +114,7 @@ def bars(application: Application) -> Canvas:
 
 
 def _group(axes: Any, application: Application, file_system: str) -> None:
-    """The bars of one file system, by P; where one is missing, that it is."""
+    """Draw the bars of one file system by P; a note marks each missing one."""
     runs = {count: run for (at, count), run in application.runs.items() if at == file_system}
     missing = {count for at, count in application.missing if at == file_system}
     counts = sorted(runs.keys() | missing)
@@ -141,7 +141,7 @@ def _group(axes: Any, application: Application, file_system: str) -> None:
 
 
 def _apart(counts: Sequence[float]) -> list[float]:
-    """The counts that have room for a label on an axis logarithmic to base 2: not 15 beside 16."""
+    """The counts with room for a label on an axis logarithmic to base 2: 15, but then not 16."""
     ratio = (counts[-1] / counts[0]) ** (1 / 14)
     kept: list[float] = []
     for value in counts:

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing beside itself."""
+"""The report as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from assay.results.session import ReportError
 
 HERE = Path(__file__).parent
 
-#: Sign of each verdict, so that it does not hang on colour alone.
+#: Sign of each verdict, so that a reader does not depend on colour alone.
 SIGNS = {
     Verdict.PASS: "\N{CHECK MARK}",
     Verdict.FAIL: "\N{MULTIPLICATION X}",
@@ -50,8 +50,8 @@ def render(
     """The page as HTML.
 
     :param sections: the figures of the session.
-    :param absent: the figures that it leaves out.
-    :param beside: where the page will lie: links to outputs are relative to its directory.
+    :param absent: the figures that the session does not have.
+    :param beside: path of the page; links to outputs are relative to its directory.
     :param max_harness: as for :func:`assay.report.summary.faults`.
     """
     environment = jinja2.Environment(
@@ -67,7 +67,7 @@ def render(
         quantity=units.quantity,
         expected=expected,
         flatten=flatten,
-        # Unlike `capitalize` it leaves the words after the first as they are.
+        # Unlike `capitalize`, this leaves the words after the first one as they are.
         sentence=lambda text: text[:1].upper() + text[1:],
     )
     environment.globals.update(sign=SIGNS.__getitem__, links=lambda case: _links(case, beside))
@@ -110,7 +110,7 @@ def write(path: Path, text: str) -> None:
 
 
 def expected(metric: Metric) -> str:
-    """Reference and bounds of a metric in words; empty where there are none."""
+    """Reference and bounds of a metric in words; empty if it has none of them."""
     low, high = (units.quantity(b, metric.unit) for b in (metric.lower, metric.upper))
     parts = []
     if metric.reference is not None:
@@ -148,7 +148,7 @@ def _by_reason(absent: Iterable[Absent]) -> list[tuple[str, str, str, str]]:
 
 
 def _partitions(cases: Sequence[Case]) -> list[tuple[str, str, summary.Counts]]:
-    """Counts by partition and stack, worst first; the site is named where there are several."""
+    """Counts by partition and stack, worst first; the site is named if there are several."""
     several = len({case.system for case in cases}) > 1
     groups: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
@@ -159,7 +159,7 @@ def _partitions(cases: Sequence[Case]) -> list[tuple[str, str, summary.Counts]]:
 
 
 def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
-    """(key, place, value) of what the node tests found; no place where all found the same."""
+    """(key, place, value) from the node tests; the place is empty if all found the same value."""
     found: dict[str, dict[str, str]] = {}
     nodes = [case for case in cases if case.provenance]
     for case in nodes:

@@ -1,7 +1,7 @@
 """The drawings themselves. Importing this module imports matplotlib, which takes a second.
 
-Colours are those of Okabe and Ito ("Color Universal Design", 2008) without the yellow, which white
-paper swallows; markers differ too. The colour map is cividis, made for colour-blind eyes.
+Colours are those of Okabe and Ito ("Color Universal Design", 2008) without yellow, which is hard to
+see on white paper. Markers differ too. The colour map is cividis, which suits colour-blind readers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
 
-#: Square, diamond and triangle for the numbers of ranks of the validation; others have others.
+#: Square, diamond and triangle for the numbers of ranks of the validation; other numbers get other
+#: markers.
 RANK_MARKERS = {"2": "s", "3": "D", "4": "v"}
 RANK_MARKERS_ELSE = ("o", "^", "P", "X", "*")
 GREY = "#555555"
@@ -39,19 +40,19 @@ GREY = "#555555"
 #: How many missing lines a legend names before it counts the rest.
 MOST_MISSING = 4
 
-#: Of a PNG: 4.3 inches are 860 pixels.
+#: Resolution of a PNG: 4.3 inches are 860 pixels.
 DPI = 200
 
-#: Width of a figure and of a heat map [inch], the text in them being 10 pt: a phone shows them at
-#: 1 px per point or more, so that it stays readable; a desktop shows four heat maps in a row.
+#: Width of a figure and of a heat map [inch]; their text is 10 pt. A phone shows them at 1 px per
+#: point or more, so the text stays readable. A desktop shows four heat maps in a row.
 WIDTH, NARROW = 4.3, 3.7
 
 STYLE: dict[Any, Any] = {
     # Text stays text: searchable, and in the fonts of the page.
     "svg.fonttype": "none",
-    # Ids by content, not by chance: the same session gives the same page.
+    # Ids depend on the content and not on chance: the same session gives the same page.
     "svg.hashsalt": "assay",
-    # A dollar sign in an output is no formula.
+    # A dollar sign in an output does not begin a formula.
     "text.parse_math": False,
     "font.size": 10,
     "axes.axisbelow": True,
@@ -71,10 +72,10 @@ STYLE: dict[Any, Any] = {
 def curves(group: Curves, ways: Sequence[str], missing: Sequence[str] = ()) -> Canvas:
     """A line for each way: log2 of the message size, log10 of the value.
 
-    Where the number of ranks varies, markers tell it, and colours alone the way.
+    If the number of ranks varies, the marker shows this number, and only the colour shows the way.
 
-    :param ways: all that the figures of the session have: each looks the same in every one.
-    :param missing: what the legend is to call not measured.
+    :param ways: all ways in the figures of the session; each way looks the same in every figure.
+    :param missing: the lines that the legend lists as not measured.
     """
     with mpl.rc_context(STYLE):
         figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
@@ -142,7 +143,8 @@ def legend(
 ) -> None:
     """A legend below the axes, in as many columns as its longest entry leaves room for.
 
-    :param missing: what its title calls not measured; of many, the first and their number.
+    :param missing: the lines that its title lists as not measured; of a long list, it names the
+        first ones and the number of the others.
     """
     longest = max(len(str(handle.get_label())) for handle in handles)
     room = int(WIDTH / (0.62 + 0.075 * longest))
@@ -162,14 +164,14 @@ def legend(
 
 
 def heat_map(found: HeatMap) -> Canvas:
-    """A rectangle for each (file size, record size), both log2; its colour on the row's scale."""
+    """A rectangle for each (file size, record size), both log2, coloured on the row's scale."""
     with mpl.rc_context(STYLE):
         figure = Canvas(figsize=(NARROW, 2.9), layout="constrained")
         axes = figure.add_subplot()
         files, records = zip(*found.cells)
         x_step, y_step = _half_step(files), _half_step(records)
         low, high = found.scale
-        # At least a factor of two: a narrower scale would paint noise in strong colours.
+        # At least a factor of two: a narrower scale would show noise in strong colours.
         low = min(low, high / 2)
         patches = PatchCollection(
             [
@@ -219,7 +221,7 @@ def svg(figure: Canvas) -> str:
     """The drawing as an SVG document."""
     stream = io.StringIO()
     with mpl.rc_context(STYLE), warnings.catch_warnings():
-        # The browser has the fonts; matplotlib only measures with its own.
+        # The browser has the fonts; matplotlib uses its own fonts only to measure text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(stream, format="svg", metadata=nothing, transparent=True)
@@ -255,7 +257,7 @@ def _size_axis(
 
 
 def _powers(values: Sequence[float], labels: int) -> list[float]:
-    """Powers of two from the least value to the greatest, no more than there is room for."""
+    """Powers of two from the least value to the greatest, at most as many as there is room for."""
     low = min(values)
     first, last = math.ceil(math.log2(low)), math.floor(math.log2(max(values)))
     step = next(s for s in (1, 2, 3, 5, 10, 20, 50, 100) if (last - first) // s < labels)
@@ -263,7 +265,7 @@ def _powers(values: Sequence[float], labels: int) -> list[float]:
 
 
 def _some(values: Iterable[float], labels: int) -> list[float]:
-    """Values at equal distances in their order, no more than there is room for."""
+    """Values at equal distances in their order, at most as many as there is room for."""
     ordered = sorted(set(values))
     return ordered[:: math.ceil(len(ordered) / labels)]
 

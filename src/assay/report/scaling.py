@@ -1,7 +1,7 @@
 """HPL over the number of nodes P and the order of the matrix N: time, speed-up, performance.
 
 T(P, N) is the time, S(P, N) = T(1, N) / T(P, N) the speed-up, SP(P, N) the sustained performance,
-SPF(P, N) = SP(P, N) / PP(P) its fraction of the peak performance of P nodes.
+and SPF(P, N) = SP(P, N) / PP(P) its fraction of the peak performance of P nodes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from assay.report.series import Missing
 from assay.results.cases import Case
 from assay.results.sanitize import finite
 
-#: Tests whose cases solve several N on `nodes` nodes, and what they run.
+#: Tests whose cases solve several N on `nodes` nodes, and the program that they run.
 TESTS = {"HplStudy": "HPL", "GpuHplStudy": "GPU HPL"}
 
 #: Units of a peak, in GFLOP/s.
 _GFLOPS = {"GFLOP/s": 1.0, "TFLOP/s": 1e3}
 
-#: From so many seconds on the printed time is as good as 1 %.
+#: From this time on [s], the printed time is accurate to 1 %.
 ROUNDED = 1.0
 
 TIME, SPEEDUP = "execution time T(P, N)", "speed-up S(P, N)"
@@ -30,12 +30,12 @@ PERFORMANCE, FRACTION = "sustained performance SP(P, N)", "fraction of peak SPF(
 
 @dataclass(frozen=True)
 class Study:
-    """What one test measured on one partition with one stack.
+    """The measurements of one test on one partition with one stack.
 
-    :ivar time: T [s] by (P, N); of several runs of the same problem the shortest.
+    :ivar time: T [s] by (P, N); the shortest time if the same problem was run several times.
     :ivar performance: SP [GFLOP/s] by (P, N), of the same run.
-    :ivar peak: PP [GFLOP/s] by P, where the record of the case has one.
-    :ivar missing: P without any time, and why.
+    :ivar peak: PP [GFLOP/s] by P, if the record of the case has a peak.
+    :ivar missing: each P without any time, and the reason.
     """
 
     test: str
@@ -58,7 +58,7 @@ class Study:
 
     @property
     def speedup(self) -> Mapping[tuple[int, int], float]:
-        """S by (P, N), where one node solved the same N."""
+        """S by (P, N), if one node solved the same N."""
         return {
             (nodes, order): self.time[1, order] / time
             for (nodes, order), time in self.time.items()
@@ -67,7 +67,7 @@ class Study:
 
     @property
     def fraction(self) -> Mapping[tuple[int, int], float]:
-        """SPF by (P, N), where the peak of P nodes is known."""
+        """SPF by (P, N), if the peak of P nodes is known."""
         return {
             (nodes, order): sustained / self.peak[nodes]
             for (nodes, order), sustained in self.performance.items()
@@ -76,7 +76,7 @@ class Study:
 
 
 def studies(cases: Iterable[Case]) -> list[Study]:
-    """One study for each test, partition and stack that has solved anything."""
+    """One study for each test, partition and stack that solved at least one problem."""
     groups: dict[tuple[object, ...], dict[int, list[Case]]] = {}
     for case in cases:
         nodes = count(case, "nodes")
@@ -111,7 +111,7 @@ def _study(by_count: Mapping[int, list[Case]]) -> Study:
 
 
 def _solved(case: Case) -> list[tuple[int, float, float]]:
-    """(N, time [s], performance [GFLOP/s]) of each problem that was solved and believed."""
+    """(N, time [s], performance [GFLOP/s]) of each solved problem, if the case is proven."""
     if not case.proven or (case.units.get("time"), case.units.get("performance")) != (
         "s",
         "GFLOP/s",
@@ -128,10 +128,10 @@ def _solved(case: Case) -> list[tuple[int, float, float]]:
 
 
 def _seconds(printed: object, order: float, rate: float) -> float | None:
-    """The time of a row [s], None where the row is no measurement.
+    """The time of a row [s]; None if the row is not a measurement.
 
-    HPL rounds it to 0.01 s, and its rate to five digits: a short one follows from the rate, by the
-    operations that HPL counts (testing/ptest/HPL_pdtest.c).
+    HPL rounds the time to 0.01 s and the rate to five digits. So a short time is computed from the
+    rate and from the number of operations that HPL counts (testing/ptest/HPL_pdtest.c).
     """
     time = finite(printed)
     if time is None or time < 0:
@@ -140,7 +140,10 @@ def _seconds(printed: object, order: float, rate: float) -> float | None:
 
 
 def charts(study: Study) -> list[Chart]:
-    """T and S over P, a line for each N; SP and SPF over N, a line for each P; none empty."""
+    """T and S over P with a line for each N; SP and SPF over N with a line for each P.
+
+    Empty charts are left out.
+    """
     nodes = tuple((f"P = {number}", why) for number, why in study.missing)
     no_start = tuple(
         (f"N = {units.number(order)}", "one node did not solve it: no T(1, N)")
@@ -177,7 +180,7 @@ def charts(study: Study) -> list[Chart]:
 
 
 def _holes(study: Study) -> tuple[Missing, ...]:
-    """The (P, N) that other P or N lead to expect; large N may not fit on few nodes."""
+    """Pairs of a measured P and a measured N without a time; large N may not fit on few nodes."""
     return tuple(
         (f"P = {nodes}, N = {units.number(order)}", "not solved in this run")
         for nodes in study.counts

@@ -1,4 +1,4 @@
-"""What there is to draw: curves over message size and heat maps, selected from the records."""
+"""The data for curves over message size and for heat maps, selected from the records."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ FILE_SIZE, RECORD_SIZE = "file_size", "record_size"
 #: Units of sizes, in bytes.
 _BYTES = {"B": 1, "KiB": 1024, "MiB": 1 << 20}
 
-#: Parameters that count processes, as a legend calls them.
+#: Parameters that count processes -> their name in a legend.
 _SHORT = {"gpus": "P =", "ranks": "P ="}
 
-#: Tests over the ways of GPU memory.
+#: Tests of the ways in which GPU memory is moved.
 GPU_TESTS = ("OsuGpu", "OsuGpuCollective")
 
-#: What the reader of a colour bar wants IOzone's KiB/s in.
+#: Unit of IOzone -> factor to the unit of a colour bar, and that unit.
 _SCALES = {"KiB/s": (1024 / 1e6, "MB/s"), "kB/s": (1e-3, "MB/s")}
 
 
-#: Which part of a figure is missing, and why.
+#: The missing part of a figure, and the reason.
 Missing = tuple[str, str]
 
 
@@ -34,8 +34,9 @@ Missing = tuple[str, str]
 class Line:
     """One curve: `y` in the figure's unit over `x` in bytes, both greater than zero.
 
-    :ivar way: how the bytes moved: a transport, or a configuration of those of GPU memory.
-    :ivar ranks: of a collective that is measured with several numbers of them; "" elsewhere.
+    :ivar way: how the bytes moved: a transport, or a configuration for GPU memory.
+    :ivar ranks: number of ranks, for a collective that is measured with several numbers; ""
+        otherwise.
     """
 
     label: str
@@ -51,10 +52,11 @@ class Curves:
 
     :ivar column: the column of the output that is drawn, in `unit`.
     :ivar benchmark: the parameter of the test, without the name of its suite.
-    :ivar buffers: where the two ranks of a GPU's test have theirs: ``DD``, ``DH``, ``HD``, ``HH``.
-    :ivar stack: whose lines they are where those of others are in a figure of their own.
-    :ivar planned: (way, ranks) of every case that was to be a line, measured or not.
-    :ivar missing: the lines that this session was to measure and did not.
+    :ivar buffers: locations of the buffers of the two ranks of a GPU test: ``DD``, ``DH``, ``HD``,
+        ``HH``.
+    :ivar stack: the stack of these lines, if each stack has its own figure; else "".
+    :ivar planned: (way, ranks) of every case that should be a line, measured or not.
+    :ivar missing: the lines that this session should have measured but did not.
     """
 
     family: str
@@ -73,12 +75,12 @@ class Curves:
 
     @property
     def quantity(self) -> str:
-        """The column as a word of its axis: the unit says the rest."""
+        """The column as the word on its axis; the unit on the axis gives the rest."""
         return self.column.replace("_per_s", "").replace("_", " ")
 
     @property
     def on_gpu(self) -> bool:
-        """Whether its lines are configurations of the ways of GPU memory."""
+        """Whether its lines are configurations for GPU memory."""
         return self.test in GPU_TESTS
 
 
@@ -86,7 +88,8 @@ class Curves:
 class HeatMap:
     """One operation in one mode on one file system: value by (file size, record size) in bytes.
 
-    :ivar label: what tells it from the other maps of its row beside the partition; mostly "".
+    :ivar label: besides the partition, what distinguishes it from the other maps of its row;
+        mostly "".
     :ivar scale: least and greatest value of all heat maps of the row, in `unit`.
     """
 
@@ -101,7 +104,7 @@ class HeatMap:
 
 
 class _Panel(NamedTuple):
-    """What the lines of one figure have in common, known of a case that was not run too."""
+    """The properties that the lines of one figure share; also known for a case that was not run."""
 
     system: str
     partition: str
@@ -119,7 +122,7 @@ class _Panel(NamedTuple):
             case.test,
             parameters.get("benchmark") or parameters.get("operation", ""),
             parameters.get("buffers", ""),
-            # Colour and marker are taken by way and ranks: another stack is another figure.
+            # Way and ranks already use colour and marker, so another stack needs another figure.
             case.environ if ranks(case) else "",
         )
 
@@ -131,7 +134,7 @@ _Points = list[tuple[float, float]]
 def curves(cases: Sequence[Case]) -> list[Curves]:
     """One entry for each benchmark, partition and unit, with a line for each transport.
 
-    Of several columns in the same unit (average, minimum, percentiles) the first is drawn.
+    If several columns have the same unit (average, minimum, percentiles), the first is drawn.
     """
     groups: dict[tuple[str, str, _Panel, str, str], list[tuple[Case, _Points]]] = {}
     for case in cases:
@@ -230,12 +233,12 @@ def way(case: Case) -> str:
 
 
 def ranks(case: Case) -> str:
-    """The number of ranks, where a test is measured with several."""
+    """The number of ranks, if a test is measured with several numbers of ranks."""
     return case.parameters.get("gpus") or case.parameters.get("ranks", "")
 
 
 def labels(cases: Sequence[Case], always: str = "") -> list[str]:
-    """Names for cases of the same benchmark that differ: by what varies among them."""
+    """Names for different cases of the same benchmark, from the properties that vary among them."""
     traits = [
         {"transport": case.transport, "environ": case.environ, **case.parameters} for case in cases
     ]
@@ -258,12 +261,12 @@ def labels(cases: Sequence[Case], always: str = "") -> list[str]:
 
 
 def drawable(*values: float) -> bool:
-    """Whether a logarithmic axis has room for all of them: 0 and nonsense stay in the outputs."""
+    """Whether a logarithmic axis can show all values; 0 and absurd values stay in the outputs."""
     return all(1e-18 < value < 1e18 for value in values)
 
 
 def _order(operation: str, mode: str) -> tuple[int, int, str]:
-    """Of reads and writes the plain ones first, and what is cached before what is not."""
+    """Sort key: plain reads and writes first, and cached modes before the others."""
     first, modes = ("read", "write"), ("cached", "o_sync", "direct")
     return (
         first.index(operation) if operation in first else len(first),
@@ -273,7 +276,7 @@ def _order(operation: str, mode: str) -> tuple[int, int, str]:
 
 
 def _rank(program: str) -> int:
-    """Latency, then bandwidth between two ranks: what a reader looks for first."""
+    """Sort key: latency, then bandwidth between two ranks, which a reader looks for first."""
     first = ("latency", "_bw", "_bibw")
     return next((n for n, end in enumerate(first) if program.endswith(end)), len(first))
 

@@ -1,4 +1,4 @@
-"""What a run comes to: counts, the lines that close it, and its exit code."""
+"""The result of a run: its counts, its closing lines, and its exit code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assay.judge import Verdict
 from assay.results.cases import Case, Session
 from assay.results.record import BUSY
 
-#: How each verdict is called in a count.
+#: The words for each verdict in a count.
 WORDS = {
     Verdict.PASS: "PASS",
     Verdict.FAIL: "FAIL",
@@ -18,13 +18,13 @@ WORDS = {
     Verdict.RECORDED: "RECORDED (measured, not judged)",
 }
 
-#: In a list of cases the first is what a reader must see first; not run comes last.
+#: Order of a list of cases: the verdict that a reader must see first, and "not run" (None) last.
 WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.RECORDED, None)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Test cases by how they ended."""
+    """Numbers of test cases by their outcome."""
 
     passed: int
     failed: int
@@ -53,7 +53,7 @@ class Counts:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict on all of them; None where none ran."""
+        """The verdict on all cases; None if no case ran."""
         if self.failed:
             return Verdict.FAIL
         if self.inconclusive:
@@ -65,14 +65,14 @@ class Counts:
 
 @dataclass(frozen=True)
 class Harness:
-    """Wall time that the suite itself spent: neither in benchmarks nor in a scheduler's queue.
+    """Wall time that the suite itself spent, outside of benchmarks and of a scheduler's queue.
 
     :ivar total: wall time of the session in seconds.
-    :ivar benchmarks: sum over the benchmarks in seconds.
-    :ivar queue: sum over the jobs, of what they waited for their scheduler in seconds.
+    :ivar benchmarks: sum of the times of the benchmarks in seconds.
+    :ivar queue: sum of the times that the jobs waited for their scheduler in seconds.
 
-    Where both sums are more than `total`, several jobs were there at the same time, and the cost
-    of the harness is unknown.
+    If both sums together exceed `total`, several jobs existed at the same time, and the cost of
+    the harness is unknown.
     """
 
     total: float
@@ -130,16 +130,16 @@ def reasons_not_run(cases: Iterable[Case]) -> dict[str, list[Case]]:
 
 
 def interruption(counts: Counts) -> str:
-    """That a run ended before its cases did; empty for one that did not."""
+    """A message that the run ended before its cases did; empty for a run that did not."""
     if not counts.unfinished:
         return ""
     return f"INTERRUPTED: {counts.ran} of {counts.ran + counts.unfinished} finished"
 
 
 def faults(session: Session, max_harness: float | None = None) -> list[str]:
-    """Why the run is red, one line each; empty for a run that stands.
+    """The reasons why the run is not accepted, one line each; empty for an accepted run.
 
-    :param max_harness: most percent of the wall time that may go outside of benchmarks.
+    :param max_harness: largest share of the wall time outside of benchmarks, in percent.
     """
     counts = Counts.of(session.cases)
     interrupted = interruption(counts)
@@ -176,7 +176,7 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
 
 
 def closing_lines(session: Session, max_harness: float | None = None) -> list[str]:
-    """What a run prints last: causes, reasons, counts, harness cost and verdict."""
+    """The last lines of a run: causes, reasons, counts, harness cost and verdict."""
     counts = Counts.of(session.cases)
     lines = []
     for case in sorted_cases(session.cases):
@@ -203,16 +203,16 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
     lines.append(str(harness(session)))
     found = faults(session, max_harness)
     word = verdict_word(counts, found)
-    # Said once: what interrupted the run has the word in it.
+    # Print the word only once: the cause of an interrupted run begins with it.
     causes = [fault.removeprefix(f"{word}: ") for fault in found]
     lines.append("verdict: " + ": ".join([word, *(["; ".join(causes)] if causes else [])]))
     return lines
 
 
 def run_verdict(counts: Counts, found: Sequence[str]) -> Verdict:
-    """The verdict on a run; a busy machine is not at fault, but nothing else may be.
+    """The verdict on a run: INCONCLUSIVE if a busy machine is the only cause of its faults.
 
-    :param found: what :func:`faults` says.
+    :param found: the result of :func:`faults`.
     """
     if found and all(fault.startswith(BUSY) for fault in found):
         return Verdict.INCONCLUSIVE
@@ -220,7 +220,7 @@ def run_verdict(counts: Counts, found: Sequence[str]) -> Verdict:
 
 
 def verdict_word(counts: Counts, found: Sequence[str]) -> str:
-    """The same as a word: INTERRUPTED where nothing else is wrong with the run."""
+    """The verdict as a word: INTERRUPTED if nothing else is wrong with the run."""
     if found == [interruption(counts)]:
         return "INTERRUPTED"
     return run_verdict(counts, found).value

@@ -1,4 +1,4 @@
-"""Numbers and sizes as a reader wants them."""
+"""Numbers and sizes as text for a reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def number(value: float | None) -> str:
     if abs(value) >= 1e9 or 0 < abs(value) < 1e-4:
         return f"{value:.3e}"
     if abs(value) >= 1000:
-        # A no-break space: digits in groups of three, without a comma to be taken for a point.
+        # A no-break space separates groups of three digits: a comma could be read as a point.
         return f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
     return f"{value:.4g}"
 

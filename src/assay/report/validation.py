@@ -1,8 +1,9 @@
-"""The figures by which a cluster is validated, and which of them a session leaves out.
+"""The figures that validate a cluster, and the ones that a session does not have.
 
-Point-to-point and collective communication between GPUs in a node and between nodes and between
-hosts, HPL over nodes, IOzone and BT-IO on each file system. The list is data; what was drawn says
-for itself which entry it is (:attr:`assay.report.figure.Figure.shows`).
+The figures show point-to-point and collective communication (between GPUs in a node, between GPUs
+of different nodes, and between hosts), HPL over nodes, and IOzone and BT-IO on each file system.
+The list is data; each drawn figure states its own entry
+(:attr:`assay.report.figure.Figure.shows`).
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _IOZONE = {
 class Wanted:
     """One figure at one place.
 
-    :ivar tests: the tests that measure it, the first of which is named where none was selected.
-    :ivar parameters: which of their cases.
-    :ivar place: where between GPUs; "" for any.
-    :ivar partition: on which file system; "" for any partition.
-    :ivar lack: why it may be missing where its cases are not.
+    :ivar tests: the tests that measure it; the first one is named if no test was selected.
+    :ivar parameters: the parameters of the cases that measure it.
+    :ivar place: the place of the GPUs (in a node, between nodes); "" for any.
+    :ivar partition: the file system; "" for any partition.
+    :ivar lack: the reason why it may be missing although its cases were measured.
     """
 
     figure: str
@@ -57,7 +58,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Absent:
-    """A figure, or the part of one, without a measurement in a session."""
+    """A figure, or a part of a figure, without a measurement in a session."""
 
     figure: str
     at: str
@@ -112,7 +113,7 @@ def wanted(cases: Iterable[Case]) -> list[Wanted]:
 
 
 def absent(cases: Sequence[Case], figures: Iterable[Figure]) -> list[Absent]:
-    """What the figures of a session leave out: whole figures first, then parts of figures."""
+    """The missing figures of a session: whole figures first, then parts of figures."""
     drawn = list(figures)
     shown = {key for figure in drawn for key in figure.shows}
     where = locality.of_partitions(cases)
@@ -133,7 +134,7 @@ def absent(cases: Sequence[Case], figures: Iterable[Figure]) -> list[Absent]:
 
 
 def _is_of(case: Case, item: Wanted, where: Mapping[locality.Partition, str]) -> bool:
-    """Whether a case was to measure it; one whose place nobody knows may have been."""
+    """Whether a case should measure the figure; a case with an unknown place may be one."""
     return (
         case.test in item.tests
         and all(case.parameters.get(key) == value for key, value in item.parameters.items())
@@ -143,7 +144,7 @@ def _is_of(case: Case, item: Wanted, where: Mapping[locality.Partition, str]) ->
 
 
 def unselected(group: Curves) -> tuple[Missing, ...]:
-    """Lines of a figure that no case of the session was to measure."""
+    """Lines of a figure that no case of the session should measure."""
     ways, counts = ({pair[n] for pair in group.planned} for n in (0, 1))
     found: list[str] = []
     if group.on_gpu and group.place and group.buffers != "HH":
@@ -154,7 +155,7 @@ def unselected(group: Curves) -> tuple[Missing, ...]:
 
 
 def of_curves(test: str, benchmark: str, buffers: str, place: str) -> Shown | None:
-    """Which figure of the validation the curves of a test are."""
+    """The figure of the validation that the curves of a test are; None if there is no such one."""
     if test in ("OsuGpu", "OsuGpuCollective"):
         at = HOSTS if buffers == "HH" else _between_gpus(place)
         if buffers in ("DH", "HD"):
@@ -170,6 +171,6 @@ def of_curves(test: str, benchmark: str, buffers: str, place: str) -> Shown | No
 
 
 def of_heat_map(test: str, operation: str, mode: str, partition: str) -> Shown | None:
-    """Which figure of the validation a heat map is."""
+    """The figure of the validation that a heat map is; None if there is no such one."""
     figure = _IOZONE.get((operation, mode)) if test == "Iozone" else None
     return (figure, partition) if figure else None

@@ -1,4 +1,4 @@
-"""A session and its test cases as the report speaks of them."""
+"""A session and its test cases, in the form that the report uses."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Metric:
     """One judged or recorded number of a test case.
 
     :ivar value: in `unit`; None where the record has no finite number.
-    :ivar reference: the expected value, and `lower` and `upper` its bounds, all in `unit`.
-    :ivar percent: `value` in percent of `peak`, where the same run measured one; `peak_of` says
-        what that peak is.
+    :ivar reference: the expected value. `lower` and `upper` are its bounds. All are in `unit`.
+    :ivar percent: `value` in percent of `peak`, if the test knows a peak: one that the same run
+        measured, or one of the hardware. `peak_of` says what that peak is.
     """
 
     name: str
@@ -41,18 +41,18 @@ class Metric:
 class Case:
     """One test case: how it ended, and what its record says.
 
-    :ivar verdict: None for a case that was not run; `why` then has the reason.
+    :ivar verdict: None for a case that was not run. `why` then holds the reason.
     :ivar why: one line: the cause of a FAIL or INCONCLUSIVE, the reason for not running.
     :ivar parameters: ReFrame's parameters of the test, each as text.
-    :ivar rows: the whole curve or table, columns in `units`.
+    :ivar rows: the whole curve or table; `units` holds the unit of each column.
     :ivar benchmark_seconds: wall time inside the benchmark itself; 0 where unknown.
-    :ivar queue_seconds: wall time that its job was the scheduler's: waiting, or being completed.
+    :ivar queue_seconds: wall time that its job spent in the scheduler, waiting or completing.
     :ivar outputs: verbatim outputs and the record, as far as they still exist.
-    :ivar aborted: the run ended before it did; `verdict` is None then.
-    :ivar launches: how many launches the verdict stands on.
+    :ivar aborted: the run ended before the case did. `verdict` is then None.
+    :ivar launches: how many launches the verdict is based on.
     :ivar launched: False for an attempt that was ended before its job began.
-    :ivar dependency_failed: it was not run because a test that it depends on failed.
-    :ivar busy: what other work took of the machine, of a case that could not be decided for that.
+    :ivar dependency_failed: the case was not run because a test that it depends on failed.
+    :ivar busy: what other work took of the machine, if the case could not be decided for that.
     :ivar record: the record as it was read.
     """
 
@@ -89,12 +89,12 @@ class Case:
 
     @property
     def proven(self) -> bool:
-        """Whether its rows are a measurement, whatever a reference says of them."""
+        """Whether its rows are a valid measurement, independent of any reference."""
         return self.verdict is not None and bool(self.rows) and not self.problems
 
     @property
     def lack(self) -> str:
-        """Why it has nothing to draw, for a case that has not."""
+        """The reason why a case without values has nothing to draw."""
         if self.verdict is None:
             return f"not run: {self.why}"
         if self.problems or (self.verdict is Verdict.FAIL and not self.rows):
@@ -111,12 +111,12 @@ class Case:
 
     @property
     def title(self) -> str:
-        """The display name as a reader wants it: without ReFrame's percent signs."""
+        """The display name for readers, without ReFrame's percent signs."""
         return self.display_name.replace(" %", " ")
 
     @property
     def where(self) -> str:
-        """As ReFrame writes it: ``system:partition+environ``."""
+        """Where the case ran, as ReFrame writes it: ``system:partition+environ``."""
         return f"{self.system}:{self.partition}+{self.environ}"
 
 
@@ -125,8 +125,9 @@ class Session:
     """One run of ReFrame, with all its test cases.
 
     :ivar elapsed: wall time of the whole run in seconds.
-    :ivar attempts: the cases as often as they were run (``--max-retries``, ``--reruns``).
-    :ivar salvaged: the run report is lost, or never was: only a plan knows what was not finished.
+    :ivar attempts: every attempt of every case (``--max-retries``, ``--reruns``).
+    :ivar salvaged: the run report is lost or was never written. Only a plan can then tell which
+        cases were not finished.
     :ivar faults: what is wrong with the run as a whole, one line each.
     """
 

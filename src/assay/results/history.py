@@ -1,8 +1,8 @@
-"""``assay history``: the results of many runs in one store of ReFrame's, and what they say.
+"""``assay history``: collects the results of many runs in one ReFrame store and shows them.
 
-A run in jobs leaves a ``results.db`` for each job. ``assay history add`` puts their sessions into
-one: each session once, however often it is added; none that is there is changed. The store is
-written whole or not at all.
+A run that is split into jobs leaves a ``results.db`` for each job. ``assay history add`` puts their
+sessions into one store. It stores each session once, even if the session is added several times. It
+never changes a session that is in the store. The store is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ DATABASE, PERFLOG = "results.db", "perflog.jsonl"
 
 
 class HistoryError(Exception):
-    """A store that cannot be read or written: one line that names it and the mend."""
+    """A store cannot be read or written; the message is one line with its name and the remedy."""
 
 
 def add(into: Path, sources: Sequence[Path]) -> tuple[int, list[str]]:
-    """Add the sessions of some results directories to the one `into`; two calls wait in turn.
+    """Add the sessions of several results directories to the directory `into`.
 
-    :returns: how many sessions are new, and why a source was left out, one line each.
-    :raises HistoryError: what is there already is damaged; nothing is changed then.
-    :raises OSError: it cannot be written; likewise.
+    A second call waits until the first has ended.
+
+    :returns: how many sessions are new, and one line for each source that was left out, with the
+        reason.
+    :raises HistoryError: the store in `into` is damaged. Nothing is changed then.
+    :raises OSError: the store cannot be written. Nothing is changed then.
     """
     into.mkdir(parents=True, exist_ok=True)
     left_out = []
@@ -70,7 +73,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _lines(path: Path) -> list[str]:
-    """Whole lines that are JSON; a job that was killed may have left half of one."""
+    """The lines that are valid JSON; a job that was killed may have left half a line."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -88,7 +91,7 @@ def _open(path: Path, mode: str = "rwc") -> contextlib.closing[sqlite3.Connectio
 
 
 def _create(path: Path) -> int:
-    """Make the tables where they are missing; the number of sessions."""
+    """Create the tables that are missing; returns the number of sessions."""
     with _open(path) as connection, connection:
         connection.executescript(store.TABLES)
         if not connection.execute("SELECT 1 FROM metadata").fetchone():
@@ -99,7 +102,8 @@ def _create(path: Path) -> int:
 def _check(path: Path) -> None:
     """Refuse a store that is not whole.
 
-    :raises HistoryError: it is missing, damaged, of another schema, or a session in it is torn.
+    :raises HistoryError: the store is missing, is damaged, has another schema, or holds a session
+        that is incomplete.
     """
     if not path.is_file():
         raise HistoryError(f"{path}: there is no store of results")
@@ -144,8 +148,8 @@ def _copy(source: Path, into: Path) -> None:
 class Run:
     """All sessions of one pipeline, or a session that belongs to none.
 
-    :ivar values: by (case, metric with its unit), in the order of the store; None for a case that
-        failed before it had a number.
+    :ivar values: the values by (case, metric with its unit), in the order of the store. A value is
+        None if the case failed before it had a number.
     """
 
     name: str
@@ -154,9 +158,9 @@ class Run:
 
 
 def runs(store: Path) -> list[Run]:
-    """What the store holds, in the order of time.
+    """The runs in the store, in order of time.
 
-    :raises HistoryError: it is missing or damaged.
+    :raises HistoryError: the store is missing or damaged.
     """
     _check(store)
     found: dict[str, Run] = {}
@@ -185,7 +189,7 @@ def _values(entry: dict[str, Any]) -> Iterator[tuple[tuple[str, str], float | No
 
 
 def rows(found: Sequence[Run]) -> list[list[str]]:
-    """The runs as a table: a head, then one line for each metric of each case."""
+    """The runs as a table: a header, then one line for each metric of each case."""
     keys = sorted({key for run in found for key in run.values})
     head = ["case", "metric"] + [f"{_date(run.start)} {run.name}" for run in found]
     return [head] + [[*key, *(_cell(run, key) for run in found)] for key in keys]
@@ -202,14 +206,15 @@ def _cell(run: Run, key: tuple[str, str]) -> str:
     return ""
 
 
-#: Width and height of a trend, and the room around it for its last point.
+#: Width and height of the picture of a trend, and its margin, which leaves room for the last point.
 _WIDE, _HIGH, _ROOM = 120, 24, 3
 
 
 def trend(values: Sequence[float | None]) -> str:
-    """The values of a metric, run by run, as a small picture (SVG); "" for less than two.
+    """The values of a metric, run by run, as a small picture (SVG); "" for less than two values.
 
-    From the least to the greatest over the full height; a run without a value is left out.
+    The range from the smallest to the largest value fills the height. A run without a value is left
+    out.
     """
     points = [(n, v) for n, v in enumerate(values) if v is not None and math.isfinite(v)]
     if len(points) < 2:
@@ -234,7 +239,7 @@ def _row(line: Sequence[str], found: Sequence[Run]) -> str:
 
 
 def page(found: Sequence[Run], title: str) -> str:
-    """The table as HTML that needs nothing beside itself, with the trend of each metric."""
+    """The table as a self-contained HTML page, with the trend of each metric."""
     first, *rest = rows(found)
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in [*first[:2], "trend", *first[2:]])
     lines = "\n".join(_row(line, found) for line in rest)

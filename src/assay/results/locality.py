@@ -1,4 +1,4 @@
-"""Where bytes moved: within a node or between nodes, as far as a session says it."""
+"""Where bytes moved: within a node or between nodes, as far as a session shows it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ Partition = tuple[str, str]
 
 
 def of_partitions(cases: Iterable[Case]) -> Mapping[Partition, str]:
-    """Each partition whose place is known: by where ranks ran, else by what was to be run there."""
+    """The place of each partition, if it is known.
+
+    The number of nodes that ranks ran on gives the place. If no ranks ran there, the configuration
+    that was planned for the partition gives it.
+    """
     found: dict[Partition, str] = {}
     planned: dict[Partition, str] = {}
     for case in cases:
         partition = (case.system, case.partition)
         configuration = CONFIGURATIONS.get(case.parameters.get("configuration", ""))
         if configuration and len(configuration.places) == 1:
-            # A configuration that differs from the others in one place only is run there only.
+            # A configuration that differs from the others in only one place is run only there.
             planned[partition] = _WORDS[configuration.places[0]]
         if case.kind == "network" and case.nodes:
             place = IN_NODE if case.nodes == 1 else BETWEEN

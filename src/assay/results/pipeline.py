@@ -1,9 +1,10 @@
-"""A run that was split over the jobs of a pipeline: one session again, with what is missing.
+"""Joins the jobs of a pipeline into one session again and finds the cases that are missing.
 
-``ci/gitlab/plan.py`` promises jobs and their cases in ``promise.json`` before any of them runs.
-Each leaves its results in ``jobs/NAME/ID/`` beside it, with another ID when started again. A job
-that is lost, was never started, or ran another selection leaves a promised case without a record,
-which is a FAIL here: the state that GitLab gives a child pipeline says nothing of what it measured.
+``ci/gitlab/plan.py`` promises jobs and their cases in ``promise.json`` before any job runs. Each
+job leaves its results in ``jobs/NAME/ID/`` beside that file. A job that is started again has
+another ID. If a job is lost, was never started, or ran another selection, a promised case has no
+record. Such a case is a FAIL here, because the state that GitLab gives a child pipeline does not
+tell what the pipeline measured.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from assay.results.session import ReportError, last_attempts, load
 
 FILE = "promise.json"
 
-#: Raised by one whenever a key of the promise changes its meaning.
+#: Version of the promise. Increase it by one whenever a key changes its meaning.
 SCHEMA = 1
 
-#: What the jobs leave is below this, beside the promise.
+#: The folder of the results that the jobs leave, beside the promise.
 JOBS = "jobs"
 
-#: Ends the name of what a job has not left whole (``ci/gitlab/case.sh``).
+#: Ending of the name of a folder that a job has not completed (``ci/gitlab/case.sh``).
 UNFINISHED = ".part"
 
 NO_REPORT = "left no run report: it did not run, or was lost"
@@ -34,13 +35,13 @@ NO_REPORT = "left no run report: it did not run, or was lost"
 
 @dataclass(frozen=True)
 class Promise:
-    """What was to run.
+    """The jobs and cases that a pipeline is to run.
 
     :ivar jobs: the cases of each job by the name of its folder; a case is (display name,
         ``system:partition+environ``).
     :ivar titles: the name of each job in the pipeline.
-    :ivar node_hours: the budget of nodes times hours inside of benchmarks; None for none.
-    :ivar minutes: the budget of time from the first start to the last end; None for none.
+    :ivar node_hours: the budget of nodes times hours inside benchmarks; None for no budget.
+    :ivar minutes: the budget of time from the first start to the last end; None for no budget.
     """
 
     jobs: Mapping[str, tuple[tuple[str, str], ...]]
@@ -52,7 +53,7 @@ class Promise:
     def read(cls, file: Path) -> Promise:
         """Read ``promise.json``.
 
-        :raises ReportError: it is not there, not JSON, or promises nothing.
+        :raises ReportError: the file does not exist, is not JSON, or promises no case.
         """
         try:
             raw = json.loads(file.read_text(encoding="utf-8"))
@@ -82,12 +83,12 @@ class Promise:
 
 
 def gather(folder: Path) -> Session:
-    """The sessions of all jobs as one, with a FAIL for each promised case that nobody ran.
+    """The sessions of all jobs as one, with a FAIL for each promised case that no job ran.
 
-    A job that was started again counts with all that it ran: a case that failed and then passed
-    could not be decided, and an attempt that was lost is a fault, whatever another one says.
+    If a job was started again, all its attempts count. A case that failed and then passed could not
+    be decided. An attempt that was lost is a fault, even if another attempt succeeded.
 
-    :param folder: holds the promise and what each job left.
+    :param folder: the folder that holds the promise and the results of each job.
     :raises ReportError: there is no promise that can be read.
     """
     promise = Promise.read(folder / FILE)
@@ -134,9 +135,9 @@ def gather(folder: Path) -> Session:
 
 
 def _of_job(folder: Path) -> tuple[list[Session], dict[str, str]]:
-    """All sessions of a job in the order of time, and of each attempt that has none why not."""
+    """All sessions of a job in order of time, and the reason for each attempt without a session."""
     sessions, lacks = [], {}
-    # Each has a folder from its beginning on, which gets its name when all is in it.
+    # Each attempt has a folder from its start. The folder gets its final name when it is complete.
     attempts = sorted(path for path in folder.glob("*") if path.is_dir())
     for attempt in attempts:
         number = attempt.name.removesuffix(UNFINISHED)
@@ -170,7 +171,7 @@ def _missing(name: str, where: str, why: str) -> Case:
 
 
 def node_hours(attempts: list[Case]) -> float:
-    """What was used of the machine: nodes times hours inside of benchmarks."""
+    """The use of the machine: nodes times hours inside benchmarks."""
     return sum(max(case.nodes, 1) * case.benchmark_seconds for case in attempts) / 3600
 
 

@@ -1,4 +1,4 @@
-"""How far a run is, and about how long it still takes: a line now and then."""
+"""Prints from time to time how far a run is, and about how long it still takes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from typing import Any
 
 from reframe.core.logging import getlogger
 
-#: Seconds between two lines, at least.
+#: Shortest time between two lines [s].
 EVERY = 20.0
 
-#: Run reports that durations are taken from: the last ones.
+#: How many run reports the durations are taken from. The last reports are used.
 REPORTS = 3
 
-#: A case: (hash of ReFrame's, ``system:partition+environ``).
+#: A case: (ReFrame's hash, ``system:partition+environ``).
 Key = tuple[str, str]
 
 
 def key(case: Mapping[str, Any]) -> Key:
-    """Of an entry of a run report, or of a plan."""
+    """The key of a case, from its entry in a run report or in a plan."""
     where = f"{case['system']}:{case['partition']}+{case['environ']}"
     return str(case["hashcode"]), where
 
 
 def durations(reports: Path, command: Sequence[str]) -> dict[Key, float]:
-    """Seconds that each case took in the last runs of the same profile; the newest counts.
+    """Seconds that each case took in the last runs of the same profile; the newest run counts.
 
-    :param command: as it is called now: the profile stands in its options.
+    :param command: the command line of the present run. Its options contain the profile.
     """
     found: dict[Key, float] = {}
     numbered = {
@@ -48,7 +48,7 @@ def durations(reports: Path, command: Sequence[str]) -> dict[Key, float]:
                 if entry["result"] in ("pass", "fail") and entry["time_run"]:
                     found[key(entry)] = float(entry["time_run"])
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
-            continue  # a torn report tells no durations
+            continue  # an incomplete report has no durations
     return found
 
 
@@ -59,8 +59,8 @@ def _profile(command: str) -> list[str]:
 class Progress:
     """Listens to ReFrame's runner (``TaskEventListener`` of its executors).
 
-    :param planned: the cases, as :data:`assay.results.running.PLAN` has them.
-    :param known: seconds that cases took before.
+    :param planned: the cases, in the form of :data:`assay.results.running.PLAN`.
+    :param known: seconds that cases took in earlier runs.
     :param say: prints a line.
     """
 
@@ -73,7 +73,7 @@ class Progress:
     ) -> None:
         keys = [key(case) for case in planned if not case["fixture"]]
         here = [known[k] for k in keys if k in known]
-        # What nobody has run yet takes as long as the others do.
+        # A case without a known duration is expected to take as long as the others do on average.
         mean = sum(here) / len(here) if here else 1.0
         self._left = {k: known.get(k, mean) for k in keys}
         self._done: dict[Key, float] = {}
@@ -83,7 +83,7 @@ class Progress:
         self._over = threading.Event()
 
     def __enter__(self) -> None:
-        """Tell it during a long case, too, in which ReFrame tells nothing."""
+        """Print the progress also during a long case, while ReFrame prints nothing."""
         threading.Thread(target=self._tick, daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
@@ -94,7 +94,10 @@ class Progress:
             self._tell()
 
     def line(self) -> str:
-        """``elapsed 1:35, 23 of 67 cases, about 2:50 left``; skipped cases are not among them."""
+        """A line such as ``elapsed 1:35, 23 of 67 cases, about 2:50 left``.
+
+        Skipped cases do not count.
+        """
         elapsed = self._clock() - self._start
         text = (
             f"elapsed {_minutes(elapsed)}, "
@@ -102,7 +105,8 @@ class Progress:
         )
         expected = sum(self._done.values())
         if self._left and expected:
-            # This machine may be slower today, and the harness costs something, too.
+            # Scale by the elapsed time: the machine may be slower today, and the harness takes
+            # time, too.
             text += f", about {_minutes(elapsed * sum(self._left.values()) / expected)} left"
         return text
 

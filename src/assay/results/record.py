@@ -1,7 +1,7 @@
-"""The record of a test case: what was run, what proves it, and what was said of it.
+"""The record of a test case: what was run, the evidence for it, and the verdict.
 
-One JSON object, ``assay.json``, beside the verbatim output of each case. The report reads nothing
-else but these and ReFrame's own run report.
+The record is one JSON object, ``assay.json``, beside the verbatim output of the case. The report
+reads all measured values from these records. ReFrame's own run report lists the cases.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from assay.outputs import Parsed
 
 FILE = "assay.json"
 
-#: Begins what is said of a case that other work on the machine disturbed.
+#: Start of the message about a case that other work on the machine disturbed.
 BUSY = "the machine was busy"
 
-#: Raised by one whenever a key changes its meaning.
+#: Version of the record. Increase it by one whenever a key changes its meaning.
 SCHEMA = 1
 
 
@@ -49,7 +49,7 @@ def begin(test: Any) -> dict[str, Any]:
 
 
 def of_output(parsed: Parsed | None) -> dict[str, Any]:
-    """The part of a record that comes from the output; empty where it could not be read."""
+    """The part of a record that comes from the output; empty if the output could not be read."""
     if parsed is None:
         return {}
     return {
@@ -61,17 +61,17 @@ def of_output(parsed: Parsed | None) -> dict[str, Any]:
 
 
 def of_metric(value: float, unit: str, values: Sequence[float]) -> dict[str, Any]:
-    """What was measured of a metric; `value` is the median of `values`."""
+    """The measured part of a metric; `value` is the median of `values`."""
     return {"value": value, "unit": unit, "samples": list(values)}
 
 
 def of_peak(what: str, peak: float, value: float, unit: str) -> dict[str, Any]:
-    """What a value is a percentage of."""
+    """The peak that a value is compared with, and the value in percent of that peak."""
     return {"what": what, "peak": peak, "unit": unit, "percent": 100 * value / peak}
 
 
 def of_judgement(expected: Reference, judgement: Judgement) -> dict[str, Any]:
-    """What a metric was judged by, and the verdict."""
+    """The reference that a metric was judged by, and the verdict."""
     return {
         "reference": expected.value,
         "lower": expected.lower_bound,

@@ -1,4 +1,4 @@
-"""The evidence record of a test case (``assay.json``), joined to what ReFrame said of the case."""
+"""Joins the evidence record of a test case (``assay.json``) with ReFrame's result of the case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.results.sanitize import finite, line, mapping, sequence
 
 
 def with_record(case: Case, record: Mapping[str, Any]) -> Case:
-    """The case with what its record says; its verdict is the worst that the record gives."""
+    """The case with the content of its record; its verdict is the worst one in the record."""
     parsed = mapping(record.get("parsed"))
     metrics = tuple(
         _metric(str(name), mapping(value)) for name, value in mapping(record.get("metrics")).items()

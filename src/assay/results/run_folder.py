@@ -1,7 +1,7 @@
-"""What a run leaves of itself beside its outputs, for whom comes after it.
+"""The files about itself that a run leaves beside its outputs, for later readers.
 
 ``output/<time>`` below the results is the folder of one session. :mod:`assay.results.running`
-writes it; it is read without ReFrame.
+writes it. This module reads it without ReFrame.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: Held by the run that writes to the results, by flock; the system lets go of it at any death.
+#: The lock file of the results. The run that writes to the results holds it by flock. The system
+#: releases it however the run ends.
 LOCK = ".lock"
 
 #: ReFrame's log, in the folder of a session.
 LOG = "reframe.log"
 
-#: The cases of a session, in its folder, written before the first of them starts.
+#: The list of cases of a session, in its folder, written before the first case starts.
 PLAN = "session.json"
 
-#: Layout of :data:`PLAN`.
+#: Version of the layout of :data:`PLAN`.
 SCHEMA = 1
 
 #: The link to the folder of the last session, in the results.
@@ -31,9 +32,9 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a session was to run.
+    """The cases that a session was to run.
 
-    :ivar cases: by the names that run reports have for a case, without fixtures.
+    :ivar cases: the cases without fixtures. Their keys are the names that run reports use.
     """
 
     started: str = ""
@@ -43,7 +44,7 @@ class Plan:
 
 
 def read_plan(folder: Path) -> Plan | None:
-    """The plan in the folder of a session; None where none can be read."""
+    """The plan in the folder of a session; None if it cannot be read."""
     try:
         raw = json.loads((folder / PLAN).read_text(encoding="utf-8"))
         if raw["schema"] != SCHEMA:
@@ -59,20 +60,20 @@ def read_plan(folder: Path) -> Plan | None:
 
 
 def run_report(folder: Path) -> Path | None:
-    """The run report of the session of a folder; None where it has none that can be read."""
+    """The run report of the session of a folder; None if there is no readable report."""
     for path in (folder.parent.parent / "reports").glob("run-report-*.json"):
         try:
             written = json.loads(path.read_text(encoding="utf-8"))["session_info"]["prefix_output"]
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             continue
-        # The results may have been moved as a whole: the last part of the path stays.
+        # The results may have been moved as a whole. The last part of the path is then still valid.
         if isinstance(written, str) and Path(written).name == folder.name:
             return path
     return None
 
 
 def holder(results: Path) -> str:
-    """Who runs in the results now, in words; empty where nobody does."""
+    """The run that writes to the results now, in words; empty if there is no such run."""
     try:
         with (results / LOCK).open() as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
-"""A run of ReFrame from its beginning: its own folder, its results held, its progress told.
+"""Begins a run of ReFrame: creates its folder, locks its results and prints its progress.
 
-``output/<time>`` below the results is the folder of one session. It has ReFrame's log, and in
-:data:`PLAN` the cases that the session is to run: however it ends, what it did not finish is known.
-``latest`` points at the folder of the last session.
+``output/<time>`` below the results is the folder of one session. It holds ReFrame's log, and in
+:data:`PLAN` the cases that the session is to run. Whatever way the session ends, the unfinished
+cases are therefore known. ``latest`` points at the folder of the last session.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from assay.reframe_compat import runner
 from assay.results import progress
 from assay.results.run_folder import LATEST, LOCK, PLAN, SCHEMA
 
-#: Open for the life of this process: closing one lets go of its lock.
+#: Files that stay open for the life of this process. Closing a file would release its lock.
 _held: list[Any] = []
 
 
 @cache
 def begin(results: Path) -> Path:
-    """Take the results for this process, and make the folder of its session.
+    """Lock the results for this process, and create the folder of its session.
 
-    ``ASSAY_SESSION`` names the folder, for a caller that must know it; else the time does.
+    ``ASSAY_SESSION`` gives the name of the folder, for a caller that must know it. Otherwise the
+    time gives the name.
 
-    :raises ConfigError: another run has the results, or there is a session of that name.
+    :raises ConfigError: another run writes to the results, or a session of that name exists.
     """
     _hold(results)
     named = os.environ.get("ASSAY_SESSION")
@@ -75,7 +76,7 @@ def _hold(results: Path) -> None:
 
 @contextlib.contextmanager
 def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
-    """Writes the plan of the cases before the first of them, and tells the progress of all."""
+    """Writes the plan before the first case starts, and prints the progress of all cases."""
     planned = [_planned(*case) for case in cases]
     plan = {
         "schema": SCHEMA,
@@ -93,7 +94,7 @@ def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> I
 
 
 def _planned(check: Any, partition: Any, environ: Any) -> dict[str, Any]:
-    """A case by the names that run reports and records have for it."""
+    """A case as a mapping, with the keys that run reports and records use."""
     return {
         "display_name": check.display_name,
         "unique_name": check.unique_name,
@@ -107,7 +108,7 @@ def _planned(check: Any, partition: Any, environ: Any) -> dict[str, Any]:
 
 def _point(link: Path, folder: Path) -> None:
     new = link.with_name(f".{link.name}.{os.getpid()}")
-    # A file system without links has no link, and loses nothing else.
+    # On a file system without links there is no link. Nothing else depends on it.
     with contextlib.suppress(OSError):
         new.symlink_to(os.path.relpath(folder, link.parent))
         new.replace(link)

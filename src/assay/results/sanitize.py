@@ -1,4 +1,4 @@
-"""Values of a file that may hold anything: each is made what was expected, or left out."""
+"""Converts values of a file with unknown content to the expected type, or leaves them out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.reframe_compat.log import COLOUR
 
 
 def finite(raw: Any) -> float | None:
-    """A finite float, or None for all else."""
+    """A finite float, or None for anything else."""
     if isinstance(raw, bool) or not isinstance(raw, (int, float)):
         return None
     try:

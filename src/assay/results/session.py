@@ -1,12 +1,12 @@
 """A finished session: ReFrame's run report joined with the evidence record of each test case.
 
-The run report (``results/reports/run-report-N.json``) is written by ReFrame 4.10
-(``reframe/frontend/reporting/__init__.py``, ``RunReport.update_run_stats``); it knows which test
-cases there were and how each ended. What was measured, and what proves it, stands in the record
-``assay.json`` that each test leaves in its directory. A test case that passed in ReFrame without
+ReFrame 4.10 writes the run report (``results/reports/run-report-N.json``; the source is
+``reframe/frontend/reporting/__init__.py``, ``RunReport.update_run_stats``). The run report lists
+the test cases and how each ended. The measured values and the evidence for them are in the record
+``assay.json``, which each test leaves in its directory. A test case that passed in ReFrame without
 such a record has proven nothing and is a FAIL here. The plan of the session
-(:mod:`assay.results.run_folder`) says what it was to run: cases that it did not finish neither
-passed nor failed, and the session is red.
+(:mod:`assay.results.run_folder`) lists the cases that the session was to run. Cases that it did not
+finish neither passed nor failed, and they make the session red.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ TEXT_SUFFIXES = frozenset(
     [".dat", ".data", ".err", ".json", ".launch", ".lock", ".log", ".out", ".sh", ".txt", ".yaml"]
 )
 
-#: A record may be this much older than its session before it counts as left over from another:
-#: the clocks of a file server and of this machine differ.
+#: How much older than its session a record may be [s]. An even older record counts as left over
+#: from another session. The clocks of a file server and of this machine differ.
 CLOCK_SKEW_SECONDS = 60
 
 _RED = (Verdict.FAIL, Verdict.INCONCLUSIVE)
 
 
 class ReportError(Exception):
-    """What was asked for cannot be done: one line that names the file and the mend."""
+    """A request that cannot be fulfilled; the message is one line with the file and the remedy."""
 
 
 def newest(results: Path) -> Path:
     """The run report of the last session: the one with the highest number, as ReFrame counts.
 
-    Where the last session was killed and wrote none, it is the folder of that session.
+    If the last session was killed and wrote no report, the result is the folder of that session.
 
-    :raises ReportError: there is none.
+    :raises ReportError: there is no run report.
     """
     latest = (results / run_folder.LATEST).resolve()
     killed = run_folder.read_plan(latest) and not run_folder.run_report(latest)
@@ -75,10 +75,10 @@ def newest(results: Path) -> Path:
 def load(file: Path) -> Session:
     """Read a run report and the records of its test cases.
 
-    `file` may also be the folder of a session, ``output/TIME`` of the results. Where its run report
-    is lost (ReFrame was killed, the disk was full), its finished cases are read from there.
+    `file` may also be the folder of a session, ``output/TIME`` of the results. If its run report is
+    lost (ReFrame was killed, the disk was full), the finished cases are read from that folder.
 
-    A record that is missing or unreadable is no error here: its case says so.
+    A missing or unreadable record is not an error here. Its case reports the fault.
 
     :raises ReportError: the run report itself is missing, not JSON, or not of ReFrame's shape.
     """
@@ -133,9 +133,11 @@ def _what_is_left(file: Path) -> str:
 
 
 def _salvaged(folder: Path) -> Session:
-    """A session from the records of its finished cases: ReFrame moved those that passed.
+    """A session from the records of its finished cases.
 
-    :raises ReportError: there are none, and no plan says that there should be.
+    ReFrame moved the cases that passed from the stage to the output directory.
+
+    :raises ReportError: there are no records, and no plan lists any cases.
     """
     reader = _Reader(folder.resolve() / "report", {"prefix_output": str(folder.resolve())})
     staged = folder.resolve().parent.parent / "stage" / folder.resolve().name
@@ -152,8 +154,8 @@ def _salvaged(folder: Path) -> Session:
             ended_as = result
             if result == "fail" and verdict not in [red.value for red in _RED]:
                 if not reader.passed(entry):
-                    continue  # it was not at its end
-                ended_as = "pass"  # kept for one that depends on it
+                    continue  # the case had not ended
+                ended_as = "pass"  # kept in the stage for a case that depends on it
             entry |= {
                 "result": ended_as,
                 "outputdir": str(path.parent),
@@ -184,25 +186,27 @@ def _salvaged(folder: Path) -> Session:
 
 
 def _set_up(entry: Mapping[str, Any]) -> bool:
-    """A fixture that did its work measures nothing; one that failed is a failed case."""
+    """Whether the entry is a fixture that passed.
+
+    Such a fixture measures nothing. A fixture that failed is a failed case.
+    """
     return entry.get("fixture") is True and entry.get("result") == "pass"
 
 
 def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
     """One case for all its attempts (ReFrame's ``--max-retries``, ``--reruns``).
 
-    The last attempt counts, but one that follows a failed attempt passes only if its record says
-    that all launches were judged together: a test that fails now and then is what an acceptance
-    is there to find.
+    The last attempt counts. If it follows a failed attempt, it passes only if its record says that
+    all launches were judged together. An acceptance must find tests that fail now and then.
     """
     by_case: dict[tuple[str, str], list[Case]] = {}
     for case in attempts:
         by_case.setdefault((case.unique_name or case.display_name, case.where), []).append(case)
     cases = []
     for every in by_case.values():
-        # ReFrame goes on with the retries of a case that is settled; nothing is launched for them.
+        # ReFrame continues the retries of a settled case, but nothing is launched for them.
         launched = [case for case in every if case.launched] or every
-        # One that was not run takes nothing back of those that were.
+        # An attempt that was not run does not revoke the attempts that were run.
         tries = [case for case in launched if case.verdict is not None] or launched
         last = tries[-1]
         failed = [n for n, case in enumerate(tries, 1) if case.verdict in _RED]
@@ -286,10 +290,10 @@ class _Reader:
         )
 
     def _directory(self, entry: Mapping[str, Any]) -> Path | None:
-        """Where the outputs lie, which the record shows.
+        """The directory of the outputs, which is the one that holds the record.
 
-        ReFrame moves them from the stage to the output directory when a test passed, but not if
-        one that depends on it failed.
+        ReFrame moves the outputs from the stage to the output directory when a test passed, but not
+        if a test that depends on it failed.
         """
         order = ("outputdir", "stagedir")
         places: list[Path] = []
@@ -302,7 +306,7 @@ class _Reader:
     def _record(
         self, directory: Path | None, entry: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], str]:
-        """The record of a case, and why it is no evidence ("" where it is)."""
+        """The record of a case, and why it is not evidence ("" if it is evidence)."""
         if directory is None:
             return {}, "its output directory is gone"
         path = directory / RECORD
@@ -327,10 +331,10 @@ class _Reader:
         return record, ""
 
     def _now(self, named: Any) -> list[Path]:
-        """Where something named by the run report may be.
+        """The places where a path of the run report may be now.
 
-        A results directory that was copied as a whole (an artefact of a CI job, say) is read, and
-        linked to, where its run report is.
+        A results directory may have been copied as a whole, for example as an artefact of a CI job.
+        Its files are then read and linked where its run report is.
         """
         if not isinstance(named, str) or not named:
             return []
@@ -340,7 +344,7 @@ class _Reader:
         return places
 
     def passed(self, entry: Mapping[str, Any]) -> bool:
-        """Whether the log says so of a case that the plan has."""
+        """Whether the log says that a case of the plan passed."""
         for case in self.plan.cases:
             if all(case.get(key) == value for key, value in entry.items()):
                 where = f"{case['system']}:{case['partition']}+{case['environ']}"
@@ -348,7 +352,7 @@ class _Reader:
         return False
 
     def unfinished(self, ended: Iterable[Case]) -> Iterator[Case]:
-        """What was planned and has not ended, by what the log says of it."""
+        """The planned cases that have not ended, each with the result that the log has for it."""
         there = {(case.unique_name, case.where) for case in ended}
         for entry in self.plan.cases:
             name = line(entry.get("display_name"))

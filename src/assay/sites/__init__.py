@@ -1,8 +1,9 @@
-"""Sites: the vocabulary they are written in, and the parts of a ReFrame configuration they share.
+"""The vocabulary of sites, and the parts of a ReFrame configuration that all sites share.
 
-A site is one folder, ``site-config/<site>/``: ``reframe.py`` says how it is reached and
-``references.yaml`` how it is judged. Its ``reframe.py`` calls :func:`configuration`, which refuses
-a word that neither ``site-config/vocabulary.yaml`` nor the catalogue of programs knows.
+A site is one folder, ``site-config/<site>/``. Its ``reframe.py`` describes the machines and how
+they are reached. Its ``references.yaml`` holds the references that the results are judged by.
+``reframe.py`` calls :func:`configuration`, which refuses a word that is neither in
+``site-config/vocabulary.yaml`` nor in the catalogue of programs.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from assay.reframe_compat import command
 from assay.results import run_folder, running
 from assay.sites import invocation
 
-#: Names of the profiles: ``--mode`` accepts them, and ``paper-smoke`` and ``paper-full``: only what
-#: the figures of a validation are drawn from.
+#: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``. The
+#: latter two run only the tests that the figures of a validation are drawn from.
 PROFILES = ("smoke", "full")
 
-#: What each line of the perflog says of its test case, beside the metrics.
+#: The fields of a perflog line that describe its test case. The metrics follow them.
 _PERFLOG = ", ".join(
     f'"{key}": "%(check_{attribute})s"'
     for key, attribute in (
@@ -49,14 +50,14 @@ def repository(site_file: str | Path) -> Path:
 
 
 def results_directory(site_file: str | Path) -> Path:
-    """Where a run leaves everything: ``$ASSAY_RESULTS``, by default ``results/``.
+    """The directory that a run writes everything to: ``$ASSAY_RESULTS``, by default ``results/``.
 
     :raises ConfigError: the directory cannot be made or written, or has a blank in its path.
     """
     named = os.environ.get("ASSAY_RESULTS")
     path = Path(named).resolve() if named else repository(site_file) / "results"
     if len(str(path).split()) > 1:
-        # ReFrame's local scheduler splits the path of the job script there.
+        # ReFrame's local scheduler splits the path of the job script at blanks.
         raise ConfigError(
             f"{path}: ReFrame runs no jobs below a path with blanks; "
             "set ASSAY_RESULTS to a directory without"
@@ -78,10 +79,10 @@ def results_directory(site_file: str | Path) -> Path:
 def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """The words of sites with their meanings: ``[partition|environment][features|extras][word]``.
 
-    They are those of ``vocabulary.yaml``; the features of environments are the programs of the
-    catalogue (:mod:`assay.catalogue`).
+    The words come from ``vocabulary.yaml``. Only the features of environments come from elsewhere:
+    they are the programs of the catalogue (:mod:`assay.catalogue`).
 
-    :raises ConfigError: the file cannot be read or is not of that shape.
+    :raises ConfigError: the file cannot be read or does not have that shape.
     """
     try:
         words = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -122,22 +123,23 @@ def configuration(
     general: Mapping[str, Any] | None = None,
     one_at_a_time: bool = False,
 ) -> dict[str, Any]:
-    """The ReFrame configuration of a site, with what all sites share.
+    """The ReFrame configuration of a site, with the parts that all sites share.
 
-    Shared are: the results store, run reports, JUnit and JSON perflogs below
+    All sites share the results store, the run reports, the JUnit report and the JSON perflog below
     :func:`results_directory`, and the modes (:data:`PROFILES`).
 
     :param site_file: the site's ``__file__``.
-    :param systems: as ReFrame's configuration reference has it; the one system is named like the
-        folder.
-    :param general: further options of ReFrame's section of that name.
-    :param one_at_a_time: a mode submits a case when the one before it has ended, whatever the
-        partition: where all share their nodes, the wait of a job says something of the nodes then.
-    :raises ConfigError: an unknown word, a deadline that is not a duration, a system not named like
-        its folder, references that are not valid, a stack asked for (``ASSAY_STACK``) that is not
-        there, or results that cannot be written. Where ReFrame's command loads the site, also: a
-        host that is not of the site, a variable of ReFrame's that changes what runs, or results
-        that another run writes to.
+    :param systems: the one system of the site, in the format of ReFrame's configuration reference.
+        Its name is the name of the folder.
+    :param general: further options for ReFrame's section ``general``.
+    :param one_at_a_time: the modes submit a case only after the case before it has ended, across
+        all partitions. If all partitions share their nodes, the waiting time of a job then tells
+        something about the nodes.
+    :raises ConfigError: a word is unknown, a deadline is not a duration, a system does not have the
+        name of its folder, the references are not valid, the stack in ``ASSAY_STACK`` does not
+        exist, or the results cannot be written. If ReFrame's command loads the site, also: the host
+        does not belong to the site, a variable of ReFrame changes what runs, or another run writes
+        to the results.
     """
     site_file = Path(site_file).resolve()
     site = site_file.parent.name
@@ -179,7 +181,8 @@ def configuration(
 
     results = results_directory(site_file)
     policy = ["--exec-policy=serial"] if one_at_a_time else []
-    # Every run keeps its outputs: ReFrame's own --timestamp cannot be set in a configuration.
+    # The time in the path keeps the outputs of every run. A configuration cannot set ReFrame's own
+    # --timestamp.
     folder = results / "output" / time.strftime("%Y%m%dT%H%M%S")
     log = results / "listing.log"
     if call and call.run:
@@ -195,7 +198,7 @@ def configuration(
             {
                 "report_file": str(results / "reports" / "run-report-{sessionid}.json"),
                 "report_junit": str(results / "reports" / "junit.xml"),
-                # The stack's own settings are part of what is measured: leave the rest alone.
+                # The environment of the stack is part of what is measured: do not purge it.
                 "purge_environment": False,
                 **(general or {}),
             }
@@ -217,7 +220,7 @@ def configuration(
 
 
 def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:
-    # Launches beyond the first are of cases that did not pass: assay.checks.attempts.
+    # Only cases that did not pass are launched again: see assay.checks.attempts.
     retries = f"--max-retries={LAUNCHES_IN_BUDGET - 1}"
     return {"name": name, "options": [f"--setvar=profile={profile}", retries, *options]}
 
@@ -225,10 +228,10 @@ def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:
 def _only_asked_for(
     systems: list[dict[str, Any]], environments: list[dict[str, Any]], site_file: Path
 ) -> list[dict[str, Any]]:
-    """The environments, or the one that ``ASSAY_STACK`` names; partitions lose the others too.
+    """The environments, or only the one that ``ASSAY_STACK`` names.
 
-    ReFrame's own option for it, ``-p``, selects nothing beside ``--mode`` (4.10.4: a pattern is
-    added to the default one, which matches all).
+    The partitions lose the other environments, too. ReFrame's own option ``-p`` has no effect
+    together with ``--mode`` (4.10.4: the pattern is added to the default one, which matches all).
     """
     asked = os.environ.get("ASSAY_STACK")
     if not asked:
@@ -241,7 +244,7 @@ def _only_asked_for(
     for system in systems:
         for partition in system["partitions"]:
             partition["environs"] = [name for name in partition["environs"] if name == asked]
-        # A partition without any environment is none to ReFrame.
+        # ReFrame cannot use a partition without any environment.
         system["partitions"] = [p for p in system["partitions"] if p["environs"]]
     return [environment for environment in environments if environment["name"] == asked]
 
@@ -259,7 +262,7 @@ def _logging(results: Path, log: Path) -> dict[str, Any]:
                 "append": False,
             },
         ],
-        # ReFrame's `file` handler, since its `filelog` puts a header line before the JSON.
+        # ReFrame's `file` handler, because its `filelog` puts a header line before the JSON.
         "handlers_perflog": [
             {
                 "type": "file",

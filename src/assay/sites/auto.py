@@ -1,17 +1,17 @@
-"""A cluster that nobody prepared: scheduler, nodes, links, GPUs and stack as they are found.
+"""A cluster without preparation: scheduler, nodes, links, GPUs and stack are detected.
 
-What can be asked of compute nodes without a job is asked of Slurm: how many there are, and their
-processors, memory and GPUs. Links and transports are those of the machine that the site is loaded
-on: where a login node differs, the variables below say it, or the suite is started inside of a job.
+Slurm tells what can be known of compute nodes without a job: their number, processors, memory and
+GPUs. Links and transports are read from the machine that loads the site. If this machine is a login
+node and differs from the compute nodes, set the variables below, or start the suite inside a job.
 
 =====================  =========================================================================
-``ASSAY_IMAGE``        an image whose programs are the stack; else Spack's or the distribution's
-``ASSAY_CONTAINED=1``  all its ranks in one container, on one node, by the mpirun of the image
-``ASSAY_COMPARE=1``    the native stack beside it, for tests that compare the two
-``ASSAY_PARTITION``    partition of Slurm; its default one unless said
-``ASSAY_ACCESS``       further options of its jobs, such as ``--account=hpc``
-``ASSAY_LAUNCHER``     ``srun`` or ``mpirun``, under Slurm; srun where it has PMIx unless said
-``ASSAY_NODES``        how many nodes tests over all of them take; at most four unless said
+``ASSAY_IMAGE``        image whose programs are the stack; default: Spack's or the distribution's
+``ASSAY_CONTAINED=1``  run all ranks in one container, on one node, by the mpirun of the image
+``ASSAY_COMPARE=1``    add the native stack to that of the image, for tests that compare the two
+``ASSAY_PARTITION``    partition of Slurm; default: Slurm's default partition
+``ASSAY_ACCESS``       further options for the jobs, such as ``--account=hpc``
+``ASSAY_LAUNCHER``     ``srun`` or ``mpirun``, under Slurm; default: srun if it supports PMIx
+``ASSAY_NODES``        number of nodes for tests over all nodes; default: all, but at most four
 ``ASSAY_DEVICE``       device of the link between nodes, ``mlx5_0:1`` or ``eth0``
 ``ASSAY_SCRATCH``      the file system under test
 =====================  =========================================================================
@@ -36,26 +36,27 @@ from assay.evidence.transports import SWITCHED, TRANSPORTS
 from assay.onnode import provenance
 from assay.sites import container, detect, machine
 
-#: Nodes of tests over all of them, where nobody says how many are ours.
+#: Largest number of nodes for tests over all nodes, if ``ASSAY_NODES`` is not set.
 NODES = 4
 
-#: Asked of Slurm: partition, nodes, processors of a node, sockets, cores of a socket, threads of a
-#: core, memory [MiB], generic resources, state.
+#: The query to Slurm: partition, nodes, processors of a node, sockets, cores of a socket, threads
+#: of a core, memory [MiB], generic resources, state.
 SINFO = ("sinfo", "-h", "-o", "%P|%D|%c|%X|%Y|%Z|%m|%G|%t")
 
-#: States of nodes that will take a job (NODE STATE CODES of sinfo(1), in its compact form).
+#: States in which a node accepts jobs (NODE STATE CODES of sinfo(1), in the compact form).
 _TAKING = ("alloc", "comp", "idle", "mix", "plnd", "resv")
 
-#: What nvidia-smi calls a GPU whose name does not say its form.
+#: GPU names of nvidia-smi that do not state the form factor -> names in ``hardware.yaml``.
 _GPUS = {"h100-80gb-hbm3": "h100-sxm5-80gb"}
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of one partition of Slurm that are alike, as many as there are.
+    """The identical nodes of one partition of Slurm.
 
-    :ivar memory: of each [B].
-    :ivar gpus: of each, as Slurm hands them out.
+    :ivar count: how many there are.
+    :ivar memory: memory of each node [B].
+    :ivar gpus: GPUs of each node that Slurm allocates.
     """
 
     partition: str
@@ -68,7 +69,7 @@ class Nodes:
 
     @property
     def processor(self) -> dict[str, int]:
-        """As ReFrame's configuration has it."""
+        """The processor of a node, in the format of ReFrame's configuration."""
         of_socket = self.cores * self.threads
         return {
             "num_cpus": self.sockets * of_socket,
@@ -79,7 +80,7 @@ class Nodes:
 
 
 def slurm_nodes(listing: str, wanted: str | None = None) -> Nodes | None:
-    """The largest group of nodes that are alike; None where Slurm has no partition.
+    """The largest group of identical nodes; None if Slurm has no partition.
 
     :param listing: what :data:`SINFO` prints.
     :param wanted: name of the partition; by default the one that Slurm marks as its default.
@@ -95,13 +96,13 @@ def slurm_nodes(listing: str, wanted: str | None = None) -> Nodes | None:
         raise ConfigError(f"ASSAY_PARTITION: Slurm has no {name!r}; it has {', '.join(known)}")
     alike: Counter[tuple[str, ...]] = Counter()
     for partition, number, _, *shape, state in rows:
-        # With * a node does not respond; other signs follow a state that stands.
+        # A * after the state marks a node that does not respond. Other signs do not exclude a node.
         if partition.rstrip("*") == name and re.match(rf"({'|'.join(_TAKING)})[a-z]*[^*]?$", state):
             alike[tuple(shape)] += int(number)
     if not alike:
         raise ConfigError(f"ASSAY_PARTITION: no node of Slurm's {name!r} takes jobs now")
     (*numbers, resources), count = alike.most_common(1)[0]
-    # "64+": at least so much.
+    # "64+" means at least 64.
     sockets, cores, threads, memory = (int(text.rstrip("+")) for text in numbers)
     gpus = sum(int(number) for number in re.findall(r"\bgpu:(?:[^,:(]+:)?(\d+)", resources))
     return Nodes(name, count, sockets, cores, threads, memory << 20, gpus)
@@ -131,28 +132,28 @@ def ethernet(routes: str) -> str | None:
 
 
 def gpus(listing: str) -> list[str]:
-    """The GPUs in an output of ``nvidia-smi -L``, by the names that ``hardware.yaml`` has."""
+    """The GPUs in an output of ``nvidia-smi -L``, under their names in ``hardware.yaml``."""
     names = re.findall(r"^GPU \d+: (?:NVIDIA |Tesla )*(.+?) \(UUID", listing, re.MULTILINE)
     plain = [name.lower().replace(" ", "-") for name in names]
     return [_GPUS.get(name, name) for name in plain]
 
 
 def pmix(listing: str) -> bool:
-    """Whether ``srun --mpi=list`` has PMIx."""
+    """Whether the output of ``srun --mpi=list`` lists PMIx."""
     return re.search(r"^\s*(?:pmix|pmix_v\d+)\s*$", listing, re.MULTILINE) is not None
 
 
 def configuration(site_file: str | Path) -> dict[str, Any]:
-    """The ReFrame configuration of the cluster, or the machine, that this is loaded on.
+    """The ReFrame configuration of the cluster or the machine that loads the site.
 
     :param site_file: the site's ``__file__``.
-    :raises ConfigError: a variable above names nothing that is there, there is no MPI at all, Slurm
-        does not answer, or as :func:`assay.sites.configuration`.
+    :raises ConfigError: a variable above names something that does not exist, there is no MPI at
+        all, Slurm does not answer, or as :func:`assay.sites.configuration`.
     """
     site_file = Path(site_file).resolve()
     listing = detect.output(*SINFO)
     if silence := provenance.hung.get(SINFO[0]):
-        # Its silence is no proof that there is no cluster, and this may be its login node.
+        # A silent Slurm does not prove that there is no cluster. This may be its login node.
         raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
     nodes = slurm_nodes(listing, os.environ.get("ASSAY_PARTITION"))
     srun = nodes is not None and _launcher() == "srun"
@@ -161,7 +162,8 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
     contained = "contained" in stacks[0]["extras"]
     common = _on_slurm(nodes, "srun" if srun and not contained else "mpirun") if nodes else {}
 
-    # GPUs of a node where Slurm runs the jobs are Slurm's; what they are is seen here, if at all.
+    # Under Slurm, Slurm tells how many GPUs a node has. Their model is known only if this machine
+    # has GPUs, too.
     here = gpus(detect.output("nvidia-smi", "-L"))
     number = nodes.gpus if nodes else len(here)
     known = yaml.safe_load((site_file.parents[1] / "hardware.yaml").read_text(encoding="utf-8"))
@@ -183,7 +185,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
         partition.update(common, environs=names)
         if nodes:
             partition["extras"]["memory_bytes"] = nodes.memory
-            # What is said of the machine that this is loaded on.
+            # These describe the machine that loads the site, not the compute nodes.
             partition["extras"].pop("clock_hz", None)
             partition["extras"].pop("others")
             partition["env_vars"].append(["SLURM_MPI_TYPE", "pmix"])
@@ -195,7 +197,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
                 "descr": "as it was found: " + (nodes.partition if nodes else "this machine"),
                 "hostnames": [".*"],
                 "modules_system": "nomod",
-                # One case at a time: two would measure each other.
+                # One case at a time: two cases at once would disturb each other.
                 "max_local_jobs": 1,
                 "partitions": partitions,
             }
@@ -217,7 +219,7 @@ def _launcher() -> str:
 def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], list[str]]:
     """The environments, and the transports that their UCX opens on this machine."""
     path = os.environ.get("ASSAY_IMAGE")
-    # In an image the programs of the image are those of the distribution.
+    # If the suite itself runs inside an image, the image takes the place of the distribution.
     if not path or os.environ.get("ASSAY_STACK") in ("system", "spack"):
         found = [machine.stack(site_file)]
         if not detect.version("openmpi_version"):
@@ -227,7 +229,7 @@ def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], list[str
             )
         return found, [name for name in detect.ucx_transports() if name in SWITCHED]
     image = container.look(path, sites.repository(site_file))
-    # Only a launcher that speaks PMIx starts ranks that find each other.
+    # Ranks in separate containers find each other only through a launcher that supports PMIx.
     hybrid = srun or detect.version("openmpi_version") is not None
     contained = os.environ.get("ASSAY_CONTAINED") == "1" or not hybrid
     stacks = [container.stack(site_file, image, contained)]
@@ -237,8 +239,8 @@ def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], list[str
 
 
 def _on_slurm(nodes: Nodes, launcher: str) -> dict[str, Any]:
-    """What partitions have in common whose jobs Slurm runs."""
-    # Only where Slurm keeps accounts can sacct be asked for what has ended.
+    """The settings that all partitions under Slurm have in common."""
+    # sacct knows ended jobs only if Slurm keeps accounting records.
     accounts = re.search(
         r"^AccountingStorageType\s*=\s*accounting_storage/slurmdbd",
         detect.output("scontrol", "show", "config"),
@@ -262,7 +264,7 @@ def _on_slurm(nodes: Nodes, launcher: str) -> dict[str, Any]:
 
 
 def _links(count: int, transports: list[str], known: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A partition for each link between nodes: InfiniBand, and where the default route goes."""
+    """A partition for each link between nodes: InfiniBand, and the device of the default route."""
     said = os.environ.get("ASSAY_DEVICE")
     port = infiniband()
     device = ethernet(provenance.read("/proc/net/route") or "")

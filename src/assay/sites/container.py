@@ -1,17 +1,17 @@
 """The stacks whose programs come from an image of Apptainer: ``container`` and ``contained``.
 
-Tests start programs by their names, from PATH. The stack of an image is therefore a directory of
-wrappers, one for each program of the image, which start the program of that name inside: whoever
-starts a program, be it a launcher, a server in the background or a script on each node, needs not
-know of it, keeps its working directory, and may put a witness of its own before it.
+Tests start programs by name, from PATH. The stack of an image is therefore a directory of wrappers,
+one for each program of the image. A wrapper starts the program of the same name inside the image
+and keeps the working directory. A launcher, a background server or a script on each node can start
+a wrapper without any knowledge of the image. It can also put its own witness before the wrapper.
 
 =============  ==================================================================================
-``container``  the host's launcher starts a wrapper for each rank (hybrid: ranks meet by PMIx)
-``contained``  the launcher is a wrapper too: all ranks are in one container, on one node
+``container``  the host's launcher starts a wrapper for each rank (hybrid: ranks connect by PMIx)
+``contained``  the launcher is a wrapper, too: all ranks run in one container, on one node
 =============  ==================================================================================
 
-Wrappers pass the environment on, by which ranks find their world: no ``--cleanenv``, no
-``--contain``.
+Wrappers pass the environment on, because ranks find their MPI world through it. They therefore use
+neither ``--cleanenv`` nor ``--contain``.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from assay import files, sites
 from assay.catalogue import IN_IMAGE, PROGRAMS, VERSIONS
 from assay.sites import detect
 
-#: Labels of an image, one of which is the hash of the lock that its software was installed from.
+#: Labels of an image. One of them holds the hash of the lock that its software was installed from.
 LOCK_LABELS = ("assay.lock.spack", "assay.lock.requirements")
 
-#: Where an image has the Python ports of the OSU tests, if it has the suite.
+#: Python and the Python ports of the OSU tests, in an image that contains the suite.
 _PORTS = ("/opt/assay/.venv/bin/python", "/opt/assay/.cache/osu-py/osu_latency.py")
 
-#: What root lacks in many a sandbox: its number, and its name.
+#: The capability that root lacks in many sandboxes: its number and its name.
 _RESOURCE = (24, "CAP_SYS_RESOURCE")
 
-#: Names of programs that get a wrapper, beside those by which a program is detected.
+#: Names of further programs that get a wrapper, beside the names that programs are detected by.
 _FAMILIES = re.compile("|".join(p.family for p in PROGRAMS.values() if p.family))
 
-#: The launcher: it is the host's, unless all ranks are in one container.
+#: The launchers. The host's launcher is used, unless all ranks are in one container.
 _LAUNCHERS = PROGRAMS["mpi"].executables
 
-# What --nv binds, it finds on the node.
+# --nv binds the driver files that it finds on the node.
 _WRAPPER = """\
 #!/bin/sh
 nv=
@@ -57,10 +57,12 @@ nv=
 exec {apptainer} exec $nv --bind "$PWD" {image} {program}"$@"
 """
 
-#: Built with CUDA, the programs of OSU do not start without it: another word says so.
+#: Shows whether the OSU programs were built with CUDA. Such programs do not start without CUDA's
+#: library, so the stack gets another feature word for them, ``osu-cuda``.
 _LINKED = ("sh", "-c", 'ldd "$(command -v osu_latency)"')
 
-#: Asked of an image in one go: the names of its programs, then what each command says.
+#: Commands that run inside an image. One probe prints the names of all programs of the image, and
+#: then the output of each of these commands.
 _ASKED = (
     *(version.command for version in VERSIONS.values()),
     ("ucx_info", "-d"),
@@ -85,12 +87,12 @@ _PROBE = "\n".join(
 
 @dataclass(frozen=True)
 class Image:
-    """An image, and what it has.
+    """An image and what it contains.
 
     :ivar apptainer: the program that starts it.
-    :ivar lock: label and hash of the lock, empty where it names none.
+    :ivar lock: label and hash of the lock, empty if the image names none.
     :ivar programs: names of all programs on its PATH.
-    :ivar said: what commands said inside of it, by their words.
+    :ivar said: output of the commands that ran inside the image, by the words of each command.
     """
 
     path: Path
@@ -107,21 +109,21 @@ class Image:
 
     @property
     def apart(self) -> bool:
-        """Whether each of its containers has a user namespace of its own, as far as seen here."""
+        """Whether each of its containers has its own user namespace, as seen on this machine."""
         inside = self.said.get(("readlink", "/proc/self/ns/user"), "").strip()
         return bool(inside) and inside != str(Path("/proc/self/ns/user").readlink())
 
     @property
     def provenance(self) -> str:
-        """Which image it is, and from which lock."""
+        """Name and hash of the image, and the lock that its software was installed from."""
         lock = self.lock or "which names no lock"
         return f"image {self.path.name} sha256 {self.sha256}, {lock}"
 
 
 def apptainer(repository: Path) -> str:
-    """Path of Apptainer: on PATH, or where the repository's ``ci/apptainer.sh`` has put it.
+    """Path of Apptainer: on PATH, or as installed by the repository's ``ci/apptainer.sh``.
 
-    :raises ConfigError: there is none.
+    :raises ConfigError: there is no Apptainer.
     """
     if found := shutil.which("apptainer"):
         return found
@@ -135,11 +137,12 @@ def apptainer(repository: Path) -> str:
 
 
 def look(path: str | Path, repository: Path) -> Image:
-    """Asks an image what it has, by starting it once.
+    """Starts an image once and reads what it contains.
 
     :param path: the image, a file (SIF).
     :param repository: see :func:`apptainer`.
-    :raises ConfigError: there is no Apptainer, no such file, or it is no image that starts here.
+    :raises ConfigError: there is no Apptainer, there is no such file, or the file is not an image
+        that starts on this machine.
     """
     path = Path(path).absolute()
     program = apptainer(repository)
@@ -188,16 +191,18 @@ def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[
     variables = {"PATH": f"{shlex.quote(str(folder))}:$PATH", **_of_root()}
     if contained:
         extras["contained"] = True
-        # mpirun wants a program that reaches other nodes, also where there are none; any will do.
+        # mpirun requires a program that reaches other nodes, even if there are no other nodes. Any
+        # program will do.
         variables["OMPI_MCA_plm_rsh_agent"] = "sh"
     elif image.apart:
         extras["user_namespaces"] = True
-        # By default ranks open each other's shared memory in /proc, which fails where each has
-        # a user namespace of its own (UCX 1.13.1: "open(file_name=/proc/...) failed"). Without
-        # it posix is out of reach in a PID namespace of its own (mm_posix.c, is_reachable).
+        # By default, ranks open each other's shared memory through a link in /proc. This fails if
+        # each rank has its own user namespace (UCX 1.13.1: "open(file_name=/proc/...) failed").
+        # Without the link, UCX takes posix as unreachable in a PID namespace that is not the
+        # default one (mm_posix.c, is_reachable).
         variables["UCX_POSIX_USE_PROC_LINK"] = "n"
-        # Open MPI 4.1.4 notices that CMA is off, and then PTRANS of HPCC hangs over its shared
-        # memory all the same; told so beforehand it does not.
+        # Open MPI 4.1.4 notices that CMA does not work, but PTRANS of HPCC still hangs over its
+        # shared memory. It does not hang if CMA is disabled beforehand.
         variables["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
     return {
         "name": name,
@@ -208,7 +213,11 @@ def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[
 
 
 def _of_root() -> dict[str, str]:
-    """What root needs to start a container: there it gets all capabilities, or those it has."""
+    """Variables that root needs to start a container.
+
+    In a container, root gets all capabilities. If this process cannot have ``CAP_SYS_RESOURCE``,
+    Apptainer must drop it.
+    """
     number, name = _RESOURCE
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     bounding = re.search(r"^CapBnd:\s*([0-9a-f]+)$", status, re.MULTILINE)
@@ -255,7 +264,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=300,  # without FUSE the whole image is unpacked first
+            timeout=300,  # without FUSE, Apptainer first unpacks the whole image
             env={**os.environ, **_of_root()},
             check=False,
         )

@@ -1,7 +1,7 @@
 """What this machine has: programs, transports, memory, file systems.
 
-For the sites that describe themselves (``local``). Everything is read from the programs and the
-kernel; what is not there is left out, never guessed.
+Sites that describe themselves (``local``) use this module. It reads everything from the programs
+and the kernel. What is not there is left out, never guessed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
 from assay.onnode import provenance
 
-#: How long a program may take to say what it is [s].
+#: Time limit for a program to report what it is [s].
 LIMIT = 30
 
 
 def programs(has: Callable[[str], object] = shutil.which) -> dict[str, str]:
-    """The programs that are there: feature word -> name of the program.
+    """The programs that exist: feature word -> name of the program.
 
-    :param has: whether there is a program of a name; by default on PATH.
+    :param has: tells whether a program of a given name exists; by default, on PATH.
     """
     found = {}
     for word, program in PROGRAMS.items():
@@ -35,7 +35,7 @@ def programs(has: Callable[[str], object] = shutil.which) -> dict[str, str]:
 
 
 def btio(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[str]]:
-    """Classes and subtypes of BT-IO for which every combination is there."""
+    """Classes and subtypes of BT-IO for which every combination exists."""
     built = {
         (cls, sub) for cls in BTIO_CLASSES for sub in BTIO_SUBTYPES if has(catalogue.btio(cls, sub))
     }
@@ -45,9 +45,9 @@ def btio(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[s
 
 
 def output(*command: str) -> str:
-    """Standard output and error of a short command, empty where it cannot be run.
+    """Standard output and error of a short command, empty if it cannot be run.
 
-    Of one that hangs a warning names it, for its silence would be taken for an absence.
+    A warning names a command that hangs. Otherwise its silence would look like a missing program.
     """
     asked = command[0] in provenance.hung
     try:
@@ -61,9 +61,9 @@ def output(*command: str) -> str:
 
 
 def version(extra: str, said: Callable[..., str] = output) -> str | None:
-    """The version that an extra of a stack holds, None where the program's answer has none.
+    """The version for an extra of a stack, None if the program does not print a version.
 
-    :param said: what a command prints; by default the one on PATH.
+    :param said: gives the output of a command; by default, of the command on PATH.
     """
     asked = catalogue.VERSIONS[extra]
     match = re.search(asked.pattern, said(*asked.command))
@@ -71,7 +71,7 @@ def version(extra: str, said: Callable[..., str] = output) -> str | None:
 
 
 def ucx_version() -> str | None:
-    """Version of the UCX on PATH, None where there is no ``ucx_info``."""
+    """Version of the UCX on PATH, None if there is no ``ucx_info``."""
     return version("ucx_version")
 
 
@@ -94,7 +94,7 @@ def described(
             extras[asked.extra] = found
     if "netpipe" in programs:
         extras["netpipe_command"] = programs["netpipe"]
-    # What this machine has no driver for, UCX does not list.
+    # UCX lists only transports that this machine has a driver for.
     if "ucx" in programs and "cuda_copy" in transports(said("ucx_info", "-d")):
         features.append("ucx-cuda")
     classes, subtypes = btio
@@ -110,14 +110,14 @@ def ucx_transports() -> list[str]:
 
 
 def transports(listing: str) -> list[str]:
-    """The transports in an output of ``ucx_info -d``, likewise."""
+    """The transports in an output of ``ucx_info -d``, each once, in UCX's order."""
     return list(dict.fromkeys(re.findall(r"Transport: (\S+)", listing)))
 
 
 def release(said: str | None = None) -> str:
-    """The distribution and its release, such as ``debian 12``; ``an unknown distribution``.
+    """The distribution and its release, such as ``debian 12``, or ``an unknown distribution``.
 
-    :param said: by default the text of ``/etc/os-release``.
+    :param said: the text to read; by default, that of ``/etc/os-release``.
     """
     text = provenance.read("/etc/os-release") if said is None else said
     words = dict(re.findall(r"^(ID|VERSION_ID)=['\"]?([^'\"\n]*)", text or "", re.MULTILINE))
@@ -126,7 +126,7 @@ def release(said: str | None = None) -> str:
 
 
 def memory_bytes() -> int:
-    """Memory of this node [B]: the physical one, or what the control group leaves of it."""
+    """Memory of this node [B]: the physical memory, or the limit of the control group if lower."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = [physical]
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
@@ -141,10 +141,10 @@ def memory_bytes() -> int:
 
 
 def clock_hz() -> float | None:
-    """Nominal clock of a core [Hz]: the name's, or the base frequency; None where neither is known.
+    """Nominal clock of a core [Hz], from the model name or the base frequency; None if unknown.
 
-    What the kernel calls ``cpu MHz`` is the clock of this moment, but in a virtual machine, which
-    is not told any other, the nominal one.
+    The kernel's ``cpu MHz`` is normally the current clock. In a virtual machine it is the nominal
+    clock, because a virtual machine knows no other clock. It is therefore used only there.
     """
     info = provenance.read("/proc/cpuinfo") or ""
     if match := re.search(r"^model name\s*:.* @ ([\d.]+)GHz", info, re.MULTILINE):

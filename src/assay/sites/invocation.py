@@ -1,8 +1,8 @@
-"""How ReFrame was called, as far as a site must know it while ReFrame loads its configuration.
+"""Checks of the ReFrame call that a site makes while ReFrame loads its configuration.
 
-A run that ReFrame narrows in silence ends green with a few cases. On a host that is not of the site
-it takes its builtin system ``generic``; ``RFM_SYSTEM`` in the environment selects one partition.
-Both are refused here, and so also for a plain ``reframe -r``.
+If ReFrame silently narrows a run, the run ends green with only a few cases. On a host that does not
+belong to the site, ReFrame takes its builtin system ``generic``. ``RFM_SYSTEM`` in the environment
+selects one partition. This module refuses both, also for a plain ``reframe -r``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from reframe.core.exceptions import ConfigError
 
 from assay.reframe_compat import command
 
-#: Variables of ReFrame's that say how it prints, or that it sets itself. All others change what
-#: runs, where, or what is kept of it.
+#: Variables of ReFrame that control how it prints, or that it sets itself. All other variables
+#: change what runs, where it runs, or what is kept of it.
 HARMLESS = frozenset(
     [
         "RFM_COLORIZE",
@@ -32,9 +32,9 @@ HARMLESS = frozenset(
 
 
 def check_environment(names: Iterable[str] = os.environ) -> None:
-    """Refuse variables of ReFrame's that change what runs.
+    """Refuse variables of ReFrame that change what runs.
 
-    :raises ConfigError: there is one.
+    :raises ConfigError: there is such a variable.
     """
     found = sorted(n for n in names if n.startswith("RFM_") and n not in HARMLESS)
     if found:
@@ -45,11 +45,11 @@ def check_environment(names: Iterable[str] = os.environ) -> None:
 
 
 def check_system(site_file: Path, patterns: Sequence[str], asked: str | None) -> None:
-    """Refuse a system that is not the site's, named or chosen by the host's name.
+    """Refuse a system of another site, whether ``--system`` or the host's name selects it.
 
     :param site_file: the site's ``reframe.py``.
-    :param patterns: its ``hostnames``, which ReFrame matches with the beginning of the host's name.
-    :param asked: what ``--system`` says.
+    :param patterns: its ``hostnames``. ReFrame matches them with the beginning of the host's name.
+    :param asked: the value of ``--system``; None if it is not given.
     :raises ConfigError: ReFrame would take another system.
     """
     site = site_file.parent.name
@@ -76,10 +76,10 @@ def check_system(site_file: Path, patterns: Sequence[str], asked: str | None) ->
 
 
 def check_release(site_file: Path, wanted: str, found: str) -> None:
-    """Refuse a machine whose distribution is not that of the site, unless ``--system`` is said.
+    """Refuse a machine whose distribution is not that of the site, unless ``--system`` is given.
 
     :param wanted: distribution and release, as :func:`assay.sites.detect.release` writes them.
-    :raises ConfigError: ReFrame's command loads the site on another one.
+    :raises ConfigError: ReFrame's command loads the site on a machine with another distribution.
     """
     call = command.of_reframe()
     site = site_file.parent.name

@@ -1,4 +1,4 @@
-"""``assay sites``: every site of the repository, loaded as ReFrame would, in a few lines each."""
+"""``assay sites``: loads each site as ReFrame would and describes it in a few lines."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def load(site_file: Path) -> tuple[dict[str, Any], References]:
     """Configuration and references of one site.
 
     :raises reframe.core.exceptions.ReframeError: the configuration is not valid.
-    :raises assay.judge.ReferencesError: the references are not.
+    :raises assay.judge.ReferencesError: the references are not valid.
     """
     site = load_config("<builtin>", str(site_file))
     site.validate()
     configuration = {
-        # ReFrame appends ours to its builtin example, which every file extends.
+        # Every configuration extends ReFrame's builtin example. Keep only the parts of the site.
         "systems": [s for s in site["systems"] if s["name"] == site_file.parent.name],
         "environments": [e for e in site["environments"] if e.get("features")],
     }
@@ -38,7 +38,7 @@ def load(site_file: Path) -> tuple[dict[str, Any], References]:
 
 
 def describe(configuration: dict[str, Any], references: References, known: set[str]) -> list[str]:
-    """What a site has and has not, one line each."""
+    """What a site has and what it lacks, one line each."""
     lines = []
     for system in configuration["systems"]:
         for partition in system["partitions"]:
@@ -57,7 +57,7 @@ def describe(configuration: dict[str, Any], references: References, known: set[s
 def run(names: Sequence[str], folder: Path) -> int:
     """Runs ``assay sites`` for some sites, or all; returns the exit code.
 
-    1: a site was refused. 2: there is no such site, or none at all.
+    1: a site was refused. 2: there is no such site, or there are no sites at all.
     """
     found = {path.parent.name: path for path in find(folder)}
     if not found:
@@ -71,7 +71,7 @@ def run(names: Sequence[str], folder: Path) -> int:
     known = set(catalogue.WORDS)
     bad = 0
     with tempfile.TemporaryDirectory() as scratch:
-        # Loading a site prepares its results; a survey leaves none.
+        # Loading a site creates its results directory. A listing must not leave one behind.
         os.environ.setdefault("ASSAY_RESULTS", scratch)
         for name in names or found:
             try:

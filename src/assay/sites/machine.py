@@ -1,4 +1,4 @@
-"""A machine that describes itself: the partitions of a site without scheduler, read off the node.
+"""A machine that describes itself: partitions of a site without scheduler, detected on the node.
 
 Two variables choose where files are written: ASSAY_SCRATCH (default: ``scratch`` below the results)
 and ASSAY_TMPFS (default: ``/dev/shm``).
@@ -23,18 +23,19 @@ from assay.evidence.transports import SWITCHED
 from assay.onnode import provenance
 from assay.sites import detect, invocation, stacks
 
-#: Words of programs that run without MPI.
+#: Feature words of programs that run without MPI.
 SERIAL = ("iozone",)
 
-#: Share of the memory that a matrix may take: what a laptop can lose for a minute.
+#: Share of the memory that a matrix may take. A laptop can spare this much for a minute.
 MEMORY_FRACTION = 0.02
 
-#: Asking a process of our own whether it has ended costs nothing: do it often, wait little.
+#: Polling rates of ReFrame for local jobs. Polling a process of our own costs nothing, and frequent
+#: polling keeps the waiting times short.
 OFTEN = {"poll_rate_max": 50, "poll_rate_min": 20}
 
 
 def distribution(site_file: str | Path) -> dict[str, Any]:
-    """The stack ``system``: what the distribution installed, with a feature for each program there.
+    """The stack ``system``: the programs that the distribution installed, with a feature for each.
 
     :param site_file: the ``__file__`` of a site, to find the checkout's own Python ports of OSU.
     """
@@ -51,10 +52,10 @@ def distribution(site_file: str | Path) -> dict[str, Any]:
 
 
 def stack(site_file: str | Path) -> dict[str, Any]:
-    """The packages of the distribution; where STACK=spack is asked for, what Spack built here.
+    """The packages of the distribution, or with STACK=spack the packages that Spack built here.
 
-    The latter is the stack of the site ``debian12`` (`make spack SITE=debian12`), with those
-    programs of the distribution that it lacks and that need no MPI.
+    The Spack stack is that of the site ``debian12`` (`make spack SITE=debian12`). Programs that it
+    lacks and that need no MPI are added from the distribution.
 
     :param site_file: the site's ``__file__``.
     :raises ConfigError: as :func:`assay.sites.stacks.spack`.
@@ -73,14 +74,14 @@ def stack(site_file: str | Path) -> dict[str, Any]:
 def configuration(
     site_file: str | Path, descr: str, stack: dict[str, Any], release: str = ""
 ) -> dict[str, Any]:
-    """The ReFrame configuration of a site that is the machine in front of you.
+    """The ReFrame configuration of a site that consists of this machine only.
 
     Partitions: ``intra-node``, and the file systems ``scratch`` and ``tmpfs``.
 
     :param site_file: the site's ``__file__``.
     :param descr: what the site is, in a line.
     :param stack: its only environment.
-    :param release: the only distribution whose machines are of the site, such as ``debian 12``.
+    :param release: the only distribution that machines of the site have, such as ``debian 12``.
     :raises ConfigError: a directory cannot be made, or as :func:`assay.sites.configuration`.
     """
     default = sites.results_directory(site_file) / "scratch"
@@ -109,7 +110,7 @@ def configuration(
                 "descr": descr,
                 "hostnames": hostnames,
                 "modules_system": "nomod",
-                # One case at a time, over all partitions: two would measure each other.
+                # One case at a time, over all partitions: two at once would disturb each other.
                 "max_local_jobs": 1,
                 "partitions": partitions,
             }
@@ -133,14 +134,14 @@ def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict
         "launcher": "mpirun",
         "processor": processor,
         "features": features,
-        # Whoever else works on this machine takes what is measured.
+        # Other work on this machine disturbs the measurement, so the suite watches its processes.
         "extras": {"memory_bytes": detect.memory_bytes(), "others": PROCESSES, **clock, **extras},
         "env_vars": root if os.geteuid() == 0 else [],
     }
 
 
 def storage(site_file: str | Path, name: str, default: str, *features: str) -> dict[str, Any]:
-    """A partition that is the file system of a directory, which a variable names or the default.
+    """A partition for the file system of a directory, which a variable or the default names.
 
     :raises ConfigError: the directory cannot be made.
     """

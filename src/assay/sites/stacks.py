@@ -1,9 +1,10 @@
-"""The stacks of a site that has Spack, as ReFrame's environments: what they have, and where.
+"""The Spack stacks of a site as ReFrame environments: which programs they have, and where.
 
-Each view of ``spack.yaml`` is one stack: ``host`` is named ``spack``, the others ``spack-<view>``.
-``make spack SITE=<site>`` leaves one file for each, ``env/<site>.<view>.json`` below
-``$ASSAY_SPACK_HOME`` (by default ``.cache/spack``), with the directories that go before PATH, and
-the hash of the lock. Jobs need nothing else: no Spack on compute nodes.
+Each view of ``spack.yaml`` is one stack. The view ``host`` gives the stack ``spack``, any other
+view the stack ``spack-<view>``. ``make spack SITE=<site>`` writes one file for each view,
+``env/<site>.<view>.json`` below ``$ASSAY_SPACK_HOME`` (by default ``.cache/spack``). The file holds
+the directories to put before PATH and the hash of the lock. Jobs need nothing else, so compute
+nodes need no Spack.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ VERSIONS = {
 def spack(
     site_file: str | Path, lock: str | Path, view: str = "host", of: str | None = None
 ) -> dict[str, Any]:
-    """The environment of one view, from the lock, whether or not it has been installed yet.
+    """The environment of one view, read from the lock, even if the view is not installed yet.
 
-    Where it has not been, or was from another lock, its jobs end at once with a line that says so.
+    If the view is not installed, or was installed from another lock, its jobs end at once with a
+    line that says so.
 
     :param site_file: the site's ``__file__``.
     :param lock: its ``spack.lock``, which has its ``spack.yaml`` beside it.
@@ -78,7 +80,7 @@ def spack(
 
 
 def features(nodes: Sequence[Node]) -> list[str]:
-    """What the packages give to a stack: each word once, in the order of the catalogue."""
+    """The features that the packages give to a stack, each once, in the order of the catalogue."""
     given = []
     for word, program in PROGRAMS.items():
         if program.spack:
@@ -95,7 +97,7 @@ def home(site_file: str | Path) -> Path:
 
 
 def _installed(where: Path, site: str, view: str, digest: str) -> tuple[list[str], str | None]:
-    """Directories for PATH, and what is wrong with the installation if anything is."""
+    """Directories for PATH, and the fault of the installation, None if it has no fault."""
     file = where / "env" / f"{site}.{view}.json"
     mend = f"type make spack SITE={site}"
     try:

@@ -1,4 +1,4 @@
-"""BT-IO: how many bytes and how much time a class takes, how many ranks, and who did its MPI-IO.
+"""BT-IO: bytes and time of a class, numbers of ranks, and the library that did the MPI-IO.
 
 Sources: NPB 3.4.3, NPB3.4-MPI: sys/setparams.c (points, steps, interval), BT/bt.f90 (40 bytes for
 each point, operations), BT/bt_data.f90 (arrays), BT/make_set.f90 (least size of a cell); Open MPI,
@@ -16,10 +16,10 @@ from typing import Any
 from assay.catalogue import BTIO_CLASSES
 from assay.workloads.sizing import Layout, SizingError, square_ranks
 
-#: Steps between two writes, and bytes that each point takes in a write: five doubles.
+#: Number of steps between two writes, and bytes of each point in a write (five doubles).
 INTERVAL, POINT = 5, 40
 
-#: Class -> points in each direction, time steps.
+#: Class -> number of points in each direction, number of time steps.
 PROBLEMS: Mapping[str, tuple[int, int]] = {
     "S": (12, 60),
     "W": (24, 200),
@@ -30,30 +30,31 @@ PROBLEMS: Mapping[str, tuple[int, int]] = {
     "E": (1020, 250),
 }
 
-#: The largest class that is run where the site chooses none: a minute on one rank.
+#: The largest class that runs if the site chooses none. It takes a minute on one rank.
 DEFAULT = "A"
 
-#: BT divides the points of each direction among the root of P cells, of at least so many.
+#: Fewest points of a cell in each direction. BT divides the points of each direction among the root
+#: of P cells.
 LEAST_CELL = 3
 
-#: More ranks than these are not tried.
+#: Most ranks that are tried.
 MOST_RANKS = 64
 
-#: A node shares a file system; from so many nodes on a curve over P has one rank on each.
+#: Fewest nodes with a shared file system for a curve over P that has one rank on each node.
 NODES_OF_A_CURVE = 4
 
-#: What a run is given time for: a slow core [op/s], and a slow file system [B/s].
+#: Speeds that the time limit of a run assumes: a slow core [op/s], and a slow file system [B/s].
 SLOW_CORE, SLOW_STORAGE = 1e9, 50e6
 
-#: Value of the parameter mpi_io -> what makes Open MPI take it.
+#: Value of the parameter mpi_io -> settings that make Open MPI use it.
 MPI_IO: Mapping[str, Mapping[str, str]] = {
     "ompio": {"OMPI_MCA_io": "ompio"},
-    # Its component is called by version, romio321 or romio341, and is the only other one.
+    # The name of its component contains a version (romio321, romio341). It is the only other one.
     "romio": {"OMPI_MCA_io": "^ompio"},
     "none": {},
 }
 
-#: At this level each process names the module that it took for a file.
+#: At this level each process names the module that it chose for a file.
 VERBOSE = {"OMPI_MCA_io_base_verbose": "10"}
 
 _SELECTED = re.compile(
@@ -68,7 +69,7 @@ def bytes_written(npb_class: str) -> int:
 
 
 def memory_of_rank(npb_class: str, ranks: int) -> int:
-    """What the arrays of one of so many ranks take [B]."""
+    """Memory that the arrays of one of `ranks` ranks take [B]."""
     points, _ = PROBLEMS[npb_class]
     cells = math.isqrt(ranks)
     edge = points // cells + 1
@@ -77,21 +78,21 @@ def memory_of_rank(npb_class: str, ranks: int) -> int:
 
 
 def seconds_at_most(npb_class: str, ranks: int) -> int:
-    """How long a run may last [s]."""
+    """Time limit of a run [s]."""
     points, steps = PROBLEMS[npb_class]
     operations = steps * (3478.8 * points**3 - 17655.7 * points**2 + 28023.7 * points)
-    # What was written is read again.
+    # The written data is read again.
     moved = 2 * bytes_written(npb_class)
     return int(600 + operations / (ranks * SLOW_CORE) + moved / SLOW_STORAGE)
 
 
 def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
-    """The class to be run: never by what is free today, or references would be of another.
+    """The class to run, independent of what is free today: references are for one class.
 
     :param built: the classes that the stack has, in ascending order.
-    :param said: what the site says of the partition.
-    :param smoke: whether as little as possible is to be run.
-    :raises ValueError: the site says what is no class.
+    :param said: the class that the site sets for the partition, if any.
+    :param smoke: whether to run as little as possible.
+    :raises ValueError: the site sets an unknown class.
     :raises SizingError: the stack does not have that class.
     """
     if said is not None and said not in PROBLEMS:
@@ -107,9 +108,9 @@ def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
 
 
 def layout(ranks: int, features: Iterable[str], extras: Mapping[str, Any]) -> Layout:
-    """Where so many ranks are: never on one node for some P of a curve, and on many for others.
+    """The layout of the ranks: one node for all P of a curve, or one rank per node for all P.
 
-    :raises SizingError: the partition has fewer nodes for us.
+    :raises SizingError: the partition has too few nodes for us.
     """
     nodes = _nodes(features, extras)
     if nodes < NODES_OF_A_CURVE:
@@ -122,8 +123,8 @@ def layout(ranks: int, features: Iterable[str], extras: Mapping[str, Any]) -> La
 def fits(npb_class: str, where: Layout, memory: int | None) -> None:
     """Refuses ranks that a class is too small for, and nodes that are too small for the class.
 
-    :param memory: of one node [B]; None where the site does not say.
-    :raises SizingError: it does not fit.
+    :param memory: memory of one node [B]; None if the site does not state it.
+    :raises SizingError: the class does not fit.
     """
     points, _ = PROBLEMS[npb_class]
     ranks = where.ranks
@@ -139,9 +140,9 @@ def fits(npb_class: str, where: Layout, memory: int | None) -> None:
 
 
 def rank_counts(partitions: Iterable[Any]) -> list[int]:
-    """Square numbers of ranks for which any storage partition of the site has room.
+    """Square numbers of ranks that fit on at least one storage partition of the site.
 
-    :param partitions: ReFrame's, of the site's system.
+    :param partitions: ReFrame's partitions of the site's system.
     """
     most = 1
     for partition in partitions:
@@ -155,16 +156,16 @@ def rank_counts(partitions: Iterable[Any]) -> list[int]:
 
 
 def _nodes(features: Iterable[str], extras: Mapping[str, Any]) -> int:
-    """Nodes that see the same directory."""
+    """Number of nodes that see the same directory."""
     return int(extras.get("nodes", 1)) if "shared" in set(features) else 1
 
 
 @dataclass(frozen=True)
 class MpiIo:
-    """Which library of MPI-IO did the work.
+    """The library that did the MPI-IO.
 
-    :ivar modules: of Open MPI, each once.
-    :ivar processes: how many named theirs.
+    :ivar modules: names of the modules of Open MPI, each once.
+    :ivar processes: number of processes that named their module.
     """
 
     modules: tuple[str, ...]
@@ -172,12 +173,12 @@ class MpiIo:
 
     @classmethod
     def said(cls, text: str) -> MpiIo:
-        """From the standard error of a run, with :data:`VERBOSE`."""
+        """Parses the standard error of a run with :data:`VERBOSE`."""
         found = _SELECTED.findall(text.replace("\0", ""))
         return cls(tuple(sorted({name for _, name in found})), len({who for who, _ in found}))
 
     def problems(self, asked: str, ranks: int) -> list[str]:
-        """What contradicts that all ranks wrote by the library that was asked for."""
+        """Evidence that not all ranks wrote with the requested library, one line each."""
         if asked == "none":
             names = ", ".join(self.modules)
             return [f"MPI-IO by {names}, where there was to be none"] if names else []

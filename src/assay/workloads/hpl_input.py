@@ -1,7 +1,7 @@
 """Input files of HPL and HPCC.
 
 Both programs read values by line number and ignore what follows them on the line (HPL 2.3,
-testing/ptest/HPL_pdinfo.c; HPCC 1.5.0, src/io.c), so the order of the lines is the format.
+testing/ptest/HPL_pdinfo.c; HPCC 1.5.0, src/io.c). The order of the lines is therefore the format.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def hpl(orders: Sequence[int], blocks: Sequence[int], grid: Grid, device: int = 
 
 
 def hpcc(orders: Sequence[int], blocks: Sequence[int], grid: Grid) -> str:
-    """``hpccinf.txt``: as ``HPL.dat``, then no further sizes for PTRANS than HPL's own."""
+    """``hpccinf.txt``: like ``HPL.dat``, and PTRANS gets no sizes beyond those of HPL."""
     return hpl(orders, blocks, grid, device=8) + (
         "# the rest is for PTRANS\n"
         "0                        number of additional problem sizes\n"

@@ -1,7 +1,7 @@
-"""What all tests of the OSU Micro-Benchmarks share: which there are, their options and metrics.
+"""What all tests of the OSU Micro-Benchmarks share: the programs, their options and metrics.
 
-The whole curve is kept; the metrics are the sizes that matter: 8 B (latency of the path), 8 KiB
-(around the switch to rendezvous), 64 KiB and 1 MiB (its bandwidth).
+The whole curve is kept. The metrics are its values at four sizes: 8 B (latency of the path), 8 KiB
+(around the switch to rendezvous), 64 KiB and 1 MiB (bandwidth of the path).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ SIZES = {8: "8B", 8 * KIB: "8KiB", 64 * KIB: "64KiB", MIB: "1MiB"}
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One program.
+    """One benchmark program.
 
-    :ivar column: of :mod:`assay.outputs.osu` that is measured, in `unit`.
-    :ivar ranks: how many it takes on so many cores.
+    :ivar column: the measured column of :mod:`assay.outputs.osu`, in `unit`.
+    :ivar ranks: number of ranks that it takes on a given number of cores.
     """
 
     column: str
@@ -42,24 +42,24 @@ COLLECTIVE: Mapping[str, Benchmark] = {
 }
 BENCHMARKS: Mapping[str, Benchmark] = {**POINT_TO_POINT, **COLLECTIVE}
 
-#: Messages in flight, the default of the C programs and the ports alike.
+#: Number of messages in flight, the default of both the C programs and the ports.
 WINDOW = {"bw": 64, "bibw": 64, "mbw_mr": 64}
 
-#: The fewest iterations that any program of either family does of any size, unless it is told
+#: Fewest iterations that any program of either family does at any size by default
 #: (BW_LOOP_LARGE, util/osu_util.h of OSU 5.7; loop_large, osu_bw.py of mpi4py 4.1.2).
 FEWEST = 20
 
-#: The first version that compares what it received (-c), and the first with a choice of type (-T).
+#: First version that validates what it received (-c), and first with a choice of type (-T).
 VALIDATES, TYPES = (5, 9), (7, 1)
 
 
 def numbers(version: str | None) -> tuple[int, ...]:
-    """A version as numbers, which can be compared; of an unknown one, none."""
+    """A version as numbers, which can be compared; empty for an unknown version."""
     return tuple(map(int, version.split("."))) if version else ()
 
 
 def validating(benchmark: str, version: tuple[int, ...]) -> list[str]:
-    """Options by which the C program of a version looks at what it received, if it can."""
+    """Options that make the C program of a version validate what it received, if it can."""
     options = ["-c"] if version >= VALIDATES else []
     if version >= TYPES and benchmark in ("reduce", "allreduce"):
         # Open MPI saturates sums of 8-bit integers (open-mpi/ompi issue 8045), and OSU 7.4
@@ -69,7 +69,7 @@ def validating(benchmark: str, version: tuple[int, ...]) -> list[str]:
 
 
 def not_asked(parsed: Parsed | None, stated: str | None) -> list[str]:
-    """What is wrong where the program could have looked at what it received, and was not asked to.
+    """A problem if the program could have validated what it received but was not asked to.
 
     :param stated: the version that the stack states.
     """
@@ -88,7 +88,7 @@ def metrics(benchmark: str) -> dict[str, str]:
 
 
 def values(benchmark: str, parsed: Parsed) -> dict[str, Quantity]:
-    """Those metrics of a curve; raises what :meth:`Parsed.quantity` does for a missing size."""
+    """The values of these metrics on a curve; :meth:`Parsed.quantity` raises for a missing size."""
     column = BENCHMARKS[benchmark].column
     return {
         f"{column}_{label}": parsed.quantity(column, size=size) for size, label in SIZES.items()

@@ -1,4 +1,4 @@
-"""How many ranks, which process grid, how large a matrix: pure arithmetic, refused when it is poor.
+"""Number of ranks, process grid and order of the matrix, by pure arithmetic; poor ones are refused.
 
 Sources: HPL's tuning notes (a grid close to square, Q >= P, N a multiple of NB; netlib.org HPL,
 tuning.html); NPB 3.4, BT/setup_mpi.f90 (a square number of ranks).
@@ -14,7 +14,7 @@ BYTES_PER_DOUBLE = 8
 
 
 class SizingError(ValueError):
-    """What was asked for cannot be run well; the message names what can."""
+    """The request cannot be run well; the message names what can be run."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the ranks are: as many on each node, in blocks (0 to per_node - 1 on the first).
+    """Where the ranks are: equally many on each node, in blocks (0 to per_node - 1 on the first).
 
     :ivar nodes: number of nodes.
     :ivar per_node: ranks on each of them.
@@ -50,9 +50,9 @@ class Layout:
 def spread(nodes: int, cores: int, ranks: Callable[[int], int]) -> Layout:
     """The most ranks on each of `nodes` nodes that a test can use.
 
-    :param cores: of one node that may have a rank each.
-    :param ranks: of a number of cores, how many ranks the test would start on them.
-    :raises SizingError: no number of ranks suits that is the same on all nodes.
+    :param cores: number of cores of one node that may have a rank each.
+    :param ranks: function that returns how many ranks the test would start on a number of cores.
+    :raises SizingError: no number of ranks that is the same on all nodes suits the test.
     """
     for per_node in range(cores, 0, -1):
         if ranks(nodes * per_node) == nodes * per_node:
@@ -66,8 +66,8 @@ def spread(nodes: int, cores: int, ranks: Callable[[int], int]) -> Layout:
 def process_grid(ranks: int) -> Grid:
     """The grid closest to a square that uses exactly `ranks` ranks.
 
-    A prime number of ranks above 3 leaves only 1 x ranks, where every panel broadcast crosses the
-    whole row: that is refused, not chosen silently.
+    A prime number of ranks above 3 leaves only the grid 1 x ranks, where every panel broadcast
+    crosses the whole row. The function refuses it instead of choosing it silently.
 
     :raises SizingError: `ranks` is below 1, or a prime above 3.
     """
@@ -122,8 +122,9 @@ def matrix_order(memory_bytes: int, fraction: float, block: int, grid: Grid) -> 
 def study_orders(one_node: int, nodes: int, block: int) -> list[int]:
     """Orders N of a study over the number of nodes, ascending, each a multiple of NB.
 
-    The same for every number of nodes, so that their times can be compared, and all that one node
-    can hold; more nodes add what only they can: their memory grows with P, and N with its root.
+    Every number of nodes gets the same orders, all of which one node can hold, so that their times
+    can be compared. More nodes also get orders that only they can hold: their memory grows with P,
+    and N grows with the square root of P.
 
     :param one_node: the largest N of one node.
     :param block: NB.

@@ -1,7 +1,7 @@
-"""The scripts between a clone and a run, on the paths that end badly and on the short ones.
+"""The scripts between a clone and a run, when they fail and when they have little to do.
 
-Programs that a script starts are replaced on PATH by small scripts where their failure, or what
-they were asked to do, is the point; the scripts themselves are the real ones, run by bash.
+The scripts are the real ones, run by bash. If a test is about the failure of a program that a
+script starts, or about its arguments, a small script on PATH replaces this program.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BASE_PROGRAMS = """
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    """A PATH with the usual tools and Python, and nothing of the system stack."""
+    """A PATH with the usual tools and Python, without the programs of the system stack."""
     directory = tmp_path / "bin"
     directory.mkdir()
     for name in BASE_PROGRAMS:
@@ -34,7 +34,7 @@ def bare(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The front door alone, in a directory with a blank in its name."""
+    """Only the files of the front door, in a directory with a blank in its name."""
     copy = tmp_path / "a checkout"
     shutil.copytree(ROOT / "ci", copy / "ci")
     shutil.copy(ROOT / "Makefile", copy)

@@ -1,4 +1,4 @@
-"""Scripts of the front door, run by the real shell with programs that a test chooses."""
+"""Runs the scripts of the front door in the real shell, with programs that a test chooses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def program(directory: Path, name: str, body: str = "exit 0") -> Path:
     path = directory / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # it may be a link to the machine's own program
+    path.unlink(missing_ok=True)  # it may be a link to the program of the machine
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return path
@@ -21,7 +21,7 @@ def program(directory: Path, name: str, body: str = "exit 0") -> Path:
 def run(
     *command: object, path: Path | None = None, cwd: Path | None = None, **variables: object
 ) -> subprocess.CompletedProcess[str]:
-    """Run without a terminal, with the programs of `path` only, and none of our variables."""
+    """Runs without a terminal, with only the programs in `path`, and without our variables."""
     keep = {k: v for k, v in os.environ.items() if k in ("HOME", "TMPDIR", "LANG", "PIP_CERT")}
     return subprocess.run(
         [str(word) for word in command],

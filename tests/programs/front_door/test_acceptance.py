@@ -1,4 +1,4 @@
-"""ci/acceptance.sh: whatever goes wrong in it is a red run."""
+"""ci/acceptance.sh: every fault in it makes the run red."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shell import program, run
 
 @pytest.fixture
 def site(checkout: Path) -> Path:
-    """A checkout with one site; reframe begins a session, both programs end with 0."""
+    """A checkout with one site. reframe begins a session; both programs end with exit code 0."""
     (checkout / "site-config/here").mkdir(parents=True)
     (checkout / "site-config/here/reframe.py").touch()
     stage(checkout, reframe=0, report=0)
@@ -80,7 +80,7 @@ def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) 
 def test_an_interrupted_run_ends_reframe_and_writes_the_page(
     site: Path, number: signal.Signals
 ) -> None:
-    """ReFrame is told once, by SIGTERM, and has the time to write its report."""
+    """ReFrame gets SIGTERM once, and has the time to write its report."""
     results = site.parent / "results"
     made = 'd="$ASSAY_RESULTS/output/$ASSAY_SESSION"; mkdir -p "$d"; touch "$d/session.json"'
     program(
@@ -89,7 +89,7 @@ def test_an_interrupted_run_ends_reframe_and_writes_the_page(
         f"{made}; trap 'echo TOLD; exit 1' TERM; echo STARTED\n"
         "for _ in $(seq 300); do sleep 0.1; done",
     )
-    # What the tests were told to ignore (nohup, a shell's background), a child would ignore, too.
+    # With nohup or in a background job, the tests ignore the signal. The child would inherit this.
     before = signal.signal(number, signal.SIG_DFL)
     with subprocess.Popen(
         ["bash", str(site / "ci/acceptance.sh")],

@@ -1,4 +1,4 @@
-"""What cannot be run is refused before the set-up, and a session is reported by who ran it."""
+"""Impossible requests are refused before the set-up, and each call reports only its own session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SET_UP = ("ci/system-stack.sh", "ci/setup-venv.sh", "ci/fetch-osu-py.sh")
 
 @pytest.fixture
 def clone(tmp_path: Path, checkout: Path) -> Path:
-    """A clone whose set-up and whose programs only say that they were called."""
+    """A clone whose set-up and programs only print that they were called."""
     copy = tmp_path / "clone"
     checkout.rename(copy)
     (copy / "site-config/local").mkdir(parents=True)
@@ -88,7 +88,7 @@ def test_a_second_run_is_refused_before_the_set_up_with_its_holder(clone: Path) 
 
 
 def test_only_the_session_of_this_call_is_reported(clone: Path) -> None:
-    """ReFrame was refused; meanwhile another run ended in the same results."""
+    """ReFrame was refused. Meanwhile, another run ended in the same results folder."""
     theirs = f'mkdir -p "{clone}/results/reports" "{clone}/results/output/20990101T000000"'
     touch = f'touch "{clone}/results/reports/run-report-9.json"'
     session = f'touch "{clone}/results/output/20990101T000000/session.json"'
@@ -146,7 +146,7 @@ def test_each_site_names_its_stacks_as_its_configuration_has_them(
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
     monkeypatch.delenv("ASSAY_IMAGE", raising=False)
     found: set[str] = set()
-    # Those of an image, which is not there.
+    # Without the stacks of an image, because there is no image.
     said = [name for name in named[0].split() if name not in ("container", "contained")]
     for stack in ("", *said):
         monkeypatch.setenv("ASSAY_STACK", stack)

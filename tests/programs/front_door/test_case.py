@@ -1,4 +1,4 @@
-"""ci/gitlab/case.sh: what a job leaves where the verdict looks, however it ends."""
+"""ci/gitlab/case.sh: the files that a job leaves for the verdict, however the job ends."""
 
 from __future__ import annotations
 

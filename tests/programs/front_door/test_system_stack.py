@@ -1,4 +1,4 @@
-"""ci/system-stack.sh: what it finds, names and installs."""
+"""ci/system-stack.sh: the packages that it finds, names and installs."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def test_without_root_and_sudo_the_packages_are_named(bare: Path, checkout: Path
     script = f"YES=1 {checkout}/ci/system-stack.sh"
     by_hand = "apt-get install --no-install-recommends ucx-utils"
     assert f"not root, and no sudo; as root: {script}, or {by_hand}" in done.stdout
-    # Debian's main has no iozone3: apt would refuse the whole line.
+    # iozone3 is not in Debian's main, and apt would refuse the whole command line.
     assert "iozone3" not in done.stdout.partition(by_hand)[2].partition(" (and iozone3 from")[0]
     assert "INSTALLED" not in done.stdout
 
 
 def test_programs_of_another_mpi_are_not_installed(bare: Path, checkout: Path) -> None:
-    program(bare, "mpirun")  # not in /usr/bin: somebody else's
+    program(bare, "mpirun")  # not in /usr/bin, so not of the distribution
     program(bare, "apt-get", "echo APT $*")
     program(bare, "apt-cache", 'echo "  Candidate: 1.0"')
     program(bare, "id", "echo 0")
@@ -124,11 +124,11 @@ deb mirror:/two jammy main
 
 @dataclass
 class Entry:
-    """An entry of the machine's own source lists, and what must become of it."""
+    """An entry in the source lists of the machine, and the source list expected from it."""
 
     file: str
     content: str
-    number: int  # of the stanza or of the line, as apt counts them
+    number: int  # of the stanza or the line, as apt counts
     release: str
     own: str
 
@@ -161,7 +161,7 @@ OWN_OF_LINE = "deb mirror:/two jammy multiverse\n"
 def test_own_source_list_is_the_machines_with_another_component(
     bare: Path, checkout: Path, tmp_path: Path, entry: Entry
 ) -> None:
-    """And it goes away again although the installation fails."""
+    """The new source list is removed, even if the installation fails."""
     for other in ("mpirun", "NPopenmpi", "hpcc", "ucx_info", "ucx_perftest"):
         program(bare, other)
     machine, record, temporary = tmp_path / entry.file, tmp_path / "record", tmp_path / "tmp"
@@ -170,7 +170,7 @@ def test_own_source_list_is_the_machines_with_another_component(
     program(bare, "id", "echo 0")
     program(bare, "dpkg", "echo amd64")
     program(bare, "apt-cache", "echo '  Candidate: (none)'")
-    # Keeps what it is given as source list, then fails as a mirror without the package would.
+    # Keeps the source list that it gets, then fails like a mirror without the package.
     program(
         bare,
         "apt-get",

@@ -14,7 +14,7 @@ from shell import ROOT, program, run
 
 
 def older(directory: Path, name: str, version: tuple[int, int, int]) -> Path:
-    """This Python under another version number, as `sys.version_info` and --version say it."""
+    """This Python with another version number in `sys.version_info` and in --version."""
     return program(
         directory,
         name,
@@ -96,7 +96,7 @@ def source_distribution(directory: Path) -> str:
 
 @pytest.fixture
 def offline(checkout: Path, tmp_path: Path) -> tuple[Path, str, dict[str, object]]:
-    """A checkout with a Python in .venv; the sha256 of what pip finds; variables for pip."""
+    """A checkout with a Python in .venv; the sha256 of the file for pip; variables for pip."""
     sha256 = source_distribution(tmp_path / "dist")
     program(checkout / ".venv/bin", "python", f'exec "{sys.executable}" "$@"')
     variables = {"PIP_NO_INDEX": 1, "PIP_FIND_LINKS": tmp_path / "dist", "PIP_NO_CACHE_DIR": 1}

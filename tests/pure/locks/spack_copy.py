@@ -1,7 +1,7 @@
-"""A copy of the real Spack locks, manifests and recipes, to give it one fault.
+"""A copy of the real Spack locks, manifests and recipes, to which a test adds one fault.
 
-A fault that an edit leaves in the hashes is caught by them; to see another rule at work the test
-gives the edited lock fresh hashes and a fresh seal, as somebody who cheats would.
+The hashes reveal any fault that an edit leaves in them. To test another rule, the test gives the
+edited lock new hashes and a new seal, as an attacker would.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from assay.locks.lockfile import Lock
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENTS = command.environments(ROOT)
-#: The environment at the top, with GPUs, and one without.
+#: The environment at the top level, which has GPUs, and one without GPUs.
 REFERENCE = next(site for site, each in ENVIRONMENTS.items() if each.folder == Path())
 HOST = next(
     site
@@ -34,7 +34,7 @@ Document = dict[str, Any]
 
 
 class Copy:
-    """A copy of what ``assay lock`` reads, to spoil."""
+    """A copy of the files that ``assay lock`` reads, to be damaged."""
 
     def __init__(self, root: Path, capsys: pytest.CaptureFixture[str] | None = None) -> None:
         self.root = root
@@ -63,7 +63,7 @@ class Copy:
         return code, self._capsys.readouterr().err.splitlines()
 
     def faults(self, site: str = REFERENCE) -> list[str]:
-        """Lines about one site, without their common beginning; there must be some."""
+        """Fault lines about one site, without their common beginning. There is at least one."""
         code, lines = self.run("check", "--site", site)
         assert code == 1
         assert lines
@@ -74,7 +74,7 @@ class Copy:
         return json.loads(self.path("spack.lock", site).read_text())
 
     def relock(self, document: Document, site: str = REFERENCE) -> None:
-        """Write a lock and a seal that fits it, and all else as it is now."""
+        """Writes a lock and a matching seal. Everything else stays as it is."""
         self.path("spack.lock", site).write_text(json.dumps(document))
         files = manifest.Manifest(self.root, self.path("spack.yaml", site)).files
         pins = seal.load_pins(self.root / "spack-repo/pins.yaml", "pins")
@@ -82,14 +82,14 @@ class Copy:
         self.path("spack.lock.seal.yaml", site).write_text(yaml.safe_dump(sealed))
 
     def edit(self, name: str, old: str, new: str) -> None:
-        """Replace a text that must be there, in a file of the copy."""
+        """Replaces a text in a file of the copy. The text must exist."""
         path = self.root / name
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
 
     def set(self, package: str, key: str, value: Any, site: str = REFERENCE) -> None:
-        """Change what the site says of a package; key may be one of its first external."""
+        """Changes a setting of the site for a package. `key` may belong to its first external."""
         path = self.root / f"site-config/{site}/spack/packages.yaml"
         document = yaml.safe_load(path.read_text())
         holder = document["packages"].setdefault(package, {})
@@ -104,7 +104,7 @@ def node_of(document: Document, name: str) -> Document:
 
 
 def ordinary(document: Document, copy: Copy) -> Document:
-    """A node that is built, has dependencies and a switch, and of which no manifest says a word."""
+    """A node that is built, has dependencies and a switch, and appears in no manifest."""
     spoken = manifest.Manifest(copy.root, copy.path("spack.yaml")).packages()
     roots = {root["hash"] for root in document["roots"]}
     return next(
@@ -119,9 +119,9 @@ def ordinary(document: Document, copy: Copy) -> Document:
 
 
 def rehash(document: Document) -> None:
-    """Give each node, and each mention of it, the hash of its content: dependencies first.
+    """Gives each node, and each mention of it, the hash of its content. Dependencies come first.
 
-    For locks of Spack 1.1.0, which leaves the namespace of an external out.
+    This is for locks of Spack 1.1.0, which leaves the namespace of an external out.
     """
     assert document["spack"]["version"] == "1.1.0"
     old, new = document["concrete_specs"], {}
@@ -140,5 +140,5 @@ def rehash(document: Document) -> None:
 
     for root in document["roots"]:
         root["hash"] = settle(root["hash"])
-    # What no root needs any more goes, as it would when solving.
+    # Nodes that no root needs any more are removed, as Spack does when it solves.
     document["concrete_specs"] = {new[key]: node for key, node in old.items() if key in new}

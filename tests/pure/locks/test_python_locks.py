@@ -1,4 +1,4 @@
-"""The Python locks: what they must hold so that an install is the same on every machine."""
+"""The Python locks: the content that makes an install the same on every machine."""
 
 from __future__ import annotations
 

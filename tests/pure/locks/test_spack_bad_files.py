@@ -58,7 +58,7 @@ def test_a_file_that_is_missing_or_broken(copy: Copy, name: str, content: bytes 
         path.write_bytes(content)
     code, lines = copy.run("check", "--site", REFERENCE)
     if name == "spack.yaml" and content is None:
-        # Then nothing says whose environment the one at the top is.
+        # Without this file, nothing says which site the environment at the top level belongs to.
         name = f"site-config/{REFERENCE}/spack/env/spack.yaml"
     assert code == 1
     assert len(lines) == 1
@@ -136,7 +136,7 @@ JUNK = st.one_of(
 
 
 def spoil(document: Any, data: st.DataObject) -> Any:
-    """Replace, drop or rename one thing anywhere in a document."""
+    """Replaces, drops or renames one item anywhere in a document."""
     junk = data.draw(JUNK)
     holder, key, value = None, None, document
     while isinstance(value, (dict, list)) and value and data.draw(st.integers(0, 5)):
@@ -183,7 +183,7 @@ def test_whatever_a_file_holds_there_are_lines_and_no_traceback(
     try:
         if data.draw(st.booleans()):
             document = json.loads(before) if name.endswith(".lock") else yaml.safe_load(before)
-            # JSON is YAML, and escapes what UTF-8 cannot hold.
+            # JSON is YAML, and it escapes characters that UTF-8 cannot hold.
             path.write_text(json.dumps(spoil(document, data)))
         else:
             at = data.draw(st.integers(0, len(before) - 1))

@@ -1,6 +1,6 @@
-"""What must hold whatever the manifest asks: Open MPI over UCX, and both with GPUs.
+"""Rules that hold whatever the manifest says: Open MPI over UCX, and both with GPUs.
 
-The manifest asks it too, so it is made silent.
+The real manifest also asks for this, so the test removes it from the manifest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The real Spack locks are sound; an edit that leaves the hashes behind is seen."""
+"""The real Spack locks are correct. An edit that does not update the hashes is detected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_all_sites_are_checked_when_none_is_named(copy: Copy) -> None:
 
 
 def test_fresh_hashes_are_those_of_spack() -> None:
-    """What the other tests rely on: `rehash` changes nothing in a sound lock."""
+    """The other tests rely on this: `rehash` changes nothing in a correct lock."""
     for environment in ENVIRONMENTS.values():
         document = json.loads(environment.file("spack.lock")[0].read_text())
         before = json.dumps(document)
@@ -84,7 +84,7 @@ def test_an_edited_node(copy: Copy, edit: Callable[[Document], str]) -> None:
     copy.relock(document)
     faults = copy.faults()
     assert any(said in fault for fault in faults)
-    # An edge that was dropped may have been the only one to something.
+    # A removed edge may have been the only one to a package.
     about = [fault for fault in faults if "no root needs" not in fault]
     assert all(fault.startswith(f"spack.lock: concrete_specs:{key}: ") for fault in about)
     assert all(fault.endswith(f"; make lock SITE={REFERENCE}") for fault in faults)
@@ -121,7 +121,7 @@ def test_a_root_that_is_not_there(copy: Copy) -> None:
 
 
 def test_a_lock_edited_after_sealing(copy: Copy) -> None:
-    """A change that means nothing still is a change: the bytes are sealed."""
+    """A change without meaning is still a change, because the seal covers the bytes."""
     path = copy.path("spack.lock")
     path.write_text(path.read_text() + "\n")
     assert copy.faults() == [

@@ -1,4 +1,4 @@
-"""Manifest and lock against one another, with hashes and seal as they should be."""
+"""Manifest and lock compared with each other. Hashes and seal are as they should be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seal: what was changed after solving, which Spack does not notice; how it is written."""
+"""The seal: it shows changes after solving, which Spack does not notice; how it is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lock against its site: what the machine has, and what it says of it."""
+"""A lock compared with its site: what the machine has, and what the site says about it."""
 
 from __future__ import annotations
 

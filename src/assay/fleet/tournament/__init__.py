@@ -1,1 +1,1 @@
-"""All pairs of nodes measured against each other, and what that says of each of them."""
+"""Measurements of all pairs of nodes, and the faulty nodes and pairs that they show."""

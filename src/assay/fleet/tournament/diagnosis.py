@@ -1,7 +1,8 @@
-"""From measured pairs to the node or the link that is at fault, in words.
+"""Finds the node or the link that is at fault from measured pairs, and states it in words.
 
-Three steps: :func:`diagnose` what the tournament measured, measure the pairs of
-:func:`second_pass`, and :func:`conclude`. What was seen once and not again is no fault.
+There are three steps: :func:`diagnose` judges the measurements of the tournament; then the pairs
+of :func:`second_pass` are measured; then :func:`conclude` combines both passes. A deviation that
+the second pass does not confirm is not a fault.
 """
 
 from __future__ import annotations
@@ -20,33 +21,35 @@ from assay.judge.verdict import Verdict
 
 Link = tuple[str, str]
 
-#: Partners of each suspect in the second pass; of three values the median outvotes one.
+#: Partners of each suspect in the second pass; the median of three values ignores one outlier.
 PARTNERS = 3
 
-#: Nodes of which so many have links that are faster than all others may be the healthy ones.
+#: If a group of at least this share of the nodes has faster links than all other nodes, the group
+#: may be the healthy nodes.
 MINORITY = 0.25
 
 
 class Fault(str, enum.Enum):
-    """What can be at fault."""
+    """The kinds of faults."""
 
     SLOW_NODE = "slow node"
     SLOW_PAIR = "slow pair"
     DEAD_NODE = "dead node"
     DEAD_PAIR = "dead pair"
-    #: All pairs alike: no node is at fault, but what they share, or the expectation is wrong.
+    #: All pairs are affected: the fault is in a part that all nodes share and not in a node, or the
+    #: expected value is wrong.
     ALL_SLOW = "all slow"
     ALL_DEAD = "all dead"
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A quantity that is measured of each pair.
+    """A quantity that is measured for each pair.
 
     :param tolerance: how much worse than the others a pair may be, relative: 0.05 is 5 %.
-    :param expected: what a healthy pair has, in `unit`. Without it pairs are only compared with
-        each other, and two nodes cannot be judged at all.
-    :raises ValueError: the tolerance is no such fraction, or the expectation is not positive.
+    :param expected: the value of a healthy pair, in `unit`. Without it, pairs are only compared
+        with each other, and two nodes cannot be judged at all.
+    :raises ValueError: the tolerance is not such a fraction, or the expected value is not positive.
     """
 
     name: str
@@ -71,17 +74,17 @@ class Metric:
         return -self.sign * math.log1p(-self.sign * self.tolerance)
 
     def said(self, logarithm: float) -> str:
-        """The value behind a logarithm of goodness, with its unit."""
+        """The value that belongs to a logarithm of goodness, with its unit."""
         return f"{math.exp(self.sign * logarithm):.4g} {self.unit}"
 
     def change(self, effect: float) -> float:
-        """The relative change of the value that an effect on its goodness is."""
+        """The relative change of the value that belongs to an effect on its goodness."""
         return math.expm1(self.sign * effect)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one run between two nodes gave: a value for each metric, or none and an error."""
+    """The result of one run between two nodes: a value for each metric, or only an error."""
 
     a: str
     b: str
@@ -91,13 +94,15 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing at fault.
+    """One fault.
 
-    :ivar nodes: one for a node, two for a pair, none where all pairs are alike.
-    :ivar metric: its name; empty where nothing could be measured.
-    :ivar deviation: relative, with its sign: -0.1 is 10 % less; None where nothing was measured.
+    :ivar nodes: one node, the two nodes of a pair, or empty if all pairs are affected.
+    :ivar metric: name of the metric; empty if nothing could be measured.
+    :ivar deviation: relative deviation with its sign: -0.1 is 10 % less; None if nothing was
+        measured.
     :ivar reason: one line for an operator.
-    :ivar ambiguous: of a pair: its link or one of its nodes, the measured pairs cannot tell.
+    :ivar ambiguous: for a pair: the fault is in its link or in one of its nodes, and the measured
+        pairs do not show in which.
     """
 
     fault: Fault
@@ -110,11 +115,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Level:
-    """What healthy pairs have in one metric, in its unit, and what noise leaves to be seen.
+    """The level of healthy pairs in one metric, and the deviations that are visible above noise.
 
-    :ivar noise: of one pair, relative standard deviation; less than the truth for few nodes.
+    :ivar base: the value of a healthy pair, in the unit of the metric.
+    :ivar noise: relative standard deviation of one pair; too small if there are few nodes.
     :ivar least_node: the smallest relative deviation for which a node is named.
-    :ivar least_pair: likewise for a pair.
+    :ivar least_pair: the smallest relative deviation for which a pair is named.
     """
 
     base: float
@@ -125,12 +131,12 @@ class Level:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the pairs say.
+    """The result of judging all pairs.
 
-    :ivar findings: what is at fault, dead before slow, then the worst first.
-    :ivar doubts: why the measured pairs do not acquit all nodes, one line each.
-    :ivar remarks: what was seen and is no fault, one line each.
-    :ivar levels: by metric; empty where no pair gave a value.
+    :ivar findings: the faults, dead before slow, then the worst first.
+    :ivar doubts: reasons why the measured pairs do not prove all nodes healthy, one line each.
+    :ivar remarks: observations that are not faults, one line each.
+    :ivar levels: the level of each metric; empty if no pair gave a value.
     """
 
     nodes: tuple[str, ...]
@@ -157,14 +163,16 @@ class Diagnosis:
 def diagnose(
     nodes: Sequence[str], metrics: Sequence[Metric], measurements: Iterable[Measurement]
 ) -> Diagnosis:
-    """What a tournament says of its nodes.
+    """Judge the nodes of a tournament by the measurements of their pairs.
 
-    Nodes at fault must be less than half of all. With three nodes one slow node and one slow pair
-    are told apart; with two there is one pair: it is judged by the expectation, and named as pair.
+    The result is only valid if less than half of the nodes are at fault. With three nodes, a slow
+    node can be distinguished from a slow pair. With two nodes there is only one pair: it is judged
+    by the expected value, and a fault is reported for the pair.
 
-    :param measurements: in any order; a pair that was measured again counts with its medians. A
-        pair that is absent is not held against its nodes.
-    :raises ValueError: an unknown node, a pair of one node, or a value that is no positive number.
+    :param measurements: in any order. A pair that was measured several times counts with its
+        medians. An absent pair does not count against its nodes.
+    :raises ValueError: an unknown node, a pair of a node with itself, or a value that is not a
+        positive number.
     """
     board = _Board(nodes, metrics, measurements)
     findings, doubts = board.failures()
@@ -186,10 +194,11 @@ def diagnose(
 
 
 def second_pass(diagnosis: Diagnosis, partners: int = PARTNERS) -> list[list[Link]]:
-    """Rounds of pairs that tell whether the suspects are at fault; empty without suspects.
+    """Rounds of pairs that show whether the suspects are at fault; empty without suspects.
 
-    Each suspect meets `partners` good nodes, a suspected pair meets itself as often, and as many
-    pairs of good nodes run beside them as controls. No node is in two pairs of a round.
+    Each suspect meets `partners` good nodes. A suspected pair is measured again the same number of
+    times. An equal number of pairs of good nodes run at the same time as controls. No node is in
+    two pairs of a round.
     """
     suspects = diagnosis.suspects
     good = [node for node in diagnosis.nodes if node not in set(suspects)]
@@ -197,7 +206,7 @@ def second_pass(diagnosis: Diagnosis, partners: int = PARTNERS) -> list[list[Lin
     wanted: list[Link] = []
     for turn in range(partners):
         wanted += [(a, b) for a, b in dict.fromkeys(links)]
-        # Partners are spread over the machine, and no two suspects want the same one at once.
+        # Partners are spread over the machine, and two suspects never need the same one at once.
         step = turn * max(1, len(good) // partners)
         if turn < len(good):
             wanted += [(node, good[(i + step) % len(good)]) for i, node in enumerate(suspects)]
@@ -218,11 +227,11 @@ def second_pass(diagnosis: Diagnosis, partners: int = PARTNERS) -> list[list[Lin
 
 
 def conclude(first: Diagnosis, measurements: Iterable[Measurement]) -> Diagnosis:
-    """The verdict of both passes: what the first suspected and the second has seen again.
+    """The verdict of both passes: the faults that the first suspected and the second confirmed.
 
-    :param first: of the tournament, by :func:`diagnose`.
-    :param measurements: of the pairs of :func:`second_pass`. A suspect that is not among them
-        stays named.
+    :param first: the diagnosis of the tournament by :func:`diagnose`.
+    :param measurements: the measurements of the pairs of :func:`second_pass`. A suspect without a
+        measurement stays named.
     :raises ValueError: as :func:`diagnose`.
     """
     suspects = set(first.suspects)
@@ -260,7 +269,7 @@ def conclude(first: Diagnosis, measurements: Iterable[Measurement]) -> Diagnosis
 
 
 class _Board:
-    """Measurements by pair of node numbers."""
+    """The measurements, grouped by pair of node numbers."""
 
     def __init__(
         self,
@@ -319,9 +328,9 @@ class _Board:
         return Pairs(len(self.nodes), self.first, self.second, values)
 
     def failures(self, good: Iterable[int] = ()) -> tuple[list[Finding], list[str]]:
-        """Dead nodes and pairs, and pairs that failed at times.
+        """Dead nodes and pairs, and pairs that failed only sometimes.
 
-        :param good: nodes that are known to work, if only from an earlier pass.
+        :param good: nodes that are known to work, for example from an earlier pass.
         """
         living = Counter(i for pair in self.alive for i in pair)
         living.update(dict.fromkeys(good, 0))
@@ -358,7 +367,7 @@ class _Board:
         return findings, self.flaky
 
     def slow(self, metric: Metric, pairs: Pairs, fit: Fit) -> list[Finding]:
-        """What a fit of these pairs finds at fault, in words."""
+        """The faults that a fit of these pairs shows, in words."""
         findings = []
         base = metric.said(fit.base)
         if metric.expected is not None:
@@ -403,7 +412,7 @@ class _Board:
         return Finding(Fault.SLOW_PAIR, link, reason, metric.name, change, ambiguous=True)
 
     def hidden(self, metric: Metric, pairs: Pairs, fit: Fit) -> list[str]:
-        """What a fit without findings cannot exclude."""
+        """The faults that a fit without findings cannot exclude."""
         doubts = []
         if len(self.alive) == 1 and metric.expected is None:
             doubts.append(
@@ -415,9 +424,9 @@ class _Board:
                 f"{metric.name}: noise hides what is less than {abs(metric.change(-limit)):.0%} "
                 f"worse, the tolerance is {metric.tolerance:.0%}: measure longer"
             )
-        # Where half of the nodes are slow, so is the median, and a few nodes look too fast: with
-        # each other and with nobody else. Of a machine with several switches there would be
-        # several such groups.
+        # If half of the nodes are slow, the median is slow too. Then a few nodes look too fast, but
+        # only in pairs with each other. A machine with several switches would have several such
+        # groups.
         fast = pairs.values > fit.base + limit
         group = np.zeros(pairs.n, dtype=np.bool_)
         group[pairs.first[fast]] = group[pairs.second[fast]] = True

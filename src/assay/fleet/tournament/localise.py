@@ -1,8 +1,9 @@
-"""Which node or which pair is slow, in numbers; :mod:`.diagnosis` has the words.
+"""The search for slow nodes and slow pairs in numbers; :mod:`.diagnosis` states them in words.
 
-A pair has ``base * f(a) * f(b) * g(a, b)``, so its logarithm is a sum, and medians find the terms
-where less than half of what they see is at fault (J. W. Tukey, "Exploratory Data Analysis", 1977,
-chapter 11). Faults make slow: a pair that is better than the others is never named.
+The value of a pair is ``base * f(a) * f(b) * g(a, b)``, so its logarithm is a sum. Medians find
+the terms of this sum if less than half of the values in each median are at fault (J. W. Tukey,
+"Exploratory Data Analysis", 1977, chapter 11). A fault makes a pair slower, so a pair that is
+better than the others is never named.
 """
 
 from __future__ import annotations
@@ -18,36 +19,39 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-#: Names that Gaussian noise alone may be expected to get, in one pass over all nodes and in one
-#: over all pairs.
+#: Expected number of nodes that are named because of Gaussian noise alone, in one pass over all
+#: nodes; the same for pairs, in one pass over all pairs.
 FALSE_NAMES = 0.01
 
-#: Median absolute deviation to standard deviation, of a normal distribution.
+#: Factor from median absolute deviation to standard deviation, for a normal distribution.
 MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)
 
-#: Standard deviation of the median of many values, times the root of their number.
+#: Standard deviation of the median of n values, times the square root of n, for large n and
+#: values with a standard deviation of 1.
 SIGMA_OF_MEDIAN = math.sqrt(math.pi / 2)
 
-#: With one partner a node cannot be told from its link to it.
+#: With only one partner, a slow node cannot be distinguished from a slow link to this partner.
 PARTNERS_OF_A_NODE = 2
 
-#: Sets of suspects are refined until they stay; noise at the limit could make them swing.
+#: The set of suspects is refined until it does not change, but at most this many times: noise at
+#: the limit could make it oscillate.
 PASSES = 8
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What the pairs say. All values are natural logarithms, larger is better.
+    """The result of a fit to the pairs. All values are natural logarithms; larger is better.
 
-    :ivar base: a pair of two healthy nodes.
-    :ivar effects: of each node on its pairs, against `base`; 0 for a node that cannot be judged.
+    :ivar base: the value of a pair of two healthy nodes.
+    :ivar effects: the effect of each node on its pairs, relative to `base`; 0 for a node that
+        cannot be judged.
     :ivar slow_nodes: indices of nodes.
-    :ivar slow_pairs: indices into the pairs; none of them has a slow node.
-    :ivar open_pairs: those of `slow_pairs` where an end has no other pair to acquit it.
+    :ivar slow_pairs: indices into the pairs; these pairs do not contain a slow node.
+    :ivar open_pairs: the `slow_pairs` in which a node has no other pair that shows it is healthy.
     :ivar noise: standard deviation of the pairs of healthy nodes, from their median.
-    :ivar node_limit: how far a node must be below `base` to be named: the threshold, or what
-        noise does not reach.
-    :ivar pair_limit: likewise for a pair.
+    :ivar node_limit: how far below `base` a node must be to be named: the threshold, or the
+        reach of the noise if that is larger.
+    :ivar pair_limit: the same limit for a pair.
     """
 
     base: float
@@ -62,7 +66,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Known:
-    """What an earlier pass has found: which nodes are good, what a pair of them has, its noise."""
+    """The result of an earlier pass: the good nodes, the value of their pairs, and the noise."""
 
     good: Mask
     base: float
@@ -70,9 +74,10 @@ class Known:
 
 
 class Pairs:
-    """What was measured: `values` of the pairs (`first`, `second`) of nodes 0 ... n - 1.
+    """The measured `values` of the pairs (`first`, `second`) of nodes 0 ... n - 1.
 
-    :param values: logarithms, larger is better; finite, at least one, no pair twice.
+    :param values: finite logarithms, larger is better. There is at least one value, and each pair
+        occurs only once.
     """
 
     def __init__(self, n: int, first: Ints, second: Ints, values: Floats) -> None:
@@ -80,18 +85,18 @@ class Pairs:
         node = np.concatenate([first, second])
         both = np.concatenate([values, values])
         order = np.lexsort((both, node))
-        # As each node sees them, in ascending order.
+        # The values as each node sees them, in ascending order.
         self._node = node[order]
         self._partner = np.concatenate([second, first])[order]
         self._seen = both[order]
         self.degree = np.bincount(self._node, minlength=n)
 
     def medians(self, good: Mask) -> tuple[Floats, Ints]:
-        """Of each node the median over its pairs with good nodes, and how many these are.
+        """For each node the median over its pairs with good nodes, and the number of these pairs.
 
-        The better of two middle values: of two pairs with one slow partner that is the healthy
-        one. A node without a good partner gets the median over all its pairs, and 0 as number; a
-        node without a pair gets NaN.
+        Of two middle values, the better one is the median: if a node has two pairs, and one
+        partner is slow, the value of the healthy pair counts. A node without a good partner gets
+        the median over all its pairs, and 0 as the number. A node without a pair gets NaN.
         """
         lonely = np.bincount(self._node[good[self._partner]], minlength=self.n) == 0
         keep = good[self._partner] | lonely[self._node]
@@ -103,11 +108,11 @@ class Pairs:
 
 
 def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
-    """The slow nodes, and the pairs that are slow though their nodes are not.
+    """Find the slow nodes, and the slow pairs of nodes that are not slow.
 
-    :param threshold: how far below the base a node or a pair may be; a logarithm, positive.
-    :param known: from an earlier pass: its good nodes alone are compared with, and only the others
-        are named.
+    :param threshold: how far below the base a node or a pair may be; a positive logarithm.
+    :param known: the result of an earlier pass. Only its good nodes are used for comparison, and
+        only the other nodes are named.
     """
     first, second, values = pairs.first, pairs.second, pairs.values
     suspect = ~known.good if known else np.zeros(pairs.n, dtype=np.bool_)
@@ -136,14 +141,14 @@ def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
     effects = np.where(doubtful, 0.0, effects)
     residuals = values - base - effects[first] - effects[second]
     pair_limit = node_limit
-    # Of the values, not of the residuals: medians of few partners leave many of these at zero.
+    # The noise comes from the values: medians over few partners leave many residuals at zero.
     healthy = values[good] if good.any() else values
     if not known:
-        # The better of two middle values lifts effects a little.
+        # A median that is the better of two middle values raises the effects a little.
         residuals = residuals - np.median(residuals[good] if good.any() else residuals)
         pair_limit = max(threshold, _reach(healthy, len(values)))
     worse = (residuals < -pair_limit) & (values - base < -threshold)
-    # A slow node first: what else is wrong with its links shows when it has been mended.
+    # A slow node has priority: other faults of its links show up after its repair.
     worse &= ~(slow[first] | slow[second])
     if known:
         worse &= suspect[first] | suspect[second]
@@ -165,10 +170,10 @@ def _sigma(values: Floats) -> float:
 
 
 def _reach(values: Floats, count: int) -> float:
-    """How far noise with the spread of `values` goes, in `count` draws."""
+    """The largest expected deviation of noise with the spread of `values`, in `count` draws."""
     return _quantile(count) * _sigma(values)
 
 
 def _quantile(count: int) -> float:
-    """Standard deviations that the largest of `count` normal draws seldom reaches."""
+    """The number of standard deviations that the largest of `count` normal draws rarely reaches."""
     return NormalDist().inv_cdf(1 - FALSE_NAMES / count)

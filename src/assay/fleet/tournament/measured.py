@@ -1,7 +1,7 @@
-"""What the pairs of a tournament measured, from its minutes: :mod:`assay.onnode.pairs` wrote them.
+"""Reads the measurements of a tournament from the minutes that :mod:`assay.onnode.pairs` wrote.
 
-As a program, ``python -m assay.fleet.tournament.measured plan.json minutes.jsonl``, it says what
-to do when all have met all: rank 0 asks for it.
+Rank 0 runs this module as a program after all pairs have met: ``python -m
+assay.fleet.tournament.measured plan.json minutes.jsonl`` prints what to do next.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from assay.judge import Verdict
 from assay.outputs import ParseError, ucx_log, ucx_perftest
 from assay.outputs.minutes import Minutes, parse
 
-#: Worse than the others by so much, a node or a pair is at fault, unless the site says otherwise.
+#: A node or a pair is at fault if it is worse than the others by more than this relative
+#: tolerance. A site may set other values.
 TOLERANCES = {"bandwidth": 0.05, "latency": 0.25}
 
-#: Share of what a node sends and gets that may be sent again, unless the site says otherwise: of
-#: 120 000 segments between emulated nodes none was, with 0.1 % lost 80 to 140 (2026-11-21).
+#: Share of the segments of a node that may be sent again; a site may set another value. Of
+#: 120 000 segments between emulated nodes, 0 were sent again; with a loss of 0.1 %, 80 to 140 were
+#: sent again (2026-11-21).
 RESENT = 2e-4
 
-#: One pair alone may have so many times that share: a host that was held up for a moment made a
-#: healthy pair send 45 of 89 000 again.
+#: The share of a single pair may be larger by this factor: a host that was delayed for a moment
+#: made a healthy pair send 45 of 89 000 segments again.
 ALONE = 10
 
 
@@ -35,12 +37,13 @@ ALONE = 10
 class Test:
     """One test of ucx_perftest.
 
-    :ivar size: of its messages [B].
-    :ivar metric: what it measures, by which name.
-    :ivar column: of :mod:`assay.outputs.ucx_perftest`.
-    :ivar launches: for each pair, each of the two being the server in turn. The least value counts:
-        of bandwidths the slower direction, of latencies the launch that nothing else disturbed.
-    :ivar trial: iterations to begin with, when their number is sought.
+    :ivar size: message size [B].
+    :ivar metric: name of the quantity that it measures.
+    :ivar column: the column in the result of :mod:`assay.outputs.ucx_perftest`.
+    :ivar launches: number of launches for each pair; the two nodes take turns as the server. The
+        least value counts: for bandwidths the slower direction, for latencies the launch with the
+        least disturbance.
+    :ivar trial: number of iterations of the first trial, when the number of iterations is chosen.
     """
 
     size: int
@@ -62,12 +65,12 @@ TESTS: Mapping[str, Test] = {
 class Pair:
     """One run between two nodes.
 
-    :ivar number: the pass, from 1.
-    :ivar values: metric -> value, in the unit of its test; empty where there are none.
-    :ivar error: why there are none.
-    :ivar problems: why the values cannot be believed, one line each.
-    :ivar sent: TCP segments, or packets of InfiniBand, that both nodes sent.
-    :ivar again: how many of them a second time, or damaged.
+    :ivar number: number of the pass, counted from 1.
+    :ivar values: metric -> value, in the unit of its test; empty if the run gave no values.
+    :ivar error: the reason why there are no values.
+    :ivar problems: reasons why the values cannot be trusted, one line each.
+    :ivar sent: number of TCP segments, or packets of InfiniBand, that both nodes sent.
+    :ivar again: number of segments or packets that were sent a second time, or damaged.
     """
 
     a: str
@@ -85,10 +88,10 @@ class Pair:
 
 
 def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
-    """What is judged of each pair.
+    """The metrics by which each pair is judged.
 
-    :param tolerances: metric -> relative tolerance, for those that are not to have the default.
-    :raises ValueError: a tolerance that is none.
+    :param tolerances: metric -> relative tolerance, for metrics that do not use the default.
+    :raises ValueError: a tolerance is not valid.
     """
     chosen = {**TOLERANCES, **tolerances}
     return [Metric(t.metric, t.unit, t.higher_is_better, chosen[t.metric]) for t in TESTS.values()]
@@ -97,7 +100,7 @@ def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
 def pairs(minutes: Minutes, transport: str, ucx_version: str) -> Iterator[Pair]:
     """All pairs in the order in which they ran, each with the proof of its path.
 
-    :param ucx_version: as the stack states it.
+    :param ucx_version: the version of UCX that the stack states.
     """
     nodes = minutes.nodes
     for entry in minutes.entries:
@@ -129,10 +132,10 @@ def pairs(minutes: Minutes, transport: str, ucx_version: str) -> Iterator[Pair]:
 
 
 def lossy(found: Iterable[Pair], limit: float) -> list[str]:
-    """Links that lose what is sent over them, one line for each node or pair.
+    """Links that lose data, one line for each node or pair.
 
-    :param limit: share of segments that may be sent again by a node; by a pair :data:`ALONE` times
-        as many.
+    :param limit: share of segments that a node may send again; a single pair may send
+        :data:`ALONE` times this share again.
     """
     shares: dict[tuple[str, str], list[int]] = {}
     for pair in found:
@@ -174,7 +177,7 @@ def _path(test: Test, said: Mapping[str, Any], transport: str, version: str) -> 
 
 
 def _bytes(test: Test, said: Mapping[str, Any]) -> Iterator[str]:
-    """The counters of both devices must have seen what was sent."""
+    """A line for each device whose counter shows fewer bytes than were sent."""
     needed = said["iterations"] * test.size
     for role, direction, done in (("client", 1, "sent"), ("server", 0, "received")):
         counted = said[role]["bytes"]

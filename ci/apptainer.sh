@@ -37,7 +37,7 @@ fi
 # Only the packages that the source needs are installed from Debian. Go fetches its own modules.
 helper=/usr/lib/apt/apt-helper
 [ -x "$helper" ] || die "none on PATH, and it is built here on Debian only: install Apptainer"
-ci/apptainer-packages.sh gcc libc6-dev make pkg-config libseccomp-dev squashfs-tools uidmap ||
+WHO=apptainer ci/packages.sh gcc libc6-dev make pkg-config libseccomp-dev squashfs-tools uidmap ||
     die "its build needs the packages named above"
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/assay-apptainer.XXXXXX") # its makefile knows no blanks

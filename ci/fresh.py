@@ -234,7 +234,7 @@ def archive(release: str, wanted: list[str]) -> Path:
     tar = CHECKOUT / ".cache/bare-root" / f"{release}-{'-'.join(wanted)}.tar"
     if not tar.exists():
         if not shutil.which("mmdebstrap"):
-            subprocess.run([CHECKOUT / "ci/apptainer-packages.sh", "mmdebstrap"], check=True)
+            subprocess.run([CHECKOUT / "ci/packages.sh", "mmdebstrap"], check=True)
         print(f"== making a bare root of {release} with {' '.join(wanted)}", flush=True)
         subprocess.run([BARE_ROOT, "make", release, tar, *wanted], check=True)
     return tar

@@ -70,7 +70,7 @@ if [ -n "${IMAGE_BASE:-}" ]; then
     base=(--build-arg "bootstrap=${IMAGE_BASE%%://*}" --build-arg "base=${IMAGE_BASE#*://}")
 else
     base=(--build-arg bootstrap=scratch --build-arg base=scratch)
-    ci/apptainer-packages.sh mmdebstrap
+    WHO=image ci/packages.sh mmdebstrap
     say "making the base"
     # Leave out device nodes: an ordinary user cannot unpack them.
     as_user mmdebstrap --quiet --mode=unshare --variant=minbase --skip=output/dev \

@@ -6,4 +6,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 vcluster/packages.sh --accounting
 # For copies of a checkout, other roots, users of a container, and simulated networks.
-WHO=test-all ci/apptainer-packages.sh rsync mmdebstrap uidmap libsimgrid-dev
+WHO=test-all ci/packages.sh rsync mmdebstrap uidmap libsimgrid-dev

@@ -248,19 +248,12 @@ class _Reader:
     def case(self, entry: Mapping[str, Any]) -> Case:
         """One entry of ``testcases``, with its record."""
         result = line(entry.get("result"))
-        name = line(entry.get("display_name") or entry.get("name"))
-        bare = Case(
-            test=name.split(" ")[0],
-            display_name=name,
-            unique_name=line(entry.get("unique_name")),
-            system=line(entry.get("system")),
-            partition=line(entry.get("partition")),
-            environ=line(entry.get("environ")),
+        bare = replace(
+            _named(entry),
             verdict=Verdict.FAIL,
             aborted=result == "abort",
             launched=entry.get("fail_phase") != "setup",
             dependency_failed=result == "fail_deps",
-            parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
             kind=line(entry.get("kind")),
             transport=line(entry.get("transport")),
         )
@@ -355,17 +348,7 @@ class _Reader:
         """The planned cases that have not ended, each with the result that the log has for it."""
         there = {(case.unique_name, case.where) for case in ended}
         for entry in self.plan.cases:
-            name = line(entry.get("display_name"))
-            case = Case(
-                test=name.split(" ")[0],
-                display_name=name,
-                unique_name=line(entry.get("unique_name")),
-                system=line(entry.get("system")),
-                partition=line(entry.get("partition")),
-                environ=line(entry.get("environ")),
-                verdict=None,
-                parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
-            )
+            case = _named(entry)
             if (case.unique_name, case.where) in there:
                 continue
             logged = line(entry.get("hashcode")), case.where
@@ -375,6 +358,21 @@ class _Reader:
                 yield replace(case, verdict=Verdict.FAIL, why=f"failed without a {RECORD}")
             else:
                 yield replace(case, aborted=True, why="the run ended before it")
+
+
+def _named(entry: Mapping[str, Any]) -> Case:
+    """A case of the plan or of the run report by its names, without a verdict."""
+    name = line(entry.get("display_name") or entry.get("name"))
+    return Case(
+        test=name.split(" ")[0],
+        display_name=name,
+        unique_name=line(entry.get("unique_name")),
+        system=line(entry.get("system")),
+        partition=line(entry.get("partition")),
+        environ=line(entry.get("environ")),
+        verdict=None,
+        parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
+    )
 
 
 def _reason(entry: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Check the Debian packages given as arguments. Name those that are missing and install them with
-# apt, as root. Ask first, unless YES=1 or CI is set. Ends with 1 if a package is still missing.
-# WHO is the name of the caller in messages (default: apptainer).
+# apt, as root. Ask first, unless YES=1 or CI is set. Start none of their daemons. End with 1 if a
+# package is still missing. WHO is the name of the caller in messages.
 set -euo pipefail
 
 missing=()
@@ -11,7 +11,7 @@ for package in "$@"; do
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-say() { echo "${WHO:-apptainer}: $*" >&2; }
+say() { echo "${WHO:-packages}: $*" >&2; }
 say "missing packages: ${missing[*]}"
 by_hand="apt-get install --no-install-recommends ${missing[*]}"
 if [ "$(id -u)" != 0 ]; then
@@ -19,11 +19,19 @@ if [ "$(id -u)" != 0 ]; then
     exit 1
 elif [ "${YES:-}" != 1 ] && [ -z "${CI:-}" ]; then
     if [ ! -t 0 ]; then
-        say "no terminal to ask on; with YES=1, or by hand: $by_hand"
+        say "no terminal to ask on; type it again with YES=1 in front, or: $by_hand"
         exit 1
     fi
-    read -r -p "${WHO:-apptainer}: install them? [y/N] " answer
+    read -r -p "${WHO:-packages}: install them? [y/N] " answer
     [[ $answer == [yY]* ]] || exit 1
+fi
+
+# Debian starts a daemon when its package is installed, unless this file forbids it.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
 fi
 install() {
     DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \

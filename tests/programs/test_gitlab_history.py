@@ -138,6 +138,18 @@ def test_half_a_line_of_the_perflog_is_left_out(results: list[Path], tmp_path: P
     assert len((tmp_path / "history/perflog.jsonl").read_text().splitlines()) == 2
 
 
+def test_a_perflog_that_cannot_be_written_leaves_the_store_as_it_is(
+    results: list[Path], tmp_path: Path
+) -> None:
+    into = tmp_path / "history"
+    history.add(into, results[:1])
+    (into / "perflog.jsonl").unlink()
+    (into / "perflog.jsonl").mkdir()
+    with pytest.raises(OSError, match=r"perflog\.jsonl"):
+        history.add(into, results[1:])
+    assert counted(into) == counted(results[0])
+
+
 def test_a_failed_case_has_its_place(results: list[Path], tmp_path: Path) -> None:
     with sqlite3.connect(results[1] / "results.db") as store:
         # ReFrame stores no values for a case with failed evidence.

@@ -28,7 +28,8 @@ class Attempts:
     :ivar stagedir: the stage directory of the last launch, with its output.
     :ivar failure: the failure that settled the case; None while the case is not settled.
     :ivar disturbed: number of launches that do not count, because the machine was busy.
-    :ivar passed: whether the last launch passed.
+    :ivar passed: whether the last launch passed and the next one begins anew; false for a case
+        whose launches are never repeated.
     :ivar again: whether a case that compares this case asks for another launch.
     """
 

@@ -1,8 +1,10 @@
 """Processor time that other work takes on a shared machine, before and during a launch.
 
 Load averages lag behind, and they also count processes that wait for a disk. This module compares
-the processor time used on the whole machine with our own. Interrupts and kernel threads do not
-count, because the benchmark causes them, too. Time that a hypervisor gave to other machines counts.
+the processor time used on the whole machine with our own. Interrupts do not count, because the
+benchmark causes them, too. Time that a hypervisor gave to other machines counts. Kernel threads
+count as ours if single processes are read. A control group does not contain them, so they count as
+other work there.
 
 The extra ``others`` of a partition states what is ours. ``processes`` means the job's own
 processes. Any other value is a file with the processor time of a control group that holds

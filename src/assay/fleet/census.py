@@ -50,12 +50,12 @@ MEMORY_TOLERANCE = 0.01
 #: Largest difference of clocks [s]; a larger one makes file times and logs inconsistent.
 CLOCK_TOLERANCE = 0.1
 
-#: Number of nodes of a minority that are named, and number of characters of a value that are shown.
+#: Number of nodes that are named for one value, and number of characters of a value that are shown.
 NAMED, SHOWN = 4, 60
 
 
 def differences(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The nodes that differ from the majority, one line for each key, with both values.
+    """The nodes that differ from the majority, one line for each differing value.
 
     :param nodes: name -> the result of :func:`assay.onnode.provenance.collect` on this node.
     """

@@ -7,7 +7,8 @@
 A file may include other files of references, so that shared expectations are written once.
 
 ``calibrated.yaml`` beside it has the same shape and is written by ``assay calibrate``. It applies
-where ``references.yaml`` states nothing: a measurement never overrules what a person wrote.
+where ``references.yaml`` has no reference, or has a ``recorded`` rule with ``until``. A measurement
+never overrules a reference that a person wrote.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ SIZE = Column("size", "B", positive=False, whole=True)
 
 
 def body(text: str) -> tuple[list[Line], list[str]]:
-    """The numbered lines without the logs of UCX and Open MPI, and a problem for each UCX ERROR.
+    """The numbered lines without logs of UCX and Open MPI, and a problem per UCX ERROR or FATAL.
 
     A process writes its log into the same pipe, sometimes between the two halves of a line of the
     benchmark. The halves are joined again under the number of the first half.

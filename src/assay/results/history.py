@@ -40,7 +40,7 @@ def add(into: Path, sources: Sequence[Path]) -> tuple[int, list[str]]:
     :returns: how many sessions are new, and one line for each source that was left out, with the
         reason.
     :raises HistoryError: the store in `into` is damaged. Nothing is changed then.
-    :raises OSError: the store cannot be written. Nothing is changed then.
+    :raises OSError: a file cannot be written. The store is unchanged then.
     """
     into.mkdir(parents=True, exist_ok=True)
     left_out = []
@@ -60,8 +60,9 @@ def add(into: Path, sources: Sequence[Path]) -> tuple[int, list[str]]:
             _copy(source / DATABASE, merged)
             lines.update(dict.fromkeys(_lines(source / PERFLOG)))
         new = _create(merged) - before
-        files.write(into / DATABASE, merged.read_bytes())
+        # The store comes last. If this write fails, the next call writes the same lines again.
         files.write(into / PERFLOG, "".join(lines))
+        files.write(into / DATABASE, merged.read_bytes())
     return new, left_out
 
 

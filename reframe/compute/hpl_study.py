@@ -25,6 +25,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay.checks import Peak
 from assay.checks.linpack import LinpackCheck
+from assay.evidence import accelerator
 from assay.outputs import hpl
 from assay.workloads import hpl_input
 from assay.workloads.sizing import Grid, matrix_order, study_orders
@@ -115,6 +116,16 @@ class GpuHplStudy(HplStudyBase):
         self.on_partitions("+gpu")
 
     @run_after("setup")
+    def an_hpl_for_these_gpus(self):
+        (gpu,) = accelerator.named(self.current_partition.features) or [accelerator.CUDA]
+        self.program = gpu.hpl
+        if not gpu.hpl:
+            raise ConfigError(
+                f"{self.current_partition.fullname}: no HPL for GPUs of {gpu.vendor} is known: "
+                f"take hpl-gpu out of the features of the stack {self.current_environ.name}"
+            )
+
+    @run_after("setup")
     def gpus_of_the_node(self):
         self.num_gpus_per_node = self.gpus_of_a_node()
         # The cores of a node are shared out among the ranks of its GPUs.
@@ -149,7 +160,7 @@ class GpuHplStudy(HplStudyBase):
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        if parsed and parsed.program != hpl.NVIDIA:
+        if parsed and parsed.program != self.program:
             problems.append(f"{parsed.program} ran, which computes on the host's cores")
         return problems
 

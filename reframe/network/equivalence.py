@@ -18,10 +18,9 @@ from reframe.core.runtime import emit_loadenv_commands
 from assay.checks import paired
 from assay.checks.mpi import MpiTransportCheck
 from assay.checks.ucx import text
-from assay.evidence import transports
 from assay.judge import Verdict
 from assay.judge.equivalence import Equivalence, decide
-from assay.outputs import Parsed, ParseError, netpipe, openmpi, osu
+from assay.outputs import Parsed, ParseError, netpipe, osu
 
 MIB = 1 << 20
 
@@ -121,18 +120,9 @@ class NativeAgainstContainer(MpiTransportCheck):
             f"{partition.fullname} has no stack with {self._probe.feature} beside the container",
         )
         stacks = self._stacks = {paired.NATIVE: native[0], paired.CONTAINER: container}
-        versions = {name: stack.extras.get("ucx_version") for name, stack in stacks.items()}
-        self.skip_if(
-            versions[paired.NATIVE] is None,
-            f"the stack {native[0].name} does not say which UCX it has (ucx_version)",
-        )
         device = partition.extras.get("network_device")
-        refused = transports.unusable(self.transport, versions[paired.NATIVE], device)
-        self.skip_if(refused is not None, f"the stack {native[0].name}: {refused}")
-        ours, theirs = (
-            transports.environment(self.transport, versions[name], device)
-            for name in (paired.CONTAINER, paired.NATIVE)
-        )
+        ours = self.variables_of(self.transport, device)
+        theirs = self.variables_of(self.transport, device, native[0])
         self.job.num_tasks = self.num_tasks  # ReFrame sets it later, but mpirun needs it here
         launch = self.job.launcher.run_command(self.job)
         self.rounds = self.rounds or ROUNDS[self.profile]
@@ -178,17 +168,15 @@ class NativeAgainstContainer(MpiTransportCheck):
         for stack, number, folder in paired.launches(self.rounds):
             if not folder.is_dir():
                 continue
-            world = openmpi.parse(text(folder / "stderr"))
+            world = self.mpi_library.world(text(folder / "stderr"))
             proof = self.proof(
                 Path(folder),
                 self._parts[stack, number] if parsed else None,
                 world.farewells,
                 self._stacks[stack].extras["ucx_version"],
             )
-            said = [*self.world_problems(world), *proof.problems]
-            if world.pml - {"ucx"}:
-                said.append(f"Open MPI chose the pml {', '.join(sorted(world.pml))}")
-            for problem in said:
+            found = [*self.world_problems(world), *proof.problems, *self.fallen_back(world.pml)]
+            for problem in found:
                 problems.setdefault((stack, problem), number)
             proofs[stack] = {k: v for k, v in asdict(proof).items() if k != "problems"}
             proofs[stack].update(pml=sorted(world.pml), ranks=world.ranks_seen)

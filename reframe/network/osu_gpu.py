@@ -13,13 +13,13 @@ from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
-from reframe.core.exceptions import ConfigError
 from reframe.utility import udeps
 
 from assay import onnode
-from assay.checks import Peak, StrictCheck, ucx
+from assay.checks import Peak, StrictCheck
+from assay.checks.gpu import GpuMixin
 from assay.checks.mpi import MpiCheck
-from assay.checks.ucx import UcxMixin, text
+from assay.checks.ucx import text
 from assay.evidence import gpu_paths, links
 from assay.outputs import Parsed, osu
 from assay.workloads import osu as programs
@@ -37,25 +37,25 @@ RANK_WORDS = ("host", "rank on it", "visible GPUs", "UUID of its own")
 RANK_GPU = Path(onnode.__file__).with_name("rank-gpu.sh")
 
 
-class OsuGpuBase(UcxMixin, MpiCheck):
+class OsuGpuBase(GpuMixin, MpiCheck):
     """Needs the parameters ``benchmark`` and ``configuration``."""
 
     kind = "network"
     time_limit = "15m"
     tags = {"network", "gpu", "paper"}
-    valid_prog_environs = ["+osu-cuda +ucx +mpi"]
+    built = "osu"
 
     @run_after("init")
     def declare(self):
+        self.on_stacks_with("ucx", "mpi")
         self.declares = programs.metrics(self.benchmark)
         places = gpu_paths.CONFIGURATIONS[self.configuration].places
         self.valid_systems = [f"+gpu +{place}" for place in places]
 
     @property
     def way(self):
-        """The configuration, and the place where it is measured."""
         place = gpu_paths.INTER if self.between_nodes else gpu_paths.INTRA
-        return self.configuration, place
+        return gpu_paths.Way(self.configuration, place, self.accelerator)
 
     @run_after("setup")
     def one_gpu_for_each_rank(self):
@@ -63,12 +63,7 @@ class OsuGpuBase(UcxMixin, MpiCheck):
 
     @run_before("run")
     def choose_the_way(self):
-        version = self.ucx_version()
-        device = self.partition_extra("network_device") if self.between_nodes else None
-        try:
-            self.steer_ucx(gpu_paths.environment(self.way, version, device))
-        except ValueError as error:
-            raise ConfigError(f"{self.current_environ.name}: {error}") from None
+        self.choose_the_path(self.partition_extra("network_device") if self.between_nodes else None)
         self.force_pml_ucx()
         self.keep_files.append("gpu.*.*")
 
@@ -78,13 +73,14 @@ class OsuGpuBase(UcxMixin, MpiCheck):
         version = programs.numbers(self.current_environ.extras.get("osu_version"))
         self.executable_opts = [
             *programs.validating(self.benchmark, version),
-            *("-d", "cuda"),
+            *("-d", self.accelerator.word),
             *getattr(self, "buffers", ""),
         ]
 
     @run_before("run", always_last=True)
     def give_each_rank_its_gpu(self):
         shutil.copy(RANK_GPU, self.stagedir)
+        (Path(self.stagedir) / "gpus.sh").write_text(self.accelerator.for_ranks())
         self.job.launcher.options = [
             *self.job.launcher.options, f'"$assay_stage"/{RANK_GPU.name}'
         ]  # fmt: skip
@@ -104,28 +100,23 @@ class OsuGpuBase(UcxMixin, MpiCheck):
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        stack = self.current_environ.extras
-        proof = gpu_paths.prove(
-            *(self.way, ucx.said(Path()), self.buffers_of_ranks(), stack["ucx_version"]),
-            processes=self.num_tasks,
-        )
+        stack, gpu = self.current_environ.extras, self.accelerator
+        path = self.path_problems(self.buffers_of_ranks(), self.stderr_text(), self.num_tasks)
         said = sorted(text(path).split() for path in Path().glob("gpu.*.*"))
         ranks = [words for words in said if len(words) == len(RANK_WORDS)]  # else incomplete
-        gdrcopy = gpu_paths.gdrcopy(self.way, self.stderr_text())
-        self._record["proof"].update(
-            means=proof.means, ucx=proof.ucx, lanes=dict(proof.lanes), gpus=ranks,
-            gdrcopy=gdrcopy.said,
-        )  # fmt: skip
+        self._record["proof"]["gpus"] = ranks
         if len(ranks) != self.num_tasks:
             problems.append(f"{len(ranks)} ranks took a GPU of their own, {self.num_tasks} started")
         taken = Counter((rank[0], rank[-1]) for rank in ranks)
-        problems += [f"{n} ranks of {host} took {gpu}" for (host, gpu), n in taken.items() if n > 1]
-        if any(gpu == "unknown" for _, gpu in taken):
-            problems.append("which GPU a rank took is not known: nvidia-smi says nothing there")
-        if parsed and parsed.facts.get("accelerator") != "cuda":
-            problems.append("the program did not say that it uses CUDA")
+        problems += [
+            f"{n} ranks of {host} took {uuid}" for (host, uuid), n in taken.items() if n > 1
+        ]
+        if any(it == "unknown" for _, it in taken):
+            problems.append(f"which GPU a rank took is not known: {gpu.silence}")
+        if parsed and parsed.facts.get("accelerator") != gpu.word:
+            problems.append(f"the program did not say that it uses {gpu.word.upper()}")
         return [
-            *problems, *self.fallen_back(), *proof.problems, *gdrcopy.problems,
+            *problems, *self.fallen_back(self._record["proof"]["pml"]), *path,
             *programs.not_asked(parsed, stack.get("osu_version")),
         ]  # fmt: skip
 
@@ -165,7 +156,8 @@ class OsuGpu(OsuGpuBase):
         asked = {"send": names[self.buffers[0]], "receive": names[self.buffers[1]]}
         if said and dict(said) != asked:
             problems.append(f"the buffers were {dict(said)}, {asked} was asked for")
-        if not said and not gpu_paths.shows_buffers(self.current_environ.extras["ucx_version"]):
+        version = self.current_environ.extras["ucx_version"]
+        if not said and not gpu_paths.shows_buffers(self.accelerator, version):
             problems.append("neither OSU nor this UCX says where the buffers were: UCX 1.16 does")
         return problems
 
@@ -186,8 +178,17 @@ class OsuGpuCollective(OsuGpuBase):
     def ranks_on(self, cores):
         return self.gpus
 
+    @run_after("setup")
+    def only_what_open_mpi_can_reduce(self):
+        gpu, version = self.accelerator, self.current_environ.extras.get("openmpi_version", "0")
+        self.skip_if(
+            self.benchmark in REDUCTIONS and programs.numbers(version)[:2] < gpu.reduces_since,
+            f"Open MPI {version} cannot reduce in the memory of GPUs of {gpu.vendor}; "
+            f"{'.'.join(map(str, gpu.reduces_since))} can",
+        )
+
     def buffers_of_ranks(self):
-        # Open MPI reduces on the host: it copies the data there first (coll/accelerator of 5.0).
+        # Open MPI reduces on the host: it copies the data there first (coll/cuda of 4.1 and 5.0).
         return None if self.benchmark in REDUCTIONS else "D" * self.gpus
 
 
@@ -230,7 +231,6 @@ class OsuGpuRelation(StrictCheck):
     relation = parameter(list(RELATIONS))
     kind = "network"
     tags = {"network", "gpu", "paper"}
-    valid_prog_environs = ["+osu-cuda +ucx +mpi"]
     executable = "true"
     declares = {"ratio": "1"}
 
@@ -253,6 +253,12 @@ class OsuGpuRelation(StrictCheck):
             case = OsuGpu.variant_name(variant)
             self.operand[side] = (case, f"{column}_{size}")
             self.depends_on(case, udeps.by_case)
+        # Only stacks that have both operands.
+        self.valid_prog_environs = [
+            f"+osu-{gpu.word} +ucx +mpi"
+            for gpu in gpu_paths.with_configuration(chosen.above[0])
+            if gpu in gpu_paths.with_configuration(chosen.below[0])
+        ]
 
     def read(self):
         rows = tuple(

@@ -62,9 +62,7 @@ class Tournament(UcxMixin, AllNodesCheck):
     @run_after("setup")
     def only_where_the_path_is_known(self):
         self._version = self.ucx_version()
-        device = self.partition_extra("network_device")
-        refused = transports.unusable(self.transport, self._version, device)
-        self.skip_if(refused is not None, str(refused))
+        self._variables = self.variables_of(self.transport, self.partition_extra("network_device"))
 
     @run_before("run")
     def reserve_time(self):
@@ -110,7 +108,7 @@ class Tournament(UcxMixin, AllNodesCheck):
             "seconds": seconds,
             # A launch needs a minimum of time, even if it measures little.
             "limit": PATIENCE * max(seconds, SECONDS),
-            "environment": transports.environment(self.transport, self._version, device),
+            "environment": self._variables,
             "repeats": REPEATS,
             "advice": [
                 sys.executable, "-m", measured.__name__, "plan.json", "minutes.jsonl"

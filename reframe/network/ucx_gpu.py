@@ -1,19 +1,19 @@
 """ucx_perftest between GPUs, or within one: UCX without MPI, with and without CUDA IPC.
 
 Not yet run on hardware. Server and client each take the GPU with their own number, modulo the
-number of visible GPUs (src/tools/perf/cuda/cuda_alloc.c of UCX 1.18). With one visible GPU, that
-GPU is therefore measured against itself. The test shows whether a number of OSU between GPUs comes
-from UCX or from Open MPI.
+number of visible GPUs (src/tools/perf/cuda/cuda_alloc.c and rocm/rocm_alloc.c of UCX 1.18). With
+one visible GPU, that GPU is therefore measured against itself. The test shows whether a number of
+OSU between GPUs comes from UCX or from Open MPI.
 """
 
 from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
-from reframe.core.exceptions import ConfigError
 
-from assay.checks import Peak, StrictCheck, perftest, ucx
-from assay.checks.ucx import UcxMixin, text
+from assay.checks import Peak, StrictCheck, perftest
+from assay.checks.gpu import GpuMixin
+from assay.checks.ucx import text
 from assay.evidence import gpu_paths
 from assay.evidence.launch import REFUSED_FILE
 from assay.outputs import ucx_perftest
@@ -30,21 +30,8 @@ TESTS = {
 GPUS = (1, 2)
 
 
-def visible(gpus):
-    """Shell lines that leave this many GPUs visible, of those from the scheduler or else of all."""
-    listed = "nvidia-smi --query-gpu=uuid --format=csv,noheader | paste -s -d ,"
-    return [
-        f"gpus=${{CUDA_VISIBLE_DEVICES:-$({listed})}}",
-        f'export CUDA_VISIBLE_DEVICES=$(echo "$gpus" | cut -d , -f 1-{gpus})',
-        f"if [ $(echo $CUDA_VISIBLE_DEVICES | tr , ' ' | wc -w) -ne {gpus} ]; then",
-        f'  echo "{gpus} GPUs are needed, the job sees: ${{gpus:-none}}" >{REFUSED_FILE}',
-        "  exit 1",
-        "fi",
-    ]
-
-
 @rfm.simple_test
-class UcxGpu(UcxMixin, StrictCheck):
+class UcxGpu(GpuMixin, StrictCheck):
     """Latency and bandwidth of tagged messages from GPU memory to GPU memory in one node."""
 
     operation = parameter(list(TESTS))
@@ -56,7 +43,7 @@ class UcxGpu(UcxMixin, StrictCheck):
     time_limit = "5m"
     tags = {"smoke", "network", "gpu"}
     valid_systems = ["+gpu +intra-node"]
-    valid_prog_environs = ["+ucx-perftest +ucx-cuda"]
+    built = "ucx"
 
     @run_after("init")
     def declare(self):
@@ -65,7 +52,11 @@ class UcxGpu(UcxMixin, StrictCheck):
         self.declares = {self.metric: unit}
         of = "a GPU with itself" if self.gpus == 1 else "two GPUs"
         self.descr = f"ucx_perftest {self.operation}, {size} B, {of}, {self.configuration}"
-        self.way = self.configuration, gpu_paths.INTRA
+        self.on_stacks_with("ucx-perftest")
+
+    @property
+    def way(self):
+        return gpu_paths.Way(self.configuration, gpu_paths.INTRA, self.accelerator)
 
     @run_after("setup")
     def take_the_gpus(self):
@@ -73,16 +64,15 @@ class UcxGpu(UcxMixin, StrictCheck):
 
     @run_before("run")
     def command(self):
-        try:
-            self.steer_ucx(gpu_paths.environment(self.way, self.ucx_version()))
-        except ValueError as error:
-            raise ConfigError(f"{self.current_environ.name}: {error}") from None
+        self.choose_the_path()
+        memory = self.accelerator.word
         self.keep_files.append(perftest.SERVER_FILE)
         self.executable = perftest.COMMAND
         self.executable_opts = perftest.client(
-            self.operation, self.size, self.iterations, "-m", "cuda,cuda"
+            self.operation, self.size, self.iterations, "-m", f"{memory},{memory}"
         )
-        self.prerun_cmds += [*visible(self.gpus), *perftest.SERVER]
+        visible = self.accelerator.restricted(self.gpus, REFUSED_FILE)
+        self.prerun_cmds += [*visible, *perftest.SERVER]
         self.postrun_cmds += perftest.END_OF_SERVER
 
     def read(self):
@@ -90,17 +80,12 @@ class UcxGpu(UcxMixin, StrictCheck):
         return ucx_perftest.parse(text(Path(perftest.SERVER_FILE)) + self.stdout_text())
 
     def examine(self, parsed):
-        log, version = ucx.said(Path()), self.ucx_version()
-        proof = gpu_paths.prove(self.way, log, self.buffers, version, processes=2)
-        gdrcopy = gpu_paths.gdrcopy(self.way, self.stderr_text() + text(Path(perftest.SERVER_FILE)))
-        self._record["proof"] = {
-            "means": proof.means, "ucx": proof.ucx, "lanes": dict(proof.lanes),
-            "gdrcopy": gdrcopy.said,
-        }  # fmt: skip
+        said = self.stderr_text() + text(Path(perftest.SERVER_FILE))
+        problems = self.path_problems(self.buffers, said, processes=2)
         memory = {parsed.facts.get(f"{side}_memory") for side in ("send", "recv")} if parsed else ()
         elsewhere = [f"the buffers were in {name or 'no known'} memory" for name in memory
-                     if name != "cuda"]  # fmt: skip
-        return [*super().examine(parsed), *elsewhere, *proof.problems, *gdrcopy.problems]
+                     if name != self.accelerator.word]  # fmt: skip
+        return [*super().examine(parsed), *elsewhere, *problems]
 
     def measure(self, parsed):
         return {self.metric: parsed.quantity(self.column)}

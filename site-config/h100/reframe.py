@@ -44,7 +44,7 @@ site_configuration = sites.configuration(
                     **NODE,
                     "name": "gpu",
                     "descr": "the GPUs of one node, joined by NVLink",
-                    "features": ["intra-node", "gpu", "nvlink"],
+                    "features": ["intra-node", "gpu", "cuda", "nvlink"],
                     "environs": ["spack-gpu", "spack-diagnosis"],
                     "extras": {"memory_bytes": MEMORY},
                 },

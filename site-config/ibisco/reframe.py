@@ -95,7 +95,7 @@ site_configuration = sites.configuration(
                     **NODE,
                     "name": "gpu",
                     "descr": "the GPUs of one node, joined by NVLink",
-                    "features": ["intra-node", "gpu", "nvlink"],
+                    "features": ["intra-node", "gpu", "cuda", "nvlink"],
                     **GPUS,
                     "extras": {
                         "memory_bytes": MEMORY,
@@ -113,7 +113,7 @@ site_configuration = sites.configuration(
                     **NODE,
                     "name": "gpu-infiniband",
                     "descr": "GPUs of different nodes, over InfiniBand EDR",
-                    "features": ["inter-node", "infiniband", "gpu"],
+                    "features": ["inter-node", "infiniband", "gpu", "cuda"],
                     **GPUS,
                     "extras": LINK,
                 },

@@ -1,10 +1,21 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and files that all sites share."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from pathlib import Path
+
+
+def of_all_sites(site: Path, name: str) -> Path:
+    """A file that all sites share: beside the folders of the sites, else in ``site-config/``.
+
+    A site may also be in another folder of the repository, such as ``examples/``.
+
+    :param site: the folder of one site.
+    """
+    beside = site.parent / name
+    return beside if beside.exists() else site.parents[1] / "site-config" / name
 
 
 def write(path: Path, content: str | bytes) -> None:

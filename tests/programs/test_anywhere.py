@@ -9,6 +9,7 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
+from assay.evidence.accelerator import CUDA
 from assay.onnode import provenance
 from assay.sites import auto, detect, machine
 from assay.sites.auto import Nodes
@@ -104,8 +105,8 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-2)
   MIG 1g.5gb Device 0: (UUID: MIG-3)
 GPU 2: NVIDIA H100 80GB HBM3 (UUID: GPU-4)
 """
-    assert auto.gpus(listing) == ["v100-sxm2-32gb", "a100-sxm4-40gb", "h100-sxm5-80gb"]
-    assert auto.gpus("NVIDIA-SMI has failed because it couldn't communicate") == []
+    assert CUDA.found(listing) == ["v100-sxm2-32gb", "a100-sxm4-40gb", "h100-sxm5-80gb"]
+    assert CUDA.found("NVIDIA-SMI has failed because it couldn't communicate") == []
 
 
 def test_pmix_of_srun():
@@ -172,10 +173,18 @@ def test_with_slurm_each_link_is_a_partition_and_names_its_hardware(found):
     node = partitions["intra-node"]
     assert node["devices"] == [{"type": "gpu", "num_devices": 4}]
     assert node["extras"]["hardware"] == {"gpu": "v100-sxm2-32gb"}
+    assert {"gpu", "cuda"} <= {*node["features"]}
     assert "shared" in partitions["scratch"]["features"]
     for partition in partitions.values():
         assert partition["extras"]["memory_bytes"] == 192000 << 20
         assert partition["processor"]["num_cpus"] == 48
+
+
+def test_gpus_of_amd_are_found_by_their_own_program(found):
+    said = "  Uuid:                    GPU-a8\n  Marketing Name:          AMD Instinct MI250X\n"
+    node = found({"rocminfo": said})["intra-node"]
+    assert node["devices"] == [{"type": "gpu", "num_devices": 1}]
+    assert {"gpu", "rocm"} <= {*node["features"]}
 
 
 def test_a_link_of_unknown_hardware_names_none_and_without_pmix_mpirun_starts_the_ranks(found):

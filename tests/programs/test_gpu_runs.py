@@ -4,10 +4,14 @@ No GPU run is recorded yet. The outputs are recorded on a host without a GPU. Th
 programs print on a GPU are added from the source of the programs.
 """
 
+import re
+import shutil
 import subprocess
 
 import pytest
-from bench import DATA, ROOT, Recorded
+from bench import DATA, ROOT, Recorded, run_reframe
+
+from assay.evidence.accelerator import CUDA, ROCM
 
 pytestmark = pytest.mark.slow
 
@@ -52,10 +56,10 @@ def latency(ucx=None, took=(0, 1), title=TITLE + BUFFERS, factor=1.0, **change):
     return POSIX.but(stdout=title + rest, files=files).but(**change)
 
 
-def on_two_gpus(bench, **more):
+def on_two_gpus(bench, *vendor, **more):
     bench.partition(
         launcher="local",
-        features=["intra-node", "gpu"],
+        features=["intra-node", "gpu", *vendor],
         devices=[{"type": "gpu", "num_devices": 2}],
         **more,
     )
@@ -249,6 +253,64 @@ def test_what_ucx_alone_must_not_hide(bench, change, cause):
     assert cause in outcome.reason
 
 
+def on_rocm(bench, recorded, vendor="rocm"):
+    """Runs OsuGpu on a stack for GPUs of AMD, with the log of UCX 1.13.1 as one of 1.14.0."""
+    on_two_gpus(bench, vendor)
+    path = bench.replay("gpus", "osu_latency", recorded)
+    extras = {"ucx_version": "1.14.0", "osu_version": "5.7"}
+    bench.stack("gpus", ["osu-rocm", "ucx", "mpi"], path, **extras)
+    name = "OsuGpu%benchmark=latency%buffers=DD%configuration=all$"
+    return bench.run("-n", name, path="reframe/network/osu_gpu.py").case("OsuGpu ")
+
+
+def of_amd(title="# OSU MPI-ROCM Latency Test v5.7\n"):
+    said = logs("sm,self,rocm_copy,rocm_ipc", "posix/memory rocm_ipc/rocm_ipc")
+    ucx = {name: text.replace("1.13.1", "1.14.0") for name, text in said.items()}
+    return latency(ucx, title=title + BUFFERS)
+
+
+def test_a_healthy_run_on_gpus_of_amd_fails_for_want_of_a_proof_alone(bench):
+    outcome = on_rocm(bench, of_amd())
+    assert outcome.result == "fail"
+    assert outcome.record["problems"] == [ROCM.unproven]
+    assert "rocm_ipc/rocm_ipc" in outcome.record["proof"]["lanes"]
+
+
+def test_what_a_run_on_gpus_of_amd_must_not_hide(bench):
+    outcome = on_rocm(bench, of_amd(TITLE))
+    assert "the program did not say that it uses ROCM" in outcome.reason
+
+
+def test_a_stack_for_the_gpus_of_another_vendor_is_skipped_with_that_reason(bench):
+    outcome = on_rocm(bench, of_amd(), "cuda")
+    assert outcome.result == "skip"
+    assert "the stack gpus is built for GPUs of AMD; bench:here has those of NVIDIA" in (
+        outcome.reason
+    )
+
+
+def test_mpirun_passes_the_switches_of_ucx_and_gdrcopy_to_other_nodes(bench):
+    """mpirun passes only OMPI_* by itself; ranks of other nodes would lack the switches."""
+    bench.partition(
+        features=["inter-node", "infiniband", "gpu"],
+        devices=[{"type": "gpu", "num_devices": 2}],
+        extras={"network_device": "mlx5_0:1", "nodes": 2},
+    )
+    bench.record_all()
+    stack(bench, latency())
+    name = "OsuGpu%benchmark=latency%buffers=DD%configuration=all$"
+    run_reframe(
+        *(bench.write(), bench.results, "--dry-run"),
+        *("-c", "reframe/network/osu_gpu.py", "-n", name),
+    )
+    (script,) = bench.results.glob("stage/**/rfm_job.sh")
+    text = script.read_text()
+    exported = set(re.findall(r"^export ((?:UCX|GDRCOPY)_\w+)=", text, re.MULTILINE))
+    assert {"UCX_TLS", "UCX_LOG_FILE", "UCX_IB_GPU_DIRECT_RDMA", "GDRCOPY_LOG_LEVEL"} <= exported
+    (launch,) = re.findall(r"^mpirun .*", text, re.MULTILINE)
+    assert set(re.findall(r"-x (\S+)", launch)) == exported
+
+
 def of_nvidia(recorded):
     """Adds the banner that HPL-NVIDIA prints above the output of HPL."""
     banner = "HPL-NVIDIA 1.0.0  -- NVIDIA accelerated HPL benchmark -- NVIDIA\n" + "=" * 80 + "\n"
@@ -278,6 +340,15 @@ def test_hpl_on_gpus(bench, recorded, cause):
     outcome = run.case("GpuHplStudy")
     assert outcome.result == ("fail" if cause else "pass"), outcome.reason
     assert cause in outcome.reason
+
+
+def test_hpl_on_gpus_of_a_vendor_without_a_known_hpl_is_refused(bench):
+    on_two_gpus(bench, "rocm", extras={"memory_bytes": 2**33})
+    extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192}
+    bench.stack("gpus", ["mpi", "hpl-gpu"], **extras)
+    run = bench.run("-n", "GpuHplStudy%nodes=1$", path="reframe/compute/hpl_study.py")
+    reason = run.case("GpuHplStudy").reason
+    assert "bench:here: no HPL for GPUs of AMD is known: take hpl-gpu out of the features" in reason
 
 
 @pytest.mark.parametrize(
@@ -318,17 +389,46 @@ def test_the_gpu_of_a_rank_is_known_by_its_uuid(tmp_path, visible, rank, taken):
     assert file.read_text().split()[-1] == taken
 
 
+@pytest.mark.parametrize(
+    ("variables", "rank", "taken"),
+    [
+        ({}, 1, "GPU-b2"),
+        ({"ROCR_VISIBLE_DEVICES": "1,0"}, 0, "GPU-b2"),
+        ({"ROCR_VISIBLE_DEVICES": "GPU-b2,GPU-a1"}, 1, "GPU-a1"),
+        # HIP numbers the GPUs once more, which UCX does not see.
+        ({"HIP_VISIBLE_DEVICES": "1"}, 0, "unknown"),
+        ({"ROCR_VISIBLE_DEVICES": "0,1", "CUDA_VISIBLE_DEVICES": "0,1"}, 0, "unknown"),
+    ],
+)
+def test_the_gpu_of_a_rank_on_gpus_of_amd(tmp_path, variables, rank, taken):
+    info = tmp_path / "bin" / "rocminfo"
+    info.parent.mkdir()
+    info.write_text(
+        '#!/bin/sh\n[ -z "${ROCR_VISIBLE_DEVICES:-}" ] || exit 1\n'
+        "printf '  Uuid:      CPU-XX \\n  Uuid:      GPU-a1  \\n  Uuid:      GPU-b2  \\n'\n"
+    )
+    info.chmod(0o755)
+    given = {"SLURM_LOCALID": str(rank), "PATH": f"{info.parent}:/usr/bin:/bin", **variables}
+    assert rank_gpu(tmp_path, given, ROCM).returncode == 0
+    (file,) = tmp_path.glob("gpu.*")
+    assert file.read_text().split()[-1] == taken
+
+
 def test_a_launcher_that_does_not_number_its_ranks(tmp_path):
     done = rank_gpu(tmp_path, {})
     assert done.returncode == 1
     assert done.stderr.startswith("rank-gpu.sh: the launcher does not say the number of this rank")
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("gpu.*"))
 
 
-def rank_gpu(folder, variables):
-    script = ROOT / "src/assay/onnode/rank-gpu.sh"
+def rank_gpu(folder, variables, gpu=CUDA):
+    """Starts the script where a test puts it, with the file of the vendor beside it."""
+    stage = folder / "stage"
+    stage.mkdir()
+    shutil.copy(ROOT / "src/assay/onnode/rank-gpu.sh", stage)
+    (stage / "gpus.sh").write_text(gpu.for_ranks())
     return subprocess.run(
-        ["sh", str(script), "sh", "-c", "echo $LOCAL_RANK"],
+        ["sh", str(stage / "rank-gpu.sh"), "sh", "-c", "echo $LOCAL_RANK"],
         cwd=folder,
         env={"PATH": "/usr/bin:/bin", **variables},
         capture_output=True,

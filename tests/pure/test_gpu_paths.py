@@ -1,22 +1,30 @@
 """Paths to GPU memory: settings that select them, logs that prove them, and refused settings."""
 
+from dataclasses import replace
+
 import pytest
 
-from assay.evidence import transports
-from assay.evidence.gpu_paths import (
-    CONFIGURATIONS,
-    INTER,
-    INTRA,
-    Gdrcopy,
-    environment,
-    gdrcopy,
-    prove,
-)
+from assay.evidence import gpu_paths, transports
+from assay.evidence.accelerator import ACCELERATORS, CUDA, ROCM
+from assay.evidence.gpu_paths import CONFIGURATIONS, INTER, INTRA, Gdrcopy, Way
+from assay.onnode import provenance
 from assay.outputs.ucx_log import Config, Row, Table, UcxLog
 
 WAYS = [(name, place) for name, c in CONFIGURATIONS.items() for place in c.places]
 RANKS = (("node01", 11), ("node01", 12))
-CUDA, HCA = "cuda_ipc/cuda", "rc_mlx5/mlx5_0:1"
+IPC, HCA = "cuda_ipc/cuda", "rc_mlx5/mlx5_0:1"
+
+
+def environment(way, *version_and_device):
+    return gpu_paths.environment(Way(*way, CUDA), *version_and_device)
+
+
+def prove(way, *log_and_more, **processes):
+    return gpu_paths.prove(Way(*way, CUDA), *log_and_more, **processes)
+
+
+def gdrcopy(way, stderr):
+    return gpu_paths.gdrcopy(Way(*way, CUDA), stderr)
 
 
 # --- what is asked ------------------------------------------------------------------------------
@@ -88,10 +96,10 @@ def sends(memory, version, lanes, count=None):
     )
 
 
-def said(way, version="1.20.1", lanes=("sysv/memory", CUDA), count=None, memory="DD", **more):
+def said(way, version="1.20.1", lanes=("sysv/memory", IPC), count=None, memory="DD", **more):
     """A log of two ranks with these lanes, as this version of UCX prints it."""
     asked = environment(way, version, "mlx5_0:1")
-    carrying = [lane for lane in lanes if lane == CUDA] or list(lanes)[:1]
+    carrying = [lane for lane in lanes if lane == IPC] or list(lanes)[:1]
     known = {
         "processes": frozenset(RANKS),
         "versions": dict.fromkeys(RANKS, (version, "/lib/libucp.so.0")),
@@ -116,7 +124,7 @@ def test_an_open_lane_proves_cuda_ipc_only_as_far_as_a_lane_can():
 def test_operations_that_ucx_counted_prove_it_where_it_counts_them():
     way = ("all", INTRA)
     proof = prove(way, said(way, "1.22.0", count=27), "DD", "1.22.0", processes=2)
-    assert (proof.problems, proof.means, dict(proof.lanes)) == ((), "count", {CUDA: 1.0})
+    assert (proof.problems, proof.means, dict(proof.lanes)) == ((), "count", {IPC: 1.0})
 
 
 @pytest.mark.parametrize(
@@ -125,7 +133,7 @@ def test_operations_that_ucx_counted_prove_it_where_it_counts_them():
         (("no-ipc", INTRA), "1.20.1", {}, "it was to be off"),
         (("all", INTRA), "1.20.1", {"lanes": ["sysv/memory"]}, "no lane of cuda_ipc"),
         (("all", INTRA), "1.22.0", {"count": 0}, "cuda_ipc carried nothing"),
-        (("all", INTRA), "1.20.1", {"lanes": [CUDA, "tcp/eth0"]}, "tcp is open"),
+        (("all", INTRA), "1.20.1", {"lanes": [IPC, "tcp/eth0"]}, "tcp is open"),
         (("all", INTER), "1.20.1", {"lanes": ["sysv/memory"]}, "sysv is open"),
         (("all", INTER), "1.20.1", {"lanes": ["tcp/ib0"]}, "tcp is open"),
         (
@@ -209,3 +217,70 @@ def test_who_only_receives_has_no_table():
     one = said(("all", INTRA), tables=log.tables[:1])
     assert problems(("all", INTRA), one, buffers="D") == ()
     assert "1 ranks sent from GPU memory, 2 of 2 were to" in problems(("all", INTRA), one)
+
+
+# --- GPUs of AMD: nothing was run, so the tests hold what the sources say -----------------------
+
+
+def test_configurations_that_change_nothing_on_a_gpu_of_amd_are_not_run_there():
+    on_rocm = [name for name in CONFIGURATIONS if ROCM in gpu_paths.with_configuration(name)]
+    assert on_rocm == ["all", "no-ipc", "no-rdma"]
+    assert all(CUDA in gpu_paths.with_configuration(name) for name in CONFIGURATIONS)
+
+
+@pytest.mark.parametrize(
+    ("way", "names"),
+    [
+        (("all", INTRA), "sm,self,rocm_copy,rocm_ipc"),
+        (("no-ipc", INTRA), "sm,self,rocm_copy"),
+        (("all", INTER), "rc,self,rocm_copy,rocm_ipc"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_gpu_of_amd_has_transports_of_its_own(way, names):
+    variables = gpu_paths.environment(Way(*way, ROCM), "1.18.1", "mlx5_0:1")
+    assert variables["UCX_TLS"] == names
+    assert not any(name.startswith("GDRCOPY") for name in variables)
+
+
+def test_the_ucx_that_still_has_rocm_gdr_is_refused():
+    with pytest.raises(ValueError, match=r"the paths of rocm memory is known for 1\.14 to 1\.22"):
+        gpu_paths.environment(Way("all", INTRA, ROCM), "1.13.1")
+
+
+def test_no_run_on_a_gpu_of_amd_passes_before_a_real_log_was_seen():
+    way = Way("all", INTRA, ROCM)
+    env = gpu_paths.environment(way, "1.18.1")
+    log = said(
+        ("all", INTRA), "1.18.1", lanes=("sysv/memory", "rocm_ipc/rocm_ipc"), memory="HH",
+        env=dict.fromkeys(RANKS, env),
+    )  # fmt: skip
+    tables = tuple(replace(table, memory="rocm/GPU0") for table in log.tables)
+    proof = gpu_paths.prove(way, replace(log, tables=tables), "DD", "1.18.1", processes=2)
+    assert proof.problems == (ROCM.unproven,)
+    assert (proof.means, "rocm_ipc/rocm_ipc" in proof.lanes) == ("open lane", True)
+
+
+@pytest.mark.parametrize("gpu", ACCELERATORS.values(), ids=lambda gpu: gpu.word)
+def test_the_provenance_of_a_node_has_what_restricts_its_gpus(gpu):
+    assert {gpu.visible, *gpu.renumbering} <= set(provenance.VARIABLES)
+
+
+ROCMINFO = """\
+  Name:                    AMD EPYC 7A53 64-Core Processor
+  Uuid:                    CPU-XX
+  Marketing Name:          AMD EPYC 7A53 64-Core Processor
+  Name:                    gfx90a
+  Uuid:                    GPU-a8673551b40c6374
+  Marketing Name:          AMD Instinct MI250X
+  Name:                    gfx942
+  Uuid:                    GPU-1111111111111111
+  Marketing Name:          AMD Instinct MI300X
+"""
+
+
+def test_models_of_amd_by_the_names_of_the_hardware_file():
+    """The form of the text comes from rocminfo.cc and its documentation; no such GPU was seen."""
+    assert ROCM.found(ROCMINFO) == ["mi250x-gcd", "mi300x"]
+    assert ROCM.found(ROCMINFO.replace("AMD Instinct MI300X", "")) == ["mi250x-gcd", ""]
+    assert ROCM.found("ROCk module is NOT loaded, possibly no GPU devices\n") == []

@@ -185,18 +185,34 @@ def test_a_key_that_a_test_gets_at_its_setup_is_neither_idle_nor_a_gap(tmp_path)
 
 
 HARDWARE = ROOT / "site-config" / "hardware.yaml"
+SITE = ROOT / "site-config" / "local"
 
 
 def test_a_peak_is_looked_up_by_role_and_name():
-    edr = peak(HARDWARE, {"link": "infiniband-edr"}, "link", "bandwidth")
+    edr = peak(SITE, {"link": "infiniband-edr"}, "link", "bandwidth")
     assert edr == pytest.approx(4 * 25.78125 * 64 / 66 / 8 * 1000)
-    assert peak(HARDWARE, {}, "link", "bandwidth") is None
-    with pytest.raises(ReferencesError, match="link/edr/bandwidth is not there; known"):
-        peak(HARDWARE, {"link": "edr"}, "link", "bandwidth")
+    assert peak(SITE, {}, "link", "bandwidth") is None
+    with pytest.raises(ReferencesError, match="link/edr/bandwidth is not there, and"):
+        peak(SITE, {"link": "edr"}, "link", "bandwidth")
 
 
-def test_every_peak_has_a_source_and_a_number():
-    for role in yaml.safe_load(HARDWARE.read_text()).values():
+def test_a_site_adds_hardware_and_replaces_entries_in_its_own_file(tmp_path):
+    site = tmp_path / "x"
+    site.mkdir()
+    (tmp_path / "hardware.yaml").write_text("link: {a: {bandwidth: 1}, b: {bandwidth: 2}}\n")
+    (site / "hardware.yaml").write_text("link: {b: {bandwidth: 3}}\ngpu: {c: {memory: 4}}\n")
+    assert peak(site, {"link": "a"}, "link", "bandwidth") == 1
+    assert peak(site, {"link": "b"}, "link", "bandwidth") == 3
+    assert peak(site, {"gpu": "c"}, "gpu", "memory") == 4
+    with pytest.raises(ReferencesError, match="known under link: a, b"):
+        peak(site, {"link": "c"}, "link", "bandwidth")
+
+
+@pytest.mark.parametrize(
+    "path", [HARDWARE, *ROOT.glob("*/*/hardware.yaml")], ids=lambda path: path.parent.name
+)
+def test_every_peak_has_a_source_and_a_number(path):
+    for role in yaml.safe_load(path.read_text()).values():
         for name, entry in role.items():
             assert len(entry["source"]) > 10, name
             assert all(v > 0 for k, v in entry.items() if k != "source"), name

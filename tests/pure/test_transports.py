@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 from assay.evidence.transports import (
     TRANSPORTS,
     environment,
-    pml_environment,
     prove,
-    unasked,
     unusable,
-    verbose_environment,
     without_farewells,
 )
 from assay.outputs import openmpi
@@ -92,15 +89,6 @@ def test_unknown_words_are_named(call):
         call("shm", "1.22.0")
     with pytest.raises(ValueError, match="'latest' is no version of UCX"):
         call("posix", "latest")
-
-
-def test_settings_of_open_mpi_are_those_of_the_runs_that_are_kept_here():
-    """The recorded real run lists the settings that it read from its environment."""
-    said = openmpi.parse((DATA / "openmpi/4.1.4/world.np2.txt").read_text()).settings
-
-    for name, value in {**pml_environment(), **verbose_environment()}.items():
-        setting = name[len("OMPI_MCA_") :]
-        assert said[setting] == {"10": "component"}.get(value, value)
 
 
 # --- what is proven -----------------------------------------------------------------------------
@@ -322,18 +310,6 @@ def test_no_process_can_be_left_out(name, transport):
     for host, pid in parse(text).processes:
         rest = re.sub(rf"(?m)^.*\[{host}:{pid} *:.*\n", "", text)
         assert prove(transport, parse(rest), CURVE, None, 2).problems
-
-
-@pytest.mark.parametrize("version", ["4.1.4", "5.0.11"])
-def test_what_is_asked_of_open_mpi_is_not_taken_for_somebody_elses(version):
-    """Open MPI lists each setting under all its names. Version 5.0 has more names."""
-    said = openmpi.parse((DATA / "openmpi" / version / "world.np2.txt").read_text()).settings
-    assert said["pml"] == "ucx"
-    here = "OMPI_MCA_btl_tcp_if_include"  # set during the recording
-    asked = [*verbose_environment(), *pml_environment(), here]
-    assert unasked(said, asked) == {}
-    assert unasked({**said, "btl": "tcp,self"}, asked) == {"btl": "tcp,self"}
-    assert unasked(said, [*verbose_environment(), here]) == {"pml": "ucx"}
 
 
 def test_a_connection_closed_in_mpi_finalize_is_no_error_where_open_mpi_says_so():

@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import yaml
 
+from assay import files
 from assay.calibrate.errors import CalibrationError
 from assay.judge import median_interval
 
@@ -64,7 +65,7 @@ def load(site: Path) -> Sequence[Kind]:
     :param site: the site's folder.
     :raises CalibrationError: a file is missing, is not YAML, or does not have that shape.
     """
-    kinds = _read(site.parent / TOLERANCES, _ALL)
+    kinds = _read(files.of_all_sites(site, TOLERANCES), _ALL)
     own = site / TOLERANCES
     if own.exists():
         for name, change in _read(own, {}).items():

@@ -21,7 +21,7 @@ from assay.checks import ucx
 from assay.checks.site import site_directory
 from assay.checks.strict import StrictCheck
 from assay.checks.ucx import UcxMixin, text
-from assay.evidence import links, node_state, transports
+from assay.evidence import links, mpi, node_state, transports
 from assay.evidence.launch import SKIPPED_FILE
 from assay.outputs import Parsed, openmpi
 from assay.workloads.sizing import Layout, SizingError, spread
@@ -82,6 +82,17 @@ class MpiCheck(StrictCheck):
         Every test that runs on partitions ``+inter-node`` implements it.
         """
         raise NotImplementedError
+
+    @property
+    def mpi_library(self) -> mpi.OpenMpi:
+        """The MPI library of the stack.
+
+        :raises reframe.core.exceptions.ConfigError: the suite cannot read its reports.
+        """
+        try:
+            return mpi.of_stack(self.current_environ.name, self.current_environ.extras)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
 
     @property
     def between_nodes(self) -> bool:
@@ -151,8 +162,8 @@ class MpiCheck(StrictCheck):
         )
 
     @run_before("run")
-    def _ask_open_mpi(self) -> None:
-        self.env_vars.update(transports.verbose_environment())
+    def _ask_the_mpi(self) -> None:
+        self.env_vars.update(self.mpi_library.report)
 
     @run_before("run", always_last=True)
     def _witness_the_link(self) -> None:
@@ -170,7 +181,7 @@ class MpiCheck(StrictCheck):
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Compares the reports of Open MPI, the program and the link with the requested run."""
-        world = openmpi.parse(text(self.stderr))
+        world = self.mpi_library.world(text(self.stderr))
         asked = self.num_tasks
         hosts = Counter(host for host, _ in world.selected)
         self._record["proof"] = {
@@ -227,9 +238,9 @@ class MpiCheck(StrictCheck):
         partition, stack = self.current_partition.local_env, self.current_environ
         asked = {*self.env_vars, *stack.env_vars, *partition.env_vars}
         return [
-            f"OMPI_MCA_{name}={value} was set behind the test's back: unset it, or put it into "
+            f"{name}={value} was set behind the test's back: unset it, or put it into "
             "the stack's env_vars"
-            for name, value in transports.unasked(settings, asked).items()
+            for name, value in self.mpi_library.unasked(settings, asked).items()
         ]
 
 
@@ -257,11 +268,8 @@ class TransportMixin(UcxMixin):
 
     @run_before("run")
     def _force_the_path(self) -> None:
-        version = self.ucx_version()
         device = self.current_partition.extras.get("network_device")
-        refused = transports.unusable(self.transport, version, device)
-        self.skip_if(refused is not None, str(refused))
-        self.steer_ucx(transports.environment(self.transport, version, device))
+        self.steer_ucx(self.variables_of(self.transport, device))
         stack = self.current_environ.extras
         together = self.parallel and stack.get("contained")
         if self.transport == "cma" and "image" in stack and not together:
@@ -277,7 +285,7 @@ class TransportMixin(UcxMixin):
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds what the logs of UCX prove, or fail to prove, about the path."""
         problems: list[str] = super().examine(parsed)
-        farewells = openmpi.parse(text(self.stderr)).farewells if self.parallel else 0
+        farewells = self.mpi_library.world(text(self.stderr)).farewells if self.parallel else 0
         proof = self.proof(Path(), parsed, farewells, self.current_environ.extras["ucx_version"])
         said = self._record.setdefault("proof", {})
         said.update({k: v for k, v in asdict(proof).items() if k != "problems"})
@@ -309,4 +317,5 @@ class MpiTransportCheck(TransportMixin, MpiCheck):
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds a problem if a rank fell back to another pml."""
-        return [*super().examine(parsed), *self.fallen_back()]
+        problems = super().examine(parsed)
+        return [*problems, *self.fallen_back(self._record["proof"]["pml"])]

@@ -20,9 +20,9 @@ class OnPartition:
         def skip_if(self, condition: object, message: str) -> None: ...
 
     def hardware_peak(self, role: str, quantity: str) -> float | None:
-        """Peak of the partition's hardware (``site-config/hardware.yaml``), None if unnamed."""
+        """Peak of the partition's hardware, None if unnamed; see :mod:`assay.judge.peaks`."""
         hardware = self.current_partition.extras.get("hardware", {})
-        return hardware_peak(site_directory().parent / "hardware.yaml", hardware, role, quantity)
+        return hardware_peak(site_directory(), hardware, role, quantity)
 
     def partition_extra(self, name: str) -> Any:
         """An extra of the partition that the test cannot do without.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,29 @@ def said(folder: Path) -> UcxLog:
 class UcxMixin(rfm.RegressionTestPlugin):
     """A program over UCX. Name this mixin before :class:`assay.checks.strict.StrictCheck`."""
 
-    def ucx_version(self) -> str:
-        """UCX version of the stack; the case is skipped if the stack does not state it."""
-        version = self.current_environ.extras.get("ucx_version")
-        self.skip_if(version is None, "this stack does not say which UCX it has (ucx_version)")
+    def ucx_version(self, stack: Any = None) -> str:
+        """UCX version of the stack; the case is skipped if the stack does not state it.
+
+        :param stack: another environment than that of the case.
+        """
+        version = (stack or self.current_environ).extras.get("ucx_version")
+        which = f"the stack {stack.name}" if stack else "this stack"
+        self.skip_if(version is None, f"{which} does not say which UCX it has (ucx_version)")
         return str(version)
+
+    def variables_of(
+        self, transport: str, device: str | None = None, stack: Any = None
+    ) -> dict[str, str]:
+        """Variables that allow UCX only this transport; skips what its UCX cannot run.
+
+        :param device: see :func:`assay.evidence.transports.environment`.
+        :param stack: another environment than that of the case.
+        """
+        version = self.ucx_version(stack)
+        refused = transports.unusable(transport, version, device)
+        which = f"the stack {stack.name}: " if stack else ""
+        self.skip_if(refused is not None, f"{which}{refused}")
+        return transports.environment(transport, version, device)
 
     def steer_ucx(self, variables: Mapping[str, str]) -> None:
         """Sets variables of UCX, and keeps its logs."""
@@ -49,21 +67,19 @@ class UcxMixin(rfm.RegressionTestPlugin):
         self.keep_files.append(LOG_FILES)
 
     def force_pml_ucx(self) -> None:
-        """Makes UCX the only choice of Open MPI, on all nodes. Call it after :meth:`steer_ucx`."""
-        self.env_vars.update(transports.pml_environment())
-        # Collectives of these components move bytes without the pml, where no log shows them.
-        self.env_vars["OMPI_MCA_coll"] = "^sm,xhc,hcoll,ucc"
-        if self.current_partition.launcher_type.registered_name == "mpirun":
-            # mpirun passes OMPI_* to other nodes by itself.
-            names = [name for name in self.env_vars if name.startswith(PASSED_ON)]
-            self.job.launcher.options = [
-                *self.job.launcher.options,
-                *(option for name in names for option in ("-x", name)),
-            ]
+        """Makes UCX the only choice of MPI, on all nodes. Call it after :meth:`steer_ucx`."""
+        self.env_vars.update(self.mpi_library.only_ucx)
+        names = [name for name in self.env_vars if name.startswith(PASSED_ON)]
+        launcher = self.current_partition.launcher_type.registered_name
+        passing = self.mpi_library.passing_on(launcher, names)
+        self.job.launcher.options = [*self.job.launcher.options, *passing]
 
-    def fallen_back(self) -> list[str]:
-        """A problem if ranks chose a pml other than ucx. Call it after the proof."""
-        pml: list[str] = self._record["proof"]["pml"]
-        if pml and pml != ["ucx"]:
-            return [f"Open MPI chose the pml {', '.join(pml)}; ucx was asked for"]
-        return []
+    @staticmethod
+    def fallen_back(pml: Iterable[str]) -> list[str]:
+        """A problem if ranks chose a pml other than ucx.
+
+        :param pml: every pml that a rank of the launch chose.
+        """
+        if {*pml} <= {"ucx"}:
+            return []
+        return [f"Open MPI chose the pml {', '.join(sorted(pml))}; ucx was asked for"]

@@ -27,6 +27,8 @@ from typing import Any
 import yaml
 from reframe.core.exceptions import ConfigError
 
+from assay import files
+
 #: Value of the extra ``others`` if no control group holds everything of ours.
 PROCESSES = "processes"
 
@@ -222,7 +224,7 @@ def limits(site: Path) -> Mapping[str, float]:
     :raises reframe.core.exceptions.ConfigError: a file does not have that shape.
     """
     found: dict[str, float] = {}
-    for path in (site.parent / FILE, site / FILE):
+    for path in (files.of_all_sites(site, FILE), site / FILE):
         if path != site / FILE or path.exists():
             found.update(_read(path))
     return found

@@ -1,7 +1,8 @@
 """How bytes get from GPU to GPU: UCX switches for GPUDirect RDMA, CUDA IPC and gdrcopy.
 
 Not yet run on hardware. Written from UCX's sources and issue threads, at the tags v1.13.1 to
-v1.22.0.
+v1.22.0. The tables are for GPUs of NVIDIA. For GPUs of AMD, the names of the transports differ
+(:mod:`assay.evidence.accelerator`), and there is nothing like gdrcopy to switch.
 
 ========================  =====================================  ==============================
 technology                on                                     off
@@ -33,21 +34,24 @@ gdrcopy        all               no log of UCX shows it (src/ucp/core/ucp_worker
 RDMA           all               UCX fails to open the device if RDMA is on but missing; the
                                  ratio on/off at 1 MiB
 =============  ================  =================================================================
+
+The last rule is weaker for GPUs of AMD. UCX takes GPUDirect RDMA to be there if /dev/kfd is there,
+and that file comes with every driver of these GPUs (uct_ib_md_open_common in
+src/uct/ib/base/ib_md.c). Only the ratio decides then.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from assay.evidence import transports
+from assay.evidence.accelerator import ACCELERATORS, Accelerator
 from assay.evidence.transports import Proof
 from assay.outputs import ucx_log
 from assay.outputs.ucx_log import UcxLog, transport_of
-
-#: First and last generation of UCX with known switches. Any other UCX is an error.
-KNOWN = ((1, 13), (1, 22))
 
 
 @dataclass(frozen=True)
@@ -77,28 +81,34 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
 }
 
 
-#: Name of a configuration, and the place where it is examined.
-Way = tuple[str, str]
+class Way(NamedTuple):
+    """A name in :data:`CONFIGURATIONS`, where it is examined, and the GPUs of a vendor."""
+
+    configuration: str
+    place: str
+    gpu: Accelerator
+
+
+def with_configuration(name: str) -> list[Accelerator]:
+    """The vendors for whose GPUs a configuration differs from the others."""
+    return [each for each in ACCELERATORS.values() if each.small or CONFIGURATIONS[name].gdrcopy]
 
 
 def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[str, str]:
     """Variables that allow UCX only these paths between GPUs, and make it report its choice.
 
-    :param way: a name in :data:`CONFIGURATIONS`, and ``intra-node`` or ``inter-node``.
     :param ucx_version: UCX version of the stack.
     :param device: HCA and port for `inter-node` (``mlx5_0:1``).
     :raises ValueError: the configuration is unknown, it has no effect in this place, or the
         switches of this UCX are not known.
     """
-    chosen, place = _of(way), way[1]
-    version = _known(ucx_version)
+    chosen, place, gpu = _of(way), way.place, way.gpu
+    version = _known(gpu, ucx_version)
     variables = {
-        "UCX_TLS": _list(chosen, place),
+        "UCX_TLS": _list(way),
         "UCX_LOG_LEVEL": "info",
         **transports.tables(version),
-        # libgdrapi then logs to standard error. It reads its level only if logging is on.
-        "GDRCOPY_ENABLE_LOGGING": "1",
-        "GDRCOPY_LOG_LEVEL": "1",
+        **gpu.log,
     }
     if place == INTER:
         # Within a node no part of UCX would read this variable.
@@ -122,41 +132,61 @@ def prove(
         None if messages need not come from these buffers.
     :raises ValueError: see :func:`environment`.
     """
-    chosen, place = _of(way), way[1]
-    version = _known(ucx_version)
+    chosen, version = _of(way), _known(way.gpu, ucx_version)
     if not log.processes:
         return Proof(ucx_log.NONE, None, {}, ("UCX said nothing: is the pml ucx?",))
-    problems = list(transports.common_problems(log, _list(chosen, place), ucx_version, processes))
-    if place == INTER:
-        asked = _rdma(chosen)
-        found = {log.env.get(process, {}).get(RDMA) for process in log.processes} - {asked}
-        problems += [
-            f"{RDMA} was {value or 'not set'} where the program ran, {asked} was asked for"
-            for value in sorted(found, key=str)
-        ]
+    problems = transports.common_problems(log, _list(way), ucx_version, processes)
+    if way.place == INTER:
+        problems += _other_switch(log, _rdma(chosen))
     lanes = {lane for config in log.peer_configs() for lane in config.lanes}
     tables = [row for table in log.peer_tables("") for row in table.rows]
     lanes |= {lane for row in tables for lane in row.lanes}
     counted = {lane for row in tables if row.count for lane in row.lanes}
-    ipc = {lane for lane in lanes if transport_of(lane) == "cuda_ipc"}
-    means = "no lane" if not chosen.ipc else ucx_log.NONE
-    if ipc and not chosen.ipc:
-        problems.append(f"{', '.join(sorted(ipc))} is open between the processes: it was to be off")
     if buffers and version >= transports.TABLES_SINCE:
-        problems += _buffers_elsewhere(log, buffers)
-    if chosen.ipc and place == INTRA and buffers and set(buffers) == {"D"}:
-        means = ucx_log.COUNT if version >= transports.COUNTS_SINCE else "open lane"
-        if not ipc:
-            problems.append("no lane of cuda_ipc between the processes: do their GPUs see another?")
-        elif version >= transports.COUNTS_SINCE and not ipc & counted:
-            problems.append("cuda_ipc carried nothing: UCX counted no operation on it")
-    foreign = sorted({transport_of(lane) for lane in lanes} - _expected(chosen, place))
-    problems += [f"{transport} is open between the processes" for transport in foreign]
+        problems += _buffers_elsewhere(way.gpu, log, buffers)
+    means = "no lane" if not chosen.ipc else ucx_log.NONE
+    if chosen.ipc and way.place == INTRA and buffers and set(buffers) == {"D"}:
+        counts = version >= transports.COUNTS_SINCE
+        means = ucx_log.COUNT if counts else "open lane"
+        problems += _ipc_unused(way.gpu, lanes, counted if counts else lanes)
+    problems += _wrong_lanes(way, lanes)
+    if way.gpu.unproven:
+        problems.append(way.gpu.unproven)
     versions = sorted({version for version, _ in log.versions.values()})
     return Proof(
         means, ", ".join(versions) or None, dict.fromkeys(sorted(counted or lanes), 1.0),
         tuple(problems),
     )  # fmt: skip
+
+
+def _other_switch(log: UcxLog, asked: str) -> list[str]:
+    """Problems if a process did not get the switch of GPUDirect RDMA that was asked for."""
+    found = {log.env.get(process, {}).get(RDMA) for process in log.processes} - {asked}
+    return [
+        f"{RDMA} was {value or 'not set'} where the program ran, {asked} was asked for"
+        for value in sorted(found, key=str)
+    ]
+
+
+def _ipc_unused(gpu: Accelerator, lanes: Collection[str], used: Collection[str]) -> list[str]:
+    """A problem if no lane of IPC is open, or none is among the used ones."""
+    if not any(transport_of(lane) == gpu.ipc for lane in lanes):
+        return [f"no lane of {gpu.ipc} between the processes: do their GPUs see another?"]
+    if not any(transport_of(lane) == gpu.ipc for lane in used):
+        return [f"{gpu.ipc} carried nothing: UCX counted no operation on it"]
+    return []
+
+
+def _wrong_lanes(way: Way, lanes: Collection[str]) -> list[str]:
+    """Lanes that the configuration switches off, and lanes of transports that it does not name."""
+    gpu, problems = way.gpu, []
+    ipc = sorted(lane for lane in lanes if transport_of(lane) == gpu.ipc)
+    if ipc and not _of(way).ipc:
+        problems.append(f"{', '.join(ipc)} is open between the processes: it was to be off")
+    between = SHARED_MEMORY if way.place == INTRA else RELIABLE
+    expected = between | {"self", gpu.copy, gpu.small} | ({gpu.ipc} if _of(way).ipc else set())
+    foreign = sorted({transport_of(lane) for lane in lanes} - expected)
+    return [*problems, *(f"{transport} is open between the processes" for transport in foreign)]
 
 
 #: The default, ``try``, gives no message if GPUDirect RDMA is not there.
@@ -167,15 +197,15 @@ def _rdma(chosen: Configuration) -> str:
     return "y" if chosen.rdma else "n"
 
 
-def shows_buffers(ucx_version: str) -> bool:
+def shows_buffers(gpu: Accelerator, ucx_version: str) -> bool:
     """Whether :func:`prove` sees where buffers are with this UCX. Raises as :func:`environment`."""
-    return _known(ucx_version) >= transports.TABLES_SINCE
+    return _known(gpu, ucx_version) >= transports.TABLES_SINCE
 
 
-def _buffers_elsewhere(log: UcxLog, buffers: Sequence[str]) -> list[str]:
+def _buffers_elsewhere(gpu: Accelerator, log: UcxLog, buffers: Sequence[str]) -> list[str]:
     """Problems by the tables of UCX, because OSU 7.4 no longer reports where its buffers are."""
     tables = log.peer_tables("tagged message")
-    sent = {table.process for table in tables if table.memory.startswith("cuda")}
+    sent = {table.process for table in tables if table.memory.startswith(gpu.word)}
     wanted = list(buffers).count("D")
     if len(sent) == wanted:
         return []
@@ -213,19 +243,15 @@ SHARED_MEMORY = frozenset(["posix", "sysv", "cma", "xpmem", "knem"])
 RELIABLE = frozenset(["rc_verbs", "rc_mlx5"])
 
 
-def _list(chosen: Configuration, place: str) -> str:
-    names = ["sm" if place == INTRA else "rc", "self", "cuda_copy"]
-    names += ["cuda_ipc"] * chosen.ipc + ["gdr_copy"] * chosen.gdrcopy
+def _list(way: Way) -> str:
+    chosen, gpu = _of(way), way.gpu
+    names = ["sm" if way.place == INTRA else "rc", "self", gpu.copy]
+    names += [gpu.ipc] * chosen.ipc + [gpu.small] * (chosen.gdrcopy and bool(gpu.small))
     return ",".join(names)
 
 
-def _expected(chosen: Configuration, place: str) -> frozenset[str]:
-    between = SHARED_MEMORY if place == INTRA else RELIABLE
-    return between | {"self", "cuda_copy", "gdr_copy"} | ({"cuda_ipc"} if chosen.ipc else set())
-
-
 def _of(way: Way) -> Configuration:
-    name, place = way
+    name, place = way.configuration, way.place
     if name not in CONFIGURATIONS:
         raise ValueError(f"unknown configuration {name!r}: one of {', '.join(CONFIGURATIONS)}")
     if place not in CONFIGURATIONS[name].places:
@@ -233,12 +259,13 @@ def _of(way: Way) -> Configuration:
     return CONFIGURATIONS[name]
 
 
-def _known(text: str) -> tuple[int, ...]:
+def _known(gpu: Accelerator, text: str) -> tuple[int, ...]:
     match = re.match(r"(\d+)\.(\d+)", text)
     version = tuple(map(int, match.groups())) if match else ()
-    if not KNOWN[0] <= version <= KNOWN[1]:
-        first, last = (".".join(map(str, edge)) for edge in KNOWN)
+    if not gpu.ucx[0] <= version <= gpu.ucx[1]:
+        first, last = (".".join(map(str, edge)) for edge in gpu.ucx)
         raise ValueError(
-            f"UCX {text}: how it switches the ways of GPU memory is known for {first} to {last}"
+            f"UCX {text}: how it switches the paths of {gpu.word} memory is known for {first} to "
+            f"{last}"
         )
     return version

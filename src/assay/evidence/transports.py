@@ -32,14 +32,14 @@ UCX before 1.16 has protocol tables too, with UCX_PROTO_ENABLE=y. This setting d
 output: it switches to protocols that were not finished. UCX 1.13.1 then copies through posix what
 it otherwise reads by cma. The tests measure the default, so the setting stays off.
 
-:mod:`assay.evidence.gpu_paths` covers the paths of GPU memory. The functions at the end of this
-module cover the settings of Open MPI.
+:mod:`assay.evidence.gpu_paths` covers the paths of GPU memory, :mod:`assay.evidence.mpi` the
+settings of the MPI library.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.outputs import ucx_log
@@ -297,49 +297,3 @@ def _version(text: str) -> tuple[int, ...]:
     if match is None:
         raise ValueError(f"{text!r} is no version of UCX: 1.13.1, for instance, is one")
     return tuple(int(part or 0) for part in match.groups())
-
-
-# --- Open MPI -----------------------------------------------------------------------------------
-
-#: Open MPI's frameworks that steer how and where bytes move.
-STEERING = ("pml", "btl", "mtl", "bml", "osc", "coll", "io")
-
-#: Other names under which Open MPI lists the settings that force pml ucx. Open MPI 4.1 lists the
-#: names of pml; 5.0 also lists the names of osc.
-SYNONYMS = ("pml_ucx_tls", "pml_ucx_devices", "osc_ucx_tls", "osc_ucx_devices")
-
-
-def verbose_environment() -> dict[str, str]:
-    """Makes each process of Open MPI report its pml, and each world report itself.
-
-    :mod:`assay.outputs.openmpi` reads these reports.
-    """
-    return {"OMPI_MCA_pml_base_verbose": "10", "OMPI_MCA_mpi_show_mca_params": "enviro"}
-
-
-def pml_environment() -> dict[str, str]:
-    """Makes ucx the only pml: a program that cannot run over UCX then fails.
-
-    The two lists allow all transports and devices. By default this pml refuses anything but
-    InfiniBand of one vendor (opal/mca/common/ucx/common_ucx.c of 4.1.4 and 5.0.10).
-    """
-    return {
-        "OMPI_MCA_pml": "ucx",
-        "OMPI_MCA_opal_common_ucx_tls": "any",
-        "OMPI_MCA_opal_common_ucx_devices": "any",
-    }
-
-
-def unasked(settings: Mapping[str, str], asked: Collection[str]) -> dict[str, str]:
-    """The settings that steer Open MPI but come from no requested variable.
-
-    :param settings: MCA settings as Open MPI lists them, without prefix.
-    :param asked: names of the requested environment variables, with prefix.
-    """
-    return {
-        name: value
-        for name, value in settings.items()
-        if name.split("_")[0] in STEERING
-        and name not in SYNONYMS
-        and f"OMPI_MCA_{name}" not in asked
-    }

@@ -1,6 +1,6 @@
 """Verdicts: measured values compared with what a partition is expected to reach."""
 
-from assay.judge.peaks import peak
+from assay.judge.peaks import hardware, peak
 from assay.judge.references import (
     CALIBRATED,
     Recorded,
@@ -32,6 +32,7 @@ __all__ = [
     "ReferencesError",
     "Verdict",
     "describe",
+    "hardware",
     "judge",
     "median_interval",
     "peak",

@@ -20,7 +20,10 @@ import sys
 import time
 
 #: Variables that affect the measurements. Others may hold secrets and are not read.
-VARIABLES = ("UCX_", "OMPI_", "PMIX_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_VISIBLE_DEVICES")
+VARIABLES = (
+    *("UCX_", "OMPI_", "PMIX_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_VISIBLE_DEVICES"),
+    *("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
+)
 
 #: Commands that list every installed package with its version; the first that works is used.
 PACKAGES = (["dpkg-query", "-W"], ["rpm", "-qa"])
@@ -65,6 +68,7 @@ PROGRAMS = {
         "--query-gpu=name,driver_version,vbios_version,memory.total",
         "--format=csv,noheader",
     ],
+    "amd_driver": ["rocm-smi", "--showdriverversion", "--showvbios"],
     "infiniband": ["ibstat"],
     "slurm": ["sinfo", "--version"],
 }

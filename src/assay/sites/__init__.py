@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 from reframe.core.exceptions import ConfigError
 
-from assay import catalogue, deadline, reframe_compat
+from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError
 from assay.reframe_compat import command
 from assay.results import run_folder, running
@@ -146,7 +146,7 @@ def configuration(
     call = command.of_reframe()
     if call:
         invocation.check_environment()
-    words = vocabulary(site_file.parents[1] / "vocabulary.yaml")
+    words = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))
     for system in systems:
         if system["name"] != site:
             raise ConfigError(

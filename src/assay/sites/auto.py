@@ -28,11 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from reframe.core.exceptions import ConfigError
 
 from assay import sites
+from assay.evidence.accelerator import ACCELERATORS
 from assay.evidence.transports import SWITCHED, TRANSPORTS
+from assay.judge import hardware
 from assay.onnode import provenance
 from assay.sites import container, detect, machine
 
@@ -45,9 +46,6 @@ SINFO = ("sinfo", "-h", "-o", "%P|%D|%c|%X|%Y|%Z|%m|%G|%t")
 
 #: States in which a node accepts jobs (NODE STATE CODES of sinfo(1), in the compact form).
 _TAKING = ("alloc", "comp", "idle", "mix", "plnd", "resv")
-
-#: GPU names of nvidia-smi that do not state the form factor -> names in ``hardware.yaml``.
-_GPUS = {"h100-80gb-hbm3": "h100-sxm5-80gb"}
 
 
 @dataclass(frozen=True)
@@ -131,11 +129,15 @@ def ethernet(routes: str) -> str | None:
     return next((row[0] for row in rows if len(row) > 1 and row[1] == "00000000"), None)
 
 
-def gpus(listing: str) -> list[str]:
-    """The GPUs in an output of ``nvidia-smi -L``, under their names in ``hardware.yaml``."""
-    names = re.findall(r"^GPU \d+: (?:NVIDIA |Tesla )*(.+?) \(UUID", listing, re.MULTILINE)
-    plain = [name.lower().replace(" ", "-") for name in names]
-    return [_GPUS.get(name, name) for name in plain]
+def gpus() -> tuple[list[str], list[str]]:
+    """The GPUs of this machine, under their names in ``hardware.yaml``, and words for the vendor.
+
+    If there are GPUs of several vendors, the first vendor with any counts.
+    """
+    for word, gpu in ACCELERATORS.items():
+        if found := gpu.found(detect.output(*gpu.listing)):
+            return found, [word]
+    return [], []
 
 
 def pmix(listing: str) -> bool:
@@ -164,13 +166,13 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
 
     # Under Slurm, Slurm tells how many GPUs a node has. Their model is known only if this machine
     # has GPUs, too.
-    here = gpus(detect.output("nvidia-smi", "-L"))
+    here, vendor = gpus()
     number = nodes.gpus if nodes else len(here)
-    known = yaml.safe_load((site_file.parents[1] / "hardware.yaml").read_text(encoding="utf-8"))
+    known = hardware(site_file.parent)
     extras: dict[str, Any] = {"memory_fraction": machine.MEMORY_FRACTION, "network_device": "lo"}
     if here and here[0] in known["gpu"]:
         extras["hardware"] = {"gpu": here[0]}
-    features = ["intra-node", *transports, *(["gpu"] if number else [])]
+    features = ["intra-node", *transports, *(["gpu", *vendor] if number else [])]
     partitions = [machine.partition("intra-node", features, extras)]
     if number:
         partitions[0]["devices"] = [{"type": "gpu", "num_devices": number}]

@@ -32,6 +32,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files, sites
 from assay.catalogue import IN_IMAGE, PROGRAMS, VERSIONS
+from assay.evidence.accelerator import ACCELERATORS
 from assay.sites import detect
 
 #: Labels of an image. One of them holds the hash of the lock that its software was installed from.
@@ -49,16 +50,17 @@ _FAMILIES = re.compile("|".join(p.family for p in PROGRAMS.values() if p.family)
 #: The launchers. The host's launcher is used, unless all ranks are in one container.
 _LAUNCHERS = PROGRAMS["mpi"].executables
 
-# --nv binds the driver files that it finds on the node.
+# --nv binds the driver files of NVIDIA that it finds on the node; --rocm binds those of AMD.
+_GPUS = "\n".join(f"[ ! -e {gpu.device} ] || gpu={gpu.container}" for gpu in ACCELERATORS.values())
 _WRAPPER = """\
 #!/bin/sh
-nv=
-[ ! -e /dev/nvidiactl ] || nv=--nv
-exec {apptainer} exec $nv --bind "$PWD" {image} {program}"$@"
+gpu=
+{gpus}
+exec {apptainer} exec $gpu --bind "$PWD" {image} {program}"$@"
 """
 
-#: Shows whether the OSU programs were built with CUDA. Such programs do not start without CUDA's
-#: library, so the stack gets another feature word for them, ``osu-cuda``.
+#: Shows whether the OSU programs were built for GPUs. Such programs do not start without the
+#: library of the vendor, so the stack gets another feature word for them, such as ``osu-cuda``.
 _LINKED = ("sh", "-c", 'ldd "$(command -v osu_latency)"')
 
 #: Commands that run inside an image. One probe prints the names of all programs of the image, and
@@ -177,8 +179,10 @@ def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[
     features, extras = detect.described(
         detect.programs(there), detect.btio(there), lambda *words: image.said.get(words, "")
     )
-    if "osu" in features and "libcuda" in image.said.get(_LINKED, ""):
-        features[features.index("osu")] = "osu-cuda"
+    linked = image.said.get(_LINKED, "")
+    built = [word for word, gpu in ACCELERATORS.items() if gpu.library in linked]
+    if "osu" in features and built:
+        features[features.index("osu")] = f"osu-{built[0]}"
     name = "contained" if contained else "container"
     folder = sites.results_directory(site_file) / "images" / image.sha256[:16] / name
     _write_wrappers(folder, image, contained)
@@ -234,7 +238,11 @@ def programs(image: Image, contained: bool) -> list[str]:
 
 
 def _write_wrappers(folder: Path, image: Image, contained: bool) -> None:
-    words = {"apptainer": shlex.quote(image.apptainer), "image": shlex.quote(str(image.path))}
+    words = {
+        "apptainer": shlex.quote(image.apptainer),
+        "image": shlex.quote(str(image.path)),
+        "gpus": _GPUS,
+    }
     wanted = {name: f"{name} " for name in programs(image, contained)}
     try:
         folder.mkdir(parents=True, exist_ok=True)

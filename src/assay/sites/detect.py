@@ -16,6 +16,7 @@ from typing import Any
 
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
+from assay.evidence.accelerator import ACCELERATORS
 from assay.onnode import provenance
 
 #: Time limit for a program to report what it is [s].
@@ -95,8 +96,8 @@ def described(
     if "netpipe" in programs:
         extras["netpipe_command"] = programs["netpipe"]
     # UCX lists only transports that this machine has a driver for.
-    if "ucx" in programs and "cuda_copy" in transports(said("ucx_info", "-d")):
-        features.append("ucx-cuda")
+    opened = transports(said("ucx_info", "-d")) if "ucx" in programs else []
+    features += [f"ucx-{word}" for word, gpu in ACCELERATORS.items() if gpu.copy in opened]
     classes, subtypes = btio
     if classes:
         features.append("btio")

@@ -1,9 +1,11 @@
-"""Every case of every site reaches its job script, without the hardware of the site."""
+"""Every case of every site and example reaches its job script, without its hardware."""
 
 import pytest
 from bench import ROOT, live_program, run_reframe
 
-SITES = sorted(path.parent.name for path in (ROOT / "site-config").glob("*/reframe.py"))
+SITES = sorted(
+    path for place in ("site-config", "examples") for path in ROOT.glob(f"{place}/*/reframe.py")
+)
 
 #: The dry run asks this Slurm about the nodes of the site, even if the machine has its own Slurm.
 SCONTROL = """#!/bin/sh
@@ -17,8 +19,9 @@ OPEN = {"h100": " is missing"}
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
-@pytest.mark.parametrize("site", SITES)
-def test_every_case_of_a_site_has_a_job_script(site, tmp_path, monkeypatch):
+@pytest.mark.parametrize("config", SITES, ids=lambda path: path.parent.name)
+def test_every_case_of_a_site_has_a_job_script(config, tmp_path, monkeypatch):
+    site = config.parent.name
     live_program("mpirun")  # without it, sites that describe this machine have no case
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -27,7 +30,7 @@ def test_every_case_of_a_site_has_a_job_script(site, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(programs), prepend=":")
     monkeypatch.delenv("ASSAY_STACK", raising=False)
     run = run_reframe(
-        ROOT / f"site-config/{site}/reframe.py",
+        config,
         tmp_path / "results",
         *("-c", "reframe", "-R", "--dry-run", f"--system={site}"),
     )

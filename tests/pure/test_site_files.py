@@ -1,0 +1,51 @@
+"""A site is one folder: the document names its files, and the example has no others."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from assay import catalogue
+from assay.sites import listing
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = listing.find(ROOT / "examples")
+SITES = [path.parent for path in (*listing.find(ROOT / "site-config"), *EXAMPLES)]
+
+
+def files():
+    """File -> whether a site needs it, as docs/adding-a-site.md says."""
+    text = (ROOT / "docs/adding-a-site.md").read_text()
+    table = text.split("| file | needed |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| (`[^|]+) \| (yes|no) \|", table, re.MULTILINE)
+    return {name: need == "yes" for names, need in rows for name in re.findall(r"`([^`]+)`", names)}
+
+
+def test_the_document_names_the_files_that_the_example_has():
+    known = files()
+    assert [name for name, needed in known.items() if needed] == ["reframe.py", "references.yaml"]
+    assert EXAMPLES
+    for path in EXAMPLES:
+        assert {entry.name for entry in path.parent.iterdir()} - {"__pycache__"} == {
+            "reframe.py", "references.yaml", "hardware.yaml", "README.md"
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
+def test_every_site_has_the_files_it_needs_and_no_file_that_the_document_does_not_name(site):
+    known = files()
+    there = {entry.name + "/" * entry.is_dir() for entry in site.iterdir()} - {"__pycache__/"}
+    assert there <= set(known)
+    assert {name for name, needed in known.items() if needed} <= there
+
+
+@pytest.mark.parametrize("config", EXAMPLES, ids=lambda path: path.parent.name)
+def test_an_example_loads_and_says_that_it_is_one(config, tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
+    monkeypatch.delenv("ASSAY_STACK", raising=False)
+    lines = listing.describe(*listing.load(config), set(catalogue.WORDS))
+    assert any(line.startswith("partition gpu: ") for line in lines)
+    readme = (config.parent / "README.md").read_text()
+    assert "example" in readme.splitlines()[0]
+    assert "This is no real cluster." in readme
+    assert "no real cluster" in config.read_text()

@@ -1,5 +1,7 @@
 """Every case of every site and example reaches its job script, without its hardware."""
 
+import re
+
 import pytest
 from bench import ROOT, live_program, run_reframe
 
@@ -42,6 +44,13 @@ def test_every_case_of_a_site_has_a_job_script(config, tmp_path, monkeypatch):
         if case.result == "fail" and (site not in OPEN or OPEN[site] not in case.reason)
     }
     assert not bad
-    written = {path.parent for path in (tmp_path / "results").glob("stage/**/rfm_job.sh")}
+    written = {
+        path.parent: path.read_text() for path in (tmp_path / "results").glob("stage/**/rfm_job.sh")
+    }
     passed = [key for key, case in run.cases.items() if case.result == "pass"]
     assert len(written) >= len(passed) > 0
+    if site == "amd-mi250x":
+        on_gpus = [text for folder, text in written.items() if "Gpu" in folder.name]
+        assert any(" osu_bw -c -d rocm D D" in text for text in on_gpus)
+        assert any(" -m rocm,rocm" in text for text in on_gpus)
+        assert not [text for text in on_gpus if re.search("cuda|nvidia|gdr_?copy", text, re.I)]

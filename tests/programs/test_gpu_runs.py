@@ -260,7 +260,7 @@ def on_rocm(bench, recorded, vendor="rocm"):
     extras = {"ucx_version": "1.14.0", "osu_version": "5.7"}
     bench.stack("gpus", ["osu-rocm", "ucx", "mpi"], path, **extras)
     name = "OsuGpu%benchmark=latency%buffers=DD%configuration=all$"
-    return bench.run("-n", name, path="reframe/network/osu_gpu.py").case("OsuGpu ")
+    return bench.run("-n", name, path="reframe/network/osu_gpu.py")
 
 
 def of_amd(title="# OSU MPI-ROCM Latency Test v5.7\n"):
@@ -270,23 +270,22 @@ def of_amd(title="# OSU MPI-ROCM Latency Test v5.7\n"):
 
 
 def test_a_healthy_run_on_gpus_of_amd_fails_for_want_of_a_proof_alone(bench):
-    outcome = on_rocm(bench, of_amd())
+    outcome = on_rocm(bench, of_amd()).case("OsuGpu ")
     assert outcome.result == "fail"
     assert outcome.record["problems"] == [ROCM.unproven]
     assert "rocm_ipc/rocm_ipc" in outcome.record["proof"]["lanes"]
 
 
 def test_what_a_run_on_gpus_of_amd_must_not_hide(bench):
-    outcome = on_rocm(bench, of_amd(TITLE))
+    outcome = on_rocm(bench, of_amd(TITLE)).case("OsuGpu ")
     assert "the program did not say that it uses ROCM" in outcome.reason
 
 
 def test_a_stack_for_the_gpus_of_another_vendor_is_skipped_with_that_reason(bench):
-    outcome = on_rocm(bench, of_amd(), "cuda")
-    assert outcome.result == "skip"
-    assert "the stack gpus is built for GPUs of AMD; bench:here has those of NVIDIA" in (
-        outcome.reason
-    )
+    run = on_rocm(bench, of_amd(), "cuda")
+    assert run.case("OsuGpu ").result == "skip"
+    why = "the stack gpus is built for GPUs of AMD; bench:here has those of NVIDIA"
+    assert why in run.output
 
 
 def test_mpirun_passes_the_switches_of_ucx_and_gdrcopy_to_other_nodes(bench):

@@ -1,15 +1,19 @@
 """Paths to GPU memory: settings that select them, logs that prove them, and refused settings."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
+from assay import catalogue
 from assay.evidence import gpu_paths, transports
 from assay.evidence.accelerator import ACCELERATORS, CUDA, ROCM
 from assay.evidence.gpu_paths import CONFIGURATIONS, INTER, INTRA, Gdrcopy, Way
 from assay.onnode import provenance
 from assay.outputs.ucx_log import Config, Row, Table, UcxLog
 
+ROOT = Path(__file__).parents[2]
 WAYS = [(name, place) for name, c in CONFIGURATIONS.items() for place in c.places]
 RANKS = (("node01", 11), ("node01", 12))
 IPC, HCA = "cuda_ipc/cuda", "rc_mlx5/mlx5_0:1"
@@ -262,8 +266,12 @@ def test_no_run_on_a_gpu_of_amd_passes_before_a_real_log_was_seen():
 
 
 @pytest.mark.parametrize("gpu", ACCELERATORS.values(), ids=lambda gpu: gpu.word)
-def test_the_provenance_of_a_node_has_what_restricts_its_gpus(gpu):
+def test_a_vendor_has_its_words_and_its_place_in_the_provenance_of_a_node(gpu):
+    words = yaml.safe_load((ROOT / "site-config/vocabulary.yaml").read_text())
+    assert gpu.word in words["partition"]["features"]
+    assert {f"osu-{gpu.word}", f"ucx-{gpu.word}"} <= set(catalogue.WORDS)
     assert {gpu.visible, *gpu.renumbering} <= set(provenance.VARIABLES)
+    assert f"{gpu.vendor.lower()}_driver" in provenance.PROGRAMS
 
 
 ROCMINFO = """\

@@ -1,17 +1,17 @@
 """The GPUs of a vendor: everything in which one vendor differs from another, in one place.
 
-==========================  ==============================  =======================================
-\\                           ``cuda`` (NVIDIA)               ``rocm`` (AMD), not yet run on hardware
-==========================  ==============================  =======================================
-OSU: option ``-d``          cuda                            rocm (util/osu_util.c of OSU 5.7)
-ucx_perftest: option ``-m`` cuda                            rocm (src/ucs/memory/memory_type.c)
-UCX: pointers of GPUs       cuda_copy                       rocm_copy
-UCX: between processes      cuda_ipc                        rocm_ipc
-UCX: small messages         gdr_copy, over gdrcopy          part of rocm_copy; rocm_gdr ended with
-                                                            UCX 1.13
-GPUs that a process sees    CUDA_VISIBLE_DEVICES            ROCR_VISIBLE_DEVICES
-GPUs of a node              nvidia-smi                      rocminfo
-==========================  ==============================  =======================================
+===========================  ===========================  =========================================
+\\                            ``cuda`` (NVIDIA)            ``rocm`` (AMD), not yet run on hardware
+===========================  ===========================  =========================================
+OSU, option ``-d``           cuda                         rocm (util/osu_util.c of OSU 5.7)
+ucx_perftest, option ``-m``  cuda                         rocm (src/ucs/memory/memory_type.c)
+UCX, pointers of GPUs        cuda_copy                    rocm_copy
+UCX, between processes       cuda_ipc                     rocm_ipc
+UCX, small messages          gdr_copy, over gdrcopy       part of rocm_copy; UCX 1.14 has removed
+                                                          rocm_gdr
+GPUs that a process sees     CUDA_VISIBLE_DEVICES         ROCR_VISIBLE_DEVICES
+GPUs of a node               nvidia-smi                   rocminfo
+===========================  ===========================  =========================================
 
 For ROCm these come from the sources of UCX (v1.13.1 to v1.22.0, src/uct/rocm and the aliases in
 src/ucp/core/ucp_context.c), OSU 5.7, Open MPI (v5.0.10) and rocminfo (rocminfo.cc), and from the

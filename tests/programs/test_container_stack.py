@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("reframe")
 
+from bench import run_reframe
 from reframe.core.exceptions import ConfigError
 
 from assay.checks import paired
@@ -188,3 +189,38 @@ def test_each_launch_has_its_programs_its_variables_and_its_directory(job, tmp_p
 def test_the_first_launch_that_fails_ends_the_rounds_with_its_code(job, tmp_path):
     assert job(FAIL="7") == 7
     assert not (tmp_path / "native.1").exists()
+
+
+def compared(bench, **native):
+    """Dry-runs a comparison of two stacks; returns the run."""
+    bench.partition()
+    bench.record_all()
+    bench.stack("native", ["osu", "mpi"], **native)
+    bench.stack("container", ["osu", "mpi", "container"], image="/x.sif", ucx_version="1.18.1")
+    name = "NativeAgainstContainer%transport=posix%probe=osu-latency"
+    options = ("--dry-run", "-c", "reframe/network/equivalence.py", "-n", name)
+    return run_reframe(bench.write(), bench.results, *options)
+
+
+@pytest.mark.slow
+def test_a_comparison_gives_each_stack_the_switches_of_its_own_ucx(bench):
+    assert compared(bench, ucx_version="1.13.1").case("NativeAgainst").result == "pass"
+    (script,) = bench.results.glob("stage/**/rfm_job.sh")
+    text = script.read_text()
+    assert "export UCX_PROTO_INFO=y" in text  # of the container's UCX
+    native = text.split("native() {")[1].split("}\ncontainer()")[0]
+    assert {"  unset UCX_PROTO_INFO", "  export UCX_TLS=posix,self"} <= set(native.splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("native", "why"),
+    [
+        ({}, "the stack native does not say which UCX it has (ucx_version)"),
+        ({"ucx_version": "1.12.0"}, "the stack native: UCX 1.12.0: the logs of UCX before 1.13"),
+    ],
+)
+def test_a_comparison_with_a_stack_whose_path_cannot_be_proven_is_skipped(bench, native, why):
+    run = compared(bench, **native)
+    assert run.case("NativeAgainst").result == "skip"
+    assert why in run.output

@@ -23,7 +23,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import Peak
+from assay.checks import Figure, Peak
 from assay.checks.linpack import LinpackCheck
 from assay.outputs import hpl
 from assay.workloads import hpl_input
@@ -96,6 +96,7 @@ class HplStudy(HplStudyBase):
 
     valid_prog_environs = ["+hpl"]
     executable = "xhpl"
+    figures = [Figure("scaling", "HPL over nodes", at="HPL")]
 
     @run_after("init")
     def describe(self):
@@ -108,6 +109,7 @@ class GpuHplStudy(HplStudyBase):
     """NVIDIA's HPL, with one rank for each GPU. Not yet run on hardware."""
 
     valid_prog_environs = ["+hpl-gpu"]
+    figures = [Figure("scaling", "HPL over nodes", at="GPU HPL")]
 
     @run_after("init")
     def describe(self):

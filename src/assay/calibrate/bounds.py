@@ -66,8 +66,8 @@ def load(site: Path) -> Mapping[str, Kind]:
     """
     common = site.parent / TOLERANCES
     kinds = _read(common, _ALL)
-    for name in metrics.FAULT.keys() - kinds:
-        raise CalibrationError(f"{common}: {name}: is missing; give it least and wide")
+    if missing := [name for name in metrics.FAULT if name not in kinds]:
+        raise CalibrationError(f"{common}: {missing[0]}: is missing; give it least and wide")
     own = site / TOLERANCES
     if own.exists():
         for name, change in _read(own, {}).items():
@@ -89,9 +89,9 @@ def _read(path: Path, demands: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if fault is not None:
         key = "/".join(map(str, fault.absolute_path)) or "(top level)"
         raise CalibrationError(f"{path}: {key}: {fault.message[:200]}")
-    for name in document.keys() - metrics.FAULT:
+    if unknown := [name for name in document if name not in metrics.FAULT]:
         known = ", ".join(metrics.FAULT)
-        raise CalibrationError(f"{path}: {name}: unknown kind; known are {known}")
+        raise CalibrationError(f"{path}: {unknown[0]}: unknown kind; known are {known}")
     return dict(document)
 
 

@@ -23,11 +23,11 @@ def doubled(least, most):
     return [least << step for step in range((most // least).bit_length())]
 
 
-#: sync -> figure of the validation of a cluster, and the operation that it shows
+#: sync -> figure of the validation of a cluster, and the operation that it shows; "" for no figure
 FIGURES = {
     "cached": {"IOzone: read": "read", "IOzone: write": "write"},
     "o_sync": {"IOzone: SYNC write": "write"},
-    "direct": {},
+    "direct": {"": ""},
 }
 
 #: profile, sync -> file sizes [KiB], record sizes [KiB]. A write past the caches can take as long

@@ -33,15 +33,15 @@ def figures(test: str, parameters: Mapping[str, str]) -> list[Figure]:
         at = {"HH": HOSTS, "DH": "", "HD": ""}.get(parameters.get("buffers", ""), GPUS)
         at = at if "Gpu" in test else "" if test == "OsuPy" else HOSTS
         return programs.figures(parameters.get("benchmark", ""), at)
-    heat_maps = {"cached": ["read", "write"], "o_sync": ["write"]}.get(
-        parameters.get("sync", ""), ()
-    )
-    word = "SYNC " if parameters.get("sync") == "o_sync" else ""
+    heat_maps = {
+        "cached": [("IOzone: read", "read"), ("IOzone: write", "write")],
+        "o_sync": [("IOzone: SYNC write", "write")],
+    }.get(parameters.get("sync", ""), [("", "")])
     return {
         "HplStudy": [Figure("scaling", "HPL over nodes", "HPL")],
         "GpuHplStudy": [Figure("scaling", "HPL over nodes", "GPU HPL")],
         "BtIo": [Figure("runs", "BT-IO", PARTITION)],
-        "Iozone": [Figure("heat map", f"IOzone: {word}{o}", PARTITION, o) for o in heat_maps],
+        "Iozone": [Figure("heat map", name, PARTITION, column) for name, column in heat_maps],
     }.get(test, [])
 
 

@@ -12,6 +12,7 @@ from assay.workloads import osu
 _IOZONE = {
     "cached": (("IOzone: read", "read"), ("IOzone: write", "write")),
     "o_sync": (("IOzone: SYNC write", "write"),),
+    "direct": (("", ""),),
 }
 
 

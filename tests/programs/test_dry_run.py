@@ -3,10 +3,6 @@
 import pytest
 from bench import ROOT, live_program, run_reframe
 
-from assay.report import validation
-from assay.results import figures, run_folder
-from assay.results.locality import BETWEEN, IN_NODE
-
 SITES = sorted(path.parent.name for path in (ROOT / "site-config").glob("*/reframe.py"))
 
 #: The dry run asks this Slurm about the nodes of the site, even if the machine has its own Slurm.
@@ -46,18 +42,3 @@ def test_every_case_of_a_site_has_a_job_script(site, tmp_path, monkeypatch):
     written = {path.parent for path in (tmp_path / "results").glob("stage/**/rfm_job.sh")}
     passed = [key for key, case in run.cases.items() if case.result == "pass"]
     assert len(written) >= len(passed) > 0
-    if site == "ibisco":
-        (folder,) = (tmp_path / "results/output").glob("*")
-        check_figures(run_folder.read_plan(folder))
-
-
-def check_figures(plan):
-    """The tests of a site with all partitions declare the figures of the document and no others."""
-    declared = {
-        (figure.name, figure.where("any file system", place))
-        for case in plan.cases
-        for figure in figures.read(case["figures"])
-        for place in (IN_NODE, BETWEEN)
-        if figure.name and figure.at
-    }
-    assert declared == {(item.of or item.figure, item.at) for item in validation.wanted([])}

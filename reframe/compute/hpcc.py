@@ -9,6 +9,7 @@ from pathlib import Path
 
 import reframe as rfm
 
+from assay import metrics
 from assay.checks import Peak
 from assay.checks.linpack import LinpackCheck
 from assay.outputs import Quantity, hpcc
@@ -61,9 +62,8 @@ class Hpcc(LinpackCheck):
 
     def measure(self, parsed):
         values = {metric: printed(parsed, name) for metric, (name, _) in METRICS.items()}
-        teraflops = values["hpl"]
-        if teraflops.unit == "TFLOP/s":  # the other rates are in GFLOP/s
-            values["hpl"] = Quantity(1000 * teraflops.value, "GFLOP/s")
+        hpl = values["hpl"]  # in TFLOP/s, the other rates are in GFLOP/s
+        values["hpl"] = Quantity(hpl.value * metrics.factor(hpl.unit, "GFLOP/s"), "GFLOP/s")
         dgemm = values["dgemm_star"].value * self.num_tasks
         copy = values["stream_copy_star"].value
         return {

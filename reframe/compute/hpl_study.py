@@ -23,7 +23,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import Peak
+from assay.checks import Figure, Peak
 from assay.checks.linpack import LinpackCheck
 from assay.evidence import accelerator
 from assay.outputs import hpl
@@ -97,6 +97,7 @@ class HplStudy(HplStudyBase):
 
     valid_prog_environs = ["+hpl"]
     executable = "xhpl"
+    figures = [Figure("scaling", "HPL over nodes", at="HPL")]
 
     @run_after("init")
     def describe(self):
@@ -109,6 +110,7 @@ class GpuHplStudy(HplStudyBase):
     """NVIDIA's HPL, with one rank for each GPU. Not yet run on hardware."""
 
     valid_prog_environs = ["+hpl-gpu"]
+    figures = [Figure("scaling", "HPL over nodes", at="GPU HPL")]
 
     @run_after("init")
     def describe(self):

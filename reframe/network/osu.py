@@ -14,6 +14,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from assay import onnode
 from assay.checks import Peak
 from assay.checks.mpi import MpiTransportCheck
+from assay.declared import HOSTS
 from assay.evidence import links
 from assay.outputs import osu, osu_py
 from assay.workloads import osu as programs
@@ -39,10 +40,12 @@ class OsuBase(MpiTransportCheck):
     kind = "network"
     time_limit = "10m"
     tags = {"smoke", "network", "paper"}
+    figure_at = HOSTS
 
     @run_after("init")
     def declare(self):
         self.declares = programs.metrics(self.benchmark)
+        self.figures = programs.figures(self.benchmark, self.figure_at)
         self.descr = f"OSU {self.benchmark} over {self.transport}"
         self.over_all_nodes = self.benchmark not in ("latency", "bw", "bibw")
 
@@ -135,6 +138,7 @@ class OsuPy(OsuBase):
 
     benchmark = parameter(PORTED)
     valid_prog_environs = ["+osu-py -osu"]
+    figure_at = ""  # the validation measured with the C programs
 
     @run_before("run")
     def command(self):

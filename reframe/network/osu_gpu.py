@@ -20,12 +20,17 @@ from assay.checks import Peak, StrictCheck
 from assay.checks.gpu import GpuMixin
 from assay.checks.mpi import MpiCheck
 from assay.checks.ucx import text
+from assay.declared import GPUS as BETWEEN_GPUS
+from assay.declared import HOSTS
 from assay.evidence import gpu_paths, links
 from assay.outputs import Parsed, osu
 from assay.workloads import osu as programs
 
 #: Buffers of the two ranks of a point-to-point test: D is GPU memory, H is host memory.
 BUFFERS = ("DD", "DH", "HD", "HH")
+
+#: The place of a figure by the buffers; with one buffer in host memory the validation has none.
+FIGURE_AT = {"HH": HOSTS, "DH": "", "HD": ""}
 
 #: Numbers of ranks of a collective: one GPU each in one node, or one rank on each of several nodes.
 GPUS = (2, 3, 4)
@@ -49,6 +54,8 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     def declare(self):
         self.on_stacks_with("ucx", "mpi")
         self.declares = programs.metrics(self.benchmark)
+        at = FIGURE_AT.get(getattr(self, "buffers", ""), BETWEEN_GPUS)
+        self.figures = programs.figures(self.benchmark, at)
         places = gpu_paths.CONFIGURATIONS[self.configuration].places
         self.valid_systems = [f"+gpu +{place}" for place in places]
 

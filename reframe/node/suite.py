@@ -15,6 +15,7 @@ from reframe.core import runtime
 from reframe.core.builtins import run_after
 from reframe.core.exceptions import SanityError
 
+from assay import metrics
 from assay.checks import StrictCheck
 from assay.checks.site import site_references
 from assay.outputs import Parsed
@@ -108,6 +109,9 @@ def make(test, variants):
     if taken:
         raise ValueError(f"has a parameter {taken.pop()!r}, by which references are looked up")
     try:
-        return [test(*args, **{**kwargs, "reset_sysenv": 0}) for args, kwargs in variants]
+        made = [test(*args, **{**kwargs, "reset_sysenv": 0}) for args, kwargs in variants]
     except Exception as error:
         raise ValueError(f"cannot be made: {type(error).__name__}: {error}") from error
+    for problem in (problem for each in made for problem in metrics.unknown(each.declares)):
+        raise ValueError(problem)
+    return made

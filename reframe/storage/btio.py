@@ -13,10 +13,12 @@ from reframe.core.exceptions import ConfigError
 
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES
+from assay.checks import Figure
 from assay.checks.mpi import MpiCheck
 from assay.checks.site import site_directory
 from assay.checks.storage import StorageMixin
 from assay.checks.ucx import text
+from assay.declared import PARTITION
 from assay.outputs import npb
 from assay.workloads import btio
 from assay.workloads.sizing import SizingError
@@ -48,6 +50,7 @@ class BtIo(StorageMixin, MpiCheck):
         "mops_total": "Mop/s",
         "io_rate": "MB/s",
     }
+    figures = [Figure("runs", "BT-IO", at=PARTITION)]
 
     @run_after("init")
     def select(self):

@@ -3,6 +3,9 @@
 import pytest
 from bench import HPL, live_program, live_ucx
 
+from assay.declared import HOSTS, Figure
+from assay.results import session
+
 pytestmark = pytest.mark.slow
 
 
@@ -118,6 +121,59 @@ def test_a_metric_that_is_missing_or_no_number(bench, measured, cause):
     assert outcome.result == "fail"
     assert cause in outcome.reason
     assert outcome.record["verdict"] == "FAIL"
+
+
+def test_a_metric_in_a_unit_that_nobody_knows(bench):
+    checks = bench.check("careless", METRIC.format(measured="{}").replace('"s"', '"sec"'))
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    outcome = bench.run(path=checks).case("Careless")
+    assert outcome.result == "fail"
+    assert "Careless: declares: 'time': unknown unit 'sec'; " in outcome.reason
+    assert "src/assay/metrics.py has all units" in outcome.reason
+
+
+DRAWN = """\
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from assay.checks import Figure, StrictCheck
+from assay.declared import HOSTS
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Drawn(StrictCheck):
+    number = parameter([1, 2])
+    kind = "compute"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+    figures = [Figure("curve", "point to point: latency", at=HOSTS)]
+
+    @run_after("setup")
+    def only_one(self):
+        self.skip_if(self.number == 2, "there is one")
+
+    def read(self):
+        return Parsed("drawn", "drawn", None, True, (), {})
+"""
+
+
+def test_the_report_knows_the_figures_of_cases_that_ran_and_of_others(bench):
+    checks = bench.check("drawn", DRAWN)
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    run = bench.run(path=checks)
+    assert run.case("Drawn %number=1").record["figures"] == [
+        {"kind": "curve", "name": "point to point: latency", "at": HOSTS, "column": ""}
+    ]
+    cases = session.load(session.newest(bench.results)).cases
+    assert [case.verdict is None for case in cases] == [False, True]
+    assert {case.figures for case in cases} == {
+        (Figure("curve", "point to point: latency", HOSTS),)
+    }
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,14 @@ class Torn(StrictCheck):
 
 
 @rfm.simple_test
+class Odd(StrictCheck):
+    declares = {"rate": "MBps"}
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+
+
+@rfm.simple_test
 class Shadow(StrictCheck):
     partition = parameter([1])
 """
@@ -188,6 +196,7 @@ def test_a_test_that_is_not_strict_or_cannot_be_made_is_red(bench):
     assert "node/unfit.py: Lenient is no StrictCheck" in reason
     assert "Shadow has a parameter 'partition', by which references are looked up" in reason
     assert "node/unfit.py: Torn cannot be made: ValueError: no such size" in reason
+    assert "Odd declares: 'rate': unknown unit 'MBps'; did you mean 'MB/s'?" in reason
 
 
 def test_a_reference_that_no_test_can_look_up_is_red(bench):

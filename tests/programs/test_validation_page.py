@@ -2,7 +2,12 @@
 
 import re
 
+import pytest
 from bench import ROOT, run_reframe
+
+from assay.report import validation
+from assay.results import figures, run_folder
+from assay.results.locality import BETWEEN, IN_NODE
 
 PAGE = (ROOT / "docs/validation.md").read_text()
 
@@ -33,3 +38,21 @@ def test_every_test_of_the_paper_is_in_the_table_and_nothing_else(tmp_path):
     # The Python ports of OSU replace its programs if a stack lacks them.
     assert selected - {"OsuPy"} == named & selected
     assert named - selected == {"configuration"}
+
+
+@pytest.mark.slow
+def test_the_tests_declare_the_figures_of_the_document_and_no_others(tmp_path):
+    """The plan has the figures of each case; the deadline ends the run before the cases."""
+    config = ROOT / "site-config/ibisco/reframe.py"
+    arguments = ("-c", "reframe", "-R", "--system=ibisco", "-t", "paper", "-r")
+    run = run_reframe(config, tmp_path, *arguments, ASSAY_DEADLINE="1s")
+    plan = run_folder.read_plan(tmp_path / run_folder.LATEST)
+    assert plan is not None, run.output
+    declared = {
+        (figure.name, figure.where("any file system", place))
+        for case in plan.cases
+        for figure in figures.read(case["figures"])
+        for place in (IN_NODE, BETWEEN)
+        if figure.name and figure.at
+    }
+    assert declared == {(item.of or item.figure, item.at) for item in validation.wanted([])}

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from assay.declared import GPUS, HOSTS, PARTITION, Figure, as_json
 from assay.judge import Verdict
 from assay.results.cases import Case
 from assay.results.records import with_record
+from assay.workloads import osu as programs
 
 OSU = {
     "latency": {"size": "B", "latency": "us"},
@@ -23,6 +25,24 @@ IOZONE = {"file_size": "KiB", "record_size": "KiB", "write": "KiB/s", "read": "K
 
 INTRA = ("all", "no-gdrcopy", "no-ipc", "no-ipc-no-gdrcopy")
 INTER = ("all", "no-gdrcopy", "no-rdma", "no-rdma-no-gdrcopy")
+
+
+def figures(test: str, parameters: Mapping[str, str]) -> list[Figure]:
+    """The figures that the tests of this name declare."""
+    if test.startswith("Osu"):
+        at = {"HH": HOSTS, "DH": "", "HD": ""}.get(parameters.get("buffers", ""), GPUS)
+        at = at if "Gpu" in test else "" if test == "OsuPy" else HOSTS
+        return programs.figures(parameters.get("benchmark", ""), at)
+    heat_maps = {
+        "cached": [("IOzone: read", "read"), ("IOzone: write", "write")],
+        "o_sync": [("IOzone: SYNC write", "write")],
+    }.get(parameters.get("sync", ""), [("", "")])
+    return {
+        "HplStudy": [Figure("scaling", "HPL over nodes", "HPL")],
+        "GpuHplStudy": [Figure("scaling", "HPL over nodes", "GPU HPL")],
+        "BtIo": [Figure("runs", "BT-IO", PARTITION)],
+        "Iozone": [Figure("heat map", name, PARTITION, column) for name, column in heat_maps],
+    }.get(test, [])
 
 
 def case(
@@ -46,7 +66,7 @@ def case(
     bare = Case(
         test, " ".join(words), "_".join(words), "cluster", given["partition"], given["environ"],
         None, why=skipped, parameters=parameters, kind=given["kind"],
-        transport=given.get("transport", ""),
+        transport=given.get("transport", ""), figures=tuple(figures(test, parameters)),
     )  # fmt: skip
     if skipped:
         return bare
@@ -57,6 +77,7 @@ def case(
         "problems": problems,
         "test": test,
         "parameters": parameters,
+        "figures": as_json(figures(test, parameters)),
         "metrics": metrics,
         "nodes": [f"node{n}" for n in range(hosts)],
         "proof": {"hosts": {f"node{n}": 1 for n in range(hosts)}},

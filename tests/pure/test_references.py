@@ -1,9 +1,11 @@
+import json
 from datetime import date
 from pathlib import Path
 
 import pytest
 import yaml
 
+from assay import metrics
 from assay.judge import Reference, References, ReferencesError, peak
 from assay.judge.references import Recorded
 
@@ -56,6 +58,22 @@ def test_what_is_recorded_has_its_reason_and_only_in_its_units(tmp_path):
     assert references.find(case(), "bandwidth_1M", "MB/s") == Recorded("a shared machine")
     with pytest.raises(ReferencesError, match="no reference"):
         references.find(case(), "ratio", "1")
+
+
+def test_a_rule_may_name_kinds_of_metrics(tmp_path):
+    rule = {"for": {"partition": "*"}, "kinds": ["rate", "time"], "why": "a shared machine"}
+    references = load(tmp_path, {"references": [], "recorded": [rule]})
+    for unit in ("us", "MB/s", "GUP/s", "Mop/s"):
+        assert references.find(case(), "m", unit) == Recorded("a shared machine")
+    for unit in ("1", "%", "odd"):
+        with pytest.raises(ReferencesError, match="no reference"):
+            references.find(case(), "m", unit)
+
+
+def test_the_kinds_of_the_schema_are_those_of_the_table():
+    schema = json.loads((ROOT / "src/assay/judge/references.schema.json").read_text())
+    rule = schema["properties"]["recorded"]["items"]["properties"]
+    assert rule["kinds"]["items"]["enum"] == list(metrics.FAULT)
 
 
 def test_a_reference_in_another_unit_is_refused(tmp_path):

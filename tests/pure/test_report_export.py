@@ -140,8 +140,11 @@ def test_the_numbers_of_a_file_are_those_that_are_drawn(folder):
 def test_what_was_not_measured_is_a_table_of_its_own(folder):
     found = rows(folder / "missing.csv")
     assert len(found) == len(ABSENT)
-    by_test = {row["test"]: row["why"] for row in found if not row["part"]}
-    assert by_test["OsuGpu"] == "no case was selected"
+    whole = {(row["figure"], row["at"]): row for row in found if not row["part"]}
+    bcast = whole["bcast", "between GPUs in a node"]
+    assert (bcast["test"], bcast["why"]) == ("", "no case was selected")
+    # IOzone ran without SYNC only.
+    assert whole["IOzone: SYNC write", "nvme"]["why"] == "no case was selected"
     parts = {(row["part"], row["why"]) for row in found if row["part"]}
     assert ("P = 16", "not run: 16 nodes are needed, infiniband has 8") in parts
     assert ("sysv", "not run: UCX 1.20.0 cannot run sysv") in parts

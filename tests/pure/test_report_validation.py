@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import report_records as records
 from matplotlib import colors
 
+from assay import declared
 from assay.evidence.gpu_paths import CONFIGURATIONS
 from assay.report import figure, figures, plots, series, validation
 from assay.results import locality
 
 CLUSTER = records.cluster()
+BTIO_TIME = "BT-IO: total time and time of I/O"
 
 
 def absent(cases):
@@ -42,8 +46,8 @@ def test_what_was_drawn_is_not_missing():
 
 def test_each_file_system_has_its_figures():
     missing = whole(CLUSTER)
-    assert (validation.BTIO_TIME, "nvme") in missing
-    assert (validation.BTIO_TIME, "lustre-hdd") not in missing
+    assert (BTIO_TIME, "nvme") in missing
+    assert (BTIO_TIME, "lustre-hdd") not in missing
     assert not [key for key in missing if key[0].startswith("IOzone")]
 
 
@@ -128,16 +132,26 @@ def test_gpu_figures_have_a_line_for_each_configuration_of_each_pair_of_buffers(
     assert sum("GPU to GPU in a node" in title for title in titles) == 1
 
 
-def test_only_gpu_to_gpu_and_host_to_host_are_figures_of_the_validation():
-    keys = [validation.of_curves("OsuGpu", "bw", b, locality.IN_NODE) for b in figures.BUFFERS]
-    assert keys == [
-        ("point to point: bandwidth", "between GPUs in a node"),
-        None,
-        None,
-        ("point to point: bandwidth", validation.HOSTS),
-    ]
-    assert validation.of_curves("OsuPy", "bw", "", locality.IN_NODE) is None
-    assert validation.of_curves("Osu", "mbw_mr", "", locality.IN_NODE) is None
+def test_a_drawing_is_the_figure_that_its_test_declares_at_a_place_that_is_known():
+    at_gpus, at_hosts = (
+        declared.Figure("curve", "f", at) for at in (declared.GPUS, declared.HOSTS)
+    )
+    assert validation.shows([at_gpus], "p", locality.IN_NODE) == {("f", "between GPUs in a node")}
+    assert validation.shows([at_gpus], "p", "") == frozenset()
+    assert validation.shows([at_hosts], "p", "") == {("f", "between hosts")}
+    for elsewhere in (declared.Figure("curve", "f"), declared.Figure("curve", "", declared.HOSTS)):
+        assert validation.shows([elsewhere], "p", locality.IN_NODE) == frozenset()
+
+
+def test_the_report_finds_the_cases_of_a_figure_by_what_their_tests_declare():
+    """The name of a test does not matter: another test may declare the same figure."""
+    other = replace(records.osu("Osu", "bw", 1, 1, transport="posix"), test="ImbUniband")
+    lost = replace(records.case("Osu", benchmark="latency", skipped="no imb"), test="ImbPingPong")
+    missing = {(a.figure, a.at): a for a in absent([other, lost]) if not a.part}
+    assert ("point to point: bandwidth", "between hosts") not in missing
+    found = missing["point to point: latency", "between hosts"]
+    assert (found.test, found.why) == ("ImbPingPong", "not run: no imb")
+    assert missing["bcast", "between hosts"].test == ""
 
 
 def test_the_marker_of_a_collective_is_its_number_of_ranks_and_the_colour_its_way():

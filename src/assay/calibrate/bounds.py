@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 import jsonschema
 import yaml
 
-from assay import files
+from assay import files, metrics
 from assay.calibrate.errors import CalibrationError
 from assay.judge import median_interval
 
@@ -31,21 +30,21 @@ _KIND = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
-        "units": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-        "fault": {"enum": ["lower", "upper", "both"]},
         "least": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
         "wide": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
     },
 }
-_ALL = {"required": ["units", "fault", "least", "wide"]}
+_ALL = {"required": ["least", "wide"]}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of metrics; ``site-config/tolerances.yaml`` explains the keys."""
+    """A kind of metrics; ``site-config/tolerances.yaml`` explains the numbers.
+
+    :ivar fault: the side of a fault, see :data:`assay.metrics.FAULT`.
+    """
 
     name: str
-    units: Sequence[str]
     fault: str
     least: float
     wide: float
@@ -59,21 +58,21 @@ class Kind:
         return ("lower", "upper") if self.fault == "both" else (self.fault,)
 
 
-def load(site: Path) -> Sequence[Kind]:
+def load(site: Path) -> Mapping[str, Kind]:
     """The kinds of a site: those of ``site-config``, with the changes of the site.
 
     :param site: the site's folder.
     :raises CalibrationError: a file is missing, is not YAML, or does not have that shape.
     """
-    kinds = _read(files.of_all_sites(site, TOLERANCES), _ALL)
+    common = files.of_all_sites(site, TOLERANCES)
+    kinds = _read(common, _ALL)
+    if missing := [name for name in metrics.FAULT if name not in kinds]:
+        raise CalibrationError(f"{common}: {missing[0]}: is missing; give it least and wide")
     own = site / TOLERANCES
     if own.exists():
         for name, change in _read(own, {}).items():
-            if name not in kinds:
-                known = ", ".join(kinds)
-                raise CalibrationError(f"{own}: {name}: unknown kind; known are {known}")
             kinds[name].update(change)
-    return [Kind(name, **values) for name, values in kinds.items()]
+    return {name: Kind(name, metrics.FAULT[name], **values) for name, values in kinds.items()}
 
 
 def _read(path: Path, demands: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -90,18 +89,21 @@ def _read(path: Path, demands: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if fault is not None:
         key = "/".join(map(str, fault.absolute_path)) or "(top level)"
         raise CalibrationError(f"{path}: {key}: {fault.message[:200]}")
+    if unknown := [name for name in document if name not in metrics.FAULT]:
+        known = ", ".join(metrics.FAULT)
+        raise CalibrationError(f"{path}: {unknown[0]}: unknown kind; known are {known}")
     return dict(document)
 
 
-def kind_of(unit: str, kinds: Sequence[Kind]) -> Kind:
-    """The first kind that names a unit.
+def kind_of(unit: str, kinds: Mapping[str, Kind]) -> Kind:
+    """The kind of a unit.
 
-    :raises CalibrationError: no kind names the unit.
+    :raises CalibrationError: the unit is unknown.
     """
-    for kind in kinds:
-        if any(fnmatch.fnmatchcase(unit, pattern) for pattern in kind.units):
-            return kind
-    raise CalibrationError(f"{TOLERANCES}: no kind names the unit {unit!r}; add it to one")
+    try:
+        return kinds[metrics.unit(unit).kind]
+    except ValueError as error:
+        raise CalibrationError(str(error)) from None
 
 
 def metric(samples: Sequence[float], unit: str, kind: Kind) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Calibration:
 
 
 def compare(
-    samples: Sequence[Sample], references: References, kinds: Sequence[Kind], reason: str | None
+    samples: Sequence[Sample], references: References, kinds: Mapping[str, Kind], reason: str | None
 ) -> Calibration:
     """The new references of the measured cases, and the old references of all other cases.
 

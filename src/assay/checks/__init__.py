@@ -8,9 +8,11 @@ from assay.checks.nodes import AllNodesCheck
 from assay.checks.storage import StorageMixin
 from assay.checks.strict import StrictCheck
 from assay.checks.verdict import Peak
+from assay.declared import Figure
 
 __all__ = [
     "AllNodesCheck",
+    "Figure",
     "MpiCheck",
     "MpiTransportCheck",
     "Peak",

@@ -18,6 +18,7 @@ from assay.checks.job_script import JobScript
 from assay.checks.partition import OnPartition
 from assay.checks.sanity import Believed
 from assay.checks.verdict import Judged, Peak
+from assay.declared import Figure
 from assay.evidence import samples
 from assay.outputs import Parsed
 
@@ -33,6 +34,7 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     what was printed    :meth:`read`, from text to :class:`assay.outputs.Parsed`
     what counts         ``declares`` (metric -> unit) and :meth:`measure`
     peak of a metric    :meth:`peaks`, if the same run measured a peak or the hardware states one
+    what is drawn       ``figures``, if it is more than curves and heat maps of its rows
     ==================  ==========================================================================
 
     Every test must meet these conditions:
@@ -80,11 +82,17 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     #: :default: ``'acceptance'``
     purpose = variable(typ.Str["acceptance|calibration"], value="acceptance")
 
-    #: Every metric that this test promises, with its unit.
+    #: Every metric that this test promises, with its unit, one of :mod:`assay.metrics`.
     #:
     #: :type: :class:`dict` of metric to unit
     #: :default: ``{}``
     declares = variable(dict, value={})
+
+    #: The figures that each case is a part of.
+    #:
+    #: :type: :class:`list` of :class:`assay.declared.Figure`
+    #: :default: ``[]``
+    figures = variable(typ.List[Figure], value=[], loggable=False)
 
     #: Whether the program is started by the partition's parallel launcher.
     #:

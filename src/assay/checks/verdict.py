@@ -9,8 +9,9 @@ from typing import Any
 
 import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, run_before
-from reframe.core.exceptions import PerformanceError
+from reframe.core.exceptions import ConfigError, PerformanceError
 
+from assay import metrics as known
 from assay.checks import shared
 from assay.checks.case import CaseBase
 from assay.checks.site import site_references
@@ -40,6 +41,11 @@ class Judged(CaseBase):
 
     #: Metric -> its value in the last launch.
     _newest: Mapping[str, float] = {}
+
+    @run_after("setup")
+    def _units_are_known(self) -> None:
+        if problems := known.unknown(self.declares):
+            raise ConfigError(f"{type(self).__name__}: {'; '.join(problems)}")
 
     @run_before("performance")
     def _judge(self) -> None:

@@ -23,6 +23,8 @@ from typing import Any, Union, cast
 import jsonschema
 import yaml
 
+from assay.metrics import UNITS
+
 Scalar = Union[str, int, float, bool]
 
 #: Name of a file beside ``references.yaml``; it exists if the site has been calibrated.
@@ -178,7 +180,7 @@ class References:
         if entry is not None and not (peak is None and "of_peak" in entry["metrics"][metric]):
             return self._reference(entry, metric, unit, peak)
         for rule in self._recorded:
-            if _matches(rule["for"], case) and unit in rule.get("units", [unit]):
+            if _matches(rule["for"], case) and _of_unit(rule, unit):
                 return Recorded(rule["why"], "until" in rule)
         return None
 
@@ -321,6 +323,12 @@ def _matches(wanted: Mapping[str, Any], case: Mapping[str, Scalar]) -> bool:
         if "*" not in allowed and case.get(key) not in allowed:
             return False
     return True
+
+
+def _of_unit(rule: Mapping[str, Any], unit: str) -> bool:
+    """Whether a rule is for metrics in this unit; without `units` and `kinds` it is for all."""
+    kind = UNITS[unit].kind if unit in UNITS else None
+    return unit in rule.get("units", [unit]) and kind in rule.get("kinds", [kind])
 
 
 @cache

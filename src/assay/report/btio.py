@@ -10,6 +10,7 @@ from assay.report.series import Missing
 from assay.results.cases import Case
 from assay.results.sanitize import finite
 
+TIMES = "total time and time of I/O"
 COMPUTING, WRITING = "throughput of computing", "throughput of I/O"
 
 _UNITS = {"time": "s", "io_time": "s", "mops_total": "Mop/s", "io_rate": "MB/s"}
@@ -29,10 +30,12 @@ class Run:
 class Application:
     """The runs of one class in one way of writing.
 
+    :ivar program: its name, as the test declares it.
     :ivar runs: (file system, P) -> run.
     :ivar missing: (file system, P) -> the reason why there is no run.
     """
 
+    program: str
     npb_class: str
     way: str
     environ: str
@@ -41,7 +44,7 @@ class Application:
 
     @property
     def name(self) -> str:
-        return " ".join(filter(None, (f"BT-IO class {self.npb_class}", self.way)))
+        return " ".join(filter(None, (f"{self.program} class {self.npb_class}", self.way)))
 
     @property
     def parts(self) -> tuple[Missing, ...]:
@@ -57,17 +60,17 @@ def applications(cases: Iterable[Case]) -> list[Application]:
     """One entry for each class, subtype, library of MPI-IO and stack that has run."""
     groups: dict[tuple[object, ...], list[Case]] = {}
     for case in cases:
-        if case.test == "BtIo":
-            key = (case.system, case.environ, others(case, "ranks", "npb_class"))
+        for figure in case.drawn_as("runs"):
+            key = (figure.name, case.system, case.environ, others(case, "ranks", "npb_class"))
             groups.setdefault(key, []).append(case)
     return [
         application
-        for _, members in sorted(groups.items(), key=lambda group: str(group[0]))
-        for application in _applications(members)
+        for (program, *_), members in sorted(groups.items(), key=lambda group: str(group[0]))
+        for application in _applications(str(program), members)
     ]
 
 
-def _applications(cases: Sequence[Case]) -> list[Application]:
+def _applications(program: str, cases: Sequence[Case]) -> list[Application]:
     """The applications of cases that differ only in the number of processes and the class."""
     runs: dict[str, dict[tuple[str, int], Run]] = {}
     undone: dict[str, dict[tuple[str, int], list[Case]]] = {}
@@ -91,7 +94,7 @@ def _applications(cases: Sequence[Case]) -> list[Application]:
         return {at: reasons(members) for at, members in sorted(lacking.items())}
 
     return [
-        Application(of_class, way, same.environ, there, missing(of_class))
+        Application(program, of_class, way, same.environ, there, missing(of_class))
         for of_class, there in sorted(runs.items())
     ]
 

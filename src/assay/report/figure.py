@@ -86,7 +86,7 @@ def of(sections: Iterable[Section]) -> list[Figure]:
 
 
 def slug(*words: str) -> str:
-    """Words as the name of a file: lower case, digits and hyphens; ``OsuGpu`` is two words."""
+    """Words as the name of a file: lower case, digits and hyphens; ``OneTwo`` is two words."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", " ".join(words).replace("/", ""))
     return re.sub(r"[^a-z0-9]+", "-", apart.lower()).strip("-")
 

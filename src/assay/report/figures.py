@@ -33,7 +33,7 @@ def sections(cases: Sequence[Case]) -> list[Section]:
         collective: [
             of_curves(group, ways_of(group, groups))
             for group in groups
-            if (group.benchmark in validation.COLLECTIVES) == collective
+            if any(f.kind == "collective" for f in group.figures) == collective
         ]
         for collective in (False, True)
     }
@@ -44,7 +44,7 @@ def sections(cases: Sequence[Case]) -> list[Section]:
     compute = [
         figure
         for case in cases
-        if case.kind == "compute" and case.test not in scaling.TESTS and (figure := of_peaks(case))
+        if case.kind == "compute" and not case.drawn_as("scaling") and (figure := of_peaks(case))
     ]
     storage = [[of_heat_map(found) for found in row] for row in series.heat_maps(cases)]
     writing = [of_application(application) for application in btio.applications(cases)]
@@ -72,7 +72,7 @@ def of_curves(group: Curves, ways: Sequence[str]) -> Figure:
         f"{units.quantity(line.y[-1], group.unit)} at {units.size(line.x[-1])}"
         for line in group.lines
     )
-    better = "Lower" if group.unit in ("us", "s") else "Higher"
+    better = units.better(group.unit)
     missing = (*group.missing, *validation.unselected(group))
     between = BUFFERS.get(group.buffers) or ("GPUs" if group.on_gpu else "")
     where = " ".join(filter(None, (between, group.place if group.on_gpu else "")))
@@ -89,7 +89,7 @@ def of_curves(group: Curves, ways: Sequence[str]) -> Figure:
     return Figure(
         name=" ".join((*name, group.partition, group.stack)),
         title=title,
-        caption=caption(f"{better} is better; both scales are logarithmic.", missing),
+        caption=caption(f"{better}; both scales are logarithmic.", missing),
         description=f"{what.capitalize()} by message size. {ends}.",
         canvas=plots.curves(group, ways, [part for part, _ in missing]),
         header=("size", *(f"{line.label} [{group.unit}]" for line in group.lines)),
@@ -102,15 +102,9 @@ def of_curves(group: Curves, ways: Sequence[str]) -> Figure:
                 for x, y in zip(line.x, line.y)
             ),
         ),
-        shows=_shown_by(group),
+        shows=validation.shows(group.figures, group.partition, group.place),
         missing=missing,
     )
-
-
-def _shown_by(group: Curves) -> frozenset[Shown]:
-    """The figure of the validation that these curves are; empty for other programs, DH and HD."""
-    key = validation.of_curves(group.test, group.benchmark, group.buffers, group.place)
-    return frozenset([key] if key else [])
 
 
 def of_heat_map(found: HeatMap) -> Figure:
@@ -125,7 +119,6 @@ def of_heat_map(found: HeatMap) -> Figure:
         f"{units.size(best[0])} in records of {units.size(best[1])}."
     )
     files, records = (sorted(set(sizes)) for sizes in zip(*found.cells))
-    key = validation.of_heat_map(found.test, found.operation, found.mode, found.partition)
     return Figure(
         name=" ".join((found.test, found.operation, found.mode, found.partition, found.label)),
         title=title,
@@ -147,7 +140,7 @@ def of_heat_map(found: HeatMap) -> Figure:
             ("file size [B]", "record size [B]", f"{found.operation} [{found.unit}]"),
             tuple((*sizes, value) for sizes, value in sorted(found.cells.items())),
         ),
-        shows=frozenset([key] if key else []),
+        shows=validation.shows(found.figures, found.partition),
     )
 
 
@@ -184,13 +177,12 @@ def of_peaks(case: Case) -> Figure | None:
 
 def of_chart(study: scaling.Study, chart: charts.Chart) -> Figure:
     """The figure of T, S, SP or SPF of a study."""
-    program = scaling.TESTS[study.test]
     return _of_lines(
         f"{study.test} {chart.quantity.split('(')[0]} {study.partition} {study.environ}",
-        f"{program}, {study.partition}, {study.environ}: {chart.quantity}",
+        f"{study.program}, {study.partition}, {study.environ}: {chart.quantity}",
         chart,
         "N" if chart.by_count else "P",
-        [(chart.quantity, program)],
+        [(chart.quantity, study.program)],
     )
 
 
@@ -201,7 +193,7 @@ def of_application(application: btio.Application) -> list[Figure]:
     there = {partition for partition, _ in application.runs}
     times = Figure(
         name=f"{where} time",
-        title=f"{where}: total time and time of I/O",
+        title=f"{where}: {btio.TIMES}",
         caption=caption("Lower is better.", application.parts),
         description="; ".join(
             f"{at}, P = {processes}: {units.quantity(run.time, 's')}, of which "
@@ -219,7 +211,7 @@ def of_application(application: btio.Application) -> list[Figure]:
             ("file system", "P", "total time [s]", "I/O time [s]"),
             tuple((*at, run.time, run.io_time) for at, run in runs),
         ),
-        shows=frozenset((validation.BTIO_TIME, partition) for partition in there),
+        shows=frozenset((f"{application.program}: {btio.TIMES}", place) for place in there),
         missing=application.parts,
     )
     return [
@@ -230,7 +222,7 @@ def of_application(application: btio.Application) -> list[Figure]:
                 f"{where}: {chart.quantity}",
                 chart,
                 "file system",
-                [(f"BT-IO: {chart.quantity}", partition) for partition in there],
+                [(f"{application.program}: {chart.quantity}", place) for place in there],
             )
             for chart in btio.charts(application)
         ),
@@ -246,12 +238,11 @@ def _of_lines(
     """
     unit = "" if chart.unit == "1" else f" [{chart.unit}]"
     lines = chart.series
-    better = "Lower is better" if chart.unit == "s" else "Higher is better"
     ideal = "; the dotted line is the ideal" if chart.ideal else ""
     return Figure(
         name=name,
         title=title,
-        caption=caption(f"{better}{ideal}.", chart.missing),
+        caption=caption(f"{units.better(chart.unit)}{ideal}.", chart.missing),
         description=f"{chart.quantity} over {chart.over}. "
         + "; ".join(
             f"{line.label}: "

@@ -139,7 +139,7 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _by_reason(absent: Iterable[Absent]) -> list[tuple[str, str, str, str]]:
-    """(figures, place, test, reason) of the figures that are missing as a whole."""
+    """(figures, place, tests, reason) of the figures that are missing as a whole."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for item in absent:
         if not item.part:

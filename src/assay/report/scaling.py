@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from assay.metrics import factor
 from assay.report import units
 from assay.report.charts import Chart, Series, count, others, positive, reasons
 from assay.report.series import Missing
 from assay.results.cases import Case
 from assay.results.sanitize import finite
 
-#: Tests whose cases solve several N on `nodes` nodes, and the program that they run.
-TESTS = {"HplStudy": "HPL", "GpuHplStudy": "GPU HPL"}
-
-#: Units of a peak, in GFLOP/s.
-_GFLOPS = {"GFLOP/s": 1.0, "TFLOP/s": 1e3}
+#: Unit of performance.
+RATE = "GFLOP/s"
 
 #: From this time on [s], the printed time is accurate to 1 %.
 ROUNDED = 1.0
@@ -32,6 +30,7 @@ PERFORMANCE, FRACTION = "sustained performance SP(P, N)", "fraction of peak SPF(
 class Study:
     """The measurements of one test on one partition with one stack.
 
+    :ivar program: the program, by the place that the test declares for the figure.
     :ivar time: T [s] by (P, N); the shortest time if the same problem was run several times.
     :ivar performance: SP [GFLOP/s] by (P, N), of the same run.
     :ivar peak: PP [GFLOP/s] by P, if the record of the case has a peak.
@@ -39,6 +38,7 @@ class Study:
     """
 
     test: str
+    program: str
     partition: str
     environ: str
     time: Mapping[tuple[int, int], float]
@@ -80,7 +80,7 @@ def studies(cases: Iterable[Case]) -> list[Study]:
     groups: dict[tuple[object, ...], dict[int, list[Case]]] = {}
     for case in cases:
         nodes = count(case, "nodes")
-        if case.test in TESTS and nodes is not None:
+        if case.drawn_as("scaling") and nodes is not None:
             key = (case.test, case.system, case.partition, case.environ, others(case, "nodes"))
             groups.setdefault(key, {}).setdefault(nodes, []).append(case)
     found = [_study(by_count) for _, by_count in sorted(groups.items(), key=lambda g: str(g[0]))]
@@ -97,25 +97,24 @@ def _study(by_count: Mapping[int, list[Case]]) -> Study:
                 if seconds < time.get((nodes, order), float("inf")):
                     time[nodes, order], performance[nodes, order] = seconds, rate
             for metric in case.metrics:
-                factor = _GFLOPS.get(metric.peak_unit or metric.unit)
-                if metric.name == "performance" and factor and metric.peak and metric.peak > 0:
-                    peak[nodes] = metric.peak * factor
+                scale = factor(metric.peak_unit or metric.unit, RATE)
+                if metric.name == "performance" and scale and metric.peak and metric.peak > 0:
+                    peak[nodes] = metric.peak * scale
     measured = {nodes for nodes, _ in time}
     missing = [
         (nodes, reasons(cases)) for nodes, cases in by_count.items() if nodes not in measured
     ]
     first = next(case for cases in by_count.values() for case in cases)
+    program = first.drawn_as("scaling")[0].where(first.partition)
     return Study(
-        first.test, first.partition, first.environ, time, performance, peak, tuple(sorted(missing))
-    )
+        first.test, program, first.partition, first.environ, time, performance, peak,
+        tuple(sorted(missing)),
+    )  # fmt: skip
 
 
 def _solved(case: Case) -> list[tuple[int, float, float]]:
     """(N, time [s], performance [GFLOP/s]) of each solved problem, if the case is proven."""
-    if not case.proven or (case.units.get("time"), case.units.get("performance")) != (
-        "s",
-        "GFLOP/s",
-    ):
+    if not case.proven or [case.units.get(name) for name in ("time", "performance")] != ["s", RATE]:
         return []
     rows = [(row, positive(row, ("n", "performance"))) for row in case.rows]
     return [
@@ -167,7 +166,7 @@ def charts(study: Study) -> list[Chart]:
             missing=(*nodes, *slower, *no_start), axis="S(P, N)",
         ),
         Chart(
-            PERFORMANCE, "GFLOP/s", "order N", _by_count(study.performance), False,
+            PERFORMANCE, RATE, "order N", _by_count(study.performance), False,
             missing=(*nodes, *holes), axis="SP(P, N)",
         ),
         Chart(

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from assay.declared import Figure
+from assay.metrics import factor
 from assay.results import locality
 from assay.results.cases import Case
 from assay.results.sanitize import finite
@@ -13,18 +15,11 @@ from assay.results.sanitize import finite
 #: Columns of IOzone's table.
 FILE_SIZE, RECORD_SIZE = "file_size", "record_size"
 
-#: Units of sizes, in bytes.
-_BYTES = {"B": 1, "KiB": 1024, "MiB": 1 << 20}
-
 #: Parameters that count processes -> their name in a legend.
 _SHORT = {"gpus": "P =", "ranks": "P ="}
 
-#: Tests of the ways in which GPU memory is moved.
-GPU_TESTS = ("OsuGpu", "OsuGpuCollective")
-
-#: Unit of IOzone -> factor to the unit of a colour bar, and that unit.
-_SCALES = {"KiB/s": (1024 / 1e6, "MB/s"), "kB/s": (1e-3, "MB/s")}
-
+#: Unit of the colour bar of a heat map of bytes per second.
+RATE = "MB/s"
 
 #: The missing part of a figure, and the reason.
 Missing = tuple[str, str]
@@ -55,6 +50,8 @@ class Curves:
     :ivar buffers: locations of the buffers of the two ranks of a GPU test: ``DD``, ``DH``, ``HD``,
         ``HH``.
     :ivar stack: the stack of these lines, if each stack has its own figure; else "".
+    :ivar on_gpu: whether its lines are configurations for GPU memory.
+    :ivar figures: the figures that its cases are a part of, as their test declares them.
     :ivar planned: (way, ranks) of every case that should be a line, measured or not.
     :ivar missing: the lines that this session should have measured but did not.
     """
@@ -72,16 +69,13 @@ class Curves:
     planned: frozenset[tuple[str, str]] = frozenset()
     missing: tuple[Missing, ...] = ()
     stack: str = ""
+    on_gpu: bool = False
+    figures: tuple[Figure, ...] = ()
 
     @property
     def quantity(self) -> str:
         """The column as the word on its axis; the unit on the axis gives the rest."""
         return self.column.replace("_per_s", "").replace("_", " ")
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether its lines are configurations for GPU memory."""
-        return self.test in GPU_TESTS
 
 
 @dataclass(frozen=True)
@@ -91,6 +85,7 @@ class HeatMap:
     :ivar label: besides the partition, what distinguishes it from the other maps of its row;
         mostly "".
     :ivar scale: least and greatest value of all heat maps of the row, in `unit`.
+    :ivar figures: the figures that show this operation, as the test declares them.
     """
 
     partition: str
@@ -101,6 +96,7 @@ class HeatMap:
     scale: tuple[float, float]
     label: str = ""
     test: str = ""
+    figures: tuple[Figure, ...] = ()
 
 
 class _Panel(NamedTuple):
@@ -183,6 +179,10 @@ def curves(cases: Sequence[Case]) -> list[Curves]:
                 benchmark=panel.benchmark,
                 buffers=panel.buffers,
                 stack=panel.stack,
+                on_gpu=any("configuration" in case.parameters for case in drawn),
+                figures=tuple(
+                    dict.fromkeys(f for c in drawn for f in c.drawn_as("curve", "collective"))
+                ),
                 place=where.get((panel.system, panel.partition), ""),
                 planned=frozenset((way(case), ranks(case)) for case in both),
                 missing=tuple(zip(names[len(drawn) :], (case.lack for case in undrawn))),
@@ -195,16 +195,17 @@ def heat_maps(cases: Iterable[Case]) -> list[list[HeatMap]]:
     """Rows of heat maps: a row for each (operation, mode), a map for each file system in it."""
     rows: dict[tuple[str, ...], list[tuple[Case, dict[tuple[float, float], float]]]] = {}
     for case in cases:
-        file_unit = _BYTES.get(case.units.get(FILE_SIZE, ""))
-        record_unit = _BYTES.get(case.units.get(RECORD_SIZE, ""))
+        file_unit = factor(case.units.get(FILE_SIZE, ""), "B")
+        record_unit = factor(case.units.get(RECORD_SIZE, ""), "B")
         if file_unit is None or record_unit is None or not case.proven:
             continue
         for column, raw_unit in case.units.items():
-            factor, unit = _SCALES.get(raw_unit, (1.0, raw_unit))
             if not raw_unit.endswith("/s"):
                 continue
+            scale = factor(raw_unit, RATE)
+            unit = raw_unit if scale is None else RATE
             cells = {
-                (x * file_unit, y * record_unit): value * factor
+                (x * file_unit, y * record_unit): value * (1.0 if scale is None else scale)
                 for row in case.rows
                 if (x := finite(row.get(FILE_SIZE))) is not None
                 and (y := finite(row.get(RECORD_SIZE))) is not None
@@ -217,12 +218,15 @@ def heat_maps(cases: Iterable[Case]) -> list[list[HeatMap]]:
     found = []
     for (test, operation, mode, unit), members in rows.items():
         values = [value for _, cells in members for value in cells.values()]
-        scale = (min(values), max(values))
+        ends = (min(values), max(values))
         names = labels([case for case, _ in members])
         row = [
-            HeatMap(case.partition, operation, mode, unit, cells, scale, name, test)
+            HeatMap(
+                case.partition, operation, mode, unit, cells, ends, name, test,
+                tuple(f for f in case.drawn_as("heat map") if f.column == operation),
+            )
             for name, (case, cells) in zip(names, members)
-        ]
+        ]  # fmt: skip
         found.append(sorted(row, key=lambda m: (m.partition, m.label)))
     return sorted(found, key=lambda row: (row[0].test, *_order(row[0].operation, row[0].mode)))
 

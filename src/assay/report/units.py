@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from assay.metrics import lower_is_better
+
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -20,6 +22,11 @@ def number(value: float | None) -> str:
 def quantity(value: float | None, unit: str) -> str:
     """A number with its unit; the unit ``1`` of counts and ratios is not written."""
     return number(value) if unit in ("", "1") else f"{number(value)}\N{NO-BREAK SPACE}{unit}"
+
+
+def better(unit: str) -> str:
+    """The better side in words. A ratio that is drawn is a speed-up or a share of a peak."""
+    return "Lower is better" if lower_is_better(unit) else "Higher is better"
 
 
 def size(count: float) -> str:

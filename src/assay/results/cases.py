@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from assay.declared import Figure
 from assay.judge import Verdict
 
 
@@ -44,6 +45,7 @@ class Case:
     :ivar verdict: None for a case that was not run. `why` then holds the reason.
     :ivar why: one line: the cause of a FAIL or INCONCLUSIVE, the reason for not running.
     :ivar parameters: ReFrame's parameters of the test, each as text.
+    :ivar figures: the figures that it is a part of, as its test declares them.
     :ivar rows: the whole curve or table; `units` holds the unit of each column.
     :ivar benchmark_seconds: wall time inside the benchmark itself; 0 where unknown.
     :ivar queue_seconds: wall time that its job spent in the scheduler, waiting or completing.
@@ -71,6 +73,7 @@ class Case:
     version: str = ""
     transport: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
+    figures: tuple[Figure, ...] = ()
     metrics: tuple[Metric, ...] = ()
     problems: tuple[str, ...] = ()
     rows: tuple[Mapping[str, Any], ...] = ()
@@ -100,6 +103,10 @@ class Case:
         if self.problems or (self.verdict is Verdict.FAIL and not self.rows):
             return f"failed: {self.why}"
         return "measured, but without values that can be drawn"
+
+    def drawn_as(self, *kinds: str) -> tuple[Figure, ...]:
+        """Its figures of these kinds."""
+        return tuple(figure for figure in self.figures if figure.kind in kinds)
 
     @property
     def nodes(self) -> int:

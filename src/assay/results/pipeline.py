@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 from assay.judge import Verdict
 from assay.results.cases import Case, Session
-from assay.results.session import ReportError, last_attempts, load
+from assay.results.session import ReportError, last_attempts, load, named
 
 FILE = "promise.json"
 
@@ -158,16 +158,9 @@ def _of_job(folder: Path) -> tuple[list[Session], dict[str, str]]:
 def _missing(name: str, where: str, why: str) -> Case:
     system, _, rest = where.partition(":")
     partition, _, environ = rest.partition("+")
-    return Case(
-        test=name.split(" ", maxsplit=1)[0],
-        display_name=name,
-        unique_name="",
-        system=system,
-        partition=partition,
-        environ=environ,
-        verdict=Verdict.FAIL,
-        why=f"missing: {why}",
-    )
+    place = {"system": system, "partition": partition, "environ": environ}
+    case = named({"name": name, **place})
+    return replace(case, verdict=Verdict.FAIL, why=f"missing: {why}")
 
 
 def node_hours(attempts: list[Case]) -> float:

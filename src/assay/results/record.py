@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from assay import files
+from assay import declared, files
 from assay.judge import Judgement, Reference
 from assay.outputs import Parsed
 
@@ -42,6 +42,7 @@ def begin(test: Any) -> dict[str, Any]:
         "profile": case.pop("profile"),
         "purpose": test.purpose,
         "parameters": case,
+        "figures": declared.as_json(test.figures),
         "nodes": test.hosts,
         "stack": test.current_environ.extras.get("provenance"),
         "attempts": test.launches(),

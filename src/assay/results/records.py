@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from assay.judge import Verdict, worst
+from assay.results import figures
 from assay.results.cases import Case, Metric
 from assay.results.sanitize import finite, line, mapping, sequence
 
@@ -40,6 +41,10 @@ def with_record(case: Case, record: Mapping[str, Any]) -> Case:
         launches=int(finite(record.get("attempts")) or 1),
         record=record,
     )
+    if "figures" in record:
+        case = replace(case, figures=figures.read(record["figures"]))
+    elif record:
+        case = replace(case, figures=figures.undeclared(case.parameters, case.family))
     verdict = worst([_verdict(record.get("verdict")), *(metric.verdict for metric in metrics)])
     return replace(case, verdict=verdict, why=cause(case, verdict))
 

@@ -22,7 +22,7 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 from reframe.core.logging import getlogger
 
-from assay import files
+from assay import declared, files
 from assay.reframe_compat import runner
 from assay.results import progress
 from assay.results.run_folder import LATEST, LOCK, PLAN, SCHEMA
@@ -103,6 +103,8 @@ def _planned(check: Any, partition: Any, environ: Any) -> dict[str, Any]:
         "partition": partition.name,
         "environ": environ.name,
         "fixture": bool(check.is_fixture()),
+        # Other tests than those of assay have no figures.
+        "figures": declared.as_json(getattr(check, "figures", ())),
     }
 
 

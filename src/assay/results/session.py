@@ -22,7 +22,7 @@ from typing import Any
 
 from assay.judge import Verdict
 from assay.reframe_compat import log
-from assay.results import run_folder
+from assay.results import figures, run_folder
 from assay.results.cases import Case, Session
 from assay.results.record import FILE as RECORD
 from assay.results.record import SCHEMA
@@ -243,13 +243,17 @@ class _Reader:
         self.plan = (
             next(filter(None, map(run_folder.read_plan, folders)), None) or run_folder.Plan()
         )
+        planned = map(named, self.plan.cases)
+        self._planned = {(case.unique_name, case.where): case for case in planned}
         self.log = next(filter(None, map(log.read, logs)), None) or log.Log()
 
     def case(self, entry: Mapping[str, Any]) -> Case:
         """One entry of ``testcases``, with its record."""
         result = line(entry.get("result"))
+        bare = named(entry)
         bare = replace(
-            _named(entry),
+            bare,
+            figures=self._planned.get((bare.unique_name, bare.where), bare).figures,
             verdict=Verdict.FAIL,
             aborted=result == "abort",
             launched=entry.get("fail_phase") != "setup",
@@ -348,7 +352,7 @@ class _Reader:
         """The planned cases that have not ended, each with the result that the log has for it."""
         there = {(case.unique_name, case.where) for case in ended}
         for entry in self.plan.cases:
-            case = _named(entry)
+            case = named(entry)
             if (case.unique_name, case.where) in there:
                 continue
             logged = line(entry.get("hashcode")), case.where
@@ -360,9 +364,10 @@ class _Reader:
                 yield replace(case, aborted=True, why="the run ended before it")
 
 
-def _named(entry: Mapping[str, Any]) -> Case:
-    """A case of the plan or of the run report by its names, without a verdict."""
+def named(entry: Mapping[str, Any]) -> Case:
+    """A case of a plan, a run report or a promise by its names, without a verdict."""
     name = line(entry.get("display_name") or entry.get("name"))
+    parameters = dict(re.findall(r"%([\w.]+)=(\S+)", name))
     return Case(
         test=name.split(" ")[0],
         display_name=name,
@@ -371,7 +376,10 @@ def _named(entry: Mapping[str, Any]) -> Case:
         partition=line(entry.get("partition")),
         environ=line(entry.get("environ")),
         verdict=None,
-        parameters=dict(re.findall(r"%([\w.]+)=(\S+)", name)),
+        parameters=parameters,
+        figures=figures.read(entry["figures"])
+        if "figures" in entry
+        else figures.undeclared(parameters),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from assay.declared import Figure
 from assay.outputs import Parsed, Quantity
 from assay.workloads.sizing import even_ranks, usable_ranks
 
@@ -79,6 +80,14 @@ def not_asked(parsed: Parsed | None, stated: str | None) -> list[str]:
             f"states osu_version {stated or 'not at all'}"
         ]
     return []
+
+
+def figures(benchmark: str, at: str) -> list[Figure]:
+    """The figure that a benchmark is a part of, with its place in the document; "" for none."""
+    if benchmark in COLLECTIVE:
+        return [Figure("collective", benchmark, at)]
+    column = {"latency": "latency", "bw": "bandwidth"}.get(benchmark)
+    return [Figure("curve", f"point to point: {column}" if column else "", at)]
 
 
 def metrics(benchmark: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import Any
 from assay.evidence import transports
 from assay.fleet.tournament.diagnosis import Measurement, Metric, diagnose, second_pass
 from assay.judge import Verdict
+from assay.metrics import lower_is_better
 from assay.outputs import ParseError, ucx_log, ucx_perftest
 from assay.outputs.minutes import Minutes, parse
 
@@ -50,14 +51,13 @@ class Test:
     metric: str
     column: str
     unit: str
-    higher_is_better: bool
     launches: int
     trial: int
 
 
 TESTS: Mapping[str, Test] = {
-    "tag_lat": Test(8, "latency", "p50", "us", False, 6, 100),
-    "tag_bw": Test(1 << 20, "bandwidth", "bandwidth", "MB/s", True, 2, 8),
+    "tag_lat": Test(8, "latency", "p50", "us", 6, 100),
+    "tag_bw": Test(1 << 20, "bandwidth", "bandwidth", "MB/s", 2, 8),
 }
 
 
@@ -94,7 +94,10 @@ def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
     :raises ValueError: a tolerance is not valid.
     """
     chosen = {**TOLERANCES, **tolerances}
-    return [Metric(t.metric, t.unit, t.higher_is_better, chosen[t.metric]) for t in TESTS.values()]
+    return [
+        Metric(test.metric, test.unit, not lower_is_better(test.unit), chosen[test.metric])
+        for test in TESTS.values()
+    ]
 
 
 def pairs(minutes: Minutes, transport: str, ucx_version: str) -> Iterator[Pair]:

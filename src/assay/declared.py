@@ -1,0 +1,48 @@
+"""The figures that a test case belongs to, as its test declares them.
+
+A test declares them in ``figures``. The record and the plan of the session keep them, so that the
+report knows them for every case, measured or not. The report draws by them and names no test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+#: How a figure is drawn; docs/adding-a-benchmark.md says what each kind needs of an output.
+KINDS = ("curve", "collective", "heat map", "scaling", "runs")
+
+#: What the report replaces in `at`: ``in a node`` or ``between nodes``, and the partition.
+PLACE, PARTITION = "{place}", "{partition}"
+
+#: Where messages between buffers in host memory, and between buffers in GPU memory, belong.
+HOSTS, GPUS = "between hosts", f"between GPUs {PLACE}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure that the case is a part of.
+
+    :ivar kind: one of :data:`KINDS`.
+    :ivar name: its name in the document that the report compares with; "" if it is not in there.
+    :ivar at: its place in that document.
+    :ivar column: the column of the output that a heat map shows.
+    """
+
+    kind: str
+    name: str = ""
+    at: str = ""
+    column: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"figures: unknown kind {self.kind!r}; known are {', '.join(KINDS)}")
+
+    def where(self, partition: str, place: str = "") -> str:
+        """Its place for a case on a partition, with `place` in a node or between nodes."""
+        return self.at.replace(PLACE, place).replace(PARTITION, partition)
+
+
+def as_json(figures: Iterable[Figure]) -> list[dict[str, str]]:
+    """Figures as a record and a plan keep them."""
+    return [asdict(figure) for figure in figures]

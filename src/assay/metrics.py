@@ -1,0 +1,91 @@
+"""The units of metrics: kind of each unit, the side of a fault, and factors between units.
+
+A test declares each metric with its unit (``declares``). The unit decides the rest, so a new metric
+needs no other entry. A new unit is a new entry in :data:`UNITS`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Kind of metric -> the side on which a distance from the expected value is a fault of the machine.
+#: For a ratio or a count, neither side is known to be good; a reference gives both bounds.
+FAULT = {"rate": "lower", "time": "upper", "other": "both"}
+
+#: (kind, unit that the factors are for, unit -> factor)
+_TABLE: tuple[tuple[str, str, Mapping[str, float]], ...] = (
+    ("time", "s", {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}),
+    (
+        "rate", "B/s",
+        {
+            "B/s": 1, "kB/s": 1e3, "KiB/s": 2**10, "MB/s": 1e6, "MiB/s": 2**20, "GB/s": 1e9,
+            "GiB/s": 2**30,
+        },
+    ),
+    ("rate", "FLOP/s", {"MFLOP/s": 1e6, "GFLOP/s": 1e9, "TFLOP/s": 1e12}),
+    ("rate", "op/s", {"op/s": 1, "Mop/s": 1e6}),
+    ("rate", "UP/s", {"GUP/s": 1e9}),
+    ("rate", "1/s", {"1/s": 1}),
+    ("other", "B", {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}),
+    ("other", "1", {"1": 1, "%": 1e-2}),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One unit.
+
+    :ivar kind: a key of :data:`FAULT`.
+    :ivar base: the unit of the same quantity that `factor` leads to.
+    """
+
+    kind: str
+    base: str
+    factor: float
+
+
+#: All units that a metric may have.
+UNITS = {
+    name: Unit(kind, base, factor)
+    for kind, base, factors in _TABLE
+    for name, factor in factors.items()
+}
+
+
+def unit(name: str) -> Unit:
+    """The entry of a unit.
+
+    :raises ValueError: there is none; the message is one line with the remedy.
+    """
+    if name not in UNITS:
+        near = difflib.get_close_matches(name, UNITS, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown unit {name!r}; {hint}src/assay/metrics.py has all units")
+    return UNITS[name]
+
+
+def unknown(declared: Mapping[str, str]) -> list[str]:
+    """The metrics whose unit is unknown, one line each.
+
+    :param declared: metric -> unit.
+    """
+    found = []
+    for metric, name in declared.items():
+        try:
+            unit(name)
+        except ValueError as error:
+            found.append(f"declares: {metric!r}: {error}")
+    return found
+
+
+def lower_is_better(name: str) -> bool:
+    """Whether a smaller value in this unit is a better one; not so for an unknown unit."""
+    return name in UNITS and FAULT[UNITS[name].kind] == "upper"
+
+
+def factor(name: str, into: str) -> float | None:
+    """The factor from one unit into another; None if they are not of the same quantity."""
+    here, there = UNITS.get(name), UNITS[into]
+    return here.factor / there.factor if here and here.base == there.base else None

@@ -1,0 +1,101 @@
+"""Figures: declared by tests, kept in records and plans, and read without the names of tests."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import report_records as records
+from hypothesis import given
+from hypothesis import strategies as st
+from report_results import DATA
+
+from assay.declared import HOSTS, PARTITION, Figure, as_json
+from assay.report import figure, validation
+from assay.report import figures as drawings
+from assay.results import figures, run_folder, session
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def class_names():
+    """The names of all classes of tests below reframe/; other classes there have no base."""
+    return {
+        node.name
+        for path in (ROOT / "reframe").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and node.bases
+    }
+
+
+@pytest.mark.parametrize("room", ["report", "results"])
+def test_no_room_behind_the_tests_names_a_test(room):
+    names = class_names()
+    assert {"OsuBase", "OsuGpu", "BtIo", "HplStudy"} <= names
+    assert not {"Probe", "Relation"} & names
+    for path in (ROOT / "src/assay" / room).iterdir():
+        if path.is_file():
+            words = set(re.findall(r"\w+", path.read_text()))
+            assert not words & names, f"{path.name}: declare it in the test (figures)"
+
+
+def test_a_kind_that_is_not_drawn_is_refused():
+    with pytest.raises(ValueError, match=r"unknown kind 'pie'; known are curve, collective, heat"):
+        Figure("pie", "bcast")
+
+
+def test_what_is_written_is_read_back():
+    declared = [Figure("curve", "f", HOSTS), Figure("heat map", "g", PARTITION, "read")]
+    assert list(figures.read(as_json(declared))) == declared
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=5) | st.just({"kind": "curve"}),
+        lambda inside: st.lists(inside) | st.dictionaries(st.sampled_from(["kind", "x"]), inside),
+    )
+)
+def test_whatever_a_file_says_is_figures_or_nothing(raw):
+    assert all(isinstance(found, Figure) for found in figures.read(raw))
+
+
+def test_a_place_is_text_and_not_a_format():
+    assert Figure("curve", "f", "{partition.__class__}").where("p") == "{partition.__class__}"
+
+
+#: A session of 2026-11-20, when tests did not declare figures.
+OLD = session.load(DATA / "reports" / "run-report-0.json").cases
+
+
+def test_a_session_from_before_tests_declared_figures_has_them():
+    assert all("figures" not in case.record for case in OLD)
+    drawn = figure.of(drawings.sections(OLD))
+    assert {key for found in drawn for key in found.shows} == {
+        ("point to point: latency", "between hosts"),
+        ("point to point: bandwidth", "between hosts"),
+        ("IOzone: read", "scratch"),
+        ("IOzone: write", "scratch"),
+        ("IOzone: SYNC write", "scratch"),
+    }
+    missing = {(a.figure, a.at): a.why for a in validation.absent(OLD, drawn) if not a.part}
+    assert missing["bcast", "between hosts"] == "no case was selected"
+
+
+def test_of_the_tests_that_declared_nothing_each_had_the_figures_that_it_declares_now():
+    for case in [*records.hosts(), *records.hpl_study(), *records.storage()]:
+        assert figures.undeclared(case.parameters, case.family) == case.figures
+    assert figures.undeclared({"configuration": "all", "benchmark": "bw"}) == ()
+    (port,) = figures.undeclared({"benchmark": "bcast"}, "osu-py")
+    assert (port.kind, port.at) == ("collective", "")
+
+
+def test_a_case_that_was_not_run_has_the_figures_of_the_plan():
+    place = {"system": "s", "partition": "p", "environ": "e", "unique_name": "Imb_1"}
+    entry = {**place, "display_name": "Imb %benchmark=latency", "result": "skip"}
+    planned = {**entry, "figures": as_json([Figure("curve", "f", HOSTS)])}
+    reader = session._Reader(Path("r"), {})
+    reader._planned = {("Imb_1", "s:p+e"): session.named(planned)}
+    assert reader.case(entry).figures == (Figure("curve", "f", HOSTS),)
+    assert session.named({**planned, "figures": []}).figures == ()
+    assert session.named(planned).figures == (Figure("curve", "f", HOSTS),)
+    assert run_folder.SCHEMA == 1, "plans from before have no figures, and are read as well"

@@ -12,7 +12,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import Peak, StrictCheck, perftest, ucx
+from assay.checks import Peak, StrictCheck, pair, perftest, ucx
 from assay.checks.ucx import UcxMixin, text
 from assay.evidence import gpu_paths
 from assay.evidence.launch import REFUSED_FILE
@@ -77,22 +77,22 @@ class UcxGpu(UcxMixin, StrictCheck):
             self.steer_ucx(gpu_paths.environment(self.way, self.ucx_version()))
         except ValueError as error:
             raise ConfigError(f"{self.current_environ.name}: {error}") from None
-        self.keep_files.append(perftest.SERVER_FILE)
+        self.keep_files.append(pair.SERVER_FILE)
         self.executable = perftest.COMMAND
         self.executable_opts = perftest.client(
             self.operation, self.size, self.iterations, "-m", "cuda,cuda"
         )
         self.prerun_cmds += [*visible(self.gpus), *perftest.SERVER]
-        self.postrun_cmds += perftest.END_OF_SERVER
+        self.postrun_cmds += pair.END_OF_SERVER
 
     def read(self):
         # Only the server prints where the buffers are.
-        return ucx_perftest.parse(text(Path(perftest.SERVER_FILE)) + self.stdout_text())
+        return ucx_perftest.parse(text(Path(pair.SERVER_FILE)) + self.stdout_text())
 
     def examine(self, parsed):
         log, version = ucx.said(Path()), self.ucx_version()
         proof = gpu_paths.prove(self.way, log, self.buffers, version, processes=2)
-        gdrcopy = gpu_paths.gdrcopy(self.way, self.stderr_text() + text(Path(perftest.SERVER_FILE)))
+        gdrcopy = gpu_paths.gdrcopy(self.way, self.stderr_text() + text(Path(pair.SERVER_FILE)))
         self._record["proof"] = {
             "means": proof.means, "ucx": proof.ucx, "lanes": dict(proof.lanes),
             "gdrcopy": gdrcopy.said,

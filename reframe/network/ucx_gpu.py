@@ -11,7 +11,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.checks import Peak, StrictCheck, perftest
+from assay.checks import Peak, StrictCheck, pair, perftest
 from assay.checks.gpu import GpuMixin
 from assay.checks.ucx import text
 from assay.evidence import gpu_paths
@@ -66,21 +66,21 @@ class UcxGpu(GpuMixin, StrictCheck):
     def command(self):
         self.choose_the_path()
         memory = self.accelerator.word
-        self.keep_files.append(perftest.SERVER_FILE)
+        self.keep_files.append(pair.SERVER_FILE)
         self.executable = perftest.COMMAND
         self.executable_opts = perftest.client(
             self.operation, self.size, self.iterations, "-m", f"{memory},{memory}"
         )
         visible = self.accelerator.restricted(self.gpus, REFUSED_FILE)
         self.prerun_cmds += [*visible, *perftest.SERVER]
-        self.postrun_cmds += perftest.END_OF_SERVER
+        self.postrun_cmds += pair.END_OF_SERVER
 
     def read(self):
         # Only the server prints where the buffers are.
-        return ucx_perftest.parse(text(Path(perftest.SERVER_FILE)) + self.stdout_text())
+        return ucx_perftest.parse(text(Path(pair.SERVER_FILE)) + self.stdout_text())
 
     def examine(self, parsed):
-        said = self.stderr_text() + text(Path(perftest.SERVER_FILE))
+        said = self.stderr_text() + text(Path(pair.SERVER_FILE))
         problems = self.path_problems(self.buffers, said, processes=2)
         memory = {parsed.facts.get(f"{side}_memory") for side in ("send", "recv")} if parsed else ()
         elsewhere = [f"the buffers were in {name or 'no known'} memory" for name in memory

@@ -8,7 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
-from assay.checks import Peak, StrictCheck, perftest
+from assay.checks import Peak, StrictCheck, pair, perftest
 from assay.checks.mpi import TransportMixin
 from assay.outputs import Parsed, ucx_info, ucx_perftest
 
@@ -79,8 +79,8 @@ class UcxPerftest(TransportMixin, StrictCheck):
         name = "tag_bw" if self.operation == "tag_mr" else self.operation
         self.executable_opts = perftest.client(name, self.size, self.iterations)
         self.prerun_cmds += perftest.SERVER
-        self.postrun_cmds += perftest.END_OF_SERVER
-        self.keep_files.append(perftest.SERVER_FILE)
+        self.postrun_cmds += pair.END_OF_SERVER
+        self.keep_files.append(pair.SERVER_FILE)
 
     def read(self):
         return ucx_perftest.parse(self.stdout_text())

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,20 @@ class Recorded:
     def but(self, **change: Any) -> Recorded:
         """The same run with something changed."""
         return Recorded(**{**self.__dict__, **change})
+
+    def changed(self, changes: list[dict[str, str]]) -> Recorded:
+        """The same run with other texts; test_recorded_faults.py says what `changes` means."""
+        texts = {"stdout": self.stdout, "stderr": self.stderr, **self.files}
+        for change in changes:
+            names = [name for name in texts if fnmatch(name, change["file"])]
+            assert names, f"the run has no {change['file']}"
+            for name in names:
+                if "with" in change:
+                    texts[name] = (DATA / change["with"]).read_text(errors="replace")
+                    continue
+                assert change["old"] in texts[name], f"{name} has no {change['old']!r}"
+                texts[name] = texts[name].replace(change["old"], change["new"])
+        return self.but(stdout=texts.pop("stdout"), stderr=texts.pop("stderr"), files=texts)
 
 
 #: A correct run of two ranks.
@@ -203,6 +218,26 @@ class Bench:
         self.record_all()
         few = ("-n", "OsuPy.*posix.*=latency$", "--mode", "smoke")
         return self.run(*few, path="reframe/network/osu.py", **variables)
+
+    def catches(self, spec: dict[str, Any], recorded: Recorded, path: str | Path) -> None:
+        """The run passes, and with each fault it fails; test_recorded_faults.py explains `spec`."""
+        runs = {"healthy": recorded}
+        for fault, expected in spec["faults"].items():
+            runs[fault] = recorded.changed(expected["changes"])
+        self.partition(launcher="local")
+        for name, run in runs.items():
+            folder = self.replay(name, spec["program"], run)
+            self.stack(name, spec["stack"]["features"], folder, **spec["stack"].get("extras", {}))
+        self.record_all()
+        done = self.run("-n", spec["case"], *spec.get("arguments", ()), path=path)
+        healthy = done.case("", "healthy")
+        assert healthy.result == "pass", healthy.reason
+        assert spec["healthy"].items() <= healthy.record.items()
+        for fault, expected in spec["faults"].items():
+            outcome = done.case("", fault)
+            assert (outcome.result, outcome.record["verdict"]) == ("fail", "FAIL"), fault
+            problems = outcome.record["problems"]
+            assert any(expected["reason"] in problem for problem in problems), (fault, problems)
 
     def check(self, name: str, source: str) -> Path:
         """Writes a ReFrame test file of its own; returns the folder, to be passed to `run`."""

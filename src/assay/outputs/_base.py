@@ -44,9 +44,8 @@ class Quantity:
 class Parsed:
     """One output of one program.
 
-    :ivar family: the family of programs that the numbers belong to (``osu``, ``osu-py``,
-        ``netpipe``, ``ucx-perftest``, ``hpcc``, ``hpl``, ``npb``, ``iozone``). Numbers of
-        different families are never compared.
+    :ivar family: the family of programs that the numbers belong to, such as ``osu-py``, as
+        :mod:`assay.outputs.registry` names them. Numbers of different families are never compared.
     :ivar program: the program, by the name that a site uses for it (``osu_latency``,
         ``bt-mz``...).
     :ivar version: the version that the program reports; None if it reports no version.

@@ -1,28 +1,34 @@
-"""Finds the parser for a text: each parser knows lines that only its own programs print."""
+"""Finds the parser for a text: each parser knows lines that only its own programs print.
+
+The parsers are the modules of this package that have a function ``recognise``. The family of a
+parser is the name of its module with hyphens: ``osu_py`` reads the family ``osu-py``.
+"""
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Mapping
+from importlib import import_module
+from inspect import signature
 from types import ModuleType
 
-from assay.outputs import hpcc, hpl, iozone, netpipe, npb, osu, osu_py, ucx_perftest
+from assay import outputs
 from assay.outputs._base import Parsed, ParseError
 
-#: Parsers of network programs by family; their ``parse`` takes ``last_size``.
-NETWORK: Mapping[str, ModuleType] = {
-    "osu": osu,
-    "osu-py": osu_py,
-    "netpipe": netpipe,
-    "ucx-perftest": ucx_perftest,
-}
+
+def _parsers() -> Mapping[str, ModuleType]:
+    names = sorted({module.name for module in pkgutil.iter_modules(outputs.__path__)})
+    modules = {
+        name.replace("_", "-"): import_module(f"{outputs.__name__}.{name}")
+        for name in names
+        if f"{outputs.__name__}.{name}" != __name__
+    }
+    return {family: module for family, module in modules.items() if hasattr(module, "recognise")}
+
+
 #: All parsers by family: modules with ``recognise(text) -> bool`` and ``parse(text) -> Parsed``.
-PARSERS: Mapping[str, ModuleType] = {
-    **NETWORK,
-    "hpcc": hpcc,
-    "hpl": hpl,
-    "npb": npb,
-    "iozone": iozone,
-}
+#: The ``parse`` of some takes ``last_size``, see :func:`parse`.
+PARSERS: Mapping[str, ModuleType] = _parsers()
 
 
 def recognise(text: str) -> str:
@@ -47,9 +53,8 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
         stop early. Other programs state their settings in their own output.
     :raises ParseError: unknown program, or an error of its parser.
     """
-    family = recognise(text)
-    if family in NETWORK:
-        parsed: Parsed = NETWORK[family].parse(text, last_size=last_size)
-    else:
-        parsed = PARSERS[family].parse(text)
+    read = PARSERS[recognise(text)].parse
+    parsed: Parsed = (
+        read(text, last_size=last_size) if "last_size" in signature(read).parameters else read(text)
+    )
     return parsed

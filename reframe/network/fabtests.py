@@ -1,0 +1,113 @@
+"""fi_rma_bw of fabtests: one-sided transfers of libfabric, without MPI, between two processes.
+
+The two processes share a node. Between nodes nothing starts a server and its client yet.
+"""
+
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before
+
+from assay.checks import StrictCheck, pair
+from assay.checks.ucx import text
+from assay.evidence import libfabric
+from assay.outputs import ParseError, fabtests
+
+#: metric -> size [B]
+METRICS = {"bandwidth_4KiB": 4 << 10, "bandwidth_64KiB": 64 << 10, "bandwidth_1MiB": 1 << 20}
+
+#: Transfers of each size, by profile; and in the run that checks the data, and measures nothing.
+ITERATIONS, CHECKED = {"smoke": 200, "full": 1000}, 100
+
+#: The processes of both runs, beside the client that is measured. Each has two files.
+OTHERS = ("server", "checked-server", "checked-client")
+
+
+@rfm.simple_test
+class FabtestsRma(StrictCheck):
+    """Bandwidth of reads and writes in the memory of another process, over one provider.
+
+    A first pair of processes checks what it transfers (``-v``), a second pair is measured. Server
+    and client read or write at the same time; the metric is the rate of the client's transfers.
+    """
+
+    operation = parameter(["read", "write", "writedata"])
+    provider = parameter(libfabric.PROVIDERS)
+    kind = "network"
+    time_limit = "5m"
+    tags = {"smoke", "network"}
+    valid_systems = ["+intra-node"]
+    valid_prog_environs = ["+fabtests"]
+    declares = dict.fromkeys(METRICS, "MB/s")
+
+    @run_after("init")
+    def describe(self):
+        self.descr = f"fi_rma_bw {self.operation} over {self.provider}"
+
+    @run_before("run")
+    def command(self):
+        self.iterations = ITERATIONS[self.profile]
+        self.env_vars.update(libfabric.environment(self.provider))
+        measured, checked = self.options(self.iterations), [*self.options(CHECKED), "-v"]
+        self.executable, self.executable_opts = fabtests.PROGRAM, [*measured, *self.client()]
+        self.prerun_cmds += [
+            *pair.server(self.line([*checked, "--pin-core", "$1"], "checked-server")),
+            self.line([*checked, *self.client()], "checked-client"),
+            "assay_rc=$?",
+            *pair.END_OF_SERVER,
+            *pair.server(self.line([*measured, "--pin-core", "$1"], "server")),
+        ]
+        self.postrun_cmds += pair.END_OF_SERVER
+        self.keep_files += [f"{name}.{stream}" for name in OTHERS for stream in ("out", "err")]
+
+    def options(self, iterations):
+        # The server listens on the port for the addresses of the provider.
+        return ["-p", self.provider, "-o", self.operation, "-m", "-I", str(iterations), "-E=$port"]
+
+    def client(self):
+        return ["--pin-core", "$2", "127.0.0.1"]
+
+    def line(self, options, name):
+        return " ".join([fabtests.PROGRAM, *options, f">{name}.out", f"2>{name}.err"])
+
+    def read(self):
+        return fabtests.parse(self.stderr_text() + self.stdout_text())
+
+    def examine(self, parsed):
+        logs = [self.stderr_text(), *(text(Path(f"{name}.err")) for name in OTHERS)]
+        proof = libfabric.prove(self.provider, logs)
+        self._record["proof"] = {"providers": list(proof.providers)}
+        self._record["transport"] = self.provider
+        problems = [*super().examine(parsed), *proof.problems]
+        if parsed:
+            problems += self.not_asked(parsed, self.iterations)
+        for name, log in zip(OTHERS, logs[1:]):
+            try:
+                other = fabtests.parse(log + text(Path(f"{name}.out")))
+            except ParseError as error:
+                problems.append(f"{name}: {error}")
+                continue
+            checked = name.startswith("checked")
+            said = [*other.problems]
+            said += self.not_asked(other, CHECKED if checked else self.iterations)
+            if other.facts["checked"] != checked:
+                said.append("the data were to be checked in the first run, and only there")
+            problems += [f"{name}: {problem}" for problem in said]
+        return problems
+
+    def not_asked(self, parsed, iterations):
+        """What a process did otherwise than it was asked to."""
+        wanted = {"operation": self.operation, "provider": self.provider}
+        problems = [
+            f"the {key} was {parsed.facts[key]}, {asked} was asked for"
+            for key, asked in wanted.items()
+            if parsed.facts[key] != asked
+        ]
+        if other := {*parsed.column("iterations")} - {iterations}:
+            problems.append(f"{min(other)} iterations were run, {iterations} were asked for")
+        if parsed.column("size") != list(fabtests.DEFAULT_SIZES):
+            problems.append("other sizes than the default ones were measured")
+        return problems
+
+    def measure(self, parsed):
+        return {name: parsed.quantity("bandwidth", size=size) for name, size in METRICS.items()}

@@ -1,0 +1,124 @@
+"""Intel MPI Benchmarks: PingPong, Biband and Bcast, over each transport of the partition.
+
+They measure what OSU measures, by other code. IMB checks the received data only if it was built
+with ``-DCHECK``. Otherwise the evidence is that every requested size and repetition was reported,
+and that the numbers of a row agree.
+"""
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before
+
+from assay.checks import MpiTransportCheck, Peak
+from assay.evidence import links
+from assay.outputs import imb
+from assay.workloads.sizing import usable_ranks
+
+MIB = 1 << 20
+SIZES = [0, *(1 << k for k in range(21))]
+
+#: benchmark -> OSU's name of the pattern, repetitions by profile, metric -> (column, unit, size)
+BENCHMARKS = {
+    "PingPong": (
+        "latency",
+        {"smoke": 100, "full": 1000},
+        {
+            "latency_8B": ("latency", "us", 8),
+            "bandwidth_64KiB": ("bandwidth", "MB/s", 64 << 10),
+            "bandwidth_1MiB": ("bandwidth", "MB/s", MIB),
+        },
+    ),
+    "Biband": (
+        "bibw",
+        {"smoke": 5, "full": 20},
+        {
+            "messages_8B": ("messages_per_s", "1/s", 8),
+            "bandwidth_64KiB": ("bandwidth", "MB/s", 64 << 10),
+            "bandwidth_1MiB": ("bandwidth", "MB/s", MIB),
+        },
+    ),
+    "Bcast": (
+        "bcast",
+        {"smoke": 100, "full": 1000},
+        {
+            "latency_8B": ("latency", "us", 8),
+            "latency_64KiB": ("latency", "us", 64 << 10),
+            "latency_1MiB": ("latency", "us", MIB),
+        },
+    ),
+}
+
+#: Messages in flight in each direction of Biband: as many as in OSU's bibw.
+WINDOW = 64
+
+
+@rfm.simple_test
+class Imb(MpiTransportCheck):
+    """On two ranks, or on all ranks for the broadcast."""
+
+    benchmark = parameter(list(BENCHMARKS))
+    kind = "network"
+    time_limit = "10m"
+    tags = {"smoke", "network"}
+    valid_prog_environs = ["+imb"]
+
+    @run_after("init")
+    def declare(self):
+        self.pattern, self._repetitions, self._wanted = BENCHMARKS[self.benchmark]
+        self.declares = {name: unit for name, (_, unit, _) in self._wanted.items()}
+        self.descr = f"IMB {self.benchmark} over {self.transport}"
+        self.over_all_nodes = self.benchmark == "Bcast"
+
+    def ranks_on(self, cores):
+        return max(2, usable_ranks(cores)) if self.benchmark == "Bcast" else 2
+
+    @run_before("run")
+    def command(self):
+        self.repetitions = self._repetitions[self.profile]
+        self.executable = "IMB-MPI1"
+        self.executable_opts = [
+            # With this policy the number of repetitions is the requested one, at every size.
+            "-iter", str(self.repetitions), "-iter_policy", "off", "-msglog", "0:20",
+            # Without it, IMB also runs on 2, 4, ... ranks.
+            "-npmin", str(self.num_tasks), "-window_size", str(WINDOW), self.benchmark,
+        ]  # fmt: skip
+
+    def read(self):
+        return imb.parse(self.stdout_text())
+
+    def payload(self, parsed):
+        of_one = links.message_bytes(self.pattern, self._layout, WINDOW)
+        return of_one * sum(row["size"] * row["repetitions"] for row in parsed.rows)
+
+    def sizes(self, parsed):
+        return [] if self.benchmark == "Bcast" else super().sizes(parsed)
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        if parsed.program != f"IMB-MPI1 {self.benchmark}":
+            problems.append(f"{parsed.program} ran, {self.benchmark} was asked for")
+        if (sizes := parsed.column("size")) != SIZES:
+            problems.append(f"{len(sizes)} sizes were measured, {len(SIZES)} to 1 MiB asked for")
+        if other := {*parsed.column("repetitions")} - {self.repetitions}:
+            problems.append(
+                f"{min(other)} repetitions were measured, {self.repetitions} were asked for"
+            )
+        return problems
+
+    def measure(self, parsed):
+        return {
+            name: parsed.quantity(column, size=size)
+            for name, (column, _, size) in self._wanted.items()
+        }
+
+    def peaks(self, parsed):
+        link = self.hardware_peak("link", "bandwidth")
+        if link is None:
+            return {}
+        ways = 2 if self.benchmark == "Biband" else 1
+        return {
+            name: Peak("link, hardware.yaml", ways * link)
+            for name, unit in self.declares.items()
+            if unit == "MB/s"
+        }

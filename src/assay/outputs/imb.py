@@ -1,0 +1,205 @@
+"""Intel MPI Benchmarks: PingPong, Biband and Bcast of IMB-MPI1, 2019 and 2021.
+
+IMB_print_header() and IMB_display_times() of src_c/IMB_output.c print the table. The parser was
+checked against 2019 Update 1, 2021.2, 2021.7 and 2021.11. MB/s is 10^6 B/s in all of them. The time
+of PingPong is half of a round trip. Biband counts the bytes of both directions.
+
+IMB ends with exit code 0 whatever happens. If it does not know a benchmark, it runs all others. If
+a benchmark does not fit the number of ranks, it runs on fewer of them (``-npmin``), or not at all.
+With ``-iter_policy off`` it runs as many repetitions as ``-iter`` says, else it may run fewer. It
+checks the received data only if it was built with ``-DCHECK``; the table then has the column
+``defects``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from assay.outputs._base import Parsed, ParseError, Row
+from assay.outputs._table import SIZE, Column, Line, body, capped, cells, crashes, quote, units
+
+KNOWN_MAJORS = ("2019", "2021")
+#: Largest difference of a printed number from the true one.
+ROUNDING = 0.005
+
+_TITLE = re.compile(r"# +Intel\(R\) MPI Benchmarks (\S.*), MPI-1 part")
+_CALL = re.compile(r"# \S*IMB-MPI1(?: .*)? -msglog (\d{1,2}):\d{1,2}(?: .*)?", re.ASCII)
+_MINIMUM = re.compile(r"# Minimum message length in bytes: +(\d{1,10})", re.ASCII)
+_MAXIMUM = re.compile(r"# Maximum message length in bytes: +(\d{1,10})", re.ASCII)
+_BENCHMARK = re.compile(r"# Benchmarking (\S+)")
+_RANKS = re.compile(r"# #processes = (\d{1,9})", re.ASCII)
+_REFUSAL = re.compile(r"# !! Benchmark \S+ invalid for \d+ processes !!")
+_UNKNOWN = re.compile(r"Invalid (?:benchmark name|\S*data_type|contig_type) .*")
+_NOT_MEASURED = re.compile(r" *\d+ (?:time-out\.|out-of-mem\.|int-overflow).*")
+_END = "# All processes entering MPI_Finalize"
+_COMMON = {"#bytes": SIZE, "#repetitions": Column("repetitions", "1", whole=True)}
+# The rate of messages of 0 B is 0. The root of a broadcast leaves at once.
+_RATE = Column("bandwidth", "MB/s", positive=False)
+_MIN = Column("min", "us", positive=False)
+BENCHMARKS = {
+    "PingPong": {**_COMMON, "t[usec]": Column("latency", "us"), "Mbytes/sec": _RATE},
+    "Biband": {**_COMMON, "Mbytes/sec": _RATE, "Msg/sec": Column("messages_per_s", "1/s")},
+    "Bcast": {
+        **_COMMON,
+        "t_min[usec]": _MIN,
+        "t_max[usec]": Column("max", "us"),
+        "t_avg[usec]": Column("latency", "us"),
+    },
+}
+_DEFECTS = {"defects": Column("defects", "1", positive=False)}
+
+
+def recognise(text: str) -> bool:
+    """Whether the text has a title of IMB-MPI1."""
+    return any(_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))
+
+
+def parse(text: str) -> Parsed:
+    """The table of one benchmark.
+
+    Columns: ``size`` [B], ``repetitions``; of PingPong ``latency`` [us] and ``bandwidth`` [MB/s,
+    10^6 B/s]; of Biband ``bandwidth`` and ``messages_per_s``, both directions together; of Bcast
+    ``min``, ``max`` and ``latency`` (the average) over the ranks [us]; ``defects`` if the received
+    data were checked.
+
+    Facts: ``ranks``, ``checked`` (whether the data were).
+
+    :raises ParseError: no title, an unknown version, benchmark or heading, more than one benchmark,
+        or a refusal.
+    """
+    lines, problems = body(text)
+    version, lines = _title(lines, problems)
+    reader = _Reader(problems)
+    for line in lines:
+        reader.take(line)
+    benchmark, columns = reader.benchmark, reader.columns
+    if not columns:
+        raise ParseError("no table of a benchmark")
+    sizes = [int(row["size"]) for row in reader.rows]
+    plan = _plan(lines)
+    complete = reader.ended and reader.tables == 1 and bool(sizes) and plan in (None, sizes)
+    if plan is not None and sizes != plan:
+        last = sizes[-1] if sizes else "no row"
+        problems.append(f"{len(sizes)} of {len(plan)} sizes, the last is {last}, not {plan[-1]}")
+    if not reader.ended:
+        problems.insert(0, "IMB did not come to its end")
+    problems += _contradictions(benchmark, reader.rows)
+    facts = {"ranks": reader.ranks, "checked": any(c.name == "defects" for c in columns)}
+    return Parsed(
+        "imb", f"IMB-MPI1 {benchmark}", version, complete, tuple(reader.rows), units(columns),
+        capped(problems + crashes(reader.loose)), facts,
+    )  # fmt: skip
+
+
+def _title(lines: list[Line], problems: list[str]) -> tuple[str, list[Line]]:
+    """The version, and the lines after the title."""
+    titles = [(i, m[1]) for i, (_, line) in enumerate(lines) if (m := _TITLE.fullmatch(line))]
+    if not titles:
+        raise ParseError("no title of the Intel MPI Benchmarks")
+    at, version = titles[0]
+    if version.split(".")[0].split()[0] not in KNOWN_MAJORS:
+        raise ParseError(f"unknown version {version}; known are 2019 and 2021", *lines[at])
+    for again, _ in titles[1:]:
+        problems.append(f"line {lines[again][0]}: a second title (of N singletons?)")
+    return version, lines[at + 1 :]
+
+
+def _plan(lines: Sequence[Line]) -> list[int] | None:
+    """The sizes that this run prints [B]; None if a file gave them (``-msglen``)."""
+    found: dict[re.Pattern[str], int] = {}
+    for pattern in (_MINIMUM, _MAXIMUM, _CALL):
+        for _, line in lines:
+            if said := pattern.fullmatch(line):
+                found.setdefault(pattern, int(said[1]))
+    if _MINIMUM not in found or _MAXIMUM not in found:
+        return None
+    low = 1 << found.get(_CALL, 0)
+    zero = [0] if found[_MINIMUM] == 0 else []
+    return zero + [1 << k for k in range(34) if low <= 1 << k <= found[_MAXIMUM]]
+
+
+class _Reader:
+    """Reads the first table."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        self.benchmark = ""
+        self.ranks: int | None = None
+        self.columns: list[Column] = []
+        self.rows: list[Row] = []
+        self.loose: list[Line] = []
+        self.tables = 0
+        self.ended = False
+
+    def take(self, line: Line) -> None:
+        number, text = line
+        if _REFUSAL.fullmatch(text):
+            raise ParseError("no result, the program refused", number, text)
+        if _UNKNOWN.fullmatch(text):
+            self.problems.append(f"line {number}: {quote(text)}")
+        elif self.ended:
+            self.loose.append(line)
+        elif text == _END:
+            self.ended = True
+        elif not self.tables and (named := _BENCHMARK.fullmatch(text)):
+            self._begin(line, named[1])
+        elif (ranks := _RANKS.fullmatch(text)) and self.ranks is None:
+            self.ranks = int(ranks[1])
+        elif text.split()[:1] in (["#bytes"], ["#repetitions"], ["Group"]):
+            self._headings(line)
+        elif self.columns and self.tables == 1:
+            self._row(line)
+
+    def _begin(self, line: Line, name: str) -> None:
+        if name not in BENCHMARKS:
+            raise ParseError(f"unknown benchmark; known are {', '.join(BENCHMARKS)}", *line)
+        self.benchmark = name
+
+    def _headings(self, line: Line) -> None:
+        self.tables += 1
+        if self.tables > 1:
+            why = "a second table: start one benchmark, with -npmin and the number of ranks"
+            self.problems.append(f"line {line[0]}: {why}")
+            return
+        if not self.benchmark:
+            raise ParseError("a table without the name of its benchmark", *line)
+        columns = BENCHMARKS[self.benchmark]
+        for known in (columns, {**columns, **_DEFECTS}):
+            if line[1].split() == list(known):
+                self.columns = list(known.values())
+                return
+        raise ParseError(f"unknown headings of {self.benchmark}", *line)
+
+    def _row(self, line: Line) -> None:
+        number, text = line
+        if _NOT_MEASURED.fullmatch(text):
+            self.problems.append(f"line {number}: not measured: {quote(text)}")
+        elif re.match(r" *(?:[-+]?\d|[-+]?(?:nan|inf))", text):
+            row = cells(line, self.columns, self.problems)
+            if row is None:
+                return
+            if row.get("defects"):
+                self.problems.append(f"line {number}: received data are wrong: {quote(text)}")
+            self.rows.append(row)
+        elif text and not text.startswith("#"):
+            self.problems.append(f"line {number}: not a row of IMB-MPI1: {quote(text)}")
+
+
+def _contradictions(benchmark: str, rows: Sequence[Row]) -> list[str]:
+    """Rows whose numbers do not agree, beyond what rounding explains."""
+    found = []
+    for row in rows:
+        values: dict[str, Any] = dict(row)
+        size, rate = values["size"], values.get("bandwidth", 0.0)
+        if benchmark == "PingPong":
+            moved, time = rate * values["latency"], values["latency"]
+            wrong = abs(moved - size) > ROUNDING * (rate + time + ROUNDING) * 1.01
+        elif benchmark == "Biband":
+            wrong = abs(rate * 1e6 - values["messages_per_s"] * size) > ROUNDING * 1e6 + size
+        else:
+            wrong = not values["min"] <= values["latency"] <= values["max"]
+        if wrong:
+            found.append(f"the numbers of size {size} contradict each other")
+    return found

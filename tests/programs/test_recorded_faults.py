@@ -1,0 +1,27 @@
+"""Real tests on recorded runs with a fault in them: tests/data/replay/NAME.yaml lists the faults.
+
+Each list belongs to the recorded run in the folder NAME. The keys:
+
+file       file of the test, below reframe/
+case       option -n of ReFrame, which selects one case
+arguments  further options of ReFrame
+program    name of the program that replays the run
+stack      features of the stack, and its extras
+healthy    part of the record of the unchanged run, which must pass
+faults     name -> `reason` of the failure, and `changes`: each names a `file` of the run (a shell
+           pattern), and replaces `old` by `new`, or the whole text by the file `with` of tests/data
+"""
+
+import pytest
+import yaml
+from bench import DATA, Recorded
+
+pytestmark = pytest.mark.slow
+
+LISTS = sorted(path.stem for path in (DATA / "replay").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_recorded_run_passes_and_each_fault_fails_with_its_reason(bench, name):
+    spec = yaml.safe_load((DATA / "replay" / f"{name}.yaml").read_text())
+    bench.catches(spec, Recorded.load(name), f"reframe/{spec['file']}")

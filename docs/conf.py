@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+
+from sphinx import addnodes
 
 from assay import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
-import generated  # noqa: E402 - a file of this folder
+import generated
 
 project = "Assay"
 author = copyright = "The Assay developers"
 version = release = __version__
 language = "en"
+smartquotes = False  # it would make a dash of the two hyphens of an option
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 #: Headings that a link may name, as on GitHub.
@@ -21,8 +25,7 @@ myst_heading_anchors = 3
 #: Docstrings write names in single backticks.
 default_role = "code"
 autodoc_member_order = "bysource"
-#: The value of a variable of ReFrame is an object; the docstrings state the defaults.
-autodoc_default_options = {"members": True, "no-value": True}
+autodoc_default_options = {"members": True}
 
 html_theme = "furo"
 html_title = f"Assay {release}"
@@ -33,5 +36,13 @@ html_show_sourcelink = False
 html_copy_source = False
 
 
+def without_objects(_app, _domain, _kind, content):
+    """Hides the value of a variable of ReFrame, an object; the docstring states the default."""
+    for value in list(content.parent.findall(addnodes.desc_annotation)):
+        if re.match(r" = (TestVar\(|<)", value.astext()):
+            value.parent.remove(value)
+
+
 def setup(app):
     app.connect("source-read", generated.fill)
+    app.connect("object-description-transform", without_objects)

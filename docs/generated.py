@@ -88,9 +88,13 @@ def _described(parser: argparse.ArgumentParser) -> Iterator[str]:
                 yield from _described(command)
 
 
-def make() -> str:
+def make_help() -> str:
     done = subprocess.run(
-        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return f"```text\n{done.stdout}```"
 
@@ -133,21 +137,29 @@ def all_sites() -> str:
         said = ast.get_docstring(ast.parse(text)) or ""
         stacks = re.search(r"^# Stacks: (.*)$", text, re.M)
         rows.append(
-            [code(path.parent.name), said, code(*stacks[1].split()) if stacks else "read at run time"]
+            [
+                code(path.parent.name),
+                said,
+                code(*stacks[1].split()) if stacks else "read at run time",
+            ]
         )
     return table(["site", "what it is", "stacks"], rows)
 
 
 def tests() -> str:
-    rows = []
+    parts = []
     for path in sorted((ROOT / "reframe").glob("*/*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and any(
-                ast.unparse(decorator) == "rfm.simple_test" for decorator in node.decorator_list
-            ):
-                said = (ast.get_docstring(node) or "").split("\n\n")[0]
-                rows.append([code(node.name), said, code(path.relative_to(ROOT).as_posix())])
-    return table(["test", "what it measures or checks", "file"], rows)
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        rows = [
+            [code(node.name), (ast.get_docstring(node) or "").split("\n\n")[0]]
+            for node in module.body
+            if isinstance(node, ast.ClassDef)
+            and "rfm.simple_test" in map(ast.unparse, node.decorator_list)
+        ]
+        name = path.relative_to(ROOT).as_posix()
+        said = (ast.get_docstring(module) or "").split("\n\n")[0]
+        parts += [f"## `{name}`", said, table(["test", "what it measures or checks"], rows)]
+    return "\n\n".join(parts)
 
 
 def references_file() -> str:
@@ -172,7 +184,9 @@ def _keys(schema: dict[str, Any], top: dict[str, Any], above: str) -> Iterator[l
         yield from _key(f"{above}{name}", given, top, name in schema.get("required", ()))
 
 
-def _key(path: str, given: dict[str, Any], top: dict[str, Any], needed: bool) -> Iterator[list[str]]:
+def _key(
+    path: str, given: dict[str, Any], top: dict[str, Any], needed: bool
+) -> Iterator[list[str]]:
     rule = _resolved(given, top)
     said = rule.get("description", "")
     yield [code(path), _kind(rule), "yes" if needed else "", said]
@@ -203,7 +217,7 @@ def _kind(rule: dict[str, Any]) -> str:
 
 PARTS = {
     "command line": command_line,
-    "make": make,
+    "make": make_help,
     "features of partitions": lambda: words("partition", "features"),
     "extras of partitions": lambda: words("partition", "extras"),
     "extras of stacks": lambda: words("environment", "extras"),

@@ -1,4 +1,4 @@
-"""The site of the documentation (`make docs`): it builds, its links resolve, and it loads nothing."""
+"""The site of the documentation (`make docs`) builds, its links resolve, and it loads nothing."""
 
 from __future__ import annotations
 

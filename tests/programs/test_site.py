@@ -121,25 +121,25 @@ def test_generated_parts_are_there(site: Path) -> None:
         assert word in (site / f"{name}.html").read_text(), name
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[gone](gone.md)", "gone.md"),
-        ("[no such part](#no-such-part)", "no-such-part"),
-        ("[no such part](other.md#no-such-part)", "no-such-part"),
-        ("<!-- generated: nothing -->", "no generated part 'nothing'"),
-        ("![gone](gone.png)", "gone.png"),
-    ],
-)
-def test_a_page_with_a_fault_is_red(tmp_path: Path, text: str, said: str) -> None:
+def test_each_fault_of_a_page_is_red_and_named(tmp_path: Path) -> None:
+    faults = {
+        "[gone](gone.md)": "gone.md",
+        "[no such part](#no-such-part)": "'no-such-part'",
+        "[no such part of another page](other.md#no-part-there)": "no-part-there",
+        "![gone](gone.png)": "gone.png",
+        "<!-- generated: nothing -->": "no generated part 'nothing'",
+    }
     source = tmp_path / "pages"
     source.mkdir()
     shutil.copytree(DOCS / "style", source / "style")
+    text = "\n\n".join(faults)
     (source / "index.md").write_text(f"# Title\n\n{text}\n\n```{{toctree}}\nother\n```\n")
     (source / "other.md").write_text("# Other\n")
+    (source / "lost.md").write_text("# In no toctree\n")
     done = build(source, tmp_path / "html")
     assert done.returncode != 0
-    assert said in done.stdout
+    for said in (*faults.values(), "lost.md"):
+        assert said in done.stdout, done.stdout
 
 
 def test_the_links_of_a_built_page_are_really_looked_at(tmp_path: Path) -> None:

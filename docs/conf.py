@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from sphinx import addnodes
 
 from assay import __version__
@@ -43,6 +44,14 @@ def without_objects(_app, _domain, _kind, content):
             value.parent.remove(value)
 
 
+def without_hyphens(_app, tree):
+    """Puts a colon for the two hyphens that Sphinx puts between a parameter and its meaning."""
+    for text in list(tree.findall(nodes.Text)):
+        if text == " -- ":
+            text.parent.replace(text, nodes.Text(": "))
+
+
 def setup(app):
     app.connect("source-read", generated.fill)
     app.connect("object-description-transform", without_objects)
+    app.connect("doctree-read", without_hyphens)

@@ -27,7 +27,7 @@ endif
 # Modules of a cluster often set these. Packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test test-all fresh lint spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
+.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test test-all fresh lint docs spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
 .NOTPARALLEL:
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo 'make test-all    the same with all tests: installs Slurm, builds Apptainer and an image'
 	@echo 'make fresh       run the command lines of the README on bare Debian roots (DISTRO=trixie)'
 	@echo 'make lint        linters and type checker only'
+	@echo 'make docs        build the documentation as a site: build/docs/index.html'
 	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU'
 	@echo 'make venv        .venv only, from requirements.lock'
 	@echo 'make spack       install the Spack stack of SITE exactly as its lock says'
@@ -139,6 +140,13 @@ fresh:
 lint:
 	@ci/setup-venv.sh dev
 	@ci/lint.sh
+
+# A warning is an error: a link to nothing, a page that no other page leads to.
+docs:
+	@ci/setup-venv.sh dev
+	@.venv/bin/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env \
+		--doctree-dir build/doctrees docs build/docs
+	@echo 'docs: build/docs/index.html'
 
 LOCK = .venv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.9 \
 	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \

@@ -93,7 +93,7 @@ def part_cost() -> str:
         "of the node-h: tournament",
         "longest test",
     ]
-    between = "A full acceptance run, with the sparse tournament:"
+    between = "A full acceptance run, if it played the sparse tournament instead of all rounds:"
     return "\n\n".join([table(head, rows), between, table(whole_head, runs)])
 
 

@@ -1,0 +1,229 @@
+"""The parts of the pages that the build writes. Each fact has one place, and is read from there.
+
+A page has a comment where such a part belongs: `<!-- generated: NAME -->`. The names are those of
+`PARTS`, at the end of this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import yaml
+from sphinx.util import logging
+
+from assay import catalogue, cli, sites
+from assay.judge import references
+
+ROOT = Path(__file__).resolve().parents[1]
+SITES = ROOT / "site-config"
+
+
+def fill(_app: Any, page: str, source: list[str]) -> None:
+    """Writes the generated parts of a page; `source` holds its text. Warns of an unknown name."""
+
+    def part(at: re.Match[str]) -> str:
+        if at[1] in PARTS:
+            return PARTS[at[1]]()
+        known = ", ".join(PARTS)
+        logging.getLogger(__name__).warning(
+            "no generated part %r; there are %s", at[1], known, location=page
+        )
+        return at[0]
+
+    source[0] = re.sub(r"<!-- generated: (.*?) -->", part, source[0])
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(
+        "| " + " | ".join(" ".join(cell.split()).replace("|", r"\|") for cell in line) + " |"
+        for line in lines
+    )
+
+
+def code(*words: str) -> str:
+    """Each word as code."""
+    return ", ".join(f"`{word}`" for word in words if word)
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+def command_line() -> str:
+    with mock.patch.dict(os.environ, COLUMNS="88"):
+        return "\n\n".join(_described(_parser()))
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The parser that `assay.cli.main` builds before it reads the command line."""
+    built: list[argparse.ArgumentParser] = []
+
+    def keep(self: argparse.ArgumentParser, _given: Sequence[str]) -> None:
+        built.append(self)
+        raise SystemExit
+
+    with (
+        mock.patch.object(argparse.ArgumentParser, "parse_args", keep),
+        contextlib.suppress(SystemExit),
+    ):
+        cli.main([])
+    return built[0]
+
+
+def _described(parser: argparse.ArgumentParser) -> Iterator[str]:
+    yield f"## `{parser.prog}`\n\n```text\n{parser.format_help()}```"
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _described(command)
+
+
+def make_help() -> str:
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return f"```text\n{done.stdout}```"
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def words(owner: str, kind: str) -> str:
+    known = sites.vocabulary(SITES / "vocabulary.yaml")[owner][kind]
+    return table(["word", "meaning"], [[code(word), said] for word, said in known.items()])
+
+
+def programs() -> str:
+    return table(
+        ["word", "program", "executables", "Spack", "Debian"],
+        [
+            [code(p.word), p.descr, code(*p.executables), code(p.spack), code(p.debian)]
+            for p in catalogue.PROGRAMS.values()
+        ],
+    )
+
+
+def hardware() -> str:
+    found = yaml.safe_load((SITES / "hardware.yaml").read_text(encoding="utf-8"))
+    rows = []
+    for role, entries in found.items():
+        for name, entry in entries.items():
+            numbers = [f"{key} {value}" for key, value in entry.items() if key != "source"]
+            rows.append([role, code(name), ", ".join(numbers), entry["source"]])
+    return table(["role", "name", "peaks", "source"], rows)
+
+
+# --- sites, tests, references ---------------------------------------------------------------------
+
+
+def all_sites() -> str:
+    rows = []
+    for path in sorted(SITES.glob("*/reframe.py")):
+        text = path.read_text(encoding="utf-8")
+        said = ast.get_docstring(ast.parse(text)) or ""
+        stacks = re.search(r"^# Stacks: (.*)$", text, re.M)
+        rows.append(
+            [
+                code(path.parent.name),
+                said,
+                code(*stacks[1].split()) if stacks else "read at run time",
+            ]
+        )
+    return table(["site", "what it is", "stacks"], rows)
+
+
+def tests() -> str:
+    parts = []
+    for path in sorted((ROOT / "reframe").glob("*/*.py")):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        rows = [
+            [code(node.name), (ast.get_docstring(node) or "").split("\n\n")[0]]
+            for node in module.body
+            if isinstance(node, ast.ClassDef)
+            and "rfm.simple_test" in map(ast.unparse, node.decorator_list)
+        ]
+        name = path.relative_to(ROOT).as_posix()
+        said = (ast.get_docstring(module) or "").split("\n\n")[0]
+        parts += [f"## `{name}`", said, table(["test", "what it measures or checks"], rows)]
+    return "\n\n".join(parts)
+
+
+def references_file() -> str:
+    schema = json.loads(Path(references.__file__).with_name("references.schema.json").read_text())
+    return table(["key", "value", "required", "meaning"], list(_keys(schema, schema, "")))
+
+
+_KINDS = {
+    "string": "text",
+    "number": "number",
+    "integer": "whole number",
+    "boolean": "true or false",
+    "array": "list",
+    "object": "mapping",
+    "null": "null",
+}
+
+
+def _keys(schema: dict[str, Any], top: dict[str, Any], above: str) -> Iterator[list[str]]:
+    """A row for each key that a mapping of this schema may have, and for those below it."""
+    for name, given in schema.get("properties", {}).items():
+        yield from _key(f"{above}{name}", given, top, name in schema.get("required", ()))
+
+
+def _key(
+    path: str, given: dict[str, Any], top: dict[str, Any], needed: bool
+) -> Iterator[list[str]]:
+    rule = _resolved(given, top)
+    said = rule.get("description", "")
+    yield [code(path), _kind(rule), "yes" if needed else "", said]
+    for each in [rule, *rule.get("anyOf", ())]:
+        if "properties" in each:
+            yield from _keys(each, top, f"{path}/")
+        elif isinstance(each.get("items"), dict) and "properties" in each["items"]:
+            yield from _keys(each["items"], top, f"{path}/")
+    if "metrics" in path and isinstance(rule.get("additionalProperties"), dict):
+        yield from _key(f"{path}/NAME", rule["additionalProperties"], top, False)
+
+
+def _resolved(rule: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in rule:
+        return rule
+    found: dict[str, Any] = top["$defs"][rule["$ref"].rpartition("/")[2]]
+    return found
+
+
+def _kind(rule: dict[str, Any]) -> str:
+    if "const" in rule:
+        return code(rule["const"])
+    if "anyOf" in rule:
+        return " or ".join(_kind(each) for each in rule["anyOf"])
+    given = rule["type"]
+    return " or ".join(_KINDS[kind] for kind in ([given] if isinstance(given, str) else given))
+
+
+PARTS = {
+    "command line": command_line,
+    "make": make_help,
+    "features of partitions": lambda: words("partition", "features"),
+    "extras of partitions": lambda: words("partition", "extras"),
+    "extras of stacks": lambda: words("environment", "extras"),
+    "programs": programs,
+    "hardware": hardware,
+    "sites": all_sites,
+    "tests": tests,
+    "references": references_file,
+}

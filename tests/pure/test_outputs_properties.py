@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -94,11 +95,13 @@ def other_rows(draw, family):
 def test_each_real_output_is_read_as_written_beside_it(family, monkeypatch, capsys):
     """After a change: cd tests/data/FAMILY && assay parse *.txt >parsed.jsonl; see git diff."""
     monkeypatch.chdir(DATA / family)
-    cli.main(["parse", *OUTPUTS[family]])
-    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {each["file"].removesuffix(".txt"): each for each in said} == parsed_of(family)
-    assert any(each["family"] for each in said)
-    assert {each["family"] for each in said} <= {family, None}
+    expected = list(parsed_of(family).values())
+    assert {each["file"] for each in expected} == set(OUTPUTS[family])
+    cli.main(["parse", *(each["file"] for each in expected)])
+    said = capsys.readouterr().out
+    assert [json.loads(line, parse_constant=pytest.fail) for line in said.splitlines()] == expected
+    assert said == Path("parsed.jsonl").read_text()
+    assert {each["family"] for each in expected} in ({family}, {family, None})
 
 
 @pytest.mark.parametrize("family", PARSERS)

@@ -13,6 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -36,6 +38,31 @@ from assay import sites
 
 spec = json.loads((Path(__file__).parent / "site.json").read_text())
 site_configuration = sites.configuration(__file__, spec["systems"], spec["environments"])
+"""
+
+#: The head of a test file of a test of the suite. `Own` is a test whose program ends with 0.
+OWN = """\
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, performance_function, run_after
+from reframe.core.exceptions import PerformanceError
+from reframe.utility import udeps
+
+from assay.checks.strict import StrictCheck
+from assay.outputs import Parsed, Quantity, osu_py
+
+
+class Own(StrictCheck):
+    kind = "compute"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "true"
+
+    def read(self):
+        return Parsed("own", "own", None, True, (), {})
+
+
 """
 
 #: Prints a recorded run. The real program printed all of this output.
@@ -99,6 +126,13 @@ class Outcome:
     reason: str
     record: dict[str, Any]
 
+    def says(self, *causes: str) -> Outcome:
+        """Checks that the case failed for all these causes, or that it passed if each is empty."""
+        assert self.result == ("fail" if any(causes) else "pass"), self.reason
+        for cause in causes:
+            assert cause in self.reason, f"not the reason: {cause}\n{self.reason}"
+        return self
+
 
 @dataclass(frozen=True)
 class Run:
@@ -117,6 +151,22 @@ class Run:
         ]
         assert len(hits) == 1, f"{len(hits)} cases of {test} on {environ}:\n{self.output[-3000:]}"
         return hits[0]
+
+    def says(self, test: str, *causes: str, environ: str = "") -> Outcome:
+        """The only case of `test`. It and the run failed for all these causes, or it passed."""
+        outcome = self.case(test, environ).says(*causes)
+        assert self.returncode != 0 or not any(causes)
+        return outcome
+
+
+def processor(cores: int) -> dict[str, int]:
+    """A processor with so many cores, in the words of ReFrame."""
+    return {
+        "num_cpus": cores,
+        "num_cpus_per_core": 1,
+        "num_cpus_per_socket": cores,
+        "num_sockets": 1,
+    }
 
 
 class Bench:
@@ -141,12 +191,7 @@ class Bench:
                 "scheduler": "local",
                 "launcher": launcher,
                 "environs": [],
-                "processor": {
-                    "num_cpus": 2,
-                    "num_cpus_per_core": 1,
-                    "num_cpus_per_socket": 2,
-                    "num_sockets": 1,
-                },
+                "processor": processor(2),
                 "features": ["intra-node", "posix", "sysv", "cma", "tcp"],
                 "extras": {
                     "memory_bytes": 2**33,
@@ -174,6 +219,12 @@ class Bench:
         self.environments.append(
             {"name": name, "features": features, "extras": extras, "env_vars": variables}
         )
+
+    def ready(self, stack: str = "any", features: Sequence[str] = ("mpi",), **more: Any) -> None:
+        """One partition and one stack, and no metric needs a reference. `more`: the partition."""
+        self.partition(**more)
+        self.stack(stack, list(features))
+        self.record_all()
 
     def program(self, stack: str, name: str, script: str) -> Path:
         """Writes an executable script; returns its folder, which can be the path of a stack."""
@@ -203,6 +254,16 @@ class Bench:
         self.partition(launcher="local", **partition)
         self.replayed("xhpl", ["hpl"], recorded)
         return self.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")
+
+    def replayed_btio(
+        self, directory: Path, recorded: Recorded, cases: str = "BtIo.*full.*ompio"
+    ) -> Run:
+        """Runs the BT-IO test on a recorded run, on a partition with this directory."""
+        self.storage(directory, launcher="local")
+        built = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
+        self.replayed("bt.S.x.mpi_io_full", ["btio"], recorded, **built)
+        self.record_all()
+        return self.run("-n", cases, path="reframe/storage/btio.py")
 
     def live_latency(self, *before: object, **variables: str) -> Run:
         """Runs osu_latency.py over posix with the MPI of this machine, started by `before`.
@@ -246,6 +307,10 @@ class Bench:
         (folder / f"{name}.py").write_text(source)
         return folder
 
+    def own(self, source: str, *arguments: str) -> Run:
+        """Runs tests of a test: their file begins with :data:`OWN`."""
+        return self.run(*arguments, path=self.check("own", OWN + source))
+
     def expect(self, test: str, metrics: dict[str, dict[str, Any]], **where: Any) -> None:
         """Adds a reference."""
         self.references["references"].append(
@@ -284,6 +349,22 @@ class Bench:
         """Runs ReFrame with `-r` and the arguments on the tests below `path`."""
         common = ("-c", str(path), "-R", "-r")
         return run_reframe(self.write(), self.results, *common, *arguments, **variables)
+
+
+@contextmanager
+def mounted(kind: str, folder: Path, *options: str) -> Iterator[Path]:
+    """A file system of type `kind`; skips the test if it cannot be mounted."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a file system")
+    folder.mkdir()
+    words = ["mount", "-t", kind, *options, "none", str(folder)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"cannot mount here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 def live_program(name: str) -> str:

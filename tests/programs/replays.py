@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from typing import Any
 
-from bench import HPL, Bench, Recorded
+from bench import HPL, Bench, Recorded, Run
 
 from assay.outputs import hpl
+from assay.results import session
+from assay.results.cases import Case, Session
 
 #: Performance in the recorded run [GFLOP/s].
 HEALTHY: float = hpl.parse(HPL.stdout).rows[0]["performance"]
 
 IN_TURN = """#!/bin/sh
+{before}
 here={here}
 n=$(cat "$here/started")
 echo $((n + 1)) >"$here/started"
@@ -33,11 +37,11 @@ def scaled(factor: float) -> Recorded:
 class Turns:
     """A stack whose xhpl replays `runs` one after the other, and then repeats the last one."""
 
-    def __init__(self, bench: Bench, runs: Sequence[Recorded], stack: str = "turns") -> None:
-        self._folder = bench.folder / "turns" / stack
+    def __init__(self, bench: Bench, runs: Sequence[Recorded], before: str = "") -> None:
+        self._folder = bench.folder / "turns"
         self.replay(runs)
-        path = bench.program(stack, "xhpl", IN_TURN.format(here=self._folder))
-        bench.stack(stack, ["hpl"], path)
+        script = IN_TURN.format(here=self._folder, before=before)
+        bench.stack("turns", ["hpl"], bench.program("turns", "xhpl", script))
 
     def replay(self, runs: Sequence[Recorded]) -> None:
         """Replays these runs from now on, beginning with the first."""
@@ -55,3 +59,21 @@ class Turns:
     def started(self) -> int:
         """Number of starts of the program since the last `replay`."""
         return int((self._folder / "started").read_text())
+
+
+def judged_hpl(
+    bench: Bench, runs: Sequence[Recorded], *arguments: str, before: str = "", **partition: Any
+) -> tuple[Turns, Run, Case, Session]:
+    """Runs HPL on these runs. A launch passes from 95 % to 150 % of the healthy performance.
+
+    :param before: a shell command at the start of each launch. Its processor time belongs to the
+        benchmark.
+    """
+    bench.partition(launcher="local", **partition)
+    turns = Turns(bench, runs, before=before)
+    metric = {"value": HEALTHY, "unit": "GFLOP/s", "lower": -0.05, "upper": 0.5}
+    bench.expect("Hpl", {"performance": metric})
+    run = bench.run("-n", "^Hpl$", *arguments, path="reframe/compute/hpl.py")
+    report = session.load(session.newest(bench.results))
+    (case,) = report.cases
+    return turns, run, case, report

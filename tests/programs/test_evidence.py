@@ -10,21 +10,9 @@ pytestmark = pytest.mark.slow
 
 
 STILL = """\
-import reframe as rfm
-
-from assay.checks.strict import StrictCheck
-from assay.outputs import Parsed
-
-
 @rfm.simple_test
-class Still(StrictCheck):
-    kind = "compute"
-    valid_systems = ["*"]
-    valid_prog_environs = ["*"]
-    executable = "true"
-
-    def read(self):
-        return Parsed("still", "still", None, True, (), {})
+class Still(Own):
+    pass
 """
 
 
@@ -33,32 +21,13 @@ def test_a_clock_that_cannot_say_when_the_benchmark_ran(bench):
     bench.partition()
     script = "#!/bin/sh\n[ $# = 1 ] && echo 1700000000.N\n"
     bench.stack("elsewhere", ["mpi"], bench.program("elsewhere", "date", script))
-    run = bench.run(path=bench.check("still", STILL))
-    outcome = run.case("Still")
-    assert run.returncode != 0
-    assert outcome.result == "fail"
     torn = "'rc=0 start=1700000000.N begin=1700000000.N end=1700000000.N host="
-    assert f"assay.launch is torn: {torn}" in outcome.reason
+    bench.own(STILL).says("Still", f"assay.launch is torn: {torn}")
 
 
 OWN_FUNCTION = """\
-import reframe as rfm
-from reframe.core.builtins import performance_function
-
-from assay.checks.strict import StrictCheck
-from assay.outputs import Parsed
-
-
 @rfm.simple_test
-class Own(StrictCheck):
-    kind = "compute"
-    valid_systems = ["*"]
-    valid_prog_environs = ["*"]
-    executable = "true"
-
-    def read(self):
-        return Parsed("own", "own", None, True, (), {})
-
+class Function(Own):
     @performance_function("MB/s")
     def rate(self):
         raise ValueError("ReFrame would warn and pass")
@@ -66,27 +35,13 @@ class Own(StrictCheck):
 
 
 def test_a_metric_from_a_function_of_its_own(bench):
-    checks = bench.check("own", OWN_FUNCTION)
-    bench.partition()
-    bench.stack("any", ["mpi"])
-    outcome = bench.run("-n", "Own", path=checks).case("Own")
-    assert outcome.result == "fail"
-    assert "metric 'rate' does not come from measure()" in outcome.reason
+    bench.ready()
+    bench.own(OWN_FUNCTION).says("Function", "metric 'rate' does not come from measure()")
 
 
 METRIC = """\
-import reframe as rfm
-
-from assay.checks.strict import StrictCheck
-from assay.outputs import Parsed, Quantity
-
-
 @rfm.simple_test
-class Careless(StrictCheck):
-    kind = "compute"
-    valid_systems = ["*"]
-    valid_prog_environs = ["*"]
-    executable = "true"
+class Careless(Own):
     declares = {{"rate": "MB/s", "time": "s"}}
 
     def read(self):
@@ -111,15 +66,8 @@ class Careless(StrictCheck):
     ],
 )
 def test_a_metric_that_is_missing_or_no_number(bench, measured, cause):
-    checks = bench.check("careless", METRIC.format(measured=measured))
-    bench.partition()
-    bench.stack("any", ["mpi"])
-    bench.record_all()
-    run = bench.run("-n", "Careless", path=checks)
-    outcome = run.case("Careless")
-    assert run.returncode != 0
-    assert outcome.result == "fail"
-    assert cause in outcome.reason
+    bench.ready()
+    outcome = bench.own(METRIC.format(measured=measured)).says("Careless", cause)
     assert outcome.record["verdict"] == "FAIL"
 
 
@@ -177,28 +125,25 @@ def test_the_report_knows_the_figures_of_cases_that_ran_and_of_others(bench):
 
 
 @pytest.mark.parametrize(
-    ("samples", "verdict", "result"),
+    ("samples", "verdict", "causes"),
     [
-        ("[1.0, 1.01, 1.0, 0.99, 1.0, 1.02]", "PASS", "pass"),
-        ("[0.8, 1.0, 1.0, 1.0, 1.0, 1.0]", "INCONCLUSIVE", "fail"),
-        ("[0.8, 0.8, 0.8, 0.8, 0.8, 0.8]", "FAIL", "fail"),
+        ("[1.0, 1.01, 1.0, 0.99, 1.0, 1.02]", "PASS", []),
+        (
+            "[0.8, 1.0, 1.0, 1.0, 1.0, 1.0]",
+            "INCONCLUSIVE",
+            ["INCONCLUSIVE", "more launches would decide"],
+        ),
+        ("[0.8, 0.8, 0.8, 0.8, 0.8, 0.8]", "FAIL", ["FAIL"]),
     ],
 )
-def test_several_launches_are_judged_by_their_interval(bench, samples, verdict, result):
+def test_several_launches_are_judged_by_their_interval(bench, samples, verdict, causes):
     """ReFrame sees only the median, and would pass an interval that contains the bound."""
-    measured = f"{{'rate': {samples}, 'time': 1.0}}"
-    checks = bench.check("careless", METRIC.format(measured=measured))
-    bench.partition()
-    bench.stack("any", ["mpi"])
-    bench.record_all()
+    bench.ready()
     bench.expect("Careless", {"rate": {"value": 1.0, "unit": "MB/s", "lower": -0.1, "upper": 0.1}})
-    outcome = bench.run(path=checks).case("Careless")
-    assert outcome.result == result, outcome.reason
+    measured = f"{{'rate': {samples}, 'time': 1.0}}"
+    outcome = bench.own(METRIC.format(measured=measured)).says("Careless", *causes)
     assert outcome.record["metrics"]["rate"]["verdict"] == verdict
     assert outcome.record["verdict"] == verdict
-    if verdict == "INCONCLUSIVE":
-        assert "INCONCLUSIVE" in outcome.reason
-        assert "more launches would decide" in outcome.reason
 
 
 def test_a_reference_that_exists_only_for_another_system(bench):
@@ -206,18 +151,15 @@ def test_a_reference_that_exists_only_for_another_system(bench):
     bench.references["references"].append(
         {"for": {"partition": "gpu", "test": "Hpl"}, "metrics": metrics, "source": "elsewhere"}
     )
-    run = bench.replayed_hpl(HPL)
-    assert run.returncode != 0
-    assert "no reference for 'performance' [GFLOP/s] of {partition: here" in run.case("Hpl").reason
+    said = "no reference for 'performance' [GFLOP/s] of {partition: here"
+    bench.replayed_hpl(HPL).says("Hpl", said)
 
 
 def test_a_reference_that_is_missed(bench):
     """The judgement of ReFrame and ours agree, and the record has the bounds."""
     metric = {"value": 10000, "unit": "GFLOP/s", "lower": -0.1, "upper": 0.1}
     bench.expect("Hpl", {"performance": metric})
-    outcome = bench.replayed_hpl(HPL).case("Hpl")
-    assert outcome.result == "fail"
-    assert "performance" in outcome.reason
+    outcome = bench.replayed_hpl(HPL).says("Hpl", "performance")
     judged = outcome.record["metrics"]["performance"]
     assert (judged["verdict"], judged["lower"], judged["upper"]) == ("FAIL", 9000, 11000)
 
@@ -233,11 +175,11 @@ def test_a_relation_that_does_not_hold(bench):
     metric = {"value": 1e6, "unit": "1", "lower": -0.9, "upper": None}
     bench.expect("SharedMemoryAgainstTcp", {"latency_tcp_per_shared": metric})
     run = bench.run("-n", "SharedMemoryAgainstTcp.*=posix", path="reframe/network/ucx_perftest.py")
-    outcome = run.case("SharedMemoryAgainstTcp")
-    assert run.returncode != 0
-    assert outcome.result == "fail"
-    assert "latency_tcp_per_shared: FAIL: " in outcome.reason
-    assert "is below the lower bound 1e+05" in outcome.reason
+    outcome = run.says(
+        "SharedMemoryAgainstTcp",
+        "latency_tcp_per_shared: FAIL: ",
+        "is below the lower bound 1e+05",
+    )
     assert {name: m["verdict"] for name, m in outcome.record["metrics"].items()} == {
         "latency_tcp_per_shared": "FAIL",
         "bandwidth_shared_per_tcp": "RECORDED",
@@ -247,34 +189,20 @@ def test_a_relation_that_does_not_hold(bench):
 
 
 NAP = """\
-import reframe as rfm
-from reframe.core.builtins import parameter
-
-from assay.checks.strict import StrictCheck
-from assay.outputs import Parsed
-
-
 @rfm.simple_test
-class Nap(StrictCheck):
+class Nap(Own):
     number = parameter([1, 2])
-    kind = "compute"
-    valid_systems = ["*"]
-    valid_prog_environs = ["*"]
     executable = "sleep"
     executable_opts = ["0.3"]
-
-    def read(self):
-        return Parsed("nap", "nap", None, True, (), {})
 """
 
 
 def test_cases_of_all_partitions_of_one_machine_run_one_after_the_other(bench):
     """Two measurements at the same time would disturb each other."""
-    checks = bench.check("nap", NAP)
     bench.partition("one")
     bench.partition("two")
     bench.stack("any", ["mpi"])
-    run = bench.run(path=checks)
+    run = bench.own(NAP)
     times = sorted(
         (outcome.record["seconds"]["began"], outcome.record["seconds"]["benchmark"])
         for outcome in run.cases.values()

@@ -4,24 +4,12 @@ import json
 
 import pytest
 from bench import HPL
-from replays import HEALTHY, Turns, scaled
+from replays import HEALTHY, judged_hpl, scaled
 
 from assay.report import summary
 from assay.results import session
 
 pytestmark = pytest.mark.slow
-
-
-def judged_hpl(bench, runs, *arguments):
-    """Runs HPL on these runs. A launch passes from 95 % to 150 % of the healthy performance."""
-    bench.partition(launcher="local")
-    turns = Turns(bench, runs)
-    metric = {"value": HEALTHY, "unit": "GFLOP/s", "lower": -0.05, "upper": 0.5}
-    bench.expect("Hpl", {"performance": metric})
-    run = bench.run("-n", "^Hpl$", *arguments, path="reframe/compute/hpl.py")
-    report = session.load(session.newest(bench.results))
-    (case,) = report.cases
-    return turns, run, case, report
 
 
 def test_a_healthy_run_is_launched_once(bench):
@@ -70,41 +58,22 @@ def test_a_mixture_is_inconclusive_and_red(bench):
     assert "performance: INCONCLUSIVE" in run.case("Hpl").reason
 
 
-def test_a_crash_is_not_retried_into_a_pass(bench):
-    turns, run, case, _ = judged_hpl(bench, [HPL.but(rc=139), HPL], "--mode", "smoke")
-    assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 1)
-    assert case.why.startswith("xhpl ended with exit code 139")
-    assert "settled in launch 1" in run.case("Hpl").reason
-
-
-def test_a_crash_after_a_launch_outside_is_not_retried_either(bench):
-    runs = [scaled(0.9), HPL.but(rc=139), HPL]
+@pytest.mark.parametrize("before", [[], [scaled(0.9)]], ids=["at first", "after one outside"])
+def test_a_crash_is_not_retried_into_a_pass(bench, before):
+    runs = [*before, HPL.but(rc=139), HPL]
     turns, run, case, _ = judged_hpl(bench, runs, "--mode", "smoke")
-    assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 2)
-    assert "exit code 139" in case.why
+    launches = len(before) + 1
+    assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", launches)
+    assert case.why.startswith("xhpl ended with exit code 139")
+    assert f"settled in launch {launches}" in run.case("Hpl").reason
 
 
 DEPENDENT = """\
-import reframe as rfm
-from pathlib import Path
-from reframe.core.builtins import run_after
-from reframe.utility import udeps
-
-from assay.checks.strict import StrictCheck
-from assay.outputs import Parsed
-
 HERE = Path({here!r})
 
 
-class Counted(StrictCheck):
-    kind = "compute"
-    valid_systems = ["*"]
-    valid_prog_environs = ["*"]
-    executable = "true"
+class Counted(Own):
     declares = {{"rate": "MB/s"}}
-
-    def read(self):
-        return Parsed("counted", "counted", None, True, (), {{}})
 
     def turn(self):
         counter = HERE / type(self).__name__
@@ -139,17 +108,18 @@ class Unsteady(Counted):
 """
 
 
+RATE = {"rate": {"value": 100, "unit": "MB/s", "lower": -0.1, "upper": 0.1}}
+
+
 @pytest.mark.parametrize(("anew", "launches"), [(True, 3), (False, 1)])
 def test_a_test_that_depends_on_another_is_not_lost_over_the_retries(bench, anew, launches):
     """ReFrame alone leaves the test out of the second retry. Its last run then shows no failure.
 
     Each retry also launches the case again that the test compares.
     """
-    checks = bench.check("dependent", DEPENDENT.format(here=str(bench.folder), anew=anew))
-    bench.partition()
-    bench.stack("any", ["mpi"])
-    bench.expect("*", {"rate": {"value": 100, "unit": "MB/s", "lower": -0.1, "upper": 0.1}})
-    run = bench.run("--mode", "full", path=checks)
+    bench.ready()
+    bench.expect("*", RATE)
+    run = bench.own(DEPENDENT.format(here=str(bench.folder), anew=anew), "--mode", "full")
     report = session.load(session.newest(bench.results))
     said = {case.test: (case.verdict.value, case.launches) for case in report.cases}
     assert said == {
@@ -168,13 +138,10 @@ COMPARED = DEPENDENT.replace(
 @pytest.mark.parametrize(("anew", "said"), [(True, ("PASS", 9)), (False, ("FAIL", 1))])
 def test_a_disturbed_launch_of_what_a_test_compares_does_not_decide(bench, anew, said):
     """The first launch of the compared case is slow. All other launches are normal."""
-    checks = bench.check("compared", COMPARED.format(here=str(bench.folder), anew=anew))
-    bench.partition()
-    bench.stack("any", ["mpi"])
-    expected = {"rate": {"value": 100, "unit": "MB/s", "lower": -0.1, "upper": 0.1}}
-    bench.expect("Slow", expected)
-    bench.record_all()
-    run = bench.run("--mode", "full", "-n", "Base|Slow", path=checks)
+    bench.ready()
+    bench.expect("Slow", RATE)
+    source = COMPARED.format(here=str(bench.folder), anew=anew)
+    run = bench.own(source, "--mode", "full", "-n", "Base|Slow")
     cases = {case.test: case for case in session.load(session.newest(bench.results)).cases}
     assert (cases["Slow"].verdict.value, cases["Slow"].launches) == said, run.output[-2000:]
     assert cases["Base"].launches == said[1]
@@ -197,26 +164,11 @@ def test_the_record_of_each_attempt_is_kept(bench):
     assert {entry["stagedir"] for entry in entries[2:]} == {entries[2]["stagedir"]}
 
 
-OWN = """\
-import reframe as rfm
-from reframe.core.builtins import run_after
-from reframe.core.exceptions import PerformanceError
-
-from assay.checks.strict import StrictCheck
-from assay.outputs import Parsed
-
-
+SETTLED = """\
 @rfm.simple_test
-class Own(StrictCheck):
-    kind = "network"
-    valid_systems = ["*"]
-    valid_prog_environs = ["*"]
-    executable = "true"
+class Settled(Own):
     measures_anew = False
     declares = {"ratio": "1"}
-
-    def read(self):
-        return Parsed("assay", "relation", None, True, (), {})
 
     def measure(self, parsed):
         return {"ratio": 1.5}
@@ -231,11 +183,7 @@ class Own(StrictCheck):
 
 def test_what_a_test_says_against_itself_is_not_asked_again(bench):
     """Its metric is recorded and passes. Launching until its own verdict passes proves little."""
-    checks = bench.check("own", OWN)
-    bench.partition("one")
-    bench.stack("any", ["mpi"])
-    bench.record_all()
-    outcome = bench.run("--max-retries=2", path=checks).case("Own")
-    assert outcome.result == "fail"
-    assert "DIFFERENT; settled in launch 1, not launched again" in outcome.reason
+    bench.ready()
+    run = bench.own(SETTLED, "--max-retries=2")
+    outcome = run.says("Settled", "DIFFERENT; settled in launch 1, not launched again")
     assert outcome.record["attempts"] == 1

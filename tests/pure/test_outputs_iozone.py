@@ -1,131 +1,31 @@
 """IOzone: columns by header and command line, the requested cells, and runs that stopped."""
 
-from pathlib import Path
-
 import pytest
+import real_outputs
+from real_outputs import texts
 
 from assay.outputs import ParseError, iozone
 
-DATA = Path(__file__).parents[1] / "data" / "iozone"
-
-
-def output(name):
-    return (DATA / f"{name}.txt").read_text()
+TEXTS = texts("iozone")
 
 
 def edited(old, new, name="osync"):
-    """A real output in which `new` replaces the first `old`."""
-    text = output(name)
-    assert old in text
-    return text.replace(old, new, 1)
+    return real_outputs.edited(TEXTS[name], old, new)
 
 
-def table(name):
-    """The words of each row between the header and the last line. Reads nothing else."""
-    body = output(name).split("freread")[1].split("iozone test complete.")[0]
-    return [line.split() for line in body.split("\n") if line.strip()]
+@pytest.mark.parametrize("name", ["auto", "fsync_close", "3.508.auto"])
+def test_each_value_is_as_printed(name):
+    """The words between the header and the last line."""
+    body = TEXTS[name].split("freread")[1].split("iozone test complete.")[0]
+    printed = [line.split() for line in body.split("\n") if line.strip()]
 
+    rows = iozone.parse(TEXTS[name]).rows
 
-def test_auto_mode():
-    parsed = iozone.parse(output("auto"))
-
-    assert parsed.sound
-    assert (parsed.family, parsed.program, parsed.version) == ("iozone", "iozone", "3.489")
-    names = ("file_size", "record_size", "write", "rewrite", "read", "reread")
-    assert [tuple(row) for row in parsed.rows] == [names] * 35
-    assert [[str(value) for value in row.values()] for row in parsed.rows] == table("auto")
-    assert parsed.units == {
-        "file_size": "KiB",
-        "record_size": "KiB",
-        "write": "KiB/s",
-        "rewrite": "KiB/s",
-        "read": "KiB/s",
-        "reread": "KiB/s",
-    }
-    assert parsed.facts["coarse_below"] == 64
-
-
-@pytest.mark.parametrize(
-    ("name", "modes"),
-    [
-        ("auto", set()),
-        ("osync", {"o_sync"}),
-        ("fsync_close", {"fsync_timed", "close_timed"}),
-        ("direct_no_retest", {"o_direct"}),
-    ],
-)
-def test_how_the_file_was_written(name, modes):
-    facts = iozone.parse(output(name)).facts
-
-    assert {mode for mode, on in facts.items() if on is True} == modes
-
-
-def test_sizes_given_one_by_one():
-    parsed = iozone.parse(output("osync"))
-
-    assert parsed.sound
-    assert [(row["file_size"], row["record_size"]) for row in parsed.rows] == [
-        (size, record) for size in (4096, 8192) for record in (64, 256, 1024)
-    ]
-
-
-def test_all_tests_of_the_table():
-    (row,) = iozone.parse(output("fsync_close")).rows
-
-    assert tuple(row) == (
-        "file_size",
-        "record_size",
-        "write",
-        "rewrite",
-        "read",
-        "reread",
-        "random_read",
-        "random_write",
-        "backward_read",
-        "record_rewrite",
-        "stride_read",
-        "fwrite",
-        "frewrite",
-        "fread",
-        "freread",
-    )
-    assert [[str(value) for value in row.values()]] == table("fsync_close")
-
-
-def test_repetitions_that_were_not_made_have_no_column():
-    parsed = iozone.parse(output("direct_no_retest"))
-
-    assert parsed.sound
-    assert parsed.rows == (
-        {
-            "file_size": 1024,
-            "record_size": 64,
-            "write": 721139,
-            "random_read": 148919,
-            "random_write": 375079,
-            "stride_read": 387884,
-        },
-    )
-
-
-def test_numbers_that_do_not_stand_under_their_headers():
-    # A pair of columns is 20 wide. If version 3.508 skips the pair, it leaves 18 blanks for it.
-    parsed = iozone.parse(output("3.508.some_tests"))
-
-    assert parsed.sound
-    assert parsed.rows[0] == {
-        "file_size": 1024,
-        "record_size": 64,
-        "write": 4876180,
-        "rewrite": 11278631,
-        "random_read": 18936769,
-        "random_write": 17985196,
-        "stride_read": 42606394,
-    }
+    assert [[str(value) for value in row.values()] for row in rows] == printed
 
 
 def test_numbers_that_run_into_each_other():
-    text = output("3.414.auto")
+    text = TEXTS["3.414.auto"]
     (line,) = [line for line in text.split("\n") if line.split()[:2] == ["256", "256"]]
     parsed = iozone.parse(text)
 
@@ -139,7 +39,7 @@ def test_numbers_that_run_into_each_other():
 
 def test_a_number_wider_than_its_column_is_refused_not_guessed():
     # Made from a real row: the first rate has one digit more than its column can hold.
-    (line,) = [x for x in output("3.414.auto").split("\n") if x.split()[:2] == ["256", "256"]]
+    (line,) = [x for x in TEXTS["3.414.auto"].split("\n") if x.split()[:2] == ["256", "256"]]
     rate = line[24:32].strip()
     wide = line[:24] + rate.ljust(9, "7") + line[32:]
 
@@ -153,7 +53,7 @@ def test_a_number_wider_than_its_column_is_refused_not_guessed():
 @pytest.mark.parametrize("digits", [8, 9])
 def test_blanks_after_the_last_number_do_not_hide_that_it_was_pushed(digits):
     # Made from real rows: only the columns of -i 0 -i 1, and the first rate has 8 or 9 digits.
-    text = output("3.414.auto").replace("-a -E", "-a -i 0 -i 1")
+    text = TEXTS["3.414.auto"].replace("-a -E", "-a -i 0 -i 1")
     rows = [line for line in text.split("\n") if line.strip()[:1].isdigit()]
     for row in rows:
         text = text.replace(row, row[:58])
@@ -167,48 +67,8 @@ def test_blanks_after_the_last_number_do_not_hide_that_it_was_pushed(digits):
             iozone.parse(text)
 
 
-def test_versions_with_other_tables():
-    assert iozone.parse(output("3.414.auto")).version == "3.414"
-    assert len(iozone.parse(output("3.414.auto")).rows[0]) == 19
-    parsed = iozone.parse(output("3.508.auto"))
-    assert parsed.sound
-    assert [[str(value) for value in row.values()] for row in parsed.rows] == table("3.508.auto")
-
-
-def test_microseconds():
-    parsed = iozone.parse(output("microseconds"))
-
-    assert parsed.sound
-    assert parsed.units["write"] == "us"
-    assert parsed.rows[0]["write"] == 282
-    # These are whole microseconds: a duration below half a microsecond is 0.
+def test_a_duration_below_half_a_microsecond_is_0():
     assert iozone.parse(edited("        3        1", "        3        0", "microseconds")).sound
-
-
-def test_a_full_file_system():
-    parsed = iozone.parse(output("full"))
-
-    assert not parsed.complete
-    assert any(
-        "Error writing block 256, fd= 3: write: No space left on device" in problem
-        for problem in parsed.problems
-    )
-    assert any("cut short: 2048       4" in problem for problem in parsed.problems)
-    assert parsed.rows[-1]["file_size"] == 1024
-
-
-def test_a_directory_that_is_not_there():
-    parsed = iozone.parse(output("no_directory"))
-
-    assert not parsed.complete
-    assert "Can not open temp file: nodir/t: open: No such file or directory" in parsed.problems[0]
-
-
-def test_killed():
-    parsed = iozone.parse(output("killed"))
-
-    assert not parsed.complete
-    assert len(parsed.rows) == 11
 
 
 def test_without_its_command_line_nothing_is_known_to_be_complete():
@@ -222,23 +82,13 @@ def test_without_its_command_line_nothing_is_known_to_be_complete():
 
 
 def test_the_last_number_of_a_cut_text_is_not_believed():
-    text = output("osync")
+    text = TEXTS["osync"]
     cut = text[: text.index("20604163") + 4]
 
     parsed = iozone.parse(cut)
 
     assert not parsed.complete
     assert [row["record_size"] for row in parsed.rows] == [64]
-
-
-def test_sizes_that_iozone_left_out():
-    # IOzone accepts sizes in ascending order only, and still exits with 0.
-    parsed = iozone.parse(output("descending"))
-
-    assert not parsed.complete
-    (problem,) = parsed.problems
-    assert problem.startswith("no row for 1 of the sizes asked for")
-    assert problem.endswith("file 64 KiB, record 16 KiB")
 
 
 @pytest.mark.parametrize(
@@ -303,8 +153,3 @@ def test_a_rate_of_0_is_a_problem(rate):
 def test_what_is_not_iozones_table_is_refused(old, new, reason):
     with pytest.raises(ParseError, match=reason):
         iozone.parse(edited(old, new))
-
-
-def test_a_throughput_run_is_refused_with_its_reason():
-    with pytest.raises(ParseError, match="throughput run"):
-        iozone.parse(output("throughput"))

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from real_outputs import DATA, parsed_of
 
+from assay import cli
 from assay.outputs import ParseError
-from assay.outputs.registry import PARSERS, parse, recognise
+from assay.outputs.registry import NETWORK, PARSERS, parse, recognise
 
-DATA = Path(__file__).parents[1] / "data"
 #: Real outputs of each family: tests/data/<family>/*.txt.
 OUTPUTS = {
     family: {path.name: path.read_text(errors="replace") for path in files}
     for family in PARSERS
     if (files := sorted((DATA / family).glob("*.txt")))
 }
-EVERY_FILE = [(family, name) for family, texts in OUTPUTS.items() for name in texts]
 # Lines that may follow the last line of a program: lines of its launcher, or requested extras.
 AFTERWARDS = re.compile(
     r"\s*$|Timer resolution is poor|reported inaccurate results"
@@ -31,14 +31,15 @@ WORDS = ["nan", "-inf", "-1", "0", "1e999", "9" * 5000, "1_0", "٣", "²", "****
 same_each_time = settings(derandomize=True)
 
 
-def check(family, text):
+def check(family, text, **last_size):
     """Reads `text`, or accepts a ParseError. A result must keep the contract of the parsers."""
     PARSERS[family].recognise(text)
     try:
-        parsed = PARSERS[family].parse(text)
+        parsed = PARSERS[family].parse(text, **last_size)
     except ParseError:
         return
     json.dumps(parsed.as_dict())
+    assert parsed.rows or not parsed.complete
     columns = {tuple(row) for row in parsed.rows}
     assert len(columns) <= 1, "rows with different columns"
     for row in parsed.rows:
@@ -77,9 +78,30 @@ def shuffled(family):
     return st.lists(st.sampled_from(lines), max_size=40).map("\n".join)
 
 
+@st.composite
+def other_rows(draw, family):
+    """The beginning of a real output, often up to its first row, and lines with other numbers."""
+    lines = draw(st.sampled_from(sorted(OUTPUTS[family].values()))).split("\n")
+    first = next((n for n, line in enumerate(lines) if re.match(r"\s*\d", line)), 0)
+    begin = lines[: draw(st.just(first) | st.integers(0, len(lines)))]
+    rows = draw(st.lists(st.sampled_from(lines) | st.text(), max_size=8))
+    word = st.integers() | st.floats() | st.sampled_from(WORDS) | st.text(max_size=4)
+    return "\n".join(
+        [*begin, *(re.sub(r"\d[\d.]*", lambda _: str(draw(word)), row) for row in rows)]
+    )
+
+
 @pytest.mark.parametrize("family", PARSERS)
-def test_every_parser_has_real_outputs(family):
-    assert any(parse_or_none(text) for text in OUTPUTS[family].values())
+def test_each_real_output_is_read_as_written_beside_it(family, monkeypatch, capsys):
+    """After a change: cd tests/data/FAMILY && assay parse *.txt >parsed.jsonl; see git diff."""
+    monkeypatch.chdir(DATA / family)
+    expected = list(parsed_of(family).values())
+    assert {each["file"] for each in expected} == set(OUTPUTS[family])
+    cli.main(["parse", *(each["file"] for each in expected)])
+    said = capsys.readouterr().out
+    assert [json.loads(line, parse_constant=pytest.fail) for line in said.splitlines()] == expected
+    assert said == Path("parsed.jsonl").read_text()
+    assert {each["family"] for each in expected} in ({family}, {family, None})
 
 
 @pytest.mark.parametrize("family", PARSERS)
@@ -103,6 +125,14 @@ def test_shuffled_outputs(family, data):
     check(family, data.draw(shuffled(family)))
 
 
+@pytest.mark.parametrize("family", OUTPUTS)
+@given(data=st.data())
+@same_each_time
+def test_any_rows_below_the_head_of_a_real_output(family, data):
+    last_size = {"last_size": data.draw(st.none() | st.integers())} if family in NETWORK else {}
+    check(family, data.draw(other_rows(family)), **last_size)
+
+
 @given(text=st.text() | st.sampled_from([f for t in OUTPUTS.values() for f in t.values()]))
 @same_each_time
 def test_the_registry_raises_nothing_else(text):
@@ -116,20 +146,10 @@ def parse_or_none(text, last_size=None):
         return None
 
 
-@pytest.mark.parametrize(("family", "name"), EVERY_FILE)
-def test_an_output_that_can_be_read_is_of_its_family(family, name):
-    parsed = parse_or_none(OUTPUTS[family][name])
-
-    assert parsed is None or parsed.family == family
-
-
-@pytest.mark.parametrize(
-    "path", sorted(DATA.rglob("*.txt")), ids=lambda p: f"{p.parent.name}/{p.name}"
-)
-def test_no_text_is_claimed_by_two_parsers(path):
-    text = path.read_text(errors="replace")
-
-    assert sum(parser.recognise(text) for parser in PARSERS.values()) <= 1
+def test_no_text_is_claimed_by_two_parsers():
+    for path in DATA.rglob("*.txt"):
+        text = path.read_text(errors="replace")
+        assert sum(parser.recognise(text) for parser in PARSERS.values()) <= 1, path
 
 
 def test_a_log_of_two_programs_is_refused():
@@ -140,12 +160,11 @@ def test_a_log_of_two_programs_is_refused():
 
 
 # The last sizes that network programs were given. Other programs print the last size themselves.
-LAST_SIZES = (None, 4 << 20, 1 << 20, 64 << 10)
+LAST_SIZES = (None, 4 << 20, 1 << 20, 64 << 10, 4000)
 
 
-def last_sizes(family, name):
+def last_sizes(name, text):
     """The sizes above with which the output is complete, if the output is one run."""
-    text = OUTPUTS[family][name]
     return [
         size
         for size in LAST_SIZES
@@ -153,39 +172,52 @@ def last_sizes(family, name):
     ]
 
 
-COMPLETE = [(f, n, sizes[0]) for f, n in EVERY_FILE if (sizes := last_sizes(f, n))]
+#: The complete outputs of each family: name, text, and the last size with which it is complete.
+COMPLETE = {
+    family: [
+        (name, text, sizes[0]) for name, text in texts.items() if (sizes := last_sizes(name, text))
+    ]
+    for family, texts in OUTPUTS.items()
+}
 
 
 def test_every_family_has_complete_outputs():
-    assert {family for family, *_ in COMPLETE} == set(PARSERS)
+    assert all(COMPLETE[family] for family in PARSERS)
 
 
-@pytest.mark.parametrize(("family", "name", "last_size"), COMPLETE)
-def test_a_cut_output_is_never_complete(family, name, last_size, short):
-    lines = OUTPUTS[family][name].rstrip().split("\n")
-    # All lines after line `end` may be missing without harm.
-    end = len(lines)
-    while AFTERWARDS.match(lines[end - 1]):
-        end -= 1
+@pytest.mark.parametrize("family", OUTPUTS)
+def test_a_cut_output_is_never_complete(family, short):
+    """Cuts every line at its begin, middle and end, and the last line at every position.
+
+    A cut near the end leaves the output that looks most complete. A short run cuts the last lines,
+    and every tenth of the others. The programs of networks print no last line of their own, so a
+    short run cuts their last row at every position too, and the other rows at their begin.
+    """
     wrong = []
-    # A cut near the end leaves the output that looks most complete. A short run tries those cuts,
-    # and every tenth of the others.
-    tried = [n for n in range(1, end + 1) if not short or n > end - 5 or n % 10 == 0]
-    for number in tried:
-        line = lines[number - 1]
-        head = "".join(f"{before}\n" for before in lines[: number - 1])
-        for part in {line[:length] for length in (0, len(line) // 2, len(line) - 1)} - {line}:
-            parsed = parse_or_none(head + part, last_size)
-            if parsed and parsed.complete:
-                wrong.append((number, part))
+    for name, text, last_size in COMPLETE[family]:
+        lines = text.rstrip().split("\n")
+        # All lines after line `end` may be missing without harm.
+        end = len(lines)
+        while AFTERWARDS.match(lines[end - 1]):
+            end -= 1
+        for number, line in enumerate(lines[:end], 1):
+            if number == end and (family in NETWORK or not short):
+                ends = set(range(len(line)))
+            elif not short or number > end - 5 or number % 10 == 0:
+                ends = {0, len(line) // 2, max(0, len(line) - 1)}
+            else:
+                ends = {0} if family in NETWORK else set()
+            before = "".join(f"{each}\n" for each in lines[: number - 1])
+            for last in ends:
+                parsed = parse_or_none(before + line[:last], last_size)
+                if parsed and parsed.complete:
+                    wrong.append((name, number, last))
 
     assert not wrong
 
 
-@pytest.mark.parametrize(("family", "name", "last_size"), COMPLETE)
-def test_line_ends_of_a_terminal_change_nothing(family, name, last_size):
-    text = OUTPUTS[family][name]
-
-    again = parse(text.replace("\n", "\r\n"), last_size=last_size)
-
-    assert again.as_dict() == parse(text, last_size=last_size).as_dict()
+@pytest.mark.parametrize("family", OUTPUTS)
+def test_line_ends_of_a_terminal_change_nothing(family):
+    for name, text, last_size in COMPLETE[family]:
+        again = parse(text.replace("\n", "\r\n"), last_size=last_size)
+        assert again.as_dict() == parse(text, last_size=last_size).as_dict(), name

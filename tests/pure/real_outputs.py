@@ -1,0 +1,48 @@
+"""What the tests of the parsers share: real outputs, damaged forms of them, and their problems."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def texts(family: str, prefix: str = "") -> dict[str, str]:
+    """The real outputs below tests/data/`family`: name without `prefix` and `.txt` -> text."""
+    return {
+        str(path.relative_to(DATA / family)).removeprefix(prefix).removesuffix(".txt"): (
+            path.read_text()
+        )
+        for path in sorted((DATA / family).rglob("*.txt"))
+    }
+
+
+def torn(texts: Mapping[str, str]) -> st.SearchStrategy[str]:
+    """Lines of these outputs, in any order and number, each with something in its middle."""
+    lines = sorted({line for text in texts.values() for line in text.splitlines()})
+    piece = st.tuples(st.sampled_from(lines), st.integers(0, 200), st.text(max_size=8)).map(
+        lambda drawn: drawn[0][: drawn[1]] + drawn[2] + drawn[0][drawn[1] :]
+    )
+    return st.lists(piece, max_size=30).map("\n".join)
+
+
+def edited(text: str, old: str, new: str) -> str:
+    """`text` in which `new` replaces the first `old`."""
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+def has(problems: Iterable[str], pattern: str) -> bool:
+    return any(re.search(pattern, problem) for problem in problems)
+
+
+def parsed_of(family: str) -> dict[str, dict[str, Any]]:
+    """What `assay parse` must print of these outputs: name without `.txt` -> JSON object."""
+    lines = (DATA / family / "parsed.jsonl").read_text().splitlines()
+    return {said["file"].removesuffix(".txt"): said for said in map(json.loads, lines)}

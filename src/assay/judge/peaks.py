@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
-import yaml
-
+from assay import files
 from assay.judge.references import ReferencesError
 
 
@@ -23,11 +23,30 @@ def peak(path: Path, hardware: Mapping[str, str], role: str, quantity: str) -> f
     name = hardware.get(role)
     if name is None:
         return None
-    known = yaml.safe_load(path.read_text(encoding="utf-8"))
+    known = _read(path)
+    check(path, {role: name})
     try:
         return float(known[role][name][quantity])
     except KeyError:
-        names = ", ".join(known.get(role, {})) or "none"
-        raise ReferencesError(
-            f"{path}: {role}/{name}/{quantity} is not there; known under {role}: {names}"
-        ) from None
+        raise ReferencesError(f"{path}: {role}/{name}: has no {quantity}; add it") from None
+
+
+def check(path: Path, hardware: Mapping[str, str]) -> None:
+    """Refuses hardware that the file does not have. Nothing would then be compared with its peak.
+
+    :raises ReferencesError: the role or the name is unknown.
+    """
+    known = _read(path)
+    for role, name in hardware.items():
+        if role not in known:
+            raise ReferencesError(f"{path}: no role {role!r}; known are {', '.join(known)}")
+        if name not in known[role]:
+            names = ", ".join(known[role]) or "none"
+            raise ReferencesError(f"{path}: {role}: no {name!r}; known are {names}")
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        return cast("Mapping[str, Any]", files.read_yaml(path))
+    except files.YamlError as error:
+        raise ReferencesError(str(error)) from None

@@ -28,10 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from reframe.core.exceptions import ConfigError
 
-from assay import sites
+from assay import files, sites
 from assay.evidence.transports import SWITCHED, TRANSPORTS
 from assay.onnode import provenance
 from assay.sites import container, detect, machine
@@ -166,7 +165,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
     # has GPUs, too.
     here = gpus(detect.output("nvidia-smi", "-L"))
     number = nodes.gpus if nodes else len(here)
-    known = yaml.safe_load((site_file.parents[1] / "hardware.yaml").read_text(encoding="utf-8"))
+    known = files.read_yaml(site_file.parents[1] / "hardware.yaml")
     extras: dict[str, Any] = {"memory_fraction": machine.MEMORY_FRACTION, "network_device": "lo"}
     if here and here[0] in known["gpu"]:
         extras["hardware"] = {"gpu": here[0]}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.outputs import ParseError, osu
+from assay.workloads import osu as programs
 
 DATA = Path(__file__).parents[1] / "data" / "osu"
 TEXTS = {path.name.removesuffix(".txt"): path.read_text() for path in DATA.glob("*.txt")}
@@ -462,3 +463,9 @@ def test_any_rows_raise_nothing_but_parse_error(rows, name, last_size):
     except ParseError:
         return
     assert parsed.rows or not parsed.complete
+
+
+def test_a_version_with_letters_behind_it_is_compared_by_its_numbers():
+    assert programs.numbers("5.3.2-git") == (5, 3, 2) < programs.VALIDATES
+    assert programs.numbers("7.4") >= programs.TYPES
+    assert programs.numbers("unknown") == programs.numbers(None) == ()

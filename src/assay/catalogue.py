@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from reframe.core.exceptions import ConfigError
+
+from assay import files
 
 FILE = Path(__file__).with_name("catalogue.yaml")
 
@@ -63,9 +64,11 @@ def load(path: Path = FILE) -> dict[str, Program]:
     :raises ConfigError: an entry is not valid; the message names file, word and key.
     """
     try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+        entries = files.read_yaml(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except files.YamlError as error:
+        raise ConfigError(str(error)) from None
     if not isinstance(entries, dict):
         raise ConfigError(f"{path}: must be a mapping of words to programs")
     found: dict[str, Program] = {}

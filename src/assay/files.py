@@ -1,10 +1,92 @@
-"""Files that are written whole or not at all, and files that all sites share."""
+"""Files: written whole or not at all, shared by all sites, and YAML that means what it says."""
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
+from collections.abc import Hashable
 from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+class YamlError(Exception):
+    """A file of YAML is refused; the message is one line with the file, the line and the remedy."""
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file.
+
+    YAML 1.1 silently changes some texts: of two equal keys the last one counts, ``010`` is 8,
+    ``1:30`` is 90, ``no`` is false, and ``.inf`` is a number. This function refuses them.
+
+    :raises YamlError: the file is not YAML in UTF-8, or contains one of these texts.
+    :raises OSError: the file cannot be read.
+    """
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), _Strict)  # noqa: S506 - a SafeLoader
+    except UnicodeDecodeError:
+        raise YamlError(f"{path}: not a text in UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark else ""
+        what = getattr(error, "problem", None) or "it has a character that YAML does not allow"
+        refused = "" if isinstance(error, _Refused) else " is not valid YAML"
+        raise YamlError(f"{path}:{where}{refused}: {what}") from None
+
+
+class _Refused(yaml.constructor.ConstructorError):
+    """A text that YAML accepts and this project does not."""
+
+
+class _Strict(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                self._refuse(key, f"key {key.value!r} appears twice; keep one of them")
+            if isinstance(key.value, Hashable):
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+    def _refuse(self, node: yaml.Node, what: str) -> None:
+        raise _Refused(None, None, what, node.start_mark)
+
+
+def _plain(construct: Any, text: str, mend: str) -> Any:
+    pattern = re.compile(text)
+
+    def constructor(loader: _Strict, node: yaml.Node) -> Any:
+        if not pattern.fullmatch(node.value):
+            loader._refuse(node, f"{node.value!r} {mend}")
+        return construct(loader, node)
+
+    return constructor
+
+
+for _tag, _construct, _text, _mend in (
+    (
+        "int",
+        _Strict.construct_yaml_int,
+        r"[-+]?(0|[1-9]\d*)",
+        "is not decimal; write it in decimal, or quote it",
+    ),
+    (
+        "float",
+        _Strict.construct_yaml_float,
+        r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?",
+        "is not a decimal number; write it in decimal, or quote it",
+    ),
+    (
+        "bool",
+        _Strict.construct_yaml_bool,
+        "true|false|True|False",
+        "would be true or false; write true or false, or quote it",
+    ),
+):
+    _Strict.add_constructor(f"tag:yaml.org,2002:{_tag}", _plain(_construct, _text, _mend))
 
 
 def of_all_sites(site: Path, name: str) -> Path:

@@ -30,7 +30,9 @@ exit $(cat "$here/$n/rc")
 def scaled(factor: float) -> Recorded:
     """The recorded run at `factor` times its speed."""
     (line,) = [line for line in HPL.stdout.splitlines() if line.startswith(("WR", "WC"))]
-    other = line.replace(line.split()[-1], f"{HEALTHY * factor:.4e}")
+    problem = line.split()[:-2]
+    time = hpl.operations(int(problem[1])) / (HEALTHY * factor * 1e9)
+    other = f"{' '.join(problem)} {time:.2f} {HEALTHY * factor:.4e}"
     return HPL.but(stdout=HPL.stdout.replace(line, other))
 
 

@@ -6,6 +6,7 @@ import pytest
 from real_outputs import edited, has, parsed_of, texts
 
 from assay.outputs import ParseError, osu
+from assay.workloads import osu as programs
 
 TEXTS = texts("osu")
 MIB = 1 << 20
@@ -255,3 +256,9 @@ def test_cuda_collective_constructed_from_the_source():
 
     assert parsed.sound
     assert parsed.facts["buffers"] == {"send": "device", "receive": "device"}
+
+
+def test_a_version_with_letters_behind_it_is_compared_by_its_numbers():
+    assert programs.numbers("5.3.2-git") == (5, 3, 2) < programs.VALIDATES
+    assert programs.numbers("7.4") >= programs.TYPES
+    assert programs.numbers("unknown") == programs.numbers(None) == ()

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from assay import metrics
-from assay.judge import Reference, References, ReferencesError, peak
+from assay.judge import Reference, References, ReferencesError, peak, peaks
 from assay.judge.references import Recorded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,7 +115,13 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         (broken(metrics={"m": {**METRIC, "lower": 0.1}}), r"metrics/m/lower"),
         # A bound of zero or of infinity would limit nothing.
         (broken(metrics={"m": {**METRIC, "lower": -1}}), r"metrics/m/lower.*above -1"),
-        (broken(metrics={"m": {**METRIC, "upper": float("inf")}}), r"metrics/m/upper.*finite"),
+        (broken(metrics={"m": {**METRIC, "upper": 1e301}}), r"metrics/m/upper.*finite"),
+        (
+            broken(metrics={"m": {**METRIC, "lower": -0.51}}),
+            r"references/0/metrics/m: lower -0\.51 is beyond -0\.5 and catches little; narrow it",
+        ),
+        (broken(metrics={"m": {**METRIC, "upper": 1.1}}), r"metrics/m: upper 1\.1 is beyond 1 "),
+        (broken(wide="short"), r"references/0/wide"),
         (broken(metrics={"m": {**METRIC, "upper": -0.1}}), r"metrics/m/upper"),
         (broken(metrics={"m": {**METRIC, "upper": None}}), r"metrics/m"),
         (
@@ -130,6 +136,52 @@ def test_bad_references_are_one_line_with_file_and_key(tmp_path, document, names
         load(tmp_path, document)
     assert str(tmp_path / "references.yaml") in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_wide_tolerance_with_a_reason_is_allowed(tmp_path):
+    wide = broken(metrics={"m": {**METRIC, "lower": -0.9}}, wide="an order of magnitude")
+    assert load(tmp_path, wide).judged == 1
+
+
+def test_a_star_is_less_specific_than_no_key_with_a_value(tmp_path):
+    everywhere = {**GOOD["references"][0], "for": dict.fromkeys(case(transport="dc"), "*")}
+    references = load(tmp_path, {"references": [everywhere, GOOD["references"][1]]})
+    assert references.find(case(transport="dc"), "latency_8B", "us").value == 1.0
+    assert references.find(case(transport="ud"), "latency_8B", "us").value == 2.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("references: []\nreferences: []", "line 2: key 'references' appears twice; keep one"),
+        ("references: [{n: 010}]", "line 1: '010' is not decimal; write it in decimal, or quote"),
+        ("references: [{n: 1:30}]", "line 1: '1:30' is not decimal"),
+        ("references: [{n: 0x10}]", "line 1: '0x10' is not decimal"),
+        ("references: [{n: .inf}]", r"line 1: '\.inf' is not a decimal number"),
+        ("references: [{n: 1_0.5}]", r"line 1: '1_0\.5' is not a decimal number"),
+        ("references: [{n: on}]", "line 1: 'on' would be true or false"),
+        (b"references: [\xff]", "not a text in UTF-8"),
+        (b"references: [\x07]", "a character that YAML does not allow"),
+    ],
+)
+def test_yaml_that_would_mean_something_else_is_refused(tmp_path, text, said):
+    path = tmp_path / "references.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ReferencesError, match=said) as error:
+        References.load(path)
+    assert str(error.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("hardware", "said"),
+    [
+        ({"links": "infiniband-edr"}, "no role 'links'; known are link, gpu"),
+        ({"link": "infiniband-erd"}, "link/infiniband-erd is not there, and not in .*; known under link: "),
+    ],
+)
+def test_hardware_that_does_not_exist_is_an_error(hardware, said):
+    with pytest.raises(ReferencesError, match=said):
+        peaks.check(SITE, hardware)
 
 
 def test_what_several_sites_expect_is_written_once(tmp_path):

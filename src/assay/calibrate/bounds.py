@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import yaml
 
 from assay import files, metrics
 from assay.calibrate.errors import CalibrationError
@@ -77,11 +76,11 @@ def load(site: Path) -> Mapping[str, Kind]:
 
 def _read(path: Path, demands: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = files.read_yaml(path)
     except OSError as error:
         raise CalibrationError(f"{path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise CalibrationError(f"{path}: is not valid YAML") from None
+    except files.YamlError as error:
+        raise CalibrationError(str(error)) from None
     schema = {"type": "object", "additionalProperties": {**_KIND, **demands}}
     fault = jsonschema.exceptions.best_match(
         jsonschema.Draft202012Validator(schema).iter_errors(document)

@@ -22,9 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import yaml
 from reframe.core.exceptions import ConfigError
 
 from assay import files
@@ -232,11 +230,11 @@ def limits(site: Path) -> Mapping[str, float]:
 
 def _read(path: Path) -> dict[str, float]:
     try:
-        said: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        said = files.read_yaml(path)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
+    except files.YamlError as error:
+        raise ConfigError(str(error)) from None
     if not isinstance(said, dict):
         raise ConfigError(f"{path}: must have `before` and `during`, each with a number")
     for key, value in said.items():

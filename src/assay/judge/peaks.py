@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from assay import files
 from assay.judge.references import ReferencesError
 
@@ -18,11 +16,16 @@ def hardware(site: Path) -> dict[str, dict[str, Any]]:
     """The known hardware: role -> name -> quantities. An entry of the site replaces that of all.
 
     :param site: the folder of the site.
+    :raises ReferencesError: a file is not valid YAML.
     """
     known: dict[str, dict[str, Any]] = {}
     for path in (files.of_all_sites(site, FILE), site / FILE):
         if path != site / FILE or path.exists():
-            for role, entries in yaml.safe_load(path.read_text(encoding="utf-8")).items():
+            try:
+                content = files.read_yaml(path)
+            except files.YamlError as error:
+                raise ReferencesError(str(error)) from None
+            for role, entries in content.items():
                 known.setdefault(role, {}).update(entries)
     return known
 
@@ -42,11 +45,27 @@ def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> floa
     if name is None:
         return None
     known = hardware(site)
+    check(site, {role: name})
     try:
         return float(known[role][name][quantity])
     except KeyError:
-        names = ", ".join(known.get(role, {})) or "none"
         raise ReferencesError(
-            f"{files.of_all_sites(site, FILE)}: {role}/{name}/{quantity} is not there, and not in "
-            f"{site / FILE} either; known under {role}: {names}"
+            f"{files.of_all_sites(site, FILE)}: {role}/{name}: has no {quantity}; add it"
         ) from None
+
+
+def check(site: Path, named: Mapping[str, str]) -> None:
+    """Refuses hardware that no file has. Nothing would then be compared with its peak.
+
+    :raises ReferencesError: the role or the name is unknown.
+    """
+    known = hardware(site)
+    path = files.of_all_sites(site, FILE)
+    for role, name in named.items():
+        if role not in known:
+            raise ReferencesError(f"{path}: no role {role!r}; known are {', '.join(known)}")
+        if name not in known[role]:
+            raise ReferencesError(
+                f"{path}: {role}/{name} is not there, and not in {site / FILE} either; known under "
+                f"{role}: {', '.join(known[role]) or 'none'}"
+            )

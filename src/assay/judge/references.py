@@ -2,7 +2,8 @@
 
 ``references.schema.json`` beside this module defines the shape of the file, and
 ``docs/adding-a-site.md`` explains it with examples. An entry applies to the test cases that its
-``for`` block describes. If several entries apply, the entry with the most keys wins.
+``for`` block describes. If several entries apply, the entry with the most keys wins; a key with the
+value ``*`` does not count.
 
 A file may include other files of references, so that shared expectations are written once.
 
@@ -21,7 +22,8 @@ from pathlib import Path
 from typing import Any, Union, cast
 
 import jsonschema
-import yaml
+
+from assay import files
 
 from assay.metrics import UNITS
 
@@ -29,6 +31,9 @@ Scalar = Union[str, int, float, bool]
 
 #: Name of a file beside ``references.yaml``; it exists if the site has been calibrated.
 CALIBRATED = "calibrated.yaml"
+
+#: The widest tolerances that an entry may have without a reason.
+WIDEST = {"lower": -0.5, "upper": 1.0}
 
 #: Keys of a case that do not describe the test: each may have any value. The class of NPB is chosen
 #: when the test knows its partition.
@@ -133,6 +138,7 @@ class References:
         """
         document = _read(path)
         included = _included(path, document)
+        _refuse_wide({path: document["references"] or (), **included})
         beside = path.with_name(CALIBRATED)
         if not (beside.exists() or beside.is_symlink()):
             return cls(path, document, included=included)
@@ -258,16 +264,13 @@ def describe(case: Mapping[str, Scalar]) -> str:
 def _read(path: Path) -> Mapping[str, Any]:
     """Reads a file of references and validates it. Raises :class:`ReferencesError`."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = files.read_yaml(path)
     except OSError as error:
         raise ReferencesError(
             f"{path}: {error.strerror}; a site is judged by this file, see docs/adding-a-site.md"
         ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}" if mark else ""
-        what = getattr(error, "problem", None) or "not a text in UTF-8"
-        raise ReferencesError(f"{path}:{where} is not valid YAML: {what}") from None
+    except files.YamlError as error:
+        raise ReferencesError(str(error)) from None
     fault = jsonschema.exceptions.best_match(_validator().iter_errors(document))
     if fault is not None:
         key = "/".join(str(part) for part in fault.absolute_path) or "(top level)"
@@ -298,16 +301,33 @@ def _included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Ma
     return found
 
 
+def _refuse_wide(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
+    """Refuses a tolerance that judges hardly anything, unless its entry gives a reason."""
+    for path, entries in files.items():
+        for number, entry in enumerate(entries):
+            for metric, spec in entry["metrics"].items():
+                wide = [
+                    f"{side} {spec[side]:g} is beyond {most:g}"
+                    for side, most in WIDEST.items()
+                    if spec[side] is not None and abs(spec[side]) > abs(most)
+                ]
+                if wide and "wide" not in entry:
+                    raise ReferencesError(
+                        f"{path}: references/{number}/metrics/{metric}: {wide[0]} and catches "
+                        "little; narrow it, or add `wide: REASON` to the entry"
+                    )
+
+
 def _closest(
     path: str, entries: Sequence[Mapping[str, Any]], case: Mapping[str, Scalar], metric: str
 ) -> Mapping[str, Any] | None:
     """The entry with the metric and the most keys; None if no entry has the metric."""
     hits = [
-        (len(entry["for"]), entry)
+        (sum(value != "*" for value in entry["for"].values()), entry)
         for entry in entries
         if metric in entry["metrics"] and _matches(entry["for"], case)
     ]
-    most = max((keys for keys, _ in hits), default=0)
+    most = max((keys for keys, _ in hits), default=-1)
     closest = [entry for keys, entry in hits if keys == most]
     if len(closest) > 1:
         raise ReferencesError(

@@ -93,6 +93,12 @@ _SECTIONS = (
     "Summary",
 )
 
+#: Keys of the summary that are compared with each other.
+_COMPARED = (
+    *("HPL_N", "HPL_Tflops", "HPL_time", "HPL_nprow", "HPL_npcol"),
+    *("STREAM_VectorSize", "DGEMM_N"),
+)
+
 _BANNER = re.compile(
     r"This is the DARPA/DOE HPC Challenge Benchmark version ((\d{1,4}\.\d{1,4})[\w.]*)"
 )
@@ -161,6 +167,7 @@ def parse(text: str) -> Parsed:
     ]
     problems += _unchecked(lines, sections)
     problems += linpack.problems if linpack else ()
+    problems += _contradictions(summary, linpack)
     if summary.get("Success", ("1", 0))[0] != "1":
         value, number = summary["Success"]
         problems.append(f"line {number}: Success={value}: HPCC says that a part of it failed")
@@ -235,6 +242,39 @@ def _unchecked(lines: Sequence[str], sections: Mapping[str, tuple[int, int]]) ->
         first, last = sections.get(name, (0, 0))
         if last and not any(proof.match(line) for line in lines[first:last]):
             problems.append(f"line {first}: section {name} does not say that it checked its result")
+    return problems
+
+
+def _contradictions(summary: Mapping[str, tuple[str, int]], linpack: Parsed | None) -> list[str]:
+    """Numbers of the summary that do not fit to the section of HPL, or to each other.
+
+    HPCC derives the sizes of its other parts from the memory of HPL's matrix (src/hpcc.c and
+    src/stream.c of HPCC 1.5.0): three vectors of STREAM or three matrices of DGEMM fill the share
+    of one rank.
+    """
+    said = {key: real(*summary[key], key) for key in _COMPARED if key in summary}
+    if len(said) < len(_COMPARED):
+        return []
+    problems = []
+    if linpack and len(linpack.rows) == 1:
+        (row,) = linpack.rows
+        for key, name, factor, error in (
+            ("HPL_N", "n", 1, 0.5),
+            ("HPL_Tflops", "performance", 1000, 0.001 * said["HPL_Tflops"] * 1000),
+            ("HPL_time", "time", 1, 0.0051),
+        ):
+            if not abs(said[key] * factor - float(row[name])) <= error:
+                problems.append(
+                    f"line {summary[key][1]}: {key}={summary[key][0]}, but HPL's own row has "
+                    f"{name} {row[name]}"
+                )
+    words = said["HPL_N"] ** 2 / (said["HPL_nprow"] * said["HPL_npcol"])
+    for key, least in (("STREAM_VectorSize", words / 3), ("DGEMM_N", (words / 3) ** 0.5)):
+        if not said[key] >= 0.9 * least:
+            problems.append(
+                f"line {summary[key][1]}: {key}={summary[key][0]} is too small for HPL_N="
+                f"{summary['HPL_N'][0]}: {least:.0f} fits into the same memory"
+            )
     return problems
 
 

@@ -190,6 +190,19 @@ def _wanted(parameters: dict[str, list[str]]) -> int | None:
     return math.prod(len(parameters.get(name, ())) for name in _SWEPT) * grids or None
 
 
+def operations(order: int) -> float:
+    """The operations that HPL counts for a matrix of this order (HPL_pdtest.c of HPL 2.3)."""
+    return order * order * (2 / 3 * order + 3 / 2)
+
+
+def _agree(order: int, time: float, rate: float, printed: str) -> bool:
+    """Whether the rate [GFLOP/s] follows from order and time [s], as far as both are printed."""
+    exact = operations(order) / (rate * 1e9)
+    mantissa = printed.lower().partition("e")[0]
+    digits = len(mantissa.partition(".")[2])
+    return abs(exact - time) <= 0.0051 + exact * 10.0**-digits
+
+
 @dataclass
 class _Run:
     """Results of the lines that were read, in the order of the lines."""
@@ -238,6 +251,10 @@ class _Run:
         # The time is rounded to 0.01 s, so only the rate can prove that something ran.
         if not (time >= 0 and rate > 0):
             self.problems.append(f"line {number}: not a measurement: {line}")
+        elif not _agree(integer(at["n"], number, line), time, rate, at["performance"]):
+            self.problems.append(
+                f"line {number}: order, time and performance contradict each other: {line}"
+            )
         row: dict[str, Value] = {"variant": at["variant"]}
         row.update({name: integer(at[name], number, line) for name in ("n", "nb", "p", "q")})
         row.update(time=time, performance=rate, residual=math.nan, passed=False)
@@ -255,6 +272,9 @@ class _Run:
         self.rows[-1].update(residual=residual, passed=passed)
         if not passed:
             self.problems.append(f"line {number}: residual check FAILED: {match[1]}")
+        elif not residual > 0 and self.rows[-1]["performance"]:
+            # Rounding leaves a residual in every solution of floating-point numbers.
+            self.problems.append(f"line {number}: PASSED with a residual of {match[1]}")
         elif not (self.threshold is None or residual < self.threshold):
             self.problems.append(f"line {number}: PASSED with a residual of {match[1]}")
 

@@ -9,6 +9,7 @@ problem does not fit the compiled arrays.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -77,6 +78,12 @@ _FAILURE = re.compile(
     r"| +Problem size too big| Verification failed| No verification performed"
     r"| WARNING: Number of processes"
 )
+
+#: Number of time steps of each class (sys/setparams.c of NPB 3.4).
+STEPS = {"S": 60, "W": 200, "A": 200, "B": 200, "C": 200, "D": 250, "E": 250, "F": 250}
+
+# Half of the last printed digit, and a little for the conversion.
+_HALF = 0.0051
 
 _Found = Mapping[str, tuple[str, int]]
 
@@ -209,7 +216,48 @@ def _row(results: _Found, statistics: _Found, header: _Found) -> tuple[dict[str,
         stated, number = header.get(column, (str(row[column]), 0))
         if stated != str(row[column]):
             problems.append(f"line {number}: {column} {stated}, but {row[column]} in the results")
-    return row, problems
+    return row, problems if problems else _contradictions(row, header)
+
+
+def _contradictions(row: Mapping[str, Value], header: _Found) -> list[str]:
+    """Numbers that do not follow from each other; BT prints them with two decimals.
+
+    Operations and bytes are those of BT in NPB 3.4 (BT/bt.f90 and BT/full_mpiio.f90).
+    """
+    at = {name: float(value) for name, value in row.items() if not isinstance(value, str)}
+    steps, time, mops = at["iterations"], at["time"], at["mops_total"]
+    edges = [int(edge) for edge in str(row["size"]).split("x")]
+    points, edge = math.prod(edges), sum(edges) / 3
+    operations = steps * (3478.8 * points - 17655.7 * edge**2 + 28023.7 * edge) / 1e6
+    said = {
+        f"time {time:g} s for {steps:g} steps at {mops:g} Mop/s": _near(time, operations / mops),
+        f"{mops:g} Mop/s of {at['processes']:g} processes with {at['mops_per_process']:g} each":
+            abs(mops - at["processes"] * at["mops_per_process"]) <= 0.01 * at["processes"] + 0.01,
+    }  # fmt: skip
+    if STEPS.get(str(row["class"]), steps) != steps:
+        said[f"{steps:g} steps, but class {row['class']} has {STEPS[str(row['class'])]}"] = False
+    if "io_time" in at:
+        io_time, written, share = at["io_time"], at["io_written"], at["io_share"]
+        every = int(header["write_interval"][0]) if "write_interval" in header else 0
+        said |= {
+            f"I/O of {io_time:g} s in {time:g} s": io_time <= 1.05 * time + _HALF,
+            f"{share:g} % of {time:g} s for I/O of {io_time:g} s": _near(
+                io_time, share / 100 * time, 0.0001 * time + share / 100 * _HALF
+            ),
+            f"{written:g} MB in {io_time:g} s at {at['io_rate']:g} MB/s": _near(
+                io_time, written / at["io_rate"], _HALF / at["io_rate"]
+            ),
+            f"{written:g} MB written every {every} steps": not every
+            or abs(written - steps // every * points * 40 / 1e6) <= _HALF,
+        }
+    return [
+        f"the results contradict each other: {what}" for what, right in said.items() if not right
+    ]
+
+
+def _near(printed: float, exact: float, error: float = 0.0) -> bool:
+    """Whether a number with two decimals is the rounded exact one, which is known to `error`."""
+    return abs(printed - exact) <= _HALF + error + 0.001 * exact
 
 
 def _failures(lines: Sequence[str]) -> list[str]:

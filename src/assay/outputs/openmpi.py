@@ -74,7 +74,7 @@ _ABORTS = re.compile(
     r"|PML add procs failed"
     r"|It looks like (?:MPI_INIT|\w+_init) failed"
     r"|\*\*\* An error occurred in MPI_\w+"
-    r"|\S+ selected pml \w+, but peer .* selected pml \w+"
+    r"|selected pml \w{1,40}, but peer .{0,200} selected pml"
     r"|There are not enough slots available"
     r"|noticed that process rank \d+"
     r"|returned a non-zero exit code"

@@ -16,11 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from reframe.core.exceptions import ConfigError
 
 from assay import catalogue, deadline, files, reframe_compat
-from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError
+from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
 from assay.results import run_folder, running
 from assay.sites import invocation
@@ -85,7 +84,7 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     :raises ConfigError: the file cannot be read or does not have that shape.
     """
     try:
-        words = yaml.safe_load(path.read_text(encoding="utf-8"))
+        words = files.read_yaml(path)
         for owner, kind in (
             ("partition", "features"),
             ("partition", "extras"),
@@ -95,7 +94,9 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
                 raise TypeError
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except (yaml.YAMLError, KeyError, TypeError):
+    except files.YamlError as error:
+        raise ConfigError(str(error)) from None
+    except (KeyError, TypeError):
         raise ConfigError(
             f"{path}: must have partition with features and extras, and environment with extras, "
             "each a mapping of word to meaning"
@@ -114,6 +115,19 @@ def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> N
         near = difflib.get_close_matches(word, known, n=1)
         mend = f"did you mean {near[0]!r}?" if near else "known are " + ", ".join(sorted(known))
         raise ConfigError(f"{where}: unknown word {word!r}; {mend} (new words go into {file})")
+
+
+def _check_partition(
+    site_file: Path, partition: Mapping[str, Any], words: Mapping[str, Mapping[str, str]]
+) -> None:
+    where = f"{site_file}: partition {partition['name']!r}"
+    for kind in ("features", "extras"):
+        _check_words(partition.get(kind, ()), words[kind], f"{where}: {kind}")
+    try:
+        hardware = partition.get("extras", {}).get("hardware", {})
+        peaks.check(site_file.parent, hardware)
+    except ReferencesError as error:
+        raise ConfigError(f"{where}: extras: hardware: {error}") from None
 
 
 def configuration(
@@ -155,9 +169,7 @@ def configuration(
         if call:
             invocation.check_system(site_file, system["hostnames"], call.system)
         for partition in system["partitions"]:
-            where = f"{site_file}: partition {partition['name']!r}"
-            for kind in ("features", "extras"):
-                _check_words(partition.get(kind, ()), words["partition"][kind], f"{where}: {kind}")
+            _check_partition(site_file, partition, words["partition"])
     for environment in environments:
         where = f"{site_file}: environment {environment['name']!r}"
         for kind in ("features", "extras"):

@@ -6,6 +6,7 @@ The whole curve is kept. The metrics are its values at four sizes: 8 B (latency 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -55,8 +56,12 @@ VALIDATES, TYPES = (5, 9), (7, 1)
 
 
 def numbers(version: str | None) -> tuple[int, ...]:
-    """A version as numbers, which can be compared; empty for an unknown version."""
-    return tuple(map(int, version.split("."))) if version else ()
+    """A version as numbers, which can be compared; empty for an unknown version.
+
+    Letters behind the numbers do not count: ``5.3.2-git`` is 5.3.2.
+    """
+    known = re.match(r"\d+(?:\.\d+)*", version or "", re.ASCII)
+    return tuple(map(int, known[0].split("."))) if known else ()
 
 
 def validating(benchmark: str, version: tuple[int, ...]) -> list[str]:

@@ -1,0 +1,55 @@
+"""Real outputs with one number changed: the other numbers of the same output contradict it."""
+
+from pathlib import Path
+
+import pytest
+
+from assay.outputs import registry
+
+DATA = Path(__file__).parents[1] / "data"
+
+HPL, HPCC = "replay/hpl/stdout", "hpcc/np2.txt"
+BTIO = "npb/bt.S.x.mpi_io_full.np4.txt"
+
+CONTRADICT = "order, time and performance contradict each other"
+
+CHANGES = [
+    (HPL, "3.3957e+01", "4.7540e+01", CONTRADICT),
+    (HPL, "   1.11 ", " 111.00 ", CONTRADICT),
+    (HPL, "   1.11 ", "   0.00 ", CONTRADICT),
+    (HPL, "WR11C2R4        3840", "WR11C2R4        7680", CONTRADICT),
+    (HPCC, "HPL_Tflops=0.032617", "HPL_Tflops=0.132617", "HPL_Tflops=0.132617, but HPL's own"),
+    (HPCC, "HPL_time=0.0204852", "HPL_time=0.204852", "HPL_time=0.204852, but HPL's own row"),
+    (HPCC, "HPL_N=1000", "HPL_N=1", "HPL_N=1, but HPL's own row has n 1000"),
+    (HPCC, "STREAM_VectorSize=166666", "STREAM_VectorSize=100", "=100 is too small for HPL_N=1000"),
+    (HPCC, "DGEMM_N=407", "DGEMM_N=10", "DGEMM_N=10 is too small for HPL_N=1000: 408 fits"),
+    (BTIO, "  122.47", "122470.00", "0.83 MB in 0.01 s at 122470 MB/s"),
+    (BTIO, "  10.81", " 387.00", "387 % of 0.06 s for I/O of 0.01 s"),
+    (BTIO, "seconds   :           0.01", "seconds   :           0.23", "I/O of 0.23 s in 0.06 s"),
+    (BTIO, "(MB) :           0.83", "(MB) :           8.30", "8.3 MB written every 5 steps"),
+    (
+        BTIO,
+        "Time in seconds =                     0.06",
+        "Time in seconds = 6.00",
+        "time 6 s for 60",
+    ),
+    (BTIO, "Iterations      =                       60", "Iterations = 1", "class S has 60"),
+    (BTIO, "911.18", "191.18", "3644.71 Mop/s of 4 processes with 191.18 each"),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "said"), CHANGES)
+def test_a_changed_number_is_a_problem(name, old, new, said):
+    text = (DATA / name).read_text()
+    assert registry.parse(text).sound
+    assert text.count(old) == 1
+    problems = registry.parse(text.replace(old, new)).problems
+    assert any(said in problem for problem in problems), problems
+
+
+def test_a_residual_of_zero_is_not_believed():
+    text = (DATA / HPL).read_text()
+    (line,) = [line for line in text.splitlines() if line.startswith("||Ax-b||")]
+    residual = line.split("=")[1].split()[0]
+    problems = registry.parse(text.replace(residual, "0.00000000e+00")).problems
+    assert any("PASSED with a residual of 0" in problem for problem in problems)

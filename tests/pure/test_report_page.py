@@ -9,6 +9,7 @@ from pathlib import Path
 
 from report_results import Results
 
+from assay.declared import HOSTS
 from assay.report import figure, figures, page, summary, validation
 from assay.results import session
 
@@ -151,10 +152,10 @@ def test_figures_without_a_measurement_are_named_once_for_each_reason(results):
     drawn = figure.of(figures.sections(run.cases))
     expected = [(a.figure, a.at) for a in validation.absent(run.cases, drawn) if not a.part]
     assert sorted(told) == sorted(expected)
-    assert ("bcast; gather; reduce; allreduce; alltoall", "between GPUs in a node") in [
+    assert ("bcast; gather; reduce; allreduce; alltoall", "between hosts") in [
         row[:2] for row in rows
     ]
-    assert ("point to point: latency", validation.HOSTS) not in told
+    assert ("point to point: latency", HOSTS) not in told
     assert {row[3] for row in rows} == {"no case was selected"}
 
 

@@ -28,6 +28,19 @@ class Results:
         change(report)
         self.file.write_text(json.dumps(report))
 
+    def first(self, **change: Any) -> None:
+        """Changes the first case of the run report."""
+        self.edit(lambda report: report["runs"][0]["testcases"][0].update(change))
+
+    def again(self, first: dict[str, Any], second: dict[str, Any]) -> None:
+        """Makes two attempts of the only case, each with its change."""
+
+        def change(report: dict[str, Any]) -> None:
+            (entry,) = report["runs"][0]["testcases"]
+            report["runs"] = [{"testcases": [{**entry, **changed}]} for changed in (first, second)]
+
+        self.edit(change)
+
     def entries(self) -> list[dict[str, Any]]:
         return self.report()["runs"][0]["testcases"]
 

@@ -5,24 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from report_results import Results, key
 
 from assay import cli
-from assay.report import summary
-from assay.results import session
 
 HPCC = "Hpcc@intra-node"
 HEALTH = "NodeHealth@scratch"
 LOADS = "SuiteLoads@intra-node"
 BTIO = "StackHas %program=btio@intra-node"
 HPL = "StackHas %program=hpl@intra-node"
-
-
-@pytest.fixture
-def results(tmp_path, monkeypatch):
-    results = Results(tmp_path)
-    monkeypatch.setenv("ASSAY_RESULTS", str(results.directory))
-    return results
 
 
 def report(capsys, *arguments):
@@ -47,24 +37,6 @@ def test_a_run_in_which_all_passed_is_green(results, capsys):
     )
 
 
-def test_the_real_session_is_counted_by_its_records(results):
-    verdicts = [
-        None
-        if entry["result"] == "skip"
-        else json.loads(results.record(key(entry)).read_text())["verdict"]
-        for entry in results.entries()
-    ]
-    counts = summary.Counts.of(session.load(results.file).cases)
-    assert counts == summary.Counts(
-        passed=verdicts.count("PASS"),
-        failed=verdicts.count("FAIL"),
-        inconclusive=0,
-        recorded=verdicts.count("RECORDED"),
-        not_run=verdicts.count(None),
-    )
-    assert counts.failed == 1
-
-
 def test_a_failed_case_is_red_and_named_with_its_cause(results, capsys):
     results.only(HPCC, LOADS)
     code, lines, _ = report(capsys)
@@ -85,38 +57,47 @@ def test_each_reason_for_not_running_is_told_once(results, capsys):
     assert told[1].startswith("not run: this stack has no hpl")
 
 
-def test_no_case_selected_is_red(results, capsys):
-    results.only()
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [([], "no test was selected"), ([BTIO, HPL], "no test ran")],
+    ids=["no case", "only skipped cases"],
+)
+def test_a_run_of_nothing_is_red(results, capsys, names, said):
+    results.only(*names)
     code, lines, _ = report(capsys)
     assert code == 1
-    assert "verdict: FAIL: no test was selected" in lines
+    assert f"verdict: FAIL: {said}" in lines
 
 
-def test_only_skipped_cases_are_red(results, capsys):
-    results.only(BTIO, HPL)
-    code, lines, _ = report(capsys)
-    assert code == 1
-    assert "verdict: FAIL: no test ran" in lines
-
-
-def test_a_pass_without_evidence_is_red(results, capsys):
-    results.only(HPCC, HEALTH)
+def without_evidence(results):
     results.record(HPCC).unlink()
-    code, lines, _ = report(capsys)
-    assert code == 1
-    assert lines[0].endswith("no evidence: the test left no assay.json")
 
 
-def test_an_undecided_case_is_red(results, capsys):
+def undecided(results):
+    change = {"verdict": "INCONCLUSIVE", "why": "straddles"}
+    results.edit_record(HPCC, lambda r: r["metrics"]["hpl_per_dgemm"].update(change))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "first", "verdict"),
+    [
+        (without_evidence, "no evidence: the test left no assay.json", "FAIL: 1 case failed"),
+        (
+            undecided,
+            "INCONCLUSIVE Hpcc @local:intra-node+system: hpl_per_dgemm: straddles",
+            "FAIL: 1 case could not be decided",
+        ),
+        (lambda results: results.first(result="abort"), "", "INTERRUPTED: 1 of 2 finished"),
+    ],
+    ids=["no evidence", "undecided", "aborted"],
+)
+def test_a_case_that_does_not_pass_makes_the_run_red(results, capsys, spoil, first, verdict):
     results.only(HPCC, HEALTH)
-    results.edit_record(
-        HPCC,
-        lambda r: r["metrics"]["hpl_per_dgemm"].update(verdict="INCONCLUSIVE", why="straddles"),
-    )
+    spoil(results)
     code, lines, _ = report(capsys)
     assert code == 1
-    assert lines[0] == ("INCONCLUSIVE Hpcc @local:intra-node+system: hpl_per_dgemm: straddles")
-    assert "verdict: FAIL: 1 case could not be decided" in lines
+    assert lines[0].endswith(first)
+    assert f"verdict: {verdict}" in lines
 
 
 BUSY = "other work took 1.8 of 2 cores"
@@ -152,14 +133,6 @@ def test_beside_a_failure_a_busy_machine_excuses_nothing(results, capsys):
     assert (
         f"verdict: FAIL: 1 case failed; the machine was busy: {BUSY}; 1 case could not be decided"
     ) in lines
-
-
-def test_an_aborted_case_is_red(results, capsys):
-    results.only(HPCC, HEALTH)
-    results.edit(lambda r: r["runs"][0]["testcases"][0].update(result="abort"))
-    code, lines, _ = report(capsys)
-    assert code == 1
-    assert "verdict: INTERRUPTED: 1 of 2 finished" in lines
 
 
 def test_the_harness_cost_is_the_wall_time_without_benchmarks(results, capsys):

@@ -10,7 +10,6 @@ import xml.etree.ElementTree as ET
 import matplotlib.image
 import pytest
 import report_records as records
-from report_results import Results
 
 from assay import cli
 from assay.report import export, figure, figures, plots, validation
@@ -177,13 +176,6 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypat
         export.write(tmp_path, DRAWN[:1], [])
     assert [path.name for path in tmp_path.iterdir()] == ["missing.csv"]
     assert (tmp_path / "missing.csv").read_text() == "of the run before"
-
-
-@pytest.fixture
-def results(tmp_path, monkeypatch):
-    made = Results(tmp_path)
-    monkeypatch.setenv("ASSAY_RESULTS", str(made.directory))
-    return made
 
 
 def test_the_command_makes_the_folder_and_says_what_is_in_it(results, capsys, tmp_path):

@@ -7,7 +7,6 @@ import re
 import urllib.parse
 from pathlib import Path
 
-import pytest
 from report_results import Results
 
 from assay.report import figure, figures, page, summary, validation
@@ -50,11 +49,6 @@ class Document(html.parser.HTMLParser):
 
     def all(self, attribute: str) -> list[str]:
         return [attrs[attribute] for _, attrs in self.tags if attrs.get(attribute)]
-
-
-@pytest.fixture
-def results(tmp_path):
-    return Results(tmp_path)
 
 
 def render(results: Results) -> str:

@@ -5,17 +5,11 @@ import json
 import shutil
 
 import pytest
-from report_results import Results
 
 from assay import report
 from assay.judge import Verdict
 from assay.report import summary
 from assay.results import session
-
-
-@pytest.fixture
-def results(tmp_path):
-    return Results(tmp_path)
 
 
 def folder(results):
@@ -40,9 +34,8 @@ def test_it_is_red_and_says_why(results):
     assert summary.closing_lines(run)[-2].startswith("harness: unknown: nobody knows")
 
 
-def test_a_torn_run_report_leads_to_them(results, tmp_path, monkeypatch, capsys):
+def test_a_torn_run_report_leads_to_them(results, capsys):
     results.file.write_text("")
-    monkeypatch.setenv("ASSAY_RESULTS", str(results.directory))
     arguments = argparse.Namespace(
         session=None, pipeline=None, output=None, figures=None, max_harness=None
     )

@@ -26,11 +26,6 @@ JSON = st.recursive(
 )
 
 
-@pytest.fixture
-def results(tmp_path):
-    return Results(tmp_path)
-
-
 def load_one(results: Results, name: str) -> cases.Case:
     cases = {f"{c.display_name}@{c.partition}": c for c in session.load(results.file).cases}
     return cases[name]
@@ -82,7 +77,7 @@ def test_a_skip_without_a_log_is_still_told(results):
 
 def test_a_case_behind_a_failed_one_says_so(results):
     results.only(BTIO)
-    results.edit(lambda r: r["runs"][0]["testcases"][0].update(result="fail_deps"))
+    results.first(result="fail_deps")
     case = load_one(results, BTIO)
     assert case.verdict is None
     assert "depends" in case.why
@@ -163,7 +158,7 @@ def test_a_record_that_could_not_decide_is_inconclusive_though_reframe_says_fail
 @pytest.mark.parametrize("result", ["xfail", "xpass", "<unknown>", None])
 def test_only_pass_is_a_pass(results, result):
     results.only(HPCC)
-    results.edit(lambda r: r["runs"][0]["testcases"][0].update(result=result))
+    results.first(result=result)
     case = load_one(results, HPCC)
     assert case.verdict is Verdict.FAIL
     assert "neither pass nor fail" in case.why
@@ -171,52 +166,31 @@ def test_only_pass_is_a_pass(results, result):
 
 def test_an_aborted_case_is_not_finished_and_has_not_failed(results):
     results.only(HPCC)
-    results.edit(
-        lambda r: r["runs"][0]["testcases"][0].update(
-            result="abort", fail_reason="aborted due to SIGINT"
-        )
-    )
+    results.first(result="abort", fail_reason="aborted due to SIGINT")
     case = load_one(results, HPCC)
     assert (case.verdict, case.aborted) == (None, True)
     assert case.why == "aborted due to SIGINT"
 
 
-def test_a_case_that_failed_before_it_passed_is_undecided(results):
-    def retried(report):
-        (passed,) = report["runs"][0]["testcases"]
-        failed = {**passed, "result": "fail", "fail_reason": "sanity error: cut off"}
-        report["runs"] = [{"testcases": [failed]}, {"testcases": [passed]}]
+PASSED, SKIPPED = {"result": "pass"}, {"result": "skip", "fail_reason": None}
+FAILED = {"result": "fail", "fail_reason": "sanity error: cut off"}
 
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict", "why"),
+    [
+        (FAILED, PASSED, "INCONCLUSIVE", "failed in attempt 1 of 2 (cut off), then passed"),
+        (FAILED, SKIPPED, "FAIL", "cut off"),
+        (PASSED, FAILED, "FAIL", ""),
+    ],
+    ids=["failed, passed", "failed, skipped", "passed, failed"],
+)
+def test_no_attempt_takes_back_a_failure(results, first, second, verdict, why):
     results.only(HEALTH)
-    results.edit(retried)
+    results.again(first, second)
     (case,) = session.load(results.file).cases
-    assert case.verdict is Verdict.INCONCLUSIVE
-    assert case.why == "failed in attempt 1 of 2 (cut off), then passed"
-
-
-def test_a_case_that_failed_before_it_was_skipped_is_a_fail(results):
-    def retried(report):
-        (passed,) = report["runs"][0]["testcases"]
-        failed = {**passed, "result": "fail", "fail_reason": "sanity error: cut off"}
-        skipped = {**passed, "result": "skip", "fail_reason": None}
-        report["runs"] = [{"testcases": [failed]}, {"testcases": [skipped]}]
-
-    results.only(HEALTH)
-    results.edit(retried)
-    (case,) = session.load(results.file).cases
-    assert (case.verdict, case.why) == (Verdict.FAIL, "cut off")
-
-
-def test_a_case_that_passed_before_it_failed_is_a_fail(results):
-    def rerun(report):
-        (passed,) = report["runs"][0]["testcases"]
-        failed = {**passed, "result": "fail", "fail_reason": "sanity error: cut off"}
-        report["runs"] = [{"testcases": [passed]}, {"testcases": [failed]}]
-
-    results.only(HEALTH)
-    results.edit(rerun)
-    (case,) = session.load(results.file).cases
-    assert case.verdict is Verdict.FAIL
+    assert case.verdict is Verdict[verdict]
+    assert not why or case.why == why
 
 
 def test_a_fixture_is_a_case_only_if_it_failed(results):

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from hypothesis import strategies as st
 
 DATA = Path(__file__).parents[1] / "data"
 
 
 def texts(family: str, prefix: str = "") -> dict[str, str]:
-    """The real outputs in tests/data/`family`: name without `prefix` and `.txt` -> text."""
+    """The real outputs below tests/data/`family`: name without `prefix` and `.txt` -> text."""
     return {
-        path.name.removeprefix(prefix).removesuffix(".txt"): path.read_text()
-        for path in sorted((DATA / family).glob("*.txt"))
+        str(path.relative_to(DATA / family)).removeprefix(prefix).removesuffix(".txt"): (
+            path.read_text()
+        )
+        for path in sorted((DATA / family).rglob("*.txt"))
     }
+
+
+def torn(texts: Mapping[str, str]) -> st.SearchStrategy[str]:
+    """Lines of these outputs, in any order and number, each with something in its middle."""
+    lines = sorted({line for text in texts.values() for line in text.splitlines()})
+    piece = st.tuples(st.sampled_from(lines), st.integers(0, 200), st.text(max_size=8)).map(
+        lambda drawn: drawn[0][: drawn[1]] + drawn[2] + drawn[0][drawn[1] :]
+    )
+    return st.lists(piece, max_size=30).map("\n".join)
 
 
 def edited(text: str, old: str, new: str) -> str:

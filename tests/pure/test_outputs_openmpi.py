@@ -1,20 +1,15 @@
 """The output of Open MPI: the pml of each process, and the number of worlds."""
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from real_outputs import texts, torn
 
 from assay.outputs.openmpi import OpenMpi, parse
 
-DATA = Path(__file__).parents[1] / "data" / "openmpi"
-
-
-def output(name):
-    return (DATA / f"{name}.txt").read_text()
-
+TEXTS = texts("openmpi")
 
 # Number of processes for each pml, worlds, proven ranks.
 EVERY = {
@@ -57,26 +52,27 @@ FAILED = {
 
 
 def test_every_output_here_is_expected_to_say_something():
-    assert {str(path.relative_to(DATA))[:-4] for path in DATA.glob("*/*.txt")} == set(EVERY)
+    assert set(TEXTS) == set(EVERY)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_pml_and_world(name):
     by_pml, worlds, ranks = EVERY[name]
-    said = parse(output(name))
+    said = parse(TEXTS[name])
 
     chosen = list(said.selected.values())
     assert {pml: chosen.count(pml) for pml in said.pml} == by_pml
     assert (said.worlds, said.ranks_seen) == (worlds, ranks)
     assert bool(said.aborts) == (name in FAILED)
+    assert said.apart is (name == "4.1.4/user-namespaces.np2")  # ranks in namespaces of their own
 
 
 def test_processes_of_two_hosts():
-    assert set(parse(output("4.1.4/two-hosts.np2")).selected) == {("node0", 9785), ("node1", 9786)}
+    assert set(parse(TEXTS["4.1.4/two-hosts.np2"]).selected) == {("node0", 9785), ("node1", 9786)}
 
 
 def test_settings_are_those_that_reached_the_program():
-    settings = parse(output("5.0.11/world.np2")).settings
+    settings = parse(TEXTS["5.0.11/world.np2"]).settings
 
     assert settings["pml"] == "ucx"
     assert settings["opal_common_ucx_devices"] == "any"
@@ -96,15 +92,15 @@ def test_settings_are_those_that_reached_the_program():
     ],
 )
 def test_the_line_that_says_why_mpi_gave_up(name, line):
-    assert line in parse(output(name)).aborts
+    assert line in parse(TEXTS[name]).aborts
 
 
 def test_table_of_connections():
-    assert parse(output("5.0.11/commmethod-ucx")).connections == {
+    assert parse(TEXTS["5.0.11/commmethod-ucx"]).connections == {
         "on-host": "ucx=posix;memory,cma;memory",
         "off-host": "n/a",
     }
-    assert parse(output("5.0.11/commmethod-ob1tcp")).connections["on-host"] == "tcp"
+    assert parse(TEXTS["5.0.11/commmethod-ob1tcp"]).connections["on-host"] == "tcp"
 
 
 # --- without the lines that prove, no proof -----------------------------------------------------
@@ -112,21 +108,21 @@ def test_table_of_connections():
 
 @pytest.mark.parametrize("name", [name for name, (_, worlds, _) in EVERY.items() if worlds])
 def test_no_world_is_proven_unless_rank_0_names_itself(name):
-    text = re.sub(r"(?m)^.* \(environment\)\n", "", output(name))
+    text = re.sub(r"(?m)^.* \(environment\)\n", "", TEXTS[name])
 
     assert (parse(text).worlds, parse(text).ranks_seen) == (0, 0)
 
 
 @pytest.mark.parametrize("name", [name for name, (pml, *_) in EVERY.items() if pml])
 def test_no_pml_is_known_unless_it_was_selected(name):
-    text = re.sub(r"(?m)^.*\bselected.*\n", "", output(name))
+    text = re.sub(r"(?m)^.*\bselected.*\n", "", TEXTS[name])
 
     assert parse(text).pml == frozenset()
     assert parse(text).ranks_seen == 0
 
 
 def test_a_rank_whose_lines_are_missing_is_missed():
-    lines = output("4.1.4/world.np4").splitlines(keepends=True)
+    lines = TEXTS["4.1.4/world.np4"].splitlines(keepends=True)
     lost = max(parse("".join(lines)).selected.keys() - parse("".join(lines)).leaders)
     kept = [line for line in lines if f":{lost[1]:05}]" not in line]
     assert len(kept) < len(lines)
@@ -136,7 +132,7 @@ def test_a_rank_whose_lines_are_missing_is_missed():
 
 def test_one_of_the_two_lines_on_the_pml_is_enough():
     """A line that mpirun cuts does not make a rank disappear."""
-    text = output("4.1.4/world.np2")
+    text = TEXTS["4.1.4/world.np2"]
     for pattern in (r"(?m)^.*select: component ucx selected\n", r"(?m)^.*selected ucx best.*\n"):
         fewer = re.sub(pattern, "", text)
         assert fewer != text
@@ -145,29 +141,18 @@ def test_one_of_the_two_lines_on_the_pml_is_enough():
 
 # --- any text -----------------------------------------------------------------------------------
 
-LINES = sorted({line for path in DATA.glob("*/*.txt") for line in path.read_text().splitlines()})
-
 
 @given(st.text())
 def test_any_text_is_read(text):
     assert isinstance(parse(text), OpenMpi)
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(LINES), st.integers(0, 120), st.text(max_size=8)), max_size=30
-    )
-)
-def test_any_mixture_of_torn_lines_is_read(pieces):
-    said = parse("\n".join(line[:at] + noise + line[at:] for line, at, noise in pieces))
+@given(torn(TEXTS))
+def test_any_mixture_of_torn_lines_is_read(text):
+    said = parse(text)
 
     assert said.ranks_seen in (0, len(said.selected))
 
 
 def test_absurd_numbers_are_read():
-    assert parse(output("4.1.4/world.np2").replace(":", ":" + "9" * 5000)).worlds == 0
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_only_ranks_in_namespaces_of_their_own_are_apart(name):
-    assert parse(output(name)).apart is (name == "4.1.4/user-namespaces.np2")
+    assert parse(TEXTS["4.1.4/world.np2"].replace(":", ":" + "9" * 5000)).worlds == 0

@@ -2,15 +2,15 @@
 
 import math
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from real_outputs import texts, torn
 
 from assay.outputs.ucx_log import Row, UcxLog, carriers, parse
 
-DATA = Path(__file__).parents[1] / "data" / "ucx"
+TEXTS = texts("ucx")
 SIZES = (8, 4096, 1 << 20)
 
 POSIX = {"posix/memory": 1.0}
@@ -23,10 +23,6 @@ LARGE = (1 << 20,)
 TABLE_AND_LANE = "protocol table + only lane"
 TABLE_AND_USE = "protocol table + first use"
 COUNT_AND_TABLE = "count + protocol table"
-
-
-def output(name):
-    return (DATA / f"{name}.txt").read_text()
 
 
 def without(text, pattern):
@@ -104,13 +100,13 @@ EVERY = {
 
 
 def test_every_output_here_is_expected_to_say_something():
-    assert {str(path.relative_to(DATA))[:-4] for path in DATA.glob("*/*.txt")} == set(EVERY)
+    assert set(TEXTS) == set(EVERY)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_what_an_output_says_and_proves(name):
     version, processes, warnings, errors, means, lanes, unproven = EVERY[name]
-    log = parse(output(name))
+    log = parse(TEXTS[name])
     carried = carriers(log, SIZES)
 
     assert {version for version, _ in log.versions.values()} == ({version} - {None})
@@ -120,7 +116,7 @@ def test_what_an_output_says_and_proves(name):
 
 
 def test_names_of_the_library_the_processes_and_their_variables():
-    log = parse(output("1.13.1/osu_allreduce.tcp.two-hosts"))
+    log = parse(TEXTS["1.13.1/osu_allreduce.tcp.two-hosts"])
 
     assert log.processes == {("node0", 9803), ("node1", 9804)}
     assert set(log.versions.values()) == {("1.13.1", "/lib/x86_64-linux-gnu/libucp.so.0")}
@@ -135,14 +131,14 @@ def test_names_of_the_library_the_processes_and_their_variables():
 
 @pytest.mark.parametrize("version", ["1.13.1", "1.22.0"])
 def test_unused_variables_in_both_spellings_but_not_the_one_that_ucx_proposes(version):
-    log = parse(output(f"{version}/fault.posix.unused-variables"))
+    log = parse(TEXTS[f"{version}/fault.posix.unused-variables"])
 
     assert log.unused == {"UCX_TSL", "UCX_IB_GPU_DIRECT_RDMA"}
     assert log.warnings == ()
 
 
 def test_messages_are_kept_apart_by_level():
-    log = parse(output("1.13.1/fault.tcp.missing-device"))
+    log = parse(TEXTS["1.13.1/fault.tcp.missing-device"])
 
     assert log.warnings == (
         "network device 'mlx5_0:1' is not available, please use one or more of: "
@@ -156,7 +152,7 @@ def test_messages_are_kept_apart_by_level():
 
 
 def test_a_message_from_before_the_log_has_no_process_and_is_not_lost():
-    line = output("1.13.1/proto-info-used").splitlines()
+    line = TEXTS["1.13.1/proto-info-used"].splitlines()
     error = next(text for text in line if "UCX  ERROR" in text)
     early = re.sub(r"\[vm:\d+ *:0\]", "[0]", error)
     assert early != error
@@ -168,7 +164,7 @@ def test_a_message_from_before_the_log_has_no_process_and_is_not_lost():
 
 
 def test_rows_of_a_table_without_counts():
-    log = parse(output("1.18.1/osu_latency.cma"))
+    log = parse(TEXTS["1.18.1/osu_latency.cma"])
     table = next(t for t in log.peer_tables("tagged message") if t.variant == "fast-completion")
 
     assert (table.kind, table.memory) == ("tagged message by ucp_tag_send*", "host memory")
@@ -184,7 +180,7 @@ def test_rows_of_a_table_without_counts():
 @pytest.mark.parametrize("version", ["1.21.0", "1.22.0"])
 def test_counts_are_the_messages_that_the_benchmark_sent(version):
     """osu_latency sends, for each size, 20 messages and 2 warm-up messages in each direction."""
-    log = parse(output(f"{version}/osu_latency.cma"))
+    log = parse(TEXTS[f"{version}/osu_latency.cma"])
     sent = [t for t in log.peer_tables("tagged message") if t.variant == "fast-completion"]
     fetched = log.peer_tables("rendezvous data fetch")
 
@@ -203,7 +199,7 @@ def test_counts_are_the_messages_that_the_benchmark_sent(version):
 
 
 def test_shares_of_two_rails():
-    log = parse(output("1.18.1/osu_latency.tcp.two-rails"))
+    log = parse(TEXTS["1.18.1/osu_latency.tcp.two-rails"])
     shares = [row.lanes for table in log.peer_tables("tagged message") for row in table.rows]
 
     assert {"tcp/lo": 0.52, "tcp/eth0": 0.48} in shares
@@ -212,7 +208,7 @@ def test_shares_of_two_rails():
 
 def test_a_plan_for_two_rails_is_not_believed_where_the_sender_then_used_one():
     """The table of the sender says 52 % and 48 %, but 4994 fragments went over one rail."""
-    log = parse(output("1.22.0/osu_latency.tcp.two-rails"))
+    log = parse(TEXTS["1.22.0/osu_latency.tcp.two-rails"])
     planned = [row.lanes for t in log.peer_tables("tagged message") for row in t.rows if row.count]
 
     assert {"tcp/lo": 0.52, "tcp/eth0": 0.48} in planned
@@ -221,7 +217,7 @@ def test_a_plan_for_two_rails_is_not_believed_where_the_sender_then_used_one():
 
 def test_a_plan_for_cma_is_not_believed_where_the_sender_then_copied():
     """strace saw no process_vm_readv in this run. The last table of the chain is the true one."""
-    log = parse(output("1.13.1/fault.cma.UCX_PROTO_ENABLE=y"))
+    log = parse(TEXTS["1.13.1/fault.cma.UCX_PROTO_ENABLE=y"])
     planned = {lane for t in log.peer_tables("") for row in t.rows for lane in row.lanes}
 
     assert "cma/memory" in planned
@@ -230,14 +226,14 @@ def test_a_plan_for_cma_is_not_believed_where_the_sender_then_copied():
 
 
 def test_blocking_and_nonblocking_sends_may_take_different_lanes():
-    carried = carriers(parse(output("1.18.1/osu_latency.cma")), [65536])
+    carried = carriers(parse(TEXTS["1.18.1/osu_latency.cma"]), [65536])
 
     assert carried.by_size == {65536: {"posix/memory": 1.0, "cma/memory": 1.0}}
 
 
 def test_sizes_left_to_ucx_are_those_that_it_counted():
     """ucx_perftest sent messages of one size only."""
-    carried = carriers(parse(output("1.22.0/ucx_perftest.tag_bw.cma")))
+    carried = carriers(parse(TEXTS["1.22.0/ucx_perftest.tag_bw.cma"]))
 
     assert carried.by_size[6031] == {"cma/memory": 1.0}
     assert 93 not in carried.by_size
@@ -254,7 +250,7 @@ LANES = r" tag\("
     "name", [name for name, (*_, means, _, _) in EVERY.items() if means != "none"]
 )
 def test_nothing_is_proven_without_tables_and_lanes(name):
-    text = re.sub(rf"(?m)^.*(?:{TABLES}|{LANES}).*\n", "", output(name))
+    text = re.sub(rf"(?m)^.*(?:{TABLES}|{LANES}).*\n", "", TEXTS[name])
 
     carried = carriers(parse(text), SIZES)
 
@@ -263,27 +259,27 @@ def test_nothing_is_proven_without_tables_and_lanes(name):
 
 @pytest.mark.parametrize("version", ["1.13.1", "1.15.0"])
 def test_without_the_first_use_of_cma_nothing_is_proven(version):
-    text = without(output(f"{version}/osu_latency.cma"), "uct_scopy_iface_tx_mp: allocated")
+    text = without(TEXTS[f"{version}/osu_latency.cma"], "uct_scopy_iface_tx_mp: allocated")
 
     assert carriers(parse(text), SIZES).means == "none"
 
 
 @pytest.mark.parametrize("version", ["1.16.0", "1.18.1", "1.20.1"])
 def test_without_the_first_use_of_cma_its_row_stays_a_plan(version):
-    text = without(output(f"{version}/osu_latency.cma"), "uct_scopy_iface_tx_mp: allocated")
+    text = without(TEXTS[f"{version}/osu_latency.cma"], "uct_scopy_iface_tx_mp: allocated")
 
     assert carriers(parse(text), SIZES).unproven == (1 << 20,)
 
 
 @pytest.mark.parametrize("version", ["1.21.0", "1.22.0"])
 def test_without_the_table_of_the_receiver_the_sender_proves_nothing(version):
-    text = without(output(f"{version}/osu_latency.cma"), r"zero-copy read from remote  .*\| cma")
+    text = without(TEXTS[f"{version}/osu_latency.cma"], r"zero-copy read from remote  .*\| cma")
 
     assert carriers(parse(text), SIZES).unproven == (1 << 20,)
 
 
 def test_a_row_that_was_never_taken_proves_nothing():
-    text = output("1.22.0/osu_bw.cma")
+    text = TEXTS["1.22.0/osu_bw.cma"]
     taken = re.compile(r"\| +\d+ (\| 5029\.\.inf)")
     assert taken.search(text)
     never = taken.sub(
@@ -295,7 +291,7 @@ def test_a_row_that_was_never_taken_proves_nothing():
 
 def test_two_torn_halves_are_no_row():
     """In the real output, `| 0..92 | eager sho` is followed by the end of another line."""
-    text = output("1.22.0/torn.cma.np8.stdout")
+    text = TEXTS["1.22.0/torn.cma.np8.stdout"]
     assert re.search(r"eager sho\[", text)
 
     rows = [row for table in parse(text).tables for row in table.rows]
@@ -316,23 +312,14 @@ def test_two_torn_halves_are_no_row():
 
 # --- any text -----------------------------------------------------------------------------------
 
-LINES = sorted({line for path in DATA.glob("*/*.txt") for line in path.read_text().splitlines()})
-
 
 @given(st.text())
 def test_any_text_is_read(text):
     assert isinstance(parse(text), UcxLog)
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(LINES), st.integers(0, 200), st.text(max_size=8)), max_size=30
-    ),
-    st.lists(st.integers(0, 1 << 40), max_size=3),
-)
-def test_any_mixture_of_torn_lines_is_read(pieces, sizes):
-    text = "\n".join(line[:at] + noise + line[at:] for line, at, noise in pieces)
-
+@given(torn(TEXTS), st.lists(st.integers(0, 1 << 40), max_size=3))
+def test_any_mixture_of_torn_lines_is_read(text, sizes):
     carried = carriers(parse(text), sizes)
 
     assert set(carried.unproven) <= set(sizes)
@@ -341,6 +328,6 @@ def test_any_mixture_of_torn_lines_is_read(pieces, sizes):
 
 @pytest.mark.parametrize("digits", ["9" * 5000, "٣"])
 def test_absurd_numbers_are_read(digits):
-    text = output("1.22.0/proto-info-used")
+    text = TEXTS["1.22.0/proto-info-used"]
     for old in ("6031", "27", "13883", "3598"):
         parse(text.replace(old, digits))

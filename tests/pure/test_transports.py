@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_outputs_ucx_log import EVERY, TEXTS
 
 from assay.evidence.transports import (
     TRANSPORTS,
@@ -26,12 +27,8 @@ DATA = Path(__file__).parents[1] / "data"
 CURVE = [1 << exponent for exponent in range(21)]
 
 
-def output(name):
-    return (DATA / "ucx" / f"{name}.txt").read_text()
-
-
 def proof(name, transport, sizes=CURVE, processes=2):
-    return prove(transport, parse(output(name)), sizes, name.split("/")[0], processes)
+    return prove(transport, parse(TEXTS[name]), sizes, name.split("/")[0], processes)
 
 
 # --- what is asked ------------------------------------------------------------------------------
@@ -40,27 +37,17 @@ def proof(name, transport, sizes=CURVE, processes=2):
 @pytest.mark.parametrize(
     ("transport", "version", "expected"),
     [
-        ("posix", "1.13.1", {"UCX_TLS": "posix,self", "UCX_LOG_LEVEL": "info"}),
-        ("cma", "1.15.0", {"UCX_TLS": "posix,cma,self", "UCX_LOG_LEVEL": "debug"}),
-        (
-            "sysv",
-            "1.16.0",
-            {"UCX_TLS": "sysv,self", "UCX_LOG_LEVEL": "info", "UCX_PROTO_INFO": "y"},
-        ),
-        (
-            "cma",
-            "1.20.1",
-            {"UCX_TLS": "posix,cma,self", "UCX_LOG_LEVEL": "debug", "UCX_PROTO_INFO": "y"},
-        ),
-        (
-            "cma",
-            "1.21.0",
-            {"UCX_TLS": "posix,cma,self", "UCX_LOG_LEVEL": "info", "UCX_PROTO_INFO": "used"},
-        ),
+        ("posix", "1.13.1", ["posix,self", "info", None]),
+        ("cma", "1.15.0", ["posix,cma,self", "debug", None]),
+        ("sysv", "1.16.0", ["sysv,self", "info", "y"]),
+        ("cma", "1.20.1", ["posix,cma,self", "debug", "y"]),
+        ("cma", "1.21.0", ["posix,cma,self", "info", "used"]),
     ],
 )
 def test_environment_by_generation(transport, version, expected):
-    assert environment(transport, version) == expected
+    names = ("UCX_TLS", "UCX_LOG_LEVEL", "UCX_PROTO_INFO")
+    given = {name: value for name, value in zip(names, expected) if value}
+    assert environment(transport, version) == given
 
 
 def test_a_device_is_set_only_for_a_transport_that_has_one():
@@ -105,37 +92,23 @@ def test_settings_of_open_mpi_are_those_of_the_runs_that_are_kept_here():
 
 # --- what is proven -----------------------------------------------------------------------------
 
-PROVEN = [
-    ("1.13.1/osu_latency.posix", "posix", "only lane", {"posix/memory": 1.0}),
-    ("1.13.1/osu_latency.sysv", "sysv", "only lane", {"sysv/memory": 1.0}),
-    ("1.13.1/osu_latency.cma", "cma", "first use", {"cma/memory": 1.0}),
-    ("1.13.1/osu_latency.tcp", "tcp", "only lane", {"tcp/lo": 1.0}),
-    ("1.13.1/osu_latency.tcp.two-rails", "tcp", "only lane", {"tcp": 1.0}),
-    ("1.13.1/osu_allreduce.tcp.two-hosts", "tcp", "only lane", {"tcp/lo": 1.0}),
-    ("1.13.1/NPopenmpi.posix", "posix", "only lane", {"posix/memory": 1.0}),
-    ("1.13.1/ucx_perftest.tag_bw.cma", "cma", "first use", {"cma/memory": 1.0}),
-    ("1.15.0/osu_latency.cma", "cma", "first use", {"cma/memory": 1.0}),
-    *(
-        (name, "cma", means, {"posix/memory": 1.0, "cma/memory": 1.0})
-        for name, means in {
-            "1.16.0/osu_latency.cma": "protocol table + first use",
-            "1.18.1/osu_latency.cma": "protocol table + first use",
-            "1.20.1/osu_latency.cma": "protocol table + first use",
-            "1.21.0/osu_latency.cma": "count + protocol table",
-            "1.22.0/osu_latency.cma": "count + protocol table",
-            "1.22.0/osu_latency.py.cma": "count + protocol table",
-            "1.22.0/osu_bw.cma": "count + protocol table",
-        }.items()
-    ),
-    ("1.18.1/osu_latency.posix", "posix", "protocol table + only lane", {"posix/memory": 1.0}),
-    ("1.18.1/osu_latency.sysv", "sysv", "protocol table + only lane", {"sysv/memory": 1.0}),
-    ("1.18.1/osu_latency.tcp", "tcp", "protocol table + only lane", {"tcp/lo": 1.0}),
-    ("1.20.1/osu_latency.tcp", "tcp", "protocol table + only lane", {"tcp/eth0": 1.0}),
-    ("1.21.0/osu_latency.posix", "posix", "count + protocol table", {"posix/memory": 1.0}),
-    ("1.22.0/osu_latency.posix", "posix", "count + protocol table", {"posix/memory": 1.0}),
-    ("1.22.0/osu_latency.sysv", "sysv", "count + protocol table", {"sysv/memory": 1.0}),
-    ("1.22.0/osu_latency.tcp", "tcp", "count", {"tcp/lo": 1.0}),
-]
+LATENCY = {
+    "posix": ["1.13.1", "1.18.1", "1.21.0", "1.22.0"],
+    "sysv": ["1.13.1", "1.18.1", "1.22.0"],
+    "tcp": ["1.13.1", "1.18.1", "1.20.1", "1.22.0"],
+    "cma": ["1.13.1", "1.15.0", "1.16.0", "1.18.1", "1.20.1", "1.21.0", "1.22.0"],
+}
+TRANSPORT_OF = {
+    **{f"{version}/osu_latency.{t}": t for t, versions in LATENCY.items() for version in versions},
+    "1.13.1/osu_latency.tcp.two-rails": "tcp",
+    "1.13.1/osu_allreduce.tcp.two-hosts": "tcp",
+    "1.13.1/NPopenmpi.posix": "posix",
+    "1.13.1/ucx_perftest.tag_bw.cma": "cma",
+    "1.22.0/osu_latency.py.cma": "cma",
+    "1.22.0/osu_bw.cma": "cma",
+}
+#: Name, transport, means and lanes. EVERY says by what means a log proves which lanes.
+PROVEN = [(name, transport, *EVERY[name][4:6]) for name, transport in TRANSPORT_OF.items()]
 
 
 @pytest.mark.parametrize(("name", "transport", "means", "lanes"), PROVEN)
@@ -232,8 +205,7 @@ FAULTS = {
 
 
 def test_every_faulty_run_here_is_expected_to_fail():
-    faulty = (DATA / "ucx").glob("*/fault.*.txt")
-    assert {str(path.relative_to(DATA / "ucx"))[:-4] for path in faulty} == set(FAULTS)
+    assert {name for name in TEXTS if "/fault." in name} == set(FAULTS)
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -259,7 +231,7 @@ def test_another_transport_proves_nothing_about_this_one():
 
 def test_a_forbidden_lane_is_named_even_where_no_asked_size_took_it():
     log = parse(
-        output("1.18.1/osu_latency.cma").replace("UCX_TLS=posix,cma,self", "UCX_TLS=posix,self")
+        TEXTS["1.18.1/osu_latency.cma"].replace("UCX_TLS=posix,cma,self", "UCX_TLS=posix,self")
     )
 
     assert prove("posix", log, [8]).problems == (
@@ -275,14 +247,14 @@ def test_sizes_too_small_for_cma_do_not_prove_it():
 
 def test_a_size_that_was_never_sent_is_not_proven():
     """The run has sizes up to 64 KiB. It counted no message of 1 MiB."""
-    text = re.sub(r"\|    66 (\|    256K)", r"|     0 \1", output("1.22.0/osu_latency.cma"))
+    text = re.sub(r"\|    66 (\|    256K)", r"|     0 \1", TEXTS["1.22.0/osu_latency.cma"])
     problems = prove("cma", parse(text), [8, 1 << 20]).problems
 
     assert problems == ("nothing that UCX said shows what carried messages of 1048576 B",)
 
 
 def test_a_log_that_is_missing_is_missed():
-    text = output("1.22.0/osu_latency.posix")
+    text = TEXTS["1.22.0/osu_latency.posix"]
     (host, pid), _ = sorted(parse(text).processes)
     one = "".join(
         line for line in text.splitlines(keepends=True) if f"[{host}:{pid:<5}:" not in line
@@ -303,7 +275,7 @@ LANE = re.compile(r" tag\(|\]   \|")
 @given(data=st.data())
 def test_no_log_that_stops_before_its_proof_is_one(name, transport, data):
     """The first half of each process's log ends before the lanes of its peer, or its tables."""
-    lines = output(name).splitlines(keepends=True)
+    lines = TEXTS[name].splitlines(keepends=True)
     log = parse("".join(lines))
     peers = {config.name for config in log.peer_configs()} | {t.config for t in log.peer_tables("")}
     first = min(
@@ -318,7 +290,7 @@ def test_no_log_that_stops_before_its_proof_is_one(name, transport, data):
 
 @pytest.mark.parametrize(("name", "transport"), [row[:2] for row in PROVEN])
 def test_no_process_can_be_left_out(name, transport):
-    text = output(name)
+    text = TEXTS[name]
     for host, pid in parse(text).processes:
         rest = re.sub(rf"(?m)^.*\[{host}:{pid} *:.*\n", "", text)
         assert prove(transport, parse(rest), CURVE, None, 2).problems

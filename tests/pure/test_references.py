@@ -46,21 +46,27 @@ def test_the_entry_with_the_most_keys_wins(tmp_path):
     assert near.source == "measured 2026-11-20, n=10, four nodes"
 
 
-def test_a_reference_for_another_partition_does_not_count(tmp_path):
-    with pytest.raises(ReferencesError, match=r"no reference for 'latency_8B'.*partition: nvlink"):
-        load(tmp_path, GOOD).find({**case(), "partition": "nvlink"}, "latency_8B", "us")
+def test_what_is_recorded_has_its_reason(tmp_path):
+    found = load(tmp_path, GOOD).find(case(), "bandwidth_1M", "MB/s")
+    assert found == Recorded("a shared machine")
 
 
-def test_what_is_recorded_has_its_reason_and_only_in_its_units(tmp_path):
-    references = load(tmp_path, GOOD)
-    assert references.find(case(), "bandwidth_1M", "MB/s") == Recorded("a shared machine")
-    with pytest.raises(ReferencesError, match="no reference"):
-        references.find(case(), "ratio", "1")
-
-
-def test_a_reference_in_another_unit_is_refused(tmp_path):
-    with pytest.raises(ReferencesError, match="is in 'us', the test reports 'ms'"):
-        load(tmp_path, GOOD).find(case(transport="ud"), "latency_8B", "ms")
+@pytest.mark.parametrize(
+    ("where", "metric", "unit", "said"),
+    [
+        (
+            {"partition": "nvlink"},
+            "latency_8B",
+            "us",
+            r"no reference for 'latency_8B'.*partition: nvlink",
+        ),
+        ({}, "ratio", "1", "no reference"),  # it is recorded only in MB/s
+        ({"transport": "ud"}, "latency_8B", "ms", "is in 'us', the test reports 'ms'"),
+    ],
+)
+def test_what_has_no_reference_in_its_unit_is_refused(tmp_path, where, metric, unit, said):
+    with pytest.raises(ReferencesError, match=said):
+        load(tmp_path, GOOD).find(case(**where), metric, unit)
 
 
 def test_two_equally_close_entries_are_refused(tmp_path):
@@ -206,9 +212,7 @@ def test_a_share_of_the_peak_counts_where_the_peak_is_known_and_is_never_idle(tm
     share = {"of_peak": 0.9, "unit": "MB/s", "lower": -0.1, "upper": None}
     entry = {"for": {"partition": "*"}, "metrics": {"bandwidth": share}, "source": "a datasheet"}
     rule = {"for": {"partition": "*"}, "why": "nobody knows"}
-    path = tmp_path / "references.yaml"
-    path.write_text(yaml.safe_dump({"references": [entry], "recorded": [rule]}))
-    references = References.load(path)
+    references = load(tmp_path, {"references": [entry], "recorded": [rule]})
     case = {"partition": "link", "test": "Osu"}
     known = references.find(case, "bandwidth", "MB/s", peak=1000)
     assert (known.value, known.lower_bound) == (900, 810)

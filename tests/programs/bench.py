@@ -249,11 +249,12 @@ class Bench:
         """A stack of one program, which repeats a recorded run. `more`: extras of the stack."""
         self.stack("replayed", features, self.replay("replayed", program, recorded), **more)
 
-    def replayed_hpl(self, recorded: Recorded, **partition: Any) -> Run:
+    def replayed_hpl(self, recorded: Recorded, *arguments: str, **partition: Any) -> Run:
         """Runs the HPL test on a recorded run of xhpl."""
         self.partition(launcher="local", **partition)
         self.replayed("xhpl", ["hpl"], recorded)
-        return self.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")
+        words = ("-n", "^Hpl$", "--mode", "smoke", *arguments)
+        return self.run(*words, path="reframe/compute/hpl.py")
 
     def replayed_btio(
         self, directory: Path, recorded: Recorded, cases: str = "BtIo.*full.*ompio"

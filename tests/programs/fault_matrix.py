@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import replays
 from bench import ROOT, Bench, Recorded
 
 from assay.outputs import hpl, osu
@@ -173,15 +174,6 @@ FAULTS = [
 HPL = ("hpl",)
 
 
-def gflops(factor: float) -> Callable[[str], str]:
-    def edit(run: str) -> str:
-        line = next(line for line in run.splitlines() if re.match(r"W[RC]\S+ ", line))
-        value = line.split()[-1]
-        return run.replace(line, line.replace(value, f"{float(value) * factor:.4e}"))
-
-    return edit
-
-
 def hpl_from(name: str, rc: int = 0) -> Change:
     return lambda test, run: Recorded.load(f"hpl-{name}").but(rc=rc)
 
@@ -203,9 +195,9 @@ HPL_FAULTS = [
     Fault("6b", "unknown name, HPL-NG", text(lambda r: r.replace("HPLinpack", "HPL-NG")), HPL),
     Fault("7a", "NaN instead of Gflops", text(
         lambda r: re.sub(r"^(W[RC]\S+ .*?)\S+$", r"\1nan", r, flags=re.MULTILINE)), HPL),
-    Fault("8a", "Gflops -10 %", text(gflops(0.9)), HPL),
-    Fault("8b", "Gflops -20 %", text(gflops(0.8)), HPL),
-    Fault("8c", "Gflops -50 %", text(gflops(0.5)), HPL),
+    Fault("8a", "Gflops -10 %", lambda t, r: replays.scaled(0.9), HPL),
+    Fault("8b", "Gflops -20 %", lambda t, r: replays.scaled(0.8), HPL),
+    Fault("8c", "Gflops -50 %", lambda t, r: replays.scaled(0.5), HPL),
     Fault("10a", "residual FAILED, `10 tests completed and failed`",
           text(lambda r: r.replace("PASSED", "FAILED").replace(*TEN)), HPL),
     Fault("10b", "residual FAILED, true count", text(

@@ -1,4 +1,4 @@
-"""Runs the scripts of the front door in the real shell, with programs that a test chooses."""
+"""Runs scripts in the real shell, with programs that a test chooses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def program(directory: Path, name: str, body: str = "exit 0") -> Path:
@@ -19,17 +19,24 @@ def program(directory: Path, name: str, body: str = "exit 0") -> Path:
 
 
 def run(
-    *command: object, path: Path | None = None, cwd: Path | None = None, **variables: object
+    *command: object,
+    path: Path | None = None,
+    cwd: Path | None = None,
+    apart: bool = False,
+    **variables: object,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs without a terminal, with only the programs in `path`, and without our variables."""
+    """Runs without a terminal, with only the programs in `path`, and without our variables.
+
+    :param apart: keep standard error apart. Otherwise it is a part of `stdout`.
+    """
     keep = {k: v for k, v in os.environ.items() if k in ("HOME", "TMPDIR", "LANG", "PIP_CERT")}
     return subprocess.run(
         [str(word) for word in command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.PIPE if apart else subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
         cwd=cwd,
         env={
@@ -38,3 +45,9 @@ def run(
             **{k: str(v) for k, v in variables.items()},
         },
     )
+
+
+#: The line of a script by which ReFrame begins a session.
+BEGIN = (
+    'd="${ASSAY_RESULTS:-results}/output/$ASSAY_SESSION"; mkdir -p "$d"; touch "$d/session.json"'
+)

@@ -5,6 +5,7 @@ import os
 import time
 
 import pytest
+from bench import OWN
 from slurm_fake import FakeSlurm
 
 from assay.report import summary
@@ -17,17 +18,8 @@ pytestmark = pytest.mark.slow
 PATIENCE, AT_MOST = 3, 60
 
 TESTS = """\
-import reframe as rfm
-from reframe.core.builtins import run_after
-
-from assay.checks.strict import StrictCheck
-from assay.outputs import Parsed
-
-
-class _Echo(StrictCheck):
+class _Echo(Own):
     kind = "node"
-    valid_systems = ["*"]
-    valid_prog_environs = ["*"]
     executable = "echo"
     executable_opts = ["done"]
     time_limit = "1m"
@@ -66,7 +58,7 @@ def run(bench, fake, source, *arguments, scheduler="squeue", extras=None, **vari
     begin = time.monotonic()
     done = bench.run(
         *arguments,
-        path=bench.check("echo", source),
+        path=bench.check("echo", OWN + source),
         PATH=f"{fake.path}:{os.environ['PATH']}",
         **{"ASSAY_PATIENCE": str(PATIENCE), **variables},
     )

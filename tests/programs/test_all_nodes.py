@@ -210,15 +210,33 @@ def machine(bench, nodes=4, **extras):
     return real
 
 
+def census(bench):
+    return bench.run("-n", "Census", path="reframe/node/census.py")
+
+
+def tournament_of(bench):
+    return bench.run("-n", "Tournament", path="reframe/network/tournament.py")
+
+
+def each_node(bench, folder, iozone=None, **extras):
+    """Runs the test of the disk of each node on a directory in `folder`."""
+    need_namespaces()
+    path = bench.program("live", "mpirun", LAUNCHER)
+    if iozone:
+        bench.program("live", "iozone", iozone)
+    (folder / "scratch").mkdir()
+    bench.storage(folder / "scratch", extras=extras)
+    bench.stack("live", ["iozone"], path)
+    bench.record_all()
+    return bench.run("-n", "EachNode", path="reframe/storage/each_node.py")
+
+
 @pytest.mark.alone
 def test_the_tournament_names_the_slow_node(bench):
     real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1})
     bench.program("live", "ucx_perftest", LYING.format(real=real))
-    run = bench.run("-n", "Tournament", path="reframe/network/tournament.py")
-    outcome = run.case("Tournament")
-    assert outcome.result == "fail"
     said = "node02: bandwidth 524.3 MB/s to all 2 others, the others have 1049 MB/s"
-    assert said in outcome.reason, outcome.reason
+    outcome = tournament_of(bench).says("Tournament", said)
     said = outcome.record["tournament"]
     assert [finding["nodes"] for finding in said["findings"]] == [["node02"]]
     assert any(row["pass"] == 2 for row in outcome.record["parsed"]["rows"])
@@ -226,21 +244,19 @@ def test_the_tournament_names_the_slow_node(bench):
 
 def test_the_tournament_needs_three_nodes(bench):
     machine(bench, nodes=2)
-    run = bench.run("-n", "Tournament", path="reframe/network/tournament.py")
+    run = tournament_of(bench)
     assert run.case("Tournament").result == "skip"
     assert "has 2 nodes for us (extra `nodes`); Tournament takes 3 or more" in run.output
 
 
 def test_a_misspelt_option_of_the_tournament(bench):
     machine(bench, tournament={"widht": 1})
-    outcome = bench.run("-n", "Tournament", path="reframe/network/tournament.py").case("Tournament")
-    assert "unknown key 'widht'; did you mean 'width'?" in outcome.reason
+    tournament_of(bench).says("Tournament", "unknown key 'widht'; did you mean 'width'?")
 
 
 def test_the_census_of_equal_nodes_passes_and_each_is_held_to_the_limits(bench):
     machine(bench, nodes=3)
-    outcome = bench.run("-n", "Census", path="reframe/node/census.py").case("Census")
-    assert outcome.result == "pass", outcome.reason
+    outcome = census(bench).says("Census")
     assert outcome.record["metrics"]["nodes"]["value"] == 3
     assert set(outcome.record["nodes_found"]) == {"node01", "node02", "node03"}
 
@@ -249,7 +265,7 @@ def test_the_census_names_the_node_that_differs(bench):
     machine(bench, nodes=3, health={"memory_available_min": 1.1})
     other = '#!/bin/sh\n[ "$(uname -n)" = node03 ] && echo "ucx 9.9" || echo "ucx 1.1"\n'
     bench.program("live", "ucx_info", other)
-    outcome = bench.run("-n", "Census", path="reframe/node/census.py").case("Census")
+    outcome = census(bench).case("Census")
     assert outcome.result == "fail"
     assert "node03: programs ucx is ucx 9.9, ucx 1.1 on 2 others" in outcome.record["problems"]
     assert sum("of the memory is free" in text for text in outcome.record["problems"]) == 3
@@ -262,25 +278,15 @@ def test_the_node_that_the_launcher_cannot_reach_is_named(bench):
         "mpirun",
         "#!/bin/sh\necho 'srun: error: Task launch failed on node node03: no route' >&2\nexit 1\n",
     )
-    outcome = bench.run("-n", "Census", path="reframe/node/census.py").case("Census")
-    assert outcome.result == "fail"
-    assert "failed on node node03: no route" in outcome.reason
+    census(bench).says("Census", "failed on node node03: no route")
 
 
 @pytest.mark.alone
 def test_the_disk_of_each_node_in_turn(bench, tmp_path):
-    need_namespaces()
     live_program("iozone")
-    path = bench.program("live", "mpirun", LAUNCHER)
-    directory = tmp_path / "scratch"
-    directory.mkdir()
-    bench.storage(directory, extras={"nodes": 3, "each_node": {"tolerance": 0.99}})
-    bench.stack("live", ["iozone"], path)
-    bench.record_all()
-    outcome = bench.run("-n", "EachNode", path="reframe/storage/each_node.py").case("EachNode")
-    assert outcome.result == "pass", outcome.reason
-    assert [row["turns"] for row in outcome.record["parsed"]["rows"]] == [3, 3, 3]
-    assert list(directory.iterdir()) == [], "no file is left behind"
+    run = each_node(bench, tmp_path, nodes=3, each_node={"tolerance": 0.99})
+    assert [row["turns"] for row in run.says("EachNode").record["parsed"]["rows"]] == [3, 3, 3]
+    assert list((tmp_path / "scratch").iterdir()) == [], "no file is left behind"
 
 
 #: Runs the real program on a small file. The printed rates are those of a quiet disk, and lower
@@ -306,15 +312,8 @@ rate=1000000
     ids=["busy in two turns", "slow for good"],
 )
 def test_a_node_is_named_when_a_second_look_finds_it_slow_again(bench, tmp_path, rule, named):
-    need_namespaces()
     script = SWAYED.format(here=tmp_path, real=live_program("iozone"), rule=rule)
-    bench.program("live", "mpirun", LAUNCHER)
-    path = bench.program("live", "iozone", script)
-    (tmp_path / "scratch").mkdir()
-    bench.storage(tmp_path / "scratch", extras={"nodes": 4})
-    bench.stack("live", ["iozone"], path)
-    bench.record_all()
-    outcome = bench.run("-n", "EachNode", path="reframe/storage/each_node.py").case("EachNode")
+    outcome = each_node(bench, tmp_path, script, nodes=4).case("EachNode")
     assert [line.split(":")[0] for line in outcome.record["problems"]] == named, outcome.reason
     assert outcome.result == ("fail" if named else "pass")
     assert "node02" in outcome.record["second_look"]

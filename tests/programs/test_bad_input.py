@@ -2,16 +2,18 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import shell
 from bench import REFRAME, ROOT, run_reframe
 
 pytestmark = pytest.mark.slow
 
-ASSAY = [sys.executable, "-m", "assay"]
+
+def assay(*words):
+    return shell.run(sys.executable, "-m", "assay", *words, cwd=ROOT, apart=True)
 
 
 def complaint(output: str) -> str:
@@ -45,9 +47,8 @@ def test_an_unknown_feature_word(bench):
 def test_an_unknown_extra_of_a_stack(bench):
     bench.partition()
     bench.stack("any", ["mpi"], ucx_verson="1.13.1")
-    assert "environment 'any': extras: unknown word 'ucx_verson'; did you mean 'ucx_version'?" in (
-        refused(bench)
-    )
+    said = "environment 'any': extras: unknown word 'ucx_verson'; did you mean 'ucx_version'?"
+    assert said in refused(bench)
 
 
 def test_a_system_that_is_not_named_like_its_folder(bench):
@@ -57,18 +58,10 @@ def test_a_system_that_is_not_named_like_its_folder(bench):
     assert "systems/name is 'bench'; name it 'bank' like its folder" in refused(bench)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("references: [", r"references\.yaml: line 2 is not valid YAML|line 1 is not valid YAML"),
-        ("references:\n  - for: {test: Osu}\n", r"references\.yaml: references/0"),
-        ("reference: []\n", r"references\.yaml: \(top level\)"),
-    ],
-)
-def test_malformed_references(bench, text, says):
+def test_malformed_references(bench):
     prepared(bench)
-    (bench.site / "references.yaml").write_text(text)
-    assert re.search(says, refused(bench))
+    (bench.site / "references.yaml").write_text("references:\n  - for: {test: Osu}\n")
+    assert "references.yaml: references/0" in refused(bench)
 
 
 @pytest.mark.parametrize("test", ["Hpl$", "BtIo.*full.*ompio", "Iozone.*cached"])
@@ -119,40 +112,32 @@ def test_results_below_a_path_with_a_blank(bench, tmp_path):
     assert "ReFrame runs no jobs below a path with blanks; set ASSAY_RESULTS" in line
 
 
-def test_no_mpi(tmp_path):
-    """The site of the machine itself, with a PATH without mpirun."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    run = run_reframe(
-        ROOT / "site-config" / "local" / "reframe.py",
-        tmp_path / "results",
-        *("-c", "reframe", "-R", "-r"),
-        PATH=str(tools),
-    )
+def on_this_machine(tmp_path, **variables):
+    """The site of the machine itself, with these variables; returns what is refused."""
+    config = ROOT / "site-config" / "local" / "reframe.py"
+    run = run_reframe(config, tmp_path / "results", "-c", "reframe", "-R", "-r", **variables)
     assert run.returncode != 0
-    line = complaint(run.output)
+    return complaint(run.output)
+
+
+def test_no_mpi(tmp_path):
+    """With a PATH without mpirun."""
+    (tmp_path / "bin").mkdir()
+    line = on_this_machine(tmp_path, PATH=str(tmp_path / "bin"))
     assert "no MPI: mpirun is not on PATH" in line
     assert "make setup" in line
 
 
 def test_a_scratch_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    run = run_reframe(
-        ROOT / "site-config" / "local" / "reframe.py",
-        tmp_path / "results",
-        *("-c", "reframe", "-R", "-r"),
-        ASSAY_SCRATCH=str(tmp_path / "file" / "scratch"),
-    )
-    if "no MPI" in run.output:
+    line = on_this_machine(tmp_path, ASSAY_SCRATCH=str(tmp_path / "file" / "scratch"))
+    if "no MPI" in line:
         pytest.skip("needs mpirun on this machine")
-    assert run.returncode != 0
-    assert "set ASSAY_SCRATCH to one that can" in complaint(run.output)
+    assert "set ASSAY_SCRATCH to one that can" in line
 
 
 def test_an_unknown_site(tmp_path):
-    done = subprocess.run(
-        [*ASSAY, "sites", "atlantis"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = assay("sites", "atlantis")
     assert done.returncode == 2
     assert re.fullmatch(
         r"unknown site 'atlantis'; known are [\w, ]*\blocal\b[\w, ]*\n", done.stderr
@@ -164,14 +149,8 @@ def test_an_unknown_site(tmp_path):
 
 
 def test_zero_tests_selected_is_a_red_run(tmp_path):
-    done = subprocess.run(
-        ["ci/acceptance.sh", "-n", "NoTestOfThatName"],
-        cwd=ROOT,
-        env={**os.environ, "ASSAY_RESULTS": str(tmp_path / "results"), "SITE": "local"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    given = {**os.environ, "ASSAY_RESULTS": tmp_path / "results", "SITE": "local"}
+    done = shell.run("ci/acceptance.sh", "-n", "NoTestOfThatName", cwd=ROOT, apart=True, **given)
     if ".venv" in done.stderr and not Path(ROOT / ".venv").exists():
         pytest.skip("needs .venv: make setup")
     assert done.returncode != 0
@@ -179,7 +158,7 @@ def test_zero_tests_selected_is_a_red_run(tmp_path):
 
 
 def test_the_sites_of_the_repository_are_accepted():
-    done = subprocess.run([*ASSAY, "sites"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = assay("sites")
     assert done.returncode == 0, done.stdout
     assert "stack system" in done.stdout
 

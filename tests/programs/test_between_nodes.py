@@ -74,12 +74,15 @@ def replayed(bench, program):
     path = bench.program("replayed", "osu_latency", script)
     bench.stack("replayed", ["osu"], path, osu_version="7.2", ucx_version="1.13.1")
     bench.record_all()
-    return bench.run("-n", "Osu%.*tcp.*=latency$", path="reframe/network/osu.py").case("Osu ")
+    return latency(bench)
+
+
+def latency(bench, transport="tcp"):
+    return bench.run("-n", f"Osu%.*{transport}.*=latency$", path="reframe/network/osu.py")
 
 
 def test_bytes_that_crossed_the_link_are_on_its_record(bench):
-    outcome = replayed(bench, SEND)
-    assert outcome.result == "pass", outcome.reason
+    outcome = replayed(bench, SEND).says("Osu ")
     link = outcome.record["proof"]["link"]
     assert link["device"] == "lo"
     assert sum(link["moved"][HERE].values()) >= link["needed"] > 0
@@ -87,12 +90,8 @@ def test_bytes_that_crossed_the_link_are_on_its_record(bench):
 
 
 def test_bytes_that_took_another_way(bench):
-    outcome = replayed(bench, "pass")
-    assert outcome.result == "fail"
-    assert f"{HERE} moved " in outcome.reason
-    assert "B over lo, the benchmark moves at least 3.4e+08 B: the bytes took another way" in (
-        outcome.reason
-    )
+    said = "B over lo, the benchmark moves at least 3.4e+08 B: the bytes took another way"
+    replayed(bench, "pass").says("Osu ", f"{HERE} moved ", said)
 
 
 def test_a_world_on_one_node_where_two_were_asked_for(bench):
@@ -104,9 +103,7 @@ def test_a_world_on_one_node_where_two_were_asked_for(bench):
     bench.stack("live", ["osu-py"], ucx_version=version, osu_py_command=command)
     bench.record_all()
     run = bench.run("-n", "OsuPy.*tcp.*=latency$", "--mode", "smoke", path="reframe/network/osu.py")
-    outcome = run.case("OsuPy")
-    assert outcome.result == "fail"
-    assert f"2 on {HERE}; 1 on each of 2 nodes were asked for" in outcome.reason
+    outcome = run.says("OsuPy", f"2 on {HERE}; 1 on each of 2 nodes were asked for")
     # The arguments of its function make the output short, but it is complete.
     assert outcome.record["problems"] == [
         problem for problem in outcome.record["problems"] if "were asked for" in problem
@@ -124,14 +121,10 @@ def test_a_partition_that_contradicts_itself(bench, said, more):
     between_nodes(bench, **more)
     bench.replayed("osu_latency", ["osu"], LATENCY, osu_version="7.2", ucx_version="1.13.1")
     bench.record_all()
-    outcome = bench.run("-n", "Osu%.*tcp.*=latency$", path="reframe/network/osu.py").case("Osu ")
-    assert outcome.result == "fail"
-    assert "reframe.py: partition 'here': " in outcome.reason
-    assert said in outcome.reason
+    latency(bench).says("Osu ", "reframe.py: partition 'here': ", said)
 
 
 def test_shared_memory_is_not_measured_between_nodes(bench):
     between_nodes(bench, features=["posix"])
     bench.replayed("osu_latency", ["osu"], LATENCY, osu_version="7.2", ucx_version="1.13.1")
-    run = bench.run("-n", "Osu%.*posix.*=latency$", path="reframe/network/osu.py")
-    assert run.cases == {}
+    assert latency(bench, "posix").cases == {}

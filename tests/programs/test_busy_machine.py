@@ -7,7 +7,7 @@ import time
 
 import pytest
 from bench import DATA, HPL
-from replays import HEALTHY, Turns, scaled
+from replays import Turns, judged_hpl, scaled
 
 from assay.report import summary
 from assay.results import session
@@ -35,37 +35,19 @@ def limits(bench, **values):
     (bench.site / "busy.yaml").write_text(json.dumps(values))
 
 
-def shared(bench, others="processes"):
-    bench.partition(
-        launcher="local",
-        extras={"memory_bytes": 2**33, "memory_fraction": 0.02, "others": others},
-    )
+def judged(bench, runs, others="processes", before=""):
+    """Runs HPL on recorded runs, one for each launch. `others` says how to measure other work."""
+    return judged_hpl(bench, runs, "--mode", "smoke", before=before, extras=shared(others))
 
 
-def judged_hpl(bench, runs, others="processes", before="true"):
-    """Runs HPL on recorded runs, one for each launch. `others` says how to measure other work.
-
-    :param before: a shell command at the start of each launch. Its processor time belongs to the
-        benchmark.
-    """
-    shared(bench, others)
-    turns = Turns(bench, runs)
-    program = bench.folder / "programs" / "turns" / "xhpl"
-    assert program.exists(), list((bench.folder / "programs").rglob("*"))
-    script = program.read_text().split("\n", 1)
-    program.write_text(f"{script[0]}\n{before}\n{script[1]}")
-    metric = {"value": HEALTHY, "unit": "GFLOP/s", "lower": -0.05, "upper": 0.5}
-    bench.expect("Hpl", {"performance": metric})
-    run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute")
-    report = session.load(session.newest(bench.results))
-    (case,) = report.cases
-    return turns, run, case, report
+def shared(others="processes"):
+    return {"memory_bytes": 2**33, "memory_fraction": 0.02, "others": others}
 
 
 def test_a_run_on_a_busy_machine_judges_nothing_and_begins_no_benchmark(bench):
     with hogs(10):
         began = time.monotonic()
-        turns, run, case, report = judged_hpl(bench, [HPL])
+        turns, run, case, report = judged(bench, [HPL])
         assert time.monotonic() - began < 100
     assert turns.started == 0
     assert run.returncode == 1
@@ -79,7 +61,7 @@ def test_a_run_on_a_busy_machine_judges_nothing_and_begins_no_benchmark(bench):
 
 def test_what_is_not_judged_is_not_measured_on_a_busy_machine_and_that_is_red(bench):
     """Its numbers would include the other work. A run without any numbers must not be green."""
-    shared(bench)
+    bench.partition(launcher="local", extras=shared())
     turns = Turns(bench, [HPL])
     bench.record_all()
     with hogs(10):
@@ -110,7 +92,7 @@ def foreign(tmp_path):
 
 def test_launches_beside_other_work_are_no_failure(bench, foreign):
     limits(bench, before=99)
-    turns, run, case, report = judged_hpl(bench, [scaled(0.5)], foreign, WORK)
+    turns, run, case, report = judged(bench, [scaled(0.5)], foreign, WORK)
     assert (run.returncode, case.verdict.value) == (1, "INCONCLUSIVE")
     assert turns.started == 3, "not the whole budget"
     assert case.why.startswith("the machine was busy: other work took ")
@@ -122,7 +104,7 @@ def test_launches_beside_other_work_are_no_failure(bench, foreign):
 
 def test_a_launch_beside_other_work_that_is_within_its_bounds_passes(bench, foreign):
     limits(bench, before=99)
-    turns, run, case, _ = judged_hpl(bench, [HPL], foreign, WORK)
+    turns, run, case, _ = judged(bench, [HPL], foreign, WORK)
     assert (run.returncode, case.verdict.value, turns.started) == (0, "PASS", 1), run.output
     assert case.record["others"]["processors"] > 0.3
 
@@ -130,7 +112,7 @@ def test_a_launch_beside_other_work_that_is_within_its_bounds_passes(bench, fore
 def test_a_disturbed_launch_counts_for_nothing_and_the_next_one_decides(bench, foreign):
     first = f"[ -e {bench.folder}/first ] || {{ {WORK}; touch {bench.folder}/first; }}"
     limits(bench, before=99, during=0.3)
-    turns, run, case, _ = judged_hpl(bench, [scaled(0.5), HPL], foreign, first)
+    turns, run, case, _ = judged(bench, [scaled(0.5), HPL], foreign, first)
     assert (run.returncode, case.verdict.value, turns.started) == (0, "PASS", 2), run.output
     (metric,) = case.metrics
     assert len(metric.samples) == 1
@@ -139,30 +121,21 @@ def test_a_disturbed_launch_counts_for_nothing_and_the_next_one_decides(bench, f
 def test_what_the_benchmark_burns_itself_excuses_nothing(bench):
     """Its own loop is not other work. The fault is found after the usual number of launches."""
     limits(bench, before=99, during=1.9)
-    turns, run, case, _ = judged_hpl(bench, [scaled(0.5)], before=WORK)
+    turns, run, case, _ = judged(bench, [scaled(0.5)], before=WORK)
     assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 3), case.why
 
 
 def test_broken_evidence_beside_other_work_fails_at_once(bench, foreign):
     limits(bench, before=99)
-    turns, run, case, _ = judged_hpl(bench, [HPL.but(rc=139)], foreign, WORK)
+    turns, run, case, _ = judged(bench, [HPL.but(rc=139)], foreign, WORK)
     assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 1)
     assert case.why.startswith("xhpl ended with exit code 139")
 
 
 ROUNDED = """\
-import reframe as rfm
-from pathlib import Path
-
-from assay.checks.strict import StrictCheck
-from assay.outputs import osu_py
-
-
 @rfm.simple_test
-class Rounded(StrictCheck):
+class Rounded(Own):
     kind = "network"
-    valid_systems = ["*"]
-    valid_prog_environs = ["*"]
     executable = {work!r}
     declares = {{"bandwidth_1KiB": "MB/s"}}
 
@@ -187,11 +160,8 @@ def test_a_bandwidth_of_zero_is_rounding_on_a_busy_machine_only(
 ):
     limits(bench, before=99, during=during)
     text = str(DATA / "osu-py" / "busy" / "osu_bw.4.1.2.np2.txt")
-    checks = bench.check("rounded", ROUNDED.format(text=text, work=WORK))
-    bench.partition(launcher="local", extras={"others": foreign})
-    bench.stack("any", ["mpi"])
-    bench.record_all()
-    run = bench.run("-n", "Rounded", path=checks)
+    bench.ready(launcher="local", extras={"others": foreign})
+    run = bench.own(ROUNDED.format(text=text, work=WORK))
     (case,) = session.load(session.newest(bench.results)).cases
     assert (run.returncode, case.verdict.value) == (1, verdict), case.why
     assert case.why.startswith(why)

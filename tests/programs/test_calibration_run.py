@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import shell
 import yaml
 from bench import HPL, ROOT
 from replays import HEALTHY, Turns, scaled
@@ -38,21 +39,14 @@ class Site:
             self.xhpl.replay(runs)
         home = self.bench.folder / "home"
         home.mkdir(exist_ok=True)
-        done = subprocess.run(
-            [
-                *(ASSAY, "calibrate", "--site", "bench", "--profile", "smoke"),
-                *("--folder", self.bench.site.parent),
-                *([] if "--from" in arguments else ["--launches", str(launches)]),
-                *arguments,
-                *([] if "--from" in arguments else ["--", "-n", "Hpl"]),
-            ],
+        done = shell.run(
+            *(ASSAY, "calibrate", "--site", "bench", "--profile", "smoke"),
+            *("--folder", self.bench.site.parent),
+            *([] if "--from" in arguments else ["--launches", launches]),
+            *arguments,
+            *([] if "--from" in arguments else ["--", "-n", "Hpl"]),
             cwd=ROOT,
-            env={**os.environ, "ASSAY_RESULTS": str(self.bench.results), "HOME": str(home)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
+            **{**os.environ, "ASSAY_RESULTS": self.bench.results, "HOME": home},
         )
         return done.returncode, done.stdout
 
@@ -152,10 +146,7 @@ def test_too_few_launches_are_refused_unless_asked_for(site):
 
 
 def test_an_unknown_site_and_a_selection_of_nothing(site):
-    done = subprocess.run(
-        [ASSAY, "calibrate", "--site", "nowhere"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = shell.run(ASSAY, "calibrate", "--site", "nowhere", cwd=ROOT, apart=True)
     assert done.returncode == 2
     assert "unknown site 'nowhere'" in done.stderr
     assert "local" in done.stderr

@@ -9,8 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import shell
+from shell import ROOT, program
 
-ROOT = Path(__file__).resolve().parents[2]
 TOOLS = """
     awk basename bash cat chmod cp cut dirname env getent git grep head id mkdir mktemp mv nproc
     openssl realpath rm sed sh sha256sum sort stat tail tar tee uname
@@ -44,26 +45,10 @@ def checkout(tmp_path: Path) -> Path:
     return copy
 
 
-def program(directory: Path, name: str, body: str) -> None:
-    path = directory / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # it may be a link to a program of the machine
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(0o755)
-
-
 def run(
     bare: Path, script: Path, *arguments: object, **variables: object
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", script, *map(str, arguments)],
-        env={"PATH": str(bare), **{k: str(v) for k, v in variables.items()}},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return shell.run("bash", script, *arguments, path=bare, apart=True, **variables)
 
 
 def cached(checkout: Path, body: str = "echo apptainer version 1.4.5") -> Path:

@@ -10,28 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        list(map(str, command)),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
-        **options,
-    )
-
-
-def program(directory: Path, name: str, body: str) -> None:
-    directory.mkdir(exist_ok=True)
-    (directory / name).write_text(f"#!/bin/sh\n{body}\n")
-    (directory / name).chmod(0o755)
-
+from shell import ROOT, program, run
 
 # --- labels --------------------------------------------------------------------------------------
 
@@ -55,7 +34,7 @@ def labelled(tmp_path: Path) -> Path:
 
 def labels(suite: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     path = f"{suite / 'bin'}:{os.environ['PATH']}"
-    return run("sh", suite / "containers/labels.sh", env={"PATH": path, **variables})
+    return run("sh", suite / "containers/labels.sh", PATH=path, **variables)
 
 
 def test_labels_are_what_programs_and_files_say(labelled: Path) -> None:
@@ -108,7 +87,7 @@ def attempt(name: str, path: Path | None = None) -> subprocess.CompletedProcess[
     own = Path(sys.executable).parent
     found = f"{path}:{own}" if path else str(own)
     variables = {**os.environ, "PATH": f"{found}:{os.environ['PATH']}"}
-    return run("bash", ROOT / "containers/try.sh", name, env=variables)
+    return run("bash", ROOT / "containers/try.sh", name, **variables)
 
 
 def needs(*names: str) -> None:

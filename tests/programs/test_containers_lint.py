@@ -12,8 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import shell
+from shell import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 LINT = ROOT / "ci/image-lint.py"
 DEFINITIONS = sorted((ROOT / "containers").glob("*.def"))
 
@@ -157,9 +158,7 @@ def test_an_objection_names_the_line(lint: ModuleType) -> None:
 
 
 def run(*files: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, LINT, *files], capture_output=True, text=True, timeout=120, check=False
-    )
+    return shell.run(sys.executable, LINT, *files, apart=True)
 
 
 def test_the_command_is_red_when_any_file_is(tmp_path: Path) -> None:
@@ -173,17 +172,17 @@ def test_the_command_is_red_when_any_file_is(tmp_path: Path) -> None:
     assert str(good) not in done.stdout
 
 
-def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    done = run(tmp_path / "nothing.def")
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        f"image-lint: {tmp_path}/nothing.def: No such file or directory"
-    ]
-
-
-def test_a_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "No such file or directory"), (b"\xff\xfe", "not a text in UTF-8")],
+    ids=["not there", "no text"],
+)
+def test_a_file_that_cannot_be_read_is_one_line(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
     file = tmp_path / "image.def"
-    file.write_bytes(b"\xff\xfe")
+    if content is not None:
+        file.write_bytes(content)
     done = run(file)
     assert done.returncode == 2
-    assert done.stderr.splitlines() == [f"image-lint: {file}: not a text in UTF-8"]
+    assert done.stderr.splitlines() == [f"image-lint: {file}: {said}"]

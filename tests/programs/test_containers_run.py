@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+import shell
+from shell import ROOT
 
 
 @pytest.fixture
@@ -32,17 +31,8 @@ def suite(tmp_path: Path) -> Path:
 def run(
     suite: Path, *arguments: object, cwd: Path | None = None, **variables: object
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", suite / "containers/run.sh", *map(str, arguments)],
-        cwd=cwd or suite.parent,
-        env={"PATH": os.environ["PATH"], **{k: str(v) for k, v in variables.items()}},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    script = suite / "containers/run.sh"
+    return shell.run("bash", script, *arguments, cwd=cwd or suite.parent, **variables)
 
 
 def environment(done: subprocess.CompletedProcess[str]) -> dict[str, str]:

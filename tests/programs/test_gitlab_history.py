@@ -27,12 +27,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for number in ("41", "42"):
         bench = Bench(tmp_path_factory.mktemp(f"run{number}"))
         bench.record_all()
-        bench.partition(launcher="local")
-        bench.replayed("xhpl", ["hpl"], HPL)
         # Two lines with the same second and the same numbers would count as one case, stored twice.
         time.sleep(1 - time.time() % 1)
-        extras = ("--session-extras", f"pipeline={number}")
-        run = bench.run("-n", "^Hpl$", "--mode", "smoke", *extras, path="reframe/compute/hpl.py")
+        run = bench.replayed_hpl(HPL, "--session-extras", f"pipeline={number}")
         assert run.returncode == 0, run.output
         found.append(bench.results)
     return found
@@ -76,17 +73,16 @@ def test_two_runs_are_two_columns_however_often_they_are_added(
 def test_reframe_goes_on_with_what_was_merged(results: list[Path], bench: Bench) -> None:
     history.add(bench.results, results)
     bench.record_all()
-    bench.partition(launcher="local")
-    bench.replayed("xhpl", ["hpl"], HPL)
+    assert bench.replayed_hpl(HPL).returncode == 0
     listed = run_reframe(bench.write(), bench.results, "--list-stored-sessions").output
     assert re.findall(r" (4\d) +\S$", listed, re.MULTILINE) == ["41", "42"]
-    assert (
-        bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py").returncode == 0
-    )
     assert counted(bench.results) == (3, 3)
 
 
-@pytest.mark.parametrize("damage", ["torn", "empty", "no store", "another schema", "torn session"])
+DAMAGES = ["torn", "empty", "no store", "another schema", "torn session"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_source_is_named_and_the_others_are_added(
     results: list[Path], tmp_path: Path, damage: str
 ) -> None:
@@ -98,7 +94,7 @@ def test_a_damaged_source_is_named_and_the_others_are_added(
     assert counted(into) == (1, 1)
 
 
-@pytest.mark.parametrize("damage", ["torn", "empty", "no store", "another schema", "torn session"])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_history_stays_as_it_is(
     results: list[Path], tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

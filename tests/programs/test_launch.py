@@ -55,6 +55,8 @@ def test_metrics_are_those_that_were_declared_in_their_units():
         ({"latency": Quantity(1.0, "ms")}, "metric 'latency' is in 'ms', not in 'us'"),
         ({"latency": math.nan}, "metric 'latency' is not finite: nan"),
         ({"latency": []}, "metric 'latency' is not finite: []"),
+        ({"latency": None}, "metric 'latency' is not finite: None"),
+        ({"latency": [1.0, math.inf]}, "metric 'latency' is not finite: [1.0, inf]"),
         ({"latency": 1.0, "rate": 1.0}, "metric 'rate' is not declared"),
     ],
 )

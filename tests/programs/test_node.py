@@ -21,8 +21,7 @@ def test_what_a_stack_has_not_is_said(bench):
 def test_a_program_that_is_a_script_is_there(bench):
     bench.partition()
     bench.stack("wrapped", ["hpcc"], bench.program("wrapped", "hpcc", "#!/bin/sh\nexit 0\n"))
-    outcome = bench.run("-n", "StackHas.*=hpcc$", path="reframe/node/stack.py").case("StackHas")
-    assert outcome.result == "pass", outcome.reason
+    bench.run("-n", "StackHas.*=hpcc$", path="reframe/node/stack.py").says("StackHas")
 
 
 def test_a_program_that_is_named_and_not_there(bench):
@@ -30,9 +29,8 @@ def test_a_program_that_is_named_and_not_there(bench):
     bench.stack("wrong", ["hpl"])
     if shutil.which("xhpl"):
         pytest.skip("this machine has xhpl")
-    outcome = bench.run("-n", "StackHas.*=hpl$", path="reframe/node/stack.py").case("StackHas")
-    assert outcome.result == "fail"
-    assert "xhpl is not on PATH, though the stack names it" in outcome.reason
+    run = bench.run("-n", "StackHas.*=hpl$", path="reframe/node/stack.py")
+    run.says("StackHas", "xhpl is not on PATH, though the stack names it")
 
 
 def test_a_program_that_lacks_a_library(bench):
@@ -43,9 +41,8 @@ def test_a_program_that_lacks_a_library(bench):
     (path / "hpcc").write_bytes(binary.replace(b"libc.so.6", b"liba.so.6"))
     bench.partition()
     bench.stack("torn", ["hpcc"], path)
-    outcome = bench.run("-n", "StackHas.*=hpcc$", path="reframe/node/stack.py").case("StackHas")
-    assert outcome.result == "fail"
-    assert "hpcc: linked to liba.so.6, which is not found" in outcome.reason
+    run = bench.run("-n", "StackHas.*=hpcc$", path="reframe/node/stack.py")
+    run.says("StackHas", "hpcc: linked to liba.so.6, which is not found")
 
 
 def test_a_transport_that_is_not_there_is_said(bench):
@@ -58,9 +55,15 @@ def test_a_transport_that_is_not_there_is_said(bench):
     assert run.case("TransportOpens %transport=tcp", "narrow").result == "skip"
     assert "bench:here has no transport tcp: nothing is run over it" in run.output
     assert "this stack has no ucx: nothing shows whether it opens posix" in run.output
-    outcome = run.case("TransportOpens %transport=posix", "narrow")
-    assert outcome.result == "fail"
-    assert "UCX cannot open posix here, which the partition says it has" in outcome.reason
+    said = "UCX cannot open posix here, which the partition says it has"
+    run.says("TransportOpens %transport=posix", said, environ="narrow")
+
+
+def health(bench):
+    """The pre-check of the node on the partition of this bench."""
+    bench.stack("any", ["mpi"], provenance="made for this test")
+    bench.record_all()
+    return bench.run("-n", "NodeHealth", path="reframe/node/health.py").case("NodeHealth")
 
 
 def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(bench, tmp_path):
@@ -72,9 +75,7 @@ def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(
         "colour": "green",
     }
     bench.storage(tmp_path, extras={"health": limits})
-    bench.stack("any", ["mpi"], provenance="made for this test")
-    bench.record_all()
-    outcome = bench.run("-n", "NodeHealth", path="reframe/node/health.py").case("NodeHealth")
+    outcome = health(bench)
     assert outcome.result == "fail"
     for cause in (
         "of the memory is free, not 110%",
@@ -94,40 +95,26 @@ def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(
 def test_a_node_that_is_busy(bench):
     """The load of a node is never negative, so any load exceeds a negative limit."""
     bench.partition(extras={"health": {"load_per_cpu_max": -1}})
-    bench.stack("any", ["mpi"])
-    bench.record_all()
-    outcome = bench.run("-n", "NodeHealth", path="reframe/node/health.py").case("NodeHealth")
+    outcome = health(bench)
     load = outcome.record["provenance"]["cpu"]["load_1min"]
     usable = outcome.record["provenance"]["cpu"]["usable"]
-    assert outcome.result == "fail"
-    assert f"load per processor is {load / usable:.2f}, at most -1" in outcome.reason
+    outcome.says(f"load per processor is {load / usable:.2f}, at most -1")
 
 
 def test_a_directory_that_is_not_there(bench, tmp_path):
     bench.storage(tmp_path / "gone")
-    bench.stack("any", ["mpi"])
-    bench.record_all()
-    outcome = bench.run("-n", "NodeHealth", path="reframe/node/health.py").case("NodeHealth")
-    assert outcome.result == "fail"
+    outcome = health(bench).says(f"{tmp_path}/gone (")
     assert re.search(rf"{tmp_path}/gone \(\w+\): No such file or directory", outcome.reason)
 
 
 def test_a_clock_governor_that_is_another_or_cannot_be_read(bench):
     bench.partition(extras={"health": {"governors": ["of-no-machine"]}})
-    bench.stack("bare", ["mpi"])
-    bench.record_all()
-    outcome = bench.run("-n", "NodeHealth", path="reframe/node/health.py").case("NodeHealth")
-    assert outcome.result == "fail"
-    assert "clock governor " in outcome.reason
+    health(bench).says("clock governor ")
 
 
 def test_the_suite_loads(bench):
-    bench.partition()
-    bench.stack("bare", ["mpi"])
-    bench.record_all()
-    run = bench.run("-n", "SuiteLoads", path="reframe")
-    outcome = run.case("SuiteLoads")
-    assert outcome.result == "pass", outcome.reason
+    bench.ready()
+    outcome = bench.run("-n", "SuiteLoads", path="reframe").says("SuiteLoads")
     assert {row["file"] for row in outcome.record["parsed"]["rows"]} == {
         str(path.relative_to(ROOT / "reframe")) for path in (ROOT / "reframe").rglob("*.py")
     }
@@ -138,14 +125,13 @@ def test_a_test_file_that_does_not_import_is_red(bench):
     shutil.copytree(ROOT / "reframe", suite)
     (suite / "network" / "torn.py").write_text("import nothing_of_that_name\n")
     (suite / "network" / "empty.py").write_text("x = 1\n")
-    bench.partition()
-    bench.stack("bare", ["mpi"])
-    run = bench.run("-n", "SuiteLoads", path=str(suite))
-    assert run.returncode != 0
-    reason = run.case("SuiteLoads").reason
-    assert "network/torn.py does not import" in reason
-    assert "nothing_of_that_name" in reason
-    assert "network/empty.py has no test" in reason
+    bench.ready()
+    bench.run("-n", "SuiteLoads", path=str(suite)).says(
+        "SuiteLoads",
+        "network/torn.py does not import",
+        "nothing_of_that_name",
+        "network/empty.py has no test",
+    )
 
 
 UNFIT = """\
@@ -188,15 +174,14 @@ def test_a_test_that_is_not_strict_or_cannot_be_made_is_red(bench):
     suite = bench.folder / "reframe"
     shutil.copytree(ROOT / "reframe" / "node", suite / "node")
     (suite / "node" / "unfit.py").write_text(UNFIT)
-    bench.partition()
-    bench.stack("bare", ["mpi"])
-    run = bench.run("-n", "SuiteLoads", path=str(suite))
-    reason = run.case("SuiteLoads").reason
-    assert run.returncode != 0
-    assert "node/unfit.py: Lenient is no StrictCheck" in reason
-    assert "Shadow has a parameter 'partition', by which references are looked up" in reason
-    assert "node/unfit.py: Torn cannot be made: ValueError: no such size" in reason
-    assert "Odd declares: 'rate': unknown unit 'MBps'; did you mean 'MB/s'?" in reason
+    bench.ready()
+    bench.run("-n", "SuiteLoads", path=str(suite)).says(
+        "SuiteLoads",
+        "node/unfit.py: Lenient is no StrictCheck",
+        "Shadow has a parameter 'partition', by which references are looked up",
+        "node/unfit.py: Torn cannot be made: ValueError: no such size",
+        "Odd declares: 'rate': unknown unit 'MBps'; did you mean 'MB/s'?",
+    )
 
 
 def test_a_reference_that_no_test_can_look_up_is_red(bench):
@@ -242,8 +227,6 @@ def test_a_probe_that_hangs_is_named_and_other_results_are_kept(bench):
     bench.partition()
     bench.stack("stuck", ["mpi"], bench.program("stuck", "ucx_info", "#!/bin/sh\nsleep 1000\n"))
     run = bench.run("-n", "NodeHealth|StackHas.*=mpi$", path="reframe/node")
-    health = run.case("NodeHealth")
-    assert health.result == "fail"
-    assert "ucx_info -d did not end within 20 s" in health.reason
-    assert health.record["provenance"]["memory"]["MemTotal"] > 0, "what else it found is kept"
-    assert run.case("StackHas %program=mpi").result == "pass"
+    outcome = run.says("NodeHealth", "ucx_info -d did not end within 20 s")
+    assert outcome.record["provenance"]["memory"]["MemTotal"] > 0, "what else it found is kept"
+    run.says("StackHas %program=mpi")

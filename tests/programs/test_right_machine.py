@@ -1,9 +1,9 @@
 """ReFrame itself is refused if it would use another system, or only a part of the site's system."""
 
 import os
-import subprocess
 
 import pytest
+import shell
 from bench import ROOT, run_reframe
 from test_bad_input import complaint, prepared, refused
 
@@ -50,24 +50,15 @@ def test_the_acceptance_and_the_plan_of_a_pipeline_are_refused_too(tmp_path):
     """With RFM_SYSTEM=local:tmpfs, only 5 of 80 cases remained, and the exit code was 0."""
     for command in (
         ["ci/acceptance.sh"],
-        ["ci/gitlab/plan.py", f"--run={tmp_path}/run", f"--child={tmp_path}/child.yml"],
+        [
+            ".venv/bin/python",
+            "ci/gitlab/plan.py",
+            f"--run={tmp_path}/run",
+            f"--child={tmp_path}/child.yml",
+        ],
     ):
-        done = subprocess.run(
-            [*command] if command[0].endswith("sh") else [".venv/bin/python", *command],
-            cwd=ROOT,
-            env={
-                **os.environ,
-                "ASSAY_RESULTS": str(tmp_path / "results"),
-                "SITE": "local",
-                "RFM_SYSTEM": "local:tmpfs",
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        given = {"ASSAY_RESULTS": tmp_path / "results", "RFM_SYSTEM": "local:tmpfs"}
+        done = shell.run(*command, cwd=ROOT, **{**os.environ, "SITE": "local", **given})
         if "no MPI" in done.stdout:
             pytest.skip("needs mpirun on this machine")
         assert done.returncode != 0

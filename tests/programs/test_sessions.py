@@ -12,34 +12,22 @@ import time
 from pathlib import Path
 
 import pytest
-from bench import REFRAME, ROOT, run_reframe
+import shell
+from bench import OWN, REFRAME, ROOT, run_reframe
 
 pytestmark = pytest.mark.slow
 
 #: Case 1 fails, case 2 is skipped, and case 4 hangs. The cases run one after the other.
 STEPS = """\
-import reframe as rfm
-from reframe.core.builtins import parameter, run_after
-
-from assay.checks.strict import StrictCheck
-from assay.outputs import Parsed
-
-
 @rfm.simple_test
-class Step(StrictCheck):
+class Step(Own):
     number = parameter(range(8))
-    kind = "compute"
-    valid_systems = ["*"]
-    valid_prog_environs = ["*"]
     executable = "step"
 
     @run_after("setup")
     def say_which(self):
         self.skip_if(self.number == 2, "this machine has no second step")
         self.executable_opts = [str(self.number)]
-
-    def read(self):
-        return Parsed("step", "step", None, True, (), {})
 """
 
 #: Seven cases are not skipped. The cases 0, 1 and 3 end before case 4 hangs.
@@ -61,7 +49,7 @@ class Hanging:
         )
         bench.partition(launcher="local")
         bench.stack("steps", ["mpi"], bench.program("steps", "step", script))
-        self.checks = bench.check("steps", STEPS)
+        self.checks = bench.check("steps", OWN + STEPS)
         self.config = bench.write()
         self.arguments = ("-C", str(self.config), "-c", str(self.checks))
         self.environment = {
@@ -121,16 +109,8 @@ def hanging(bench):
 
 def report(results, *arguments):
     """Exit code and output lines of ``assay report``."""
-    done = subprocess.run(
-        [sys.executable, "-m", "assay", "report", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "ASSAY_RESULTS": str(results)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    words = (sys.executable, "-m", "assay", "report", *arguments)
+    done = shell.run(*words, cwd=ROOT, ASSAY_RESULTS=results)
     assert "Traceback" not in done.stdout, done.stdout
     return done.returncode, done.stdout.splitlines()
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from shell import program, run
+from shell import BEGIN, program, run
 
 
 @pytest.fixture
@@ -22,12 +22,8 @@ def site(checkout: Path) -> Path:
 
 
 def stage(checkout: Path, reframe: int, report: int, writes: bool = True) -> None:
-    made = 'd="$ASSAY_RESULTS/output/$ASSAY_SESSION"; mkdir -p "$d"; touch "$d/session.json"'
-    program(
-        checkout / ".venv/bin",
-        "reframe",
-        f'echo "REFRAME[$*]"; {made if writes else ":"}; exit {reframe}',
-    )
+    script = f'echo "REFRAME[$*]"; {BEGIN if writes else ":"}; exit {reframe}'
+    program(checkout / ".venv/bin", "reframe", script)
     program(checkout / ".venv/bin", "assay", f'echo "ASSAY[$*]"; exit {report}')
 
 
@@ -82,11 +78,10 @@ def test_an_interrupted_run_ends_reframe_and_writes_the_page(
 ) -> None:
     """ReFrame gets SIGTERM once, and has the time to write its report."""
     results = site.parent / "results"
-    made = 'd="$ASSAY_RESULTS/output/$ASSAY_SESSION"; mkdir -p "$d"; touch "$d/session.json"'
     program(
         site / ".venv/bin",
         "reframe",
-        f"{made}; trap 'echo TOLD; exit 1' TERM; echo STARTED\n"
+        f"{BEGIN}; trap 'echo TOLD; exit 1' TERM; echo STARTED\n"
         "for _ in $(seq 300); do sleep 0.1; done",
     )
     # With nohup or in a background job, the tests ignore the signal. The child would inherit this.
@@ -107,27 +102,31 @@ def test_an_interrupted_run_ends_reframe_and_writes_the_page(
     assert running.returncode == 1
 
 
-def test_unknown_site_is_one_line_that_names_the_known_ones(site: Path) -> None:
-    done = accept(site, SITE="nowhere")
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            {"SITE": "nowhere"},
+            "no site 'nowhere': site-config/nowhere/reframe.py does not exist; there are: here",
+        ),
+        (
+            {"SITE": "here", "PROFILE": "smok"},
+            "no profile 'smok': PROFILE=smoke or PROFILE=full",
+        ),
+    ],
+)
+def test_what_is_unknown_is_one_line_that_names_what_there_is(
+    site: Path, asked: dict[str, str], said: str
+) -> None:
+    done = accept(site, **asked)
     assert done.returncode == 1
-    assert done.stdout.splitlines() == [
-        "acceptance: no site 'nowhere': site-config/nowhere/reframe.py does not exist; "
-        "there are: here"
-    ]
+    assert done.stdout.splitlines() == [f"acceptance: {said}"]
 
 
 def test_the_cost_of_the_harness_is_held_to_a_limit_only_where_one_is_given(site: Path) -> None:
     assert "--max-harness" not in accept(site, SITE="here", PROFILE="smoke").stdout
     limited = accept(site, SITE="here", PROFILE="smoke", MAX_HARNESS="15")
     assert re.search(r"ASSAY\[report --session \S+ --max-harness 15\]", limited.stdout)
-
-
-def test_unknown_profile_is_one_line_that_names_the_known_ones(site: Path) -> None:
-    done = accept(site, SITE="here", PROFILE="smok")
-    assert done.returncode == 1
-    assert done.stdout.splitlines() == [
-        "acceptance: no profile 'smok': PROFILE=smoke or PROFILE=full"
-    ]
 
 
 def test_results_below_a_path_with_blanks_are_one_line(site: Path) -> None:

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from shell import ROOT, program, run
+from shell import BEGIN, ROOT, program, run
 
 SET_UP = ("ci/system-stack.sh", "ci/setup-venv.sh", "ci/fetch-osu-py.sh")
 
@@ -26,8 +26,7 @@ def clone(tmp_path: Path, checkout: Path) -> Path:
     (copy / "site-config/bare/reframe.py").touch()
     for name in SET_UP:
         program(copy, name, f"echo SETUP {name}")
-    begin = 'd="${ASSAY_RESULTS:-results}/output/$ASSAY_SESSION"; mkdir -p "$d"'
-    program(copy / ".venv/bin", "reframe", f'{begin}; touch "$d/session.json"; echo REFRAME')
+    program(copy / ".venv/bin", "reframe", f"{BEGIN}; echo REFRAME")
     program(copy / ".venv/bin", "assay", 'echo "ASSAY[$*]"')
     return copy
 
@@ -100,8 +99,7 @@ def test_only_the_session_of_this_call_is_reported(clone: Path) -> None:
 
 
 def test_after_a_kill_the_page_is_made_of_what_is_done(clone: Path) -> None:
-    begin = 'd="$PWD/results/output/$ASSAY_SESSION"; mkdir -p "$d"; touch "$d/session.json"'
-    program(clone / ".venv/bin", "reframe", f"{begin}; kill -KILL $$")
+    program(clone / ".venv/bin", "reframe", f"{BEGIN}; kill -KILL $$")
     program(clone / ".venv/bin", "assay", 'echo "ASSAY[$*]"; exit 1')
     done = make(clone, "acceptance")
     assert done.returncode != 0
@@ -112,9 +110,8 @@ def test_after_a_kill_the_page_is_made_of_what_is_done(clone: Path) -> None:
 
 
 def test_a_run_that_ignores_an_interruption_is_killed_by_the_second(clone: Path) -> None:
-    begin = 'd="$PWD/results/output/$ASSAY_SESSION"; mkdir -p "$d"; touch "$d/session.json"'
     stays = "trap 'echo TOLD' TERM; echo STARTED; while :; do sleep 0.1; done"
-    program(clone / ".venv/bin", "reframe", f"{begin}; {stays}")
+    program(clone / ".venv/bin", "reframe", f"{BEGIN}; {stays}")
     with subprocess.Popen(
         ["bash", str(clone / "ci/acceptance.sh")],
         env={"PATH": os.environ["PATH"]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,14 @@ from shell import program, run
 from assay import catalogue
 
 
+def stack(bare: Path, checkout: Path, **variables: object) -> subprocess.CompletedProcess[str]:
+    return run("bash", checkout / "ci/system-stack.sh", path=bare, **variables)
+
+
 def test_without_apt_missing_programs_are_named_and_no_mpi_is_the_end(
     bare: Path, checkout: Path
 ) -> None:
-    done = run("bash", checkout / "ci/system-stack.sh", path=bare)
+    done = stack(bare, checkout)
     assert done.returncode == 1
     assert "missing: mpirun, ucx_info, NPmpi or NPopenmpi, ucx_perftest, hpcc, iozone" in (
         done.stdout
@@ -29,7 +34,7 @@ def test_without_apt_missing_programs_are_named_and_no_mpi_is_the_end(
 def test_without_apt_it_goes_on_with_what_there_is(bare: Path, checkout: Path) -> None:
     for name in ("mpirun", "NPmpi", "hpcc", "ucx_info"):
         program(bare, name)
-    done = run("bash", checkout / "ci/system-stack.sh", path=bare)
+    done = stack(bare, checkout)
     assert done.returncode == 0, done.stdout
     assert "going on without: ucx_perftest, iozone" in done.stdout
 
@@ -43,7 +48,7 @@ def test_where_all_is_there_apt_is_not_asked(bare: Path, checkout: Path) -> None
         for program in catalogue.PROGRAMS.values()
         if program.executables and not program.debian and program.word != "container"
     ]
-    done = run("bash", checkout / "ci/system-stack.sh", path=bare, YES=1)
+    done = stack(bare, checkout, YES=1)
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines() == [
         "system-stack: complete",
@@ -57,7 +62,7 @@ def test_without_terminal_it_says_what_to_type_and_installs_nothing(
     program(bare, "mpirun")
     program(bare, "apt-get", '[ "$1" = -s ] && exit 0; echo INSTALLED')
     program(bare, "id", "echo 0")
-    done = run("bash", checkout / "ci/system-stack.sh", path=bare)
+    done = stack(bare, checkout)
     assert done.returncode == 0, done.stdout
     assert "YES=1 make setup" in done.stdout
     assert "INSTALLED" not in done.stdout
@@ -67,7 +72,7 @@ def test_without_root_and_sudo_the_packages_are_named(bare: Path, checkout: Path
     program(bare, "mpirun")
     program(bare, "apt-get", '[ "$1" = -s ] && exit 0; echo INSTALLED')
     program(bare, "id", "echo 1000")
-    done = run("bash", checkout / "ci/system-stack.sh", path=bare, YES=1)
+    done = stack(bare, checkout, YES=1)
     assert done.returncode == 0, done.stdout
     script = f"YES=1 {checkout}/ci/system-stack.sh"
     by_hand = "apt-get install --no-install-recommends ucx-utils"
@@ -82,7 +87,7 @@ def test_programs_of_another_mpi_are_not_installed(bare: Path, checkout: Path) -
     program(bare, "apt-get", "echo APT $*")
     program(bare, "apt-cache", 'echo "  Candidate: 1.0"')
     program(bare, "id", "echo 0")
-    done = run("bash", checkout / "ci/system-stack.sh", path=bare, YES=1)
+    done = stack(bare, checkout, YES=1)
     assert f"missing: ucx_info, NPmpi or NPopenmpi for {bare}/mpirun, ucx_perftest" in done.stdout
     installed = re.findall(r"^APT .*install.*$", done.stdout, re.M)
     assert installed
@@ -94,7 +99,7 @@ def test_failed_apt_is_one_line_and_not_the_end(bare: Path, checkout: Path) -> N
     program(bare, "apt-get", 'echo "E: no network" >&2; exit 100')
     program(bare, "apt-cache", 'echo "  Candidate: 1.0"')
     program(bare, "id", "echo 0")
-    done = run("bash", checkout / "ci/system-stack.sh", path=bare, CI="true")
+    done = stack(bare, checkout, CI="true")
     assert done.returncode == 0, done.stdout
     assert "apt-get failed, see above; going on with what there is" in done.stdout
     assert "going on without: ucx_info, NPmpi or NPopenmpi" in done.stdout
@@ -186,7 +191,7 @@ def test_own_source_list_is_the_machines_with_another_component(
             cat "${{w#*=}}"/* > "{record}";; esac; done; exit 100;;
         esac""",
     )
-    done = run("bash", checkout / "ci/system-stack.sh", path=bare, YES=1, TMPDIR=temporary)
+    done = stack(bare, checkout, YES=1, TMPDIR=temporary)
     assert done.returncode == 0, done.stdout
     assert record.read_text() == entry.own
     assert "iozone3 could not be installed, see above; going on without" in done.stdout

@@ -2,6 +2,7 @@
 
 import json
 import re
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,17 @@ from real_outputs import DATA, parsed_of
 
 from assay import cli
 from assay.outputs import ParseError
-from assay.outputs.registry import NETWORK, PARSERS, parse, recognise
+from assay.outputs.registry import PARSERS, parse, recognise
 
 #: Real outputs of each family: tests/data/<family>/*.txt.
 OUTPUTS = {
     family: {path.name: path.read_text(errors="replace") for path in files}
     for family in PARSERS
     if (files := sorted((DATA / family).glob("*.txt")))
+}
+#: Families whose programs end at the size that they were given.
+NETWORK = {
+    name for name, parser in PARSERS.items() if "last_size" in signature(parser.parse).parameters
 }
 # Lines that may follow the last line of a program: lines of its launcher, or requested extras.
 AFTERWARDS = re.compile(

@@ -176,7 +176,10 @@ def test_yaml_that_would_mean_something_else_is_refused(tmp_path, text, said):
     ("hardware", "said"),
     [
         ({"links": "infiniband-edr"}, "no role 'links'; known are link, gpu"),
-        ({"link": "infiniband-erd"}, "link/infiniband-erd is not there, and not in .*; known under link: "),
+        (
+            {"link": "infiniband-erd"},
+            "link/infiniband-erd is not there, and not in .*; known under link: ",
+        ),
     ],
 )
 def test_hardware_that_does_not_exist_is_an_error(hardware, said):
@@ -268,7 +271,7 @@ def test_a_peak_is_looked_up_by_role_and_name():
     edr = peak(SITE, {"link": "infiniband-edr"}, "link", "bandwidth")
     assert edr == pytest.approx(4 * 25.78125 * 64 / 66 / 8 * 1000)
     assert peak(SITE, {}, "link", "bandwidth") is None
-    with pytest.raises(ReferencesError, match="link/edr/bandwidth is not there, and"):
+    with pytest.raises(ReferencesError, match="link/edr is not there, and"):
         peak(SITE, {"link": "edr"}, "link", "bandwidth")
 
 

@@ -24,7 +24,6 @@ from typing import Any, Union, cast
 import jsonschema
 
 from assay import files
-
 from assay.metrics import UNITS
 
 Scalar = Union[str, int, float, bool]

@@ -132,8 +132,8 @@ def rules(text: str) -> Objections:
     last = found[-1]
     for kind, why in (
         ("test", "nothing shows that the image works"),
-        ("help", "nobody is told what to type"),
-        ("labels", "nobody can tell what is in it"),
+        ("help", "users do not see how to run it"),
+        ("labels", "users cannot see what it contains"),
     ):
         if not last.all(kind):
             yield last.line, f"the last stage has no %{kind}: {why}"

@@ -26,7 +26,7 @@ PATIENCE_S = 60
 def rate(cluster, node, rate):
     """the link of NODE has RATE in both directions, in the words of tc (900mbit)"""
     if not re.fullmatch(r"\d+(\.\d+)?[kmg]?(bit|bps)", rate):
-        raise Refusal(f"{rate!r} is no rate of tc; 900mbit, for instance, is one")
+        raise Refusal(f"{rate!r} is not a rate of tc; write it like 900mbit")
     _change(cluster, node, rate=rate)
 
 

@@ -215,7 +215,7 @@ def plan(options):
     for group in groups(chosen, needed):
         name = title(group)
         if len(name) > LONGEST_NAME or name in planned:
-            raise Refusal(f"no name for a job of GitLab: {name!r}")
+            raise Refusal(f"not a valid name for a job of GitLab: {name!r}")
         planned[name] = job(group, options)
         their = [{"name": case.name, "where": case.where} for case in group]
         promised.append({"title": name, "folder": folder(group), "cases": their})

@@ -104,7 +104,7 @@ class NativeAgainstContainer(MpiTransportCheck):
     def only_what_it_carries(self):
         self.skip_if(
             self.transport == "cma" and self._probe.size < MIB,
-            "UCX sends small messages by posix where cma is asked for: nothing of cma to compare",
+            "UCX sends small messages over posix even if cma is requested: cma cannot be compared",
         )
 
     @run_before("run")

@@ -88,7 +88,7 @@ class Tournament(UcxMixin, AllNodesCheck):
         if not isinstance(self._resent, (int, float)) or not 0 <= self._resent < 1:
             where = self.current_partition.fullname
             raise ConfigError(
-                f"{where}: extras: tournament: resent: {self._resent!r} is no share from 0 to 1"
+                f"{where}: extras: tournament: resent: {self._resent!r} is not a share from 0 to 1"
             )
         device = self.partition_extra("network_device")
         seconds = options.get("seconds", SECONDS)
@@ -111,7 +111,7 @@ class Tournament(UcxMixin, AllNodesCheck):
             "environment": self._variables,
             "repeats": REPEATS,
             "advice": [
-                sys.executable, "-m", measured.__name__, "plan.json", "minutes.jsonl"
+                sys.executable, "-m", measured.__name__, "plan.json", "coordinator_log.jsonl"
             ],
             "tolerances": self._tolerances,
             "transport": self.transport,
@@ -119,16 +119,16 @@ class Tournament(UcxMixin, AllNodesCheck):
         }  # fmt: skip
 
     def read(self):
-        minutes = self.minutes()
-        self.pairs = list(measured.pairs(minutes, self.transport, self._version))
+        log = self.coordinator_log()
+        self.pairs = list(measured.pairs(log, self.transport, self._version))
         rows = tuple(
             {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}
             for pair in self.pairs
             if pair.values
         )
         units = {test.metric: test.unit for test in measured.TESTS.values()}
-        facts = {"nodes": list(minutes.nodes)}
-        return Parsed("assay", "tournament", None, minutes.complete, rows, units, (), facts)
+        facts = {"nodes": list(log.nodes)}
+        return Parsed("assay", "tournament", None, log.complete, rows, units, (), facts)
 
     def examine(self, parsed):
         problems = super().examine(parsed)
@@ -136,7 +136,7 @@ class Tournament(UcxMixin, AllNodesCheck):
             return problems
         passes = [[p.measurement for p in self.pairs if p.number == n] for n in (1, 2)]
         metrics = measured.metrics(self._tolerances)
-        names = self._minutes.nodes
+        names = self._coordinator_log.nodes
         if len(set(names)) < len(names):
             return problems  # nodes of one name cannot be told apart; this is reported already
         diagnosis = self._diagnosis = conclude(diagnose(names, metrics, passes[0]), passes[1])
@@ -151,7 +151,7 @@ class Tournament(UcxMixin, AllNodesCheck):
         astray = [problem for pair in self.pairs for problem in pair.problems]
         second = [
             f"no second pass: {entry['no_second_pass']}"
-            for entry in self._minutes.entries
+            for entry in self._coordinator_log.entries
             if "no_second_pass" in entry
         ]
         return [

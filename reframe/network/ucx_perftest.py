@@ -69,7 +69,7 @@ class UcxPerftest(TransportMixin, StrictCheck):
     def only_what_it_carries(self):
         self.skip_if(
             self.transport == "cma" and self.size < MIB,
-            "UCX sends small messages by posix where cma is asked for: nothing of cma to measure",
+            "UCX sends small messages over posix even if cma is requested: cma cannot be measured",
         )
 
     @run_before("run")

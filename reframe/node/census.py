@@ -36,10 +36,10 @@ class Census(AllNodesCheck):
         }
 
     def read(self):
-        minutes = self.minutes()
-        nodes = minutes.nodes
+        log = self.coordinator_log()
+        nodes = log.nodes
         self.found, self.ahead, self.within, self.silent = {}, {}, {}, []
-        for entry in minutes.entries:
+        for entry in log.entries:
             name = nodes[entry["node"]]
             if "ahead" in entry:
                 self.ahead[name], self.within[name] = entry["ahead"], entry["within"]
@@ -55,7 +55,7 @@ class Census(AllNodesCheck):
         )
         self._record["nodes_found"] = self.found
         units = {"load_per_cpu": "1", "memory_available": "1", "clock_ahead": "s"}
-        return Parsed("assay", "census", None, minutes.complete, rows, units)
+        return Parsed("assay", "census", None, log.complete, rows, units)
 
     def examine(self, parsed):
         problems = super().examine(parsed)
@@ -71,7 +71,11 @@ class Census(AllNodesCheck):
                 for name, found in self.found.items()
                 for problem in node_limits.problems(found, limits)
             ),
-            *(f"{name} said nothing" for name in self._minutes.nodes if name not in self.found),
+            *(
+                f"{name} said nothing"
+                for name in self._coordinator_log.nodes
+                if name not in self.found
+            ),
             *problems,
         ]
 

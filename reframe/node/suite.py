@@ -104,7 +104,7 @@ def declared_tests(path):
 def make(test, variants):
     """The test in all variants. Raises if ReFrame would skip it, or if it could prove nothing."""
     if not issubclass(test, StrictCheck):
-        raise TypeError("is no StrictCheck: it could pass without evidence")
+        raise TypeError("does not derive from StrictCheck: it could pass without evidence")
     taken = {"partition", "environ", "test"} & set(testcase.parameters(test))
     if taken:
         raise ValueError(f"has a parameter {taken.pop()!r}, by which references are looked up")

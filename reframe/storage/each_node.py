@@ -78,13 +78,13 @@ class EachNode(AllNodesCheck):
             "width": self.options("each_node", OPTIONS).get("width", 1),
             "turns": TURNS,
             "advice": [
-                sys.executable, "-m", sweep.__name__, "minutes.jsonl", str(self._tolerance)
+                sys.executable, "-m", sweep.__name__, "coordinator_log.jsonl", str(self._tolerance)
             ],
         }  # fmt: skip
 
     def read(self):
-        minutes = self.minutes()
-        self._turns, self._failed = sweep.turns(minutes)
+        log = self.coordinator_log()
+        self._turns, self._failed = sweep.turns(log)
         of_nodes = {}
         for turn in self._turns:
             of_nodes.setdefault(turn.node, []).append(turn)
@@ -98,7 +98,7 @@ class EachNode(AllNodesCheck):
             for name, of_node in of_nodes.items()
         )
         units = {**dict.fromkeys(MEASURED, "KiB/s"), "turns": "1"}
-        return Parsed("assay", "each_node", None, minutes.complete, rows, units)
+        return Parsed("assay", "each_node", None, log.complete, rows, units)
 
     def examine(self, parsed):
         problems = super().examine(parsed)
@@ -108,17 +108,17 @@ class EachNode(AllNodesCheck):
         found = list(dict.fromkeys(self._failed))
         found += [
             f"no second look: {entry['no_second_look']}"
-            for entry in self._minutes.entries
+            for entry in self._coordinator_log.entries
             if "no_second_look" in entry
         ]
         modes = {row["node"]: row["mode"] for row in parsed.rows}
         if len(set(modes.values())) > 1:
             said = ", ".join(f"{name}: {mode}" for name, mode in modes.items())
-            found.append(f"nodes cannot be compared, their writes are not of one kind: {said}")
+            found.append(f"nodes cannot be compared, their writes differ in kind: {said}")
         measured = {row["node"] for row in parsed.rows}
         found += [
             f"{name} measured nothing"
-            for name in self._minutes.hosts.values()
+            for name in self._coordinator_log.hosts.values()
             if name not in measured
         ]
         return found + problems

@@ -95,7 +95,7 @@ def test_a_user_namespace_of_each_rank_turns_cma_off_and_nothing_else(bench, ima
 def test_ranks_that_lost_the_environment_are_no_world(site):
     outcome = netpipe(site, "posix", APPTAINER_CLEANENV="1").case("NetPipe", "container")
     assert outcome.result == "fail"
-    assert "Open MPI said nothing of its world" in outcome.reason
+    assert "Open MPI printed nothing about its world" in outcome.reason
 
 
 FOREIGN = """\

@@ -224,7 +224,7 @@ def test_an_image_that_is_none_is_one_line(program: Path, tmp_path: Path, there:
     with pytest.raises(ConfigError) as caught:
         container.look(path, ROOT)
     message = str(caught.value)
-    wanted = "is no image of Apptainer" if there else "No such file or directory"
+    wanted = "is not an image of Apptainer" if there else "No such file or directory"
     assert message.startswith(f"image {path}: {wanted}")
     assert message.endswith("correct ASSAY_IMAGE")
     assert "\n" not in message

@@ -270,7 +270,7 @@ def test_drift_makes_one_node_different_until_it_is_cleared(healthy, what):
     ("words", "message"),
     [
         (("rate", "node09", "1gbit"), "no node 'node09'; there are node01, node02, node03"),
-        (("rate", "node01", "fast"), "'fast' is no rate of tc"),
+        (("rate", "node01", "fast"), "'fast' is not a rate of tc"),
         (("cpu", "node01", "0"), "'0' is not a percentage"),
         (("loss", "node01", "100"), "link-down"),
         (("drift", "node01", "taste"), "there are mtu, mount, options"),

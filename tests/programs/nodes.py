@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from bench import ROOT
 
-from assay.outputs import minutes
+from assay.outputs import coordinator_log
 
 SCRIPTS = ROOT / "src" / "assay" / "onnode"
 
@@ -73,8 +73,8 @@ class Nodes:
         return self
 
     def until(self, lines: int) -> None:
-        """Waits until the minutes have at least this number of lines."""
-        path = self.folder / "minutes.jsonl"
+        """Waits until the log have at least this number of lines."""
+        path = self.folder / "coordinator_log.jsonl"
         end = time.monotonic() + 30
         while not path.exists() or path.read_text().count("\n") < lines:
             assert time.monotonic() < end, "the meeting does not begin"
@@ -93,5 +93,5 @@ class Nodes:
                 process.kill()
         return ended
 
-    def minutes(self) -> minutes.Minutes:
-        return minutes.parse((self.folder / "minutes.jsonl").read_text())
+    def coordinator_log(self) -> coordinator_log.CoordinatorLog:
+        return coordinator_log.parse((self.folder / "coordinator_log.jsonl").read_text())

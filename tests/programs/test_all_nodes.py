@@ -246,7 +246,7 @@ def test_the_tournament_needs_three_nodes(bench):
     machine(bench, nodes=2)
     run = tournament_of(bench)
     assert run.case("Tournament").result == "skip"
-    assert "has 2 nodes for us (extra `nodes`); Tournament takes 3 or more" in run.output
+    assert "has 2 nodes on offer (extra `nodes`); Tournament takes 3 or more" in run.output
 
 
 def test_a_misspelt_option_of_the_tournament(bench):

@@ -200,7 +200,7 @@ ACCOUNTS = "AccountingStorageType   = accounting_storage/slurmdbd\n"
 
 @pytest.mark.parametrize("number", ["1", "33", "all"])
 def test_a_number_of_nodes_that_cannot_be_had_is_one_line(found, number):
-    with pytest.raises(ConfigError, match=f"ASSAY_NODES: '{number}' is no number from 2 to 32"):
+    with pytest.raises(ConfigError, match=f"ASSAY_NODES: '{number}' is not a number from 2 to 32"):
         found(SLURM, ASSAY_NODES=number)
 
 

@@ -151,7 +151,7 @@ class Rounded(Own):
     ("during", "verdict", "why"),
     [
         (0.3, "INCONCLUSIVE", "the machine was busy: other work took "),
-        (99, "FAIL", "osu_bw: line 3: bandwidth is 0.00, that is no measurement"),
+        (99, "FAIL", "osu_bw: line 3: bandwidth is 0.00, which is not a measured value"),
     ],
     ids=["busy", "quiet"],
 )

@@ -29,7 +29,7 @@ def test_tcp_behind_the_back_of_the_test(bench):
 
 def test_another_pml_behind_the_back_of_the_test(bench):
     run = bench.live_latency("env", "OMPI_MCA_pml=ob1")
-    run.says("OsuPy", "Open MPI chose the pml ob1; ucx was asked for", "UCX said nothing")
+    run.says("OsuPy", "Open MPI chose the pml ob1; ucx was asked for", "UCX printed nothing")
 
 
 def test_a_setting_that_steers_open_mpi_is_accepted_where_the_site_has_it(bench):
@@ -112,7 +112,7 @@ def test_another_world_than_was_asked_for_though_it_exits_with_0(bench, command,
 
 def test_a_program_that_is_not_linked_to_open_mpi(bench):
     bench.record_all()
-    said = "Open MPI said nothing of its world: is the program linked to another MPI?"
+    said = "Open MPI printed nothing about its world: is the program linked to another MPI?"
     bench.replayed_hpl(HPL.but(stderr="")).says("Hpl", said)
 
 

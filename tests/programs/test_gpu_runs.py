@@ -242,7 +242,7 @@ def test_ucx_alone_between_gpus(bench):
                 "gdrcopy": COPIED,
                 "configuration": "no-gdrcopy",
             },
-            "gdrcopy copied: it was to be off",
+            "gdrcopy copied: it should be off",
         ),
     ],
     ids=["host memory", "one GPU to see", "IPC missing", "gdrcopy not off"],

@@ -43,8 +43,8 @@ def test_counters_of_infiniband_are_in_words():
     [
         ("", "ends before the program did"),
         (readings("n1", 1, 2).splitlines()[0] + "\n", "ends before the program did"),
-        (readings("n1", 1, 2)[:-30], "line 2 is no reading"),
-        ("before n1 eth0 received=-1 sent=2 unit=1\n", "line 1 is no reading"),
+        (readings("n1", 1, 2)[:-30], "line 2 is not a reading"),
+        ("before n1 eth0 received=-1 sent=2 unit=1\n", "line 1 is not a reading"),
         (readings("n1", 1, 2).replace("after n1 eth0", "after n1 eth1"), "ends before"),
     ],
 )

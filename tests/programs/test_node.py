@@ -177,7 +177,7 @@ def test_a_test_that_is_not_strict_or_cannot_be_made_is_red(bench):
     bench.ready()
     bench.run("-n", "SuiteLoads", path=str(suite)).says(
         "SuiteLoads",
-        "node/unfit.py: Lenient is no StrictCheck",
+        "node/unfit.py: Lenient does not derive from StrictCheck",
         "Shadow has a parameter 'partition', by which references are looked up",
         "node/unfit.py: Torn cannot be made: ValueError: no such size",
         "Odd declares: 'rate': unknown unit 'MBps'; did you mean 'MB/s'?",

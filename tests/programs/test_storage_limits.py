@@ -66,7 +66,7 @@ def test_a_file_beyond_the_caches_as_large_as_the_site_says(bench, tmp_path):
         (
             "2 x memory",
             2**33,
-            "partition 'here': extras: iozone_largest: '2 x memory' is no size: say",
+            "partition 'here': extras: iozone_largest: '2 x memory' is not a size: give",
         ),
     ],
     ids=["less memory than the node has", "no size"],

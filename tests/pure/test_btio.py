@@ -54,7 +54,7 @@ def test_the_class_that_is_run(built, said, smoke, runs):
 
 
 def test_a_class_that_is_none_or_that_the_stack_has_not():
-    with pytest.raises(ValueError, match=r"'X' is no class; there are S, W, A, B, C, D, E"):
+    with pytest.raises(ValueError, match=r"'X' is not a class; known are S, W, A, B, C, D, E"):
         btio.chosen(["S"], "X", True)
     with pytest.raises(SizingError, match=r"this stack has no btio class E; it has S, W"):
         btio.chosen(["S", "W"], "E", False)

@@ -70,7 +70,7 @@ def test_with_too_few_pairs_nothing_is_claimed():
     assert fewest(0.05) == 5
     four = decide([1.0] * 4)
     assert four.verdict is Equivalence.UNDECIDED
-    assert four.why.endswith("5 pairs are the fewest that decide")
+    assert four.why.endswith("5 pairs are needed to decide")
     assert decide([1.0] * 5).verdict is Equivalence.EQUIVALENT
 
 

@@ -134,7 +134,7 @@ def test_operations_that_ucx_counted_prove_it_where_it_counts_them():
 @pytest.mark.parametrize(
     ("way", "version", "log", "problem"),
     [
-        (("no-ipc", INTRA), "1.20.1", {}, "it was to be off"),
+        (("no-ipc", INTRA), "1.20.1", {}, "it should be off"),
         (("all", INTRA), "1.20.1", {"lanes": ["sysv/memory"]}, "no lane of cuda_ipc"),
         (("all", INTRA), "1.22.0", {"count": 0}, "cuda_ipc carried nothing"),
         (("all", INTRA), "1.20.1", {"lanes": [IPC, "tcp/eth0"]}, "tcp is open"),
@@ -164,7 +164,7 @@ def test_operations_that_ucx_counted_prove_it_where_it_counts_them():
             {"warnings": ("transport 'gdr_copy' is not available",)},
             "transport 'gdr_copy' is not available",
         ),
-        (("all", INTRA), "1.20.1", {"processes": frozenset()}, "UCX said nothing"),
+        (("all", INTRA), "1.20.1", {"processes": frozenset()}, "UCX printed nothing"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else None,
 )
@@ -211,7 +211,7 @@ SAYS = "DBG:  using AVX implementation of gdr_copy_to_mapping\n"
 def test_gdrcopy_speaks_for_itself():
     assert gdrcopy(("all", INTRA), f"noise\n{SAYS}").said == "copied"
     assert gdrcopy(("no-gdrcopy", INTRA), "noise\n").problems == ()
-    assert gdrcopy(("no-gdrcopy", INTRA), SAYS).problems == ("gdrcopy copied: it was to be off",)
+    assert gdrcopy(("no-gdrcopy", INTRA), SAYS).problems == ("gdrcopy copied: it should be off",)
     assert gdrcopy(("all", INTRA), "") == Gdrcopy("silent", ())
     assert environment(("all", INTRA), "1.20.1")["GDRCOPY_LOG_LEVEL"] == "1"
 

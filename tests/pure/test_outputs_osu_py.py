@@ -60,7 +60,7 @@ def test_a_bandwidth_below_what_the_program_prints_is_a_problem_that_may_be_roun
     parsed = osu_py.parse(text, last_size=1 << 19)
     assert parsed.complete
     assert not parsed.sound
-    said = "line 3: bandwidth is 0.00, that is no measurement"
+    said = "line 3: bandwidth is 0.00, which is not a measured value"
     assert parsed.problems == parsed.rounded == (said,)
 
 

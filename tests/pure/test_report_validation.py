@@ -56,12 +56,12 @@ def test_a_figure_whose_cases_were_skipped_or_failed_has_their_reason():
         records.case("OsuGpu", benchmark="latency", buffers="DD", configuration="no-ipc",
                      skipped="this stack does not say which UCX it has"),
         records.osu("OsuGpuCollective", "bcast", 1, 1, gpus=2, configuration="no-ipc",
-                    problems=["nothing that UCX said shows what carried the messages"]),
+                    problems=["UCX's log does not show what carried the messages"]),
     ]  # fmt: skip
     missing = whole(cases)
     at = "between GPUs in a node"
     assert missing["point to point: latency", at].startswith("not run: this stack does not say")
-    assert missing["bcast", at].startswith("failed: nothing that UCX said")
+    assert missing["bcast", at].startswith("failed: UCX's log does not show")
     assert missing["point to point: bandwidth", at] == "no case was selected"
     assert missing["bcast", "between GPUs between nodes"] == "no case was selected"
 

@@ -356,7 +356,7 @@ def test_measurements_that_are_none_are_refused(run, message):
 
 @pytest.mark.parametrize(("higher", "tolerance"), [(True, 1.0), (True, 0.0), (False, -0.1)])
 def test_tolerances_that_are_none_are_refused(higher, tolerance):
-    with pytest.raises(ValueError, match="is no fraction"):
+    with pytest.raises(ValueError, match="is not a fraction"):
         Metric("bandwidth", "MB/s", higher, tolerance)
 
 

@@ -74,7 +74,7 @@ def test_a_ucx_whose_log_nobody_read_is_refused():
 def test_unknown_words_are_named(call):
     with pytest.raises(ValueError, match=r"unknown transport 'shm': one of posix, sysv"):
         call("shm", "1.22.0")
-    with pytest.raises(ValueError, match="'latest' is no version of UCX"):
+    with pytest.raises(ValueError, match="'latest' is not a version of UCX"):
         call("posix", "latest")
 
 
@@ -124,7 +124,7 @@ def test_a_proof_can_be_written_down():
 
 TLS = "UCX_TLS was {} where the program ran, {} was asked for"
 NO_PEER = "has no endpoint to another process"
-NOTHING = "nothing that UCX said shows what carried the messages"
+NOTHING = "UCX's log does not show what carried the messages"
 NO_CUDA_IPC = (
     "UCX WARN: transport 'cuda_ipc' is not available, "
     "please use one or more of: cma, mm, posix, self, shm, sm, sysv, tcp"
@@ -148,8 +148,8 @@ FAULTS = {
                 "posix/memory, not cma alone, carried messages of 1048576 B",
             ],
             "posix.unused-variables": [
-                "nothing in this UCX reads UCX_IB_GPU_DIRECT_RDMA",
-                "nothing in this UCX reads UCX_TSL",
+                "this UCX does not read UCX_IB_GPU_DIRECT_RDMA",
+                "this UCX does not read UCX_TSL",
             ],
             "posix.unavailable-cuda_ipc": [
                 TLS.format("posix,self,cuda_ipc", "posix,self"),
@@ -206,7 +206,7 @@ def test_a_fault_is_named(name):
 def test_a_pml_that_is_not_ucx_leaves_no_log():
     silent = prove("posix", UcxLog(), CURVE)
 
-    assert silent.problems == ("UCX said nothing: is the pml ucx?",)
+    assert silent.problems == ("UCX printed nothing: is the pml ucx?",)
     assert (silent.means, silent.ucx) == ("none", None)
 
 
@@ -238,7 +238,7 @@ def test_a_size_that_was_never_sent_is_not_proven():
     text = re.sub(r"\|    66 (\|    256K)", r"|     0 \1", TEXTS["1.22.0/osu_latency.cma"])
     problems = prove("cma", parse(text), [8, 1 << 20]).problems
 
-    assert problems == ("nothing that UCX said shows what carried messages of 1048576 B",)
+    assert problems == ("UCX's log does not show what carried messages of 1048576 B",)
 
 
 def test_a_log_that_is_missing_is_missed():

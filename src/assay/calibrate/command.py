@@ -61,9 +61,9 @@ def _usage(args: argparse.Namespace, site: Path) -> str:
         few = "" if args.allow_few else ", or say --allow-few"
         return f"--launches {args.launches}: at least {least}{few}"
     if args.reason is not None and len(args.reason.strip()) < 8:
-        return "--reason: say it in 8 letters or more, for those who read the file"
+        return "--reason: give at least 8 characters, for the readers of the file"
     if args.reports and args.arguments:
-        return "arguments of reframe have no use with --from: nothing is run"
+        return "--from runs nothing: leave out the arguments of reframe"
     return ""
 
 

@@ -147,7 +147,7 @@ class MpiCheck(StrictCheck):
             raise self._misdescribed(f"extras: nodes is {nodes}; between nodes takes at least 2")
         wanted = nodes if self.over_all_nodes else self.nodes_taken
         if wanted > nodes:
-            raise SizingError(f"{wanted} nodes are needed, {partition.fullname} has {nodes} for us")
+            raise SizingError(f"{wanted} nodes are needed, {partition.fullname} offers {nodes}")
         if self.over_all_nodes or self.fills_nodes:
             return spread(wanted, self.places(cores), self.ranks_on)
         return spread(wanted, 1, self.ranks_on)
@@ -213,12 +213,12 @@ class MpiCheck(StrictCheck):
             problems.append(
                 f"the world has {world.ranks_seen} ranks, {asked} were asked for"
                 if world.ranks_seen
-                else "Open MPI said nothing of its world: is the program linked to another MPI?"
+                else "Open MPI printed nothing about its world: is the program linked to another MPI?"
             )
         elif sorted(hosts.values()) != [self._layout.per_node] * self._layout.nodes:
             there = ", ".join(f"{number} on {host}" for host, number in sorted(hosts.items()))
             problems.append(
-                f"the ranks are not where they were to be: {there}; {self._layout.per_node} on "
+                f"the ranks are on the wrong hosts: {there}; {self._layout.per_node} on "
                 f"each of {self._layout.nodes} nodes were asked for"
             )
         return problems + self._steered(world.settings)
@@ -238,7 +238,7 @@ class MpiCheck(StrictCheck):
         partition, stack = self.current_partition.local_env, self.current_environ
         asked = {*self.env_vars, *stack.env_vars, *partition.env_vars}
         return [
-            f"{name}={value} was set behind the test's back: unset it, or put it into "
+            f"{name}={value} was set outside of the test: unset it, or put it into "
             "the stack's env_vars"
             for name, value in self.mpi_library.unasked(settings, asked).items()
         ]

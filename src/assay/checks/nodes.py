@@ -1,4 +1,4 @@
-"""Tests over all nodes of a partition: one process per node joins a meeting with minutes."""
+"""Tests over all nodes of a partition: one process per node joins a meeting with a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import assay.onnode.meeting
 from assay.checks.site import site_directory
 from assay.checks.strict import StrictCheck
 from assay.evidence import node_state
-from assay.outputs import Parsed, minutes
+from assay.outputs import Parsed, coordinator_log
 
 #: How long the processes of a job wait for each other [s].
 PATIENCE = 60
@@ -65,7 +65,7 @@ class AllNodesCheck(StrictCheck):
         wanted = partition.extras.get("nodes", 0)
         self.skip_if(
             wanted < self.least_nodes,
-            f"{partition.fullname} has {wanted} nodes for us (extra `nodes`); "
+            f"{partition.fullname} has {wanted} nodes on offer (extra `nodes`); "
             f"{self.identity()['test']} takes {self.least_nodes} or more",
         )
         # A node that is out of service fails the test. The other nodes are measured all the same.
@@ -84,22 +84,22 @@ class AllNodesCheck(StrictCheck):
         self.executable_opts = [shlex.quote(str(script)), "plan.json"]
         # The file may be left from an earlier launch in this directory.
         self.prerun_cmds.append(f"rm -f {assay.onnode.meeting.ADDRESS}")
-        self.keep_files += ["plan.json", assay.onnode.meeting.MINUTES]
+        self.keep_files += ["plan.json", assay.onnode.meeting.LOG_FILE]
 
-    def minutes(self) -> minutes.Minutes:
-        """The minutes of the meeting. Runs in the stage directory.
+    def coordinator_log(self) -> coordinator_log.CoordinatorLog:
+        """The log of the coordinator of the meeting. Runs in the stage directory.
 
-        :raises assay.outputs.ParseError: there are no minutes.
+        :raises assay.outputs.ParseError: there is no such log.
         """
-        path = Path(assay.onnode.meeting.MINUTES)
-        self._minutes = minutes.parse(path.read_text(encoding="utf-8"))
-        return self._minutes
+        path = Path(assay.onnode.meeting.LOG_FILE)
+        self._coordinator_log = coordinator_log.parse(path.read_text(encoding="utf-8"))
+        return self._coordinator_log
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds absent or lost nodes; adds launcher errors if the meeting was cut short."""
         problems = self._absent + super().examine(parsed)
         if parsed is not None:
-            problems += self._minutes.problems
+            problems += self._coordinator_log.problems
         if parsed is None or not parsed.complete:
             problems = self._errors() + problems
         return problems

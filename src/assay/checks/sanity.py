@@ -92,7 +92,7 @@ class Believed(CaseBase):
         except OSError:
             if not Path(str(self.stdout)).exists():
                 waited = self.max_pending_time
-                limit = f"; it was to wait no longer than {waited:.0f} s" if waited else ""
+                limit = f"; its limit was {waited:.0f} s" if waited else ""
                 return [f"its job never began{limit}"], unknown
             return [
                 f"the job script did not reach its end: killed, or out of time{self._last_words()}"

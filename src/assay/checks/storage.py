@@ -42,7 +42,7 @@ def bytes_asked_for(said: Any, memory: int) -> int:
         return said
     match = _TIMES_MEMORY.fullmatch(said) if isinstance(said, str) else None
     if match is None or not float(match[1]):
-        raise ValueError(f"{said!r} is no size: say 2x-memory, or a number of bytes")
+        raise ValueError(f"{said!r} is not a size: give 2x-memory, or a number of bytes")
     return int(float(match[1]) * memory)
 
 
@@ -121,7 +121,7 @@ class StorageMixin(rfm.RegressionTestPlugin):
             found = json.loads(Path(FOUND).read_text(encoding="utf-8"))
             said = described(found, self.largest_file())
         except (OSError, ValueError, KeyError, TypeError) as error:
-            return [*problems, f"nothing is known of the file system: {FOUND}: {error}"]
+            return [*problems, f"the file system is not known: {FOUND}: {error}"]
         self._record.setdefault("proof", {})["storage"] = said
         partition = self.current_partition
         stated = partition.extras.get("file_system") or next(

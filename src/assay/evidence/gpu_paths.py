@@ -134,7 +134,7 @@ def prove(
     """
     chosen, version = _of(way), _known(way.gpu, ucx_version)
     if not log.processes:
-        return Proof(ucx_log.NONE, None, {}, ("UCX said nothing: is the pml ucx?",))
+        return Proof(ucx_log.NONE, None, {}, ("UCX printed nothing: is the pml ucx?",))
     problems = transports.common_problems(log, _list(way), ucx_version, processes)
     if way.place == INTER:
         problems += _other_switch(log, _rdma(chosen))
@@ -182,7 +182,7 @@ def _wrong_lanes(way: Way, lanes: Collection[str]) -> list[str]:
     gpu, problems = way.gpu, []
     ipc = sorted(lane for lane in lanes if transport_of(lane) == gpu.ipc)
     if ipc and not _of(way).ipc:
-        problems.append(f"{', '.join(ipc)} is open between the processes: it was to be off")
+        problems.append(f"{', '.join(ipc)} is open between the processes: it should be off")
     between = SHARED_MEMORY if way.place == INTRA else RELIABLE
     expected = between | {"self", gpu.copy, gpu.small} | ({gpu.ipc} if _of(way).ipc else set())
     foreign = sorted({transport_of(lane) for lane in lanes} - expected)
@@ -234,7 +234,7 @@ def gdrcopy(way: Way, stderr: str) -> Gdrcopy:
     copied = _COPIED.search(stderr) is not None
     wrong = copied and not _of(way).gdrcopy
     return Gdrcopy(
-        "copied" if copied else "silent", ("gdrcopy copied: it was to be off",) if wrong else ()
+        "copied" if copied else "silent", ("gdrcopy copied: it should be off",) if wrong else ()
     )
 
 

@@ -66,7 +66,7 @@ def parse(text: str) -> tuple[Reading, ...]:
     for number, line in enumerate(text.splitlines(), 1):
         match = _LINE.fullmatch(line)
         if match is None:
-            raise ValueError(f"line {number} is no reading: {line[:60]!r}")
+            raise ValueError(f"line {number} is not a reading: {line[:60]!r}")
         when, host, device, received, sent, unit, missing = match.groups()
         counted = (None, None) if missing else (int(received) * int(unit), int(sent) * int(unit))
         readings.append(Reading(when, host, device, *counted))

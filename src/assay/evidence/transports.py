@@ -176,7 +176,7 @@ def prove(
     """
     chosen = _of(transport)
     if not log.processes:
-        return Proof(ucx_log.NONE, None, {}, ("UCX said nothing: is the pml ucx?",))
+        return Proof(ucx_log.NONE, None, {}, ("UCX printed nothing: is the pml ucx?",))
     carried = ucx_log.carriers(log, sizes)
     versions = sorted({version for version, _ in log.versions.values()})
     problems = [
@@ -199,7 +199,7 @@ def common_problems(
         *_wrong_settings(log, tls),
         *(f"UCX ERROR: {text}" for text in log.errors),
         *(f"UCX WARN: {text}" for text in log.warnings),
-        *(f"nothing in this UCX reads {name}" for name in sorted(log.unused)),
+        *(f"this UCX does not read {name}" for name in sorted(log.unused)),
         *_missing_processes(log, processes),
     ]
 
@@ -263,7 +263,7 @@ def _wrong_lanes(log: UcxLog, carried: ucx_log.Carried, chosen: Transport) -> li
 
 def _missing_lane(carried: ucx_log.Carried, sizes: Sequence[int], chosen: Transport) -> list[str]:
     if carried.means == ucx_log.NONE:
-        return ["nothing that UCX said shows what carried the messages"]
+        return ["UCX's log does not show what carried the messages"]
     if carried.means == ucx_log.FIRST_USE:  # it shows that cma carried, but not which sizes
         lanes: Mapping[str, float] = carried.lanes
         unproven: tuple[int, ...] = ()
@@ -273,7 +273,7 @@ def _missing_lane(carried: ucx_log.Carried, sizes: Sequence[int], chosen: Transp
     problems = []
     if unproven:
         named = ", ".join(map(str, unproven[:4])) + (", ..." if len(unproven) > 4 else "")
-        problems.append(f"nothing that UCX said shows what carried messages of {named} B")
+        problems.append(f"UCX's log does not show what carried messages of {named} B")
     reached = set(map(transport_of, lanes))
     if (
         reached
@@ -295,5 +295,5 @@ def _of(transport: str) -> Transport:
 def _version(text: str) -> tuple[int, ...]:
     match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     if match is None:
-        raise ValueError(f"{text!r} is no version of UCX: 1.13.1, for instance, is one")
+        raise ValueError(f"{text!r} is not a version of UCX; write it like 1.13.1")
     return tuple(int(part or 0) for part in match.groups())

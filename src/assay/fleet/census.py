@@ -129,7 +129,7 @@ def _memory(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
         sizes = {name: (found.get("memory") or {}).get(key) for name, found in nodes.items()}
         known = [size for size in sizes.values() if size]
         if not known:
-            problems.append(f"no node says its {what}")
+            problems.append(f"no node reports its {what}")
             continue
         usual = statistics.median(known)
         problems += [

@@ -4,7 +4,7 @@ A resource that the nodes share, such as the disk of their host, may be busy dur
 node. So each rate is compared with the rates of the other nodes in the same round, and the median
 over the rounds counts. A node is named only if a second look in the same job confirms the result.
 
-``python -m assay.fleet.sweep MINUTES TOLERANCE`` prints the ranks for the second look.
+``python -m assay.fleet.sweep LOG TOLERANCE`` prints the ranks for the second look.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.outputs import ParseError, iozone
-from assay.outputs.minutes import Minutes, parse
+from assay.outputs.coordinator_log import CoordinatorLog, parse
 
 MEASURED = ("write", "read")
 
@@ -43,17 +43,17 @@ class Turn:
     direct: bool
 
 
-def turns(minutes: Minutes) -> tuple[list[Turn], list[str]]:
+def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
     """The turns of all nodes, and a line for each turn that failed."""
     found, failed = [], []
-    for entry in minutes.entries:
+    for entry in log.entries:
         if "out" not in entry:
             continue
-        name = minutes.nodes[entry["node"]]
+        name = log.nodes[entry["node"]]
         try:
             parsed = iozone.parse(entry["out"])
             if entry["rc"] or not parsed.sound:
-                raise ParseError("; ".join(parsed.problems) or "it did not end well")
+                raise ParseError("; ".join(parsed.problems) or "it failed")
             rates = {operation: parsed.quantity(operation).value for operation in MEASURED}
             direct = bool(parsed.facts.get("o_direct"))
             found.append(Turn(name, entry["look"], entry["turn"], rates, direct))
@@ -126,11 +126,11 @@ def second_look(found: Sequence[Turn], tolerance: float) -> list[str]:
     return [name for pair in itertools.zip_longest(suspected, beside) for name in pair if name]
 
 
-def main(minutes_file: str, tolerance: str) -> list[int]:
+def main(log_file: str, tolerance: str) -> list[int]:
     """The ranks for the second look, in their order."""
-    minutes = parse(Path(minutes_file).read_text(encoding="utf-8"))
-    rank = {name: number for number, name in enumerate(minutes.nodes)}
-    return [rank[name] for name in second_look(turns(minutes)[0], float(tolerance))]
+    log = parse(Path(log_file).read_text(encoding="utf-8"))
+    rank = {name: number for number, name in enumerate(log.nodes)}
+    return [rank[name] for name in second_look(turns(log)[0], float(tolerance))]
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class Decision:
         said = f"ratio {self.ratio:.4f}, {1 - 2 * self.alpha:.0%} interval {self.low:.4f} to "
         said += f"{self.high:.4f} of {self.pairs} pairs, margin {self.margin:.0%}"
         if self.pairs < fewest(self.alpha):
-            said += f"; {fewest(self.alpha)} pairs are the fewest that decide"
+            said += f"; {fewest(self.alpha)} pairs are needed to decide"
         return f"{self.verdict.value}: {said}"
 
 

@@ -4,7 +4,7 @@ Start ``python3 each.py plan.json`` in a directory that all nodes share. In addi
 of a meeting, the plan has: ``command``, the words of the command; ``limit``, how long it may run
 [s]; ``width``, the number of nodes that run it at the same time; ``turns``, the number of turns of
 each node. If some nodes need a second look, the plan also has ``advice``, a command that reads the
-minutes and prints the ranks that get the same number of turns again.
+log and prints the ranks that get the same number of turns again.
 """
 
 import sys
@@ -38,7 +38,7 @@ def clock(member):
     return best
 
 
-def preside(plan, members, minutes):
+def preside(plan, members, log):
     """The part of rank 0."""
     order = {"do": "run", "command": plan["command"], "limit": plan["limit"]}
 
@@ -49,8 +49,8 @@ def preside(plan, members, minutes):
                 try:
                     done = member.ask(order, plan["limit"] + 20)
                 except meeting.Lost:
-                    return  # the last line of the minutes gives the reason
-                minutes.add(dict(done, node=member.rank, look=which, turn=turn))
+                    return  # the last line of the log gives the reason
+                log.add(dict(done, node=member.rank, look=which, turn=turn))
 
             with ThreadPoolExecutor(plan["width"] or len(chosen)) as pool:
                 list(pool.map(ask, chosen))
@@ -58,7 +58,7 @@ def preside(plan, members, minutes):
     present = [members[number] for number in sorted(members)]
     for member in present:
         try:
-            minutes.add(dict(clock(member), node=member.rank))
+            log.add(dict(clock(member), node=member.rank))
         except meeting.Lost:
             continue
     look(1, present)
@@ -67,7 +67,7 @@ def preside(plan, members, minutes):
     try:
         again = [members[rank] for rank in meeting.advice(plan["advice"]) if rank in members]
     except meeting.NoAdvice as error:
-        minutes.add({"no_second_look": str(error)})
+        log.add({"no_second_look": str(error)})
         return
     if again:
         look(2, again)

@@ -24,8 +24,8 @@ import time
 
 #: File with the address of rank 0, in the directory that all nodes share.
 ADDRESS = "meeting.json"
-#: File with the minutes, one JSON object on each line; each entry is written as it happens.
-MINUTES = "minutes.jsonl"
+#: File with the log, one JSON object on each line; each entry is written as it happens.
+LOG_FILE = "coordinator_log.jsonl"
 
 #: Variables that hold the rank, by launcher. That of Open MPI comes first, because its ranks
 #: inherit the Slurm variables of the daemon that started them.
@@ -120,7 +120,7 @@ class Member:
         raise Lost(f"{self.host}: {self.gone}")
 
 
-class Minutes:
+class CoordinatorLog:
     """The record of a meeting: each line is on disk before the next thing happens."""
 
     def __init__(self, path):
@@ -179,7 +179,7 @@ def allocated():
     return []
 
 
-#: Set when the job was cancelled; then the minutes do not record a regular end of the meeting.
+#: Set when the job was cancelled; then the log do not record a regular end of the meeting.
 CANCELLED = threading.Event()
 
 
@@ -218,7 +218,7 @@ def hold(plan_file, preside, work):
 
     `plan_file` holds a JSON object: ``nodes``, the number of processes; ``patience``, how long
     to wait for them [s]; ``device``, if there is one; and the entries that `preside` and `work`
-    read. Rank 0 calls ``preside(plan, members, minutes)``; each process calls ``work(order)`` for
+    read. Rank 0 calls ``preside(plan, members, log)``; each process calls ``work(order)`` for
     its answers.
     """
     with open(plan_file) as file:
@@ -275,20 +275,20 @@ def _invite(plan):
 
 
 def _preside(plan, listener, token, preside):
-    minutes = Minutes(MINUTES)
+    log = CoordinatorLog(LOG_FILE)
     members = _gather(plan, listener, token)
     here = {member.host.split(".")[0] for member in members.values()}
     absent = [host for host in allocated() if host.split(".")[0] not in here]
     if len(absent) != plan["nodes"] - len(members):
         absent = [f"rank {n}" for n in range(plan["nodes"]) if n not in members]
     met = {member.rank: member.host for member in members.values()}
-    minutes.add({"asked": plan["nodes"], "met": met, "absent": absent})
+    log.add({"asked": plan["nodes"], "met": met, "absent": absent})
     try:
-        preside(plan, members, minutes)
+        preside(plan, members, log)
         if CANCELLED.is_set():
             return
         gone = {member.host: member.gone for member in members.values() if member.gone}
-        minutes.add({"gone": gone, "end": True})
+        log.add({"gone": gone, "end": True})
     finally:
         for member in members.values():
             member.channel.close()
@@ -354,7 +354,7 @@ def _obey(channel, work):
 
 
 def advice(command):
-    """What to do next: the JSON of a command that reads the minutes. Raises NoAdvice."""
+    """What to do next: the JSON of a command that reads the log. Raises NoAdvice."""
     try:
         done = subprocess.run(
             command,

@@ -13,7 +13,7 @@ of a meeting, the plan has:
 ``environment``  variables of ucx_perftest
 ``device``       its network device, as UCX names it
 ``cpus``         processor of the server and of the client; null for no binding
-``advice``       a command that reads the minutes and prints what to do next: ``again``, whether
+``advice``       a command that reads the log and prints what to do next: ``again``, whether
                  to repeat all rounds, and the ``rounds`` of the second pass
 ``repeats``      the most times that all rounds are played
 ===============  ================================================================================
@@ -212,10 +212,10 @@ def repairs(device):
 
 
 class Tournament:
-    """Gives the orders, pair by pair, and writes the results into the minutes."""
+    """Gives the orders, pair by pair, and writes the results into the log."""
 
-    def __init__(self, plan, members, minutes):
-        self.plan, self.members, self.minutes = plan, members, minutes
+    def __init__(self, plan, members, log):
+        self.plan, self.members, self.log = plan, members, log
         self.iterations = {name: test["iterations"] for name, test in plan["tests"].items()}
         self.well = set()
         self.failures = {}
@@ -229,7 +229,7 @@ class Tournament:
             with ThreadPoolExecutor(self.plan["width"] or len(pairs)) as pool:
                 results = list(pool.map(self._pair, pairs))
             for (a, b), result in zip(pairs, results):
-                self.minutes.add(dict(result, a=a, b=b, number=number))
+                self.log.add(dict(result, a=a, b=b, number=number))
                 self._remember(a, b, not result["error"])
 
     def choose_iterations(self):
@@ -327,9 +327,9 @@ class Tournament:
         return self.failures.get(rank, 0) >= PATIENCE_WITH_A_NODE
 
 
-def preside(plan, members, minutes):
+def preside(plan, members, log):
     """The part of rank 0: the first pass, repeated while it is inconclusive, and the second."""
-    tournament = Tournament(plan, members, minutes)
+    tournament = Tournament(plan, members, log)
     tournament.choose_iterations()
     try:
         for left in range(plan["repeats"], 0, -1):
@@ -339,7 +339,7 @@ def preside(plan, members, minutes):
                 break
         tournament.play(then["rounds"], 2)
     except (Failed, meeting.NoAdvice) as error:
-        minutes.add({"no_second_pass": str(error)})
+        log.add({"no_second_pass": str(error)})
 
 
 if __name__ == "__main__":

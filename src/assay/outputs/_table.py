@@ -121,7 +121,9 @@ def cells(
             problems.append(f"line {number}: {column.name} is {token[:40]}: {quote(text)}")
             return None
         if value < 0 or (value == 0 and column.positive):
-            problems.append(f"line {number}: {column.name} is {token[:40]}, that is no measurement")
+            problems.append(
+                f"line {number}: {column.name} is {token[:40]}, which is not a measured value"
+            )
             if column.rounds and rounded is not None and re.fullmatch(r"0\.0+", token):
                 rounded.append(problems[-1])
         row[column.name] = value

@@ -280,7 +280,7 @@ def _links(count: int, transports: list[str], known: Mapping[str, Any]) -> list[
         links += [("ethernet", device, None)] if device else []
     number = os.environ.get("ASSAY_NODES", str(min(count, NODES)))
     if not (number.isdigit() and 2 <= int(number) <= count):
-        raise ConfigError(f"ASSAY_NODES: {number!r} is no number from 2 to {count}")
+        raise ConfigError(f"ASSAY_NODES: {number!r} is not a number from 2 to {count}")
     found = []
     for name, where, link in links:
         network = [t for t in transports if TRANSPORTS[t].network]

@@ -157,7 +157,7 @@ def look(path: str | Path, repository: Path) -> Image:
         labels = json.loads(inspected.stdout)["data"]["attributes"]["labels"] or {}
     except (ValueError, LookupError, TypeError):
         raise ConfigError(
-            f"image {path}: is no image of Apptainer ({_last_line(inspected.stderr)}); "
+            f"image {path}: is not an image of Apptainer ({_last_line(inspected.stderr)}); "
             "correct ASSAY_IMAGE"
         ) from None
     probed = _run([program, "exec", str(path), "sh", "-c", _PROBE])

@@ -96,7 +96,7 @@ def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
     :raises SizingError: the stack does not have that class.
     """
     if said is not None and said not in PROBLEMS:
-        raise ValueError(f"{said!r} is no class; there are {', '.join(BTIO_CLASSES)}")
+        raise ValueError(f"{said!r} is not a class; known are {', '.join(BTIO_CLASSES)}")
     if smoke:
         return built[0]
     if said is None:
@@ -110,13 +110,13 @@ def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
 def layout(ranks: int, features: Iterable[str], extras: Mapping[str, Any]) -> Layout:
     """The layout of the ranks: one node for all P of a curve, or one rank per node for all P.
 
-    :raises SizingError: the partition has too few nodes for us.
+    :raises SizingError: the partition offers too few nodes.
     """
     nodes = _nodes(features, extras)
     if nodes < NODES_OF_A_CURVE:
         return Layout(1, ranks)
     if ranks > nodes:
-        raise SizingError(f"{ranks} nodes are needed, one for each rank; there are {nodes} for us")
+        raise SizingError(f"{ranks} nodes are needed, one for each rank; the site offers {nodes}")
     return Layout(ranks, 1)
 
 

@@ -60,9 +60,9 @@ class Metric:
 
     def __post_init__(self) -> None:
         if not 0 < self.tolerance < (1 if self.higher_is_better else math.inf):
-            raise ValueError(f"{self.name}: a tolerance of {self.tolerance} is no fraction")
+            raise ValueError(f"{self.name}: a tolerance of {self.tolerance} is not a fraction")
         if self.expected is not None and not 0 < self.expected < math.inf:
-            raise ValueError(f"{self.name}: {self.expected} cannot be expected")
+            raise ValueError(f"{self.name}: {self.expected} is not a possible expected value")
 
     @property
     def sign(self) -> int:

@@ -1,7 +1,7 @@
-"""Reads the measurements of a tournament from the minutes that :mod:`assay.onnode.pairs` wrote.
+"""Reads the measurements of a tournament from the log that :mod:`assay.onnode.pairs` wrote.
 
 Rank 0 runs this module as a program after all pairs have met: ``python -m
-assay.fleet.tournament.measured plan.json minutes.jsonl`` prints what to do next.
+assay.fleet.tournament.measured plan.json coordinator_log.jsonl`` prints what to do next.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from assay.fleet.tournament.diagnosis import Measurement, Metric, diagnose, seco
 from assay.judge import Verdict
 from assay.metrics import lower_is_better
 from assay.outputs import ParseError, ucx_log, ucx_perftest
-from assay.outputs.minutes import Minutes, parse
+from assay.outputs.coordinator_log import CoordinatorLog, parse
 
 #: A node or a pair is at fault if it is worse than the others by more than this relative
 #: tolerance. A site may set other values.
@@ -100,13 +100,13 @@ def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
     ]
 
 
-def pairs(minutes: Minutes, transport: str, ucx_version: str) -> Iterator[Pair]:
+def pairs(log: CoordinatorLog, transport: str, ucx_version: str) -> Iterator[Pair]:
     """All pairs in the order in which they ran, each with the proof of its path.
 
     :param ucx_version: the version of UCX that the stack states.
     """
-    nodes = minutes.nodes
-    for entry in minutes.entries:
+    nodes = log.nodes
+    for entry in log.entries:
         if "runs" not in entry:
             continue
         a, b, number = nodes[entry["a"]], nodes[entry["b"]], entry["number"]
@@ -193,12 +193,12 @@ def _bytes(test: Test, said: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def advice(plan_file: str, minutes_file: str) -> dict[str, Any]:
+def advice(plan_file: str, log_file: str) -> dict[str, Any]:
     """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
-    minutes = parse(Path(minutes_file).read_text(encoding="utf-8"))
-    found = [p.measurement for p in pairs(minutes, plan["transport"], plan["ucx_version"])]
-    nodes = minutes.nodes
+    log = parse(Path(log_file).read_text(encoding="utf-8"))
+    found = [p.measurement for p in pairs(log, plan["transport"], plan["ucx_version"])]
+    nodes = log.nodes
     diagnosis = diagnose(nodes, metrics(plan["tolerances"]), found)
     number = {name: rank for rank, name in enumerate(nodes)}
     return {

@@ -1,4 +1,4 @@
-"""The minutes of a meeting of nodes, as :mod:`assay.onnode.meeting` writes them: JSON lines.
+"""The log of the coordinator of a meeting of nodes, as :mod:`assay.onnode.meeting` writes them: JSON lines.
 
 The first line lists the processes that came, the last line lists the nodes that left before the
 end. A meeting that was cut short has no last line; the lines that it wrote still count.
@@ -15,7 +15,7 @@ from assay.outputs._base import ParseError
 
 
 @dataclass(frozen=True)
-class Minutes:
+class CoordinatorLog:
     """The record of a meeting.
 
     :ivar asked: number of processes that were expected.
@@ -57,8 +57,8 @@ class Minutes:
         return problems
 
 
-def parse(text: str) -> Minutes:
-    """Read minutes; a last line that was cut is ignored.
+def parse(text: str) -> CoordinatorLog:
+    """Read a log; a last line that was cut is ignored.
 
     :raises ParseError: the list of the processes that came is missing, or a line is not a JSON
         object.
@@ -85,4 +85,4 @@ def parse(text: str) -> Minutes:
         raise ParseError("the first line does not say who came", 1, lines[0]) from None
     complete = bool(entries) and entries[-1].get("end") is True
     gone = entries.pop().get("gone", {}) if complete else {}
-    return Minutes(asked, hosts, absent, gone, tuple(entries), complete)
+    return CoordinatorLog(asked, hosts, absent, gone, tuple(entries), complete)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.outputs import ParseError
-from assay.outputs.minutes import parse
+from assay.outputs.coordinator_log import parse
 
 FIRST = {"asked": 3, "met": {"0": "a", "2": "c"}, "absent": ["b"]}
 LAST = {"gone": {"c": "no answer within 20 s"}, "end": True}
@@ -17,18 +17,18 @@ def text(*entries):
 
 
 def test_who_came_who_did_not_and_who_left():
-    minutes = parse(text(FIRST, {"node": 0}, LAST))
-    assert minutes.nodes == ("a", "b", "c")
-    assert minutes.entries == ({"node": 0},)
-    assert minutes.complete
-    assert minutes.problems == ["b did not come", "c left before the end: no answer within 20 s"]
+    log = parse(text(FIRST, {"node": 0}, LAST))
+    assert log.nodes == ("a", "b", "c")
+    assert log.entries == ({"node": 0},)
+    assert log.complete
+    assert log.problems == ["b did not come", "c left before the end: no answer within 20 s"]
 
 
 @pytest.mark.parametrize("cut", range(1, len(text(LAST)) + 1))
-def test_minutes_that_are_cut_keep_what_was_written(cut):
-    minutes = parse(text(FIRST, {"node": 0}, LAST)[:-cut])
-    assert minutes.entries == ({"node": 0},)
-    assert minutes.problems[-1] == "the meeting of the nodes was cut short"
+def test_a_log_that_are_cut_keep_what_was_written(cut):
+    log = parse(text(FIRST, {"node": 0}, LAST)[:-cut])
+    assert log.entries == ({"node": 0},)
+    assert log.problems[-1] == "the meeting of the nodes was cut short"
 
 
 def test_two_processes_of_one_node():

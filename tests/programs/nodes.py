@@ -73,7 +73,7 @@ class Nodes:
         return self
 
     def until(self, lines: int) -> None:
-        """Waits until the log have at least this number of lines."""
+        """Waits until the log has at least this number of lines."""
         path = self.folder / "coordinator_log.jsonl"
         end = time.monotonic() + 30
         while not path.exists() or path.read_text().count("\n") < lines:

@@ -25,7 +25,7 @@ def test_who_came_who_did_not_and_who_left():
 
 
 @pytest.mark.parametrize("cut", range(1, len(text(LAST)) + 1))
-def test_a_log_that_are_cut_keep_what_was_written(cut):
+def test_a_cut_log_keeps_what_was_written(cut):
     log = parse(text(FIRST, {"node": 0}, LAST)[:-cut])
     assert log.entries == ({"node": 0},)
     assert log.problems[-1] == "the meeting of the nodes was cut short"

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from assay.outputs import ParseError, openmpi, registry, ucx_info, ucx_log
+from assay.outputs import ParseError, coordinator_log, openmpi, registry, ucx_info, ucx_log
 
 #: A line of this length [B] took three seconds where each of its characters began a search to its
 #: end. The limit [s] is far above the time of a linear parser.
@@ -15,7 +15,7 @@ PIECES = ["a", " ", "0", "[", "[a:", "[a:1] ", ": ", "\t", "=", "1 ", "1.0e", "|
 
 READERS = {
     **{name: parser.parse for name, parser in registry.PARSERS.items()},
-    **{module.__name__: module.parse for module in (log, openmpi, ucx_info, ucx_log)},
+    **{module.__name__: module.parse for module in (coordinator_log, openmpi, ucx_info, ucx_log)},
     "recognise": registry.recognise,
 }
 

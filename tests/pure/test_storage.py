@@ -19,8 +19,8 @@ def test_a_size_in_the_words_of_a_site(said, size):
 
 
 @pytest.mark.parametrize("said", ["2x", "x-memory", "0x-memory", "2 GiB", 0, -1, 1.5, True, None])
-def test_what_is_no_size(said):
-    with pytest.raises(ValueError, match="say 2x-memory, or a number of bytes"):
+def test_what_is_not_a_size(said):
+    with pytest.raises(ValueError, match="give 2x-memory, or a number of bytes"):
         storage.bytes_asked_for(said, 1000)
 
 

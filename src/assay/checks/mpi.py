@@ -213,7 +213,8 @@ class MpiCheck(StrictCheck):
             problems.append(
                 f"the world has {world.ranks_seen} ranks, {asked} were asked for"
                 if world.ranks_seen
-                else "Open MPI printed nothing about its world: is the program linked to another MPI?"
+                else "Open MPI printed nothing about its world: is the program linked to another "
+                "MPI?"
             )
         elif sorted(hosts.values()) != [self._layout.per_node] * self._layout.nodes:
             there = ", ".join(f"{number} on {host}" for host, number in sorted(hosts.items()))

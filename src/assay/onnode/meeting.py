@@ -179,7 +179,7 @@ def allocated():
     return []
 
 
-#: Set when the job was cancelled; then the log do not record a regular end of the meeting.
+#: Set when the job was cancelled; then the log does not record a regular end of the meeting.
 CANCELLED = threading.Event()
 
 

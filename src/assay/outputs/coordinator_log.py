@@ -1,4 +1,4 @@
-"""The log of the coordinator of a meeting of nodes, as :mod:`assay.onnode.meeting` writes them: JSON lines.
+"""The log of the coordinator of a meeting of nodes: JSON lines of :mod:`assay.onnode.meeting`.
 
 The first line lists the processes that came, the last line lists the nodes that left before the
 end. A meeting that was cut short has no last line; the lines that it wrote still count.

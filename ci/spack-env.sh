@@ -52,6 +52,25 @@ commit_of() { # commit of the checkout at $1, empty where it is none
     git -c safe.directory='*' -C "$1" rev-parse HEAD 2>/dev/null || true
 }
 
+dirt() { # dirt CHECKOUT: the first file that is not of its commit, empty where there is none
+    local found
+    found=$(git -c safe.directory='*' -C "$1" status --porcelain --untracked-files=all &&
+        # Git ignores etc/spack, but Spack reads it.
+        git -c safe.directory='*' -C "$1" status --porcelain --ignored --untracked-files=all -- etc)
+    found=${found%%$'\n'*}
+    echo "${found:3}"
+}
+
+clean() { # clean VARIABLE: ends where the checkout that the variable names has changes
+    local found
+    found=$(dirt "${!1}")
+    [ -z "$found" ] || die "$1=${!1} has $found, which is not of its commit: remove it, or unset $1"
+}
+
+pinned() { # pinned spack|packages CHECKOUT: it is at the pinned commit, without changes
+    [ "$(commit_of "$2")" = "$(pin "$1" commit)" ] && [ -z "$(dirt "$2")" ]
+}
+
 clone() { # clone spack|packages TARGET: the pinned commit, and no history
     local what=$1 target=$2 commit url new
     commit=$(pin "$what" commit)
@@ -72,6 +91,7 @@ clone() { # clone spack|packages TARGET: the pinned commit, and no history
         die "no Spack here: $what ${commit:0:12} could not be fetched from $url ($why);" \
             "set SPACK_ROOT and ASSAY_SPACK_PACKAGES to checkouts, or ASSAY_SPACK_KIT to a kit"
     fi
+    rm "$new/why"
     git -C "$new" -c advice.detachedHead=false checkout -q "$commit"
     mv "$new" "$target"
 }
@@ -85,19 +105,20 @@ find_spack() { # prints nothing, sets SPACK_ROOT
         [ "$have" = "$commit" ] ||
             die "SPACK_ROOT=$SPACK_ROOT is at commit ${have:-unknown}, the locks need $commit" \
                 "(Spack $(pin spack version), spack-repo/pins.yaml): check that out, or unset it"
+        clean SPACK_ROOT
         return
     fi
     on_path=$(command -v spack || true)
     if [ -n "$on_path" ]; then
         on_path=$(dirname "$(dirname "$(readlink -f "$on_path")")")
-        if [ "$(commit_of "$on_path")" = "$commit" ]; then
+        if pinned spack "$on_path"; then
             SPACK_ROOT=$on_path
             return
         fi
-        say "leaving the Spack on PATH alone ($on_path is not at the pinned commit ${commit:0:12})"
+        say "leaving the Spack on PATH alone ($on_path is not the pinned commit ${commit:0:12}, or has changes)"
     fi
     SPACK_ROOT=$ASSAY_SPACK_HOME/spack
-    [ "$(commit_of "$SPACK_ROOT")" = "$commit" ] || {
+    pinned spack "$SPACK_ROOT" || {
         rm -rf "$SPACK_ROOT"
         clone spack "$SPACK_ROOT"
     }
@@ -111,10 +132,11 @@ find_packages() {
         [ "$have" = "$commit" ] ||
             die "ASSAY_SPACK_PACKAGES=$ASSAY_SPACK_PACKAGES is at commit ${have:-unknown}," \
                 "the locks need $commit (spack-repo/pins.yaml)"
+        clean ASSAY_SPACK_PACKAGES
         return
     fi
     ASSAY_SPACK_PACKAGES=$ASSAY_SPACK_HOME/packages
-    [ "$(commit_of "$ASSAY_SPACK_PACKAGES")" = "$commit" ] || {
+    pinned packages "$ASSAY_SPACK_PACKAGES" || {
         rm -rf "$ASSAY_SPACK_PACKAGES"
         clone packages "$ASSAY_SPACK_PACKAGES"
     }

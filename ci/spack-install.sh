@@ -13,9 +13,11 @@ cd "$(dirname "$0")/.."
 spack_site
 lock=$SITE_ENV/spack.lock
 [ -f "$lock" ] || die "$lock does not exist: make lock SITE=$SITE"
+# Spack accepts abbreviations of its options, so only these are let through.
+options="--cache-only --no-cache --fail-fast --fake --keep-prefix --keep-stage --verbose"
 for argument in "$@"; do
-    [[ $argument != --no-checksum && $argument != -n ]] ||
-        die "sources are verified: $argument is not for acceptance"
+    [[ " $options " == *" $argument "* ]] ||
+        die "$argument is not for acceptance; the options of spack install here are: $options"
 done
 spack_find
 
@@ -24,7 +26,7 @@ if [ -x .venv/bin/assay ] && .venv/bin/assay lock --help >/dev/null 2>&1; then
 fi
 fake=
 [[ " $* " != *" --fake "* ]] || fake=yes # nothing is built, so nothing is needed
-if [ -z "$fake" ] && ! lacks=$(lock_tool here "$lock"); then
+if [ -z "$fake" ] && ! lacks=$(the_spack python ci/spack-lock.py here); then
     while read -r line; do echo "$name: $line" >&2; done <<<"$lacks"
     exit 1
 fi
@@ -42,6 +44,7 @@ if ! the_spack install --only-concrete ${JOBS:+-j "$JOBS"} "$@" \
 fi
 # If nothing changed, Spack does not update the views, even if someone has deleted them.
 the_spack env view regenerate >>"$log" 2>&1 || die "no view: see $log"
+[ -n "$fake" ] || lacks=$(the_spack python ci/spack-lock.py romio) || die "$lacks"
 
 mkdir -p "$ASSAY_SPACK_HOME/env"
 base=/usr/bin:/bin

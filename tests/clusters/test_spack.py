@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from assay.locks import views
 from assay.locks.lockfile import Lock
+from assay.locks.seal import Seal
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDS = ("SPACK_ROOT", "ASSAY_SPACK_PACKAGES", "SPACK_PYTHON")
@@ -33,7 +33,8 @@ def checkout(tmp_path: Path) -> Path:
     """A copy of the files that the scripts read, in a place where the scripts may write."""
     copied = tmp_path / "checkout"
     copied.mkdir()
-    for name in ("ci", "site-config", "spack-repo"):
+    (copied / ".venv").symlink_to(ROOT / ".venv")
+    for name in ("ci", "site-config", "spack-repo", "src"):
         ignored = shutil.ignore_patterns(".spack-env", "__pycache__")
         shutil.copytree(ROOT / name, copied / name, ignore=ignored)
     for file in ROOT.glob("spack.*"):
@@ -61,11 +62,11 @@ def run(
     )
 
 
-def spack(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def spack(checkout: Path, *arguments: str, env: str = ".") -> subprocess.CompletedProcess[str]:
     return run(
         checkout,
         Path(os.environ["SPACK_ROOT"]) / "bin/spack",
-        *("--color", "never", "-e", str(checkout), *arguments),
+        *("--color", "never", "-e", checkout / env, *arguments),
         SPACK_DISABLE_LOCAL_CONFIG=1,
         SPACK_USER_CACHE_PATH=checkout / "home/user-cache",
     )
@@ -81,13 +82,79 @@ def test_recipes_pass_spacks_audit(checkout: Path) -> None:
 def test_the_whole_reference_lock_makes_views_and_environment_files(checkout: Path) -> None:
     done = run(checkout, "ci/spack-install.sh", "--fake", SITE="ibisco")
     assert done.returncode == 0, done.stdout + done.stderr
-    lock = Lock.load(checkout / "spack.lock", "spack.lock")
-    for view in yaml.safe_load((checkout / "spack.yaml").read_text())["spack"]["view"]:
+    lock = Lock(checkout / "spack.lock", "spack.lock")
+    sealed = Seal.load(checkout / "spack.lock.seal.yaml", "spack.lock.seal.yaml").views
+    assert set(sealed) == {"host", "gpu", "diagnosis"}
+    for view, held in sealed.items():
         frozen = json.loads((checkout / f"home/env/ibisco.{view}.json").read_text())
         # A fake package has one program, with the name of the package. Spack links no externals.
         programs = {each.name for folder in frozen["path"] for each in Path(folder).iterdir()}
-        held = views.packages(lock, checkout / "spack.yaml", view)
-        assert programs == {node["name"] for node in held if "external" not in node}, view
+        nodes = [lock.nodes[key] for key in held]
+        assert programs == {node["name"] for node in nodes if "external" not in node}, view
+
+
+def test_solving_anew_gives_the_same_lock_and_seal(checkout: Path) -> None:
+    folder = checkout / "site-config/debian12/spack/env"
+    before = {path.name: path.read_text() for path in folder.iterdir()}
+    done = run(checkout, "ci/spack-relock.sh", SITE="debian12")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / "spack.lock").read_text() == before["spack.lock"]
+    seals = [yaml.safe_load((folder / "spack.lock.seal.yaml").read_text())]
+    seals.append(yaml.safe_load(before["spack.lock.seal.yaml"]))
+    assert {**seals[0], "date": None} == {**seals[1], "date": None}
+    assert "the same versions and variants" in done.stdout
+
+    packages = checkout / "site-config/debian12/spack/packages.yaml"
+    packages.write_text(packages.read_text().replace("classes:=S,W,A ", "classes:=S,W "))
+    done = run(checkout, "ci/spack-relock.sh", SITE="debian12")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith(("- ", "+ "))] == [
+        "- npb-btio: classes:=A,S,W",
+        "+ npb-btio: classes:=S,W",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  - $host\n", "  - hpl@99\n", "==> Error: "),
+        (
+            "  - ..\n",
+            "  - ..\n  - ../../../../../outside\n",
+            "outside is outside of the repository",
+        ),
+    ],
+)
+def test_a_manifest_that_cannot_be_solved_leaves_no_lock(
+    checkout: Path, old: str, new: str, said: str
+) -> None:
+    (checkout.parent / "outside").mkdir()
+    site = checkout / "site-config/new/spack"
+    shutil.copytree(checkout / "site-config/debian12/spack", site)
+    for file in site.glob("env/spack.lock*"):
+        file.unlink()
+    manifest = site / "env/spack.yaml"
+    manifest.write_text(manifest.read_text().replace(old, new))
+    done = run(checkout, "ci/spack-relock.sh", SITE="new")
+    assert done.returncode == 1
+    assert said in done.stderr and "the lock is as it was" in done.stderr
+    assert not list(site.glob("env/spack.lock*"))
+
+
+def test_externals_of_other_versions_are_named(checkout: Path) -> None:
+    path = checkout / "site-config/debian12/spack/env/spack.lock"
+    lock = json.loads(path.read_text())
+    for node in lock["concrete_specs"].values():
+        if node["name"] == "gmake":
+            node["version"] = "99.1"
+    path.write_text(json.dumps(lock))
+    (checkout / "site-config/common/spack/config.yaml").write_text("config: {checksum: false}\n")
+    folder = "site-config/debian12/spack/env"
+    done = spack(checkout, "python", "ci/spack-lock.py", "here", env=folder)
+    assert done.returncode == 1, done.stderr
+    for said in ("config:checksum: Spack reads other", "gmake@99.1: below /usr is 4"):
+        assert said in done.stdout
+    assert "packages: " not in done.stdout
 
 
 def test_a_machine_without_the_externals_is_told_so(checkout: Path) -> None:

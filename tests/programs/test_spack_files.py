@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ import yaml
 from reframe.core.exceptions import ConfigError
 
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
-from assay.locks import views
-from assay.locks.lockfile import Lock, LockError
 from assay.sites import stacks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,8 +134,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the site debian12 with nothing installed; returns its reframe.py."""
     folder = tmp_path / "site-config/debian12"
     (folder / "spack/env").mkdir(parents=True)
-    for file in (lock_of("debian12"), MANIFESTS["debian12"]):
-        shutil.copy(file, folder / "spack/env")
+    for name in ("spack.lock", "spack.lock.seal.yaml"):
+        shutil.copy(MANIFESTS["debian12"].with_name(name), folder / "spack/env")
     monkeypatch.delenv("ASSAY_SPACK_HOME", raising=False)
     return folder / "reframe.py"
 
@@ -187,10 +185,19 @@ def test_jobs_of_a_stack_of_another_lock_say_so(site: Path) -> None:
 
 def test_a_file_that_is_no_lock_is_refused(site: Path) -> None:
     lock_beside(site).write_text("{}")
-    with pytest.raises(ConfigError, match="required property; make lock SITE=debian12"):
+    with pytest.raises(ConfigError, match=r"not a lock of Spack: .*; make lock SITE=debian12"):
         stacks.spack(site, lock_beside(site))
     lock_beside(site).unlink()
     with pytest.raises(ConfigError, match="No such file or directory; make lock SITE=debian12"):
+        stacks.spack(site, lock_beside(site))
+
+
+def test_a_lock_that_spack_did_not_seal_is_refused(site: Path) -> None:
+    lock_beside(site).write_text(lock_beside(site).read_text() + "\n")
+    with pytest.raises(ConfigError, match="lock: is of another lock; make lock SITE=debian12"):
+        stacks.spack(site, lock_beside(site))
+    lock_beside(site).with_name("spack.lock.seal.yaml").write_text("{}")
+    with pytest.raises(ConfigError, match=r"seal.yaml: not a seal .*; make lock SITE=debian12"):
         stacks.spack(site, lock_beside(site))
 
 
@@ -224,41 +231,20 @@ def test_what_needs_libcuda_or_counts_is_a_stack_of_its_own(site: str) -> None:
     assert diagnosis["features"] == ["ucx-stats", "ucx-cuda"]
 
 
-@pytest.mark.parametrize("site", sorted(MANIFESTS))
-def test_no_view_holds_two_packages_of_one_name(site: str) -> None:
-    lock = Lock.load(lock_of(site), "spack.lock")
-    for view in manifest(site)["view"]:
-        names = [node["name"] for node in views.packages(lock, MANIFESTS[site], view)]
-        assert names and len(names) == len(set(names)), view
-
-
 def test_a_view_that_is_not_there_is_refused(site: Path) -> None:
-    with pytest.raises(ConfigError, match=r"spack.yaml: view: no 'gpu'; there are host$"):
+    with pytest.raises(ConfigError, match=r"seal.yaml: views: no 'gpu'; there are host$"):
         stacks.spack(site, lock_beside(site), "gpu")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("spack: {view: [host]}", r"spack/view: \['host'\] is not of type 'object'"),
-        ("spack: {view: {host: {link: some}}}", "spack/view/host/link: 'some' is not one of"),
-        ("spack: {view: {host: {select: ['ucx@@']}}}", "view:host:select: 'ucx@@': not understood"),
-    ],
-)
-def test_a_view_that_is_not_understood_is_refused(site: Path, text: str, said: str) -> None:
-    path = lock_beside(site).with_name("spack.yaml")
-    path.write_text(text)
-    with pytest.raises(LockError, match=said):
-        views.packages(Lock.load(lock_beside(site), "spack.lock"), path, "host")
 
 
 # --- scripts, on the paths that end badly ---------------------------------------------------------
 
 
-def script(name: str, *arguments: str, **variables: object) -> subprocess.CompletedProcess[str]:
+def script(
+    name: str, *arguments: str, root: Path = ROOT, **variables: object
+) -> subprocess.CompletedProcess[str]:
     keep = {k: os.environ[k] for k in ("PATH", "HOME") if k in os.environ}
     return subprocess.run(
-        [ROOT / "ci" / name, *arguments],
+        [root / "ci" / name, *arguments],
         env={**keep, **{k: str(v) for k, v in variables.items()}},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -363,61 +349,194 @@ def test_with_a_damaged_kit(tmp_path: Path) -> None:
     assert "is damaged: ./readme" in said
 
 
-def test_sources_are_always_verified() -> None:
-    said = one_line(script("spack-install.sh", "--no-checksum", SITE="debian12"))
-    assert "--no-checksum is not for acceptance" in said
+PINNED = ("SPACK_ROOT", "ASSAY_SPACK_PACKAGES")
 
 
-def tool(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, ROOT / "ci/spack-lock.py", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def pinned(tmp_path: Path) -> dict[str, object]:
+    """Variables of a false Spack whose checkouts, as git says, are at the pinned commits.
+
+    Instead of solving it writes the lock that a failed solution leaves, and ends with an error.
+    """
+    pins = yaml.safe_load((ROOT / "spack-repo/pins.yaml").read_text())
+    programs = {
+        "shims/python": "",
+        "shims/git": f"""case "$*" in
+            *packages*rev-parse*) echo {pins["packages"]["commit"]} ;;
+            *rev-parse*) echo {pins["spack"]["commit"]} ;;
+            *) exec {shutil.which("git")} "$@" ;;
+            esac""",
+        "spack/bin/spack": """echo '{"concrete_specs": {}}' >"$4/spack.lock"
+            echo '==> Error: no solution'
+            exit 1""",
+        "packages/repo.yaml": "",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("spack", "packages"):
+        (tmp_path / name / ".gitignore").write_text("/etc/spack/*\n")
+        git = ["git", "-C", str(tmp_path / name), "-c", "user.name=x", "-c", "user.email=x@x"]
+        for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+            subprocess.run([*git, *arguments], check=True)
+    return {
+        "PATH": f"{tmp_path / 'shims'}:{os.environ['PATH']}",
+        "SPACK_ROOT": tmp_path / "spack",
+        "ASSAY_SPACK_PACKAGES": tmp_path / "packages",
+        "SPACK_PYTHON": tmp_path / "shims/python",
+        "ASSAY_SPACK_HOME": tmp_path / "home",
+    }
 
 
-def edited(tmp_path: Path, name: str, **changes: Any) -> Path:
-    """The lock of debian12 with some keys of one node replaced."""
-    lock = json.loads(lock_of("debian12").read_text())
-    (node,) = (n for n in lock["concrete_specs"].values() if n["name"] == name)
-    for key, value in changes.items():
-        node[key] = {**node[key], **value} if isinstance(value, dict) else value
-    path = tmp_path / "edited.lock"
-    path.write_text(json.dumps(lock))
-    return path
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy of what the scripts read; nothing is wrong with any lock in it."""
+    for name in ("ci", "site-config", "spack-repo"):
+        ignored = shutil.ignore_patterns(".spack-env", "__pycache__")
+        shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=ignored)
+    for file in ROOT.glob("spack.*"):
+        shutil.copy(file, tmp_path / "copy")
+    assay = tmp_path / "copy/.venv/bin/assay"
+    assay.parent.mkdir(parents=True)
+    assay.write_text("#!/bin/sh\n")
+    assay.chmod(0o755)
+    return tmp_path / "copy"
 
 
-def test_a_compiler_that_is_not_there_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("new", [False, True])
+def test_a_failed_solution_leaves_no_lock_of_its_own(
+    copied: Path, pinned: dict[str, object], new: bool
+) -> None:
+    folder = copied / "site-config/debian12/spack/env"
+    if new:
+        for file in folder.glob("spack.lock*"):
+            file.unlink()
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    for _ in range(2):
+        done = script("spack-relock.sh", root=copied, SITE="debian12", **pinned)
+        assert done.returncode == 1
+        assert done.stderr.splitlines() == [
+            "==> Error: no solution",
+            "spack-relock: no solution; the lock is as it was",
+        ]
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_a_lock_with_faults_is_not_taken(copied: Path, pinned: dict[str, object]) -> None:
+    (copied / ".venv/bin/assay").write_text("#!/bin/sh\necho a fault >&2; exit 1\n")
+    spack = Path(str(pinned["SPACK_ROOT"])) / "bin/spack"
+    spack.write_text('#!/bin/sh\necho "{}" >"$4/spack.lock"\n')
+    git = ["git", "-C", str(pinned["SPACK_ROOT"]), "-c", "user.name=x", "-c", "user.email=x@x"]
+    subprocess.run([*git, "commit", "-qam", "two"], check=True)
+    done = script("spack-relock.sh", root=copied, SITE="debian12", **pinned)
+    assert done.returncode == 1
+    assert "a fault" in done.stderr and "the lock is as it was" in done.stderr
+    assert (copied / "site-config/debian12/spack/env/spack.lock").read_bytes() == lock_of(
+        "debian12"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize("variable", PINNED)
+@pytest.mark.parametrize("name", ["bin/spack", "new/package.py", "etc/spack/config.yaml"])
+def test_a_checkout_with_changes_is_refused(
+    pinned: dict[str, object], variable: str, name: str
+) -> None:
+    if variable == "ASSAY_SPACK_PACKAGES" and name == "bin/spack":
+        name = "repo.yaml"
+    path = Path(str(pinned[variable])) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("config: {checksum: false}\n")
+    said = one_line(script("spack-install.sh", SITE="debian12", **pinned))
+    assert f"{variable}={pinned[variable]} has {name}, which is not of its commit" in said
+
+
+@pytest.mark.parametrize("option", ["--no-checksum", "--no-checksu", "-n", "--fak", "--add", "ucx"])
+def test_only_known_options_of_spack_install_pass(option: str) -> None:
+    said = one_line(script("spack-install.sh", option, SITE="debian12"))
+    assert f"{option} is not for acceptance; the options of spack install here are:" in said
+
+
+@pytest.fixture
+def lock_tool() -> Any:
+    spec = importlib.util.spec_from_file_location("spack_lock", ROOT / "ci/spack-lock.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def node(name: str, **external: Any) -> dict[str, Any]:
+    (found,) = (each for each in nodes(lock_of("debian12")) if each["name"] == name)
+    return {**found, "external": external}
+
+
+def test_a_compiler_that_is_not_there_is_named(lock_tool: Any) -> None:
     compilers = {"c": "/usr/bin/true", "fortran": "/opt/lost/gfortran"}
-    external = {"path": "/usr", "extra_attributes": {"compilers": compilers}}
-    done = tool("here", edited(tmp_path, "gcc", external=external))
-    assert done.returncode == 1
-    assert "(fortran): /opt/lost/gfortran does not exist here" in done.stdout
-    assert "/usr/bin/true" not in done.stdout
+    gcc = node("gcc", path="/usr", extra_attributes={"compilers": compilers})
+    assert lock_tool.missing("gcc", gcc) == [" (fortran): /opt/lost/gfortran does not exist here"]
 
 
-def test_an_external_that_is_not_there_is_named(tmp_path: Path) -> None:
-    done = tool("here", edited(tmp_path, "openmpi", external={"path": "/opt/lost/openmpi"}))
-    assert done.returncode == 1
-    assert "openmpi@4.1.4: /opt/lost/openmpi does not exist here" in done.stdout
+@pytest.mark.parametrize(
+    ("path", "found", "said"),
+    [
+        ("/opt/lost/openmpi", (set(), True), [": /opt/lost/openmpi does not exist here"]),
+        ("/usr", ({"4.1.4"}, True), []),
+        ("/usr", ({"4.1.4", "5.0.10"}, True), []),
+        ("/usr", ({"4.1.5"}, True), [": below /usr is 4.1.5"]),
+        ("/usr", (set(), True), [": nothing of it was found below /usr"]),
+        ("/usr", (set(), False), []),
+    ],
+)
+def test_an_external_of_another_version_is_named(
+    lock_tool: Any, capsys: pytest.CaptureFixture[str], path: str, found: Any, said: list[str]
+) -> None:
+    lock_tool.versions = lambda name, prefix: found
+    assert lock_tool.missing("openmpi", node("openmpi", path=path)) == said
+    assert ("not tested" in capsys.readouterr().err) == (not found[1])
 
 
-def test_the_difference_of_two_locks_names_versions_and_variants(tmp_path: Path) -> None:
-    lock = lock_of("debian12")
-    assert tool("diff", lock, lock).stdout == "  nothing\n"
-    other = edited(
-        tmp_path, "npb-btio", version="3.4.2", hash="x" * 32, parameters={"classes": ["S"]}
-    )
-    assert tool("diff", lock, other).stdout.splitlines() == [
-        "  npb-btio: classes: A,S,W -> S",
-        "  npb-btio: version: 3.4.3 -> 3.4.2",
-    ]
+@pytest.mark.parametrize(
+    ("name", "here", "lock", "equal"),
+    [
+        ("slurm", "23.11.1", "23-11-1-1", True),
+        ("slurm", "22.05.8", "23-11-1-1", False),
+        ("rdma-core", "52.0", "52.0", True),
+        ("rdma-core", "44.0", "52.0", False),
+        ("cuda", "12.4.131", "12.4.1", True),
+        ("cuda", "12.8.93", "12.4.1", False),
+    ],
+)
+def test_versions_are_compared_number_by_number(
+    lock_tool: Any, name: str, here: str, lock: str, equal: bool
+) -> None:
+    assert lock_tool.same(name, here, lock) is equal
 
 
-def test_the_difference_names_what_came_and_went(tmp_path: Path) -> None:
-    lock = lock_of("debian12")
-    empty = tmp_path / "empty.lock"
-    empty.write_text('{"concrete_specs": {}}')
-    assert "+ hpcc@1.5.0" in tool("diff", empty, lock).stdout.splitlines()
-    assert "- hpcc@1.5.0" in tool("diff", lock, empty).stdout.splitlines()
+class Built(set):  # type: ignore[type-arg]
+    """An installed Open MPI: its variants, its prefix."""
+
+    version = "5.0.10"
+
+
+@pytest.mark.parametrize(
+    ("components", "library", "said"),
+    [
+        ("mca:io:romio341:version", "ADIOI_LUSTRE_Open", []),
+        ("mca:io:romio341:version", "ADIOI_UFS_Open", ["its ROMIO has no driver for Lustre"]),
+        ("mca:io:ompio:version", "", ["has no ROMIO, the lock has +romio"]),
+    ],
+)
+def test_a_romio_that_was_not_built_is_named(
+    lock_tool: Any, tmp_path: Path, components: str, library: str, said: list[str]
+) -> None:
+    for folder in ("bin", "lib"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "bin/ompi_info").write_text(f"#!/bin/sh\necho {components}\n")
+    (tmp_path / "bin/ompi_info").chmod(0o755)
+    (tmp_path / "lib/libmpi.so.40").write_text(library)
+    spec = Built({"+romio", "romio-filesystem=lustre"})
+    spec.prefix = tmp_path  # type: ignore[attr-defined]
+    faults = lock_tool.romio_of(spec)
+    assert len(faults) == len(said)
+    for fault, text in zip(faults, said):
+        assert text in fault and "lustre/lustre_user.h" in fault

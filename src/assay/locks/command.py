@@ -1,17 +1,15 @@
-"""The implementation of ``assay lock check`` and ``assay lock seal``."""
+"""The implementation of ``assay lock check``."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.locks import rules, seal
-from assay.locks.lockfile import Lock, LockError
-from assay.locks.manifest import Manifest
-
-_PINS = "spack-repo/pins.yaml"
+from assay.locks import digest, rules
+from assay.locks.lockfile import MISSHAPEN, Lock, LockError, read_yaml
+from assay.locks.seal import Seal, differences
 
 
 @dataclass(frozen=True)
@@ -31,16 +29,14 @@ class Environment:
         return self.root / self.folder / name, (self.folder / name).as_posix()
 
 
-def run(action: str, root: Path, site: str | None) -> int:
-    """Run ``check`` or ``seal`` for one site, or all; returns the exit code.
+def run(root: Path, site: str | None) -> int:
+    """Check the lock of one site, or all; returns the exit code.
 
     1: there is a fault. 2: there is no such site, or no repository.
     """
     if not (root / "site-config").is_dir():
-        print(
-            f"assay lock: {root / 'site-config'}: no such folder; run from the repository, or "
-            "give --root",
-            file=sys.stderr,
+        _complain(
+            f"{root / 'site-config'}: no such folder; run from the repository, or give --root"
         )
         return 2
     try:
@@ -49,22 +45,21 @@ def run(action: str, root: Path, site: str | None) -> int:
         _complain(error)
         return 1
     if site is not None and site not in found:
-        known = ", ".join(found) or "none"
-        print(f"assay lock: unknown site {site!r}; known are {known}", file=sys.stderr)
+        _complain(f"unknown site {site!r}; known are {', '.join(found) or 'none'}")
         return 2
     if not found:
-        where = root / "site-config/<site>/spack"
-        print(f"assay lock: {where}: no site has a stack; see docs/stack.md", file=sys.stderr)
+        _complain(f"{root / 'site-config/<site>/spack'}: no site has a stack; see docs/stack.md")
         return 2
-    act = {"check": _check, "seal": _seal}[action]
     bad = 0
     for environment in [found[site]] if site is not None else found.values():
         try:
-            faults = act(environment)
+            faults = _faults(environment)
         except LockError as error:
             faults = [str(error)]
         for fault in faults:
             _complain(fault)
+        if not faults:
+            print(f"{environment.site}: {environment.file('spack.lock')[1]} is sound")
         bad += len(faults)
     return 1 if bad else 0
 
@@ -72,7 +67,7 @@ def run(action: str, root: Path, site: str | None) -> int:
 def environments(root: Path) -> dict[str, Environment]:
     """The environment of each site that has a folder ``spack``, by name.
 
-    :raises LockError: the manifest at the top cannot be read.
+    :raises LockError: the manifest at the top does not say which site it belongs to.
     """
     found = {
         folder.parent.name: Environment(
@@ -83,68 +78,40 @@ def environments(root: Path) -> dict[str, Environment]:
     }
     top = root / "spack.yaml"
     if top.exists():
-        included = Manifest(root, top).files
-        for site in found:
-            if any(file.startswith(f"site-config/{site}/spack/") for file in included):
-                found[site] = Environment(site, root, Path())
+        text = top.read_text(encoding="utf-8", errors="replace")
+        included = re.findall(r"^ *- site-config/([^/\n]+)/spack$", text, re.MULTILINE)
+        sites = [name for name in included if name in found]
+        if not sites:
+            read_yaml(top, "spack.yaml")
+            raise LockError("spack.yaml: include: names no site; write - site-config/<site>/spack")
+        found[sites[0]] = Environment(sites[0], root, Path())
     return found
 
 
-def _check(environment: Environment) -> list[str]:
-    """All faults of one environment; prints a line if there are no faults.
+def _faults(environment: Environment) -> list[str]:
+    """All faults of one environment.
 
     :raises LockError: a file cannot be read or understood, so that nothing else can be checked.
     """
-    faults, tree = _content(environment)
-    _, lock = environment.file("spack.lock")
-    try:
-        faults += seal.differences(*environment.file("spack.lock.seal.yaml"), lock, tree)
-    except LockError as error:
-        faults.append(str(error))
-    if not faults:
-        print(f"{environment.site}: {lock} is sound")
-    return faults
-
-
-def _seal(environment: Environment) -> list[str]:
-    """Seal the lock of one environment, unless it has faults.
-
-    :raises LockError: a file cannot be read or understood.
-    """
-    faults, tree = _content(environment)
+    root, folder, name = environment.root, environment.folder, environment.site
     path, shown = environment.file("spack.lock.seal.yaml")
-    if faults:
-        return [*faults, f"{shown}: not written: the lock has faults"]
+    mend = f"make lock SITE={name}"
     try:
-        written = seal.write(path, tree)
-    except OSError as error:
-        return [f"{shown}: {error.strerror}; make its folder writable"]
-    print(f"{environment.site}: {shown} {'written' if written else 'said so already'}")
-    return []
-
-
-def _content(environment: Environment) -> tuple[list[str], Mapping[str, object]]:
-    """The faults of everything except the seal, and the seal that the tree would get."""
-    root = environment.root
-    manifest = Manifest(root, environment.file("spack.yaml")[0])
-    pins = seal.load_pins(root / _PINS, _PINS)
-    path, file = environment.file("spack.lock")
-    mend = f"make lock SITE={environment.site}"
-    try:
-        lock = Lock.load(path, file)
+        lock = Lock(*environment.file("spack.lock"))
+        seal = Seal.load(path, shown)
+        faults = [*differences(root, folder, seal), *rules.hashes(lock), *rules.pins(lock, root)]
+        faults += [*rules.site(lock, seal), *rules.views(lock, seal, shown)]
+        faults += rules.iron(lock, seal)
+        for file in digest.inputs(root, (folder / "spack.yaml").as_posix(), seal.scopes):
+            if file.endswith(".yaml") and (root / file).exists():
+                faults += rules.settings(file, read_yaml(root / file, file))
     except LockError as error:
         raise LockError(f"{error}; {mend}") from None
-    faults = (
-        *rules.hashes(lock),
-        *rules.roots(lock, manifest),
-        *rules.requirements(lock, manifest),
-        *rules.externals(lock, manifest),
-        *rules.hardware(lock, manifest),
-        *rules.pins(lock, pins, _PINS),
-        *rules.iron(lock),
-    )
-    tree = seal.of(root, environment.site, path, manifest.files, pins)
-    return [f"{fault}; {mend}" for fault in faults], tree
+    except MISSHAPEN as error:
+        raise LockError(f"{lock.file}: not a lock of Spack: {error!r}; {mend}") from None
+    if seal.site != name:
+        faults.append(f"{shown}: site: is {seal.site!r}, this is {name!r}: another site's")
+    return [f"{fault}; {mend}" for fault in faults]
 
 
 def _complain(fault: object) -> None:

@@ -1,4 +1,4 @@
-"""``spack.lock``: its shape, the hash of each node, and the graph.
+"""``spack.lock``: the hash of each node, and the graph.
 
 Written for lockfile version 6 with nodes of version 5, which Spack 1.1 writes.
 """
@@ -13,99 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
-_HASH = {"type": "string", "pattern": "^[a-z2-7]{32}$"}
-_NAME = {"type": "string", "pattern": r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"}
-_WORD = {"type": ["string", "boolean"]}
-_SCHEMA = {
-    "type": "object",
-    "required": ["_meta", "spack", "roots", "concrete_specs"],
-    "properties": {
-        "_meta": {
-            "type": "object",
-            "required": ["file-type", "lockfile-version", "specfile-version"],
-            "properties": {
-                "file-type": {"const": "spack-lockfile"},
-                "lockfile-version": {"const": 6},
-                "specfile-version": {"const": 5},
-            },
-        },
-        "spack": {
-            "type": "object",
-            "required": ["version"],
-            "properties": {
-                "version": {"type": "string", "pattern": r"^1\.1\."},
-                "commit": {"type": "string"},
-            },
-        },
-        "roots": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["hash", "spec"],
-                "properties": {"hash": _HASH, "spec": {"type": "string"}},
-            },
-        },
-        "concrete_specs": {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "required": ["name", "version", "arch", "namespace", "parameters", "hash"],
-                "properties": {
-                    "name": _NAME,
-                    "version": {"type": "string"},
-                    "namespace": _NAME,
-                    "hash": _HASH,
-                    "arch": {
-                        "type": "object",
-                        "required": ["platform", "platform_os", "target"],
-                        "properties": {"target": {"type": ["string", "object"]}},
-                    },
-                    "parameters": {
-                        "type": "object",
-                        "additionalProperties": {
-                            "anyOf": [_WORD, {"type": "array", "items": _WORD}]
-                        },
-                    },
-                    "external": {
-                        "type": "object",
-                        "required": ["path"],
-                        "properties": {
-                            "path": {"type": "string"},
-                            "module": {"type": ["null", "array"]},
-                            "extra_attributes": {"type": "object"},
-                        },
-                    },
-                    "build_spec": False,
-                    "dependencies": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "required": ["name", "hash", "parameters"],
-                            "properties": {
-                                "name": _NAME,
-                                "hash": _HASH,
-                                "parameters": {
-                                    "type": "object",
-                                    "required": ["deptypes", "virtuals"],
-                                    "properties": {
-                                        "deptypes": {"type": "array", "items": _NAME},
-                                        "virtuals": {"type": "array", "items": _NAME},
-                                    },
-                                },
-                            },
-                        },
-                    },
-                },
-            },
-        },
-    },
-}
-_VALIDATOR = jsonschema.Draft202012Validator(_SCHEMA)
+import yaml
 
 Node = Mapping[str, Any]
+#: What code that reads a lock or seal of another shape raises.
+MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 
 
 class LockError(Exception):
@@ -113,40 +25,33 @@ class LockError(Exception):
 
 
 class Lock:
-    """A lock whose shape is sound; :mod:`assay.locks.rules` checks its content.
+    """A lock; :mod:`assay.locks.rules` checks its content.
 
     :ivar file: its name in messages.
     :ivar nodes: each node of ``concrete_specs`` by its key, which should be its hash.
     :ivar roots: (text of the spec, hash) in the order of the file.
     """
 
-    def __init__(self, file: str, document: Mapping[str, Any]) -> None:
-        self.file = file
-        self.spack: Mapping[str, str] = document["spack"]
-        self.roots: list[tuple[str, str]] = [(r["spec"], r["hash"]) for r in document["roots"]]
-        self.nodes: Mapping[str, Node] = document["concrete_specs"]
-
-    @classmethod
-    def load(cls, path: Path, shown: str) -> Lock:
+    def __init__(self, path: Path, shown: str) -> None:
         """Read a lock.
 
         :param shown: how messages name the file.
-        :raises LockError: it cannot be read, is not JSON, or does not have the shape of a lock.
+        :raises LockError: it cannot be read, or is no lock of a version that is understood.
         """
+        self.file = shown
         try:
-            text = path.read_text(encoding="utf-8")
+            document = json.loads(path.read_text(encoding="utf-8"))
+            meta = document["_meta"]
+            versions = meta["lockfile-version"], meta["specfile-version"]
+            self.spack: Mapping[str, str] = {**document["spack"]}
+            self.roots: list[tuple[str, str]] = [(r["spec"], r["hash"]) for r in document["roots"]]
+            self.nodes: Mapping[str, Node] = {**document["concrete_specs"]}
         except OSError as error:
             raise LockError(f"{shown}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise LockError(f"{shown}: not a text in UTF-8") from None
-        try:
-            document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-            fault = misfit(_VALIDATOR, document)
-        except (ValueError, RecursionError) as error:
-            raise LockError(f"{shown}: not valid JSON: {error}") from None
-        if fault:
-            raise LockError(f"{shown}: {fault}")
-        return cls(shown, document)
+        except MISSHAPEN as error:
+            raise LockError(f"{shown}: not a lock of Spack: {error!r}") from None
+        if versions != (6, 5) or not re.match(r"1\.1\.", str(self.spack.get("version"))):
+            raise LockError(f"{shown}: versions {versions} of another Spack than 1.1")
 
     def hash_of(self, node: Node) -> str:
         """The hash that Spack gives a node, from its content.
@@ -178,25 +83,6 @@ class Lock:
         """All nodes of one package."""
         return [node for node in self.nodes.values() if node["name"] == name]
 
-    def providers(self, virtual: str) -> list[Node]:
-        """Nodes that some package uses as a virtual package, for example as ``mpi``."""
-        hashes = {
-            edge["hash"]
-            for node in self.nodes.values()
-            for edge in edges(node)
-            if virtual in edge["parameters"]["virtuals"]
-        }
-        return [self.nodes[key] for key in sorted(hashes) if key in self.nodes]
-
-
-def misfit(validator: jsonschema.Draft202012Validator, document: Any) -> str | None:
-    """Key and reason of the main deviation of a document from its schema, None if it conforms."""
-    fault = jsonschema.exceptions.best_match(validator.iter_errors(document))
-    if fault is None:
-        return None
-    key = "/".join(str(part) for part in fault.absolute_path) or "(top level)"
-    return f"{key}: {fault.message[:200]}"
-
 
 def edges(node: Node) -> list[Mapping[str, Any]]:
     """The direct dependencies of a node, as the lock lists them."""
@@ -208,15 +94,30 @@ def label(node: Node) -> str:
     return f"{node['name']}@{node['version']}/{node['hash'][:7]}"
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; a key that occurs twice is refused, because Spack would read only the last."""
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"key {twice!r} stands twice in one object")
-    return result
+def package(spec: str) -> str:
+    """The package of a spec of the catalogue: its name, without variants."""
+    return re.split("[+~]", spec)[0]
 
 
-def _no_constant(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")
+def is_of(node: Node, spec: str) -> bool:
+    """Whether a node is of a spec of the catalogue: a name with switches, such as ``ucx~stats``."""
+    switches = re.findall(r"([+~])(\w+)", spec)
+    return node["name"] == package(spec) and all(
+        node["parameters"].get(name) is (sign == "+") for sign, name in switches
+    )
+
+
+def read_yaml(path: Path, shown: str) -> Any:
+    """The content of a YAML file.
+
+    :raises LockError: it cannot be read or is not YAML.
+    """
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LockError(f"{shown}: {error.strerror}") from None
+    except (yaml.YAMLError, *MISSHAPEN) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}" if mark else ""
+        what = getattr(error, "problem", None) or str(error)
+        raise LockError(f"{shown}:{line} not valid YAML: {what[:200]}") from None

@@ -20,12 +20,12 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
-from assay.locks import spec, views
-from assay.locks.lockfile import Lock, LockError, Node
+from assay.locks.lockfile import Lock, LockError, Node, is_of, package
+from assay.locks.seal import Seal
 
 #: Package -> the extra that holds its version.
 VERSIONS = {
-    spec.parse(program.spack).name: program.version.extra
+    package(program.spack): program.version.extra
     for program in PROGRAMS.values()
     if program.spack and program.version
 }
@@ -40,22 +40,26 @@ def spack(
     line that says so.
 
     :param site_file: the site's ``__file__``.
-    :param lock: its ``spack.lock``, which has its ``spack.yaml`` beside it.
+    :param lock: its ``spack.lock``, which has its seal beside it.
     :param view: the view of the environment whose programs are meant.
     :param of: the site that the stack is installed for, if it is another one.
-    :raises ConfigError: lock or manifest cannot be read, or there is no such view.
+    :raises ConfigError: lock or seal cannot be read, or there is no such view.
     """
     site_file, lock = Path(site_file).resolve(), Path(lock)
     site = of or site_file.parent.name
     try:
-        solved = Lock.load(lock, str(lock))
+        solved = Lock(lock, str(lock))
+        file = lock.with_name("spack.lock.seal.yaml")
+        seal = Seal.load(file, str(file))
+        digest = hashlib.sha256(lock.read_bytes()).hexdigest()
+        if seal.lock != digest:
+            raise LockError(f"{file}: lock: is of another lock")
     except LockError as error:
         raise ConfigError(f"{error}; make lock SITE={site}") from None
-    try:
-        nodes = views.packages(solved, lock.with_name("spack.yaml"), view)
-    except LockError as error:
-        raise ConfigError(str(error)) from None
-    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
+    if view not in seal.views:
+        known = ", ".join(sorted(seal.views))
+        raise ConfigError(f"{file}: views: no {view!r}; there are {known}")
+    nodes = [solved.nodes[key] for key in seal.views[view] if key in solved.nodes]
     extras: dict[str, Any] = {"provenance": f"Spack, {lock.name} sha256 {digest}"}
     for node in nodes:
         if node["name"] in VERSIONS:
@@ -81,13 +85,11 @@ def spack(
 
 def features(nodes: Sequence[Node]) -> list[str]:
     """The features that the packages give to a stack, each once, in the order of the catalogue."""
-    given = []
-    for word, program in PROGRAMS.items():
-        if program.spack:
-            wanted = spec.parse(program.spack)
-            if any(node["name"] == wanted.name and not wanted.unmet(node) for node in nodes):
-                given.append(word)
-    return given
+    return [
+        word
+        for word, program in PROGRAMS.items()
+        if program.spack and any(is_of(node, program.spack) for node in nodes)
+    ]
 
 
 def home(site_file: str | Path) -> Path:

@@ -1,7 +1,7 @@
 """A copy of the real Spack locks, manifests and recipes, to which a test adds one fault.
 
-The hashes reveal any fault that an edit leaves in them. To test another rule, the test gives the
-edited lock new hashes and a new seal, as an attacker would.
+The hashes and the seal reveal any fault that an edit leaves in them. To test another rule, the test
+gives the edited lock new hashes and forges its seal, as an attacker would.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from assay.cli import main
-from assay.locks import command, manifest, seal
+from assay.locks import command, digest
 from assay.locks.lockfile import Lock
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,7 +27,7 @@ REFERENCE = next(site for site, each in ENVIRONMENTS.items() if each.folder == P
 HOST = next(
     site
     for site, each in ENVIRONMENTS.items()
-    if (path := each.file("spack.lock")[0]).exists() and not Lock.load(path, site).named("cuda")
+    if (path := each.file("spack.lock")[0]).exists() and not Lock(path, site).named("cuda")
 )
 
 Document = dict[str, Any]
@@ -39,16 +39,9 @@ class Copy:
     def __init__(self, root: Path, capsys: pytest.CaptureFixture[str] | None = None) -> None:
         self.root = root
         self._capsys = capsys
-        for site in {folder.parent for folder in ROOT.glob("site-config/*/spack*")}:
-            for folder in site.glob("spack*"):
-                shutil.copytree(
-                    folder,
-                    root / folder.relative_to(ROOT),
-                    ignore=shutil.ignore_patterns(".spack-env", "__pycache__"),
-                )
-        shutil.copytree(
-            ROOT / "spack-repo", root / "spack-repo", ignore=shutil.ignore_patterns("__pycache__")
-        )
+        ignored = shutil.ignore_patterns(".spack-env", "__pycache__")
+        for folder in (*ROOT.glob("site-config/*/spack*"), ROOT / "spack-repo"):
+            shutil.copytree(folder, root / folder.relative_to(ROOT), ignore=ignored)
         for file in ROOT.glob("spack.*"):
             shutil.copy(file, root)
 
@@ -73,13 +66,29 @@ class Copy:
     def lock(self, site: str = REFERENCE) -> Document:
         return json.loads(self.path("spack.lock", site).read_text())
 
-    def relock(self, document: Document, site: str = REFERENCE) -> None:
-        """Writes a lock and a matching seal. Everything else stays as it is."""
+    def seal(self, site: str = REFERENCE) -> Document:
+        return yaml.safe_load(self.path("spack.lock.seal.yaml", site).read_text())
+
+    def forge(self, site: str = REFERENCE, **changes: Any) -> None:
+        """Seals the files as they are now, and changes some facts of the seal."""
+        lock = self.path("spack.lock", site)
+        sealed = {**self.seal(site), "lock": digest.of(lock.read_bytes()), **changes}
+        folder = ENVIRONMENTS[site].folder
+        names = digest.inputs(self.root, (folder / "spack.yaml").as_posix(), sealed["scopes"])
+        sealed["files"] = {
+            name: digest.of_file(self.root / name, lambda path: yaml.safe_load(path.read_text()))
+            for name in [(folder / "spack.lock").as_posix(), *names]
+        }
+        self.path("spack.lock.seal.yaml", site).write_text(json.dumps(sealed))
+
+    def relock(self, document: Document, site: str = REFERENCE, *, fresh: bool = True) -> None:
+        """Writes a lock, with fresh hashes or its own, and forges its seal."""
+        views = self.seal(site)["views"]
+        if fresh:
+            new = rehash(document)
+            views = {name: [new[key] for key in keys if key in new] for name, keys in views.items()}
         self.path("spack.lock", site).write_text(json.dumps(document))
-        files = manifest.Manifest(self.root, self.path("spack.yaml", site)).files
-        pins = seal.load_pins(self.root / "spack-repo/pins.yaml", "pins")
-        sealed = seal.of(self.root, site, self.path("spack.lock", site), files, pins)
-        self.path("spack.lock.seal.yaml", site).write_text(yaml.safe_dump(sealed))
+        self.forge(site, views=views)
 
     def edit(self, name: str, old: str, new: str) -> None:
         """Replaces a text in a file of the copy. The text must exist."""
@@ -88,57 +97,48 @@ class Copy:
         assert old in text
         path.write_text(text.replace(old, new))
 
-    def set(self, package: str, key: str, value: Any, site: str = REFERENCE) -> None:
-        """Changes a setting of the site for a package. `key` may belong to its first external."""
-        path = self.root / f"site-config/{site}/spack/packages.yaml"
-        document = yaml.safe_load(path.read_text())
-        holder = document["packages"].setdefault(package, {})
-        if key in ("spec", "prefix", "modules", "extra_attributes"):
-            holder = holder["externals"][0]
-        holder[key] = value
-        path.write_text(yaml.safe_dump(document, sort_keys=False))
-
 
 def node_of(document: Document, name: str) -> Document:
     return next(node for node in document["concrete_specs"].values() if node["name"] == name)
 
 
-def ordinary(document: Document, copy: Copy) -> Document:
-    """A node that is built, has dependencies and a switch, and appears in no manifest."""
-    spoken = manifest.Manifest(copy.root, copy.path("spack.yaml")).packages()
+def ordinary(document: Document) -> tuple[str, Document]:
+    """A node that is built, is no root, and has dependencies and a switch; with its key."""
     roots = {root["hash"] for root in document["roots"]}
     return next(
-        node
+        (key, node)
         for key, node in document["concrete_specs"].items()
         if key not in roots
-        and node["name"] not in spoken
         and "external" not in node
-        and node.get("dependencies")
+        and len(node.get("dependencies", ())) > 1
         and any(isinstance(value, bool) for value in node["parameters"].values())
     )
 
 
-def rehash(document: Document) -> None:
-    """Gives each node, and each mention of it, the hash of its content. Dependencies come first.
+def own_hash(node: Document) -> str:
+    """The hash of a node's content, as Spack 1.1.0 makes it: externals without their namespace."""
+    left_out = ("hash", "namespace") if "external" in node else ("hash",)
+    content = {name: value for name, value in node.items() if name not in left_out}
+    text = json.dumps(content, separators=(",", ":"))
+    return base64.b32encode(hashlib.sha1(text.encode()).digest()).decode().lower()
 
-    This is for locks of Spack 1.1.0, which leaves the namespace of an external out.
+
+def rehash(document: Document) -> dict[str, str]:
+    """Gives each node, and each mention of it, the hash of its content; old hash -> new hash.
+
+    Nodes that no root needs any more are removed, as Spack does when it solves.
     """
     assert document["spack"]["version"] == "1.1.0"
     old, new = document["concrete_specs"], {}
 
     def settle(key: str) -> str:
         if key not in new:
-            node = old[key]
-            for edge in node.get("dependencies", []):
+            for edge in old[key].get("dependencies", []):
                 edge["hash"] = settle(edge["hash"])
-            left_out = ("hash", "namespace") if "external" in node else ("hash",)
-            content = {name: value for name, value in node.items() if name not in left_out}
-            text = json.dumps(content, separators=(",", ":"))
-            node["hash"] = base64.b32encode(hashlib.sha1(text.encode()).digest()).decode().lower()
-            new[key] = node["hash"]
+            new[key] = old[key]["hash"] = own_hash(old[key])
         return new[key]
 
     for root in document["roots"]:
         root["hash"] = settle(root["hash"])
-    # Nodes that no root needs any more are removed, as Spack does when it solves.
     document["concrete_specs"] = {new[key]: node for key, node in old.items() if key in new}
+    return new

@@ -37,15 +37,23 @@ def test_no_action_is_wrong_usage() -> None:
     assert stop.value.code == 2
 
 
-def test_a_site_without_manifest(copy: Copy) -> None:
+def test_a_site_that_was_never_solved(copy: Copy) -> None:
     (copy.root / "site-config/new/spack").mkdir(parents=True)
     code, lines = copy.run("check")
     assert code == 1
-    assert lines == ["assay lock: site-config/new/spack/env/spack.yaml: No such file or directory"]
+    said = "site-config/new/spack/env/spack.lock: No such file or directory; make lock SITE=new"
+    assert lines == [f"assay lock: {said}"]
 
 
 @pytest.mark.parametrize(
-    "name", ["spack.yaml", "spack.lock", "spack.lock.seal.yaml", "spack-repo/pins.yaml"]
+    "name",
+    [
+        "spack.yaml",
+        "spack.lock",
+        "spack.lock.seal.yaml",
+        "spack-repo/pins.yaml",
+        "site-config/common/spack/packages.yaml",
+    ],
 )
 @pytest.mark.parametrize(
     "content",
@@ -56,61 +64,34 @@ def test_a_file_that_is_missing_or_broken(copy: Copy, name: str, content: bytes 
     path.unlink()
     if content is not None:
         path.write_bytes(content)
-    code, lines = copy.run("check", "--site", REFERENCE)
+    faults = copy.faults()
     if name == "spack.yaml" and content is None:
         # Without this file, nothing says which site the environment at the top level belongs to.
-        name = f"site-config/{REFERENCE}/spack/env/spack.yaml"
-    assert code == 1
-    assert len(lines) == 1
-    assert lines[0].startswith(f"assay lock: {name}:")
+        name = f"site-config/{REFERENCE}/spack/env/spack.lock"
+    assert all(fault.startswith((f"{name}:", f"{name} is gone since")) for fault in faults)
     if content in (b"{", b"\xff", b"a: [", b"a: 2001-13-41"):
-        assert "not valid " in lines[0] or "not a text in UTF-8" in lines[0]
+        (fault,) = faults
+        assert "not valid YAML" in fault or "not a lock of Spack" in fault
+
+
+def test_a_recipe_that_cannot_be_read(copy: Copy) -> None:
+    path = copy.root / "spack-repo/spack_repo/assay/packages/hpl/package.py"
+    path.unlink()
+    path.symlink_to("/proc/self/mem")  # even root cannot read its first byte
+    (fault,) = copy.faults()
+    assert "hpl/package.py: Input/output error;" in fault
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("specs:", "specs: []\n  other:", "specs: none"),
-        ("- $gpu", "- $gpus", "specs: $gpus is not defined; known are "),
-        ("- $gpu", "- [gpu]", "is not a spec, a $name or a matrix"),
-        ("- $gpu", "- hpl hpcc", "two names, 'hpl' and 'hpcc'"),
-        ("- $gpu", "- hpl&", "not understood from '&' on"),
-        ("include:", "include:\n  - $HOME/x", "depends on the machine that solves it"),
-        ("include:", "include:\n  - {path: x, when: 'True'}", "only path and optional"),
-        ("include:", "include:\n  - nowhere", "include: nowhere does not exist"),
-        ("include:", "include:\n  - 1", "include: '1' is not a path"),
-        ("specs:", "definitions: [{a: b}]\n  specs:", "definitions:a: must be a list"),
-        ("include:", "include:\n  - ../..", "outside of the repository"),
-        ("include:", "include:\n  - spack.yaml", "includes itself"),
-        ("include:", "include::", "include:: hides what other files say"),
-        ("specs:", "definitions: [{a: [$a], when: 'True'}]\n  specs:", "`when` makes the lock"),
-        ("specs:", "definitions: [{gpu: [$gpu]}]\n  specs:", "$gpu is defined by itself"),
-        ("specs:", "packages: {hpl: {require: 1}}\n  specs:", "packages/hpl/require: "),
-    ],
-)
-def test_a_manifest_that_is_not_understood(copy: Copy, old: str, new: str, said: str) -> None:
-    copy.edit("spack.yaml", old, new)
-    code, lines = copy.run("check", "--site", REFERENCE)
-    assert code == 1
-    assert len(lines) == 1
-    assert said in lines[0]
-    assert ".yaml: " in lines[0]
-
-
-def test_an_optional_include_may_be_missing(copy: Copy) -> None:
-    copy.edit("spack.yaml", "include:", "include:\n  - {path: nowhere, optional: true}")
-    copy.relock(copy.lock())
-    assert copy.run("check", "--site", REFERENCE) == (0, [])
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('"lockfile-version": 6', '"lockfile-version": 7', "_meta/lockfile-version: "),
-        ('"version": "1.1.0"', '"version": "1.2.0"', "spack/version: "),
-        ('"roots":', '"roots": [], "root":', "roots: "),
-        ('"roots":', '"roots": [], "roots":', "key 'roots' stands twice"),
-        ('"roots":', '"number": NaN, "roots":', "NaN is no JSON"),
+        ('"lockfile-version": 6', '"lockfile-version": 7', "versions (7, 5) of another Spack"),
+        ('"version": "1.1.0"', '"version": "1.2.0"', "of another Spack than 1.1"),
+        ('"roots":', '"root":', "not a lock of Spack: KeyError('roots')"),
+        ('"roots":', '"roots": [], "roots":', "is not the file that Spack wrote"),
+        ('"roots":', '"number": NaN, "roots":', "is not the file that Spack wrote"),
+        ('"deptypes":', '"types":', " changed since"),
+        ('"arch":', '"march":', "not a lock of Spack: KeyError('arch')"),
     ],
 )
 def test_a_lock_that_is_not_understood(copy: Copy, old: str, new: str, said: str) -> None:
@@ -118,41 +99,31 @@ def test_a_lock_that_is_not_understood(copy: Copy, old: str, new: str, said: str
     text = json.dumps(copy.lock())
     assert old in text
     path.write_text(text.replace(old, new, 1))
-    (fault,) = copy.faults()
-    assert fault.startswith("spack.lock: ")
-    assert said in fault
+    faults = copy.faults()
+    assert all(fault.startswith("spack.lock: ") for fault in faults)
+    assert any(said in fault for fault in faults)
 
 
 JUNK = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(),
-    st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=8),
-    st.sampled_from(["", "a\nb", "\ud800", "mpi", "ucx@1", "a" * 32, "@", "^", "$x"]),
+    st.sampled_from(["", "a\nb", "\ud800", "a" * 32, "$x"]),
     st.lists(st.text(max_size=3), max_size=2),
     st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
 )
 
 
 def spoil(document: Any, data: st.DataObject) -> Any:
-    """Replaces, drops or renames one item anywhere in a document."""
-    junk = data.draw(JUNK)
-    holder, key, value = None, None, document
-    while isinstance(value, (dict, list)) and value and data.draw(st.integers(0, 5)):
-        holder = value
-        keys = list(value) if isinstance(value, dict) else range(len(value))
-        key = data.draw(st.sampled_from(keys))
-        value = value[key]
-    how = data.draw(st.sampled_from(["replace", "drop", "rename"]))
-    if holder is None:
-        return junk
-    if how == "replace":
-        holder[key] = junk
-    else:
-        del holder[key]
-        if how == "rename" and isinstance(holder, dict):
-            holder[data.draw(st.text(max_size=5))] = value
+    """Replaces or drops one item anywhere in a document."""
+    if not isinstance(document, (dict, list)) or not document or not data.draw(st.integers(0, 5)):
+        return data.draw(JUNK)
+    keys = list(document) if isinstance(document, dict) else range(len(document))
+    key = data.draw(st.sampled_from(keys))
+    document[key] = spoil(document[key], data)
+    if data.draw(st.integers(0, 9)) == 0:
+        del document[key]
     return document
 
 
@@ -168,7 +139,6 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> Copy:
         "spack.yaml",
         "spack.lock.seal.yaml",
         "spack-repo/pins.yaml",
-        "site-config/common/spack/packages.yaml",
         "site-config/common/spack/definitions.yaml",
         f"site-config/{REFERENCE}/spack/packages.yaml",
     ],
@@ -189,11 +159,11 @@ def test_whatever_a_file_holds_there_are_lines_and_no_traceback(
             at = data.draw(st.integers(0, len(before) - 1))
             path.write_bytes(before[:at] + data.draw(st.binary(max_size=3)) + before[at + 1 :])
         capsys.readouterr()
-        code = main(["lock", "check", "--root", str(spoilt.root)])
+        code = main(["lock", "check", "--site", REFERENCE, "--root", str(spoilt.root)])
         out, err = capsys.readouterr()
         assert code in (0, 1)
         assert (code == 0) == (not err)
         assert all(line.startswith("assay lock: ") for line in err.split("\n")[:-1])
-        assert code == 1 or len(out.splitlines()) == len(ENVIRONMENTS)
+        assert code == 1 or out == f"{REFERENCE}: spack.lock is sound\n"
     finally:
         path.write_bytes(before)

@@ -58,7 +58,7 @@ def tournament(tmp_path):
 
 
 def pairs(job):
-    return list(measured.pairs(job.minutes(), "tcp", job.plan["ucx_version"]))
+    return list(measured.pairs(job.coordinator_log(), "tcp", job.plan["ucx_version"]))
 
 
 @pytest.mark.alone
@@ -66,7 +66,7 @@ def test_all_meet_all_and_each_pair_is_proven(tournament):
     # Two pairs at a time are more busy processes than two cores can run, so iterations are few.
     job = tournament(4, width=None, seconds=0.02).start(0, 1, 2, 3)
     assert {rc for rc, _ in job.end(within=300).values()} == {0}
-    minutes = job.minutes()
+    minutes = job.coordinator_log()
     assert minutes.problems == []
     found = pairs(job)
     assert len({(pair.a, pair.b) for pair in found}) == 6
@@ -89,7 +89,7 @@ def test_without_advice_the_first_pass_is_kept(tournament):
     job = tournament(3, advice=["sh", "-c", "echo no numpy here >&2; exit 1"]).start(0, 1, 2)
     job.end()
     assert len(pairs(job)) == 3
-    assert job.minutes().entries[-1] == {"no_second_pass": "no numpy here"}
+    assert job.coordinator_log().entries[-1] == {"no_second_pass": "no numpy here"}
 
 
 def test_a_rank_that_never_comes(tournament):
@@ -97,7 +97,7 @@ def test_a_rank_that_never_comes(tournament):
     job = tournament(3, patience=2).start(0, 1)
     assert {rc for rc, _ in job.end().values()} == {0}
     assert time.monotonic() - began < 20
-    assert job.minutes().problems == ["rank 2 did not come"]
+    assert job.coordinator_log().problems == ["rank 2 did not come"]
     values = {(pair.a, pair.b): pair for pair in pairs(job)}
     assert values["node01", "node02"].values
     assert "node01 did not meet rank 2: rank 2 did not come" in values["node01", "rank 2"].error
@@ -110,7 +110,7 @@ def test_a_node_that_dies_in_the_middle(tournament):
     began = time.monotonic()
     assert [rc for rc, _ in job.end().values()] == [0, 0, -signal.SIGKILL]
     assert time.monotonic() - began < 30
-    minutes = job.minutes()
+    minutes = job.coordinator_log()
     assert list(minutes.gone) == ["node03"]
     assert any("node03 left before the end" in problem for problem in minutes.problems)
     found = {(pair.a, pair.b): pair for pair in pairs(job)}
@@ -128,7 +128,7 @@ def test_a_cancelled_job_leaves_nothing_behind(tournament, tmp_path, later):
         process.send_signal(signal.SIGTERM)
     job.end(20)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("assay-pairs-")]
-    assert not job.minutes().complete
+    assert not job.coordinator_log().complete
 
 
 def test_a_program_that_is_not_there(tournament, tmp_path):
@@ -162,7 +162,7 @@ def test_each_runs_a_command_on_every_node_in_turn(tmp_path):
     command = ["sh", "-c", "uname -n; exit 3"]
     job = Nodes(tmp_path, "each.py", 3, command=command, limit=5, width=1, turns=2)
     job.start(0, 1, 2).end()
-    entries = job.minutes().entries
+    entries = job.coordinator_log().entries
     runs = [(entry["node"], entry["rc"], entry["out"]) for entry in entries if "out" in entry]
     assert runs == [(n, 3, f"node0{n + 1}\n") for n in (0, 1, 2)] * 2
     clocks = [entry for entry in entries if "ahead" in entry]
@@ -178,7 +178,7 @@ def test_a_command_that_does_not_end_costs_its_limit(tmp_path):
     began = time.monotonic()
     job.end()
     assert time.monotonic() - began < 15
-    runs = [entry for entry in job.minutes().entries if "out" in entry]
+    runs = [entry for entry in job.coordinator_log().entries if "out" in entry]
     assert [run["rc"] for run in runs] == [None, None]
 
 

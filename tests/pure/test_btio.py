@@ -64,7 +64,9 @@ def test_one_rank_on_each_node_where_they_share_the_directory():
     assert btio.layout(9, ["storage", "shared"], {"nodes": 16}) == Layout(9, 1)
     assert btio.layout(9, ["storage"], {"nodes": 16}) == Layout(1, 9)
     assert btio.layout(9, ["storage", "shared"], {}) == Layout(1, 9)
-    with pytest.raises(SizingError, match=r"16 nodes are needed, one for each rank; the site offers 9"):
+    with pytest.raises(
+        SizingError, match=r"16 nodes are needed, one for each rank; the site offers 9"
+    ):
         btio.layout(16, ["shared"], {"nodes": 9})
 
 

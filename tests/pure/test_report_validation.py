@@ -145,12 +145,14 @@ def test_a_drawing_is_the_figure_that_its_test_declares_at_a_place_that_is_known
 
 def test_the_report_finds_the_cases_of_a_figure_by_what_their_tests_declare():
     """The name of a test does not matter: another test may declare the same figure."""
-    other = replace(records.osu("Osu", "bw", 1, 1, transport="posix"), test="ImbUniband")
-    lost = replace(records.case("Osu", benchmark="latency", skipped="no imb"), test="ImbPingPong")
+    other = replace(records.osu("Osu", "bw", 1, 1, transport="posix"), test="AnotherTest")
+    lost = replace(
+        records.case("Osu", benchmark="latency", skipped="no such program"), test="OneMore"
+    )
     missing = {(a.figure, a.at): a for a in absent([other, lost]) if not a.part}
     assert ("point to point: bandwidth", "between hosts") not in missing
     found = missing["point to point: latency", "between hosts"]
-    assert (found.test, found.why) == ("ImbPingPong", "not run: no imb")
+    assert (found.test, found.why) == ("OneMore", "not run: no such program")
     assert missing["bcast", "between hosts"].test == ""
 
 

@@ -68,6 +68,12 @@ class OsuBase(MpiTransportCheck):
     def sizes(self, parsed):
         return [] if self.benchmark in COLLECTIVE else super().sizes(parsed)
 
+    def requested(self):
+        return {"program": f"osu_{self.benchmark}"}
+
+    def examine(self, parsed):
+        return super().examine(parsed) + programs.sizes_missing(parsed)
+
     def measure(self, parsed):
         return programs.values(self.benchmark, parsed)
 

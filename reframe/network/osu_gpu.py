@@ -120,12 +120,13 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         ]
         if any(it == "unknown" for _, it in taken):
             problems.append(f"which GPU a rank took is not known: {gpu.silence}")
-        if parsed and parsed.facts.get("accelerator") != gpu.word:
-            problems.append(f"the program did not say that it uses {gpu.word.upper()}")
         return [
             *problems, *self.fallen_back(self._record["proof"]["pml"]), *path,
-            *programs.not_asked(parsed, stack.get("osu_version")),
+            *programs.not_asked(parsed, stack.get("osu_version")), *programs.sizes_missing(parsed),
         ]  # fmt: skip
+
+    def requested(self):
+        return {"program": f"osu_{self.benchmark}", "accelerator": self.accelerator.word}
 
     def measure(self, parsed):
         return programs.values(self.benchmark, parsed)

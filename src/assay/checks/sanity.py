@@ -12,7 +12,7 @@ from assay.checks import shared
 from assay.checks.case import CaseBase
 from assay.evidence import busy, launch, node_state
 from assay.judge import Verdict
-from assay.outputs import ParseError
+from assay.outputs import Parsed, ParseError
 from assay.results import record
 
 #: How many problems the failure message of ReFrame names; the record has all of them.
@@ -47,7 +47,7 @@ class Believed(CaseBase):
             doubts = [f"{parsed.program}: {problem}" for problem in parsed.rounded]
             if not parsed.complete:
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
-        problems += self.examine(parsed)
+        problems += self._not_as_requested(parsed) + self.examine(parsed)
         if parsed is not None:
             doubts += self.accused(parsed)
         busy_with = shared.disturbance(self) if doubts and not problems else ""
@@ -70,6 +70,16 @@ class Believed(CaseBase):
             self._attempts.settle(failure)
             raise failure
         return True
+
+    def _not_as_requested(self, parsed: Parsed | None) -> list[str]:
+        if parsed is None:
+            return []
+        said = {"program": parsed.program, **parsed.facts}
+        return [
+            f"the {key.replace('_', ' ')} was {said.get(key)}, {wanted} was asked for"
+            for key, wanted in self.requested().items()
+            if said.get(key) != wanted
+        ]
 
     def _end_if_not_begun(self) -> None:
         """Skips or fails the case if the job itself found that the benchmark could not run."""

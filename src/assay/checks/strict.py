@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
@@ -57,8 +58,8 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
                      smoke profile, queue, launcher      the partition cannot run
     before run       the image, and last the witness of  sets ``executable_opts``, ``prerun_cmds``,
                      the launch around all commands      ``env_vars``
-    sanity           :mod:`assay.checks.sanity`: exit    implements :meth:`read`, :meth:`examine`,
-                     code, output, problems, load        :meth:`accused`
+    sanity           :mod:`assay.checks.sanity`: exit    implements :meth:`read`, :meth:`requested`,
+                     code, output, problems, load        :meth:`examine`, :meth:`accused`
     performance      :mod:`assay.checks.verdict`:        implements :meth:`measure`, :meth:`peaks`
                      metrics against references
     ===============  ==================================  ==========================================
@@ -124,6 +125,14 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     def stderr_text(self) -> str:
         """Standard error of the job, read in the same way."""
         return Path(str(self.stderr)).read_text(encoding="utf-8", errors="replace")
+
+    def requested(self) -> Mapping[str, Any]:
+        """What the output must repeat: ``program``, or a fact of the parser by its name.
+
+        A wrapper, another program of the same name, or an option that was ignored would otherwise
+        measure something else.
+        """
+        return {}
 
     def measure(self, parsed: Parsed) -> Mapping[str, samples.Measured]:
         """Each declared metric: a quantity with its unit from the output, or a computed number.

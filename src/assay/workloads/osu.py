@@ -87,6 +87,22 @@ def not_asked(parsed: Parsed | None, stated: str | None) -> list[str]:
     return []
 
 
+def sizes_missing(parsed: Parsed | None) -> list[str]:
+    """A problem if the message sizes do not begin small and double from row to row.
+
+    All programs begin at 0, 1 or, for reductions, at the size of one number (4 or 8 B).
+    """
+    sizes = [int(row["size"]) for row in parsed.rows] if parsed and parsed.complete else []
+    if not sizes:
+        return []
+    if sizes[0] > 8:
+        return [f"the first size is {sizes[0]} B: rows are missing"]
+    for before, size in zip(sizes, sizes[1:]):
+        if size != (2 * before or 1):
+            return [f"size {size} B follows {before} B: rows are missing"]
+    return []
+
+
 def figures(benchmark: str, at: str) -> list[Figure]:
     """The figure that a benchmark is a part of, with its place in the document; "" for none."""
     if benchmark in COLLECTIVE:

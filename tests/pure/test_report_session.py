@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from report_results import Results, key
 
 from assay.judge import Verdict
+from assay.report.summary import faults
 from assay.results import cases, session
+from assay.results.record import CALIBRATION
 
 HPCC = "Hpcc@intra-node"
 HEALTH = "NodeHealth@scratch"
@@ -277,3 +279,14 @@ def test_no_record_makes_the_reader_raise(tmp_path_factory, record):
     )
     (case,) = session.load(file).cases
     assert case.verdict in Verdict
+
+
+def test_a_calibration_is_not_an_acceptance(results):
+    def unjudged(record):
+        for metric in record["metrics"].values():
+            metric.update(verdict="RECORDED", why=CALIBRATION)
+
+    assert not any("calibrate" in fault for fault in faults(session.load(results.file)))
+    results.edit_record(HPCC, unjudged)
+    found = faults(session.load(results.file))
+    assert "1 case measured to calibrate, and not judged" in found

@@ -18,7 +18,7 @@ from assay.checks.site import site_references
 from assay.evidence import samples
 from assay.judge import LAUNCHES_TO_FAIL, Reference, ReferencesError, Verdict, judge, worst
 from assay.results import record
-from assay.results.record import BUSY
+from assay.results.record import BUSY, CALIBRATION
 
 #: Verdicts that keep a case from passing.
 AGAINST = (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
@@ -138,7 +138,7 @@ class Judged(CaseBase):
         if peak:
             entry["percent_of"] = record.of_peak(peak.what, peak.value, middle, unit)
         if self.purpose == "calibration":
-            return {**entry, "verdict": Verdict.RECORDED.value, "why": "calibration run"}
+            return {**entry, "verdict": Verdict.RECORDED.value, "why": CALIBRATION}
         expected = site_references().find(self.case(), name, unit, peak.value if peak else None)
         if not isinstance(expected, Reference):
             return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}

@@ -12,10 +12,20 @@ class Invocation:
 
     :ivar run: ReFrame will run tests (``-r``), not list or describe them.
     :ivar system: the value of ``--system`` on the command line; None if it is not given.
+    :ivar off: the given options that switch checks off.
     """
 
     run: bool
     system: str | None
+    off: tuple[str, ...] = ()
+
+
+#: Attribute of ReFrame's parsed command line -> option that switches checks off.
+_SWITCHES = {
+    "skip_sanity_check": "--skip-sanity-check",
+    "skip_performance_check": "--skip-performance-check",
+    "hooks": "--disable-hook",
+}
 
 
 def of_reframe() -> Invocation | None:
@@ -32,5 +42,12 @@ def of_reframe() -> Invocation | None:
         if names == ("reframe.frontend.cli", "main") and "options" in frame.f_locals:
             given = frame.f_locals["options"].cmd_options
             system = given.system if isinstance(given.system, str) else None
-            return Invocation(run=given.run is True, system=system)
+            # An option that is not given has another value: ReFrame may take it from elsewhere.
+            off = [
+                option
+                for name, option in _SWITCHES.items()
+                if getattr(given, name, None) is True
+                or (isinstance(getattr(given, name, None), list) and getattr(given, name))
+            ]
+            return Invocation(run=given.run is True, system=system, off=tuple(off))
     return None

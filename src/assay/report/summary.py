@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from assay.deadline import REACHED
 from assay.judge import Verdict
 from assay.results.cases import Case, Session
-from assay.results.record import BUSY
+from assay.results.record import BUSY, CALIBRATION
 
 #: The words for each verdict in a count.
 WORDS = {
@@ -153,6 +153,9 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
         found.append("no test ran")
     if counts.failed:
         found.append(f"{_cases(counts.failed)} failed")
+    unjudged = sum(any(m.why == CALIBRATION for m in case.metrics) for case in session.cases)
+    if unjudged:
+        found.append(f"{_cases(unjudged)} measured to calibrate, and not judged")
     undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
     busy = [case for case in undecided if case.busy]
     unmeasured = [c for c in session.cases if c.verdict is None and c.why.startswith(BUSY)]

@@ -20,6 +20,9 @@ FILE = "assay.json"
 #: Start of the message about a case that other work on the machine disturbed.
 BUSY = "the machine was busy"
 
+#: Why the metrics of a calibration have no verdict.
+CALIBRATION = "calibration run"
+
 #: Version of the record. Increase it by one whenever a key changes its meaning.
 SCHEMA = 1
 

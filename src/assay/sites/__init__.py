@@ -160,6 +160,7 @@ def configuration(
     call = command.of_reframe()
     if call:
         invocation.check_environment()
+        invocation.check_switches(call.off)
     words = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))
     for system in systems:
         if system["name"] != site:

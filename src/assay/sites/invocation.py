@@ -44,6 +44,19 @@ def check_environment(names: Iterable[str] = os.environ) -> None:
         )
 
 
+def check_switches(off: Sequence[str]) -> None:
+    """Refuse options that switch checks off: the run would end green without a verdict.
+
+    :param off: the given options.
+    :raises ConfigError: there is such an option.
+    """
+    if off:
+        raise ConfigError(
+            f"{' '.join(off)}: a run without its checks proves nothing; leave the option out, or "
+            "run `assay calibrate` to measure without judging"
+        )
+
+
 def check_system(site_file: Path, patterns: Sequence[str], asked: str | None) -> None:
     """Refuse a system of another site, whether ``--system`` or the host's name selects it.
 

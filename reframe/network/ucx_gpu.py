@@ -85,7 +85,8 @@ class UcxGpu(GpuMixin, StrictCheck):
         memory = {parsed.facts.get(f"{side}_memory") for side in ("send", "recv")} if parsed else ()
         elsewhere = [f"the buffers were in {name or 'no known'} memory" for name in memory
                      if name != self.accelerator.word]  # fmt: skip
-        return [*super().examine(parsed), *elsewhere, *problems]
+        otherwise = perftest.not_requested(parsed, self.size, self.iterations)
+        return [*super().examine(parsed), *otherwise, *elsewhere, *problems]
 
     def measure(self, parsed):
         return {self.metric: parsed.quantity(self.column)}

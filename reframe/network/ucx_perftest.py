@@ -85,6 +85,9 @@ class UcxPerftest(TransportMixin, StrictCheck):
     def read(self):
         return ucx_perftest.parse(self.stdout_text())
 
+    def examine(self, parsed):
+        return super().examine(parsed) + perftest.not_requested(parsed, self.size, self.iterations)
+
     def sizes(self, parsed):
         return [self.size]
 

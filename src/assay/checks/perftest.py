@@ -8,6 +8,8 @@ option must not leave a log that looks like a log of the server or the client.
 from __future__ import annotations
 
 from assay.checks import pair
+from assay.outputs import Parsed
+from assay.outputs.ucx_perftest import MIB_PER_S
 
 COMMAND = "ucx_perftest"
 
@@ -29,3 +31,24 @@ def client(test: str, size: int, iterations: int, *more: str) -> list[str]:
         "127.0.0.1", "$plain", "-c", "$2", "-p", "$port", "-t", test, "-s", str(size),
         "-n", str(iterations), "-w", "100", *more,
     ]  # fmt: skip
+
+
+def not_requested(parsed: Parsed | None, size: int, iterations: int) -> list[str]:
+    """Problems of a run with other iterations or another message size than requested.
+
+    The client does not print the size. It follows from bandwidth and message rate, which are
+    printed with two and with no decimals.
+
+    :param size: of the messages [B].
+    """
+    if parsed is None or not parsed.rows:
+        return []
+    row, problems = parsed.rows[-1], []
+    if row["iterations"] != iterations:
+        problems.append(f"{row['iterations']} iterations were run, {iterations} were asked for")
+    bandwidth, rate = float(row["bandwidth"]), float(row["messages_per_s"])
+    if abs(bandwidth * 1e6 - size * rate) > 0.0051e6 * MIB_PER_S + 0.51 * size + 1e-3 * size * rate:
+        problems.append(
+            f"{bandwidth:g} MB/s at {rate:g} messages/s are not messages of {size} B, as asked for"
+        )
+    return problems

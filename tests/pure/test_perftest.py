@@ -1,0 +1,37 @@
+"""ucx_perftest as the tests start it: what its output must repeat of the request."""
+
+import pytest
+
+pytest.importorskip("reframe")
+
+from real_outputs import texts
+
+from assay.checks import perftest
+from assay.outputs import ucx_perftest
+
+TEXTS = texts("ucx-perftest")
+SIZES = {"tag_lat": 8, "put_lat": 8, "fadd": 8, "tag_bw": 1 << 20, "get": 1 << 16, "am_bw": 1 << 16}
+
+
+def outputs():
+    """(parsed, size, iterations) of the real outputs of a plain run."""
+    for name, text in TEXTS.items():
+        how = name.removeprefix("ucx_perftest.").split(".")[-1].removesuffix("-log")
+        if how in SIZES:
+            parsed = ucx_perftest.parse(text)
+            yield parsed, SIZES[how], parsed.rows[-1]["iterations"]
+
+
+def test_real_outputs_are_of_the_requested_size():
+    found = list(outputs())
+    assert len(found) > 5
+    for parsed, size, iterations in found:
+        assert perftest.not_requested(parsed, size, iterations) == []
+
+
+def test_a_much_larger_size_and_other_iterations_are_problems():
+    for parsed, size, iterations in outputs():
+        (said,) = perftest.not_requested(parsed, 1000 * size, iterations)
+        assert f"are not messages of {1000 * size} B" in said
+        (said,) = perftest.not_requested(parsed, size, iterations + 1)
+        assert said == f"{iterations} iterations were run, {iterations + 1} were asked for"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run the command lines of the README on fresh machines, each of them a bare Debian root.
 
-    ci/fresh.py                          every machine of the README, on Debian 12
+    ci/fresh.py                          every machine of the README but test-all, on Debian 12
     ci/fresh.py --release trixie smoke   one machine, on Debian 13
     ci/fresh.py --list                   the machines and their command lines
 
@@ -246,7 +246,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         description=described, epilog=more, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", metavar="MACHINE", help="default: those of the README")
+    parser.add_argument(
+        "names", nargs="*", metavar="MACHINE", help="default: those of the README, but test-all"
+    )
     parser.add_argument("--release", default="bookworm", help="of Debian (bookworm)")
     parser.add_argument("--keep", action="store_true", help="keep the roots, to look into them")
     parser.add_argument("--list", action="store_true", help="the machines and their command lines")

@@ -1,4 +1,4 @@
-"""An example of a site with GPUs of AMD; README.md describes it. It is no real cluster."""
+"""An example of a site with GPUs of AMD. This cluster does not exist; README.md describes it."""
 
 # Stacks: host rocm
 

@@ -108,6 +108,9 @@ class BtIo(StorageMixin, MpiCheck):
     def read(self):
         return npb.parse(self.stdout_text())
 
+    def requested(self):
+        return {"program": catalogue.btio(self.npb_class, self.subtype)}
+
     def examine(self, parsed):
         problems = super().examine(parsed)
         used = btio.MpiIo.said(text(self.stderr))

@@ -29,6 +29,9 @@ def read_yaml(path: Path) -> Any:
         return yaml.load(path.read_text(encoding="utf-8"), _Strict)  # noqa: S506 - a SafeLoader
     except UnicodeDecodeError:
         raise YamlError(f"{path}: not a text in UTF-8") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        # PyYAML: a key that is a list, a date that does not exist, a tag on a wrong text.
+        raise YamlError(f"{path}: is not valid YAML: {error}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
@@ -45,10 +48,11 @@ class _Strict(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key, _ in node.value:
-            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+            if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
+                continue
+            if key.value in seen:
                 self._refuse(key, f"key {key.value!r} appears twice; keep one of them")
-            if isinstance(key.value, Hashable):
-                seen.add(key.value)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
     def _refuse(self, node: yaml.Node, what: str) -> None:

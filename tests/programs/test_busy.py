@@ -108,7 +108,7 @@ def test_a_hog_within_the_control_group_is_ours(tmp_path):
                     time.sleep(0.05)
     assert behind.ours - before.ours > 0.3
     assert ours is not None
-    assert ours.ours >= behind.ours
+    assert ours.ours >= behind.ours - 0.01  # the job script prints two decimals
 
 
 def test_a_group_that_is_not_there_excuses_nothing(tmp_path):

@@ -53,3 +53,41 @@ def test_a_residual_of_zero_is_not_believed():
     residual = line.split("=")[1].split()[0]
     problems = registry.parse(text.replace(residual, "0.00000000e+00")).problems
     assert any("PASSED with a residual of 0" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("rate", [0.51, 1.004, 2.006, 3.3, 47.3, 1234.5])
+def test_a_healthy_run_on_storage_of_any_speed_agrees(rate):
+    """Time and rate are printed with two decimals, so a slow rate is known to few digits only."""
+    text = (DATA / BTIO).read_text()
+    io_time, time = 0.82944 / rate, 0.82944 / rate + 0.05
+    operations = 3644.71 * 0.0626
+    for old, new in (
+        ("seconds   :           0.01", f"seconds   : {io_time:.2f}"),
+        ("percentage   :          10.81", f"percentage   : {100 * io_time / time:.2f}"),
+        ("(MB/sec) :         122.47", f"(MB/sec) : {rate:.2f}"),
+        ("Time in seconds =                     0.06", f"Time in seconds = {time:.2f}"),
+        ("total     =                  3644.71", f"total     = {operations / time:.2f}"),
+        ("process   =                   911.18", f"process   = {operations / time / 4:.2f}"),
+    ):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    assert registry.parse(text).problems == ()
+
+
+def test_a_long_run_of_hpcc_and_a_large_memory_agree():
+    text = (DATA / HPCC).read_text()
+    (row,) = [line for line in text.splitlines() if line.startswith("WR11C2R4        1000")]
+    n, seconds = 160000, 12345.678
+    rate = (2 / 3 * n**3 + 3 / 2 * n**2) / seconds / 1e9
+    changed = f"WR11C2R4 {n} 80 1 2 {seconds:.2f} {rate:.3e}"
+    for old, new in (
+        (row, changed),
+        ("HPL_N=1000", f"HPL_N={n}"),
+        ("HPL_time=0.0204852", f"HPL_time={seconds:g}"),
+        ("HPL_Tflops=0.032617", f"HPL_Tflops={rate / 1000:g}"),
+        ("STREAM_VectorSize=166666", f"STREAM_VectorSize={2**30}"),
+        ("DGEMM_N=407", "DGEMM_N=65319"),
+    ):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    assert registry.parse(text).problems == ()

@@ -160,6 +160,8 @@ def test_a_star_is_less_specific_than_no_key_with_a_value(tmp_path):
         ("references: [{n: .inf}]", r"line 1: '\.inf' is not a decimal number"),
         ("references: [{n: 1_0.5}]", r"line 1: '1_0\.5' is not a decimal number"),
         ("references: [{n: on}]", "line 1: 'on' would be true or false"),
+        ("references: {{ x }}", "is not valid YAML: "),
+        ("references: [{d: 2024-02-30}]", "is not valid YAML: day is out of range"),
         (b"references: [\xff]", "not a text in UTF-8"),
         (b"references: [\x07]", "a character that YAML does not allow"),
     ],
@@ -307,3 +309,27 @@ def test_a_share_of_the_peak_counts_where_the_peak_is_known_and_is_never_idle(tm
     assert (known.value, known.lower_bound) == (900, 810)
     assert references.find(case, "bandwidth", "MB/s") == Recorded("nobody knows")
     assert references.idle([]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# nothing yet\n", "must be a mapping of roles"),
+        ("gpu:\n", "gpu: must be a mapping of names to quantities"),
+        ("gpu: {x: 3}\n", "gpu: must be a mapping of names to quantities"),
+        ("gpu: [\n", "is not valid YAML"),
+    ],
+)
+def test_a_file_of_hardware_without_its_shape_is_refused(tmp_path, text, said):
+    (tmp_path / "hardware.yaml").write_text("link: {}\n")
+    site = tmp_path / "x"
+    site.mkdir()
+    (site / "hardware.yaml").write_text(text)
+    with pytest.raises(ReferencesError, match=said) as error:
+        peaks.check(site, {})
+    assert str(site / "hardware.yaml") in str(error.value)
+
+
+def test_the_extra_hardware_is_a_mapping():
+    with pytest.raises(ReferencesError, match="'v100' is not a mapping; write it like"):
+        peaks.check(SITE, "v100")

@@ -47,5 +47,5 @@ def test_an_example_loads_and_says_that_it_is_one(config, tmp_path, monkeypatch)
     assert any(line.startswith("partition gpu: ") for line in lines)
     readme = (config.parent / "README.md").read_text()
     assert "example" in readme.splitlines()[0]
-    assert "This is no real cluster." in readme
-    assert "no real cluster" in config.read_text()
+    assert "This cluster does not exist." in readme
+    assert "This cluster does not exist" in config.read_text()

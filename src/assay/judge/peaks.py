@@ -25,7 +25,13 @@ def hardware(site: Path) -> dict[str, dict[str, Any]]:
                 content = files.read_yaml(path)
             except files.YamlError as error:
                 raise ReferencesError(str(error)) from None
+            if not isinstance(content, dict):
+                raise ReferencesError(f"{path}: must be a mapping of roles; see site-config/{FILE}")
             for role, entries in content.items():
+                if not (isinstance(entries, dict) and all(map(_is_mapping, entries.values()))):
+                    raise ReferencesError(
+                        f"{path}: {role}: must be a mapping of names to quantities"
+                    )
                 known.setdefault(role, {}).update(entries)
     return known
 
@@ -59,6 +65,8 @@ def check(site: Path, named: Mapping[str, str]) -> None:
 
     :raises ReferencesError: the role or the name is unknown.
     """
+    if not _is_mapping(named):
+        raise ReferencesError(f"{named!r} is not a mapping; write it like {{link: infiniband-edr}}")
     known = hardware(site)
     path = files.of_all_sites(site, FILE)
     for role, name in named.items():
@@ -69,3 +77,7 @@ def check(site: Path, named: Mapping[str, str]) -> None:
                 f"{path}: {role}/{name} is not there, and not in {site / FILE} either; known under "
                 f"{role}: {', '.join(known[role]) or 'none'}"
             )
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict)

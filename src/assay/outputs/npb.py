@@ -230,7 +230,9 @@ def _contradictions(row: Mapping[str, Value], header: _Found) -> list[str]:
     points, edge = math.prod(edges), sum(edges) / 3
     operations = steps * (3478.8 * points - 17655.7 * edge**2 + 28023.7 * edge) / 1e6
     said = {
-        f"time {time:g} s for {steps:g} steps at {mops:g} Mop/s": _near(time, operations / mops),
+        f"time {time:g} s for {steps:g} steps at {mops:g} Mop/s": _near(
+            time, operations / mops, operations / mops * _HALF / mops
+        ),
         f"{mops:g} Mop/s of {at['processes']:g} processes with {at['mops_per_process']:g} each":
             abs(mops - at["processes"] * at["mops_per_process"]) <= 0.01 * at["processes"] + 0.01,
     }  # fmt: skip
@@ -245,10 +247,12 @@ def _contradictions(row: Mapping[str, Value], header: _Found) -> list[str]:
                 io_time, share / 100 * time, 0.0001 * time + share / 100 * _HALF
             ),
             f"{written:g} MB in {io_time:g} s at {at['io_rate']:g} MB/s": _near(
-                io_time, written / at["io_rate"], _HALF / at["io_rate"]
+                io_time,
+                written / at["io_rate"],
+                _HALF * (1 + written / at["io_rate"]) / at["io_rate"],
             ),
             f"{written:g} MB written every {every} steps": not every
-            or abs(written - steps // every * points * 40 / 1e6) <= _HALF,
+            or abs(written + -steps // every * points * 40 / 1e6) <= _HALF,
         }
     return [
         f"the results contradict each other: {what}" for what, right in said.items() if not right

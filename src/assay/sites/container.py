@@ -51,7 +51,9 @@ _FAMILIES = re.compile("|".join(p.family for p in PROGRAMS.values() if p.family)
 _LAUNCHERS = PROGRAMS["mpi"].executables
 
 # --nv binds the driver files of NVIDIA that it finds on the node; --rocm binds those of AMD.
-_GPUS = "\n".join(f"[ ! -e {gpu.device} ] || gpu={gpu.container}" for gpu in ACCELERATORS.values())
+_GPUS = "\n".join(
+    f'[ ! -e {gpu.device} ] || gpu="$gpu {gpu.container}"' for gpu in ACCELERATORS.values()
+)
 _WRAPPER = """\
 #!/bin/sh
 gpu=

@@ -95,6 +95,7 @@ def test_calibrate_then_accept(site):
     assert "below the lower bound" in why
 
 
+@pytest.mark.long
 def test_a_second_calibration_of_a_worse_machine_needs_a_reason(site):
     assert site.calibrate()[0] == 0
     before = site.file.read_text()

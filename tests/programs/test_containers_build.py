@@ -108,7 +108,7 @@ def test_a_sound_program_passes(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hpcc", "netpipe"])
+@pytest.mark.parametrize("name", [pytest.param("hpcc", marks=pytest.mark.long), "netpipe"])
 def test_worlds_of_one_do_not_pass(name: str, tmp_path: Path) -> None:
     needs("mpirun", PROGRAMS[name])
     # The launcher of another MPI behaves like this: no rank learns of the others.

@@ -201,14 +201,15 @@ esac
 
 def perftest(bench, ucx, configuration="all", **said):
     """Runs UcxGpu on a recorded run of UCX 1.13.1 in host memory, with other lanes and memory."""
-    said = {"memory": "cuda", "gdrcopy": "", "visible": 2, **said}
+    said = {"memory": "cuda", "gdrcopy": "", "visible": 2, "iterations": 2000, **said}
     here = bench.folder / "perftest"
     here.mkdir()
     data = DATA / "ucx-perftest"
     server = (data / "ucx_perftest.1.13.1.tag_lat.server.txt").read_text()
     assert "memory:  host" in server
     (here / "server").write_text(server.replace("memory:  host", f"memory:  {said['memory']}"))
-    (here / "client").write_text((data / "ucx_perftest.1.13.1.tag_lat.txt").read_text())
+    client = (data / "ucx_perftest.1.13.1.tag_lat.txt").read_text()
+    (here / "client").write_text(client.replace("200000", str(said["iterations"])))
     (here / "gdrcopy").write_text(said["gdrcopy"])
     for name, text in ucx.items():
         (here / name).write_text(text)
@@ -235,6 +236,7 @@ def test_ucx_alone_between_gpus(bench):
     [
         ({"memory": "host"}, "the buffers were in host memory"),
         ({"visible": 1}, "2 GPUs are needed, the job sees: GPU-0"),
+        ({"iterations": 2}, "2 iterations were run, 2000 were asked for"),
         ({"ucx": logs(lanes="posix/memory")}, "no lane of cuda_ipc between the processes"),
         (
             {
@@ -245,7 +247,7 @@ def test_ucx_alone_between_gpus(bench):
             "gdrcopy copied: it should be off",
         ),
     ],
-    ids=["host memory", "one GPU to see", "IPC missing", "gdrcopy not off"],
+    ids=["host memory", "one GPU to see", "iterations", "IPC missing", "gdrcopy not off"],
 )
 def test_what_ucx_alone_must_not_hide(bench, change, cause):
     outcome = perftest(bench, **{"ucx": logs(), **change})

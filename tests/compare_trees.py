@@ -107,12 +107,9 @@ def _steady(text: str) -> str:
 
 def parsed(tree: Path, files: list[str]) -> dict[str, str]:
     """File -> what `assay parse` prints for it."""
-    found = {}
-    for name in files:
-        words = [str(tree / ".venv/bin/assay"), "parse", name]
-        done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
-        found[name] = done.stdout + done.stderr
-    return found
+    words = [str(tree / ".venv/bin/assay"), "parse"]
+    done = subprocess.run([*words, *files], cwd=tree, capture_output=True, text=True, check=False)
+    return {json.loads(line)["file"]: line for line in done.stdout.splitlines()}
 
 
 def runs(tree: Path, folder: Path, tests: list[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, shared by all sites, and YAML that means what it says."""
+"""Writes files whole, finds files that all sites share, and reads YAML strictly."""
 
 from __future__ import annotations
 

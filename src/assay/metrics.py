@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: Kind of metric -> the side on which a distance from the expected value is a fault of the machine.
+#: Kind of metric -> the side of a fault: a rate that is too low, a time that is too high.
 #: For a ratio or a count, neither side is known to be good; a reference gives both bounds.
 FAULT = {"rate": "lower", "time": "upper", "other": "both"}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import shell
 from bench import ROOT
 
 pytestmark = pytest.mark.slow
@@ -29,16 +30,7 @@ def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
     options = re.search(r"-m sphinx (.*?) docs build/docs", (ROOT / "Makefile").read_text(), re.S)
     assert options
     words = options[1].replace("\\\n", " ").replace("build/doctrees", f"{target}.doctrees").split()
-    return subprocess.run(
-        [sys.executable, "-m", "sphinx", *words, "-c", DOCS, source, target],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return shell.run(sys.executable, "-m", "sphinx", *words, "-c", DOCS, source, target, cwd=ROOT)
 
 
 class Page(HTMLParser):

@@ -143,7 +143,7 @@ def test_a_wide_tolerance_with_a_reason_is_allowed(tmp_path):
     assert load(tmp_path, wide).judged == 1
 
 
-def test_a_star_is_less_specific_than_no_key_with_a_value(tmp_path):
+def test_a_star_does_not_make_an_entry_more_specific(tmp_path):
     everywhere = {**GOOD["references"][0], "for": dict.fromkeys(case(transport="dc"), "*")}
     references = load(tmp_path, {"references": [everywhere, GOOD["references"][1]]})
     assert references.find(case(transport="dc"), "latency_8B", "us").value == 1.0

@@ -85,7 +85,7 @@ class Accelerator:
     @property
     def silence(self) -> str:
         """Why ``rank-gpu.sh`` may not know the GPU of a rank."""
-        said = f"{self.listing[0]} says nothing there"
+        said = f"{self.listing[0]} printed no UUID on that node"
         return said + "".join(f", or {name} is set" for name in self.renumbering)
 
     def restricted(self, number: int, refused: str) -> list[str]:

@@ -171,7 +171,7 @@ def _other_switch(log: UcxLog, asked: str) -> list[str]:
 def _ipc_unused(gpu: Accelerator, lanes: Collection[str], used: Collection[str]) -> list[str]:
     """A problem if no lane of IPC is open, or none is among the used ones."""
     if not any(transport_of(lane) == gpu.ipc for lane in lanes):
-        return [f"no lane of {gpu.ipc} between the processes: do their GPUs see another?"]
+        return [f"no lane of {gpu.ipc} between the processes: do their GPUs see each other?"]
     if not any(transport_of(lane) == gpu.ipc for lane in used):
         return [f"{gpu.ipc} carried nothing: UCX counted no operation on it"]
     return []
@@ -255,7 +255,7 @@ def _of(way: Way) -> Configuration:
     if name not in CONFIGURATIONS:
         raise ValueError(f"unknown configuration {name!r}: one of {', '.join(CONFIGURATIONS)}")
     if place not in CONFIGURATIONS[name].places:
-        raise ValueError(f"{name} says nothing that {place} would notice")
+        raise ValueError(f"the configuration {name} makes no difference {place}")
     return CONFIGURATIONS[name]
 
 

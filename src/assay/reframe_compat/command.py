@@ -42,7 +42,7 @@ def of_reframe() -> Invocation | None:
         if names == ("reframe.frontend.cli", "main") and "options" in frame.f_locals:
             given = frame.f_locals["options"].cmd_options
             system = given.system if isinstance(given.system, str) else None
-            # An option that is not given has another value: ReFrame may take it from elsewhere.
+            # For an option that is not given, ReFrame has an object that reads its configuration.
             off = [
                 option
                 for name, option in _SWITCHES.items()

@@ -53,7 +53,7 @@ def spack(
         seal = Seal.load(file, str(file))
         digest = hashlib.sha256(lock.read_bytes()).hexdigest()
         if seal.lock != digest:
-            raise LockError(f"{file}: lock: is of another lock")
+            raise LockError(f"{file}: lock: was written for another lock")
     except LockError as error:
         raise ConfigError(f"{error}; make lock SITE={site}") from None
     if view not in seal.views:

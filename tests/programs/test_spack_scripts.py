@@ -1,0 +1,313 @@
+"""Scripts around Spack, without Spack: most of them on the paths that end badly."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import shell
+import yaml
+from test_spack_files import MANIFESTS, lock_of, nodes
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def script(
+    name: str, *arguments: str, root: Path = ROOT, **variables: object
+) -> subprocess.CompletedProcess[str]:
+    return shell.run(root / "ci" / name, *arguments, apart=True, **variables)
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 1, done
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+SCRIPTS = ("spack-install.sh", "spack-relock.sh", "spack-offline-kit.sh")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_without_a_site(name: str) -> None:
+    said = one_line(script(name))
+    assert "SITE is not set" in said and all(site in said for site in MANIFESTS)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_with_an_unknown_site(name: str) -> None:
+    said = one_line(script(name, SITE="debian13"))
+    assert "'debian13'" in said and all(site in said for site in MANIFESTS)
+
+
+def test_make_takes_no_default_site_for_spack() -> None:
+    made = subprocess.run(
+        ["make", "-n", "spack", "lock", "offline-kit"],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line.rstrip() for line in made.stdout.splitlines()]
+    assert lines == [f"SITE='' ci/{name}" for name in SCRIPTS]
+
+
+def test_without_spack_where_it_says(tmp_path: Path) -> None:
+    said = one_line(
+        script("spack-relock.sh", SITE="debian12", SPACK_ROOT=tmp_path, ASSAY_SPACK_HOME=tmp_path)
+    )
+    assert "has no bin/spack" in said
+
+
+def test_with_another_spack(tmp_path: Path) -> None:
+    spack = tmp_path / "spack/bin/spack"
+    spack.parent.mkdir(parents=True)
+    spack.write_text("#!/bin/sh\n")
+    spack.chmod(0o755)
+    git = ["git", "-C", str(tmp_path / "spack"), "-c", "user.name=x", "-c", "user.email=x@x"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "another"], check=True)
+    said = one_line(
+        script(
+            "spack-relock.sh",
+            SITE="debian12",
+            SPACK_ROOT=tmp_path / "spack",
+            ASSAY_SPACK_HOME=tmp_path / "home",
+        )
+    )
+    wanted = yaml.safe_load((ROOT / "spack-repo/pins.yaml").read_text())["spack"]["commit"]
+    assert re.search(rf"is at commit [0-9a-f]{{40}}, the locks need {wanted}", said)
+
+
+def kit(folder: Path) -> Path:
+    """A kit that holds none of the needed files but passes the check of its sums."""
+    (folder / "spack.git").mkdir(parents=True)
+    (folder / "readme").write_text("a kit\n")
+    digest = hashlib.sha256(b"a kit\n").hexdigest()
+    (folder / "SHA256SUMS").write_text(f"{digest}  ./readme\n")
+    return folder
+
+
+def test_without_spack_and_without_a_source_of_it(tmp_path: Path) -> None:
+    done = script(
+        "spack-relock.sh",
+        SITE="debian12",
+        ASSAY_SPACK_KIT=kit(tmp_path / "kit"),
+        ASSAY_SPACK_HOME=tmp_path / "home",
+    )
+    said = one_line(done)
+    assert "could not be fetched" in said and "set SPACK_ROOT" in said
+    assert not (tmp_path / "home/spack").exists(), "half a clone would be taken for one"
+
+
+def test_with_a_damaged_kit(tmp_path: Path) -> None:
+    (kit(tmp_path / "kit") / "readme").write_text("something else\n")
+    done = script(
+        "spack-relock.sh",
+        SITE="debian12",
+        ASSAY_SPACK_KIT=tmp_path / "kit",
+        ASSAY_SPACK_HOME=tmp_path / "home",
+    )
+    said = one_line(done)
+    assert "is damaged: ./readme" in said
+
+
+PINNED = ("SPACK_ROOT", "ASSAY_SPACK_PACKAGES")
+
+
+@pytest.fixture
+def pinned(tmp_path: Path) -> dict[str, object]:
+    """Variables of a false Spack whose checkouts, as git says, are at the pinned commits.
+
+    Instead of solving it writes the lock that a failed solution leaves, and ends with an error.
+    """
+    pins = yaml.safe_load((ROOT / "spack-repo/pins.yaml").read_text())
+    programs = {
+        "shims/python": "",
+        "shims/git": f"""case "$*" in
+            *packages*rev-parse*) echo {pins["packages"]["commit"]} ;;
+            *rev-parse*) echo {pins["spack"]["commit"]} ;;
+            *) exec {shutil.which("git")} "$@" ;;
+            esac""",
+        "spack/bin/spack": """echo '{"concrete_specs": {}}' >"$4/spack.lock"
+            echo '==> Error: no solution'
+            exit 1""",
+        "packages/repo.yaml": "",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("spack", "packages"):
+        (tmp_path / name / ".gitignore").write_text("/etc/spack/*\n")
+        git = ["git", "-C", str(tmp_path / name), "-c", "user.name=x", "-c", "user.email=x@x"]
+        for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+            subprocess.run([*git, *arguments], check=True)
+    return {
+        "PATH": f"{tmp_path / 'shims'}:{os.environ['PATH']}",
+        "SPACK_ROOT": tmp_path / "spack",
+        "ASSAY_SPACK_PACKAGES": tmp_path / "packages",
+        "SPACK_PYTHON": tmp_path / "shims/python",
+        "ASSAY_SPACK_HOME": tmp_path / "home",
+    }
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy of what the scripts read; nothing is wrong with any lock in it."""
+    for name in ("ci", "site-config", "spack-repo"):
+        ignored = shutil.ignore_patterns(".spack-env", "__pycache__")
+        shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=ignored)
+    for file in ROOT.glob("spack.*"):
+        shutil.copy(file, tmp_path / "copy")
+    assay = tmp_path / "copy/.venv/bin/assay"
+    assay.parent.mkdir(parents=True)
+    assay.write_text("#!/bin/sh\n")
+    assay.chmod(0o755)
+    return tmp_path / "copy"
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_a_failed_solution_leaves_no_lock_of_its_own(
+    copied: Path, pinned: dict[str, object], new: bool
+) -> None:
+    folder = copied / "site-config/debian12/spack/env"
+    if new:
+        for file in folder.glob("spack.lock*"):
+            file.unlink()
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    for _ in range(2):
+        done = script("spack-relock.sh", root=copied, SITE="debian12", **pinned)
+        assert done.returncode == 1
+        assert done.stderr.splitlines() == [
+            "==> Error: no solution",
+            "spack-relock: no solution; the lock is as it was",
+        ]
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_a_lock_with_faults_is_not_taken(copied: Path, pinned: dict[str, object]) -> None:
+    (copied / ".venv/bin/assay").write_text("#!/bin/sh\necho a fault >&2; exit 1\n")
+    spack = Path(str(pinned["SPACK_ROOT"])) / "bin/spack"
+    spack.write_text('#!/bin/sh\necho "{}" >"$4/spack.lock"\n')
+    git = ["git", "-C", str(pinned["SPACK_ROOT"]), "-c", "user.name=x", "-c", "user.email=x@x"]
+    subprocess.run([*git, "commit", "-qam", "two"], check=True)
+    done = script("spack-relock.sh", root=copied, SITE="debian12", **pinned)
+    assert done.returncode == 1
+    assert "a fault" in done.stderr and "the lock is as it was" in done.stderr
+    assert (copied / "site-config/debian12/spack/env/spack.lock").read_bytes() == lock_of(
+        "debian12"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize("variable", PINNED)
+@pytest.mark.parametrize("name", ["bin/spack", "new/package.py", "etc/spack/config.yaml"])
+def test_a_checkout_with_changes_is_refused(
+    pinned: dict[str, object], variable: str, name: str
+) -> None:
+    if variable == "ASSAY_SPACK_PACKAGES" and name == "bin/spack":
+        name = "repo.yaml"
+    path = Path(str(pinned[variable])) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("config: {checksum: false}\n")
+    said = one_line(script("spack-install.sh", SITE="debian12", **pinned))
+    assert f"{variable}={pinned[variable]} has {name}, which is not of its commit" in said
+
+
+@pytest.mark.parametrize("option", ["--no-checksum", "--no-checksu", "-n", "--fak", "--add", "ucx"])
+def test_only_known_options_of_spack_install_pass(option: str) -> None:
+    said = one_line(script("spack-install.sh", option, SITE="debian12"))
+    assert f"{option} is not for acceptance; the options of spack install here are:" in said
+
+
+@pytest.fixture
+def lock_tool() -> Any:
+    spec = importlib.util.spec_from_file_location("spack_lock", ROOT / "ci/spack-lock.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def node(name: str, **external: Any) -> dict[str, Any]:
+    (found,) = (each for each in nodes(lock_of("debian12")) if each["name"] == name)
+    return {**found, "external": external}
+
+
+def test_a_compiler_that_is_not_there_is_named(lock_tool: Any) -> None:
+    compilers = {"c": "/usr/bin/true", "fortran": "/opt/lost/gfortran"}
+    gcc = node("gcc", path="/usr", extra_attributes={"compilers": compilers})
+    assert lock_tool.missing("gcc", gcc) == [" (fortran): /opt/lost/gfortran does not exist here"]
+
+
+@pytest.mark.parametrize(
+    ("path", "found", "said"),
+    [
+        ("/opt/lost/openmpi", (set(), True), [": /opt/lost/openmpi does not exist here"]),
+        ("/usr", ({"4.1.4"}, True), []),
+        ("/usr", ({"4.1.4", "5.0.10"}, True), []),
+        ("/usr", ({"4.1.5"}, True), [": below /usr is 4.1.5"]),
+        ("/usr", (set(), True), [": nothing of it was found below /usr"]),
+        ("/usr", (set(), False), []),
+    ],
+)
+def test_an_external_of_another_version_is_named(
+    lock_tool: Any, capsys: pytest.CaptureFixture[str], path: str, found: Any, said: list[str]
+) -> None:
+    lock_tool.versions = lambda name, prefix: found
+    assert lock_tool.missing("openmpi", node("openmpi", path=path)) == said
+    assert ("not tested" in capsys.readouterr().err) == (not found[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "here", "lock", "equal"),
+    [
+        ("slurm", "23.11.1", "23-11-1-1", True),
+        ("slurm", "22.05.8", "23-11-1-1", False),
+        ("rdma-core", "52.0", "52.0", True),
+        ("rdma-core", "44.0", "52.0", False),
+        ("cuda", "12.4.131", "12.4.1", True),
+        ("cuda", "12.8.93", "12.4.1", False),
+    ],
+)
+def test_versions_are_compared_number_by_number(
+    lock_tool: Any, name: str, here: str, lock: str, equal: bool
+) -> None:
+    assert lock_tool.same(name, here, lock) is equal
+
+
+class Built(set):  # type: ignore[type-arg]
+    """An installed Open MPI: its variants, its prefix."""
+
+    version = "5.0.10"
+
+
+@pytest.mark.parametrize(
+    ("components", "library", "said"),
+    [
+        ("mca:io:romio341:version", "ADIOI_LUSTRE_Open", []),
+        ("mca:io:romio341:version", "ADIOI_UFS_Open", ["its ROMIO has no driver for Lustre"]),
+        ("mca:io:ompio:version", "", ["has no ROMIO, the lock has +romio"]),
+    ],
+)
+def test_a_romio_that_was_not_built_is_named(
+    lock_tool: Any, tmp_path: Path, components: str, library: str, said: list[str]
+) -> None:
+    for folder in ("bin", "lib"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "bin/ompi_info").write_text(f"#!/bin/sh\necho {components}\n")
+    (tmp_path / "bin/ompi_info").chmod(0o755)
+    (tmp_path / "lib/libmpi.so.40").write_text(library)
+    spec = Built({"+romio", "romio-filesystem=lustre"})
+    spec.prefix = tmp_path  # type: ignore[attr-defined]
+    faults = lock_tool.romio_of(spec)
+    assert len(faults) == len(said)
+    for fault, text in zip(faults, said):
+        assert text in fault and "lustre/lustre_user.h" in fault

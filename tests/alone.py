@@ -21,7 +21,12 @@ DOOR, ROOM = HERE, HERE / "data"
 
 #: Files whose tests share one measurement, which one worker makes. (pytest-xdist 3.8 has a marker
 #: for this, xdist_group, but it has no effect with pytest 9.2.)
-TOGETHER = ("test_fault_matrix.py", "test_gitlab_history.py", "test_job_scripts.py")
+TOGETHER = (
+    "test_fault_matrix.py",
+    "test_gitlab_history.py",
+    "test_job_scripts.py",
+    "test_site.py",
+)
 
 
 class Schedule(LoadScopeScheduling):

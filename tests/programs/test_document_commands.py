@@ -172,6 +172,7 @@ def test_the_page_does_what_it_says(page: str, copy: Path) -> None:
     follow(page, copy)
 
 
+@pytest.mark.long
 def test_a_test_outside_of_the_checkout_runs_on_an_installed_assay(copy: Path) -> None:
     """docs/my-benchmark.md: the package is built, installed, and used from elsewhere."""
     folder = copy.parent

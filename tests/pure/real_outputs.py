@@ -17,7 +17,7 @@ def texts(family: str, prefix: str = "") -> dict[str, str]:
     """The real outputs below tests/data/`family`: name without `prefix` and `.txt` -> text."""
     return {
         str(path.relative_to(DATA / family)).removeprefix(prefix).removesuffix(".txt"): (
-            path.read_text()
+            path.read_text(errors="replace")
         )
         for path in sorted((DATA / family).rglob("*.txt"))
     }

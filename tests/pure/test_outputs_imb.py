@@ -1,15 +1,11 @@
 """Intel MPI Benchmarks: real outputs of 2019 and 2021, and damaged forms of them."""
 
-from pathlib import Path
-
 import pytest
+from real_outputs import texts
 
 from assay.outputs import ParseError, imb
 
-DATA = Path(__file__).parents[1] / "data" / "imb"
-TEXTS = {path.name.removesuffix(".txt"): path.read_text() for path in DATA.glob("*.txt")}
-VERSIONS = {"2019.1": "2019 Update 1", "2021.2": "2021.2", "2021.7": "2021.7", "2021.11": "2021.11"}
-SIZES = [0, *(1 << k for k in range(21))]
+TEXTS = texts("imb")
 PINGPONG = TEXTS["2021.7.pingpong"]
 
 
@@ -19,117 +15,6 @@ def row(text, size):
 
 
 LAST = row(PINGPONG, 1 << 20)
-
-#: Runs that came to their end but must not be believed, with the reason.
-PROBLEMS = {
-    "2021.7.two_benchmarks": "line 47: a second table: start one benchmark, with -npmin",
-    "2021.7.bcast.npmin2.np4": "line 47: a second table",
-    "2021.7.bcast.singletons": "line 42: a second title (of N singletons?)",
-    "2021.7.unknown_benchmark": "line 47: 'Invalid benchmark name pnigpong'",
-    "2021.7.unknown_option": "line 29: 'Invalid benchmark name -nosuch'",
-}
-INCOMPLETE = {
-    "2021.7.pingpong.killed": "IMB did not come to its end",
-    "2021.7.bcast.out_of_memory": "line 55: not measured: '524288 out-of-mem.",
-    "2021.7.biband.out_of_time": "line 35: not measured: '0 time-out.",
-}
-REFUSED = {
-    "2021.7.pingpong.np1": "line 30: no result, the program refused",
-    "2021.7.pingpong.singletons": "line 30: no result, the program refused",
-    "2021.7.bad_msglog": "no title",
-    "2021.7.pingpong.multi0": "line 31: unknown benchmark; known are PingPong, Biband, Bcast",
-    "2021.7.pingpong.multi1": "line 31: unknown benchmark",
-}
-SOUND = sorted(TEXTS.keys() - PROBLEMS.keys() - INCOMPLETE.keys() - REFUSED.keys())
-
-
-def test_golden():
-    #    8          100         0.44        18.35         0.00
-    parsed = imb.parse(TEXTS["2021.7.check.pingpong"])
-
-    assert parsed.sound, parsed.problems
-    assert (parsed.family, parsed.program) == ("imb", "IMB-MPI1 PingPong")
-    assert parsed.rows[4] == {
-        "size": 8, "repetitions": 100, "latency": 0.44, "bandwidth": 18.35, "defects": 0.0
-    }  # fmt: skip
-    assert dict(parsed.units) == {
-        "size": "B", "repetitions": "1", "latency": "us", "bandwidth": "MB/s", "defects": "1"
-    }  # fmt: skip
-    assert parsed.facts == {"ranks": 2, "checked": True}
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    ("benchmark", "columns"),
-    [
-        ("PingPong", ["latency", "bandwidth"]),
-        ("Biband", ["bandwidth", "messages_per_s"]),
-        ("Bcast", ["min", "max", "latency"]),
-    ],
-)
-def test_every_benchmark_of_every_version(version, benchmark, columns):
-    parsed = imb.parse(TEXTS[f"{version}.{benchmark.lower()}"])
-
-    assert parsed.sound, parsed.problems
-    assert (parsed.version, parsed.program) == (VERSIONS[version], f"IMB-MPI1 {benchmark}")
-    assert list(parsed.units) == ["size", "repetitions", *columns]
-    assert parsed.column("size") == SIZES
-    assert parsed.facts == {"ranks": 2, "checked": False}
-
-
-@pytest.mark.parametrize("name", SOUND)
-def test_finished_outputs_are_sound(name):
-    parsed = imb.parse(TEXTS[name])
-
-    assert imb.recognise(TEXTS[name])
-    assert parsed.sound, parsed.problems
-
-
-def test_sizes_that_the_options_chose():
-    assert imb.parse(TEXTS["2021.7.pingpong.from4KiB"]).column("size") == [0, *SIZES[13:]]
-    assert imb.parse(TEXTS["2021.7.pingpong.msglen"]).column("size") == [0, 100, 1000]
-
-
-def test_the_ranks_that_imb_left_out_are_in_the_facts():
-    """MpiCheck compares them with the requested number."""
-    for name in ("2021.7.biband.np3", "2021.7.biband.np3.npmin3"):
-        assert imb.parse(TEXTS[name]).facts["ranks"] == 2
-
-
-# --- failures -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_a_run_of_something_else_is_a_problem(name):
-    problems = imb.parse(TEXTS[name]).problems
-
-    assert any(problem.startswith(PROBLEMS[name]) for problem in problems), problems
-
-
-@pytest.mark.parametrize("name", INCOMPLETE)
-def test_an_unfinished_run_says_why(name):
-    parsed = imb.parse(TEXTS[name])
-
-    assert not parsed.complete
-    assert any(problem.startswith(INCOMPLETE[name]) for problem in parsed.problems)
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_result_is_refused_with_the_reason(name):
-    with pytest.raises(ParseError, match=REFUSED[name]):
-        imb.parse(TEXTS[name])
-
-
-@pytest.mark.parametrize("name", SOUND)
-def test_cut_at_any_line_it_is_not_complete(name):
-    end = TEXTS[name].index("# All processes entering")
-    lines = TEXTS[name][:end].split("\n")
-    for count in range(len(lines)):
-        try:
-            parsed = imb.parse("".join(f"{line}\n" for line in lines[:count]))
-        except ParseError:
-            continue
-        assert not parsed.complete, count
 
 
 @pytest.mark.parametrize(
@@ -186,6 +71,7 @@ def test_the_words_of_mpirun_after_the_end_are_a_problem():
         ("Mbytes/sec", "Gbytes/sec", "line 34: unknown headings of PingPong"),
         ("# Benchmarking PingPong", "#", "line 34: a table without the name of its benchmark"),
         ("#bytes", "bytes", "no table"),
+        ("Intel(R) MPI", "MPI", "no title of the Intel MPI Benchmarks"),
     ],
 )
 def test_an_unknown_form_is_an_error_that_names_the_line(old, new, reason):

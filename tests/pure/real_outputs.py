@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
+
+from assay.outputs import Parsed, ParseError
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -40,6 +43,43 @@ def edited(text: str, old: str, new: str) -> str:
 
 def has(problems: Iterable[str], pattern: str) -> bool:
     return any(re.search(pattern, problem) for problem in problems)
+
+
+Parse = Callable[[str], Parsed]
+Test = Callable[..., None]
+
+
+def problems(parse: Parse, text: str, damages: Sequence[tuple[str, str, str]]) -> Test:
+    """A test for each damage (old, new, words): a problem of the damaged output has the words."""
+
+    @pytest.mark.parametrize(("old", "new", "words"), damages)
+    def test(old: str, new: str, words: str) -> None:
+        parsed = parse(edited(text, old, new))
+        assert not parsed.sound
+        assert any(words in problem for problem in parsed.problems), parsed.problems
+
+    return test
+
+
+def incomplete(parse: Parse, text: str, damages: Sequence[tuple[str, str]]) -> Test:
+    """A test for each damage (old, new): the damaged output is not complete."""
+
+    @pytest.mark.parametrize(("old", "new"), damages)
+    def test(old: str, new: str) -> None:
+        assert not parse(edited(text, old, new)).complete
+
+    return test
+
+
+def refused(parse: Parse, text: str, damages: Sequence[tuple[str, str, str]]) -> Test:
+    """A test for each damage (old, new, pattern): the damaged output is no output of the parser."""
+
+    @pytest.mark.parametrize(("old", "new", "pattern"), damages)
+    def test(old: str, new: str, pattern: str) -> None:
+        with pytest.raises(ParseError, match=pattern):
+            parse(edited(text, old, new))
+
+    return test
 
 
 def parsed_of(family: str) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import real_outputs
-from real_outputs import texts
+from real_outputs import incomplete, problems, refused, texts
 
 from assay.outputs import ParseError, hpcc
 
@@ -21,8 +21,9 @@ def test_every_rate_and_latency_of_the_summary_is_a_metric():
     assert {key for key in keys if key.endswith(endings)} == set(hpcc.parse(NP2).column("metric"))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "word"),
+test_what_a_part_of_hpcc_says_of_itself_is_heard = problems(
+    hpcc.parse,
+    NP2,
     [
         ("Success=1", "Success=0", "Success=0"),
         ("StarDGEMM_Gflops=30.3273", "StarDGEMM_Gflops=-1", "StarDGEMM_Gflops=-1"),
@@ -49,11 +50,6 @@ def test_every_rate_and_latency_of_the_summary_is_a_metric():
         ("Hostname:", "HPL WARNING from process # 0, on line 313\nHostname:", "HPL WARNING"),
     ],
 )  # fmt: skip
-def test_what_a_part_of_hpcc_says_of_itself_is_heard(old, new, word):
-    parsed = hpcc.parse(edited(old, new))
-
-    assert not parsed.sound
-    assert any(word in problem for problem in parsed.problems)
 
 
 def test_problems_of_the_hpl_section_name_lines_of_the_file():
@@ -65,8 +61,9 @@ def test_problems_of_the_hpl_section_name_lines_of_the_file():
     assert text.split("\n")[number - 1].endswith("FAILED")
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
+test_a_part_that_is_missing_is_not_complete = incomplete(
+    hpcc.parse,
+    NP2,
     [
         ("End of MPIFFT section.\n", ""),
         ("Begin of HPL section.\n", ""),
@@ -77,28 +74,18 @@ def test_problems_of_the_hpl_section_name_lines_of_the_file():
         ("||Ax-b||_oo/(eps*(||A||", "||Ax-b||_oo/(eps*(A"),
     ],
 )
-def test_a_part_that_is_missing_is_not_complete(old, new):
-    assert not hpcc.parse(edited(old, new)).complete
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line"),
+test_what_comes_twice_or_is_of_an_unknown_version_is_refused = refused(
+    hpcc.parse,
+    NP2,
     [
-        ("Benchmark version 1.5.0", "Benchmark version 1.6.0", 2),
-        ("Benchmark version 1.5.0", "Benchmark version 11.5.0", 2),
+        ("version 1.5.0", "version 1.6.0", "line 2: .*only HPCC .*Benchmark version 1.6.0"),
+        ("version 1.5.0", "version 11.5.0", "line 2: .*only HPCC .*Benchmark version 11.5.0"),
+        ("Begin of MPIFFT section.\n", 2 * "Begin of MPIFFT section.\n", "twice"),
+        ("HPL_Tflops=0.032617\n", 2 * "HPL_Tflops=0.032617\n", "twice"),
     ],
 )
-def test_an_unknown_version_is_named(old, new, line):
-    with pytest.raises(ParseError, match="only HPCC") as error:
-        hpcc.parse(edited(old, new))
-    assert error.value.line == line
-    assert new in error.value.text
-
-
-@pytest.mark.parametrize("line", ["Begin of MPIFFT section.\n", "HPL_Tflops=0.032617\n"])
-def test_what_comes_twice_is_refused(line):
-    with pytest.raises(ParseError, match="twice"):
-        hpcc.parse(edited(line, 2 * line))
 
 
 def test_an_unknown_hpl_inside_is_named():

@@ -1,7 +1,9 @@
 """NetPIPE 3.7.2 over Open MPI: real outputs, and damaged forms of them."""
 
+from functools import partial
+
 import pytest
-from real_outputs import has, texts
+from real_outputs import problems, texts
 
 from assay.outputs import ParseError, netpipe
 
@@ -88,24 +90,21 @@ def test_rows_cut_in_two_by_the_log_of_ucx_are_joined():
     assert parsed.at("latency", size=24573) == 3.57
 
 
-@pytest.mark.parametrize(
-    ("new", "problem"),
+test_a_bad_row_is_a_problem = problems(
+    partial(netpipe.parse, last_size=MIB4),
+    BOTH,
     [
-        (ROW.replace("usec", ""), "not a row of NetPIPE: '20:"),
-        (ROW[:35], "not a row of NetPIPE: '20:"),
-        ("[node1][[1,1],1] connection reset\n" + ROW, r"not a row of NetPIPE: '\[node1\]"),
-        (ROW[: ROW.index(" in ")] + " in        nan usec", "latency is nan"),
-        (ROW[: ROW.index(" in ")] + " in       0.00 usec", "latency is 0.00"),
-        (ROW[: ROW.index("-->")] + "-->       -inf Mbps in       0.11 usec", "bandwidth is -inf"),
-        (ROW.replace(" 20:", " 21:"), "row 21 where 20 was to come .rows are missing"),
-        (ROW + "\n" + ROW, "row 20 where 21 was to come .of N singletons"),
-        ("", "size 67 where 64 was to come: rows are missing"),
+        (ROW, ROW.replace("usec", ""), "not a row of NetPIPE: '20:"),
+        (ROW, ROW[:35], "not a row of NetPIPE: '20:"),
+        (ROW, "[node1][[1,1],1] connection reset\n" + ROW, "not a row of NetPIPE: '[node1]"),
+        (ROW, ROW[: ROW.index(" in ")] + " in        nan usec", "latency is nan"),
+        (ROW, ROW[: ROW.index(" in ")] + " in       0.00 usec", "latency is 0.00"),
+        (ROW, ROW[: ROW.index("-->")] + "-->  -inf Mbps in  0.11 usec", "bandwidth is -inf"),
+        (ROW, ROW.replace(" 20:", " 21:"), "row 21 where 20 was to come (rows are missing"),
+        (ROW, ROW + "\n" + ROW, "row 20 where 21 was to come (of N singletons"),
+        (ROW + "\n", "", "size 67 where 64 was to come: rows are missing"),
     ],
-)  # fmt: skip
-def test_a_bad_row_is_a_problem(new, problem):
-    parsed = netpipe.parse(BOTH.replace(ROW + "\n", f"{new}\n" if new else ""), last_size=MIB4)
-
-    assert has(parsed.problems, problem), parsed.problems
+)
 
 
 def test_hosts_of_another_world():

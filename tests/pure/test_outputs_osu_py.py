@@ -1,19 +1,26 @@
 """The Python ports of OSU in mpi4py 4.1.2: a real output of each, and damaged forms of them."""
 
 import pytest
-from real_outputs import DATA, edited, has, texts
+from real_outputs import DATA, problems, refused, texts
 
-from assay.outputs import ParseError, osu_py
+from assay.outputs import osu_py
 
 TEXTS = texts("osu-py")
 LATENCY = TEXTS["osu_latency.4.1.2.np2"]
 
 
-def test_a_table_that_lost_its_beginning_is_not_complete():
-    parsed = osu_py.parse(edited(LATENCY, "         0                0.36\n", ""))
+ZERO = "         0                0.36\n"
 
-    assert not parsed.complete
-    assert "the table begins at size 1, not 0" in parsed.problems
+test_a_bad_line_is_a_problem_that_names_it = problems(
+    osu_py.parse,
+    LATENCY,
+    [
+        (ZERO, "", "the table begins at size 1, not 0"),
+        (ZERO, "         0                \n", "line 3: 1 values for 2 columns"),  # a torn row
+        *(("305.47", value, f"line 26: latency is {value}") for value in ("nan", "inf", "0.00")),
+        ("305.47", "-1.00", "line 26: latency is -1.00"),
+    ],
+)
 
 
 def test_singletons_at_the_same_time():
@@ -24,30 +31,15 @@ def test_singletons_at_the_same_time():
     assert not parsed.sound
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "0.00", "-1.00"])
-def test_what_is_no_latency_is_a_problem(value):
-    parsed = osu_py.parse(LATENCY.replace("305.47", value))
-
-    assert has(parsed.problems, f"line 26: latency is {value}")
-
-
-def test_a_torn_row_and_its_successor():
-    torn = edited(LATENCY, "         0                0.36\n", "         0                \n")
-
-    assert has(osu_py.parse(torn).problems, "line 3: 1 values for 2 columns")
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
+test_what_is_no_table_is_refused_with_the_reason = refused(
+    osu_py.parse,
+    LATENCY,
     [
-        (LATENCY.replace("MPI Latency", "MPI Weather"), "unknown test 'Weather'"),
-        (LATENCY.replace("[us]", "[ms]"), "line 2: not the headings of osu_latency"),
-        ("# OSU MPI Latency Test v7.2\n", "no title"),
+        ("MPI Latency", "MPI Weather", "unknown test 'Weather'"),
+        ("[us]", "[ms]", "line 2: not the headings of osu_latency"),
+        (LATENCY, "# OSU MPI Latency Test v7.2\n", "no title"),
     ],
 )
-def test_what_is_no_table_is_refused_with_the_reason(text, reason):
-    with pytest.raises(ParseError, match=reason):
-        osu_py.parse(text)
 
 
 def test_the_c_programs_are_not_recognised():

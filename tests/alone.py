@@ -25,7 +25,10 @@ TOGETHER = (
     "test_fault_matrix.py",
     "test_gitlab_history.py",
     "test_job_scripts.py",
+    "test_report_export.py",
+    "test_report_page.py",
     "test_site.py",
+    "test_validation_page.py",
 )
 
 

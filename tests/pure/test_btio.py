@@ -1,15 +1,13 @@
 """BT-IO: bytes and memory of a class, the hosts of its ranks, and the library that did MPI-IO."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from real_outputs import DATA
 
 from assay.outputs import npb
 from assay.workloads import btio
 from assay.workloads.sizing import Layout, SizingError
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 def test_a_class_writes_what_the_program_says_that_it_wrote():

@@ -5,21 +5,17 @@ import pytest
 from assay import __version__, cli
 
 
-def test_a_typing_error_is_told_the_nearest_command(capsys):
+@pytest.mark.parametrize(
+    ("word", "code", "out", "err"),
+    [
+        ("repot", 2, "", "no command 'repot'; did you mean 'report'?"),
+        ("xyzzy", 2, "", "invalid choice: 'xyzzy'"),  # and all of them
+        ("--version", 0, f"assay {__version__}\n", ""),
+    ],
+)
+def test_a_word_that_is_no_command(capsys, word, code, out, err):
     with pytest.raises(SystemExit) as ended:
-        cli.main(["repot"])
-    assert ended.value.code == 2
-    assert "no command 'repot'; did you mean 'report'?" in capsys.readouterr().err
-
-
-def test_a_word_that_is_near_to_nothing_is_told_all_of_them(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["xyzzy"])
-    assert "invalid choice: 'xyzzy'" in capsys.readouterr().err
-
-
-def test_the_version(capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"assay {__version__}\n"
+        cli.main([word])
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (code, out)
+    assert err in said.err

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from real_outputs import DATA
 
 from assay import cli
 
-DATA = Path(__file__).parents[1] / "data"
 SOUND = DATA / "hpl" / "plain.np2.txt"
 FAILED = DATA / "hpl" / "ten_failed.np2.txt"
 KEYS = ["file", "family", "program", "version", "complete", "rows", "units", "problems", "facts"]
@@ -41,14 +41,6 @@ def test_one_bad_file_among_good_ones(capsys, file, problem):
     assert len(results) == 3
     assert list(results[1]) == KEYS
     assert any(problem in text for text in results[1]["problems"])
-
-
-def test_an_unknown_program_has_no_name(capsys):
-    _, (result,) = run(capsys, __file__)
-
-    assert result["program"] is None
-    assert result["complete"] is False
-    assert result["rows"] == []
 
 
 def test_an_output_without_a_problem_but_cut_short(capsys, tmp_path):

@@ -9,13 +9,12 @@ import report_records as records
 from hypothesis import given
 from hypothesis import strategies as st
 from report_results import DATA
+from shell import ROOT
 
 from assay.declared import HOSTS, PARTITION, Figure, as_json
 from assay.report import figure, validation
 from assay.report import figures as drawings
 from assay.results import figures, run_folder, session
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def class_names():

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from contextlib import nullcontext
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
+from shell import ROOT, module
 
-ROOT = Path(__file__).resolve().parents[2]
+fresh = module("ci/fresh.py")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def fresh() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("fresh", ROOT / "ci/fresh.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_every_line_of_the_readme_runs_on_some_machine(fresh: ModuleType) -> None:
+def test_every_line_of_the_readme_runs_on_some_machine() -> None:
     shown = re.findall(r"^```sh\n(.*?)^```$", README, re.M | re.S)
     lines = [line.partition("  #")[0].strip() for block in shown for line in block.splitlines()]
     run = [line.text for lines in fresh.blocks(README).values() for line in lines]
@@ -34,7 +22,7 @@ def test_every_line_of_the_readme_runs_on_some_machine(fresh: ModuleType) -> Non
     assert {"acceptance", "test", "vcluster"} <= set(fresh.machines(README))
 
 
-def test_no_line_has_a_placeholder(fresh: ModuleType) -> None:
+def test_no_line_has_a_placeholder() -> None:
     for lines in fresh.machines(README).values():
         for line in lines:
             assert not re.search(r"…|\.\.\.|<[a-z]+>|\bFILE\b", line.text), line.text
@@ -47,18 +35,18 @@ def test_every_target_of_make_in_the_readme_is_there() -> None:
     assert named <= names
 
 
-def test_a_block_without_a_machine_is_refused(fresh: ModuleType) -> None:
+def test_a_block_without_a_machine_is_refused() -> None:
     with pytest.raises(fresh.Refusal, match="machine: NAME"):
         fresh.blocks(README + "\n```sh\nmake something\n```\n")
 
 
-def test_what_a_user_installs_first_is_read_off_the_readme(fresh: ModuleType) -> None:
+def test_what_a_user_installs_first_is_read_off_the_readme() -> None:
     assert fresh.packages(README) == ["git", "make", "ca-certificates"]
     with pytest.raises(fresh.Refusal, match="what a user installs first"):
         fresh.packages("no such line")
 
 
-def test_a_line_that_must_be_red_says_so(fresh: ModuleType) -> None:
+def test_a_line_that_must_be_red_says_so() -> None:
     text = "<!-- machine: one -->\n```sh\nmake a    # does a\nmake b    # red: it cannot\n```\n"
     assert [(line.text, line.red) for line in fresh.blocks(text)["one"]] == [
         ("make a", False),
@@ -66,36 +54,27 @@ def test_a_line_that_must_be_red_says_so(fresh: ModuleType) -> None:
     ]
 
 
-class Machine:
-    """A root. The test chooses the exit codes of its commands."""
-
-    def __init__(self, rc: int, said: str) -> None:
-        self.rc, self.said = rc, said
-
-    def clone(self, user: str) -> None:
-        pass
-
-    def count_packages(self) -> int:
-        return 100
-
-    def run(self, line: object) -> tuple[int, str]:
-        return self.rc, self.said
+def machine(rc: int, said: str = "") -> SimpleNamespace:
+    """A root whose commands end like this."""
+    return SimpleNamespace(
+        clone=lambda user: None, count_packages=lambda: 100, run=lambda line: (rc, said)
+    )
 
 
 @pytest.mark.parametrize(
-    ("machine", "red", "problem"),
+    ("root", "red", "problem"),
     [
-        (Machine(0, "all is well"), False, ""),
-        (Machine(2, ""), False, "ended with 2"),
-        (Machine(1, ""), True, ""),
-        (Machine(0, ""), True, "should have been red"),
-        (Machine(0, "system-stack: going on without: hpcc\n"), False, "going on without: hpcc"),
+        (machine(0, "all is well"), False, ""),
+        (machine(2), False, "ended with 2"),
+        (machine(1), True, ""),
+        (machine(0), True, "should have been red"),
+        (machine(0, "system-stack: going on without: hpcc\n"), False, "going on without: hpcc"),
     ],
 )
 def test_a_machine_is_red_where_a_line_does_not_do_what_the_readme_says(
-    fresh: ModuleType, monkeypatch: pytest.MonkeyPatch, machine: Machine, red: bool, problem: str
+    monkeypatch: pytest.MonkeyPatch, root: SimpleNamespace, red: bool, problem: str
 ) -> None:
-    monkeypatch.setattr(fresh, "unpacked", lambda tar, keep: nullcontext(machine))
+    monkeypatch.setattr(fresh, "unpacked", lambda tar, keep: nullcontext(root))
     problems = fresh.run_machine("one", [fresh.Line("make a", red=red)], Path("tar"), False)
     assert problem in "".join(problems)
     assert bool(problems) is bool(problem)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
+from shell import ROOT, module
 
 from assay.results import pipeline
 
-ROOT = Path(__file__).resolve().parents[2]
+plan = module("ci/gitlab/plan.py")
 
 #: The list of ReFrame 4.10.4 for the smoke profile of the site local, shortened.
 LISTING = """\
@@ -48,19 +48,8 @@ CHILD = {
 }
 
 
-@pytest.fixture(scope="module")
-def plan() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("plan", ROOT / "ci/gitlab/plan.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["plan"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def listed(plan: ModuleType, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+def listed(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """The lists of ReFrame; a test may change them."""
     said: dict[str, object] = {"listing": LISTING, "child": CHILD}
 
@@ -74,16 +63,23 @@ def listed(plan: ModuleType, monkeypatch: pytest.MonkeyPatch) -> dict[str, objec
     return said
 
 
-def made(plan: ModuleType, folder: Path, *arguments: str) -> tuple[dict, pipeline.Promise]:
-    child = folder / "child.yml"
-    options = ["--site", "local", "--run", str(folder / "run"), "--child", str(child), *arguments]
-    plan.plan(plan.parser().parse_args(options))
-    return yaml.safe_load(child.read_text()), pipeline.Promise.read(folder / "run/promise.json")
+#: Makes a plan with these further arguments; returns the child pipeline and the promise.
+Make = Callable[..., tuple[dict[str, Any], pipeline.Promise]]
 
 
-@pytest.mark.usefixtures("listed")
-def test_every_case_is_in_one_job_and_promised(plan: ModuleType, tmp_path: Path) -> None:
-    child, promise = made(plan, tmp_path)
+@pytest.fixture
+def made(listed: dict[str, object], tmp_path: Path) -> Make:
+    def make(*arguments: str) -> tuple[dict[str, Any], pipeline.Promise]:
+        run, child = tmp_path / "run", tmp_path / "child.yml"
+        options = ["--site", "local", "--run", str(run), "--child", str(child), *arguments]
+        plan.plan(plan.parser().parse_args(options))
+        return yaml.safe_load(child.read_text()), pipeline.Promise.read(run / "promise.json")
+
+    return make
+
+
+def test_every_case_is_in_one_job_and_promised(made: Make) -> None:
+    child, promise = made()
     jobs = {name: job for name, job in child.items() if isinstance(job, dict) and "script" in job}
     assert sorted(promise.titles.values()) == sorted(jobs)
     assert {job["variables"]["ASSAY_JOB"] for job in jobs.values()} == set(promise.jobs)
@@ -92,9 +88,8 @@ def test_every_case_is_in_one_job_and_promised(plan: ModuleType, tmp_path: Path)
     assert ("Iozone %sync=cached", "local:tmpfs+system") in cases
 
 
-@pytest.mark.usefixtures("listed")
-def test_what_is_compared_is_measured_in_one_job(plan: ModuleType, tmp_path: Path) -> None:
-    child, promise = made(plan, tmp_path)
+def test_what_is_compared_is_measured_in_one_job(made: Make) -> None:
+    child, promise = made()
     name = "SharedMemoryAgainstTcp %faster=posix and 3 that it is compared with"
     job = child[f"{name} @local:intra-node+system"]
     hashes = {"/f6ef1b0c", "/d4ac4816", "/63373721", "/5b43f4e4"}
@@ -102,11 +97,8 @@ def test_what_is_compared_is_measured_in_one_job(plan: ModuleType, tmp_path: Pat
     assert len(promise.jobs[job["variables"]["ASSAY_JOB"]]) == 4
 
 
-@pytest.mark.usefixtures("listed")
-def test_two_measurements_never_share_nodes_and_each_partition_has_a_column(
-    plan: ModuleType, tmp_path: Path
-) -> None:
-    child, promise = made(plan, tmp_path)
+def test_two_measurements_never_share_nodes_and_each_partition_has_a_column(made: Make) -> None:
+    child, promise = made()
     assert child["stages"] == ["intra-node", "scratch", "tmpfs"]
     jobs = [child[name] for name in promise.titles.values()]
     assert {job["resource_group"] for job in jobs} == {"assay-nodes-local"}
@@ -118,61 +110,53 @@ def test_two_measurements_never_share_nodes_and_each_partition_has_a_column(
         assert job["artifacts"]["reports"]["junit"].startswith(job["artifacts"]["paths"][0])
 
 
-@pytest.mark.usefixtures("listed")
-def test_the_child_pipeline_is_one_that_gitlab_accepts(plan: ModuleType, tmp_path: Path) -> None:
+def test_the_child_pipeline_is_one_that_gitlab_accepts(made: Make) -> None:
     from test_gitlab_yaml import VALIDATOR
 
-    child, _ = made(plan, tmp_path, "--tags", '["login", "gpu"]', "--timeout", "2h")
+    child, _ = made("--tags", '["login", "gpu"]', "--timeout", "2h")
     assert [error.message for error in VALIDATOR.iter_errors(child)] == []
     assert child["default"]["tags"] == ["login", "gpu"]
 
 
-@pytest.mark.usefixtures("listed")
-def test_only_the_partitions_that_are_asked_for(plan: ModuleType, tmp_path: Path) -> None:
-    child, promise = made(plan, tmp_path, "--partitions", "tmpfs scratch")
+def test_only_the_partitions_that_are_asked_for(made: Make) -> None:
+    child, promise = made("--partitions", "tmpfs scratch")
     assert child["stages"] == ["scratch", "tmpfs"]
     assert len(promise.jobs) == 2
 
 
-@pytest.mark.usefixtures("listed")
-def test_a_partition_without_a_case_is_refused(plan: ModuleType, tmp_path: Path) -> None:
+def test_a_partition_without_a_case_is_refused(made: Make, tmp_path: Path) -> None:
     said = "no case on the partition tmp of local; there are cases on intra-node, scratch, tmpfs"
     with pytest.raises(plan.Refusal, match=said):
-        made(plan, tmp_path, "--partitions", "tmp scratch")
+        made("--partitions", "tmp scratch")
     assert not (tmp_path / "run").exists()
 
 
-def test_nothing_selected_is_refused(
-    plan: ModuleType, listed: dict[str, object], tmp_path: Path
-) -> None:
+def test_nothing_selected_is_refused(made: Make, listed: dict[str, object]) -> None:
     listed.update(listing="Concretized 0 test case(s)\n", child={"stages": []})
     with pytest.raises(plan.Refusal, match="no case of local is selected by"):
-        made(plan, tmp_path)
+        made()
 
 
 def test_a_line_that_is_not_understood_is_no_case_less(
-    plan: ModuleType, listed: dict[str, object], tmp_path: Path
+    made: Make, listed: dict[str, object]
 ) -> None:
     listed["listing"] = LISTING.replace("- Iozone", "* Iozone", 1)
     with pytest.raises(plan.Refusal, match="ReFrame counts 7 cases, 6 are listed"):
-        made(plan, tmp_path)
+        made()
 
 
-@pytest.mark.usefixtures("listed")
-def test_the_promise_of_another_plan_is_left_alone(plan: ModuleType, tmp_path: Path) -> None:
+def test_the_promise_of_another_plan_is_left_alone(made: Make, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     with pytest.raises(FileExistsError):
-        made(plan, tmp_path)
+        made()
 
 
-@pytest.mark.usefixtures("listed")
-def test_budgets_are_promised(plan: ModuleType, tmp_path: Path) -> None:
-    _, promise = made(plan, tmp_path, "--minutes", "30", "--node-hours", "2")
+def test_budgets_are_promised(made: Make, tmp_path: Path) -> None:
+    _, promise = made("--minutes", "30", "--node-hours", "2")
     assert (promise.minutes, promise.node_hours) == (30, 2)
     assert json.loads((tmp_path / "run/promise.json").read_text())["schema"] == pipeline.SCHEMA
 
 
-@pytest.mark.usefixtures("listed")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -182,8 +166,8 @@ def test_budgets_are_promised(plan: ModuleType, tmp_path: Path) -> None:
     ],
 )
 def test_what_the_jobs_would_not_know_of_is_refused(
-    plan: ModuleType, tmp_path: Path, arguments: list[str], said: str
+    made: Make, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     with pytest.raises(plan.Refusal, match=re.escape(said)):
-        made(plan, tmp_path, "--", *arguments)
+        made("--", *arguments)
     assert not (tmp_path / "run").exists()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
+from shell import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PIPELINE = ROOT / "ci/gitlab-ci.yml"
 
 SCHEMA = json.loads(

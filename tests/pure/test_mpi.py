@@ -1,18 +1,16 @@
 """MPI libraries: what Open MPI is asked for, and that any other MPI is refused in one line."""
 
-from pathlib import Path
-
 import pytest
+from real_outputs import DATA
 
 from assay.evidence import mpi
 from assay.outputs import openmpi
 
-DATA = Path(__file__).parents[1] / "data/openmpi"
 OPEN_MPI = mpi.LIBRARIES["openmpi"]
 
 
 def settings(version):
-    return openmpi.parse((DATA / version / "world.np2.txt").read_text()).settings
+    return openmpi.parse((DATA / "openmpi" / version / "world.np2.txt").read_text()).settings
 
 
 def test_settings_of_open_mpi_are_those_of_the_runs_that_are_kept_here():

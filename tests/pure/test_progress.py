@@ -2,6 +2,7 @@
 
 import json
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,18 +22,9 @@ def case(number, **more):
     }
 
 
-class Part:
-    fullname = name = "here:node"
-
-
-class Stack:
-    name = "system"
-
-
-class Task:
-    def __init__(self, number):
-        check = type("Check", (), {"hashcode": f"c{number}"})
-        self.testcase = (check, Part, Stack)
+def task(number):
+    part, stack = SimpleNamespace(fullname="here:node"), SimpleNamespace(name="system")
+    return SimpleNamespace(testcase=(SimpleNamespace(hashcode=f"c{number}"), part, stack))
 
 
 class Watch:
@@ -47,7 +39,7 @@ class Watch:
 
     def after(self, seconds, number, how="success"):
         self.now += seconds
-        getattr(self.progress, f"on_task_{how}")(Task(number))
+        getattr(self.progress, f"on_task_{how}")(task(number))
 
 
 def test_without_a_run_before_the_mean_so_far_is_taken():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -69,10 +70,6 @@ def test_a_run_of_nothing_is_red(results, capsys, names, said):
     assert f"verdict: FAIL: {said}" in lines
 
 
-def without_evidence(results):
-    results.record(HPCC).unlink()
-
-
 def undecided(results):
     change = {"verdict": "INCONCLUSIVE", "why": "straddles"}
     results.edit_record(HPCC, lambda r: r["metrics"]["hpl_per_dgemm"].update(change))
@@ -81,7 +78,11 @@ def undecided(results):
 @pytest.mark.parametrize(
     ("spoil", "first", "verdict"),
     [
-        (without_evidence, "no evidence: the test left no assay.json", "FAIL: 1 case failed"),
+        (
+            lambda results: results.record(HPCC).unlink(),
+            "no evidence: the test left no assay.json",
+            "FAIL: 1 case failed",
+        ),
         (
             undecided,
             "INCONCLUSIVE Hpcc @local:intra-node+system: hpl_per_dgemm: straddles",
@@ -173,21 +174,16 @@ def test_another_session_and_another_place(results, capsys, tmp_path):
     assert "Hpcc" in page.read_text()
 
 
-def broken_report(results):
-    results.file.write_text("{")
-    return results.file
-
-
-def missing_report(results):
-    results.file.unlink()
-    return results.directory / "reports"
-
-
-@pytest.mark.parametrize("spoil", [broken_report, missing_report])
-def test_nothing_to_report_on_is_one_line_and_exit_code_2(results, capsys, spoil):
-    named = spoil(results)
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [(lambda file: file.write_text("{"), "run-report-0.json"), (Path.unlink, "")],
+    ids=["broken", "missing"],
+)
+def test_nothing_to_report_on_is_one_line_and_exit_code_2(results, capsys, spoil, named):
+    spoil(results.file)
     code, lines, err = report(capsys)
     assert (code, lines) == (2, [])
+    named = results.directory / "reports" / named
     assert err.startswith(f"assay report: {named}: ")
     assert err.count("\n") == 1
     assert not (results.directory / "report.html").exists()
@@ -197,6 +193,7 @@ def test_nothing_to_report_on_is_one_line_and_exit_code_2(results, capsys, spoil
     "place", ["reports", "nowhere/report.html", "reframe.log/report.html", "x" * 300]
 )
 def test_an_unwritable_place_is_one_line_and_leaves_nothing(results, capsys, place):
+    results.only(HPCC)
     before = sorted(results.directory.rglob("*"))
     code, lines, err = report(capsys, "--output", results.directory / place)
     assert (code, lines) == (2, [])
@@ -207,6 +204,7 @@ def test_an_unwritable_place_is_one_line_and_leaves_nothing(results, capsys, pla
 
 
 def test_a_full_disk_leaves_the_old_report_whole(results, capsys, monkeypatch):
+    results.only(HPCC)
     page = results.directory / "report.html"
     page.write_text("the run before")
     before = sorted(results.directory.iterdir())

@@ -63,10 +63,15 @@ def test_each_figure_is_three_files_with_a_readable_name(folder):
 
 def test_a_folder_shows_one_run_and_keeps_what_is_not_of_the_suite(tmp_path):
     export.write(tmp_path, DRAWN[:2], ABSENT)
-    (tmp_path / "my-own.png").touch()
+    (tmp_path / "my-own.png").write_text("mine")
+    ours = tmp_path / f"{next(iter(export.named(DRAWN[1:2])))}.csv"
+    ours.write_text("of the run before")
     export.write(tmp_path, DRAWN[1:3], ABSENT)
-    kept = {path.stem for path in tmp_path.glob("*.png")}
-    assert kept == {*export.named(DRAWN[1:3]), "my-own"}
+    assert {path.stem for path in tmp_path.glob("*.png")} == {
+        *export.named(DRAWN[1:3]), "my-own"
+    }  # fmt: skip
+    assert (tmp_path / "my-own.png").read_text() == "mine"
+    assert ours.read_text() != "of the run before"
 
 
 @pytest.mark.parametrize("index", ["", "file\n../up\n/etc/x\nmissing\nfigures\n", "\0\xff"])
@@ -156,16 +161,6 @@ def test_equal_names_get_a_number_and_none_is_taken_for_the_table_of_missing(fol
     called = dataclasses.replace(drawn, name="Missing")
     names = list(export.named([drawn, drawn, odd, called]))
     assert names == ["osu-latency-intra-node", "osu-latency-intra-node-2", "figure", "missing-2"]
-
-
-def test_files_of_others_are_left_and_ours_are_written_anew(tmp_path):
-    other, ours = tmp_path / "thesis.pdf", tmp_path / "osu-latency-intra-node.csv"
-    other.write_text("mine")
-    ours.write_text("of the run before")
-    export.write(tmp_path, DRAWN[:1], [])
-    assert other.read_text() == "mine"
-    assert ours.read_text().startswith("line,size [B],latency [us]\n")
-    assert len(list(tmp_path.iterdir())) == 6
 
 
 def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch):

@@ -54,22 +54,16 @@ def test_the_lines_are_the_rows_of_the_records_on_log_scales():
         assert list(drawn.get_ydata()) == [r[group.column] for r in of.rows if r["size"] > 0]
 
 
-def test_lines_differ_by_colour_and_by_marker():
-    (group, *_) = series.curves(CASES)
-    lines = plots.curves(group, [x.way for x in group.lines]).axes[0].get_lines()
-    assert len(lines) > 1
-    assert len({line.get_color() for line in lines}) == len(lines)
-    assert len({line.get_marker() for line in lines}) == len(lines)
-
-
-def test_a_transport_looks_the_same_in_every_figure():
+def test_a_transport_looks_the_same_in_every_figure_and_unlike_any_other():
     groups = series.curves(CASES)
     transports = sorted({line.way for g in groups for line in g.lines})
-    looks: dict[str, set] = {}
-    for group in groups:
-        for line, drawn in zip(group.lines, plots.curves(group, transports).axes[0].get_lines()):
-            looks.setdefault(line.way, set()).add((drawn.get_color(), drawn.get_marker()))
-    assert all(len(look) == 1 for look in looks.values())
+    looks = {
+        (line.way, drawn.get_color(), drawn.get_marker())
+        for group in groups
+        for line, drawn in zip(group.lines, plots.curves(group, transports).axes[0].get_lines())
+    }
+    for column in zip(*looks):  # transports, colours, markers
+        assert len(column) == len(set(column)) == len(transports) > 1
 
 
 def test_sizes_are_labelled_in_binary_units():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import html.parser
 import re
 import urllib.parse
-from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from report_results import Results
 
 from assay.declared import HOSTS
@@ -59,8 +60,15 @@ def render(results: Results) -> str:
     return page.render(run, sections, absent, results.directory / "report.html")
 
 
-def test_the_page_is_well_formed_and_its_ids_are_unique(results):
-    document = Document(render(results))
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """The unchanged session: its `results`, `run` and `text` of the page."""
+    results = Results(tmp_path_factory.mktemp("session"))
+    return SimpleNamespace(results=results, run=session.load(results.file), text=render(results))
+
+
+def test_the_page_is_well_formed_and_its_ids_are_unique(real):
+    document = Document(real.text)
     assert document.open == []
     ids = document.all("id")
     assert len(ids) == len(set(ids))
@@ -71,15 +79,14 @@ def test_the_page_is_well_formed_and_its_ids_are_unique(results):
     assert set(within) <= set(ids)
 
 
-def test_the_page_fetches_nothing(results):
-    text = render(results)
-    document = Document(text)
+def test_the_page_fetches_nothing(real):
+    document = Document(real.text)
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in document.tags}
     places = [value for name in FETCHING for value in document.all(name)]
     assert places
     # An address may be part of the text of an output, but never a link that a browser follows.
     assert [p for p in places if re.match(r"(?!data:)[a-z+]+:|//", p.strip(), re.I)] == []
-    assert re.findall(r"url\((?!#)|@import", text) == []
+    assert re.findall(r"url\((?!#)|@import", real.text) == []
     assert {
         value for name in document.names if "xmlns" in name for value in document.all(name)
     } <= {
@@ -88,12 +95,12 @@ def test_the_page_fetches_nothing(results):
     }
 
 
-def test_links_lead_to_the_outputs(results):
-    document = Document(render(results))
+def test_links_lead_to_the_outputs(real):
+    document = Document(real.text)
     links = [h for tag, a in document.tags if tag == "a" and not (h := a["href"]).startswith("#")]
     assert len(links) > 10
     for link in links:
-        assert (results.directory / urllib.parse.unquote(link)).is_file()
+        assert (real.results.directory / urllib.parse.unquote(link)).is_file()
 
 
 def test_links_survive_odd_names(results):
@@ -128,9 +135,8 @@ def test_outputs_cannot_speak_html(results):
     assert Document(text).open == []
 
 
-def test_every_figure_says_what_it_shows_and_has_its_numbers(results):
-    text = render(results)
-    drawn = re.findall(r"<figure>.*?</figure>", text, re.DOTALL)
+def test_every_figure_says_what_it_shows_and_has_its_numbers(real):
+    drawn = re.findall(r"<figure>.*?</figure>", real.text, re.DOTALL)
     assert len(drawn) >= 6
     for found in drawn:
         assert "<svg" in found
@@ -140,17 +146,16 @@ def test_every_figure_says_what_it_shows_and_has_its_numbers(results):
         assert re.search(r"<td class=\"n\">\d", found)
 
 
-def test_figures_without_a_measurement_are_named_once_for_each_reason(results):
-    text = render(results)
-    table = text[text.index('id="absent"') : text.index('id="metrics"')]
+def test_figures_without_a_measurement_are_named_once_for_each_reason(real):
+    table = real.text[real.text.index('id="absent"') : real.text.index('id="metrics"')]
     rows = re.findall(
         r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td><code>(.*?)</code></td><td>(.*?)</td>',
         table,
     )
     told = [(name, at) for names, at, *_ in rows for name in names.split("; ")]
-    run = session.load(results.file)
-    drawn = figure.of(figures.sections(run.cases))
-    expected = [(a.figure, a.at) for a in validation.absent(run.cases, drawn) if not a.part]
+    cases = real.run.cases
+    drawn = figure.of(figures.sections(cases))
+    expected = [(a.figure, a.at) for a in validation.absent(cases, drawn) if not a.part]
     assert sorted(told) == sorted(expected)
     assert ("bcast; gather; reduce; allreduce; alltoall", "between hosts") in [
         row[:2] for row in rows
@@ -159,46 +164,42 @@ def test_figures_without_a_measurement_are_named_once_for_each_reason(results):
     assert {row[3] for row in rows} == {"no case was selected"}
 
 
-def test_every_verdict_is_a_word_and_failures_come_first(results):
-    text = render(results)
-    run = session.load(results.file)
-    words = re.findall(r'class="badge ([a-z-]+)"><span[^>]*>[^<]*</span> ([A-Za-z ]+)</span>', text)
-    assert len(words) > len(run.cases)
+def test_every_verdict_is_a_word_and_failures_come_first(real):
+    badge = r'class="badge ([a-z-]+)"><span[^>]*>[^<]*</span> ([A-Za-z ]+)</span>'
+    words = re.findall(badge, real.text)
+    assert len(words) > len(real.run.cases)
     assert all(css == word.lower().replace(" ", "-") for css, word in words)
-    cases = text[text.index('id="cases"') :]
+    cases = real.text[real.text.index('id="cases"') :]
     order = re.findall(r'<details class="case"><summary><span class="badge ([a-z-]+)"', cases)
     ranks = ["fail", "inconclusive", "pass", "recorded", "not-run"]
     assert order == sorted(order, key=ranks.index)
     assert order[0] == "fail"
-    assert len(order) == len(run.cases)
+    assert len(order) == len(real.run.cases)
 
 
-def test_partitions_are_counted_worst_first(results):
-    text = render(results)
-    table = text[text.index('id="partitions"') : text.index("</tbody>")]
+def test_partitions_are_counted_worst_first(real):
+    table = real.text[real.text.index('id="partitions"') : real.text.index("</tbody>")]
     rows = [
         (name, list(map(int, re.findall(r'<td class="n[^"]*">(\d+)</td>', row))))
         for name, row in re.findall(r'<tr><th scope="row">([^<]+)</th>(.*?)</tr>', table, re.DOTALL)
     ]
-    cases = session.load(results.file).cases
     assert rows[0][0] == "intra-node"
     for name, numbers in rows:
-        counts = summary.Counts.of(c for c in cases if c.partition == name)
+        counts = summary.Counts.of(c for c in real.run.cases if c.partition == name)
         assert numbers == [
             counts.passed, counts.failed, counts.inconclusive, counts.recorded, counts.not_run,
         ]  # fmt: skip
 
 
-def test_provenance_that_all_nodes_share_is_told_once(results):
-    text = render(results)
-    provenance = text[text.index('id="provenance"') :]
+def test_provenance_that_all_nodes_share_is_told_once(real):
+    provenance = real.text[real.text.index('id="provenance"') :]
     assert len(re.findall(r'<th scope="row">kernel', provenance)) == 1
     # The free memory differs between partitions, because each was measured at another time.
     assert len(re.findall(r'<th scope="row">memory.MemAvailable', provenance)) == 3
 
 
-def test_the_page_is_the_same_for_the_same_session(results):
-    assert render(results) == render(results)
+def test_the_page_is_the_same_for_the_same_session(real):
+    assert render(real.results) == real.text
 
 
 def test_a_session_without_any_case_still_has_a_page(results):
@@ -206,8 +207,3 @@ def test_a_session_without_any_case_still_has_a_page(results):
     text = render(results)
     assert "No test was selected." in text
     assert Document(text).open == []
-
-
-def test_the_template_travels_with_the_package():
-    for name in ("page.html", "page.css"):
-        assert (Path(page.__file__).parent / name).is_file()

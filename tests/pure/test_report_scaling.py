@@ -10,7 +10,7 @@ import report_records as records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.report import btio, charts, figures, graphs, scaling
+from assay.report import btio, figures, graphs, scaling
 
 N1, N2 = 1000, 2000
 
@@ -66,15 +66,11 @@ def test_of_several_runs_of_a_problem_the_shortest_counts_with_its_own_rate():
         assert found.performance == {(1, N1): fast.rows[0]["performance"]}
 
 
-def test_without_one_node_there_is_no_speed_up_and_without_peak_no_fraction():
-    found = study(records.hpl(2, {N1: 5.0}), records.hpl(4, {N1: 2.0}))
+@pytest.mark.parametrize("nodes", [(2, 4), (1,)], ids=["without one node", "one node alone"])
+def test_there_is_no_speed_up_without_one_node_and_others_and_no_fraction_without_peak(nodes):
+    found = study(*(records.hpl(p, {N1: 8.0 / p}) for p in nodes))
     quantities = [c.quantity for c in scaling.charts(found)]
     assert quantities == [scaling.TIME, scaling.PERFORMANCE]
-
-
-def test_one_node_alone_is_no_speed_up():
-    found = study(records.hpl(1, {N1: 5.0}))
-    assert scaling.SPEEDUP not in [c.quantity for c in scaling.charts(found)]
 
 
 def test_what_a_study_lacks_is_named_in_the_figure_it_is_missing_from():
@@ -263,10 +259,6 @@ def test_times_that_cannot_be_are_not_drawn(time, io_time):
 def test_io_that_took_no_time_that_bt_can_tell_is_drawn():
     (application,) = btio.applications([records.btio("hdd", 4, 9.0, 0.0)])
     assert application.runs["hdd", 4].io_time == 0
-
-
-def test_a_count_is_what_a_person_would_call_one():
-    assert charts.count(records.case("HplStudy", nodes=12), "nodes") == 12
 
 
 NUMBERS = st.floats() | st.integers(0, 2**70) | st.text(max_size=3) | st.none()

@@ -66,23 +66,12 @@ def test_outputs_that_reframe_left_in_the_stage_directory_count(results):
     assert {path.parent for path in case.outputs} == {left}
 
 
-def test_a_skip_has_the_reason_that_reframe_logged(results):
+def test_a_skip_has_the_reason_that_reframe_logged_and_is_told_without_a_log(results):
     case = load_one(results, BTIO)
     assert case.verdict is None
     assert case.why.startswith("this stack has no btio")
-
-
-def test_a_skip_without_a_log_is_still_told(results):
     (results.directory / "reframe.log").unlink()
     assert load_one(results, BTIO).why == session.NOT_RUN["skip"]
-
-
-def test_a_case_behind_a_failed_one_says_so(results):
-    results.only(BTIO)
-    results.first(result="fail_deps")
-    case = load_one(results, BTIO)
-    assert case.verdict is None
-    assert "depends" in case.why
 
 
 def test_the_cause_of_a_failure_is_its_first_problem(results):
@@ -157,21 +146,26 @@ def test_a_record_that_could_not_decide_is_inconclusive_though_reframe_says_fail
     assert load_one(results, LOADS).verdict is Verdict.INCONCLUSIVE
 
 
-@pytest.mark.parametrize("result", ["xfail", "xpass", "<unknown>", None])
-def test_only_pass_is_a_pass(results, result):
+@pytest.mark.parametrize(
+    ("result", "reason", "verdict", "why"),
+    [
+        ("xfail", "", "FAIL", "neither pass nor fail"),
+        ("xpass", "", "FAIL", "neither pass nor fail"),
+        ("<unknown>", "", "FAIL", "neither pass nor fail"),
+        (None, "", "FAIL", "neither pass nor fail"),
+        ("fail_deps", "", None, "depends"),
+        ("abort", "aborted due to SIGINT", None, "aborted due to SIGINT"),
+    ],
+)
+def test_only_pass_is_a_pass_and_what_did_not_finish_has_not_failed(
+    results, result, reason, verdict, why
+):
     results.only(HPCC)
-    results.first(result=result)
+    results.first(result=result, fail_reason=reason)
     case = load_one(results, HPCC)
-    assert case.verdict is Verdict.FAIL
-    assert "neither pass nor fail" in case.why
-
-
-def test_an_aborted_case_is_not_finished_and_has_not_failed(results):
-    results.only(HPCC)
-    results.first(result="abort", fail_reason="aborted due to SIGINT")
-    case = load_one(results, HPCC)
-    assert (case.verdict, case.aborted) == (None, True)
-    assert case.why == "aborted due to SIGINT"
+    assert case.verdict is (Verdict[verdict] if verdict else None)
+    assert why in case.why
+    assert case.aborted is (result == "abort")
 
 
 PASSED, SKIPPED = {"result": "pass"}, {"result": "skip", "fail_reason": None}

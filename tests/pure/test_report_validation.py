@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import report_records as records
 from matplotlib import colors
@@ -25,6 +26,12 @@ def whole(cases):
     return {(a.figure, a.at): a.why for a in absent(cases) if not a.part}
 
 
+@cache
+def of_cluster():
+    """The drawn figures of the cluster, and the missing ones."""
+    return figure.of(figures.sections(CLUSTER)), whole(CLUSTER)
+
+
 def test_of_an_empty_session_every_figure_is_missing():
     missing = whole([])
     wanted = validation.wanted([])
@@ -36,16 +43,16 @@ def test_of_an_empty_session_every_figure_is_missing():
 
 
 def test_what_was_drawn_is_not_missing():
-    drawn = figure.of(figures.sections(CLUSTER))
+    drawn, missing = of_cluster()
     shown = {key for found in drawn for key in found.shows}
-    assert shown.isdisjoint(whole(CLUSTER))
+    assert shown.isdisjoint(missing)
     wanted = {(item.figure, item.at) for item in validation.wanted(CLUSTER)}
     assert shown <= wanted
-    assert shown | set(whole(CLUSTER)) == wanted
+    assert shown | set(missing) == wanted
 
 
 def test_each_file_system_has_its_figures():
-    missing = whole(CLUSTER)
+    _, missing = of_cluster()
     assert (BTIO_TIME, "nvme") in missing
     assert (BTIO_TIME, "lustre-hdd") not in missing
     assert not [key for key in missing if key[0].startswith("IOzone")]
@@ -201,11 +208,8 @@ def test_collectives_of_two_stacks_are_two_figures():
 
 
 def test_what_is_missing_of_a_figure_is_named_in_its_legend_and_its_caption():
-    found = {
-        next(iter(f.shows))[0]: f
-        for f in figure.of(figures.sections(CLUSTER))
-        if f.shows and "between GPUs in a node" in next(iter(f.shows))[1]
-    }["point to point: latency"]
+    place = ("point to point: latency", "between GPUs in a node")
+    (found,) = (f for f in of_cluster()[0] if place in f.shows)
     assert "no-ipc (failed: no lane of cuda_ipc" in found.caption
     (legend,) = found.canvas.legends
     assert legend.get_title().get_text() == "not measured: no-ipc"

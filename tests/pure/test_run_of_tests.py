@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import shell
 import skips
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -33,22 +33,13 @@ class Suite:
         (self.tests / "skips.yaml").write_text(ALLOWED)
         (folder / "pytest.ini").write_text(MARKERS)
 
-    def add(self, tier: str, source: str) -> None:
-        (self.tests / tier / f"test_{tier}.py").write_text(f"import pytest\n\n{source}")
+    def add(self, tier: str, source: str, name: str = "") -> None:
+        file = self.tests / tier / f"test_{name or tier}.py"
+        file.write_text(f"import pytest\n\n{source}")
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST")}
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, "tests"],
-            cwd=self.tests.parent,
-            env=own,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        words = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+        return shell.run(*words, *arguments, "tests", cwd=self.tests.parent)
 
 
 @pytest.fixture
@@ -71,19 +62,18 @@ def test_that_is_expected_to_fail():
 def test_skips_that_are_listed_are_green_and_counted_with_their_reason(suite):
     suite.add("programs", SKIPS.format(reasons=["needs a GPU of NVIDIA"]))
     suite.add("clusters", SKIPS.format(reasons=["needs slurmctld"]))
-    done = suite.run("-n", "2")
+    done = suite.run()
     assert done.returncode == 0, done.stdout
     assert "   1 programs: needs a GPU of NVIDIA (hardware)\n" in done.stdout
     assert "   1 clusters: needs slurmctld (packages; make test-all runs it)\n" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("2 skipped, 2 xfailed")
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_any_other_skip_is_red_and_named(suite, workers):
+def test_any_other_skip_is_red_and_named(suite):
     reasons = ["needs a moon", "needs slurmctld", "no, it needs a GPU", "needs a GPU"]
     suite.add("programs", SKIPS.format(reasons=reasons))
     suite.add("pure", "pytest.importorskip('no_such_module')\n")
-    done = suite.run("-n", workers)
+    done = suite.run("-n", "2")
     assert done.returncode == 1, done.stdout
     named = [line for line in done.stdout.splitlines() if line.startswith("NOT ALLOWED")]
     assert named == [
@@ -160,32 +150,9 @@ def test_what_is_pure_starts_nothing_but_python(suite):
     assert suite.run("-m", "programs").returncode == 0  # a tier is a marker
 
 
-def test_tests_that_look_at_one_measurement_are_on_one_worker(suite):
-    source = """\
-import os
-from pathlib import Path
-
-@pytest.mark.parametrize("n", range(9))
-def test_it(n, tmp_path):
-    with (Path(__file__).parents[1] / f"{Path(__file__).stem}.txt").open("a") as file:
-        file.write(os.environ["PYTEST_XDIST_WORKER"] + "\\n")
-"""
-    suite.add("programs", source)
-    (suite.tests / "programs/test_programs.py").rename(
-        suite.tests / "programs/test_fault_matrix.py"
-    )
-    suite.add("clusters", source)
-    done = suite.run("-n", "3")
-    assert done.returncode == 0, done.stdout
-    workers = {file.stem: file.read_text().split() for file in suite.tests.glob("test_*.txt")}
-    assert len(workers["test_fault_matrix"]) == len(workers["test_clusters"]) == 9
-    assert len(set(workers["test_fault_matrix"])) == 1
-    assert len(set(workers["test_clusters"])) > 1
-
-
-#: Records when each test ran.
+#: Records when each test ran, and on which worker.
 TIMED = """\
-import json, time
+import json, os, time
 from pathlib import Path
 
 @pytest.fixture(autouse=True)
@@ -193,9 +160,12 @@ def timed(request):
     begin = time.monotonic()
     yield
     time.sleep(0.03)
-    said = json.dumps([request.node.name, begin, time.monotonic()])
+    said = json.dumps([begin, time.monotonic(), os.environ["PYTEST_XDIST_WORKER"]])
     (Path(__file__).parents[1] / f"{request.node.name}.json").write_text(said)
 
+"""
+
+BESIDE = """\
 @pytest.mark.parametrize("n", range(12))
 def test_beside(n):
     pass
@@ -206,15 +176,34 @@ def test_alone(n):
     pass
 """
 
+TOGETHER = """\
+@pytest.mark.parametrize("n", range(9))
+def test_together(n):
+    pass
+"""
 
-def test_what_has_to_be_alone_is_alone(suite):
-    suite.add("programs", TIMED)
+
+def test_what_has_to_be_alone_is_alone_and_what_shares_a_measurement_is_on_one_worker(suite):
+    suite.add("programs", TIMED + BESIDE)
+    suite.add("programs", TIMED + TOGETHER, "fault_matrix")
     done = suite.run("-n", "3")
     assert done.returncode == 0, done.stdout
-    ran = [json.loads(file.read_text()) for file in suite.tests.glob("*.json")]
-    assert len(ran) == 16
-    for name, begin, end in ran:
-        beside = [other for other, b, e in ran if other != name and b < end and e > begin]
-        assert not beside or not ("alone" in name or any("alone" in o for o in beside)), beside
-    # Tests without the marker do run at the same time, so the comparison can detect an overlap.
-    assert any(b < end and e > begin for name, begin, end in ran for n, b, e in ran if n != name)
+    ran = {file.stem: json.loads(file.read_text()) for file in suite.tests.glob("*.json")}
+    assert len(ran) == 25
+
+    def beside(name):
+        """Names of the tests that ran at the same time."""
+        begin, end, _ = ran[name]
+        return [
+            other for other, (b, e, _) in ran.items() if other != name and b < end and e > begin
+        ]
+
+    assert not any(beside(name) for name in ran if "alone" in name)
+    # Other tests do run at the same time, so the comparison can detect an overlap.
+    assert any(beside(name) for name in ran)
+
+    def workers(what):
+        return {worker for name, (_, _, worker) in ran.items() if what in name}
+
+    assert len(workers("together")) == 1
+    assert len(workers("beside")) > 1

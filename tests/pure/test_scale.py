@@ -2,17 +2,16 @@
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
+from shell import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci" / "scale"))
 
-import cost  # noqa: E402
-import page  # noqa: E402
-import power  # noqa: E402
+import cost
+import page
+import power
 
 MACHINE = cost.values(cost.load()["production"])
 

@@ -95,27 +95,23 @@ def test_other_schedulers_are_not_asked(name):
     assert node_state.lost(slurm, ["node01"]) == []
 
 
+HUNG = SpawnedProcessError("scontrol show", "", "scontrol did not end within 30 s", 124)
+ABSENT = FileNotFoundError(2, "No such file or directory", "scontrol")
+
+
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "cause", "said"),
     [
-        (
-            SpawnedProcessError("scontrol show", "", "scontrol did not end within 30 s", 124),
-            "scontrol did not end within 30 s",
-        ),
-        (
-            FileNotFoundError(2, "No such file or directory", "scontrol"),
-            "[Errno 2] No such file or directory: 'scontrol'",
-        ),
+        (JobSchedulerError("no node information"), HUNG, "scontrol did not end within 30 s"),
+        (ABSENT, None, "[Errno 2] No such file or directory: 'scontrol'"),
     ],
     ids=["hung", "not installed"],
 )
-def test_a_scheduler_that_does_not_answer_decides_nothing_and_is_named(error, said):
+def test_a_scheduler_that_does_not_answer_decides_nothing_and_is_named(error, cause, said):
     slurm = Slurm()
 
     def allnodes():
-        if isinstance(error, SpawnedProcessError):
-            raise JobSchedulerError("could not retrieve node information") from error
-        raise error
+        raise error from cause
 
     slurm.allnodes = allnodes
     lines = [f"Slurm does not say how its nodes are: {said}"]

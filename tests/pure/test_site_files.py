@@ -1,14 +1,13 @@
 """A site is one folder: the document names its files, and the example has no others."""
 
 import re
-from pathlib import Path
 
 import pytest
+from shell import ROOT
 
 from assay import catalogue
 from assay.sites import listing
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = listing.find(ROOT / "examples")
 SITES = [path.parent for path in (*listing.find(ROOT / "site-config"), *EXAMPLES)]
 

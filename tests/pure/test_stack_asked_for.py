@@ -1,8 +1,7 @@
 """ASSAY_STACK selects one stack of a site, because ReFrame's -p has no effect with --mode."""
 
-from pathlib import Path
-
 import pytest
+from shell import ROOT
 
 pytest.importorskip("reframe")
 
@@ -11,46 +10,42 @@ from reframe.core.exceptions import ConfigError
 from assay import sites
 from assay.sites import detect, machine
 
-H100 = Path(__file__).resolve().parents[2] / "site-config" / "h100" / "reframe.py"
+H100 = ROOT / "site-config" / "h100" / "reframe.py"
 
 
-def site():
-    systems = [
-        {
-            "name": "h100",
-            "partitions": [
-                {"name": "both", "environs": ["spack", "container"]},
-                {"name": "one", "environs": ["spack"]},
-            ],
-        }
-    ]
-    return systems, [{"name": "spack"}, {"name": "container"}]
+@pytest.fixture
+def configured(monkeypatch, tmp_path):
+    """The configuration of a site with two stacks when this stack is asked for."""
+
+    def configuration(stack):
+        partitions = [
+            {"name": "both", "environs": ["spack", "container"]},
+            {"name": "one", "environs": ["spack"]},
+        ]
+        monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
+        monkeypatch.setenv("ASSAY_STACK", stack)
+        systems = [{"name": "h100", "partitions": partitions}]
+        found = sites.configuration(H100, systems, [{"name": "spack"}, {"name": "container"}])
+        (system,) = found["systems"]
+        environs = {each["name"]: each["environs"] for each in system["partitions"]}
+        return environs, [each["name"] for each in found["environments"]]
+
+    return configuration
 
 
-def test_without_it_a_site_is_as_it_is(monkeypatch, tmp_path):
-    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
-    monkeypatch.delenv("ASSAY_STACK", raising=False)
-    found = sites.configuration(H100, *site())
-    assert [p["environs"] for p in found["systems"][0]["partitions"]] == [
-        ["spack", "container"],
-        ["spack"],
-    ]
+def test_without_it_a_site_is_as_it_is(configured):
+    environs, stacks = configured("")
+    assert environs == {"both": ["spack", "container"], "one": ["spack"]}
+    assert stacks == ["spack", "container"]
 
 
-def test_the_other_stacks_and_partitions_without_any_are_left_out(monkeypatch, tmp_path):
-    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
-    monkeypatch.setenv("ASSAY_STACK", "container")
-    found = sites.configuration(H100, *site())
-    partitions = found["systems"][0]["partitions"]
-    assert [(p["name"], p["environs"]) for p in partitions] == [("both", ["container"])]
-    assert [e["name"] for e in found["environments"]] == ["container"]
+def test_the_other_stacks_and_partitions_without_any_are_left_out(configured):
+    assert configured("container") == ({"both": ["container"]}, ["container"])
 
 
-def test_an_unknown_stack_is_one_line_with_those_there_are(monkeypatch, tmp_path):
-    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
-    monkeypatch.setenv("ASSAY_STACK", "spark")
+def test_an_unknown_stack_is_one_line_with_those_there_are(configured):
     with pytest.raises(ConfigError, match=r"no stack 'spark'.*there are spack, container"):
-        sites.configuration(H100, *site())
+        configured("spark")
 
 
 LOCAL = H100.parents[1] / "local" / "reframe.py"

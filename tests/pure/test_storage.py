@@ -1,11 +1,11 @@
 """Sizes in the words of a site, the record of a file system, and the script of the node."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import shell
 
 import assay.onnode
 from assay.checks import storage
@@ -26,14 +26,8 @@ def test_what_is_not_a_size(said):
 
 def look(where, needed, *options):
     """Runs the script as a job does; returns its exit code and the files in `where`."""
-    words = [sys.executable, SCRIPT, where / "fs", "a benchmark", str(needed)]
-    done = subprocess.run(
-        [*words, "--found=found", "--refused=refused", *options],
-        cwd=where,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = (sys.executable, SCRIPT, where / "fs", "a benchmark", needed)
+    done = shell.run(*words, "--found=found", "--refused=refused", *options, cwd=where)
     left = {path.name: path.read_text() for path in where.iterdir() if path.is_file()}
     return done.returncode, left
 

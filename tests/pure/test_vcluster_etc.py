@@ -1,11 +1,9 @@
 """/etc of an emulated machine: its own files, and links that follow the files of the host."""
 
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from shell import ROOT
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 import yaml
+from shell import ROOT
 
 from assay.cli import main
 from assay.locks import command, digest
 from assay.locks.lockfile import Lock
 
-ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENTS = command.environments(ROOT)
 #: The environment at the top level, which has GPUs, and one without GPUs.
 REFERENCE = next(site for site, each in ENVIRONMENTS.items() if each.folder == Path())
@@ -100,6 +100,13 @@ class Copy:
 
 def node_of(document: Document, name: str) -> Document:
     return next(node for node in document["concrete_specs"].values() if node["name"] == name)
+
+
+def without_edge(node: Document, name: str) -> None:
+    """Removes the dependency on a package. The node must have one."""
+    edges = node["dependencies"]
+    node["dependencies"] = [edge for edge in edges if edge["name"] != name]
+    assert node["dependencies"] != edges
 
 
 def ordinary(document: Document) -> tuple[str, Document]:

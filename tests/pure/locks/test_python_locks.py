@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from shell import ROOT
 
 import assay
 
@@ -18,7 +18,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parents[3]
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 

@@ -19,6 +19,7 @@ from spack_copy import (
     ordinary,
     own_hash,
     rehash,
+    without_edge,
 )
 
 from assay.cli import main
@@ -136,34 +137,41 @@ def test_a_graph_that_is_not_whole(copy: Copy, edit: Callable[[Document], str]) 
 # --- Open MPI, UCX, GPUs --------------------------------------------------------------------------
 
 
-def without_edge(node: Document, name: str) -> None:
-    edges = node["dependencies"]
-    node["dependencies"] = [edge for edge in edges if edge["name"] != name]
-    assert node["dependencies"] != edges
-
-
 def one_fault(copy: Copy, document: Document, site: str = REFERENCE) -> str:
     copy.relock(document, site)
     (fault,) = copy.faults(site)
     return fault
 
 
-@pytest.mark.parametrize("name", ["gdrcopy", "cuda"])
-def test_ucx_that_does_not_depend_on_what_gpus_need(copy: Copy, name: str) -> None:
+@pytest.mark.parametrize(
+    ("package", "name", "require"),
+    [("ucx", "gdrcopy", "+gdrcopy"), ("ucx", "cuda", "+cuda"), ("openmpi", "ucx", "fabrics=ucx")],
+)
+def test_a_dependency_that_is_missing(copy: Copy, package: str, name: str, require: str) -> None:
     document = copy.lock()
-    node = node_of(document, "ucx")
+    node = node_of(document, package)
     without_edge(node, name)
     fault = one_fault(copy, document)
-    assert f": ucx@{node['version']}/" in fault
-    assert f"does not depend on {name}; require +{name} in packages:ucx" in fault
+    assert f": {package}@{node['version']}/" in fault
+    assert f"does not depend on {name}; require {require} in packages:{package}" in fault
 
 
-@pytest.mark.parametrize("variant", UCX_ON_GPUS)
-def test_ucx_without_a_variant_that_gpus_and_infiniband_need(copy: Copy, variant: str) -> None:
-    document = copy.lock()
-    node_of(document, "ucx")["parameters"][variant] = False
-    fault = one_fault(copy, document)
-    assert f"lacks +{variant}; require it in packages:ucx; make lock" in fault
+@pytest.mark.parametrize(
+    ("package", "change", "lacks", "site"),
+    [
+        *(("ucx", {variant: False}, f"+{variant}", REFERENCE) for variant in UCX_ON_GPUS),
+        ("openmpi", {"cuda": False}, "+cuda", REFERENCE),
+        ("openmpi", {"fabrics": ["ofi"]}, "fabrics=ucx", REFERENCE),
+        ("openmpi", {"fabrics": ["ofi"]}, "fabrics=ucx", HOST),
+    ],
+)
+def test_a_variant_that_gpus_and_infiniband_need_is_missing(
+    copy: Copy, package: str, change: Document, lacks: str, site: str
+) -> None:
+    document = copy.lock(site)
+    node_of(document, package)["parameters"].update(change)
+    fault = one_fault(copy, document, site)
+    assert f"lacks {lacks}; require it in packages:{package}; make lock" in fault
 
 
 def test_ucx_without_gpus_may_do_without_them_but_not_where_they_are_promised(copy: Copy) -> None:
@@ -173,26 +181,6 @@ def test_ucx_without_gpus_may_do_without_them_but_not_where_they_are_promised(co
     (fault,) = copy.faults(HOST)
     assert ": ucx@1.13.1/" in fault
     assert "lacks +cuda +gdrcopy" in fault
-
-
-def test_open_mpi_without_ucx(copy: Copy) -> None:
-    document = copy.lock()
-    without_edge(node_of(document, "openmpi"), "ucx")
-    assert "does not depend on ucx; require fabrics=ucx in packages" in one_fault(copy, document)
-
-
-@pytest.mark.parametrize("site", [REFERENCE, HOST])
-def test_open_mpi_of_other_fabrics(copy: Copy, site: str) -> None:
-    document = copy.lock(site)
-    node_of(document, "openmpi")["parameters"]["fabrics"] = ["ofi"]
-    said = "lacks fabrics=ucx; require it in packages:openmpi"
-    assert said in one_fault(copy, document, site)
-
-
-def test_open_mpi_without_cuda(copy: Copy) -> None:
-    document = copy.lock()
-    node_of(document, "openmpi")["parameters"]["cuda"] = False
-    assert "lacks +cuda; require it in packages:openmpi" in one_fault(copy, document)
 
 
 # --- the site and its views -----------------------------------------------------------------------

@@ -10,6 +10,13 @@ from typing import Any
 
 DATA = Path(__file__).parents[1] / "data" / "report" / "results"
 
+#: Cases of the session: one that passed, was recorded, failed, and two that were skipped.
+HPCC = "Hpcc@intra-node"
+HEALTH = "NodeHealth@scratch"
+LOADS = "SuiteLoads@intra-node"
+BTIO = "StackHas %program=btio@intra-node"
+HPL = "StackHas %program=hpl@intra-node"
+
 
 class Results:
     """A copy of the session whose files can be edited."""

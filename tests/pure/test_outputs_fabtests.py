@@ -1,7 +1,7 @@
 """fi_rma_bw: real outputs, damaged forms of them, and what the log of libfabric proves."""
 
 import pytest
-from real_outputs import texts
+from real_outputs import incomplete, problems, texts
 
 from assay.evidence import libfabric
 from assay.outputs import ParseError, fabtests
@@ -30,29 +30,28 @@ def test_an_output_without_a_command_line_is_refused_with_its_first_words(name, 
         fabtests.parse(TEXTS[f"1.21.0.{name}"])
 
 
-def test_sizes_that_are_not_known_are_not_complete():
-    parsed = fabtests.parse(WRITE.replace(" -I 20 ", " -I 20 -S all "))
-
-    assert not parsed.complete
-    assert parsed.problems == ("the sizes that -S asks for are not known",)
-
-
-@pytest.mark.parametrize(
-    ("new", "problem"),
+test_a_bad_line_is_a_problem = problems(
+    fabtests.parse,
+    WRITE,
     [
-        ("", "5 of 6 sizes were measured"),
-        (LAST.replace("iterations: 20", "iterations: 30"), "contradict each other"),
-        (LAST.replace("MB/sec: ", "MB/sec: 1"), "contradict each other"),
-        (LAST.replace("time: ", "time: nan"), "is not a number"),
-        (LAST.replace("total: 20971520", "total: 0"), "total is 0"),
-        (f"{LAST}\nData check error (a!=b) at byte 0 for buffer size 1\n", "not a row of fi_rma"),
-        (f"{LAST}\n{WRITE}", "a second run"),
+        (f"{LAST}\n", "", "5 of 6 sizes were measured"),
+        (" -I 20 ", " -I 20 -S all ", "the sizes that -S asks for are not known"),
+        (LAST, LAST.replace("iterations: 20", "iterations: 30"), "contradict each other"),
+        (LAST, LAST.replace("MB/sec: ", "MB/sec: 1"), "contradict each other"),
+        (LAST, LAST.replace("time: ", "time: nan"), "is not a number"),
+        (LAST, LAST.replace("total: 20971520", "total: 0"), "total is 0"),
+        (
+            LAST,
+            f"{LAST}\nData check error (a!=b) at byte 0 for buffer size 1",
+            "not a row of fi_rma",
+        ),
+        (LAST, f"{LAST}\n{WRITE}", "a second run"),
     ],
 )
-def test_a_bad_line_is_a_problem(new, problem):
-    parsed = fabtests.parse(WRITE.replace(f"{LAST}\n", f"{new}\n"))
 
-    assert any(problem in found for found in parsed.problems), parsed.problems
+test_without_all_sizes_it_is_not_complete = incomplete(
+    fabtests.parse, WRITE, [(f"{LAST}\n", ""), (" -I 20 ", " -I 20 -S all ")]
+)
 
 
 # --- the provider -------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ def row(text, size):
 
 
 LAST = row(PINGPONG, 1 << 20)
+END = "# All processes entering MPI_Finalize\n"
 
 
 test_a_bad_row_is_a_problem = problems(
@@ -28,6 +29,11 @@ test_a_bad_row_is_a_problem = problems(
         (LAST, LAST.replace(LAST.split()[3], "1.00"), "the numbers of size 1048576 contradict"),
         (LAST, LAST + " 1.5", "line 56: 5 values for 4 columns"),
         (LAST, "lost connection", "line 56: not a row of IMB-MPI1: 'lost connection'"),
+        (
+            END,
+            f"{END}mpirun noticed that process rank 0 exited on signal 9\n",
+            "exited on signal 9",
+        ),
     ],
 )
 
@@ -53,12 +59,6 @@ def test_wrong_data_are_a_problem():
     (problem,) = imb.parse(text.replace(line, line[: -len("0.00")] + "1.00")).problems
 
     assert "received data are wrong" in problem
-
-
-def test_the_words_of_mpirun_after_the_end_are_a_problem():
-    parsed = imb.parse(PINGPONG + "mpirun noticed that process rank 0 exited on signal 9\n")
-
-    assert any("exited on signal 9" in problem for problem in parsed.problems)
 
 
 test_an_unknown_form_is_an_error_that_names_the_line = refused(

@@ -67,12 +67,6 @@ def test_without_its_last_size_no_output_is_complete(name):
     assert not parsed.problems
 
 
-def test_a_run_that_stopped_early_says_where():
-    cut = BOTH[: BOTH.index(" 80:   65536 bytes")]
-
-    assert "the rows end at size 65533, not 4194307" in netpipe.parse(cut, last_size=MIB4).problems
-
-
 # --- damaged outputs ----------------------------------------------------------------------------
 
 ROW = next(line for line in BOTH.split("\n") if line.startswith(" 20:"))
@@ -90,7 +84,7 @@ def test_rows_cut_in_two_by_the_log_of_ucx_are_joined():
     assert parsed.at("latency", size=24573) == 3.57
 
 
-test_a_bad_row_is_a_problem = problems(
+test_a_bad_row_or_another_world_is_a_problem = problems(
     partial(netpipe.parse, last_size=MIB4),
     BOTH,
     [
@@ -103,18 +97,12 @@ test_a_bad_row_is_a_problem = problems(
         (ROW, ROW.replace(" 20:", " 21:"), "row 21 where 20 was to come (rows are missing"),
         (ROW, ROW + "\n" + ROW, "row 20 where 21 was to come (of N singletons"),
         (ROW + "\n", "", "size 67 where 64 was to come: rows are missing"),
+        (BOTH[BOTH.index(" 80:   65536 bytes") :], "", "the rows end at size 65533, not 4194307"),
+        ("1: vm\n", "", "1 ranks, NetPIPE is for two"),
+        ("0: vm\n", "2: vm\n0: vm\n", "3 ranks, NetPIPE is for two"),
+        ("0: vm\n", "0: vm\n0: vm\n", "rank 0 again"),
     ],
 )
-
-
-def test_hosts_of_another_world():
-    alone = BOTH.replace("1: vm\n", "")
-    three = "2: vm\n" + BOTH
-    twice = "0: vm\n" + BOTH
-
-    assert "1 ranks, NetPIPE is for two" in netpipe.parse(alone, last_size=MIB4).problems
-    assert "3 ranks, NetPIPE is for two" in netpipe.parse(three, last_size=MIB4).problems
-    assert any("rank 0 again" in p for p in netpipe.parse(twice, last_size=MIB4).problems)
 
 
 def test_an_integrity_check_measures_nothing():

@@ -1,7 +1,7 @@
 """ucx_perftest: real outputs of UCX 1.13 to 1.22, and damaged forms of them."""
 
 import pytest
-from real_outputs import has, problems, refused, texts
+from real_outputs import problems, refused, texts
 
 from assay.outputs import ParseError, ucx_perftest
 
@@ -56,17 +56,12 @@ test_a_bad_line_is_a_problem_that_names_it = problems(
         (FINAL, FINAL.replace("8607040", ""), "line 8: 7 values for 8 columns"),
         (FINAL, FINAL + "  1.5", "line 8: 9 values for 8 columns"),
         (FINAL, FINAL + "\n" + FINAL, "line 9: a second result"),
+        (PROGRESS, PROGRESS + TEXTS["1.13.1.tag_lat"], "a second table"),  # two clients
         (FINAL, "lost connection\n" + FINAL, "line 8: not a row of ucx_perftest: 'lost conn"),
         (FINAL, "[thread 0] 77\n" + FINAL, "line 8: 1 values for 8 columns"),
         ("Final:", f"{ERROR}Final:", "UCX ERROR: connect() failed"),  # even beside a result
     ],
 )
-
-
-def test_two_clients_in_one_text():
-    text = PROGRESS + TEXTS["1.13.1.tag_lat"]
-
-    assert has(ucx_perftest.parse(text).problems, "a second table")
 
 
 test_unknown_headings_are_an_error_that_names_the_line = refused(

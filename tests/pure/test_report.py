@@ -6,14 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from report_results import BTIO, HEALTH, HPCC, HPL, LOADS
 
 from assay import cli
-
-HPCC = "Hpcc@intra-node"
-HEALTH = "NodeHealth@scratch"
-LOADS = "SuiteLoads@intra-node"
-BTIO = "StackHas %program=btio@intra-node"
-HPL = "StackHas %program=hpl@intra-node"
 
 
 def report(capsys, *arguments):

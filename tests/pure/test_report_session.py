@@ -9,17 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_results import Results, key
+from report_results import BTIO, HEALTH, HPCC, LOADS, Results, key
 
 from assay.judge import Verdict
 from assay.report.summary import faults
 from assay.results import cases, session
 from assay.results.record import CALIBRATION
-
-HPCC = "Hpcc@intra-node"
-HEALTH = "NodeHealth@scratch"
-LOADS = "SuiteLoads@intra-node"
-BTIO = "StackHas %program=btio@intra-node"
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

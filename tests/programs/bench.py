@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -22,10 +22,10 @@ from typing import Any
 
 import pytest
 import yaml
+from shell import ROOT
 
 from assay.sites import detect
 
-ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
 PORTS = ROOT / ".cache" / "osu-py"
 REFRAME = Path(sys.executable).with_name("reframe")
@@ -152,9 +152,9 @@ class Run:
         assert len(hits) == 1, f"{len(hits)} cases of {test} on {environ}:\n{self.output[-3000:]}"
         return hits[0]
 
-    def says(self, test: str, *causes: str, environ: str = "") -> Outcome:
+    def says(self, test: str, *causes: str, environ: str = "", partition: str = "") -> Outcome:
         """The only case of `test`. It and the run failed for all these causes, or it passed."""
-        outcome = self.case(test, environ).says(*causes)
+        outcome = self.case(test, environ, partition).says(*causes)
         assert self.returncode != 0 or not any(causes)
         return outcome
 
@@ -170,7 +170,10 @@ def processor(cores: int) -> dict[str, int]:
 
 
 class Bench:
-    """A site below `folder`. First partitions and stacks are added, then the site is run."""
+    """A site below `folder`. First partitions and stacks are added, then the site is run.
+
+    :ivar strict: whether every metric needs a reference, also if :meth:`expect` adds none.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -182,6 +185,7 @@ class Bench:
         self.partitions: list[dict[str, Any]] = []
         self.environments: list[dict[str, Any]] = []
         self.references: dict[str, Any] = {"references": []}
+        self.strict = False
 
     def partition(self, name: str = "here", launcher: str = "mpirun", **more: Any) -> None:
         """A partition of this machine with two cores."""
@@ -220,11 +224,12 @@ class Bench:
             {"name": name, "features": features, "extras": extras, "env_vars": variables}
         )
 
-    def ready(self, stack: str = "any", features: Sequence[str] = ("mpi",), **more: Any) -> None:
-        """One partition and one stack, and no metric needs a reference. `more`: the partition."""
-        self.partition(**more)
-        self.stack(stack, list(features))
+    def ready(self, stack: str = "any", **partition: Any) -> Bench:
+        """One partition and one stack, and no metric needs a reference."""
+        self.partition(**partition)
+        self.stack(stack, ["mpi"])
         self.record_all()
+        return self
 
     def program(self, stack: str, name: str, script: str) -> Path:
         """Writes an executable script; returns its folder, which can be the path of a stack."""
@@ -245,14 +250,17 @@ class Bench:
         script = REPLAY.format(here=shlex.quote(str(data)), rc=recorded.rc)
         return self.program(stack, program, script)
 
-    def replayed(self, program: str, features: list[str], recorded: Recorded, **more: Any) -> None:
-        """A stack of one program, which repeats a recorded run. `more`: extras of the stack."""
-        self.stack("replayed", features, self.replay("replayed", program, recorded), **more)
+    def replays(
+        self, program: str, features: list[str], runs: Mapping[str, Recorded], **extras: Any
+    ) -> None:
+        """A stack for each recorded run, with its name. Its `program` repeats the run."""
+        for name, run in runs.items():
+            self.stack(name, features, self.replay(name, program, run), **extras)
 
     def replayed_hpl(self, recorded: Recorded, *arguments: str, **partition: Any) -> Run:
         """Runs the HPL test on a recorded run of xhpl."""
         self.partition(launcher="local", **partition)
-        self.replayed("xhpl", ["hpl"], recorded)
+        self.replays("xhpl", ["hpl"], {"replayed": recorded})
         words = ("-n", "^Hpl$", "--mode", "smoke", *arguments)
         return self.run(*words, path="reframe/compute/hpl.py")
 
@@ -262,8 +270,7 @@ class Bench:
         """Runs the BT-IO test on a recorded run, on a partition with this directory."""
         self.storage(directory, launcher="local")
         built = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
-        self.replayed("bt.S.x.mpi_io_full", ["btio"], recorded, **built)
-        self.record_all()
+        self.replays("bt.S.x.mpi_io_full", ["btio"], {"replayed": recorded}, **built)
         return self.run("-n", cases, path="reframe/storage/btio.py")
 
     def live_latency(self, *before: object, **variables: str) -> Run:
@@ -277,7 +284,6 @@ class Bench:
         command = shlex.join(map(str, (*before, sys.executable, PORTS))) + "/osu_{benchmark}.py"
         self.partition()
         self.stack("live", ["osu-py"], ucx_version=version, osu_py_command=command)
-        self.record_all()
         few = ("-n", "OsuPy.*posix.*=latency$", "--mode", "smoke")
         return self.run(*few, path="reframe/network/osu.py", **variables)
 
@@ -287,10 +293,8 @@ class Bench:
         for fault, expected in spec["faults"].items():
             runs[fault] = recorded.changed(expected["changes"])
         self.partition(launcher="local")
-        for name, run in runs.items():
-            folder = self.replay(name, spec["program"], run)
-            self.stack(name, spec["stack"]["features"], folder, **spec["stack"].get("extras", {}))
-        self.record_all()
+        stack = spec["stack"]
+        self.replays(spec["program"], stack["features"], runs, **stack.get("extras", {}))
         done = self.run("-n", spec["case"], *spec.get("arguments", ()), path=path)
         healthy = done.case("", "healthy")
         assert healthy.result == "pass", healthy.reason
@@ -341,6 +345,8 @@ class Bench:
         spec = {"systems": [system], "environments": self.environments}
         (self.site / "site.json").write_text(json.dumps(spec))
         (self.site / "reframe.py").write_text(SITE)
+        if not self.strict and not self.references["references"]:
+            self.record_all()
         references = self.site / "references.yaml"
         if not references.exists():
             references.write_text(yaml.safe_dump(self.references))

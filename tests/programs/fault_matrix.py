@@ -16,9 +16,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import replays
+from bench import HPL as HEALTHY_HPL
 from bench import ROOT, Bench, Recorded
 
-from assay.outputs import hpl, osu
+from assay.outputs import osu
 
 DOCUMENT = ROOT / "docs" / "sensitivity.md"
 BEGIN, END = "<!-- begin: fault matrix -->", "<!-- end: fault matrix -->"
@@ -225,27 +226,21 @@ def measure(folder: Path) -> tuple[list[Row], list[Row]]:
     return _osu(Bench(folder / "osu")), _hpl(Bench(folder / "hpl"))
 
 
+def metric(value: float, unit: str) -> dict[str, object]:
+    return {"value": value, "unit": unit, "lower": -TOLERANCE, "upper": TOLERANCE}
+
+
 def _osu(bench: Bench) -> list[Row]:
     bench.partition(launcher="local")
     healthy = {test: Recorded.load(f"osu-{test}-posix") for test in OSU}
     referenced = [stack(f) for f in FAULTS if f.referenced]
     for test, run in healthy.items():
-        parsed = osu.parse(run.stdout)
-        column = COLUMN[test]
-        bench.expect(
-            "Osu",
-            {
-                f"{column}_{label}": {
-                    "value": parsed.at(column, size=size),
-                    "unit": parsed.units[column],
-                    "lower": -TOLERANCE,
-                    "upper": TOLERANCE,
-                }
-                for size, label in SIZES.items()
-            },
-            benchmark=test,
-            environ=referenced,
-        )
+        parsed, column = osu.parse(run.stdout), COLUMN[test]
+        metrics = {
+            f"{column}_{label}": metric(parsed.at(column, size=size), parsed.units[column])
+            for size, label in SIZES.items()
+        }
+        bench.expect("Osu", metrics, benchmark=test, environ=referenced)
     for fault in FAULTS:
         path = None
         for test in fault.tests:
@@ -253,29 +248,20 @@ def _osu(bench: Bench) -> list[Row]:
             path = bench.replay(stack(fault), f"osu_{test}", changed)
         bench.stack(stack(fault), ["osu"], path, ucx_version="1.13.1", osu_version=fault.version)
     run = bench.run("-n", f"Osu.*=posix.*=({'|'.join(OSU)})$", path="reframe/network/osu.py")
-    return [
-        Row(
-            fault,
-            {
-                test: _reason(run.case(f"Osu %transport=posix %benchmark={test}", stack(fault)))
-                for test in fault.tests
-            },
-        )
-        for fault in FAULTS
-    ]
+
+    def reason(fault: Fault, test: str) -> str:
+        return _reason(run.case(f"Osu %transport=posix %benchmark={test}", stack(fault)))
+
+    return [Row(fault, {test: reason(fault, test) for test in fault.tests}) for fault in FAULTS]
 
 
 def _hpl(bench: Bench) -> list[Row]:
     bench.partition(launcher="local")
-    healthy = Recorded.load("hpl")
-    value = hpl.parse(healthy.stdout).rows[0]["performance"]
-    metric = {"value": value, "unit": "GFLOP/s", "lower": -TOLERANCE, "upper": TOLERANCE}
-    bench.expect(
-        "Hpl", {"performance": metric}, environ=[stack(f) for f in HPL_FAULTS if f.referenced]
-    )
-    for fault in HPL_FAULTS:
-        path = bench.replay(stack(fault), "xhpl", fault.change("hpl", healthy))
-        bench.stack(stack(fault), ["hpl"], path)
+    referenced = [stack(f) for f in HPL_FAULTS if f.referenced]
+    performance = metric(replays.HEALTHY, "GFLOP/s")
+    bench.expect("Hpl", {"performance": performance}, environ=referenced)
+    runs = {stack(fault): fault.change("hpl", HEALTHY_HPL) for fault in HPL_FAULTS}
+    bench.replays("xhpl", ["hpl"], runs)
     run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")
     return [Row(f, {"hpl": _reason(run.case("Hpl", stack(f)))}) for f in HPL_FAULTS]
 
@@ -319,21 +305,13 @@ def document(osu_rows: list[Row], hpl_rows: list[Row]) -> str:
         faults = [row for row in rows if not row.fault.number.startswith("0")]
         return f"{sum(row.caught for row in faults)} of {len(faults)}"
 
-    return "\n".join(
-        [
-            BEGIN,
-            "",
-            f"OSU: {count(osu_rows)} rows caught by every test that they apply to.",
-            "",
-            *table(osu_rows),
-            "",
-            f"HPL: {count(hpl_rows)} rows caught.",
-            "",
-            *table(hpl_rows),
-            "",
-            END,
-        ]
+    parts = (
+        f"OSU: {count(osu_rows)} rows caught by every test that they apply to.",
+        "\n".join(table(osu_rows)),
+        f"HPL: {count(hpl_rows)} rows caught.",
+        "\n".join(table(hpl_rows)),
     )
+    return "\n\n".join((BEGIN, *parts, END))
 
 
 def replaced(text: str, generated: str) -> str:

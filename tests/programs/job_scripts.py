@@ -9,12 +9,12 @@ import hashlib
 import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from bench import ROOT, run_reframe
+from shell import program
+
 EXPECTED = ROOT / "tests/data/jobs"
 SITE = "ibisco"
 
@@ -27,14 +27,15 @@ CASES = (
     r"UcxGpu %operation=tag_bw %gpus=2 %configuration=all"
 )
 
-#: The dry run asks this Slurm, because the machine may have its own Slurm or none.
-SCONTROL = """#!/bin/sh
-echo "slurm_load_node error: Unable to contact slurm controller (connect failure)" >&2
-exit 1
-"""
-
 #: The path of the stack if it were installed.
 PROGRAMS = "/opt/assay/gpu/bin"
+
+
+def without_slurm(folder: Path) -> str:
+    """A PATH whose Slurm does not answer. This machine may have its own Slurm or none."""
+    said = "slurm_load_node error: Unable to contact slurm controller (connect failure)"
+    program(folder, "scontrol", f'echo "{said}" >&2; exit 1')
+    return f"{folder}:{os.environ['PATH']}"
 
 
 def scripts(folder: Path) -> dict[str, str]:
@@ -44,30 +45,18 @@ def scripts(folder: Path) -> dict[str, str]:
     digest = hashlib.sha256((ROOT / "spack.lock").read_bytes()).hexdigest()
     installed = {"lock_sha256": digest, "path": [PROGRAMS]}
     (home / f"env/{SITE}.gpu.json").write_text(json.dumps(installed))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("ASSAY_", "RFM_"))}
-    environment |= {"ASSAY_RESULTS": str(folder), "ASSAY_SPACK_HOME": str(home)}
-    environment |= {"ASSAY_STACK": "spack-gpu", "RFM_COLORIZE": "n"}
-    slurm = folder / "slurm/scontrol"
-    slurm.parent.mkdir()
-    slurm.write_text(SCONTROL)
-    slurm.chmod(0o755)
-    environment["PATH"] = f"{slurm.parent}:{environment['PATH']}"
-    done = subprocess.run(
-        [
-            *(str(Path(sys.executable).with_name("reframe")), "--dry-run"),
-            *("-C", str(ROOT / f"site-config/{SITE}/reframe.py"), f"--system={SITE}"),
-            *("-c", str(ROOT / "reframe/network"), "-R", "-n", CASES.replace(" ", "")),
-        ],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+    done = run_reframe(
+        ROOT / f"site-config/{SITE}/reframe.py",
+        folder,
+        *("--dry-run", f"--system={SITE}"),
+        *("-c", "reframe/network", "-R", "-n", CASES.replace(" ", "")),
+        ASSAY_SPACK_HOME=str(home),
+        ASSAY_STACK="spack-gpu",
+        PATH=without_slurm(folder / "slurm"),
     )
     if done.returncode != 0:
-        raise RuntimeError(f"the dry run failed:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
-    names = re.findall(r"DRY *\] (\S.*) /(\w+) @\w+:(\S+)\+", done.stdout)
+        raise RuntimeError(f"the dry run failed:\n{done.output[-3000:]}")
+    names = re.findall(r"DRY *\] (\S.*) /(\w+) @\w+:(\S+)\+", done.output)
     found = {}
     for name, code, partition in names:
         (script,) = folder.glob(f"stage/*/{SITE}/{partition}/*/*_{code}/rfm_job.sh")

@@ -32,28 +32,22 @@ def tournament(tmp_path):
             }
             for name, test in measured.TESTS.items()
         }
-        return Nodes(
-            tmp_path,
-            "pairs.py",
-            nodes,
-            **{
-                "rounds": schedule.rounds(nodes),
-                "width": 1,
-                "cpus": None,
-                "tests": tests,
-                "seconds": 0.1,
-                "limit": 60,
-                "environment": transports.environment("tcp", version, "lo"),
-                "repeats": 1,
-                "advice": ["echo", '{"again": false, "rounds": []}'],
-                "transport": "tcp",
-                "ucx_version": version,
-                "tolerances": {},
-                **plan,
-            },
-        )
+        defaults = {
+            "rounds": schedule.rounds(nodes),
+            "width": 1,
+            "cpus": None,
+            "tests": tests,
+            "seconds": 0.1,
+            "limit": 60,
+            "environment": transports.environment("tcp", version, "lo"),
+            "repeats": 1,
+            "advice": ["echo", '{"again": false, "rounds": []}'],
+            "transport": "tcp",
+            "ucx_version": version,
+            "tolerances": {},
+        }
+        return Nodes(tmp_path, "pairs.py", nodes, **{**defaults, **plan})
 
-    make.version = version
     return make
 
 
@@ -206,7 +200,6 @@ def machine(bench, nodes=4, **extras):
         extras={"network_device": "lo", "nodes": nodes, **extras},
     )
     bench.stack("live", ["ucx", "ucx-perftest", "iozone"], path, ucx_version=version)
-    bench.record_all()
     return real
 
 
@@ -227,7 +220,6 @@ def each_node(bench, folder, iozone=None, **extras):
     (folder / "scratch").mkdir()
     bench.storage(folder / "scratch", extras=extras)
     bench.stack("live", ["iozone"], path)
-    bench.record_all()
     return bench.run("-n", "EachNode", path="reframe/storage/each_node.py")
 
 

@@ -4,6 +4,7 @@ import runpy
 import textwrap
 
 import pytest
+from shell import ROOT
 
 pytest.importorskip("reframe")
 
@@ -11,7 +12,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay.evidence.accelerator import CUDA
 from assay.onnode import provenance
-from assay.sites import auto, detect, machine
+from assay.sites import auto, detect
 from assay.sites.auto import Nodes
 
 SINFO = """\
@@ -73,12 +74,8 @@ def test_the_fastest_active_port_names_its_link(tmp_path):
     up = {"state": "4: ACTIVE", "link_layer": "InfiniBand"}
     port(tmp_path, "mlx5_0", 1, rate="56 Gb/sec (4X FDR)", **up)
     port(tmp_path, "mlx5_1", 2, rate="100 Gb/sec (4X EDR)", **up)
-    port(
-        tmp_path, "mlx5_2", 1, rate="400 Gb/sec (4X NDR)", state="1: DOWN", link_layer="InfiniBand"
-    )
-    port(
-        tmp_path, "mlx5_3", 1, rate="200 Gb/sec (4X HDR)", state="4: ACTIVE", link_layer="Ethernet"
-    )
+    port(tmp_path, "mlx5_2", 1, rate="400 Gb/sec (4X NDR)", **{**up, "state": "1: DOWN"})
+    port(tmp_path, "mlx5_3", 1, rate="200 Gb/sec (4X HDR)", **{**up, "link_layer": "Ethernet"})
     assert auto.infiniband(tmp_path) == ("mlx5_1:2", "infiniband-edr")
 
 
@@ -121,7 +118,7 @@ def found(monkeypatch, tmp_path):
     """The configuration of `any`. A test chooses what the programs print."""
     site = tmp_path / "site-config" / "any"
     site.mkdir(parents=True)
-    real = machine.Path(__file__).resolve().parents[2] / "site-config"
+    real = ROOT / "site-config"
     for name in ("vocabulary.yaml", "hardware.yaml", "ratios.yaml", "any/references.yaml"):
         (site.parent / name).symlink_to(real / name)
     for name in ("IMAGE", "STACK", "PARTITION", "DEVICE", "LAUNCHER", "NODES", "ACCESS"):
@@ -221,8 +218,7 @@ def test_where_partitions_share_their_nodes_a_mode_runs_one_case_at_a_time(
 ):
     """In parallel, a case that waits for another of our cases would be given up as lost."""
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
-    root = machine.Path(__file__).resolve().parents[2]
-    loaded = runpy.run_path(str(root / f"site-config/{site}/reframe.py"))["site_configuration"]
+    loaded = runpy.run_path(str(ROOT / f"site-config/{site}/reframe.py"))["site_configuration"]
     assert {"--exec-policy=serial" in mode["options"] for mode in loaded["modes"]} == {serial}
 
 

@@ -31,9 +31,13 @@ while receiver.recv(1 << 20):
 
 def between_nodes(bench, **more):
     extras = {"network_device": "lo", **more.pop("extras", {})}
-    bench.partition(
-        features=["inter-node", "tcp", *more.pop("features", [])], extras=extras, **more
-    )
+    features = ["inter-node", "tcp", *more.pop("features", [])]
+    bench.partition(features=features, extras=extras, **more)
+
+
+def replays(bench, recorded):
+    stated = {"osu_version": "7.2", "ucx_version": "1.13.1"}
+    bench.replays("osu_latency", ["osu"], {"recorded": recorded}, **stated)
 
 
 def two_hosts(recorded):
@@ -73,7 +77,6 @@ def replayed(bench, program):
     between_nodes(bench, launcher="local")
     path = bench.program("replayed", "osu_latency", script)
     bench.stack("replayed", ["osu"], path, osu_version="7.2", ucx_version="1.13.1")
-    bench.record_all()
     return latency(bench)
 
 
@@ -101,7 +104,6 @@ def test_a_world_on_one_node_where_two_were_asked_for(bench):
     between_nodes(bench)
     command = f"{sys.executable} {PORTS}/osu_{{benchmark}}.py"
     bench.stack("live", ["osu-py"], ucx_version=version, osu_py_command=command)
-    bench.record_all()
     run = bench.run("-n", "OsuPy.*tcp.*=latency$", "--mode", "smoke", path="reframe/network/osu.py")
     outcome = run.says("OsuPy", f"2 on {HERE}; 1 on each of 2 nodes were asked for")
     # The arguments of its function make the output short, but it is complete.
@@ -119,12 +121,11 @@ def test_a_world_on_one_node_where_two_were_asked_for(bench):
 )
 def test_a_partition_that_contradicts_itself(bench, said, more):
     between_nodes(bench, **more)
-    bench.replayed("osu_latency", ["osu"], LATENCY, osu_version="7.2", ucx_version="1.13.1")
-    bench.record_all()
+    replays(bench, LATENCY)
     latency(bench).says("Osu ", "reframe.py: partition 'here': ", said)
 
 
 def test_shared_memory_is_not_measured_between_nodes(bench):
     between_nodes(bench, features=["posix"])
-    bench.replayed("osu_latency", ["osu"], LATENCY, osu_version="7.2", ucx_version="1.13.1")
+    replays(bench, LATENCY)
     assert latency(bench, "posix").cases == {}

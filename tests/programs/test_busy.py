@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import shell
 from reframe.core.exceptions import ConfigError
 
 from assay.evidence import busy, launch
@@ -113,10 +114,7 @@ def test_a_hog_within_the_control_group_is_ours(tmp_path):
 
 def test_a_group_that_is_not_there_excuses_nothing(tmp_path):
     lines = [*busy.script("/nonexistent/cpu.stat"), busy.COMMAND]
-    done = subprocess.run(
-        ["bash", "-c", "\n".join(lines)], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout == ""
+    assert shell.run("bash", "-c", "\n".join(lines)).stdout == ""
     assert Reading.parse("") is None
     assert busy.between(None, None) is None
     assert busy.reading("/nonexistent/cpu.stat") is None

@@ -63,7 +63,6 @@ def test_what_is_not_judged_is_not_measured_on_a_busy_machine_and_that_is_red(be
     """Its numbers would include the other work. A run without any numbers must not be green."""
     bench.partition(launcher="local", extras=shared())
     turns = Turns(bench, [HPL])
-    bench.record_all()
     with hogs(10):
         run = bench.run("-n", "^Hpl$|NodeHealth", path="reframe")
     report = session.load(session.newest(bench.results))

@@ -2,23 +2,21 @@
 
 import dataclasses
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("reframe")
 
+import shell
 from bench import run_reframe
 from reframe.core.exceptions import ConfigError
 
 from assay.checks import paired
 from assay.sites import container
 
-ROOT = Path(__file__).resolve().parents[2]
-
 #: Prints how it was started, in place of `apptainer`.
-ECHO = """#!/bin/sh
+ECHO = """
 for argument in "$@"; do printf '<%s>' "$argument"; done
 echo " in $PWD with $UCX_TLS"
 exit 3
@@ -27,12 +25,9 @@ exit 3
 
 @pytest.fixture
 def image(tmp_path):
-    program = tmp_path / "apptainer"
-    program.write_text(ECHO)
-    program.chmod(0o755)
     return container.Image(
         tmp_path / "x y.sif",
-        str(program),
+        str(shell.program(tmp_path, "apptainer", ECHO)),
         "ab" * 32,
         "assay.lock.spack 12ef",
         frozenset(("sh", "ls", "mpirun", "ucx_info", "hpcc", "osu_latency", "osu_bw", "NPmpi")),
@@ -104,14 +99,8 @@ def test_only_programs_of_the_suite_have_a_wrapper_and_the_launcher_where_it_is_
 def test_a_wrapper_passes_on_arguments_directory_environment_and_exit_code(site, image, tmp_path):
     where = tmp_path / "a place"
     where.mkdir()
-    done = subprocess.run(
-        [folder(container.stack(site, image)) / "osu_bw", "-m", "1 2", ""],
-        cwd=where,
-        env={**os.environ, "UCX_TLS": "tcp"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    wrapper = folder(container.stack(site, image)) / "osu_bw"
+    done = shell.run(wrapper, "-m", "1 2", "", cwd=where, UCX_TLS="tcp")
     nv = "<--nv>" if Path("/dev/nvidiactl").exists() else ""
     assert done.stdout == (
         f"<exec>{nv}<--bind><{where}><{image.path}><osu_bw><-m><1 2><> in {where} with tcp\n"
@@ -147,15 +136,10 @@ def test_who_begins_alternates():
 @pytest.fixture
 def job(tmp_path):
     """Runs the rounds with a wrapper on PATH, which the native stack must not find."""
-    wrappers = tmp_path / "wrappers"
-    wrappers.mkdir()
-    for name, text in (("in-image", ""), ("program", "echo wrapped $UCX_A $UCX_B\n")):
-        (wrappers / name).write_text(f"#!/bin/sh\n{text}")
-        (wrappers / name).chmod(0o755)
-    native = tmp_path / "native-programs"
-    native.mkdir()
-    (native / "program").write_text("#!/bin/sh\necho native $UCX_A $UCX_B; exit ${FAIL:-0}\n")
-    (native / "program").chmod(0o755)
+    wrappers, native = tmp_path / "wrappers", tmp_path / "native-programs"
+    shell.program(wrappers, "in-image")
+    shell.program(wrappers, "program", "echo wrapped $UCX_A $UCX_B")
+    shell.program(native, "program", "echo native $UCX_A $UCX_B; exit ${FAIL:-0}")
 
     def run(**variables):
         lines = paired.script(
@@ -164,13 +148,9 @@ def job(tmp_path):
             ["loaded=yes"],
             {"UCX_A": "x y", "UCX_B": ""},
         )
-        path = f"{wrappers}:{native}:{os.environ['PATH']}"
-        return subprocess.run(
-            ["bash", "-c", "\n".join([*lines, paired.ROUNDS])],
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path, "UCX_A": "a", "UCX_B": "b", **variables},
-            check=False,
-        ).returncode
+        variables |= {"PATH": f"{wrappers}:{native}:{os.environ['PATH']}", "UCX_A": "a"}
+        script = "\n".join([*lines, paired.ROUNDS])
+        return shell.run("bash", "-c", script, cwd=tmp_path, UCX_B="b", **variables).returncode
 
     return run
 
@@ -194,7 +174,6 @@ def test_the_first_launch_that_fails_ends_the_rounds_with_its_code(job, tmp_path
 def compared(bench, **native):
     """Dry-runs a comparison of two stacks; returns the run."""
     bench.partition()
-    bench.record_all()
     bench.stack("native", ["osu", "mpi"], **native)
     bench.stack("container", ["osu", "mpi", "container"], image="/x.sif", ucx_version="1.18.1")
     name = "NativeAgainstContainer%transport=posix%probe=osu-latency"

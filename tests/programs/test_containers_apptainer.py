@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from shell import ROOT, program
 TOOLS = """
     awk basename bash cat chmod cp cut dirname env getent git grep head id mkdir mktemp mv nproc
     openssl realpath rm sed sh sha256sum sort stat tail tar tee uname
-""".split()  # noqa: SIM905
+"""
 PIN = dict(
     line.split()
     for line in (ROOT / "ci/apptainer-pin.txt").read_text().splitlines()
@@ -26,13 +27,7 @@ PIN = dict(
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
     """A PATH with the usual tools but without Go and Apptainer."""
-    directory = tmp_path / "bin"
-    directory.mkdir()
-    for name in TOOLS:
-        found = shutil.which(name)
-        if found:
-            (directory / name).symlink_to(found)
-    return directory
+    return shell.tools(tmp_path / "bin", TOOLS)
 
 
 @pytest.fixture
@@ -53,8 +48,7 @@ def run(
 
 def cached(checkout: Path, body: str = "echo apptainer version 1.4.5") -> Path:
     """Puts an Apptainer that runs `body` into the cache of the checkout."""
-    machine = subprocess.run(["uname", "-m"], capture_output=True, text=True, check=True).stdout
-    key = f"{PIN['version']}-{PIN['sha256'][:12]}-{machine.strip()}"
+    key = f"{PIN['version']}-{PIN['sha256'][:12]}-{os.uname().machine}"
     program(checkout / ".cache/apptainer" / key / "bin", "apptainer", body)
     return checkout / ".cache/apptainer" / key / "bin/apptainer"
 
@@ -116,10 +110,9 @@ def test_a_source_that_is_not_the_pinned_one_is_refused(bare: Path, checkout: Pa
 
 def test_a_build_that_fails_leaves_nothing_and_says_which_step(bare: Path, checkout: Path) -> None:
     source = checkout / "source.tar.gz"
-    (checkout / f"apptainer-{PIN['version']}").mkdir()
-    subprocess.run(
-        ["tar", "-czf", source.name, f"apptainer-{PIN['version']}"], cwd=checkout, check=True
-    )
+    folder = f"apptainer-{PIN['version']}"
+    (checkout / folder).mkdir()
+    assert shell.run("tar", "-czf", source, folder, cwd=checkout).returncode == 0
     pin = checkout / "ci/apptainer-pin.txt"
     digest = hashlib.sha256(source.read_bytes()).hexdigest()
     pin.write_text(pin.read_text().replace(PIN["sha256"], digest))

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -137,58 +138,51 @@ def test_an_unknown_program_is_one_line() -> None:
 # --- who builds ----------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def work() -> Iterator[Path]:
+    """A folder that other users may enter, with the script in it."""
+    folder = Path(run("mktemp", "-d", "/var/tmp/assay-test.XXXXXX").stdout.strip())
+    shutil.copy(ROOT / "ci/image-user.sh", folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="root becomes another user; nobody else may")
-def test_root_builds_as_a_user_that_nobody_else_sees(tmp_path: Path) -> None:
+def test_root_builds_as_a_user_that_nobody_else_sees(work: Path) -> None:
     needs("newuidmap", "unshare", "setpriv")
     before = Path("/etc/passwd").read_bytes()
-    work = Path(run("mktemp", "-d", "/var/tmp/assay-test.XXXXXX").stdout.strip())
-    try:
-        script = (
-            'id -u; id -un; grep "^$(id -un):" /etc/subuid; pwd; touch mine; umount /etc/passwd'
-        )
-        done = run(ROOT / "ci/image-user.sh", work, "sh", "-c", script)
-        if "unshare" in done.stdout:
-            pytest.skip(f"no mount namespaces here: {done.stdout.strip()}")
-        uid, name, subordinate, where, refused = done.stdout.splitlines()
-        assert int(uid) != 0
-        assert re.fullmatch(rf"{name}:\d+:65536", subordinate)
-        assert where == str(work)
-        assert (work / "mine").stat().st_uid == int(uid)
-        assert "umount" in refused, "the user has no rights over the machine"
-        assert run("getent", "passwd", name).returncode != 0
-        assert Path("/etc/passwd").read_bytes() == before
-    finally:
-        shutil.rmtree(work)
+    script = 'id -u; id -un; grep "^$(id -un):" /etc/subuid; pwd; touch mine; umount /etc/passwd'
+    done = run(work / "image-user.sh", work, "sh", "-c", script)
+    if "unshare" in done.stdout:
+        pytest.skip(f"no mount namespaces here: {done.stdout.strip()}")
+    uid, name, subordinate, where, refused = done.stdout.splitlines()
+    assert int(uid) != 0
+    assert re.fullmatch(rf"{name}:\d+:65536", subordinate)
+    assert where == str(work)
+    assert (work / "mine").stat().st_uid == int(uid)
+    assert "umount" in refused, "the user has no rights over the machine"
+    assert run("getent", "passwd", name).returncode != 0
+    assert Path("/etc/passwd").read_bytes() == before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a user with subordinate ids, as root")
-def test_a_user_with_subordinate_ids_builds_as_himself() -> None:
+def test_a_user_with_subordinate_ids_builds_as_himself(work: Path) -> None:
     needs("newuidmap", "unshare", "setpriv")
-    work = Path(run("mktemp", "-d", "/var/tmp/assay-test.XXXXXX").stdout.strip())
-    try:
-        own = work / "image-user.sh"
-        shutil.copy(ROOT / "ci/image-user.sh", own)
-        done = run(own, work, "sh", "-c", f"id -u; {own} {work} id -u")
-        if "unshare" in done.stdout:
-            pytest.skip(f"no mount namespaces here: {done.stdout.strip()}")
-        assert done.returncode == 0, done.stdout
-        outer, inner = done.stdout.split()
-        assert outer == inner != "0"
-    finally:
-        shutil.rmtree(work)
+    own = work / "image-user.sh"
+    done = run(own, work, "sh", "-c", f"id -u; {own} {work} id -u")
+    if "unshare" in done.stdout:
+        pytest.skip(f"no mount namespaces here: {done.stdout.strip()}")
+    assert done.returncode == 0, done.stdout
+    outer, inner = done.stdout.split()
+    assert outer == inner != "0"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="sees what an ordinary user is told, as root")
-def test_a_user_without_subordinate_ids_is_told_what_to_type(tmp_path: Path) -> None:
+def test_a_user_without_subordinate_ids_is_told_what_to_type(work: Path) -> None:
     needs("newuidmap", "setpriv")
-    work = Path(run("mktemp", "-d", "/var/tmp/assay-test.XXXXXX").stdout.strip())
-    try:
-        shutil.copy(ROOT / "ci/image-user.sh", work)
-        work.chmod(0o755)
-        anybody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-        done = run(*anybody, work / "image-user.sh", work, "true")
-        assert done.returncode == 1
-        assert "has no range of ids in /etc/subuid" in done.stdout
-        assert "usermod --add-subuids" in done.stdout
-    finally:
-        shutil.rmtree(work)
+    work.chmod(0o755)
+    anybody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    done = run(*anybody, work / "image-user.sh", work, "true")
+    assert done.returncode == 1
+    assert "has no range of ids in /etc/subuid" in done.stdout
+    assert "usermod --add-subuids" in done.stdout

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import shell
 from shell import ROOT
 
-LINT = ROOT / "ci/image-lint.py"
+lint = shell.module("ci/image-lint.py")
 DEFINITIONS = sorted((ROOT / "containers").glob("*.def"))
 
 SOUND = """\
@@ -48,40 +46,27 @@ From: {{ base }}
 """
 
 
-@pytest.fixture(scope="module")
-def lint() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("image_lint", LINT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # a dataclass looks for its module there
-    spec.loader.exec_module(module)
-    return module
-
-
-def objections(lint: ModuleType, text: str) -> list[str]:
+def objections(text: str) -> list[str]:
     """Objections of the rules and of shellcheck, as "line: objection"."""
     return [f"{line}: {what}" for line, what in [*lint.rules(text), *lint.shells(text)]]
-
-
-def shellcheck_is_here() -> bool:
-    return shutil.which("shellcheck", path=str(Path(sys.executable).parent)) is not None
 
 
 @pytest.fixture(autouse=True)
 def tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shellcheck of .venv, as in make lint."""
-    if not shellcheck_is_here():
+    own = Path(sys.executable).parent
+    if not shutil.which("shellcheck", path=str(own)):
         pytest.skip("needs shellcheck in .venv: make lint")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{own}:/usr/bin:/bin")
 
 
 @pytest.mark.parametrize("file", DEFINITIONS, ids=lambda file: file.name)
-def test_definitions_of_this_repository_are_clean(lint: ModuleType, file: Path) -> None:
-    assert objections(lint, file.read_text()) == []
+def test_definitions_of_this_repository_are_clean(file: Path) -> None:
+    assert objections(file.read_text()) == []
 
 
-def test_sound_is_sound(lint: ModuleType) -> None:
-    assert objections(lint, SOUND) == []
+def test_sound_is_sound() -> None:
+    assert objections(SOUND) == []
 
 
 def after(section: str, line: str) -> Callable[[str], str]:
@@ -127,11 +112,11 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_rule_objects(lint: ModuleType, fault: str) -> None:
+def test_each_rule_objects(fault: str) -> None:
     change, said = FAULTS[fault]
     broken = change(SOUND)
     assert broken != SOUND
-    found = objections(lint, broken)
+    found = objections(broken)
     assert any(re.search(said, each) for each in found), found
 
 
@@ -147,18 +132,18 @@ def test_each_rule_objects(lint: ModuleType, fault: str) -> None:
         "command -v hpcc && command -v mpirun",
     ],
 )
-def test_what_is_verified_or_harmless_passes(lint: ModuleType, line: str) -> None:
-    assert objections(lint, after("post", line)(SOUND)) == []
+def test_what_is_verified_or_harmless_passes(line: str) -> None:
+    assert objections(after("post", line)(SOUND)) == []
 
 
-def test_an_objection_names_the_line(lint: ModuleType) -> None:
+def test_an_objection_names_the_line() -> None:
     text = after("test", "command -v hpcc mpirun")(SOUND)
     line = text.splitlines().index("  command -v hpcc mpirun") + 1
     assert [where for where, what in lint.rules(text) if "one name" in what] == [line]
 
 
 def run(*files: Path) -> subprocess.CompletedProcess[str]:
-    return shell.run(sys.executable, LINT, *files, apart=True)
+    return shell.run(sys.executable, ROOT / "ci/image-lint.py", *files, apart=True)
 
 
 def test_the_command_is_red_when_any_file_is(tmp_path: Path) -> None:

@@ -15,16 +15,14 @@ from shell import ROOT
 def suite(tmp_path: Path) -> Path:
     """A suite with the layout of an image. Its acceptance script prints how it was called."""
     suite = tmp_path / "suite"
-    for name in ("containers", "ci", "site-config/local", "reframe", ".venv/bin", ".cache/osu-py"):
+    for name in ("containers", "site-config/local", "reframe", ".venv/bin", ".cache/osu-py"):
         (suite / name).mkdir(parents=True)
     shutil.copy(ROOT / "containers/run.sh", suite / "containers")
     (suite / "site-config/local/reframe.py").write_text("# a site\n")
     (suite / "reframe/test.py").write_text("# a test\n")
     (suite / ".venv/bin/python").write_text("")
     (suite / ".cache/osu-py/osu_latency.py").write_text("")
-    acceptance = suite / "ci/acceptance.sh"
-    acceptance.write_text('#!/bin/sh\necho "ARGS[$*]"\nenv\nexit ${WANT:-0}\n')
-    acceptance.chmod(0o755)
+    shell.program(suite / "ci", "acceptance.sh", 'echo "ARGS[$*]"; env; exit ${WANT:-0}')
     return suite
 
 

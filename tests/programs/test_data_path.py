@@ -34,7 +34,6 @@ def test_another_pml_behind_the_back_of_the_test(bench):
 
 def test_a_setting_that_steers_open_mpi_is_accepted_where_the_site_has_it(bench):
     """Behind the back of the test it is fault 3b of the fault matrix."""
-    bench.record_all()
     variables = [["OMPI_MCA_btl", "tcp,self"]]
     bench.replayed_hpl(Recorded.load("hpl-btl-tcp"), env_vars=variables).says("Hpl")
 
@@ -57,7 +56,6 @@ def test_a_server_whose_log_comes_late_is_waited_for(bench):
     bench.partition()
     path = bench.program("late", "ucx_perftest", LATE.format(real=shlex.quote(real)))
     bench.stack("late", ["ucx", "ucx-perftest"], path, ucx_version=version)
-    bench.record_all()
     cases = ("-n", "UcxPerftest.*posix.*tag_lat")
     bench.run(*cases, path="reframe/network/ucx_perftest.py").says("Ucx")
 
@@ -85,33 +83,34 @@ class Hello(MpiCheck):
 #: Replacements for mpirun, and the message about the world. A launcher of another MPI starts the
 #: program twice, and each process finds a world of one rank.
 WORLDS = {
-    "as asked": ('exec {mpirun} -np 2 "$@"', ""),
-    "two singletons": (
+    "as-asked": ('exec {mpirun} -np 2 "$@"', ""),
+    "two-singletons": (
         '"$@" & "$@"; first=$?; wait $! && exit $first',
         "2 worlds came up instead of one of 2 ranks",
     ),
-    "too small": ('exec {mpirun} -np 1 "$@"', "the world has 1 ranks, 2 were asked for"),
-    "too large": (
+    "too-small": ('exec {mpirun} -np 1 "$@"', "the world has 1 ranks, 2 were asked for"),
+    "too-large": (
         'exec {mpirun} --oversubscribe -np 3 "$@"',
         "the world has 3 ranks, 2 were asked for",
     ),
 }
 
 
-@pytest.mark.parametrize(("command", "cause"), WORLDS.values(), ids=WORLDS)
-def test_another_world_than_was_asked_for_though_it_exits_with_0(bench, command, cause):
+def test_another_world_than_was_asked_for_though_it_exits_with_0(bench):
     live_ucx()
-    command = command.format(mpirun=shlex.quote(live_program("mpirun")))
-    script = f'#!/bin/sh\n[ "$1 $2" = "-np 2" ] || exit 3\nshift 2\n{command}\n'
+    mpirun = shlex.quote(live_program("mpirun"))
     bench.partition()
-    bench.stack("mpi", ["mpi"], bench.program("foreign", "mpirun", script))
-    checks = bench.check("hello", HELLO.format(python=sys.executable))
-    outcome = bench.run("-n", "Hello", path=checks).says("Hello", cause)
-    assert "exit code" not in outcome.reason
+    for name, (command, _) in WORLDS.items():
+        start = command.format(mpirun=mpirun)
+        script = f'#!/bin/sh\n[ "$1 $2" = "-np 2" ] || exit 3\nshift 2\n{start}\n'
+        bench.stack(name, ["mpi"], bench.program(name, "mpirun", script))
+    run = bench.run(path=bench.check("hello", HELLO.format(python=sys.executable)))
+    for name, (_, cause) in WORLDS.items():
+        outcome = run.says("Hello", cause, environ=name)
+        assert "exit code" not in outcome.reason
 
 
 def test_a_program_that_is_not_linked_to_open_mpi(bench):
-    bench.record_all()
     said = "Open MPI printed nothing about its world: is the program linked to another MPI?"
     bench.replayed_hpl(HPL.but(stderr="")).says("Hpl", said)
 
@@ -137,13 +136,12 @@ def test_what_cannot_be_run_over_a_transport_is_said(bench):
     assert "UCX sends small messages over posix even if cma is requested" in run.output
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_ranks_that_cannot_read_each_others_memory_are_said_to(bench, apart):
+def test_ranks_that_cannot_read_each_others_memory_are_said_to(bench):
     """Open MPI does not report this itself if it is told beforehand."""
     bench.partition(launcher="local")
-    extras = {"user_namespaces": True} if apart else {}
-    bench.replayed("xhpl", ["hpl"], HPL, **extras)
-    bench.record_all()
+    bench.replays("xhpl", ["hpl"], {"together": HPL})
+    bench.replays("xhpl", ["hpl"], {"apart": HPL}, user_namespaces=True)
     run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")
-    said = run.case("Hpl").record["proof"].get("single_copy")
-    assert said == ("CMA is off: the ranks are in different user namespaces" if apart else None)
+    proofs = [run.case("Hpl", name).record["proof"] for name in ("together", "apart")]
+    said = "CMA is off: the ranks are in different user namespaces"
+    assert [proof.get("single_copy") for proof in proofs] == [None, said]

@@ -6,18 +6,16 @@ file (`# site-config/mycluster/reframe.py`) is that file in the copy.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+import shell
 import yaml
 from bench import ROOT
 
@@ -74,12 +72,7 @@ def entry(page: str, line: Line) -> Any:
 @pytest.fixture(scope="module")
 def fresh_lines() -> set[str]:
     """The lines that ci/fresh.py runs, and those that it takes from the README before them."""
-    spec = importlib.util.spec_from_file_location("fresh", ROOT / "ci/fresh.py")
-    assert spec
-    assert spec.loader
-    fresh: ModuleType = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = fresh
-    spec.loader.exec_module(fresh)
+    fresh = shell.module("ci/fresh.py")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     run = {**fresh.blocks(readme), **fresh.machines(readme)}
     return {part for each in run.values() for line in each for part in line.text.split(" && ")} | {
@@ -106,10 +99,8 @@ def test_what_an_entry_names_is_there(page: str, fresh_lines: set[str]) -> None:
             file, _, test = how["by"].partition("::")
             assert re.search(rf"^def {test}\(", (ROOT / file).read_text(), re.M), how["by"]
         if text.startswith("make "):
-            plan = subprocess.run(
-                ["bash", "-c", f"make -n {text[5:]}"], cwd=ROOT, capture_output=True, check=False
-            )
-            assert plan.returncode == 0, plan.stderr.decode()
+            plan = shell.run("bash", "-c", f"make -n {text[5:]}", cwd=ROOT)
+            assert plan.returncode == 0, plan.stdout
 
 
 @pytest.fixture
@@ -149,17 +140,8 @@ def follow(page: str, folder: Path) -> None:
         if how != "run" and "as" not in how:
             continue
         command = line.text if how == "run" else how["as"]
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder,
-            env={**os.environ, "HOME": str(folder), "RFM_COLORIZE": "no"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        variables = {**os.environ, "HOME": folder, "RFM_COLORIZE": "no"}
+        done = shell.run("bash", "-c", command, cwd=folder, **variables)
         assert (done.returncode != 0) is line.red, f"{page}: {command}\n{done.stdout[-3000:]}"
 
 
@@ -177,13 +159,8 @@ def test_a_test_outside_of_the_checkout_runs_on_an_installed_assay(copy: Path) -
     """docs/my-benchmark.md: the package is built, installed, and used from elsewhere."""
     folder = copy.parent
     follow(BESIDE, folder)
-    said = subprocess.run(
-        [folder / "mybench/venv/bin/python", "-c", "import assay; print(assay.__file__)"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    python = folder / "mybench/venv/bin/python"
+    said = shell.run(python, "-c", "import assay; print(assay.__file__)", cwd=folder)
     assert Path(said.stdout.strip()).is_relative_to(folder / "mybench/venv")
     reports = sorted((folder / "mybench/results/reports").glob("run-report-*.json"))
     good, torn = (yaml.safe_load(report.read_text())["runs"][0]["testcases"] for report in reports)

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 from bench import ROOT, Recorded, run_reframe
+from test_document_commands import blocks, localised
 
 from assay import catalogue
+from assay.judge import Reference, References
 
 pytestmark = pytest.mark.slow
 
-
-def blocks(document, language):
-    text = (ROOT / "docs" / document).read_text()
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+SITE, BENCHMARK = "docs/adding-a-site.md", "docs/adding-a-benchmark.md"
 
 
 def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path):
@@ -24,16 +23,8 @@ def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path)
     site.mkdir(parents=True)
     for name in ("vocabulary.yaml", "hardware.yaml"):
         shutil.copy(ROOT / "site-config" / name, site.parent)
-    (site / "reframe.py").write_text(
-        # This machine has neither the modules nor the scheduler of the document.
-        blocks("adding-a-site.md", "python")[0]
-        .replace('"lmod"', '"nomod"')
-        .replace('"login[0-9]+.mycluster"', '".*"')
-        .replace('"slurm"', '"local"')
-        .replace('"srun"', '"local"')
-        .replace('            "modules": ["openmpi", "osu-micro-benchmarks", "hpl"],\n', "")
-    )
-    (site / "references.yaml").write_text(blocks("adding-a-site.md", "yaml")[0])
+    (site / "reframe.py").write_text(localised(blocks(SITE, "python")[0]))
+    (site / "references.yaml").write_text(blocks(SITE, "yaml")[0])
     run = run_reframe(
         site / "reframe.py", tmp_path / "results", "-c", "reframe", "-R", "-L", RFM_COLORIZE="no"
     )
@@ -41,8 +32,6 @@ def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path)
     assert "Hpl" in run.output
     assert "Osu %transport=posix %benchmark=bw" in run.output
     assert "Osu %transport=tcp" not in run.output, "the partition does not have it"
-
-    from assay.judge import Reference, References
 
     references = References.load(site / "references.yaml")
     case = {"partition": "infiniband", "environ": "mpi", "test": "Osu", "benchmark": "bw"}
@@ -60,7 +49,7 @@ Triad:          12001.5     0.020111     0.019998     0.020305
 
 def test_the_benchmark_of_the_document_runs(bench):
     """docs/adding-a-benchmark.md, steps 2 and 4, with the test class as printed there."""
-    test = blocks("adding-a-benchmark.md", "python")[1]
+    test = blocks(BENCHMARK, "python")[1]
     checks = bench.check(
         "stream",
         "import reframe as rfm\n"
@@ -77,9 +66,9 @@ def test_the_benchmark_of_the_document_runs(bench):
         "        return Parsed('stream', 'stream', '5.10', rows[-1]['function'] == 'Triad', rows,"
         " {'best_rate': 'MB/s'})\n\n\n" + test,
     )
-    reference = yaml.safe_load(blocks("adding-a-benchmark.md", "yaml")[1])[0]["metrics"]["triad"]
+    reference = yaml.safe_load(blocks(BENCHMARK, "yaml")[1])[0]["metrics"]["triad"]
     bench.expect("Stream", {"triad": {**reference, "value": 12000}})
-    faults = yaml.safe_load(blocks("adding-a-benchmark.md", "yaml")[2])
+    faults = yaml.safe_load(blocks(BENCHMARK, "yaml")[2])
     bench.catches(faults, Recorded(STREAM), checks)
 
 
@@ -88,9 +77,9 @@ TESTS = ("tests/pure", "tests/programs", "tests/clusters")
 CODE = ("src", "reframe", "ci", "containers", "vcluster", *TESTS)
 
 
-def rows(document, heading):
-    """Cells of the table whose heading starts like this."""
-    text = (ROOT / "docs" / document).read_text()
+def rows(heading):
+    """Cells of the table of docs/adding-a-benchmark.md whose heading starts like this."""
+    text = (ROOT / BENCHMARK).read_text()
     table = text[text.index(f"| {heading} |") :].split("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.split("\n")[2:]]
 
@@ -100,7 +89,7 @@ def ticked(cell):
 
 
 def test_a_new_benchmark_is_four_files_and_its_data():
-    named = {cells[0]: cells[1] for cells in rows("adding-a-benchmark.md", "file")}
+    named = {cells[0]: cells[1] for cells in rows("file")}
     files = [cell for cell, what in named.items() if not what.startswith("data")]
     assert [ticked(file) for file in files] == [
         ["src/assay/outputs/NAME.py"],
@@ -115,10 +104,10 @@ def test_a_new_benchmark_is_four_files_and_its_data():
 )
 def test_no_file_but_those_of_the_document_knows_the_benchmark(word, names):
     """Each file that names the program is in the list of its commit, or is the catalogue."""
-    lists = {ticked(c[0])[0]: ticked(c[2]) for c in rows("adding-a-benchmark.md", "benchmark")}
+    lists = {ticked(c[0])[0]: ticked(c[2]) for c in rows("benchmark")}
     form = [
         re.escape(ticked(c[0])[0]).replace("NAME", r"\w+").replace("KIND", r"\w+")
-        for c in rows("adding-a-benchmark.md", "file")
+        for c in rows("file")
     ]
     for file in lists[word]:
         evidence = file.startswith("src/assay/evidence/")
@@ -134,13 +123,13 @@ def test_no_file_but_those_of_the_document_knows_the_benchmark(word, names):
 
 
 def test_the_entry_of_the_document_is_that_of_the_catalogue():
-    entry = yaml.safe_load(blocks("adding-a-benchmark.md", "yaml")[0])
+    entry = yaml.safe_load(blocks(BENCHMARK, "yaml")[0])
     assert entry == {"stream": yaml.safe_load(catalogue.FILE.read_text())["stream"]}
 
 
-@pytest.mark.parametrize("document", ["adding-a-benchmark.md", "adding-a-site.md"])
+@pytest.mark.parametrize("document", [BENCHMARK, SITE])
 def test_the_documents_name_files_that_are_there(document):
-    text = (ROOT / "docs" / document).read_text()
+    text = (ROOT / document).read_text()
     named = set(re.findall(r"\]\((\.\./[^)]+)\)|`((?:src|tests|site-config)/[\w./-]+)`", text))
     example = {
         "src/assay/outputs/stream.py",

@@ -4,16 +4,11 @@ import re
 
 import pytest
 from bench import ROOT, live_program, run_reframe
+from job_scripts import without_slurm
 
 SITES = sorted(
     path for place in ("site-config", "examples") for path in ROOT.glob(f"{place}/*/reframe.py")
 )
-
-#: The dry run asks this Slurm about the nodes of the site, even if the machine has its own Slurm.
-SCONTROL = """#!/bin/sh
-echo "slurm_load_node error: Unable to contact slurm controller (connect failure)" >&2
-exit 1
-"""
 
 #: Values that a site leaves open until somebody reads them from a node. Its other cases must pass.
 OPEN = {"h100": " is missing"}
@@ -25,16 +20,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 def test_every_case_of_a_site_has_a_job_script(config, tmp_path, monkeypatch):
     site = config.parent.name
     live_program("mpirun")  # without it, sites that describe this machine have no case
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "scontrol").write_text(SCONTROL)
-    (programs / "scontrol").chmod(0o755)
-    monkeypatch.setenv("PATH", str(programs), prepend=":")
     monkeypatch.delenv("ASSAY_STACK", raising=False)
     run = run_reframe(
         config,
         tmp_path / "results",
         *("-c", "reframe", "-R", "--dry-run", f"--system={site}"),
+        PATH=without_slurm(tmp_path / "bin"),
     )
     assert (run.returncode == 0) is (site not in OPEN), run.output[-5000:]
     assert run.cases

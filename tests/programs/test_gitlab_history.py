@@ -26,7 +26,6 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     found = []
     for number in ("41", "42"):
         bench = Bench(tmp_path_factory.mktemp(f"run{number}"))
-        bench.record_all()
         # Two lines with the same second and the same numbers would count as one case, stored twice.
         time.sleep(1 - time.time() % 1)
         run = bench.replayed_hpl(HPL, "--session-extras", f"pipeline={number}")
@@ -72,7 +71,6 @@ def test_two_runs_are_two_columns_however_often_they_are_added(
 
 def test_reframe_goes_on_with_what_was_merged(results: list[Path], bench: Bench) -> None:
     history.add(bench.results, results)
-    bench.record_all()
     assert bench.replayed_hpl(HPL).returncode == 0
     listed = run_reframe(bench.write(), bench.results, "--list-stored-sessions").output
     assert re.findall(r" (4\d) +\S$", listed, re.MULTILINE) == ["41", "42"]

@@ -6,9 +6,9 @@ programs print on a GPU are added from the source of the programs.
 
 import re
 import shutil
-import subprocess
 
 import pytest
+import shell
 from bench import DATA, ROOT, Recorded, run_reframe
 
 from assay.evidence.accelerator import CUDA, ROCM
@@ -66,93 +66,83 @@ def on_two_gpus(bench, *vendor, **more):
     bench.record_all()
 
 
-def stack(bench, recorded):
-    extras = {"ucx_version": "1.13.1", "osu_version": "5.7"}
-    path = bench.replay("gpus", "osu_latency", recorded)
-    bench.stack("gpus", ["osu-cuda", "ucx", "mpi"], path, **extras)
+def stack(bench, recorded, name="gpus", word="cuda", ucx_version="1.13.1"):
+    extras = {"ucx_version": ucx_version, "osu_version": "5.7"}
+    bench.replays("osu_latency", [f"osu-{word}", "ucx", "mpi"], {name: recorded}, **extras)
 
 
-def point_to_point(bench, recorded, configuration="all"):
-    on_two_gpus(bench)
-    stack(bench, recorded)
+def point_to_point(bench, configuration="all"):
+    """Runs OsuGpu on each stack."""
     name = f"OsuGpu%benchmark=latency%buffers=DD%configuration={configuration}$"
-    return bench.run("-n", name, path="reframe/network/osu_gpu.py").case("OsuGpu ")
+    return bench.run("-n", name, path="reframe/network/osu_gpu.py")
 
 
-def test_a_healthy_run_passes_with_what_proves_it(bench):
-    outcome = point_to_point(bench, latency())
-    assert outcome.result == "pass", outcome.reason
-    proof = outcome.record["proof"]
-    assert proof["gpus"] == [["vm", "0", "all", "GPU-0"], ["vm", "1", "all", "GPU-1"]]
-    assert (proof["means"], set(proof["lanes"])) == ("open lane", {"posix/memory", "cuda_ipc/cuda"})
-
-
-def test_cuda_ipc_off_passes_without_its_lane(bench):
-    outcome = point_to_point(bench, latency(logs(NO_IPC, "posix/memory")), "no-ipc")
-    assert outcome.result == "pass", outcome.reason
-    assert outcome.record["proof"]["means"] == "no lane"
-
-
-@pytest.mark.parametrize(
-    ("recorded", "cause", "configuration"),
-    [
-        (latency(took=(0,)), "1 ranks took a GPU of their own, 2 started", "all"),
-        (latency(took=(0, 0)), "2 ranks of vm took GPU-0", "all"),
-        (
+#: Configuration -> stack -> its recorded run, and why the run must not pass.
+RUNS = {
+    "all": {
+        "healthy": (latency(), ""),
+        "a-rank-without": (latency(took=(0,)), "1 ranks took a GPU of their own, 2 started"),
+        "one-gpu-for-both": (latency(took=(0, 0)), "2 ranks of vm took GPU-0"),
+        "torn": (
             latency(files={**logs(), **gpus(0), "gpu.vm.1": ""}),
             "1 ranks took a GPU of their own, 2 started",
-            "all",
         ),
-        (
+        "buffers-unknown": (
             latency(stdout=OSU_7_4.replace("OSU MPI ", "OSU MPI-CUDA ")),
             "neither OSU nor this UCX says where the buffers were",
-            "all",
         ),
-        (
+        "unknown-gpu": (
             latency(files={**logs(), "gpu.vm.0": "vm 0 all unknown\n", "gpu.vm.1": "vm 1 all x\n"}),
             "which GPU a rank took is not known",
-            "all",
         ),
-        (
+        "built-without-cuda": (
             latency(title="# OSU MPI Latency Test v5.7\n"),
             "the accelerator was None, cuda was asked for",
-            "all",
         ),
-        (
+        "other-buffers": (
             latency(title=TITLE + BUFFERS.replace("DEVICE (D)", "HOST (H)", 1)),
             "the buffers were {'send': 'host', 'receive': 'device'}",
-            "all",
         ),
-        (
+        "another-pml": (
             latency(stderr=POSIX.stderr.replace("component ucx", "component ob1")),
             "Open MPI chose the pml ob1",
-            "all",
         ),
-        (latency(logs(lanes="posix/memory")), "no lane of cuda_ipc", "all"),
-        (latency(logs(NO_IPC)), "cuda_ipc/cuda is open between the processes", "no-ipc"),
-        (latency(logs(ALL)), f"UCX_TLS was {ALL} where the program ran", "no-ipc"),
-        (latency(logs(more=WARNING)), "transport 'gdr_copy' is not available", "all"),
-    ],
-    ids=[
-        "a rank without", "one GPU for both", "torn", "buffers unknown", "unknown GPU",
-        "built without CUDA", "other buffers", "another pml", "IPC missing", "IPC not off",
-        "another list", "gdrcopy missing",
-    ],
-)  # fmt: skip
-def test_what_a_run_must_not_hide(bench, recorded, cause, configuration):
-    outcome = point_to_point(bench, recorded, configuration)
-    assert outcome.result == "fail"
-    assert cause in outcome.reason
+        "ipc-missing": (latency(logs(lanes="posix/memory")), "no lane of cuda_ipc"),
+        "gdrcopy-missing": (latency(logs(more=WARNING)), "transport 'gdr_copy' is not available"),
+    },
+    "no-ipc": {
+        "healthy": (latency(logs(NO_IPC, "posix/memory")), ""),
+        "ipc-not-off": (latency(logs(NO_IPC)), "cuda_ipc/cuda is open between the processes"),
+        "another-list": (latency(), f"UCX_TLS was {ALL} where the program ran"),
+    },
+}
+
+
+@pytest.mark.parametrize("configuration", RUNS)
+def test_a_healthy_run_passes_and_what_a_run_must_not_hide_is_red(bench, configuration):
+    on_two_gpus(bench)
+    for name, (recorded, _) in RUNS[configuration].items():
+        stack(bench, recorded, name)
+    run = point_to_point(bench, configuration)
+    for name, (_, cause) in RUNS[configuration].items():
+        run.says("OsuGpu ", cause, environ=name)
+    proof = run.case("OsuGpu ", "healthy").record["proof"]
+    assert proof["gpus"] == [["vm", "0", "all", "GPU-0"], ["vm", "1", "all", "GPU-1"]]
+    shown = (proof["means"], set(proof["lanes"]))
+    assert (
+        shown
+        == {
+            "all": ("open lane", {"posix/memory", "cuda_ipc/cuda"}),
+            "no-ipc": ("no lane", {"posix/memory"}),
+        }[configuration]
+    )
 
 
 def test_a_partition_that_does_not_say_how_many_gpus_it_has(bench):
     bench.partition(launcher="local", features=["intra-node", "gpu"])
-    bench.record_all()
     stack(bench, latency())
-    name = "OsuGpu%benchmark=latency%buffers=DD%configuration=all$"
-    outcome = bench.run("-n", name, path="reframe/network/osu_gpu.py").case("OsuGpu ")
-    assert outcome.result == "fail"
-    assert "devices: the number of GPUs (type gpu) is missing" in outcome.reason
+    said = "devices: the number of GPUs (type gpu) is missing"
+    point_to_point(bench).says("OsuGpu ", said)
 
 
 #: The same program with and without gdrcopy. UCX_TLS selects the recorded run.
@@ -166,26 +156,26 @@ exec "$here/$run/osu_latency"
 """
 
 
-@pytest.mark.parametrize(("factor", "result"), [(3.0, "pass"), (1.0, "fail")])
-def test_gdrcopy_that_does_not_help_small_messages(bench, factor, result):
+def test_gdrcopy_that_does_not_help_small_messages(bench):
     on_two_gpus(bench)
-    without = latency(logs("sm,self,cuda_copy,cuda_ipc"), factor=factor)
-    for name, recorded in (("with", latency()), ("without", without)):
-        bench.replay(name, "osu_latency", recorded)
-    path = bench.program("gpus", "osu_latency", BOTH.format(here=bench.folder / "programs"))
-    extras = {"ucx_version": "1.13.1", "osu_version": "5.7"}
-    bench.stack("gpus", ["osu-cuda", "ucx", "mpi"], path, **extras)
-    bench.expect(
-        "OsuGpuRelation",
-        {"ratio": {"value": 1.5, "unit": "1", "lower": 0, "upper": None}},
-        relation="gdrcopy-small-intra",
-    )
-    run = bench.run(
-        "-n", "OsuGpuRelation%relation=gdrcopy-small-intra", path="reframe/network/osu_gpu.py"
-    )
-    outcome = run.case("OsuGpuRelation")
-    assert outcome.result == result, outcome.reason
-    assert outcome.record["metrics"]["ratio"]["value"] == pytest.approx(factor, rel=0.05)
+    factors = {"helps": 3.0, "useless": 1.0}
+    for name, factor in factors.items():
+        without = latency(logs("sm,self,cuda_copy,cuda_ipc"), factor=factor)
+        for run, recorded in (("with", latency()), ("without", without)):
+            bench.replay(f"{name}/{run}", "osu_latency", recorded)
+        script = BOTH.format(here=bench.folder / "programs" / name)
+        path = bench.program(name, "osu_latency", script)
+        extras = {"ucx_version": "1.13.1", "osu_version": "5.7"}
+        bench.stack(name, ["osu-cuda", "ucx", "mpi"], path, **extras)
+    relation = {"relation": "gdrcopy-small-intra"}
+    ratio = {"value": 1.5, "unit": "1", "lower": 0, "upper": None}
+    bench.expect("OsuGpuRelation", {"ratio": ratio}, **relation)
+    name = "OsuGpuRelation%relation=gdrcopy-small-intra"
+    run = bench.run("-n", name, path="reframe/network/osu_gpu.py")
+    for name, factor in factors.items():
+        outcome = run.case("OsuGpuRelation", name)
+        assert outcome.result == ("pass" if name == "helps" else "fail"), outcome.reason
+        assert outcome.record["metrics"]["ratio"]["value"] == pytest.approx(factor, rel=0.05)
 
 
 #: Server and client are the same program, with one output each.
@@ -199,11 +189,12 @@ esac
 """
 
 
-def perftest(bench, ucx, configuration="all", **said):
-    """Runs UcxGpu on a recorded run of UCX 1.13.1 in host memory, with other lanes and memory."""
-    said = {"memory": "cuda", "gdrcopy": "", "visible": 2, "iterations": 2000, **said}
-    here = bench.folder / "perftest"
-    here.mkdir()
+def perftest(bench, name, **said):
+    """A stack with a run of UCX 1.13.1 recorded in host memory, with other lanes and memory."""
+    defaults = {"ucx": logs(), "memory": "cuda", "gdrcopy": "", "visible": 2, "iterations": 2000}
+    said = {**defaults, **said}
+    here = bench.folder / "perftest" / name
+    here.mkdir(parents=True)
     data = DATA / "ucx-perftest"
     server = (data / "ucx_perftest.1.13.1.tag_lat.server.txt").read_text()
     assert "memory:  host" in server
@@ -211,80 +202,73 @@ def perftest(bench, ucx, configuration="all", **said):
     client = (data / "ucx_perftest.1.13.1.tag_lat.txt").read_text()
     (here / "client").write_text(client.replace("200000", str(said["iterations"])))
     (here / "gdrcopy").write_text(said["gdrcopy"])
-    for name, text in ucx.items():
-        (here / name).write_text(text)
-    on_two_gpus(bench)
-    path = bench.program("gpus", "ucx_perftest", PERFTEST.format(here=here))
+    for file, text in said["ucx"].items():
+        (here / file).write_text(text)
+    path = bench.program(name, "ucx_perftest", PERFTEST.format(here=here))
     listed = "".join(f"echo GPU-{gpu}\n" for gpu in range(said["visible"]))
-    bench.program("gpus", "nvidia-smi", f"#!/bin/sh\n{listed}")
-    bench.stack("gpus", ["ucx", "ucx-perftest", "ucx-cuda"], path, ucx_version="1.13.1")
-    name = f"UcxGpu%operation=tag_lat%gpus=2%configuration={configuration}$"
-    return bench.run("-n", name, path="reframe/network/ucx_gpu.py").case("UcxGpu ")
+    bench.program(name, "nvidia-smi", f"#!/bin/sh\n{listed}")
+    bench.stack(name, ["ucx", "ucx-perftest", "ucx-cuda"], path, ucx_version="1.13.1")
 
 
 COPIED = "DBG:  using AVX implementation of gdr_copy_to_mapping\n"
 
-
-def test_ucx_alone_between_gpus(bench):
-    outcome = perftest(bench, logs(), gdrcopy=COPIED)
-    assert outcome.result == "pass", outcome.reason
-    assert outcome.record["proof"]["gdrcopy"] == "copied"
-
-
-@pytest.mark.parametrize(
-    ("change", "cause"),
-    [
-        ({"memory": "host"}, "the buffers were in host memory"),
-        ({"visible": 1}, "2 GPUs are needed, the job sees: GPU-0"),
-        ({"iterations": 2}, "2 iterations were run, 2000 were asked for"),
-        ({"ucx": logs(lanes="posix/memory")}, "no lane of cuda_ipc between the processes"),
-        (
-            {
-                "ucx": logs("sm,self,cuda_copy,cuda_ipc"),
-                "gdrcopy": COPIED,
-                "configuration": "no-gdrcopy",
-            },
+#: Configuration -> stack -> what differs in its run, and why the run must not pass.
+UCX_RUNS = {
+    "all": {
+        "healthy": ({"gdrcopy": COPIED}, ""),
+        "host-memory": ({"memory": "host"}, "the buffers were in host memory"),
+        "one-gpu-to-see": ({"visible": 1}, "2 GPUs are needed, the job sees: GPU-0"),
+        "iterations": ({"iterations": 2}, "2 iterations were run, 2000 were asked for"),
+        "ipc-missing": (
+            {"ucx": logs(lanes="posix/memory")},
+            "no lane of cuda_ipc between the processes",
+        ),
+    },
+    "no-gdrcopy": {
+        "healthy": ({"ucx": logs("sm,self,cuda_copy,cuda_ipc")}, ""),
+        "gdrcopy-not-off": (
+            {"ucx": logs("sm,self,cuda_copy,cuda_ipc"), "gdrcopy": COPIED},
             "gdrcopy copied: it should be off",
         ),
-    ],
-    ids=["host memory", "one GPU to see", "iterations", "IPC missing", "gdrcopy not off"],
-)
-def test_what_ucx_alone_must_not_hide(bench, change, cause):
-    outcome = perftest(bench, **{"ucx": logs(), **change})
-    assert outcome.result == "fail"
-    assert cause in outcome.reason
+    },
+}
 
 
-def on_rocm(bench, recorded, vendor="rocm"):
-    """Runs OsuGpu on a stack for GPUs of AMD, with the log of UCX 1.13.1 as one of 1.14.0."""
-    on_two_gpus(bench, vendor)
-    path = bench.replay("gpus", "osu_latency", recorded)
-    extras = {"ucx_version": "1.14.0", "osu_version": "5.7"}
-    bench.stack("gpus", ["osu-rocm", "ucx", "mpi"], path, **extras)
-    name = "OsuGpu%benchmark=latency%buffers=DD%configuration=all$"
-    return bench.run("-n", name, path="reframe/network/osu_gpu.py")
+@pytest.mark.parametrize("configuration", UCX_RUNS)
+def test_ucx_alone_between_gpus_and_what_it_must_not_hide(bench, configuration):
+    on_two_gpus(bench)
+    for name, (change, _) in UCX_RUNS[configuration].items():
+        perftest(bench, name, **change)
+    case = f"UcxGpu%operation=tag_lat%gpus=2%configuration={configuration}$"
+    run = bench.run("-n", case, path="reframe/network/ucx_gpu.py")
+    for name, (_, cause) in UCX_RUNS[configuration].items():
+        run.says("UcxGpu ", cause, environ=name)
+    copied = run.case("UcxGpu ", "healthy").record["proof"]["gdrcopy"]
+    assert (copied == "copied") is (configuration == "all")
 
 
 def of_amd(title="# OSU MPI-ROCM Latency Test v5.7\n"):
+    """The log of UCX 1.13.1 as one of 1.14.0 on GPUs of AMD."""
     said = logs("sm,self,rocm_copy,rocm_ipc", "posix/memory rocm_ipc/rocm_ipc")
     ucx = {name: text.replace("1.13.1", "1.14.0") for name, text in said.items()}
     return latency(ucx, title=title + BUFFERS)
 
 
-def test_a_healthy_run_on_gpus_of_amd_fails_for_want_of_a_proof_alone(bench):
-    outcome = on_rocm(bench, of_amd()).case("OsuGpu ")
-    assert outcome.result == "fail"
-    assert outcome.record["problems"] == [ROCM.unproven]
-    assert "rocm_ipc/rocm_ipc" in outcome.record["proof"]["lanes"]
-
-
-def test_what_a_run_on_gpus_of_amd_must_not_hide(bench):
-    outcome = on_rocm(bench, of_amd(TITLE)).case("OsuGpu ")
-    assert "the accelerator was cuda, rocm was asked for" in outcome.reason
+def test_no_run_on_gpus_of_amd_passes_before_its_proof_was_seen_in_a_real_log(bench):
+    on_two_gpus(bench, "rocm")
+    stack(bench, of_amd(), "healthy", "rocm", "1.14.0")
+    stack(bench, of_amd(TITLE), "other-gpus", "rocm", "1.14.0")
+    run = point_to_point(bench)
+    run.says("OsuGpu ", "the accelerator was cuda, rocm was asked for", environ="other-gpus")
+    record = run.case("OsuGpu ", "healthy").record
+    assert record["problems"] == [ROCM.unproven]
+    assert "rocm_ipc/rocm_ipc" in record["proof"]["lanes"]
 
 
 def test_a_stack_for_the_gpus_of_another_vendor_is_skipped_with_that_reason(bench):
-    run = on_rocm(bench, of_amd(), "cuda")
+    on_two_gpus(bench, "cuda")
+    stack(bench, of_amd(), word="rocm", ucx_version="1.14.0")
+    run = point_to_point(bench)
     assert run.case("OsuGpu ").result == "skip"
     why = "the stack gpus is built for GPUs of AMD; bench:here has those of NVIDIA"
     assert why in run.output
@@ -297,13 +281,10 @@ def test_mpirun_passes_the_switches_of_ucx_and_gdrcopy_to_other_nodes(bench):
         devices=[{"type": "gpu", "num_devices": 2}],
         extras={"network_device": "mlx5_0:1", "nodes": 2},
     )
-    bench.record_all()
     stack(bench, latency())
     name = "OsuGpu%benchmark=latency%buffers=DD%configuration=all$"
-    run_reframe(
-        *(bench.write(), bench.results, "--dry-run"),
-        *("-c", "reframe/network/osu_gpu.py", "-n", name),
-    )
+    options = ("--dry-run", "-c", "reframe/network/osu_gpu.py", "-n", name)
+    run_reframe(bench.write(), bench.results, *options)
     (script,) = bench.results.glob("stage/**/rfm_job.sh")
     text = script.read_text()
     exported = set(re.findall(r"^export ((?:UCX|GDRCOPY)_\w+)=", text, re.MULTILINE))
@@ -320,27 +301,21 @@ def of_nvidia(recorded):
     )
 
 
-@pytest.mark.parametrize(
-    ("recorded", "cause"),
-    [
-        (of_nvidia(STUDY), ""),
-        (STUDY, "xhpl ran, which computes on the host's cores"),
-        (of_nvidia(STUDY).but(rc=1), "exit code 1"),
-    ],
-    ids=["healthy", "the host's HPL", "exit code"],
-)
-def test_hpl_on_gpus(bench, recorded, cause):
+def test_hpl_on_gpus(bench):
     hardware = {"hardware": {"gpu": "v100-sxm2-32gb"}}
     on_two_gpus(bench, extras={"memory_bytes": 2**33, "memory_fraction": 0.02, **hardware})
-    path = bench.replay("gpus", "hpl.sh", recorded)
+    runs = {
+        "healthy": (of_nvidia(STUDY), ""),
+        "hpl-of-the-host": (STUDY, "xhpl ran, which computes on the host's cores"),
+        "exit-code": (of_nvidia(STUDY).but(rc=1), "exit code 1"),
+    }
     extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192}
-    bench.stack("gpus", ["mpi", "hpl-gpu"], path, **extras)
-    run = bench.run(
-        "-n", "GpuHplStudy%nodes=1$", "--mode", "paper-smoke", path="reframe/compute/hpl_study.py"
-    )
-    outcome = run.case("GpuHplStudy")
-    assert outcome.result == ("fail" if cause else "pass"), outcome.reason
-    assert cause in outcome.reason
+    recorded = {name: run for name, (run, _) in runs.items()}
+    bench.replays("hpl.sh", ["mpi", "hpl-gpu"], recorded, **extras)
+    case = ("-n", "GpuHplStudy%nodes=1$", "--mode", "paper-smoke")
+    run = bench.run(*case, path="reframe/compute/hpl_study.py")
+    for name, (_, cause) in runs.items():
+        run.says("GpuHplStudy", cause, environ=name)
 
 
 def test_hpl_on_gpus_of_a_vendor_without_a_known_hpl_is_refused(bench):
@@ -348,8 +323,8 @@ def test_hpl_on_gpus_of_a_vendor_without_a_known_hpl_is_refused(bench):
     extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192}
     bench.stack("gpus", ["mpi", "hpl-gpu"], **extras)
     run = bench.run("-n", "GpuHplStudy%nodes=1$", path="reframe/compute/hpl_study.py")
-    reason = run.case("GpuHplStudy").reason
-    assert "bench:here: no HPL for GPUs of AMD is known: take hpl-gpu out of the features" in reason
+    said = "bench:here: no HPL for GPUs of AMD is known: take hpl-gpu out of the features"
+    run.says("GpuHplStudy", said)
 
 
 @pytest.mark.parametrize(
@@ -368,49 +343,30 @@ def test_a_rank_takes_the_gpu_of_its_number(tmp_path, launcher, variable):
 
 
 @pytest.mark.parametrize(
-    ("visible", "rank", "taken"),
+    ("gpu", "visible", "rank", "taken"),
     [
-        (None, 1, "GPU-b"),
-        (None, 5, "GPU-b"),
-        ("2,3", 1, "GPU-d"),
-        ("GPU-b,GPU-a", 0, "GPU-b"),
-        ("1", 3, "GPU-b"),
-    ],
-)
-def test_the_gpu_of_a_rank_is_known_by_its_uuid(tmp_path, visible, rank, taken):
-    smi = tmp_path / "bin" / "nvidia-smi"
-    smi.parent.mkdir()
-    smi.write_text("#!/bin/sh\nprintf 'GPU-a\\nGPU-b\\nGPU-c\\nGPU-d\\n'\n")
-    smi.chmod(0o755)
-    variables = {"SLURM_LOCALID": str(rank), "PATH": f"{smi.parent}:/usr/bin:/bin"}
-    if visible:
-        variables["CUDA_VISIBLE_DEVICES"] = visible
-    assert rank_gpu(tmp_path, variables).returncode == 0
-    (file,) = tmp_path.glob("gpu.*")
-    assert file.read_text().split()[-1] == taken
-
-
-@pytest.mark.parametrize(
-    ("variables", "rank", "taken"),
-    [
-        ({}, 1, "GPU-b2"),
-        ({"ROCR_VISIBLE_DEVICES": "1,0"}, 0, "GPU-b2"),
-        ({"ROCR_VISIBLE_DEVICES": "GPU-b2,GPU-a1"}, 1, "GPU-a1"),
+        (CUDA, {}, 1, "GPU-b2"),
+        (CUDA, {}, 5, "GPU-b2"),
+        (CUDA, {"CUDA_VISIBLE_DEVICES": "2,3"}, 1, "GPU-d4"),
+        (CUDA, {"CUDA_VISIBLE_DEVICES": "GPU-b2,GPU-a1"}, 0, "GPU-b2"),
+        (CUDA, {"CUDA_VISIBLE_DEVICES": "1"}, 3, "GPU-b2"),
+        (ROCM, {}, 1, "GPU-b2"),
+        (ROCM, {"ROCR_VISIBLE_DEVICES": "1,0"}, 0, "GPU-b2"),
+        (ROCM, {"ROCR_VISIBLE_DEVICES": "GPU-b2,GPU-a1"}, 1, "GPU-a1"),
         # HIP numbers the GPUs once more, which UCX does not see.
-        ({"HIP_VISIBLE_DEVICES": "1"}, 0, "unknown"),
-        ({"ROCR_VISIBLE_DEVICES": "0,1", "CUDA_VISIBLE_DEVICES": "0,1"}, 0, "unknown"),
+        (ROCM, {"HIP_VISIBLE_DEVICES": "1"}, 0, "unknown"),
+        (ROCM, {"ROCR_VISIBLE_DEVICES": "0,1", "CUDA_VISIBLE_DEVICES": "0,1"}, 0, "unknown"),
     ],
 )
-def test_the_gpu_of_a_rank_on_gpus_of_amd(tmp_path, variables, rank, taken):
-    info = tmp_path / "bin" / "rocminfo"
-    info.parent.mkdir()
-    info.write_text(
-        '#!/bin/sh\n[ -z "${ROCR_VISIBLE_DEVICES:-}" ] || exit 1\n'
-        "printf '  Uuid:      CPU-XX \\n  Uuid:      GPU-a1  \\n  Uuid:      GPU-b2  \\n'\n"
+def test_the_gpu_of_a_rank_is_known_by_its_uuid(tmp_path, gpu, visible, rank, taken):
+    programs = tmp_path / "bin"
+    shell.program(programs, "nvidia-smi", "printf 'GPU-a1\\nGPU-b2\\nGPU-c3\\nGPU-d4\\n'")
+    listing = "printf '  Uuid:      CPU-XX \\n  Uuid:      GPU-a1  \\n  Uuid:      GPU-b2  \\n'"
+    shell.program(
+        programs, "rocminfo", f'[ -z "${{ROCR_VISIBLE_DEVICES:-}}" ] || exit 1\n{listing}'
     )
-    info.chmod(0o755)
-    given = {"SLURM_LOCALID": str(rank), "PATH": f"{info.parent}:/usr/bin:/bin", **variables}
-    assert rank_gpu(tmp_path, given, ROCM).returncode == 0
+    given = {"SLURM_LOCALID": str(rank), "PATH": f"{programs}:/usr/bin:/bin", **visible}
+    assert rank_gpu(tmp_path, given, gpu).returncode == 0
     (file,) = tmp_path.glob("gpu.*")
     assert file.read_text().split()[-1] == taken
 
@@ -418,7 +374,7 @@ def test_the_gpu_of_a_rank_on_gpus_of_amd(tmp_path, variables, rank, taken):
 def test_a_launcher_that_does_not_number_its_ranks(tmp_path):
     done = rank_gpu(tmp_path, {})
     assert done.returncode == 1
-    assert done.stderr.startswith("rank-gpu.sh: the launcher does not say the number of this rank")
+    assert done.stdout.startswith("rank-gpu.sh: the launcher does not say the number of this rank")
     assert not list(tmp_path.glob("gpu.*"))
 
 
@@ -428,11 +384,5 @@ def rank_gpu(folder, variables, gpu=CUDA):
     stage.mkdir()
     shutil.copy(ROOT / "src/assay/onnode/rank-gpu.sh", stage)
     (stage / "gpus.sh").write_text(gpu.for_ranks())
-    return subprocess.run(
-        ["sh", str(stage / "rank-gpu.sh"), "sh", "-c", "echo $LOCAL_RANK"],
-        cwd=folder,
-        env={"PATH": "/usr/bin:/bin", **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("sh", stage / "rank-gpu.sh", "sh", "-c", "echo $LOCAL_RANK")
+    return shell.run(*words, cwd=folder, **{"PATH": "/usr/bin:/bin", **variables})

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from shell import ROOT
 
 pytest.importorskip("reframe")
 
@@ -14,15 +15,11 @@ from reframe.core.exceptions import ConfigError
 from assay.reframe_compat import command
 from assay.sites import detect, invocation
 
-SITES = Path(__file__).resolve().parents[2] / "site-config"
+SITES = ROOT / "site-config"
 FILE = SITES / "myuni" / "reframe.py"
 
 #: Host names that must not match the pattern of a cluster.
 HOSTS = ("debian", "laptop", "vm", "node1", "runner-1", "loginlike", "a")
-
-
-def shipped():
-    return sorted(path.parent.name for path in SITES.glob("*/reframe.py"))
 
 
 def test_a_host_of_another_name_is_refused_in_one_line(monkeypatch):
@@ -74,7 +71,7 @@ def test_nothing_but_reframe_itself_is_a_call_of_reframe():
     assert command.of_reframe() is None
 
 
-@pytest.mark.parametrize("site", shipped())
+@pytest.mark.parametrize("site", sorted(p.parent.name for p in SITES.glob("*/reframe.py")))
 def test_only_a_site_that_reads_the_machine_takes_any_host(site, monkeypatch, tmp_path):
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
     monkeypatch.delenv("ASSAY_STACK", raising=False)

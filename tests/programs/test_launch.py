@@ -1,9 +1,9 @@
 """The notes of a job script about a launch, by the real shell, and the form of metrics."""
 
 import math
-import subprocess
 
 import pytest
+import shell
 
 from assay.evidence import launch, samples
 from assay.outputs import Quantity
@@ -20,12 +20,7 @@ def script(command):
 def test_the_exit_code_of_the_benchmark_is_kept_and_is_that_of_the_job(
     tmp_path, command, rc, signal
 ):
-    done = subprocess.run(
-        ["bash", "-c", script(f"mkdir d; cd d; {command}")],
-        cwd=tmp_path,
-        check=False,
-        capture_output=True,
-    )
+    done = shell.run("bash", "-c", script(f"mkdir d; cd d; {command}"), cwd=tmp_path)
     ended = launch.parse((tmp_path / launch.FILE).read_text())
     assert (done.returncode, ended.rc, ended.signal) == (rc, rc, signal)
     assert 0 <= ended.end - ended.begin < 60

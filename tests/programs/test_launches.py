@@ -19,9 +19,14 @@ def test_a_healthy_run_is_launched_once(bench):
 
 
 def test_without_retries_one_launch_decides(bench):
+    """The judgement of ReFrame and ours agree, and the record has the bounds."""
     turns, run, case, _ = judged_hpl(bench, [scaled(0.9), HPL], "-S", "profile=smoke")
     assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 1)
     assert "below the lower bound" in case.why
+    judged = run.says("Hpl", "performance").record["metrics"]["performance"]
+    assert judged["verdict"] == "FAIL"
+    bounds = (judged["lower"], judged["upper"])
+    assert bounds == pytest.approx((0.95 * HEALTHY, 1.5 * HEALTHY))
 
 
 def test_one_outlier_among_nine_launches_is_forgiven(bench):
@@ -38,8 +43,8 @@ def test_one_outlier_among_nine_launches_is_forgiven(bench):
 
 
 def test_three_launches_outside_are_a_fail_and_nothing_is_launched_again(bench):
-    turns, run, case, _ = judged_hpl(bench, [scaled(0.9), scaled(0.92), scaled(0.91)],
-                                     "--mode", "smoke")  # fmt: skip
+    runs = [scaled(0.9), scaled(0.92), scaled(0.91)]
+    turns, run, case, _ = judged_hpl(bench, runs, "--mode", "smoke")
     assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 3)
     assert "below the lower bound" in case.why
     assert case.launches == 3
@@ -47,6 +52,11 @@ def test_three_launches_outside_are_a_fail_and_nothing_is_launched_again(bench):
     reason = run.case("Hpl").reason
     assert reason.startswith("performance error: performance: FAIL: ")
     assert reason.endswith("; settled in launch 3, not launched again")
+    # The record of each attempt is kept.
+    (report,) = bench.results.glob("reports/run-report-*.json")
+    entries = [run["testcases"][0] for run in json.loads(report.read_text())["runs"]]
+    assert [entry["fail_phase"] for entry in entries] == ["performance"] * 3 + ["setup"] * 6
+    assert {entry["stagedir"] for entry in entries[2:]} == {entries[2]["stagedir"]}
 
 
 def test_a_mixture_is_inconclusive_and_red(bench):
@@ -153,15 +163,6 @@ def test_every_rerun_of_a_session_is_judged_by_itself(bench):
     turns, run, case, report = judged_hpl(bench, [HPL], "--mode", "smoke", "--reruns=2")
     assert (run.returncode, turns.started, case.launches) == (0, 3, 1)
     assert len(report.attempts) == 3
-
-
-def test_the_record_of_each_attempt_is_kept(bench):
-    judged_hpl(bench, [scaled(0.9), scaled(0.9)], "--mode", "smoke")
-    (report,) = bench.results.glob("reports/run-report-*.json")
-    entries = [run["testcases"][0] for run in json.loads(report.read_text())["runs"]]
-    assert len(entries) == 9
-    assert [entry["fail_phase"] for entry in entries] == ["performance"] * 3 + ["setup"] * 6
-    assert {entry["stagedir"] for entry in entries[2:]} == {entries[2]["stagedir"]}
 
 
 SETTLED = """\

@@ -2,10 +2,10 @@
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+import shell
 
 from assay.onnode import provenance
 from assay.sites import detect
@@ -76,12 +76,6 @@ def test_in_a_chroot_whose_root_is_no_mount_point(tmp_path):
         if name == "code" or Path("/", name).exists()
     ]
     chroot = f'PYTHONPATH=/code chroot {tmp_path} {python} -B -c "{call}"'
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", " && ".join([*binds, chroot])],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = shell.run("unshare", "--mount", "sh", "-c", " && ".join([*binds, chroot]))
+    assert done.returncode == 0, done.stdout
     assert done.stdout.split() == [detect.file_system(tmp_path), "None"]

@@ -10,39 +10,25 @@ from bench import ROOT, live_program, run_reframe
 pytestmark = pytest.mark.slow
 
 
-def test_what_a_stack_has_not_is_said(bench):
-    bench.partition()
-    bench.stack("bare", ["mpi"])
-    run = bench.run("-n", "StackHas", path="reframe/node/stack.py")
-    assert run.case("StackHas %program=btio").result == "skip"
-    assert "this stack has no btio" in run.output
-
-
-def test_a_program_that_is_a_script_is_there(bench):
-    bench.partition()
-    bench.stack("wrapped", ["hpcc"], bench.program("wrapped", "hpcc", "#!/bin/sh\nexit 0\n"))
-    bench.run("-n", "StackHas.*=hpcc$", path="reframe/node/stack.py").says("StackHas")
-
-
-def test_a_program_that_is_named_and_not_there(bench):
-    bench.partition()
-    bench.stack("wrong", ["hpl"])
-    if shutil.which("xhpl"):
-        pytest.skip("this machine has xhpl")
-    run = bench.run("-n", "StackHas.*=hpl$", path="reframe/node/stack.py")
-    run.says("StackHas", "xhpl is not on PATH, though the stack names it")
-
-
-def test_a_program_that_lacks_a_library(bench):
-    """A real program, linked to a library with another name."""
+def test_the_programs_of_a_stack(bench):
+    """A program is a script, is not there, or is a real one linked to a library of another name."""
     binary = Path(live_program("cat")).read_bytes()
     assert b"libc.so.6" in binary
-    path = bench.program("torn", "hpcc", "")
-    (path / "hpcc").write_bytes(binary.replace(b"libc.so.6", b"liba.so.6"))
+    torn = bench.program("torn", "hpcc", "")
+    (torn / "hpcc").write_bytes(binary.replace(b"libc.so.6", b"liba.so.6"))
     bench.partition()
-    bench.stack("torn", ["hpcc"], path)
-    run = bench.run("-n", "StackHas.*=hpcc$", path="reframe/node/stack.py")
-    run.says("StackHas", "hpcc: linked to liba.so.6, which is not found")
+    bench.stack("bare", ["mpi"])
+    bench.stack("wrapped", ["hpcc"], bench.program("wrapped", "hpcc", "#!/bin/sh\nexit 0\n"))
+    bench.stack("wrong", ["hpl-gpu"], hpl_gpu_command="no-such-hpl", hpl_gpu_block=192)
+    bench.stack("torn", ["hpcc"], torn)
+    run = bench.run("-n", "StackHas%program=(btio|hpcc|hpl-gpu)$", path="reframe/node/stack.py")
+    assert run.case("StackHas %program=btio", "bare").result == "skip"
+    assert "this stack has no btio" in run.output
+    run.says("StackHas %program=hpcc", environ="wrapped")
+    said = "no-such-hpl is not on PATH, though the stack names it"
+    run.says("StackHas %program=hpl-gpu", said, environ="wrong")
+    said = "hpcc: linked to liba.so.6, which is not found"
+    run.says("StackHas %program=hpcc", said, environ="torn")
 
 
 def test_a_transport_that_is_not_there_is_said(bench):
@@ -59,13 +45,6 @@ def test_a_transport_that_is_not_there_is_said(bench):
     run.says("TransportOpens %transport=posix", said, environ="narrow")
 
 
-def health(bench):
-    """The pre-check of the node on the partition of this bench."""
-    bench.stack("any", ["mpi"], provenance="made for this test")
-    bench.record_all()
-    return bench.run("-n", "NodeHealth", path="reframe/node/health.py").case("NodeHealth")
-
-
 def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(bench, tmp_path):
     limits = {
         "load_per_cpu_max": 1000,
@@ -74,8 +53,14 @@ def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(
         "mount_options": ["gold-plated"],
         "colour": "green",
     }
-    bench.storage(tmp_path, extras={"health": limits})
-    outcome = health(bench)
+    bench.storage(tmp_path, name="limited", extras={"health": limits})
+    # The load of a node is never negative, so any load exceeds a negative limit.
+    bench.partition("busy", extras={"health": {"load_per_cpu_max": -1}})
+    bench.storage(tmp_path / "gone", name="gone")
+    bench.partition("governed", extras={"health": {"governors": ["of-no-machine"]}})
+    bench.stack("any", ["mpi"], provenance="made for this test")
+    run = bench.run("-n", "NodeHealth", path="reframe/node/health.py")
+    outcome = run.case("NodeHealth", partition="limited")
     assert outcome.result == "fail"
     for cause in (
         "of the memory is free, not 110%",
@@ -91,25 +76,12 @@ def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(
     assert provenance["stack"]["provenance"] == "made for this test"
     assert provenance["memory"]["MemTotal"] > 0
 
-
-def test_a_node_that_is_busy(bench):
-    """The load of a node is never negative, so any load exceeds a negative limit."""
-    bench.partition(extras={"health": {"load_per_cpu_max": -1}})
-    outcome = health(bench)
-    load = outcome.record["provenance"]["cpu"]["load_1min"]
-    usable = outcome.record["provenance"]["cpu"]["usable"]
-    outcome.says(f"load per processor is {load / usable:.2f}, at most -1")
-
-
-def test_a_directory_that_is_not_there(bench, tmp_path):
-    bench.storage(tmp_path / "gone")
-    outcome = health(bench).says(f"{tmp_path}/gone (")
-    assert re.search(rf"{tmp_path}/gone \(\w+\): No such file or directory", outcome.reason)
-
-
-def test_a_clock_governor_that_is_another_or_cannot_be_read(bench):
-    bench.partition(extras={"health": {"governors": ["of-no-machine"]}})
-    health(bench).says("clock governor ")
+    busy = run.case("NodeHealth", partition="busy")
+    cpu = busy.record["provenance"]["cpu"]
+    busy.says(f"load per processor is {cpu['load_1min'] / cpu['usable']:.2f}, at most -1")
+    gone = run.says("NodeHealth", f"{tmp_path}/gone (", partition="gone")
+    assert re.search(rf"{tmp_path}/gone \(\w+\): No such file or directory", gone.reason)
+    run.says("NodeHealth", "clock governor ", partition="governed")
 
 
 def test_the_suite_loads(bench):
@@ -118,20 +90,6 @@ def test_the_suite_loads(bench):
     assert {row["file"] for row in outcome.record["parsed"]["rows"]} == {
         str(path.relative_to(ROOT / "reframe")) for path in (ROOT / "reframe").rglob("*.py")
     }
-
-
-def test_a_test_file_that_does_not_import_is_red(bench):
-    suite = bench.folder / "reframe"
-    shutil.copytree(ROOT / "reframe", suite)
-    (suite / "network" / "torn.py").write_text("import nothing_of_that_name\n")
-    (suite / "network" / "empty.py").write_text("x = 1\n")
-    bench.ready()
-    bench.run("-n", "SuiteLoads", path=str(suite)).says(
-        "SuiteLoads",
-        "network/torn.py does not import",
-        "nothing_of_that_name",
-        "network/empty.py has no test",
-    )
 
 
 UNFIT = """\
@@ -169,24 +127,30 @@ class Shadow(StrictCheck):
 """
 
 
-def test_a_test_that_is_not_strict_or_cannot_be_made_is_red(bench):
-    """ReFrame would accept a test that is not strict, and drop the other with a warning."""
+def test_a_file_whose_tests_are_not_strict_or_cannot_be_made_is_red(bench):
+    """ReFrame would accept a test that is not strict, and drop the others with a warning."""
     suite = bench.folder / "reframe"
     shutil.copytree(ROOT / "reframe" / "node", suite / "node")
+    (suite / "node" / "torn.py").write_text("import nothing_of_that_name\n")
+    (suite / "node" / "empty.py").write_text("x = 1\n")
     (suite / "node" / "unfit.py").write_text(UNFIT)
     bench.ready()
-    bench.run("-n", "SuiteLoads", path=str(suite)).says(
-        "SuiteLoads",
+    outcome = bench.run("-n", "SuiteLoads", path=str(suite)).case("SuiteLoads")
+    assert outcome.result == "fail"
+    for cause in (
+        "node/torn.py does not import",
+        "nothing_of_that_name",
+        "node/empty.py has no test",
         "node/unfit.py: Lenient does not derive from StrictCheck",
         "Shadow has a parameter 'partition', by which references are looked up",
         "node/unfit.py: Torn cannot be made: ValueError: no such size",
         "Odd declares: 'rate': unknown unit 'MBps'; did you mean 'MB/s'?",
-    )
+    ):
+        assert cause in "; ".join(outcome.record["problems"])
 
 
 def test_a_reference_that_no_test_can_look_up_is_red(bench):
-    bench.partition()
-    bench.stack("bare", ["mpi"])
+    bench.ready("bare")
     metric = {"value": 1, "unit": "MB/s", "lower": -0.5, "upper": None}
     bench.expect("Osu", {"bandwidth_1MiB": metric}, benchmark="bw")
     bench.expect("Osu", {"bandwith_1MiB": metric}, benchmark="bw")
@@ -200,6 +164,7 @@ def test_a_reference_that_no_test_can_look_up_is_red(bench):
 
 
 def test_a_test_that_nothing_is_said_of_is_red_before_it_runs(bench):
+    bench.strict = True
     bench.partition()
     bench.stack("bare", ["mpi"])
     arguments = ("-c", "reframe/node", "-R", "-n", "SuiteLoads", "--dry-run")

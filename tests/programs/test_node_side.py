@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import shell
 
 import assay
 from assay.evidence import node_limits
@@ -61,9 +62,7 @@ def hurried(monkeypatch):
 @pytest.fixture
 def sleeper(hurried, tmp_path, monkeypatch):
     """A program on PATH that never answers, and writes a line each time that it is started."""
-    program = tmp_path / "ucx_info"
-    program.write_text(f"#!/bin/sh\necho asked >>{tmp_path}/asked\nsleep 1000\n")
-    program.chmod(0o755)
+    shell.program(tmp_path, "ucx_info", f"echo asked >>{tmp_path}/asked; sleep 1000")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return tmp_path / "asked"
 

@@ -5,15 +5,14 @@ import os
 import pytest
 import shell
 from bench import ROOT, run_reframe
-from test_bad_input import complaint, prepared, refused
+from test_bad_input import complaint, refused
 
 pytestmark = pytest.mark.slow
 
 
 def of_another_host(bench):
     """A site whose pattern matches no host."""
-    bench.record_all()
-    config = prepared(bench).write()
+    config = bench.ready().write()
     spec = config.with_name("site.json")
     spec.write_text(spec.read_text().replace('".*"', '"login[0-9]+[.]nowhere"'))
     return config
@@ -41,7 +40,7 @@ def test_a_system_that_was_said_runs_on_any_host(bench):
 
 @pytest.mark.parametrize("name", ["RFM_SYSTEM", "RFM_CONFIG_FILES", "RFM_CHECK_SEARCH_RECURSIVE"])
 def test_a_variable_that_narrows_the_run_is_refused(bench, name):
-    line = refused(prepared(bench), **{name: "bench:here"})
+    line = refused(bench.ready(), **{name: "bench:here"})
     assert f"{name} in the environment" in line
     assert f"unset {name}" in line
 
@@ -50,7 +49,7 @@ def test_a_variable_that_narrows_the_run_is_refused(bench, name):
     "option", ["--skip-sanity-check", "--skip-performance-check", "--disable-hook=_judge"]
 )
 def test_an_option_that_switches_checks_off_is_refused(bench, option):
-    config = prepared(bench).write()
+    config = bench.ready().write()
     run = run_reframe(config, bench.results, "-c", "reframe", "-R", "-r", option)
     assert run.returncode != 0
     assert not run.cases
@@ -60,15 +59,9 @@ def test_an_option_that_switches_checks_off_is_refused(bench, option):
 
 def test_the_acceptance_and_the_plan_of_a_pipeline_are_refused_too(tmp_path):
     """With RFM_SYSTEM=local:tmpfs, only 5 of 80 cases remained, and the exit code was 0."""
-    for command in (
-        ["ci/acceptance.sh"],
-        [
-            ".venv/bin/python",
-            "ci/gitlab/plan.py",
-            f"--run={tmp_path}/run",
-            f"--child={tmp_path}/child.yml",
-        ],
-    ):
+    plan = [".venv/bin/python", "ci/gitlab/plan.py"]
+    files = [f"--run={tmp_path}/run", f"--child={tmp_path}/child.yml"]
+    for command in (["ci/acceptance.sh"], [*plan, *files]):
         given = {"ASSAY_RESULTS": tmp_path / "results", "RFM_SYSTEM": "local:tmpfs"}
         done = shell.run(*command, cwd=ROOT, **{**os.environ, "SITE": "local", **given})
         if "no MPI" in done.stdout:

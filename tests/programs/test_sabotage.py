@@ -8,7 +8,7 @@ import shlex
 import sys
 
 import pytest
-from bench import DATA, HPL, Recorded, live_program, mounted
+from bench import DATA, HPL, Recorded, live_program
 
 from assay.outputs import openmpi
 
@@ -32,20 +32,8 @@ def test_a_benchmark_killed_half_way(bench):
     assert outcome.record["parsed"]["complete"] is False
 
 
-def test_a_full_scratch_file_system(bench, tmp_path):
-    """The file system has free bytes but no free inode. Without bytes, the test would not start."""
-    live_program("iozone")
-    with mounted("tmpfs", tmp_path / "small", "-o", "size=64m,nr_inodes=2") as small:
-        bench.storage(small)
-        bench.stack("system", ["iozone"])
-        bench.record_all()
-        run = bench.run("-n", "Iozone.*cached", "--mode", "smoke", path="reframe/storage/iozone.py")
-    run.says("Iozone", "No space left on device")
-
-
 def test_hpl_that_solved_another_problem(bench):
     """Without its own input HPL uses another one, here the input of a larger partition."""
-    bench.record_all()
     small = {"memory_bytes": 2**33, "memory_fraction": 0.005}
     bench.replayed_hpl(HPL, extras=small).says(
         "Hpl",
@@ -54,79 +42,61 @@ def test_hpl_that_solved_another_problem(bench):
     )
 
 
-@pytest.mark.parametrize(
-    ("recorded", "cause"),
-    [(Recorded.load("hpl-study"), ""), (HPL, "xhpl solved [{'n': 3840, ")],
-    ids=["all orders", "one order of three"],
-)
-def test_a_study_of_hpl_that_left_out_an_order(bench, recorded, cause):
+def test_a_study_of_hpl_that_left_out_an_order(bench):
     bench.partition(launcher="local")
-    bench.replayed("xhpl", ["hpl"], recorded)
-    bench.record_all()
-    run = bench.run(
-        "-n", "^HplStudy%nodes=1$", "--mode", "paper-smoke", path="reframe/compute/hpl_study.py"
-    )
-    run.says("HplStudy", cause)
+    runs = {"all-orders": Recorded.load("hpl-study"), "one-of-three": HPL}
+    bench.replays("xhpl", ["hpl"], runs)
+    case = ("-n", "^HplStudy%nodes=1$", "--mode", "paper-smoke")
+    run = bench.run(*case, path="reframe/compute/hpl_study.py")
+    run.says("HplStudy", environ="all-orders")
+    run.says("HplStudy", "xhpl solved [{'n': 3840, ", environ="one-of-three")
 
 
-@pytest.mark.parametrize(
-    ("order", "name", "cause"),
-    [
-        (3520, "other_parameters.np2.txt", ""),
-        (
-            480,
-            "other_parameters.np2.txt",
-            "hpcc solved [{'n': 3520, 'nb': 80, 'p': 1, 'q': 2}], "
-            "it was asked for [{'n': 480, 'nb': 80, 'p': 1, 'q': 2}]",
-        ),
-        (480, "np3.txt", "hpcc says 3 ranks, 2 were asked for"),
-        (480, None, "hpcc left no hpccoutf.txt (No such file or directory)"),
-    ],
-    ids=["healthy", "another problem", "another world", "no output"],
-)
-def test_hpcc(bench, order, name, cause):
-    """A recorded run of HPCC. The memory holds a matrix of `order`, in blocks of 80."""
-    files = {"hpccoutf.txt": (DATA / "hpcc" / name).read_text()} if name else {}
-    memory = {"memory_bytes": 16 * order**2, "memory_fraction": 0.5}
+#: Stack -> the output file of HPCC, and why its run must not pass.
+HPCC = {
+    "healthy": ("other_parameters.np2.txt", ""),
+    "another-problem": (
+        "np2.txt",
+        "hpcc solved [{'n': 1000, 'nb': 80, 'p': 1, 'q': 2}], "
+        "it was asked for [{'n': 3520, 'nb': 80, 'p': 1, 'q': 2}]",
+    ),
+    "another-world": ("np3.txt", "hpcc says 3 ranks, 2 were asked for"),
+    "no-output": (None, "hpcc left no hpccoutf.txt (No such file or directory)"),
+}
+
+
+def test_hpcc(bench):
+    """Recorded runs of HPCC. The memory holds a matrix of order 3520, in blocks of 80."""
+    memory = {"memory_bytes": 16 * 3520**2, "memory_fraction": 0.5}
     bench.partition(launcher="local", extras=memory)
-    bench.replayed("hpcc", ["hpcc"], Recorded("", HPL.stderr, files))
-    bench.record_all()
+    for name, (file, _) in HPCC.items():
+        files = {"hpccoutf.txt": (DATA / "hpcc" / file).read_text()} if file else {}
+        bench.replays("hpcc", ["hpcc"], {name: Recorded("", HPL.stderr, files)})
     run = bench.run("-n", "Hpcc", "-S", "Hpcc.block=80", path="reframe/compute/hpcc.py")
-    run.says("Hpcc", cause)
+    for name, (_, cause) in HPCC.items():
+        run.says("Hpcc", cause, environ=name)
 
 
-@pytest.mark.parametrize(
-    ("sync", "lost", "cause"),
-    [
-        (
-            "cached",
-            "-r 1024k",
-            "3 of 9 cells of the table are missing, the first is 1024 KiB by 1024 KiB",
-        ),
-        ("o_sync", "-o", "iozone did not run o_sync: its header says otherwise"),
-        ("direct", "-I", "iozone did not run direct: its header says otherwise"),
-        ("cached", "-c", "iozone did not count flush and close into writes (-e -c)"),
-    ],
-    ids=["missing cells", "not synchronous", "through the cache", "close not counted"],
-)
-def test_iozone_that_does_less_than_it_was_asked_for(bench, tmp_path, sync, lost, cause):
-    """The real program, from which a wrapper removes one option."""
+def test_iozone_that_does_less_than_it_was_asked_for(bench, tmp_path):
+    """The real program, from which wrappers remove options."""
     real = shlex.quote(live_program("iozone"))
-    script = f"#!/bin/sh\nexec {real} $(echo \"$*\" | sed 's/ {lost} / /')\n"
     bench.storage(tmp_path)
-    bench.stack("forgetful", ["iozone"], bench.program("forgetful", "iozone", script))
-    bench.record_all()
-    run = bench.run(
-        "-n", f"Iozone.*{sync}", "-S", "profile=smoke", path="reframe/storage/iozone.py"
-    )
-    run.says("Iozone", cause)
+    for name, lost in (("fewer-records", "-r 1024k"), ("careless", "-[coI]")):
+        script = f"#!/bin/sh\nexec {real} $(echo \"$*\" | sed 's/ {lost}\\b//g')\n"
+        bench.stack(name, ["iozone"], bench.program(name, "iozone", script))
+    run = bench.run("-n", "Iozone%", "-S", "profile=smoke", path="reframe/storage/iozone.py")
+    cells = "3 of 9 cells of the table are missing, the first is 1024 KiB by 1024 KiB"
+    run.says("Iozone %sync=cached", cells, environ="fewer-records")
+    flushes = "iozone did not count flush and close into writes (-e -c)"
+    run.says("Iozone %sync=cached", flushes, environ="careless")
+    for sync in ("o_sync", "direct"):
+        said = f"iozone did not run {sync}: its header says otherwise"
+        run.says(f"Iozone %sync={sync}", said, environ="careless")
 
 
-@pytest.mark.parametrize(
-    ("name", "cause"), [("btio-full", ""), ("btio-full-enospc", "Verification = UNSUCCESSFUL")]
-)
-def test_btio_that_failed_its_verification_with_exit_code_0(bench, tmp_path, name, cause):
-    bench.replayed_btio(tmp_path, Recorded.load(name)).says("BtIo", cause)
+def test_btio_that_failed_its_verification_with_exit_code_0(bench, tmp_path):
+    run = bench.replayed_btio(tmp_path, Recorded.load("btio-full-enospc"))
+    run.says("BtIo", "Verification = UNSUCCESSFUL")
 
 
 def test_btio_runs_nowhere_else_where_its_directory_cannot_be_made(bench, tmp_path):
@@ -136,20 +106,19 @@ def test_btio_runs_nowhere_else_where_its_directory_cannot_be_made(bench, tmp_pa
     run.says("BtIo", "the job script did not reach its end", "Not a directory")
 
 
-@pytest.mark.parametrize(
-    ("version", "stated", "cause"),
-    [("5.7", {}, ""), ("7.2", {}, "not at all"), ("7.2", {"osu_version": "5.7"}, "5.7")],
-    ids=["cannot validate", "not stated", "an old one stated"],
-)
-def test_an_osu_that_was_not_asked_to_validate(bench, version, stated, cause):
-    recorded = Recorded.load("osu-latency-posix")
-    recorded = recorded.but(stdout=recorded.stdout.replace("v5.7", f"v{version}"))
+def test_an_osu_that_was_not_asked_to_validate(bench):
+    old = Recorded.load("osu-latency-posix")
+    new = old.but(stdout=old.stdout.replace("v5.7", "v7.2"))
     bench.partition(launcher="local")
-    bench.replayed("osu_latency", ["osu"], recorded, ucx_version="1.13.1", **stated)
-    bench.record_all()
+    runs = {"cannot-validate": old, "not-stated": new}
+    bench.replays("osu_latency", ["osu"], runs, ucx_version="1.13.1")
+    stated = {"ucx_version": "1.13.1", "osu_version": "5.7"}
+    bench.replays("osu_latency", ["osu"], {"an-old-one-stated": new}, **stated)
     run = bench.run("-n", "Osu%transport=posix.*=latency$", path="reframe/network/osu.py")
     said = "OSU 7.2 was not asked to validate what it received: the stack states osu_version "
-    run.says("Osu", said + cause if cause else "")
+    run.says("Osu", environ="cannot-validate")
+    run.says("Osu", f"{said}not at all", environ="not-stated")
+    run.says("Osu", f"{said}5.7", environ="an-old-one-stated")
 
 
 def test_the_recorded_run_is_one_world_of_two():

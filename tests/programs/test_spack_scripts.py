@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
@@ -14,15 +13,27 @@ from typing import Any
 import pytest
 import shell
 import yaml
+from shell import ROOT, program
 from test_spack_files import MANIFESTS, lock_of, nodes
 
-ROOT = Path(__file__).resolve().parents[2]
+PINS = yaml.safe_load((ROOT / "spack-repo/pins.yaml").read_text())
 
 
 def script(
     name: str, *arguments: str, root: Path = ROOT, **variables: object
 ) -> subprocess.CompletedProcess[str]:
     return shell.run(root / "ci" / name, *arguments, apart=True, **variables)
+
+
+def relock(root: Path = ROOT, **variables: object) -> subprocess.CompletedProcess[str]:
+    return script("spack-relock.sh", root=root, SITE="debian12", **variables)
+
+
+def commit(folder: Path) -> None:
+    """Commits all files of a folder, which becomes a repository."""
+    git = ("git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@x")
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        assert shell.run(*git, *arguments).returncode == 0
 
 
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -47,43 +58,21 @@ def test_with_an_unknown_site(name: str) -> None:
 
 
 def test_make_takes_no_default_site_for_spack() -> None:
-    made = subprocess.run(
-        ["make", "-n", "spack", "lock", "offline-kit"],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    made = shell.run("make", "-n", "spack", "lock", "offline-kit", cwd=ROOT)
     lines = [line.rstrip() for line in made.stdout.splitlines()]
     assert lines == [f"SITE='' ci/{name}" for name in SCRIPTS]
 
 
 def test_without_spack_where_it_says(tmp_path: Path) -> None:
-    said = one_line(
-        script("spack-relock.sh", SITE="debian12", SPACK_ROOT=tmp_path, ASSAY_SPACK_HOME=tmp_path)
-    )
+    said = one_line(relock(SPACK_ROOT=tmp_path, ASSAY_SPACK_HOME=tmp_path))
     assert "has no bin/spack" in said
 
 
 def test_with_another_spack(tmp_path: Path) -> None:
-    spack = tmp_path / "spack/bin/spack"
-    spack.parent.mkdir(parents=True)
-    spack.write_text("#!/bin/sh\n")
-    spack.chmod(0o755)
-    git = ["git", "-C", str(tmp_path / "spack"), "-c", "user.name=x", "-c", "user.email=x@x"]
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "-qm", "another"], check=True)
-    said = one_line(
-        script(
-            "spack-relock.sh",
-            SITE="debian12",
-            SPACK_ROOT=tmp_path / "spack",
-            ASSAY_SPACK_HOME=tmp_path / "home",
-        )
-    )
-    wanted = yaml.safe_load((ROOT / "spack-repo/pins.yaml").read_text())["spack"]["commit"]
+    program(tmp_path / "spack", "bin/spack")
+    commit(tmp_path / "spack")
+    said = one_line(relock(SPACK_ROOT=tmp_path / "spack", ASSAY_SPACK_HOME=tmp_path / "home"))
+    wanted = PINS["spack"]["commit"]
     assert re.search(rf"is at commit [0-9a-f]{{40}}, the locks need {wanted}", said)
 
 
@@ -97,26 +86,15 @@ def kit(folder: Path) -> Path:
 
 
 def test_without_spack_and_without_a_source_of_it(tmp_path: Path) -> None:
-    done = script(
-        "spack-relock.sh",
-        SITE="debian12",
-        ASSAY_SPACK_KIT=kit(tmp_path / "kit"),
-        ASSAY_SPACK_HOME=tmp_path / "home",
-    )
-    said = one_line(done)
+    home = tmp_path / "home"
+    said = one_line(relock(ASSAY_SPACK_KIT=kit(tmp_path / "kit"), ASSAY_SPACK_HOME=home))
     assert "could not be fetched" in said and "set SPACK_ROOT" in said
-    assert not (tmp_path / "home/spack").exists(), "half a clone would be taken for one"
+    assert not (home / "spack").exists(), "half a clone would be taken for one"
 
 
 def test_with_a_damaged_kit(tmp_path: Path) -> None:
     (kit(tmp_path / "kit") / "readme").write_text("something else\n")
-    done = script(
-        "spack-relock.sh",
-        SITE="debian12",
-        ASSAY_SPACK_KIT=tmp_path / "kit",
-        ASSAY_SPACK_HOME=tmp_path / "home",
-    )
-    said = one_line(done)
+    said = one_line(relock(ASSAY_SPACK_KIT=tmp_path / "kit", ASSAY_SPACK_HOME=tmp_path / "home"))
     assert "is damaged: ./readme" in said
 
 
@@ -129,28 +107,22 @@ def pinned(tmp_path: Path) -> dict[str, object]:
 
     Instead of solving it writes the lock that a failed solution leaves, and ends with an error.
     """
-    pins = yaml.safe_load((ROOT / "spack-repo/pins.yaml").read_text())
-    programs = {
-        "shims/python": "",
-        "shims/git": f"""case "$*" in
-            *packages*rev-parse*) echo {pins["packages"]["commit"]} ;;
-            *rev-parse*) echo {pins["spack"]["commit"]} ;;
-            *) exec {shutil.which("git")} "$@" ;;
-            esac""",
-        "spack/bin/spack": """echo '{"concrete_specs": {}}' >"$4/spack.lock"
-            echo '==> Error: no solution'
-            exit 1""",
-        "packages/repo.yaml": "",
-    }
-    for name, text in programs.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
+    git = f"""case "$*" in
+        *packages*rev-parse*) echo {PINS["packages"]["commit"]} ;;
+        *rev-parse*) echo {PINS["spack"]["commit"]} ;;
+        *) exec {shutil.which("git")} "$@" ;;
+        esac"""
+    unsolved = """echo '{"concrete_specs": {}}' >"$4/spack.lock"
+        echo '==> Error: no solution'
+        exit 1"""
+    program(tmp_path, "spack/bin/spack", unsolved)
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages/repo.yaml").touch()
     for name in ("spack", "packages"):
         (tmp_path / name / ".gitignore").write_text("/etc/spack/*\n")
-        git = ["git", "-C", str(tmp_path / name), "-c", "user.name=x", "-c", "user.email=x@x"]
-        for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
-            subprocess.run([*git, *arguments], check=True)
+        commit(tmp_path / name)
+    program(tmp_path / "shims", "python")
+    program(tmp_path / "shims", "git", git)
     return {
         "PATH": f"{tmp_path / 'shims'}:{os.environ['PATH']}",
         "SPACK_ROOT": tmp_path / "spack",
@@ -168,10 +140,7 @@ def copied(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=ignored)
     for file in ROOT.glob("spack.*"):
         shutil.copy(file, tmp_path / "copy")
-    assay = tmp_path / "copy/.venv/bin/assay"
-    assay.parent.mkdir(parents=True)
-    assay.write_text("#!/bin/sh\n")
-    assay.chmod(0o755)
+    program(tmp_path / "copy/.venv/bin", "assay")
     return tmp_path / "copy"
 
 
@@ -185,7 +154,7 @@ def test_a_failed_solution_leaves_no_lock_of_its_own(
             file.unlink()
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     for _ in range(2):
-        done = script("spack-relock.sh", root=copied, SITE="debian12", **pinned)
+        done = relock(copied, **pinned)
         assert done.returncode == 1
         assert done.stderr.splitlines() == [
             "==> Error: no solution",
@@ -195,17 +164,15 @@ def test_a_failed_solution_leaves_no_lock_of_its_own(
 
 
 def test_a_lock_with_faults_is_not_taken(copied: Path, pinned: dict[str, object]) -> None:
-    (copied / ".venv/bin/assay").write_text("#!/bin/sh\necho a fault >&2; exit 1\n")
-    spack = Path(str(pinned["SPACK_ROOT"])) / "bin/spack"
-    spack.write_text('#!/bin/sh\necho "{}" >"$4/spack.lock"\n')
-    git = ["git", "-C", str(pinned["SPACK_ROOT"]), "-c", "user.name=x", "-c", "user.email=x@x"]
-    subprocess.run([*git, "commit", "-qam", "two"], check=True)
-    done = script("spack-relock.sh", root=copied, SITE="debian12", **pinned)
+    program(copied / ".venv/bin", "assay", "echo a fault >&2; exit 1")
+    spack = Path(str(pinned["SPACK_ROOT"]))
+    program(spack, "bin/spack", 'echo "{}" >"$4/spack.lock"')
+    commit(spack)
+    done = relock(copied, **pinned)
     assert done.returncode == 1
     assert "a fault" in done.stderr and "the lock is as it was" in done.stderr
-    assert (copied / "site-config/debian12/spack/env/spack.lock").read_bytes() == lock_of(
-        "debian12"
-    ).read_bytes()
+    lock = copied / "site-config/debian12/spack/env/spack.lock"
+    assert lock.read_bytes() == lock_of("debian12").read_bytes()
 
 
 @pytest.mark.parametrize("variable", PINNED)
@@ -228,12 +195,7 @@ def test_only_known_options_of_spack_install_pass(option: str) -> None:
     assert f"{option} is not for acceptance; the options of spack install here are:" in said
 
 
-@pytest.fixture
-def lock_tool() -> Any:
-    spec = importlib.util.spec_from_file_location("spack_lock", ROOT / "ci/spack-lock.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+lock_tool = shell.module("ci/spack-lock.py")
 
 
 def node(name: str, **external: Any) -> dict[str, Any]:
@@ -241,7 +203,7 @@ def node(name: str, **external: Any) -> dict[str, Any]:
     return {**found, "external": external}
 
 
-def test_a_compiler_that_is_not_there_is_named(lock_tool: Any) -> None:
+def test_a_compiler_that_is_not_there_is_named() -> None:
     compilers = {"c": "/usr/bin/true", "fortran": "/opt/lost/gfortran"}
     gcc = node("gcc", path="/usr", extra_attributes={"compilers": compilers})
     assert lock_tool.missing("gcc", gcc) == [" (fortran): /opt/lost/gfortran does not exist here"]
@@ -259,9 +221,13 @@ def test_a_compiler_that_is_not_there_is_named(lock_tool: Any) -> None:
     ],
 )
 def test_an_external_of_another_version_is_named(
-    lock_tool: Any, capsys: pytest.CaptureFixture[str], path: str, found: Any, said: list[str]
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    path: str,
+    found: Any,
+    said: list[str],
 ) -> None:
-    lock_tool.versions = lambda name, prefix: found
+    monkeypatch.setattr(lock_tool, "versions", lambda name, prefix: found)
     assert lock_tool.missing("openmpi", node("openmpi", path=path)) == said
     assert ("not tested" in capsys.readouterr().err) == (not found[1])
 
@@ -278,7 +244,7 @@ def test_an_external_of_another_version_is_named(
     ],
 )
 def test_versions_are_compared_number_by_number(
-    lock_tool: Any, name: str, here: str, lock: str, equal: bool
+    name: str, here: str, lock: str, equal: bool
 ) -> None:
     assert lock_tool.same(name, here, lock) is equal
 
@@ -298,12 +264,10 @@ class Built(set):  # type: ignore[type-arg]
     ],
 )
 def test_a_romio_that_was_not_built_is_named(
-    lock_tool: Any, tmp_path: Path, components: str, library: str, said: list[str]
+    tmp_path: Path, components: str, library: str, said: list[str]
 ) -> None:
-    for folder in ("bin", "lib"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "bin/ompi_info").write_text(f"#!/bin/sh\necho {components}\n")
-    (tmp_path / "bin/ompi_info").chmod(0o755)
+    program(tmp_path / "bin", "ompi_info", f"echo {components}")
+    (tmp_path / "lib").mkdir()
     (tmp_path / "lib/libmpi.so.40").write_text(library)
     spec = Built({"+romio", "romio-filesystem=lustre"})
     spec.prefix = tmp_path  # type: ignore[attr-defined]

@@ -9,6 +9,8 @@ from assay.report import validation
 from assay.results import figures, run_folder
 from assay.results.locality import BETWEEN, IN_NODE
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs/validation.md").read_text()
 
 
@@ -28,11 +30,20 @@ def test_no_row_is_empty():
         assert re.search(r"\bhere\b|not yet", cells[2]), row
 
 
-def test_every_test_of_the_paper_is_in_the_table_and_nothing_else(tmp_path):
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    """The planned cases of the paper on ibisco; the deadline ends the run before the first one."""
+    results = tmp_path_factory.mktemp("paper")
     config = ROOT / "site-config/ibisco/reframe.py"
-    arguments = ("-c", "reframe", "-R", "--system=ibisco", "--mode", "paper-full", "-l")
-    output = run_reframe(config, tmp_path, *arguments).output
-    selected = set(re.findall(r"^- (\w+)", output, re.MULTILINE))
+    arguments = ("-c", "reframe", "-R", "--system=ibisco", "--mode", "paper-full", "-r")
+    run = run_reframe(config, results, *arguments, ASSAY_DEADLINE="1s")
+    plan = run_folder.read_plan(results / run_folder.LATEST)
+    assert plan is not None, run.output
+    return plan.cases
+
+
+def test_every_test_of_the_paper_is_in_the_table_and_nothing_else(cases):
+    selected = {case["display_name"].split()[0] for case in cases}
     assert "GpuHplStudy" in selected
     named = {name for row in rows() for name in re.findall(r"`(\w+)`", row)}
     # The Python ports of OSU replace its programs if a stack lacks them.
@@ -40,17 +51,10 @@ def test_every_test_of_the_paper_is_in_the_table_and_nothing_else(tmp_path):
     assert named - selected == {"configuration"}
 
 
-@pytest.mark.slow
-def test_the_tests_declare_the_figures_of_the_document_and_no_others(tmp_path):
-    """The plan has the figures of each case; the deadline ends the run before the cases."""
-    config = ROOT / "site-config/ibisco/reframe.py"
-    arguments = ("-c", "reframe", "-R", "--system=ibisco", "-t", "paper", "-r")
-    run = run_reframe(config, tmp_path, *arguments, ASSAY_DEADLINE="1s")
-    plan = run_folder.read_plan(tmp_path / run_folder.LATEST)
-    assert plan is not None, run.output
+def test_the_tests_declare_the_figures_of_the_document_and_no_others(cases):
     declared = {
         (figure.name, figure.where("any file system", place))
-        for case in plan.cases
+        for case in cases
         for figure in figures.read(case["figures"])
         for place in (IN_NODE, BETWEEN)
         if figure.name and figure.at

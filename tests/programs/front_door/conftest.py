@@ -11,23 +11,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from shell import ROOT, program
+from shell import ROOT, program, tools
 
 BASE_PROGRAMS = """
     awk bash cat chmod cmp cp dirname env find grep gzip head id ldd make mkdir mktemp mv nice
     readlink rm sed sh sha256sum sleep tail tar touch wc
-""".split()  # noqa: SIM905
+"""
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
     """A PATH with the usual tools and Python, without the programs of the system stack."""
-    directory = tmp_path / "bin"
-    directory.mkdir()
-    for name in BASE_PROGRAMS:
-        found = shutil.which(name)
-        if found:
-            (directory / name).symlink_to(found)
+    directory = tools(tmp_path / "bin", BASE_PROGRAMS)
     program(directory, "python3", f'exec "{sys.executable}" "$@"')
     return directory
 

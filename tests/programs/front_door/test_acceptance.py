@@ -102,27 +102,6 @@ def test_an_interrupted_run_ends_reframe_and_writes_the_page(
     assert running.returncode == 1
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        (
-            {"SITE": "nowhere"},
-            "no site 'nowhere': site-config/nowhere/reframe.py does not exist; there are: here",
-        ),
-        (
-            {"SITE": "here", "PROFILE": "smok"},
-            "no profile 'smok': PROFILE=smoke or PROFILE=full",
-        ),
-    ],
-)
-def test_what_is_unknown_is_one_line_that_names_what_there_is(
-    site: Path, asked: dict[str, str], said: str
-) -> None:
-    done = accept(site, **asked)
-    assert done.returncode == 1
-    assert done.stdout.splitlines() == [f"acceptance: {said}"]
-
-
 def test_the_cost_of_the_harness_is_held_to_a_limit_only_where_one_is_given(site: Path) -> None:
     assert "--max-harness" not in accept(site, SITE="here", PROFILE="smoke").stdout
     limited = accept(site, SITE="here", PROFILE="smoke", MAX_HARNESS="15")

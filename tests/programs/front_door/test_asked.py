@@ -39,7 +39,10 @@ def make(clone: Path, *words: str, **variables: object) -> subprocess.CompletedP
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("SITE=lokal", "no site 'lokal': site-config/lokal/reframe.py does not exist; there are: "),
+        (
+            "SITE=lokal",
+            "no site 'lokal': site-config/lokal/reframe.py does not exist; there are: bare local",
+        ),
         ("PROFILE=smok", "no profile 'smok': PROFILE=smoke or PROFILE=full"),
         ("STACK=spac", "no stack 'spac' on the site local: STACK= one of: system spack"),
         ("ASSAY_RESULTS=/tmp/my results", "no jobs below a path with blanks ('/tmp/my results')"),

@@ -343,13 +343,33 @@ def test_hpl_on_gpus(bench, recorded, cause):
     assert cause in outcome.reason
 
 
-def test_hpl_on_gpus_of_a_vendor_without_a_known_hpl_is_refused(bench):
-    on_two_gpus(bench, "rocm", extras={"memory_bytes": 2**33})
-    extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192}
-    bench.stack("gpus", ["mpi", "hpl-gpu"], **extras)
-    run = bench.run("-n", "GpuHplStudy%nodes=1$", path="reframe/compute/hpl_study.py")
-    reason = run.case("GpuHplStudy").reason
-    assert "bench:here: no HPL for GPUs of AMD is known: take hpl-gpu out of the features" in reason
+@pytest.mark.parametrize(
+    ("vendors", "built", "result", "reason"),
+    [
+        (["rocm"], [], "fail", "bench:here: no HPL for GPUs of AMD is known: take hpl-gpu out of"),
+        (["rocm"], ["ucx-rocm"], "fail", "no HPL for GPUs of AMD is known"),
+        (["rocm"], ["ucx-cuda"], "skip", "gpus is built for GPUs of NVIDIA; bench:here has those"),
+        (["cuda", "rocm"], ["ucx-cuda"], "pass", ""),
+        (["cuda", "rocm"], [], "fail", "the HPL of the stack gpus may be for GPUs of NVIDIA and"),
+        ([], ["ucx-cuda", "osu-rocm"], "fail", "may be for GPUs of NVIDIA and AMD: describe the"),
+    ],
+)
+def test_the_vendor_of_hpl_on_gpus_follows_from_stack_and_partition(
+    bench, vendors, built, result, reason
+):
+    hardware = {"hardware": {"gpu": "v100-sxm2-32gb"}}
+    on_two_gpus(
+        bench, *vendors, extras={"memory_bytes": 2**33, "memory_fraction": 0.02, **hardware}
+    )
+    path = bench.replay("gpus", "hpl.sh", of_nvidia(STUDY))
+    extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192, "ucx_version": "1.14.0"}
+    bench.stack("gpus", ["mpi", "hpl-gpu", *built], path, **extras)
+    run = bench.run(
+        "-n", "GpuHplStudy%nodes=1$", "--mode", "paper-smoke", path="reframe/compute/hpl_study.py"
+    )
+    outcome = run.case("GpuHplStudy")
+    assert outcome.result == result, outcome.reason
+    assert reason in (run.output if result == "skip" else outcome.reason)
 
 
 @pytest.mark.parametrize(

@@ -119,12 +119,22 @@ class GpuHplStudy(HplStudyBase):
 
     @run_after("setup")
     def an_hpl_for_these_gpus(self):
-        (gpu,) = accelerator.named(self.current_partition.features) or [accelerator.CUDA]
-        self.program = gpu.hpl
-        if not gpu.hpl:
+        partition, stack = self.current_partition, self.current_environ
+        there, built = accelerator.named(partition.features), accelerator.built(stack.features)
+        gpus = [gpu for gpu in built or there or [accelerator.CUDA] if gpu in (there or [gpu])]
+        self.skip_if(not gpus, accelerator.of_others(stack.name, built, partition.fullname, there))
+        vendors = " and ".join(gpu.vendor for gpu in gpus)
+        if len(gpus) > 1:
             raise ConfigError(
-                f"{self.current_partition.fullname}: no HPL for GPUs of {gpu.vendor} is known: "
-                f"take hpl-gpu out of the features of the stack {self.current_environ.name}"
+                f"{partition.fullname}: the HPL of the stack {stack.name} may be for GPUs of "
+                f"{vendors}: describe the GPUs of each vendor as a partition, with its own stack"
+            )
+        self.program = gpus[0].hpl
+        if not self.program:
+            raise ConfigError(
+                f"{partition.fullname}: no HPL for GPUs of {vendors} is known: take hpl-gpu out of "
+                f"the features of the stack {stack.name}, or the stack out of the environs of the "
+                "partition"
             )
 
     @run_after("setup")

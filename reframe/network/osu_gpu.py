@@ -251,13 +251,9 @@ class OsuGpuRelation(StrictCheck):
         self.operand = {}
         for side in ("above", "below"):
             configuration, buffers, size = getattr(chosen, side)
-            asked = {
-                "benchmark": chosen.benchmark, "buffers": buffers, "configuration": configuration
-            }  # fmt: skip
             (variant,) = OsuGpu.get_variant_nums(
-                **{name: lambda value, wanted=wanted: value == wanted
-                   for name, wanted in asked.items()}
-            )  # fmt: skip
+                benchmark=chosen.benchmark, buffers=buffers, configuration=configuration
+            )
             case = OsuGpu.variant_name(variant)
             self.operand[side] = (case, f"{column}_{size}")
             self.depends_on(case, udeps.by_case)

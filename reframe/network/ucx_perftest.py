@@ -129,10 +129,8 @@ class SharedMemoryAgainstTcp(StrictCheck):
         self.cases = {}
         for operation in METRIC:
             for transport in (self.faster, "tcp"):
-                (variant,) = UcxPerftest.get_variant_nums(
-                    operation=lambda name, wanted=operation: name == wanted,
-                    transport=lambda name, wanted=transport: name == wanted,
-                )
+                asked = {"operation": operation, "transport": transport}
+                (variant,) = UcxPerftest.get_variant_nums(**asked)
                 self.cases[operation, transport] = UcxPerftest.variant_name(variant)
                 self.depends_on(self.cases[operation, transport], udeps.by_case)
 

@@ -16,28 +16,32 @@ class YamlError(Exception):
     """A file of YAML is refused; the message is one line with the file, the line and the remedy."""
 
 
-def read_yaml(path: Path) -> Any:
+def read_yaml(path: Path, shown: object = None) -> Any:
     """The content of a YAML file.
 
     YAML 1.1 silently changes some texts: of two equal keys the last one counts, ``010`` is 8,
-    ``1:30`` is 90, ``no`` is false, and ``.inf`` is a number. This function refuses them.
+    ``1:30`` is 90, ``no`` is false, and ``.inf`` is a number. This function refuses them. It reads
+    ``1e3`` as a number and refuses ``0o17``. YAML 1.2, which Spack reads, therefore gives every
+    accepted text the same meaning.
 
+    :param shown: how messages name the file, if not by its path.
     :raises YamlError: the file is not YAML in UTF-8, or contains one of these texts.
     :raises OSError: the file cannot be read.
     """
+    name = path if shown is None else shown
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _Strict)  # noqa: S506 - a SafeLoader
     except UnicodeDecodeError:
-        raise YamlError(f"{path}: not a text in UTF-8") from None
-    except (TypeError, ValueError, AttributeError) as error:
+        raise YamlError(f"{name}: not a text in UTF-8") from None
+    except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as error:
         # PyYAML: a key that is a list, a date that does not exist, a tag on a wrong text.
-        raise YamlError(f"{path}: is not valid YAML: {error}") from None
+        raise YamlError(f"{name}: is not valid YAML: {error}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
         what = getattr(error, "problem", None) or "it has a character that YAML does not allow"
         refused = "" if isinstance(error, _Refused) else " is not valid YAML"
-        raise YamlError(f"{path}:{where}{refused}: {what}") from None
+        raise YamlError(f"{name}:{where}{refused}: {what}") from None
 
 
 class _Refused(yaml.constructor.ConstructorError):
@@ -91,6 +95,12 @@ for _tag, _construct, _text, _mend in (
     ),
 ):
     _Strict.add_constructor(f"tag:yaml.org,2002:{_tag}", _plain(_construct, _text, _mend))
+
+# YAML 1.1 reads these numbers of YAML 1.2 as texts.
+for _tag, _text in (("float", r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), ("int", "0o[0-7]+$")):
+    _Strict.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(_text), list("-+.0123456789")
+    )
 
 
 def of_all_sites(site: Path, name: str) -> Path:

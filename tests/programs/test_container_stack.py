@@ -13,6 +13,7 @@ from bench import run_reframe
 from reframe.core.exceptions import ConfigError
 
 from assay.checks import paired
+from assay.evidence.accelerator import ACCELERATORS
 from assay.sites import container
 
 #: Prints how it was started, in place of `apptainer`.
@@ -106,6 +107,23 @@ def test_a_wrapper_passes_on_arguments_directory_environment_and_exit_code(site,
         f"<exec>{nv}<--bind><{where}><{image.path}><osu_bw><-m><1 2><> in {where} with tcp\n"
     )
     assert done.returncode == 3
+
+
+@pytest.mark.parametrize("there", [[], ["cuda"], ["rocm"], ["cuda", "rocm"]])
+def test_a_wrapper_passes_on_the_driver_of_each_vendor_of_gpus(
+    site, image, tmp_path, monkeypatch, there
+):
+    lines = container._GPUS
+    for word, gpu in ACCELERATORS.items():
+        assert gpu.device in lines
+        lines = lines.replace(gpu.device, str(tmp_path / word))
+        if word in there:
+            (tmp_path / word).touch()
+    monkeypatch.setattr(container, "_GPUS", lines)
+    program = folder(container.stack(site, image)) / "hpcc"
+    done = shell.run(program)
+    passed = "".join(f"<{ACCELERATORS[word].container}>" for word in there)
+    assert done.stdout.startswith(f"<exec>{passed}<--bind>")
 
 
 def test_a_second_load_leaves_wrappers_alone_and_another_image_has_its_own(site, image):

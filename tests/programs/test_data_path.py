@@ -145,3 +145,17 @@ def test_ranks_that_cannot_read_each_others_memory_are_said_to(bench):
     proofs = [run.case("Hpl", name).record["proof"] for name in ("together", "apart")]
     said = "CMA is off: the ranks are in different user namespaces"
     assert [proof.get("single_copy") for proof in proofs] == [None, said]
+
+
+def test_netpipe_leaves_its_launcher_one_stream(bench):
+    """With two streams mpirun of Open MPI 5.0.7 moves pieces of a row from one to the other."""
+    bench.partition()
+    launcher = '#!/bin/sh\nwhile [ "$1" = -np ] || [ "$1" = -x ]; do shift 2; done\nexec "$@"\n'
+    bench.program("noisy", "mpirun", launcher)
+    said = "#!/bin/sh\necho '0: node'\necho 'Now starting the main loop' >&2\n"
+    path = bench.program("noisy", "NPmpi", said)
+    bench.stack("noisy", ["netpipe"], path, ucx_version="1.13.1", netpipe_command="NPmpi")
+    bench.run("-n", "NetPipe.*=posix", path="reframe/network/netpipe.py")
+    (stage,) = bench.results.glob("stage/*/bench/here/noisy/NetPipe_*")
+    assert (stage / "rfm_job.out").read_text() == ""
+    assert "main loop" in (stage / "rfm_job.err").read_text()

@@ -26,12 +26,18 @@ def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path)
     (site / "reframe.py").write_text(localised(blocks(SITE, "python")[0]))
     (site / "references.yaml").write_text(blocks(SITE, "yaml")[0])
     run = run_reframe(
-        site / "reframe.py", tmp_path / "results", "-c", "reframe", "-R", "-L", RFM_COLORIZE="no"
+        site / "reframe.py", tmp_path / "results", "-c", "reframe", "-R", "-lC", RFM_COLORIZE="no"
     )
     assert run.returncode == 0, run.output
-    assert "Hpl" in run.output
-    assert "Osu %transport=posix %benchmark=bw" in run.output
-    assert "Osu %transport=tcp" not in run.output, "the partition does not have it"
+    cases = set(re.findall(r"^- (.*) /\w+ @mycluster:(\S+)\+mpi$", run.output, re.MULTILINE))
+    assert {where for case, where in cases if case == "Hpl"} == {"node", "infiniband"}
+    assert ("HplStudy %nodes=4", "infiniband") in cases
+    assert ("Census", "lustre-ssd") in cases
+    bandwidth = "Osu %transport={} %benchmark=bw"
+    where = {"posix": "node", "sysv": "node", "cma": "node", "rc_mlx5": "infiniband"}
+    assert {case for case in cases if re.fullmatch(bandwidth.format(r"\w+"), case[0])} == {
+        (bandwidth.format(transport), partition) for transport, partition in where.items()
+    }
 
     references = References.load(site / "references.yaml")
     case = {"partition": "infiniband", "environ": "mpi", "test": "Osu", "benchmark": "bw"}

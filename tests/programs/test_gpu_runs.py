@@ -301,30 +301,43 @@ def of_nvidia(recorded):
     )
 
 
-def test_hpl_on_gpus(bench):
-    hardware = {"hardware": {"gpu": "v100-sxm2-32gb"}}
-    on_two_gpus(bench, extras={"memory_bytes": 2**33, "memory_fraction": 0.02, **hardware})
-    runs = {
-        "healthy": (of_nvidia(STUDY), ""),
-        "hpl-of-the-host": (STUDY, "xhpl ran, which computes on the host's cores"),
-        "exit-code": (of_nvidia(STUDY).but(rc=1), "exit code 1"),
-    }
-    extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192}
-    recorded = {name: run for name, (run, _) in runs.items()}
-    bench.replays("hpl.sh", ["mpi", "hpl-gpu"], recorded, **extras)
+def hpl_study(bench, vendors, stacks):
+    """Runs HPL on GPUs of these vendors. `stacks`: its recorded run, and its further features."""
+    memory = {"memory_bytes": 2**33, "memory_fraction": 0.02}
+    on_two_gpus(bench, *vendors, extras={**memory, "hardware": {"gpu": "v100-sxm2-32gb"}})
+    extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192, "ucx_version": "1.14.0"}
+    for name, (recorded, *built) in stacks.items():
+        bench.replays("hpl.sh", ["mpi", "hpl-gpu", *built], {name: recorded}, **extras)
     case = ("-n", "GpuHplStudy%nodes=1$", "--mode", "paper-smoke")
-    run = bench.run(*case, path="reframe/compute/hpl_study.py")
-    for name, (_, cause) in runs.items():
-        run.says("GpuHplStudy", cause, environ=name)
+    return bench.run(*case, path="reframe/compute/hpl_study.py")
 
 
-def test_hpl_on_gpus_of_a_vendor_without_a_known_hpl_is_refused(bench):
-    on_two_gpus(bench, "rocm", extras={"memory_bytes": 2**33})
-    extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192}
-    bench.stack("gpus", ["mpi", "hpl-gpu"], **extras)
-    run = bench.run("-n", "GpuHplStudy%nodes=1$", path="reframe/compute/hpl_study.py")
-    said = "bench:here: no HPL for GPUs of AMD is known: take hpl-gpu out of the features"
-    run.says("GpuHplStudy", said)
+def test_hpl_on_gpus(bench):
+    torn = of_nvidia(STUDY).but(rc=1)
+    run = hpl_study(bench, [], {"gpus": (of_nvidia(STUDY),), "host": (STUDY,), "torn": (torn,)})
+    run.says("GpuHplStudy", environ="gpus")
+    run.says("GpuHplStudy", "xhpl ran, which computes on the host's cores", environ="host")
+    run.says("GpuHplStudy", "exit code 1", environ="torn")
+
+
+@pytest.mark.parametrize(
+    ("vendors", "built", "result", "reason"),
+    [
+        (["rocm"], [], "fail", "bench:here: no HPL for GPUs of AMD is known: take hpl-gpu out of"),
+        (["rocm"], ["ucx-rocm"], "fail", "no HPL for GPUs of AMD is known"),
+        (["rocm"], ["ucx-cuda"], "skip", "gpus is built for GPUs of NVIDIA; bench:here has those"),
+        (["cuda", "rocm"], ["ucx-cuda"], "pass", ""),
+        (["cuda", "rocm"], [], "fail", "the HPL of the stack gpus may be for GPUs of NVIDIA and"),
+        ([], ["ucx-cuda", "osu-rocm"], "fail", "may be for GPUs of NVIDIA and AMD: describe the"),
+    ],
+)
+def test_the_vendor_of_hpl_on_gpus_follows_from_stack_and_partition(
+    bench, vendors, built, result, reason
+):
+    run = hpl_study(bench, vendors, {"gpus": (of_nvidia(STUDY), *built)})
+    outcome = run.case("GpuHplStudy")
+    assert outcome.result == result, outcome.reason
+    assert reason in (run.output if result == "skip" else outcome.reason)
 
 
 @pytest.mark.parametrize(

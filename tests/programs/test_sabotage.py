@@ -99,6 +99,15 @@ def test_btio_that_failed_its_verification_with_exit_code_0(bench, tmp_path):
     run.says("BtIo", "Verification = UNSUCCESSFUL")
 
 
+def test_btio_of_another_subtype_than_was_asked_for(bench, tmp_path):
+    """A program of the right name that writes otherwise: its banner and its I/O say so."""
+    full = Recorded.load("btio-full")
+    other = full.but(stdout=full.stdout.replace("BTIO -- FULL MPI-IO", "BTIO -- SIMPLE MPI-IO"))
+    assert other != full
+    cause = "the program was bt.S.x.mpi_io_simple, bt.S.x.mpi_io_full was asked for"
+    bench.replayed_btio(tmp_path, other).says("BtIo", cause)
+
+
 def test_btio_runs_nowhere_else_where_its_directory_cannot_be_made(bench, tmp_path):
     """The program would also run in the stage directory, but measure another file system."""
     (tmp_path / "file").write_text("")

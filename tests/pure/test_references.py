@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from assay import metrics
+from assay import files, metrics
 from assay.judge import Reference, References, ReferencesError, peak, peaks
 from assay.judge.references import Recorded
 
@@ -159,6 +159,7 @@ def test_a_star_does_not_make_an_entry_more_specific(tmp_path):
         ("references: [{n: 0x10}]", "line 1: '0x10' is not decimal"),
         ("references: [{n: .inf}]", r"line 1: '\.inf' is not a decimal number"),
         ("references: [{n: 1_0.5}]", r"line 1: '1_0\.5' is not a decimal number"),
+        ("references: [{n: 0o17}]", "line 1: '0o17' is not decimal"),
         ("references: [{n: on}]", "line 1: 'on' would be true or false"),
         ("references: {{ x }}", "is not valid YAML: "),
         ("references: [{d: 2024-02-30}]", "is not valid YAML: day is out of range"),
@@ -172,6 +173,11 @@ def test_yaml_that_would_mean_something_else_is_refused(tmp_path, text, said):
     with pytest.raises(ReferencesError, match=said) as error:
         References.load(path)
     assert str(error.value).startswith(f"{path}: ")
+
+
+def test_a_number_of_yaml_1_2_is_a_number(tmp_path):
+    (tmp_path / "file.yaml").write_text("[1e3, 1.5e3, -2.5E-1]")
+    assert files.read_yaml(tmp_path / "file.yaml") == [1000.0, 1500.0, -0.25]
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,7 @@ class GpuMixin(UcxMixin):
         there = accelerator.named(partition.features)
         self.skip_if(
             bool(there) and self.accelerator not in there,
-            f"the stack {stack.name} is built for GPUs of {self.accelerator.vendor}; "
-            f"{partition.fullname} has those of {' and '.join(gpu.vendor for gpu in there)}",
+            accelerator.of_others(stack.name, [self.accelerator], partition.fullname, there),
         )
 
     def choose_the_path(self, device: str | None = None) -> None:

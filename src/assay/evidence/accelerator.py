@@ -167,6 +167,20 @@ def named(features: Collection[str]) -> list[Accelerator]:
     return [each for word, each in ACCELERATORS.items() if word in features]
 
 
+def built(features: Collection[str]) -> list[Accelerator]:
+    """The vendors for whose GPUs a stack has built any program, by its features."""
+    words = {feature.rpartition("-")[2] for feature in features}
+    return named(words)
+
+
+def of_others(
+    stack: str, built: Sequence[Accelerator], place: str, there: Sequence[Accelerator]
+) -> str:
+    """Why a stack does not run on a partition: it is built for the GPUs of another vendor."""
+    vendors, others = (" and ".join(gpu.vendor for gpu in gpus) for gpus in (built, there))
+    return f"the stack {stack} is built for GPUs of {vendors}; {place} has those of {others}"
+
+
 def of_stack(features: Collection[str], program: str) -> Accelerator:
     """The vendor for whose GPUs a stack has built a program.
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
+from assay import files
 
 Node = Mapping[str, Any]
 #: What code that reads a lock or seal of another shape raises.
@@ -108,16 +108,13 @@ def is_of(node: Node, spec: str) -> bool:
 
 
 def read_yaml(path: Path, shown: str) -> Any:
-    """The content of a YAML file.
+    """The content of a YAML file; see :func:`assay.files.read_yaml`.
 
-    :raises LockError: it cannot be read or is not YAML.
+    :raises LockError: it cannot be read or is refused.
     """
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return files.read_yaml(path, shown)
     except OSError as error:
         raise LockError(f"{shown}: {error.strerror}") from None
-    except (yaml.YAMLError, *MISSHAPEN) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" line {mark.line + 1}" if mark else ""
-        what = getattr(error, "problem", None) or str(error)
-        raise LockError(f"{shown}:{line} not valid YAML: {what[:200]}") from None
+    except files.YamlError as error:
+        raise LockError(str(error)) from None

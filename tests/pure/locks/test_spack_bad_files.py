@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,18 @@ def test_a_file_that_is_missing_or_broken(copy: Copy, name: str, content: bytes 
     assert all(fault.startswith((f"{name}:", f"{name} is gone since")) for fault in faults)
     if content in (b"{", b"\xff", b"a: [", b"a: 2001-13-41"):
         (fault,) = faults
-        assert "not valid YAML" in fault or "not a lock of Spack" in fault
+        assert re.search("not valid YAML|not a text in UTF-8|not a lock of Spack", fault)
+
+
+@pytest.mark.parametrize("value", ["010", "0o10", "1:30", "no", "on", "Yes", "1_000", ".inf"])
+def test_a_text_that_spack_reads_as_another_value(copy: Copy, value: str) -> None:
+    """The seal is of what Spack reads, by YAML 1.2. PyYAML reads these texts by YAML 1.1."""
+    path = copy.root / "site-config/common/spack/packages.yaml"
+    path.write_text(path.read_text() + f"  zz-new: {{require: {value}}}\n")
+    (fault,) = copy.faults()
+    assert fault.startswith("site-config/common/spack/packages.yaml: line ")
+    assert f"{value!r} " in fault
+    assert "quote it" in fault
 
 
 def test_a_recipe_that_cannot_be_read(copy: Copy) -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shell
 import yaml
 from shell import ROOT
 
@@ -318,13 +318,9 @@ class Bench:
 
     def expect(self, test: str, metrics: dict[str, dict[str, Any]], **where: Any) -> None:
         """Adds a reference."""
-        self.references["references"].append(
-            {
-                "for": {"partition": "*", "test": test, **where},
-                "metrics": metrics,
-                "source": "made for this test of the suite",
-            }
-        )
+        entry = {"for": {"partition": "*", "test": test, **where}, "metrics": metrics}
+        source = "made for this test of the suite"
+        self.references["references"].append({**entry, "source": source})
 
     def record_all(self) -> None:
         """Allows metrics without a reference: they are recorded and not judged."""
@@ -364,14 +360,13 @@ def mounted(kind: str, folder: Path, *options: str) -> Iterator[Path]:
     if os.geteuid() != 0:
         pytest.skip("needs root to mount a file system")
     folder.mkdir()
-    words = ["mount", "-t", kind, *options, "none", str(folder)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = shell.run("mount", "-t", kind, *options, "none", folder)
     if done.returncode:
-        pytest.skip(f"cannot mount here: {done.stderr.strip()}")
+        pytest.skip(f"cannot mount here: {done.stdout.strip()}")
     try:
         yield folder
     finally:
-        subprocess.run(["umount", str(folder)], check=True)
+        assert shell.run("umount", folder).returncode == 0
 
 
 def live_program(name: str) -> str:
@@ -398,17 +393,8 @@ def run_reframe(config: Path, results: Path, *arguments: str, **variables: str) 
     # with the same name on another bench.
     with tempfile.TemporaryDirectory() as home:
         fixed = {"HOME": home, "ASSAY_RESULTS": str(results), "RFM_COLORIZE": "no"}
-        done = subprocess.run(
-            [str(REFRAME), "-C", str(config), *arguments],
-            cwd=ROOT,
-            env={**os.environ, **fixed, **variables},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        given = {**os.environ, **fixed, **variables}
+        done = shell.run(REFRAME, "-C", config, *arguments, cwd=ROOT, **given)
     cases = {}
     for report in set(results.glob("reports/run-report-*.json")) - before:
         # A retry is a separate run of the failed cases. The last result of each case counts.

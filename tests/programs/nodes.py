@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import ROOT
+import shell
+from shell import ROOT
 
 from assay.outputs import coordinator_log
 
@@ -38,12 +39,7 @@ exit $worst
 
 def need_namespaces() -> None:
     """Skips the test if this machine cannot create a UTS namespace."""
-    if (
-        not shutil.which("unshare")
-        or subprocess.run(
-            [*UNSHARE, "hostname", "probe"], capture_output=True, check=False
-        ).returncode
-    ):
+    if not shutil.which("unshare") or shell.run(*UNSHARE, "hostname", "probe").returncode:
         pytest.skip("needs a UTS namespace of its own")
 
 

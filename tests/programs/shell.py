@@ -60,7 +60,7 @@ def run(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if apart else subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
         cwd=cwd,
         env={

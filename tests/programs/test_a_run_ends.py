@@ -65,10 +65,6 @@ def run(bench, fake, source, *arguments, scheduler="squeue", extras=None, **vari
     return done
 
 
-def serial(*more):
-    return ("--exec-policy=serial", *more)
-
-
 @pytest.mark.parametrize("policy", ["serial", pytest.param("async", marks=pytest.mark.long)])
 def test_a_job_that_completes_for_ever_is_given_up_and_named(bench, slurm, policy):
     source = checks("StuckCompleting", "Sound")
@@ -81,7 +77,7 @@ def test_a_job_that_completes_for_ever_is_given_up_and_named(bench, slurm, polic
 
 
 def test_the_time_in_the_queue_is_not_the_harness(bench, slurm):
-    done = run(bench, slurm, checks("Lingering"), *serial(), ASSAY_PATIENCE="30")
+    done = run(bench, slurm, checks("Lingering"), "--exec-policy=serial", ASSAY_PATIENCE="30")
     assert done.case("Lingering").result == "pass"
     report = session.load(session.newest(bench.results))
     (case,) = report.cases
@@ -93,7 +89,7 @@ def test_the_time_in_the_queue_is_not_the_harness(bench, slurm):
 
 def test_a_job_that_pends_for_ever_is_cancelled_once(bench, slurm):
     source = checks("StuckPending", "Sound")
-    done = run(bench, slurm, source, *serial(), extras={"max_pending": "2s"})
+    done = run(bench, slurm, source, "--exec-policy=serial", extras={"max_pending": "2s"})
     assert done.case("StuckPending").reason.startswith("sanity error: its job never began")
     assert done.case("Sound").result == "pass"
     assert slurm.cancelled == ["1"]
@@ -102,7 +98,7 @@ def test_a_job_that_pends_for_ever_is_cancelled_once(bench, slurm):
 def test_a_job_that_cannot_be_cancelled_is_given_up_and_named(bench, slurm):
     slurm.broken("scancel-fails")
     source = checks("StuckPending", "Sound")
-    done = run(bench, slurm, source, *serial(), extras={"max_pending": "1s"})
+    done = run(bench, slurm, source, "--exec-policy=serial", extras={"max_pending": "1s"})
     reason = done.case("StuckPending").reason
     assert "[jobid=1] the job is PENDING on node07 3 s after scancel" in reason, reason
     assert "Access/permission denied" in reason
@@ -119,7 +115,7 @@ def test_a_job_that_cannot_be_cancelled_is_given_up_and_named(bench, slurm):
 )
 def test_a_silent_slurm_is_named_and_its_jobs_are_not_taken_for_completed(bench, slurm, how, says):
     slurm.broken(how)
-    done = run(bench, slurm, checks("Sound"), *serial())
+    done = run(bench, slurm, checks("Sound"), "--exec-policy=serial")
     reason = done.case("Sound").reason
     assert done.case("Sound").result == "fail"
     assert "the job is out of sight: " in reason and says in reason, reason
@@ -127,7 +123,7 @@ def test_a_silent_slurm_is_named_and_its_jobs_are_not_taken_for_completed(bench,
 
 def test_a_scontrol_that_hangs_keeps_no_result_back(bench, slurm):
     slurm.broken("scontrol-hangs")
-    done = run(bench, slurm, checks("Sound", "Broken", executable="false"), *serial())
+    done = run(bench, slurm, checks("Sound", "Broken", executable="false"), "--exec-policy=serial")
     assert done.returncode == 1
     assert "scontrol did not end within 1 s" in done.case("Broken").reason
     assert "false ended with exit code 1" in done.case("Broken").reason
@@ -164,7 +160,7 @@ def test_a_run_that_is_only_late_is_red(bench, slurm):
     bench.partition(name="other", launcher="local", extras={"deadline": "8s", "memory_bytes": 1})
     here = "valid_systems = ['bench:here']\n    postrun_cmds = ['sleep 9']\n    kind ="
     source = checks("ASound", "BSound").replace("kind =", here)
-    done = run(bench, slurm, source, *serial(), extras={"deadline": "2h"})
+    done = run(bench, slurm, source, "--exec-policy=serial", extras={"deadline": "2h"})
     assert done.case("ASound").result == "pass", done.output
     assert done.case("BSound").result == "skip"
     assert done.returncode == 1

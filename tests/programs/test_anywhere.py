@@ -36,14 +36,10 @@ def test_alike_nodes_that_take_jobs_are_counted_in_the_default_partition():
     }
 
 
-def test_another_partition_by_its_name():
+def test_another_partition_and_numbers_that_are_the_least_of_several():
     assert auto.slurm_nodes(SINFO, "debug") == Nodes("debug", 2, 1, 8, 1, 16000 << 20, 0)
-
-
-def test_numbers_that_are_the_least_of_several_and_gpus_of_several_kinds():
-    only = SINFO.splitlines()[-1].replace("mix-", "mix")
-    nodes = auto.slurm_nodes(only)
-    assert (nodes.processor["num_cpus"], nodes.gpus) == (96, 12)
+    nodes = auto.slurm_nodes(SINFO.splitlines()[-1].replace("mix-", "mix"))
+    assert (nodes.processor["num_cpus"], nodes.gpus) == (96, 12)  # GPUs of several kinds
 
 
 def test_where_slurm_does_not_answer_there_is_none():

@@ -65,10 +65,6 @@ def lines(page: str) -> list[Line]:
     return found
 
 
-def entry(page: str, line: Line) -> Any:
-    return ENTRIES.get(page, {}).get(line.text)
-
-
 @pytest.fixture(scope="module")
 def fresh_lines() -> set[str]:
     """The lines that ci/fresh.py runs, and those that it takes from the README before them."""
@@ -136,7 +132,7 @@ def follow(page: str, folder: Path) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(localised(text))
     for line in lines(page):
-        how = entry(page, line)
+        how = ENTRIES[page][line.text]
         if how != "run" and "as" not in how:
             continue
         command = line.text if how == "run" else how["as"]

@@ -49,12 +49,8 @@ def test_a_variable_that_narrows_the_run_is_refused(bench, name):
     "option", ["--skip-sanity-check", "--skip-performance-check", "--disable-hook=_judge"]
 )
 def test_an_option_that_switches_checks_off_is_refused(bench, option):
-    config = bench.ready().write()
-    run = run_reframe(config, bench.results, "-c", "reframe", "-R", "-r", option)
-    assert run.returncode != 0
-    assert not run.cases
     said = f"{option.partition('=')[0]}: a run without its checks proves nothing; leave the option"
-    assert said in complaint(run.output)
+    assert said in refused(bench.ready(), option)
 
 
 def test_the_acceptance_and_the_plan_of_a_pipeline_are_refused_too(tmp_path):

@@ -77,6 +77,10 @@ def mutated(draw, family):
     return "\n".join(lines)
 
 
+def any_text(family):
+    return st.text()
+
+
 def shuffled(family):
     """Lines of all outputs of `family`, in any order and number."""
     lines = sorted({line for text in OUTPUTS[family].values() for line in text.split("\n")})
@@ -110,32 +114,12 @@ def test_each_real_output_is_read_as_written_beside_it(family, monkeypatch, caps
 
 
 @pytest.mark.parametrize("family", PARSERS)
-@given(text=st.text())
-@same_each_time
-def test_any_text(family, text):
-    check(family, text)
-
-
-@pytest.mark.parametrize("family", OUTPUTS)
+@pytest.mark.parametrize("damaged", [any_text, mutated, shuffled, other_rows])
 @given(data=st.data())
 @same_each_time
-def test_mutated_outputs(family, data):
-    check(family, data.draw(mutated(family)))
-
-
-@pytest.mark.parametrize("family", OUTPUTS)
-@given(data=st.data())
-@same_each_time
-def test_shuffled_outputs(family, data):
-    check(family, data.draw(shuffled(family)))
-
-
-@pytest.mark.parametrize("family", OUTPUTS)
-@given(data=st.data())
-@same_each_time
-def test_any_rows_below_the_head_of_a_real_output(family, data):
+def test_any_text_and_damaged_outputs(damaged, family, data):
     last_size = {"last_size": data.draw(st.none() | st.integers())} if family in NETWORK else {}
-    check(family, data.draw(other_rows(family)), **last_size)
+    check(family, data.draw(damaged(family)), **last_size)
 
 
 @given(text=st.text() | st.sampled_from([f for t in OUTPUTS.values() for f in t.values()]))

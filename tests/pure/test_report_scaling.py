@@ -102,25 +102,24 @@ def test_studies_of_different_stacks_and_programs_are_not_mixed():
     assert sorted(s.time[1, N1] for s in scaling.studies(cases)) == [5.0, 6.0, 7.0, 8.0]
 
 
-@pytest.mark.parametrize("nodes", ["", "0", "-1", "two", "1.5", "\N{SUPERSCRIPT TWO}"])
-def test_a_case_without_a_number_of_nodes_is_in_no_study(nodes):
-    good = records.hpl(1, {N1: 8.0})
-    rows = good.rows
-    assert scaling.studies([records.case("HplStudy", rows, records.HPL, nodes=nodes)]) == []
+ROW = records.hpl(1, {N1: 8.0}).rows[0]
 
 
 @pytest.mark.parametrize(
-    ("column", "value"),
+    ("change", "units", "nodes"),
     [
-        (column, value)
-        for column in ("n", "time", "performance")
-        for value in (0, -1.0, math.nan, math.inf, None, "8", True)
-        if (column, value) != ("time", 0)  # HPL rounds
+        *(({}, {}, nodes) for nodes in ("", "0", "-1", "two", "1.5", "\N{SUPERSCRIPT TWO}")),
+        *(
+            ({column: value}, {}, "1")
+            for column in ("n", "time", "performance")
+            for value in (0, -1.0, math.nan, math.inf, None, "8", True)
+            if (column, value) != ("time", 0)  # HPL rounds
+        ),
+        *(({}, {column: "1"}, "1") for column in ("time", "performance")),
     ],
 )
-def test_a_row_that_is_no_measurement_is_not_drawn(column, value):
-    rows = [{**records.hpl(1, {N1: 8.0}).rows[0], column: value}]
-    case = records.case("HplStudy", rows, records.HPL, nodes=1)
+def test_what_is_no_measurement_of_a_number_of_nodes_is_not_drawn(change, units, nodes):
+    case = records.case("HplStudy", [{**ROW, **change}], {**records.HPL, **units}, nodes=nodes)
     assert scaling.studies([case]) == []
 
 
@@ -130,13 +129,6 @@ def test_a_time_that_hpl_rounded_away_follows_from_its_rate(printed):
     row = {"n": 960, "nb": 192, "time": printed, "performance": 6.5082}
     (study,) = scaling.studies([records.case("HplStudy", [row], records.HPL, nodes=1)])
     assert study.time[1, 960] == pytest.approx(0.09084, rel=1e-3)
-
-
-def test_a_column_in_another_unit_is_not_drawn():
-    rows = records.hpl(1, {N1: 8.0}).rows
-    for column in ("time", "performance"):
-        units = {**records.HPL, column: "1"}
-        assert scaling.studies([records.case("HplStudy", rows, units, nodes=1)]) == []
 
 
 def test_the_speed_up_is_drawn_as_it_is_with_the_ideal_beside_it():

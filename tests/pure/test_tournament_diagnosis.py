@@ -208,21 +208,16 @@ def test_where_nothing_works_nobody_is_named():
 
 
 def test_a_pair_that_fails_once_and_then_works_is_no_pass():
-    machine = Machine(4).kill("node02", "node03")
-    first = machine.tournament()
-    machine.dead.clear()
-    final = conclude(first, machine.play(second_pass(first)))
+    first = Machine(4).kill("node02", "node03").tournament()
+    final = conclude(first, Machine(4).play(second_pass(first)))
     assert final.verdict is Verdict.INCONCLUSIVE
     assert "not so in the second pass" in final.doubts[0]
 
 
 def test_one_bad_moment_is_remarked_and_passes():
-    machine = Machine(5)
-    machine.slow("node02", "node03", latency=30.0)
-    first = machine.tournament()
+    first = Machine(5).slow("node02", "node03", latency=30.0).tournament()
     assert named(first) == {pair("node02", "node03")}
-    machine.latency.clear()
-    final = conclude(first, machine.play(second_pass(first)))
+    final = conclude(first, Machine(5).play(second_pass(first)))
     assert final.verdict is Verdict.PASS
     assert final.remarks == (first.findings[0].reason + "; not so in the second pass",)
 

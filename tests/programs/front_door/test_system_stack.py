@@ -17,16 +17,6 @@ def stack(bare: Path, checkout: Path, **variables: object) -> subprocess.Complet
     return run("bash", checkout / "ci/system-stack.sh", path=bare, **variables)
 
 
-def debian(bare: Path, apt: str, user: int = 0) -> None:
-    """A machine with apt, which does what the test says, and mpirun, not of the distribution."""
-    program(bare, "mpirun")
-    program(bare, "apt-get", apt)
-    program(bare, "id", f"echo {user}")
-
-
-SIMULATES = '[ "$1" = -s ] && exit 0; echo INSTALLED'
-
-
 def test_without_apt_missing_programs_are_named_and_no_mpi_is_the_end(
     bare: Path, checkout: Path
 ) -> None:
@@ -69,7 +59,9 @@ def test_where_all_is_there_apt_is_not_asked(bare: Path, checkout: Path) -> None
 def test_without_terminal_it_says_what_to_type_and_installs_nothing(
     bare: Path, checkout: Path
 ) -> None:
-    debian(bare, SIMULATES)
+    program(bare, "mpirun")
+    program(bare, "apt-get", '[ "$1" = -s ] && exit 0; echo INSTALLED')
+    program(bare, "id", "echo 0")
     done = stack(bare, checkout)
     assert done.returncode == 0, done.stdout
     assert "YES=1 make setup" in done.stdout
@@ -77,7 +69,9 @@ def test_without_terminal_it_says_what_to_type_and_installs_nothing(
 
 
 def test_without_root_and_sudo_the_packages_are_named(bare: Path, checkout: Path) -> None:
-    debian(bare, SIMULATES, user=1000)
+    program(bare, "mpirun")
+    program(bare, "apt-get", '[ "$1" = -s ] && exit 0; echo INSTALLED')
+    program(bare, "id", "echo 1000")
     done = stack(bare, checkout, YES=1)
     assert done.returncode == 0, done.stdout
     script = f"YES=1 {checkout}/ci/system-stack.sh"
@@ -89,8 +83,10 @@ def test_without_root_and_sudo_the_packages_are_named(bare: Path, checkout: Path
 
 
 def test_programs_of_another_mpi_are_not_installed(bare: Path, checkout: Path) -> None:
-    debian(bare, "echo APT $*")
+    program(bare, "mpirun")  # not in /usr/bin, so not of the distribution
+    program(bare, "apt-get", "echo APT $*")
     program(bare, "apt-cache", 'echo "  Candidate: 1.0"')
+    program(bare, "id", "echo 0")
     done = stack(bare, checkout, YES=1)
     assert f"missing: ucx_info, NPmpi or NPopenmpi for {bare}/mpirun, ucx_perftest" in done.stdout
     installed = re.findall(r"^APT .*install.*$", done.stdout, re.M)
@@ -99,8 +95,10 @@ def test_programs_of_another_mpi_are_not_installed(bare: Path, checkout: Path) -
 
 
 def test_failed_apt_is_one_line_and_not_the_end(bare: Path, checkout: Path) -> None:
-    debian(bare, 'echo "E: no network" >&2; exit 100')
+    program(bare, "mpirun")
+    program(bare, "apt-get", 'echo "E: no network" >&2; exit 100')
     program(bare, "apt-cache", 'echo "  Candidate: 1.0"')
+    program(bare, "id", "echo 0")
     done = stack(bare, checkout, CI="true")
     assert done.returncode == 0, done.stdout
     assert "apt-get failed, see above; going on with what there is" in done.stdout

@@ -133,6 +133,18 @@ class Recorded:
 HPL = Recorded.load("hpl")
 
 
+#: Three orders. They were recorded on a node of the emulated cluster, whose site does not bind
+#: ranks; without the lines about these settings, the run is one of any other site.
+STUDY = Recorded.load("hpl-study")
+STUDY = STUDY.but(
+    stderr="".join(
+        line.replace("[node01:", "[vm:")
+        for line in STUDY.stderr.splitlines(keepends=True)
+        if "yield_when_idle" not in line and "binding_policy" not in line
+    )
+)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What ReFrame reported of one test case."""

@@ -8,7 +8,7 @@ import shlex
 import sys
 
 import pytest
-from bench import DATA, HPL, Recorded, live_program, mounted
+from bench import DATA, HPL, STUDY, Recorded, live_program, mounted
 
 from assay.outputs import openmpi
 
@@ -56,15 +56,12 @@ def test_hpl_that_solved_another_problem(bench):
 
 @pytest.mark.parametrize(
     ("recorded", "cause"),
-    [(Recorded.load("hpl-study"), ""), (HPL, "xhpl solved [{'n': 3840, ")],
+    [(STUDY, ""), (HPL, "xhpl solved [{'n': 3840, ")],
     ids=["all orders", "one order of three"],
 )
 def test_a_study_of_hpl_that_left_out_an_order(bench, recorded, cause):
-    # The study was recorded on a node of the emulated cluster, whose ranks are not bound.
-    there = recorded.but(stderr=recorded.stderr.replace("[node01:", "[vm:"))
-    unbound = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
-    bench.partition(launcher="local", env_vars=[[*pair] for pair in unbound.items()])
-    bench.replayed("xhpl", ["hpl"], there)
+    bench.partition(launcher="local")
+    bench.replayed("xhpl", ["hpl"], recorded)
     bench.record_all()
     run = bench.run(
         "-n", "^HplStudy%nodes=1$", "--mode", "paper-smoke", path="reframe/compute/hpl_study.py"

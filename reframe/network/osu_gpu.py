@@ -121,8 +121,8 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         if any(it == "unknown" for _, it in taken):
             problems.append(f"which GPU a rank took is not known: {gpu.silence}")
         return [
-            *problems, *self.fallen_back(self._record["proof"]["pml"]), *path,
-            *programs.not_asked(parsed, stack.get("osu_version")), *programs.sizes_missing(parsed),
+            *problems, *path, *programs.not_asked(parsed, stack.get("osu_version")),
+            *programs.sizes_missing(parsed),
         ]  # fmt: skip
 
     def requested(self):

@@ -8,7 +8,7 @@ import shlex
 import sys
 
 import pytest
-from bench import DATA, HPL, Recorded, live_program, mounted
+from bench import DATA, HPL, STUDY, Recorded, live_program, mounted
 
 from assay.outputs import openmpi
 
@@ -56,7 +56,7 @@ def test_hpl_that_solved_another_problem(bench):
 
 @pytest.mark.parametrize(
     ("recorded", "cause"),
-    [(Recorded.load("hpl-study"), ""), (HPL, "xhpl solved [{'n': 3840, ")],
+    [(STUDY, ""), (HPL, "xhpl solved [{'n': 3840, ")],
     ids=["all orders", "one order of three"],
 )
 def test_a_study_of_hpl_that_left_out_an_order(bench, recorded, cause):

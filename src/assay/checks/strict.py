@@ -141,6 +141,12 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
         """
         raise NotImplementedError
 
+    def claimed(self, parsed: Parsed) -> float:
+        """How long the program says that it worked, at least [s]; by default the column `time`."""
+        if parsed.units.get("time") != "s":
+            return 0.0
+        return sum(float(row["time"]) for row in parsed.rows)
+
     def peaks(self, parsed: Parsed) -> Mapping[str, Peak]:
         """The peak of each metric that has one."""
         return {}

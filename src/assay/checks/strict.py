@@ -96,6 +96,13 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     #: :default: ``[]``
     figures = variable(typ.List[Figure], value=[], loggable=False)
 
+    #: Fewest launches of a case that passes. A machine that is slow in every second launch passes
+    #: with one launch as often as not; six show both speeds.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``1``
+    least_launches = variable(int, value=1)
+
     #: The pattern of communication behind rows with a column ``size``: a key of
     #: ``judge/curves.yaml``, which says what such a curve may show at most.
     curve = "point-to-point"

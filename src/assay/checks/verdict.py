@@ -57,8 +57,8 @@ class Judged(CaseBase):
     #: Metric -> its value in the last launch.
     _newest: Mapping[str, float] = {}
 
-    #: What no healthy machine reports, over all launches: one line, or none.
-    _implausible: list[str] = []
+    #: What speaks against all launches together, beside the metrics: one line, or none.
+    _against_all: list[str] = []
 
     @run_after("setup")
     def _units_are_known(self) -> None:
@@ -87,7 +87,10 @@ class Judged(CaseBase):
         if problems:
             self._fail(problems)
         self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}
-        ratios = self._ratios(parsed, peaks)
+        try:
+            ratios = self._ratios(parsed, peaks)
+        except ReferencesError as error:
+            self._fail([str(error)])
         busy_with = shared.disturbance(self)
         if busy_with and self._disturbed(
             self._judge_all(values, peaks), judge_ratios([ratios]), busy_with
@@ -97,11 +100,15 @@ class Judged(CaseBase):
         self._record["metrics"] = metrics
         plausible = judge_ratios(self._attempts.ratios)
         verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
-        self._implausible = []
+        self._against_all = []
         if plausible.verdict is not Verdict.PASS:
             verdict = worst([verdict, plausible.verdict])
-            self._implausible = [f"{plausible.verdict.value}: {plausible.why}"]
-        self._close_record(verdict, self._implausible)
+            self._against_all = [f"{plausible.verdict.value}: {plausible.why}"]
+        elif verdict is Verdict.PASS and self._attempts.counted < self.least_launches:
+            verdict = Verdict.INCONCLUSIVE
+            done, least = self._attempts.counted, self.least_launches
+            self._against_all = [f"{verdict.value}: {done} of at least {least} launches"]
+        self._close_record(verdict, self._against_all)
         if verdict in (Verdict.PASS, Verdict.RECORDED):
             # A case with `measures_anew` false may still add a verdict of its own.
             self._attempts.passed = self.measures_anew
@@ -127,6 +134,8 @@ class Judged(CaseBase):
 
     def _ratios(self, parsed: Parsed, peaks: Mapping[str, Peak]) -> Ratios:
         """What must be plausible in the last launch; a calibration judges all launches itself."""
+        if curves.column(parsed.rows):
+            self._record["curve"] = self.curve
         if self.purpose == "calibration":
             return {}
         rates = {
@@ -139,7 +148,11 @@ class Judged(CaseBase):
             for name, peak in rates.items()
         }
         links = [peak.value for name, peak in rates.items() if self.declares[name] == "MB/s"]
-        return {**curves.ratios(parsed.rows, self.curve, max(links, default=None)), **found}
+        if column := curves.column(parsed.rows):
+            bounds = site_references().envelope(self.case(), column, parsed.units[column])
+            found.update(curves.outside(parsed.rows, bounds))
+            found.update(curves.ratios(parsed.rows, self.curve, max(links, default=None)))
+        return found
 
     def _disturbed(self, metrics: dict[str, Any], plausible: Judgement, why: str) -> bool:
         """Whether a launch does not count: there was other work, and a metric is out of bounds."""
@@ -175,7 +188,7 @@ class Judged(CaseBase):
                     for name, metric in self._record.get("metrics", {}).items()
                     if metric["verdict"] in AGAINST
                 ),
-                *self._implausible,
+                *self._against_all,
             ]
         )
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from assay import files
 from assay.judge.plausible import MOST_OF_PEAK, Ratios
+from assay.judge.references import Envelope
 
 #: Columns of a curve and the time [us] of one message of a size [B]; the first present one counts.
 COLUMNS = {
@@ -60,6 +61,18 @@ def times(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
         if float(row[name]) > 0
     }
     return sorted((size, time) for size, time in known.items() if time > 0)
+
+
+def outside(rows: Sequence[Mapping[str, Any]], envelope: Envelope) -> Ratios:
+    """The values of a curve as shares of the bounds of its envelope, as :func:`ratios`."""
+    name, found = column(rows), {}
+    for row in rows:
+        if envelope and name and row["size"] in envelope and float(row[name]) > 0:
+            low, high = envelope[int(row["size"])]
+            at = f"{name} at {row['size']} B"
+            found[f"{at} / its upper bound {high:.4g}"] = (float(row[name]) / high, 1.0)
+            found[f"lower bound {low:.4g} / {at}"] = (low / float(row[name]), 1.0)
+    return found
 
 
 def ratios(rows: Sequence[Mapping[str, Any]], pattern: str, peak: float | None = None) -> Ratios:

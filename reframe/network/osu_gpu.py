@@ -49,6 +49,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     time_limit = "15m"
     tags = {"network", "gpu", "paper"}
     built = "osu"
+    curve = "gpu"
 
     @run_after("init")
     def declare(self):

@@ -343,6 +343,12 @@ class TransportMixin(UcxMixin):
         if self.transport == "cma" and "image" in stack and not together:
             self.prerun_cmds += _SKIP_WITHOUT_CMA
 
+    @property
+    def collective_curve(self) -> str:
+        """The attribute ``curve`` of a collective."""
+        network = transports.TRANSPORTS[self.transport].network
+        return "collective over a network" if network else "collective"
+
     def sizes(self, parsed: Parsed) -> list[int]:
         """Message sizes [B] whose path must be proven; by default the sizes of the curve.
 

@@ -92,15 +92,16 @@ paper: asked setup
 # The owner of the checkout writes them. Only its links are judged.
 CALIBRATED = site-config/vcluster/calibrated.yaml
 UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
+WITHOUT_PEAK = $(if $(ON_SITE),--without-peak 'vcluster itself sets the rate of its links')
 LINKS = --system vcluster:inter-node -n 'Tournament|Census|NetPipe.*=tcp'
 
 calibrate: asked setup
 	@$(if $(ON_SITE),rm -f $(CALIBRATED))
 	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' --profile '$(or $(PROFILE),full)' \
-		$(if $(STACK),--stack '$(STACK)') $(if $(ON_SITE),--launches 6 --dry-run) \
+		$(if $(STACK),--stack '$(STACK)') $(if $(ON_SITE),--launches 6 --dry-run) $(WITHOUT_PEAK) \
 		$(or $(CALIBRATE_ARGS),$(if $(ON_SITE),-- $(LINKS)))
-	@$(if $(ON_SITE),.venv/bin/assay calibrate --site '$(SITE)' --from \
-		"$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
+	@$(if $(ON_SITE),.venv/bin/assay calibrate --site '$(SITE)' $(WITHOUT_PEAK) \
+		--from "$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
 vcluster-up: system venv
 	@vcluster/packages.sh

@@ -80,10 +80,14 @@ class Hpcc(LinpackCheck):
             f"on all {self.num_tasks} ranks, same run",
             "on one rank alone, same run",
         )
+        # The parts of HPCC run one after the other: 51 runs on a busy machine reached 1.57.
         return {
-            "hpl": Peak(f"DGEMM {everywhere}", value("StarDGEMM_Gflops") * self.num_tasks),
-            "dgemm_star": Peak(f"DGEMM {alone}", value("SingleDGEMM_Gflops")),
-            "stream_copy_star": Peak(f"STREAM copy {alone}", value("SingleSTREAM_Copy")),
+            name: Peak(what, peak, most=2)
+            for name, what, peak in (
+                ("hpl", f"DGEMM {everywhere}", value("StarDGEMM_Gflops") * self.num_tasks),
+                ("dgemm_star", f"DGEMM {alone}", value("SingleDGEMM_Gflops")),
+                ("stream_copy_star", f"STREAM copy {alone}", value("SingleSTREAM_Copy")),
+            )
         }
 
 

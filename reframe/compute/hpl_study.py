@@ -77,7 +77,8 @@ class HplStudyBase(LinpackCheck):
         if part is None:
             return {}
         words, value = part
-        return {"performance": Peak(f"{self.nodes} x {words}", self.nodes * value)}
+        # One operation per cycle, see above: it is no upper limit.
+        return {"performance": Peak(f"{self.nodes} x {words}", self.nodes * value, most=None)}
 
     def node_peak(self):
         """Peak of the used cores of a node, in words and in [GFLOP/s]; None if it is unknown."""

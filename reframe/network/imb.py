@@ -89,6 +89,10 @@ class Imb(MpiTransportCheck):
         of_one = links.message_bytes(self.pattern, self._layout, WINDOW)
         return of_one * sum(row["size"] * row["repetitions"] for row in parsed.rows)
 
+    @property
+    def curve(self):
+        return self.collective_curve if self.benchmark == "Bcast" else "point-to-point"
+
     def sizes(self, parsed):
         return [] if self.benchmark == "Bcast" else super().sizes(parsed)
 

@@ -65,6 +65,10 @@ class OsuBase(MpiTransportCheck):
         of_one = links.message_bytes(self.benchmark, self._layout, window)
         return least * of_one * sum(row["size"] for row in parsed.rows)
 
+    @property
+    def curve(self):
+        return self.collective_curve if self.benchmark in COLLECTIVE else "point-to-point"
+
     def sizes(self, parsed):
         return [] if self.benchmark in COLLECTIVE else super().sizes(parsed)
 

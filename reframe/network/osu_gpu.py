@@ -23,6 +23,7 @@ from assay.checks.ucx import text
 from assay.declared import GPUS as BETWEEN_GPUS
 from assay.declared import HOSTS
 from assay.evidence import gpu_paths, links
+from assay.evidence.gpu_ipc import Sent
 from assay.outputs import Parsed, osu
 from assay.workloads import osu as programs
 
@@ -37,6 +38,10 @@ GPUS = (2, 3, 4)
 
 REDUCTIONS = ("reduce", "allreduce")
 
+#: The leaves of a broadcast and the root of a gather send nothing. Between them Open MPI chooses
+#: who sends, and in a gather also from host memory (coll/base of Open MPI 5.0).
+ONE_ENDED = ("bcast", "gather")
+
 #: The script gives each rank its GPU, and writes these words to a file.
 RANK_WORDS = ("host", "rank on it", "visible GPUs", "UUID of its own")
 RANK_GPU = Path(onnode.__file__).with_name("rank-gpu.sh")
@@ -49,6 +54,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     time_limit = "15m"
     tags = {"network", "gpu", "paper"}
     built = "osu"
+    curve = "gpu"
 
     @run_after("init")
     def declare(self):
@@ -101,14 +107,14 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     def read(self):
         return osu.parse(self.stdout_text())
 
-    def buffers_of_ranks(self):
-        """``D`` or ``H`` for each rank; None if its messages may come from other memory."""
+    def sent(self, parsed):
+        """The messages between the ranks, as :func:`gpu_paths.prove` takes them."""
         raise NotImplementedError
 
     def examine(self, parsed):
         problems = super().examine(parsed)
         stack, gpu = self.current_environ.extras, self.accelerator
-        path = self.path_problems(self.buffers_of_ranks(), self.stderr_text(), self.num_tasks)
+        path = self.path_problems(self.sent(parsed), self.stderr_text(), self.num_tasks)
         said = sorted(text(path).split() for path in Path().glob("gpu.*.*"))
         ranks = [words for words in said if len(words) == len(RANK_WORDS)]  # else incomplete
         self._record["proof"]["gpus"] = ranks
@@ -121,8 +127,8 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         if any(it == "unknown" for _, it in taken):
             problems.append(f"which GPU a rank took is not known: {gpu.silence}")
         return [
-            *problems, *self.fallen_back(self._record["proof"]["pml"]), *path,
-            *programs.not_asked(parsed, stack.get("osu_version")), *programs.sizes_missing(parsed),
+            *problems, *path, *programs.not_asked(parsed, stack.get("osu_version")),
+            *programs.sizes_missing(parsed),
         ]  # fmt: skip
 
     def requested(self):
@@ -153,8 +159,10 @@ class OsuGpu(OsuGpuBase):
         if self.buffers == "HH" and self.configuration != "all":
             self.valid_systems = []
 
-    def buffers_of_ranks(self):
-        return self.buffers
+    def sent(self, parsed):
+        sizes = [int(row["size"]) for row in parsed.rows] if parsed else []
+        # In return for a window of messages, the receiver of osu_bw sends 4 B.
+        return Sent(self.buffers, sizes, 2 if self.benchmark == "latency" else 1)
 
     def examine(self, parsed):
         problems = super().examine(parsed)
@@ -195,9 +203,11 @@ class OsuGpuCollective(OsuGpuBase):
             f"{'.'.join(map(str, gpu.reduces_since))} can",
         )
 
-    def buffers_of_ranks(self):
-        # Open MPI reduces on the host: it copies the data there first (coll/cuda of 4.1 and 5.0).
-        return None if self.benchmark in REDUCTIONS else "D" * self.gpus
+    def sent(self, parsed):
+        if self.benchmark in REDUCTIONS:
+            # Open MPI reduces on the host: it copies the data there first (coll/cuda of 4.1, 5.0).
+            return Sent(None)
+        return Sent("D" + ("d" if self.benchmark in ONE_ENDED else "D") * (self.gpus - 1))
 
 
 @dataclass(frozen=True)

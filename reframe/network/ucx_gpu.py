@@ -15,15 +15,17 @@ from assay.checks import Peak, StrictCheck, pair, perftest
 from assay.checks.gpu import GpuMixin
 from assay.checks.ucx import text
 from assay.evidence import gpu_paths
+from assay.evidence.gpu_ipc import Sent
 from assay.evidence.launch import REFUSED_FILE
 from assay.outputs import ucx_perftest
 
 MIB = 1 << 20
 
-#: operation -> message size [B], iterations, metric, its column and unit, buffers of the senders
+#: operation -> messages, iterations, metric, its column and unit. From UCX 1.19 on, the receiver of
+#: tag_bw sends 1 B from its buffer in return (send_ack in src/tools/perf/lib/ucp_tests.cc).
 TESTS = {
-    "tag_lat": (8, 2000, "latency_8B", "p50", "us", "DD"),
-    "tag_bw": (16 * MIB, 200, "bandwidth_16MiB", "bandwidth", "MB/s", "D"),
+    "tag_lat": (Sent("DD", (8,), 2), 2000, "latency_8B", "p50", "us"),
+    "tag_bw": (Sent("Dd", (16 * MIB,)), 200, "bandwidth_16MiB", "bandwidth", "MB/s"),
 }
 
 #: One GPU with itself, or a pair.
@@ -47,11 +49,11 @@ class UcxGpu(GpuMixin, StrictCheck):
 
     @run_after("init")
     def declare(self):
-        size, self.iterations, self.metric, self.column, unit, self.buffers = TESTS[self.operation]
-        self.size = size
+        self.sent, self.iterations, self.metric, self.column, unit = TESTS[self.operation]
+        (self.size,) = self.sent.sizes
         self.declares = {self.metric: unit}
         of = "a GPU with itself" if self.gpus == 1 else "two GPUs"
-        self.descr = f"ucx_perftest {self.operation}, {size} B, {of}, {self.configuration}"
+        self.descr = f"ucx_perftest {self.operation}, {self.size} B, {of}, {self.configuration}"
         self.on_stacks_with("ucx-perftest")
 
     @property
@@ -81,7 +83,7 @@ class UcxGpu(GpuMixin, StrictCheck):
 
     def examine(self, parsed):
         said = self.stderr_text() + text(Path(pair.SERVER_FILE))
-        problems = self.path_problems(self.buffers, said, processes=2)
+        problems = self.path_problems(self.sent, said, processes=2)
         memory = {parsed.facts.get(f"{side}_memory") for side in ("send", "recv")} if parsed else ()
         elsewhere = [f"the buffers were in {name or 'no known'} memory" for name in memory
                      if name != self.accelerator.word]  # fmt: skip

@@ -8,7 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.checks import Figure, StrictCheck
-from assay.checks.storage import StorageMixin
+from assay.checks.storage import StorageMixin, in_another_mode
 from assay.declared import PARTITION
 from assay.outputs import iozone
 
@@ -91,11 +91,18 @@ class IozoneBase(StorageMixin, StrictCheck):
         modes = {"o_sync": facts.get("o_sync"), "direct": facts.get("o_direct")}
         if any(bool(on) != (mode == self.sync) for mode, on in modes.items()):
             problems.append(f"iozone did not run {self.sync}: its header says otherwise")
+        files = self._record.get("proof", {}).get("storage", {}).get("files", [])
+        problems += in_another_mode(files, self.sync == "direct", self.sync == "o_sync")
         counted = {name: facts.get(name) for name in ("fsync_timed", "close_timed")}
         self._record.setdefault("proof", {})["mode"] = {"sync": self.sync, **counted}
         if not all(counted.values()):
             problems.append("iozone did not count flush and close into writes (-e -c)")
         return problems
+
+    def claimed(self, parsed):
+        return sum(
+            row["file_size"] / row[operation] for row in parsed.rows for operation in OPERATIONS
+        )
 
     def measure(self, parsed):
         """The largest file with the largest record: caches help it least."""
@@ -158,4 +165,16 @@ class IozoneLargest(IozoneBase):
         there = self._record.get("proof", {}).get("storage", {}).get("memory_bytes") or 0
         if isinstance(self.partition_extra("iozone_largest"), str) and there > 1.1 * said:
             problems.append(f"the node has {there} bytes of memory, memory_bytes says {said}")
+        if there >= self.largest_file():
+            problems.append(
+                f"the file of {self.largest_file()} bytes fits into the memory of the node "
+                f"({there} bytes): set iozone_largest to 2x-memory"
+            )
+        files = self._record.get("proof", {}).get("storage", {}).get("files", [])
+        seen = max((file["bytes"] for file in files), default=0)
+        if seen < self.largest_file():
+            problems.append(
+                f"the largest file that was seen open has {seen} bytes, {self.largest_file()} "
+                "were asked for"
+            )
         return problems

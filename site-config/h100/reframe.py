@@ -38,7 +38,7 @@ site_configuration = sites.configuration(
                     "name": "intra-node",
                     "descr": "the ranks on one node, over shared memory",
                     "features": ["intra-node", "posix", "sysv", "cma"],
-                    "extras": {"memory_bytes": MEMORY, "memory_fraction": 0.8},
+                    "extras": {"memory_bytes": MEMORY, "memory_fraction": 0.8, "pml": "ucx"},
                 },
                 {
                     **NODE,

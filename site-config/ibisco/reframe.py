@@ -56,6 +56,7 @@ NVIDIA_HPL = {
     else ['echo "NVIDIA\'s HPL is not named: set ASSAY_HPL_GPU" >&2', "exit 1"],
 }
 LINK = {
+    "pml": "ucx",
     "network_device": os.environ.get("ASSAY_HCA", "mlx5_0:1"),
     "nodes": 4,
     "hardware": {"link": "infiniband-edr", "gpu": "v100-sxm2-32gb"},
@@ -89,7 +90,7 @@ site_configuration = sites.configuration(
                     "name": "intra-node",
                     "descr": "the ranks on one node, over shared memory",
                     "features": ["intra-node", "posix", "sysv", "cma"],
-                    "extras": {"memory_bytes": MEMORY, "memory_fraction": 0.8},
+                    "extras": {"memory_bytes": MEMORY, "memory_fraction": 0.8, "pml": "ucx"},
                 },
                 {
                     **NODE,

@@ -103,12 +103,13 @@ def _parse(args: argparse.Namespace) -> int:
 
 def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], bool]:
     """The JSON object for one file, and whether its run was sound. Every file gets one."""
+    from assay.evidence import transports  # noqa: PLC0415
     from assay.outputs import registry  # noqa: PLC0415
     from assay.outputs._base import ParseError  # noqa: PLC0415
 
     try:
         raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        parsed = registry.parse(_text(raw), last_size=last_size)
+        parsed = transports.with_path(registry.parse(_text(raw), last_size=last_size), _text(raw))
     except (OSError, ParseError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         unread: dict[str, Any] = dict.fromkeys(("family", "program", "version"))

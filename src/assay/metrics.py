@@ -80,9 +80,14 @@ def unknown(declared: Mapping[str, str]) -> list[str]:
     return found
 
 
+def fault(name: str) -> str:
+    """The side of a fault of metrics in this unit: ``lower``, ``upper``, or ``both``."""
+    return FAULT[UNITS[name].kind] if name in UNITS else "both"
+
+
 def lower_is_better(name: str) -> bool:
     """Whether a smaller value in this unit is a better one; not so for an unknown unit."""
-    return name in UNITS and FAULT[UNITS[name].kind] == "upper"
+    return fault(name) == "upper"
 
 
 def factor(name: str, into: str) -> float | None:

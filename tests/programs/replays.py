@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from bench import HPL, Bench, Recorded, Run
+from bench import HPL, OF_NOW, Bench, Recorded, Run
 
 from assay.outputs import hpl
 from assay.results import session
@@ -15,14 +15,12 @@ from assay.results.cases import Case, Session
 #: Performance in the recorded run [GFLOP/s].
 HEALTHY: float = hpl.parse(HPL.stdout).rows[0]["performance"]
 
-IN_TURN = """#!/bin/sh
-{before}
-here={here}
+IN_TURN = """
 n=$(cat "$here/started")
 echo $((n + 1)) >"$here/started"
 [ -d "$here/$n" ] || n=last
-cat "$here/$n/stderr" >&2
-cat "$here/$n/stdout"
+of_now "$here/$n/stderr" >&2
+of_now "$here/$n/stdout"
 exit $(cat "$here/$n/rc")
 """
 
@@ -42,7 +40,7 @@ class Turns:
     def __init__(self, bench: Bench, runs: Sequence[Recorded], before: str = "") -> None:
         self._folder = bench.folder / "turns"
         self.replay(runs)
-        script = IN_TURN.format(here=self._folder, before=before)
+        script = f"#!/bin/sh\n{before}\nhere={self._folder}{OF_NOW}{IN_TURN}"
         bench.stack("turns", ["hpl"], bench.program("turns", "xhpl", script))
 
     def replay(self, runs: Sequence[Recorded]) -> None:

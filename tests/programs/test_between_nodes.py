@@ -8,7 +8,9 @@ from bench import PORTS, REPLAY, Recorded, live_ucx
 
 pytestmark = pytest.mark.slow
 
-HERE, ELSEWHERE = os.uname().nodename, "elsewhere"
+#: Two names, but one node: the job has no other.
+HERE = os.uname().nodename
+ELSEWHERE = f"{HERE}.elsewhere"
 LATENCY = Recorded.load("osu-latency-tcp")
 
 #: Sends over lo at least the bytes that `osu_latency` needs: each size 20 times in both directions.
@@ -71,8 +73,8 @@ def replayed(bench, program):
         recorded.but(files={**recorded.files, f"link.{ELSEWHERE}.7": readings}),
     )
     (bench.folder / "program.py").write_text(program)
-    script = REPLAY.format(here=bench.folder / "recorded/recorded/osu_latency", rc=0).replace(
-        "exit 0", f"exec ./link-witness.sh lo {sys.executable} {bench.folder}/program.py"
+    script = REPLAY.replace("HERE", str(bench.folder / "recorded/recorded/osu_latency")).replace(
+        "exit RC", f"exec ./link-witness.sh lo {sys.executable} {bench.folder}/program.py"
     )
     between_nodes(bench, launcher="local")
     path = bench.program("replayed", "osu_latency", script)

@@ -9,14 +9,13 @@ import shutil
 
 import pytest
 import shell
-from bench import DATA, ROOT, Recorded, run_reframe
+from bench import DATA, ROOT, STUDY, Recorded, run_reframe
 
 from assay.evidence.accelerator import CUDA, ROCM
 
 pytestmark = pytest.mark.slow
 
 POSIX = Recorded.load("osu-latency-posix")
-STUDY = Recorded.load("hpl-study")
 OSU_7_4 = (DATA / "osu/osu_latency.7.4.np2.txt").read_text()
 TITLE = "# OSU MPI-CUDA Latency Test v5.7\n"
 BUFFERS = "# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)\n"

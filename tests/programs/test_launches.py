@@ -18,6 +18,19 @@ def test_a_healthy_run_is_launched_once(bench):
     assert case.record["attempts"] == 1
 
 
+def test_two_speeds_do_not_pass_with_one_good_launch(bench):
+    least = ("--mode", "smoke", "-S", "least_launches=6")
+    two_speeds = [HPL, scaled(0.8)] * 5
+    turns, run, case, _ = judged_hpl(bench, two_speeds, *least)
+    assert (run.returncode, case.verdict.value, turns.started) == (1, "INCONCLUSIVE", 9)
+    assert "straddles" in case.why
+
+
+def test_a_healthy_run_passes_after_the_launches_that_were_asked_for(bench):
+    turns, run, case, _ = judged_hpl(bench, [HPL], "--mode", "smoke", "-S", "least_launches=6")
+    assert (run.returncode, case.verdict.value, turns.started) == (0, "PASS", 6)
+
+
 def test_without_retries_one_launch_decides(bench):
     """The judgement of ReFrame and ours agree, and the record has the bounds."""
     turns, run, case, _ = judged_hpl(bench, [scaled(0.9), HPL], "-S", "profile=smoke")

@@ -9,7 +9,8 @@ program    name of the program that replays the run
 stack      features of the stack, and its extras
 healthy    part of the record of the unchanged run, which must pass
 faults     name -> `reason` of the failure, and `changes`: each names a `file` of the run (a shell
-           pattern), and replaces `old` by `new`, or the whole text by the file `with` of tests/data
+           pattern), and replaces `old` by `new`, or the whole text by the file `with` of
+           tests/data; `verdict` if it is not FAIL
 """
 
 import pytest

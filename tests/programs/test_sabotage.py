@@ -8,7 +8,7 @@ import shlex
 import sys
 
 import pytest
-from bench import DATA, HPL, Recorded, live_program
+from bench import DATA, HPL, STUDY, Recorded, live_program
 
 from assay.outputs import openmpi
 
@@ -44,7 +44,7 @@ def test_hpl_that_solved_another_problem(bench):
 
 def test_a_study_of_hpl_that_left_out_an_order(bench):
     bench.partition(launcher="local")
-    runs = {"all-orders": Recorded.load("hpl-study"), "one-of-three": HPL}
+    runs = {"all-orders": STUDY, "one-of-three": HPL}
     bench.replays("xhpl", ["hpl"], runs)
     case = ("-n", "^HplStudy%nodes=1$", "--mode", "paper-smoke")
     run = bench.run(*case, path="reframe/compute/hpl_study.py")

@@ -54,10 +54,14 @@ def largest(bench, tmp_path, said, memory):
     return iozone(bench, tmp_path, "IozoneLargest", **extras).case("IozoneLargest")
 
 
-def test_a_file_beyond_the_caches_as_large_as_the_site_says(bench, tmp_path):
-    outcome = largest(bench, tmp_path, 5 * 2**20 + 1, 2**33).says()
-    assert [row["file_size"] for row in outcome.record["parsed"]["rows"]] == [5 * 1024]
-    assert outcome.record["proof"]["storage"]["largest_file_bytes"] == 5 * 2**20
+def test_a_file_that_fits_into_the_memory_is_not_beyond_the_caches(bench, tmp_path):
+    """The file is as large as the site says, and was seen to be."""
+    said = "the file of 134217728 bytes fits into the memory of the node"
+    outcome = largest(bench, tmp_path, 2**27 + 1, 2**33).says(said)
+    assert len(outcome.record["problems"]) == 1
+    assert [row["file_size"] for row in outcome.record["parsed"]["rows"]] == [2**17]
+    proof = outcome.record["proof"]["storage"]
+    assert proof["largest_file_bytes"] == max(file["bytes"] for file in proof["files"]) == 2**27
 
 
 @pytest.mark.parametrize(

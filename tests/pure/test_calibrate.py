@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from assay.calibrate import CalibrationError, bounds, changes
 from assay.calibrate.launches import Sample
-from assay.judge import Recorded, Reference, References, ReferencesError, Verdict, judge
+from assay.judge import (
+    Recorded,
+    Reference,
+    References,
+    ReferencesError,
+    Verdict,
+    curves,
+    judge,
+    judge_ratios,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = bounds.load(ROOT / "site-config" / "local")
@@ -124,6 +133,9 @@ def test_a_site_changes_a_number_and_keeps_the_rest(tmp_path):
 # --- the file ---------------------------------------------------------------------------------
 
 
+NO_PEAK = "these tests have no hardware"
+
+
 def site(tmp_path, calibrated=None, **by_hand) -> Path:
     (tmp_path / "references.yaml").write_text(yaml.safe_dump({"references": [], **by_hand}))
     if calibrated is not None:
@@ -137,10 +149,10 @@ def sample(values, unit="MB/s", case=CASE, name="bandwidth"):
                   "Spack, spack.lock sha256 abc", date(2026, 11, 21))  # fmt: skip
 
 
-def compared(tmp_path, *samples, old=(), reason=None, **by_hand):
-    entries = changes.compare(old, References.load(site(tmp_path)), KINDS, None).entries
+def compared(tmp_path, *samples, old=(), reason=None, without_peak=NO_PEAK, **by_hand):
+    entries = changes.compare(old, References.load(site(tmp_path)), KINDS, None, NO_PEAK).entries
     references = References.load(site(tmp_path, entries, **by_hand))
-    return changes.compare(samples, references, KINDS, reason)
+    return changes.compare(samples, references, KINDS, reason, without_peak)
 
 
 TEN = [100.0, 101, 99, 100, 102, 98, 100, 101, 99, 100]
@@ -154,6 +166,7 @@ def test_an_entry_has_all_keys_of_the_case_and_its_provenance(tmp_path):
         "date": "2026-11-21",
         "n": 10,
         "where": "node[01-02], stack spack (Spack, spack.lock sha256 abc)",
+        "without_peak": NO_PEAK,
     }
     references = References.load(site(tmp_path, found.entries))
     judged = references.find(CASE, "bandwidth", "MB/s")
@@ -186,7 +199,89 @@ def test_what_is_recorded_is_not_calibrated(tmp_path):
     found = compared(tmp_path, sample(TEN), old=[sample(TEN)], recorded=[rule])
     assert (found.entries, found.left) == ([], {"not judged: a shared machine": 1})
     both = References.load(tmp_path / "references.yaml")
-    assert both.find(CASE, "bandwidth", "MB/s") == Recorded("a shared machine")
+    with pytest.raises(
+        ReferencesError, match=r"all partitions \('a shared machine'\) hides the re"
+    ):
+        both.find(CASE, "bandwidth", "MB/s")
+    assert both.find({**CASE, "size": 9}, "bandwidth", "MB/s") == Recorded("a shared machine")
+
+
+def test_a_rule_that_names_the_partition_goes_before_a_calibration(tmp_path):
+    rule = {"for": {"partition": "ib"}, "why": "a shared machine"}
+    old = changes.compare([sample(TEN)], References.load(site(tmp_path)), KINDS, None, NO_PEAK)
+    references = References.load(site(tmp_path, old.entries, recorded=[rule]))
+    assert references.find(CASE, "bandwidth", "MB/s") == Recorded("a shared machine")
+
+
+@pytest.mark.parametrize(
+    ("share", "says"),
+    [(None, "and no peak is known here"), (0.48, "the best is bandwidth with 48%")],
+)
+def test_a_first_calibration_far_from_every_peak_needs_a_reason(tmp_path, share, says):
+    slow = sample(TEN)
+    slow.shares = {} if share is None else {"bandwidth": [share] * 10}
+    with pytest.raises(CalibrationError, match=f"must reach 70% of a peak .*{says}"):
+        compared(tmp_path, slow, without_peak=None)
+    (entry,) = compared(tmp_path, slow).entries
+    assert entry["source"]["without_peak"] == NO_PEAK
+    again = compared(tmp_path, slow, old=[slow], without_peak=None)
+    assert again.entries[0]["source"]["without_peak"] == NO_PEAK, "the reason stays"
+
+
+def test_one_rate_near_its_peak_vouches_for_the_partition(tmp_path):
+    fast, other = sample(TEN), sample(TEN, "us", {**CASE, "size": 64}, "latency")
+    fast.shares = {"bandwidth": [0.9] * 10}
+    found = compared(tmp_path, fast, other, without_peak=None)
+    assert ["without_peak" in entry["source"] for entry in found.entries] == [False, False]
+    elsewhere = sample(TEN, case={**CASE, "partition": "lustre"})
+    with pytest.raises(CalibrationError, match="lustre: the first calibration"):
+        compared(tmp_path, fast, elsewhere, without_peak=None)
+
+
+CURVE = [{"size": 1 << k, "latency": 1 + (1 << k) / 1000} for k in range(20)]
+
+
+def with_curve(factor=1, sizes=range(1 << 20)):
+    """A sample with ten launches of a curve that spread by some percent."""
+    found = sample(TEN, "us", name="latency")
+    found.pattern, found.curve_units = "point-to-point", {"size": "B", "latency": "us"}
+    found.curves = [
+        [{"size": row["size"],
+          "latency": row["latency"] * value / 100 * (factor if row["size"] in sizes else 1)}
+         for row in CURVE]
+        for value in TEN
+    ]  # fmt: skip
+    return found
+
+
+def test_the_envelope_of_a_curve_is_written_and_finds_a_slow_size(tmp_path):
+    found = compared(tmp_path, with_curve())
+    references = References.load(site(tmp_path, found.entries))
+    assert references.calibrated == list(found.entries)
+    envelope = references.envelope(CASE, "latency", "us")
+    low, high = envelope[16384]
+    # 1.5 times 15 % on the side of the fault, and 33 % on the other.
+    assert (low, high) == pytest.approx((0.505 * 17.384, 1.225 * 17.384), rel=1e-3)
+    assert references.envelope({**CASE, "size": 9}, "latency", "us") == {}
+    with pytest.raises(ReferencesError, match="calibrate again"):
+        references.envelope(CASE, "latency", "ms")
+    inside, slow = (with_curve(factor, [16384]).curves[0] for factor in (1.1, 1.3))
+    assert judge_ratios([curves.outside(inside, envelope)]).verdict is Verdict.PASS
+    judgement = judge_ratios([curves.outside(slow, envelope)] * 6)
+    assert judgement.verdict is Verdict.FAIL
+    assert "latency at 16384 B / its upper bound 21.3 is 1.06" in judgement.why
+
+
+def test_an_envelope_does_not_get_worse_without_a_reason(tmp_path):
+    with pytest.raises(CalibrationError, match=r"latency at 16384 B is worse: 17\.384 -> 26\.076"):
+        compared(tmp_path, with_curve(1.5, [16384]), old=[with_curve()])
+    found = compared(tmp_path, with_curve(1.5, [16384]), old=[with_curve()], reason="a new switch")
+    assert found.entries[0]["curves"]["latency"]["values"][14] == pytest.approx(26.076)
+
+
+def test_an_implausible_curve_is_not_calibrated(tmp_path):
+    with pytest.raises(CalibrationError, match="implausible: time of 16384 B"):
+        compared(tmp_path, with_curve(9, [16384]), reason="not a reason for this")
 
 
 def test_a_rule_that_waits_for_a_calibration_gives_way_to_it(tmp_path):

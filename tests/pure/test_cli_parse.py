@@ -121,3 +121,47 @@ def test_a_reader_that_leaves_early():
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 1
+
+
+UCX = DATA / "ucx"
+
+
+@pytest.mark.parametrize(
+    ("log", "means", "lanes"),
+    [
+        ("1.13.1/osu_latency.tcp", "only lane", {"tcp/lo"}),
+        ("1.13.1/osu_latency.cma", "first use", {"cma/memory"}),
+        ("1.22.0/osu_latency.posix", "count + protocol table", {"posix/memory"}),
+    ],
+)
+def test_what_carried_the_messages_of_an_output_with_the_log_of_ucx(
+    capsys, tmp_path, log, means, lanes
+):
+    """UCX writes its log to standard output, unless a file is named."""
+    output = (DATA / "osu/osu_latency.5.7.np2.txt").read_text()
+    both = tmp_path / "both.txt"
+    both.write_text((UCX / f"{log}.txt").read_text() + output)
+    _, (result,) = run(capsys, both)
+    path = result["facts"]["path"]
+    assert (path["means"], path["ucx"]) == (means, [log.partition("/")[0]])
+    assert set(path["lanes"]) == lanes
+
+
+def test_an_output_that_ucx_wrote_its_log_into(capsys):
+    file = DATA / "osu/osu_bw.7.2.ucx1.22.0-log.to1MiB.np2.txt"
+    code, (result,) = run(capsys, file, "--last-size", 2**20)
+    assert code == 0
+    assert set(result["facts"]["path"]["by_size"]) == {str(row["size"]) for row in result["rows"]}
+
+
+def test_an_output_without_a_log_of_ucx_states_no_path(capsys):
+    assert "path" not in run(capsys, SOUND)[1][0]["facts"]
+
+
+def test_an_error_of_ucx_does_not_pass(capsys, tmp_path):
+    both = tmp_path / "both.txt"
+    error = "[1.0] [vm:7:0]  ucp_worker.c:1  UCX  ERROR no usable transports/devices\n"
+    both.write_text(error + SOUND.read_text())
+    code, (result,) = run(capsys, both)
+    assert code == 1
+    assert result["problems"] == ["UCX ERROR: no usable transports/devices"]

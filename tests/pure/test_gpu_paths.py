@@ -9,6 +9,7 @@ import yaml
 from assay import catalogue
 from assay.evidence import gpu_paths, transports
 from assay.evidence.accelerator import ACCELERATORS, CUDA, ROCM
+from assay.evidence.gpu_ipc import Sent
 from assay.evidence.gpu_paths import CONFIGURATIONS, INTER, INTRA, Gdrcopy, Way
 from assay.onnode import provenance
 from assay.outputs.ucx_log import Config, Row, Table, UcxLog
@@ -23,8 +24,9 @@ def environment(way, *version_and_device):
     return gpu_paths.environment(Way(*way, CUDA), *version_and_device)
 
 
-def prove(way, *log_and_more, **processes):
-    return gpu_paths.prove(Way(*way, CUDA), *log_and_more, **processes)
+def prove(way, log, buffers, version, processes=None):
+    sent = Sent(buffers, senders=0 if buffers is None else buffers.count("D"))
+    return gpu_paths.prove(Way(*way, CUDA), log, sent, version, processes)
 
 
 def gdrcopy(way, stderr):
@@ -120,9 +122,13 @@ def problems(way, log, version="1.20.1", buffers="DD"):
     return prove(way, log, buffers, version, processes=2).problems
 
 
-def test_an_open_lane_proves_cuda_ipc_only_as_far_as_a_lane_can():
-    proof = prove(("all", INTRA), said(("all", INTRA)), "DD", "1.20.1", processes=2)
-    assert (proof.problems, proof.means) == ((), "open lane")
+@pytest.mark.parametrize(
+    ("version", "means"), [("1.15.0", "open lane"), ("1.20.1", "protocol table")]
+)
+def test_an_open_lane_proves_cuda_ipc_only_where_ucx_prints_no_tables(version, means):
+    way = ("all", INTRA)
+    proof = prove(way, said(way, version), "DD", version, processes=2)
+    assert (proof.problems, proof.means) == ((), means)
 
 
 def test_operations_that_ucx_counted_prove_it_where_it_counts_them():
@@ -223,6 +229,17 @@ def test_who_only_receives_has_no_table():
     assert "1 ranks sent from GPU memory, 2 of 2 were to" in problems(("all", INTRA), one)
 
 
+@pytest.mark.parametrize(("buffers", "red"), [("Dd", False), ("DD", True), ("dd", False)])
+def test_who_may_send_need_not(buffers, red):
+    log = said(("all", INTRA))
+    one = said(("all", INTRA), tables=log.tables[:1])
+    assert bool(problems(("all", INTRA), one, buffers=buffers)) == red
+    none = said(("all", INTRA), memory="HH")
+    wanted = {"Dd": "1 to 2", "DD": "2", "dd": "0 to 2"}[buffers]
+    elsewhere = f"0 ranks sent from GPU memory, {wanted} of 2 were to"
+    assert (elsewhere in problems(("all", INTRA), none, buffers=buffers)) == ("D" in buffers)
+
+
 # --- GPUs of AMD: nothing was run, so the tests hold what the sources say -----------------------
 
 
@@ -259,10 +276,11 @@ def test_no_run_on_a_gpu_of_amd_passes_before_a_real_log_was_seen():
         ("all", INTRA), "1.18.1", lanes=("sysv/memory", "rocm_ipc/rocm_ipc"), memory="HH",
         env=dict.fromkeys(RANKS, env),
     )  # fmt: skip
-    tables = tuple(replace(table, memory="rocm/GPU0") for table in log.tables)
-    proof = gpu_paths.prove(way, replace(log, tables=tables), "DD", "1.18.1", processes=2)
+    carried = replace(log.tables[0].rows[0], lanes={"rocm_ipc/rocm_ipc": 1.0})
+    tables = tuple(replace(each, memory="rocm/GPU0", rows=(carried,)) for each in log.tables)
+    proof = gpu_paths.prove(way, replace(log, tables=tables), Sent("DD"), "1.18.1", processes=2)
     assert proof.problems == (ROCM.unproven,)
-    assert (proof.means, "rocm_ipc/rocm_ipc" in proof.lanes) == ("open lane", True)
+    assert (proof.means, "rocm_ipc/rocm_ipc" in proof.lanes) == ("protocol table", True)
 
 
 @pytest.mark.parametrize("gpu", ACCELERATORS.values(), ids=lambda gpu: gpu.word)

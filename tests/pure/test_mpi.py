@@ -1,16 +1,28 @@
 """MPI libraries: what Open MPI is asked for, and that any other MPI is refused in one line."""
 
+from dataclasses import replace
+
 import pytest
 from real_outputs import DATA
 
 from assay.evidence import mpi
 from assay.outputs import openmpi
+from assay.outputs.openmpi import OpenMpi
+from assay.sites import detect
 
 OPEN_MPI = mpi.LIBRARIES["openmpi"]
 
 
+def said_by(name):
+    return openmpi.parse((DATA / "openmpi" / name).read_text())
+
+
 def settings(version):
-    return openmpi.parse((DATA / "openmpi" / version / "world.np2.txt").read_text()).settings
+    return said_by(f"{version}/world.np2.txt").settings
+
+
+def unasked(world, asked=(), **allowed):
+    return OPEN_MPI.unasked(world, dict.fromkeys(asked, ""), allowed)
 
 
 def test_settings_of_open_mpi_are_those_of_the_runs_that_are_kept_here():
@@ -19,20 +31,73 @@ def test_settings_of_open_mpi_are_those_of_the_runs_that_are_kept_here():
     for name, value in {**OPEN_MPI.only_ucx, **OPEN_MPI.report}.items():
         setting = name[len("OMPI_MCA_") :]
         if setting != "coll":  # the recordings are older than this setting
-            assert said[setting] == {"10": "component"}.get(value, value)
+            recorded = {"10": "component", "enviro,file,api": "enviro"}  # older runs
+            assert said[setting] == recorded.get(value, value)
 
 
 @pytest.mark.parametrize("version", ["4.1.4", "5.0.11"])
 def test_what_is_asked_of_open_mpi_is_not_taken_for_somebody_elses(version):
     """Open MPI lists each setting under all its names. Version 5.0 has more names."""
-    said = settings(version)
-    assert said["pml"] == "ucx"
+    world = said_by(f"{version}/world.np2.txt")
+    assert world.settings["pml"] == "ucx"
     here = "OMPI_MCA_btl_tcp_if_include"  # set during the recording
     asked = [*OPEN_MPI.report, *OPEN_MPI.only_ucx, here]
-    assert OPEN_MPI.unasked(said, asked) == {}
-    others = OPEN_MPI.unasked({**said, "btl": "tcp,self"}, asked)
-    assert others == {"OMPI_MCA_btl": "tcp,self"}
-    assert OPEN_MPI.unasked(said, [*OPEN_MPI.report, here]) == {"OMPI_MCA_pml": "ucx"}
+    assert unasked(world, asked) == []
+    others = unasked(replace(world, settings={**world.settings, "btl": "tcp,self"}), asked)
+    assert others == [
+        "OMPI_MCA_btl=tcp,self was set outside of the test: unset it, or put it into the stack's "
+        "env_vars"
+    ]
+    first, *_ = unasked(world, [*OPEN_MPI.report, here])
+    assert first.startswith("OMPI_MCA_pml=ucx was set outside of the test")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hwloc_base_binding_policy", "none"),
+        ("mpi_yield_when_idle", "true"),
+        ("mpi_oversubscribe", "true"),
+        ("mca_base_param_files", "/tmp/other.conf"),
+        ("opal_common_ucx_tls", "any"),
+        ("mpi_leave_pinned", "0"),
+    ],
+)
+def test_any_setting_that_nobody_requested_is_named(name, value):
+    """Only settings of the run-time system, and those that only change the output, are not."""
+    assert unasked(OpenMpi(settings={"ess": "pmi", "btl_base_verbose": "9", name: value})) == [
+        f"OMPI_MCA_{name}={value} was set outside of the test: unset it, or put it into the "
+        "stack's env_vars"
+    ]
+
+
+def test_settings_of_a_file_are_named_with_the_file():
+    """Recorded with pml and btl in ~/.openmpi/mca-params.conf."""
+    world = said_by("4.1.4/params-file.np2.txt")
+    assert world.pml == {"ob1"}
+    assert unasked(world, OPEN_MPI.report) == [
+        "btl is set to tcp,self by /home/user/.openmpi/mca-params.conf:2: remove it there, or put "
+        "it into the stack's extra mca",
+        "pml is set to ob1 by /home/user/.openmpi/mca-params.conf:1: remove it there, or put it "
+        "into the stack's extra mca",
+    ]
+    assert unasked(world, OPEN_MPI.report, pml="ob1", btl="tcp,self") == []
+    assert len(unasked(world, OPEN_MPI.report, pml="cm", btl="tcp,self")) == 1
+
+
+def test_what_the_package_of_debian_sets_is_accepted_only_as_it_is():
+    world = said_by("4.1.4/packaged.np2.txt")
+    assert world.settings["btl"] == "^uct,openib,ofi"
+    assert unasked(world, OPEN_MPI.report) == []
+    changed = replace(world, settings={**world.settings, "btl": "tcp,self"})
+    (problem,) = unasked(changed, OPEN_MPI.report)
+    assert problem.startswith("btl is set to tcp,self by /etc/openmpi/openmpi-mca-params.conf:")
+
+
+def test_a_machine_without_an_adapter_expects_pml_ob1(tmp_path):
+    assert detect.pml(tmp_path / "nothing") == {"pml": "ob1"}
+    (tmp_path / "mlx5_0").mkdir()
+    assert detect.pml(tmp_path) == {}
 
 
 def test_variables_are_passed_to_other_nodes_by_the_launcher_that_needs_it():

@@ -23,6 +23,8 @@ EVERY = {
     "4.1.4/lost-environment.np2": ({"ucx": 2}, 2, 2),
     "4.1.4/two-jobs.np2": ({"ucx": 4}, 2, 4),
     "4.1.4/ob1.np2": ({"ob1": 2}, 1, 2),
+    "4.1.4/params-file.np2": ({"ob1": 2}, 1, 2),
+    "4.1.4/packaged.np2": ({"ob1": 2}, 1, 2),
     "4.1.4/user-namespaces.np2": ({"ob1": 2}, 1, 2),
     "4.1.4/no-pml.np2": ({}, 0, 0),
     "4.1.4/missing-device.np2": ({"ucx": 2}, 0, 0),
@@ -104,7 +106,7 @@ def test_table_of_connections():
 
 @pytest.mark.parametrize("name", EVERY)
 def test_no_world_is_proven_unless_rank_0_names_itself(name):
-    said = parse(re.sub(r"(?m)^.* \(environment\)\n", "", TEXTS[name]))
+    said = parse(re.sub(r"(?m)^.* \((environment|file .*)\)\n", "", TEXTS[name]))
 
     assert (said.worlds, said.ranks_seen) == (0, 0)
 

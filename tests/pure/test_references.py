@@ -121,6 +121,14 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
             r"references/0/metrics/m: lower -0\.51 is beyond -0\.5 and catches little; narrow it",
         ),
         (broken(metrics={"m": {**METRIC, "upper": 1.1}}), r"metrics/m: upper 1\.1 is beyond 1 "),
+        (
+            broken(metrics={"m": {**METRIC, "lower": -0.5, "upper": None}}),
+            r"metrics/m: upper is null, but a fault makes a metric in us greater; give upper",
+        ),
+        (
+            broken(metrics={"m": {**METRIC, "unit": "MB/s"}}),
+            r"metrics/m: lower is null, but a fault makes a metric in MB/s smaller; give lower",
+        ),
         (broken(wide="short"), r"references/0/wide"),
         (broken(metrics={"m": {**METRIC, "upper": -0.1}}), r"metrics/m/upper"),
         (broken(metrics={"m": {**METRIC, "upper": None}}), r"metrics/m"),

@@ -1,7 +1,11 @@
 """Sizes in the words of a site, the record of a file system, and the script of the node."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,3 +63,82 @@ def test_more_than_is_free_is_refused_with_the_number_of_bytes(where):
         f"a benchmark writes {10**18} bytes, {where / 'fs'} has {free} free: "
         "make room there, or choose less\n"
     )
+
+
+#: A writer for the script to see: opens `name` with `flags`, writes 8 KiB, and stays a while.
+WRITER = """
+import mmap, os, sys, time
+file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | eval(sys.argv[2]), 0o600)
+os.write(file, mmap.mmap(-1, 8192))
+time.sleep(0.3)
+"""
+
+
+def watched(where, path, flags="0"):
+    """What the script sees of a process that writes the file `path`, relative to `where`."""
+    look(where, 1, "--watch=files")
+    (where / "fs/assay.123456").mkdir()
+    words = [sys.executable, "-c", WRITER, path, flags]
+    subprocess.run(words, cwd=where, check=True, timeout=60)
+    os.kill(int((where / "files.pid").read_text()), signal.SIGTERM)
+    end = time.monotonic() + 60
+    while not (where / "files").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    found = json.loads((where / "found").read_text())["file_system"]
+    seen = json.loads((where / "files").read_text())
+    # Other tests may run beside this one.
+    return [file for file in seen if file["path"].startswith(str(where))], found["statfs"]
+
+
+@pytest.mark.parametrize("flag", ["O_SYNC", "O_DSYNC"])
+def test_the_flags_of_the_file_that_was_written_are_seen(where, flag):
+    (file,), kind = watched(where, "fs/assay.123456/file", f"os.{flag}")
+    assert (file["inside"], file["written"], file["bytes"], file["type"]) == (
+        *(True, True, 8192),
+        kind,
+    )
+    assert (file["o_sync"], file["o_direct"]) == (flag == "O_SYNC", False)
+    assert storage.not_written([file], "fs", kind) == []
+    assert storage.in_another_mode([file], False, flag == "O_SYNC") == []
+    assert len(storage.in_another_mode([file], True, flag != "O_SYNC")) == 2
+
+
+def test_a_file_that_was_written_elsewhere_is_named(where):
+    files, kind = watched(where, "elsewhere")
+    assert storage.not_written(files, "/scratch", kind) == [
+        f"no process was seen to write a file in /scratch; {where}/elsewhere ({kind}) was written"
+    ]
+    assert storage.not_written([], "/scratch", kind) == [
+        "no process was seen to write a file in /scratch"
+    ]
+
+
+def test_a_link_to_another_file_system_is_followed(where):
+    """Benchmarks write to the path that they are given; the kernel names the file."""
+    (where / "fs/assay.123456x").symlink_to(where / "elsewhere")
+    files, kind = watched(where, "fs/assay.123456x")
+    assert [file["inside"] for file in files] == [False]
+    assert "elsewhere" in storage.not_written(files, "/scratch", kind)[0]
+
+
+def test_a_file_on_another_file_system_than_its_directory():
+    file = {"path": "/s/assay.1/f", "inside": True, "written": True, "type": "tmpfs", "bytes": 1}
+    assert storage.not_written([file], "/s", "xfs") == [
+        "files of /s were on tmpfs, the directory is on xfs"
+    ]
+    assert storage.not_written([file], "/s", "tmpfs") == []
+    assert storage.not_written([{**file, "written": False}], "/s", "tmpfs") != []
+
+
+def test_the_mode_of_most_looks_counts():
+    """IOzone creates its file without O_SYNC, closes it, and opens it again with O_SYNC."""
+    plain = {"written": True, "o_direct": False, "o_sync": False, "looks": 2}
+    files = [plain, {**plain, "o_sync": True, "looks": 30}, {**plain, "written": False}]
+    assert storage.in_another_mode(files, o_direct=False, o_sync=True) == []
+    assert storage.in_another_mode(files, o_direct=True, o_sync=True) == [
+        "the files were open for writing without O_DIRECT in 32 of 32 looks"
+    ]
+    assert storage.in_another_mode(files, o_direct=False, o_sync=False) == [
+        "the files were open for writing with O_SYNC in 30 of 32 looks"
+    ]

@@ -36,6 +36,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--reason", metavar="TEXT", help="why references may become worse; goes into the file"
     )
     parser.add_argument(
+        "--without-peak",
+        metavar="TEXT",
+        help="why no rate of a partition reaches 70 %% of a peak of its hardware in its first "
+        "calibration; goes into the file",
+    )
+    parser.add_argument(
         "--allow-few",
         action="store_true",
         help="accept fewer than 6 launches, whose range does not cover the median at 95 %%",

@@ -25,6 +25,14 @@ SIGMA_PER_MAD = 1.4826
 #: has no effect. The schema of references requires more than -1.
 LEAST_LOWER = -0.95
 
+#: Tolerances of a curve, in times of those of a metric. A launch is compared at all sizes of its
+#: curve at once; docs/judging.md has the rate of false alarms.
+WIDER = 1.5
+
+#: The share of a peak of the hardware that a rate of each partition reaches in its first
+#: calibration. A link with half of its lanes, or one of two ports, stays below.
+LEAST_OF_PEAK = 0.7
+
 _KIND = {
     "type": "object",
     "additionalProperties": False,
@@ -134,6 +142,22 @@ def metric(samples: Sequence[float], unit: str, kind: Kind) -> dict[str, Any]:
         "lower": max(-_up(lower), LEAST_LOWER),
         "upper": _up(upper),
         "interval": [_digits(end) for end in median_interval(samples)],
+    }
+
+
+def curve(launches: Sequence[Mapping[int, float]], unit: str, kind: Kind) -> dict[str, Any]:
+    """The envelope of a curve: at each size the bounds of :func:`metric`, with wider tolerances.
+
+    :param launches: size [B] -> value of each launch; a size that a launch lacks is left out.
+    """
+    common = sorted(set.intersection(*(set(launch) for launch in launches)))
+    specs = [metric([launch[size] for launch in launches], unit, kind) for size in common]
+    return {
+        "unit": unit,
+        "sizes": common,
+        "values": [spec["value"] for spec in specs],
+        "lower": [max(_digits(WIDER * spec["lower"]), LEAST_LOWER) for spec in specs],
+        "upper": [_digits(WIDER * spec["upper"]) for spec in specs],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,12 @@ from typing import Any
 
 import yaml
 
-from assay import files
-from assay.calibrate.bounds import Kind, kind_of
+from assay import files, metrics
+from assay.calibrate.bounds import LEAST_OF_PEAK, Kind, curve, kind_of
 from assay.calibrate.bounds import metric as bounded
 from assay.calibrate.errors import CalibrationError
 from assay.calibrate.launches import Sample
-from assay.judge import Recorded, References, describe
+from assay.judge import Recorded, References, Verdict, curves, describe, judge_ratios
 
 HEAD = """\
 # Written by `assay calibrate`, never by hand: what references.yaml says goes before this file.
@@ -86,18 +87,28 @@ class Calibration:
 
 
 def compare(
-    samples: Sequence[Sample], references: References, kinds: Mapping[str, Kind], reason: str | None
+    samples: Sequence[Sample],
+    references: References,
+    kinds: Mapping[str, Kind],
+    reason: str | None,
+    without_peak: str | None = None,
 ) -> Calibration:
     """The new references of the measured cases, and the old references of all other cases.
 
     :param reason: why a reference may become worse. It is written into the entries that need it.
-    :raises CalibrationError: a reference would become worse without a reason, or cannot be made.
+    :param without_peak: why a partition may have its first references although none of its rates
+        comes near a peak of the hardware. It is written into these entries.
+    :raises CalibrationError: a reference would become worse without a reason, or cannot be made; a
+        curve is implausible.
     """
     before = {_key(entry["for"]): entry for entry in references.calibrated}
     after = dict(before)
     changes: list[Change] = []
     left: dict[str, int] = {}
-    faults: list[str] = []
+    faults = _implausible(samples)
+    unproven = _unproven(samples, before, references)
+    if without_peak is None:
+        faults += unproven.values()
     for sample in samples:
         key = _key(sample.case)
         old = before.get(key, {}).get("metrics", {})
@@ -128,13 +139,94 @@ def compare(
         if reason is None:
             faults += [f"{c}: {c.worse}; if that is right, say why by --reason" for c in worse]
         source = {**sample.source, **({"reason": reason} if worse and reason else {})}
+        excuse = before.get(key, {}).get("source", {}).get("without_peak")
+        if sample.case["partition"] in unproven:
+            excuse = without_peak
+        if excuse is not None:
+            source["without_peak"] = excuse
         after.pop(key, None)
         if new:
-            after[key] = {"for": dict(sample.case), "metrics": new, "source": source}
+            envelope = _envelope(sample, kinds)
+            if reason is None:
+                faults += _worse_curves(sample, before.get(key, {}).get("curves", {}), envelope)
+            entry = {"for": dict(sample.case), "metrics": new, "curves": envelope, "source": source}
+            after[key] = {name: value for name, value in entry.items() if value}
     if faults:
         raise CalibrationError(*faults)
     entries = sorted(after.values(), key=lambda entry: [str(v) for v in entry["for"].values()])
     return Calibration(entries, changes, left)
+
+
+def _implausible(samples: Sequence[Sample]) -> list[str]:
+    """The curves that no healthy machine shows, over all launches of a case."""
+    faults = []
+    for sample in samples:
+        found = [curves.ratios(rows, sample.pattern) for rows in sample.curves]
+        judgement = judge_ratios(found)
+        if judgement.verdict is not Verdict.PASS:
+            faults.append(f"{describe(sample.case)}: {judgement.why}")
+    return faults
+
+
+def _unproven(
+    samples: Sequence[Sample], before: Mapping[Any, Any], references: References
+) -> dict[str, str]:
+    """Partitions without references whose rates prove nothing about their hardware, with the fault.
+
+    A cluster that was built wrong from the start would become its own reference.
+    """
+    known = {dict(key)["partition"] for key in before}
+    best: dict[str, tuple[float, str]] = {}
+    for sample in samples:
+        partition = sample.case["partition"]
+        for name, unit in sample.units.items():
+            by_hand = _by_hand(references, sample.case, name, unit)
+            if not by_hand and metrics.fault(unit) != "both":
+                best.setdefault(partition, (0.0, ""))
+    for sample in samples:
+        for name, shares in sample.shares.items():
+            partition, share = sample.case["partition"], statistics.median(shares)
+            if partition in best:
+                best[partition] = max(best[partition], (share, name))
+    return {
+        partition: f"{partition}: the first calibration of a partition must reach "
+        f"{LEAST_OF_PEAK:.0%} of a peak of its hardware, "
+        + (f"the best is {name} with {share:.0%}" if name else "and no peak is known here")
+        + "; name the hardware in the partition's extra `hardware`, or say why by --without-peak"
+        for partition, (share, name) in best.items()
+        if partition not in known and share < LEAST_OF_PEAK
+    }
+
+
+def _envelope(sample: Sample, kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    """The envelope of the curve of a case, by its column; empty if the case has no curve."""
+    name = curves.column(sample.curves[0]) if sample.curves else None
+    if name is None:
+        return {}
+    launches = [
+        {int(row["size"]): float(row[name]) for row in rows if float(row[name]) > 0}
+        for rows in sample.curves
+    ]
+    unit = sample.curve_units[name]
+    return {name: curve(launches, unit, kind_of(unit, kinds))}
+
+
+def _worse_curves(sample: Sample, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """The curves that lie outside their old envelope, on the side of the fault; one line each."""
+    for name, spec in new.items():
+        if name not in old or old[name]["unit"] != spec["unit"]:
+            continue
+        side = metrics.fault(spec["unit"])
+        sign = 1 if side == "lower" else -1
+        values = dict(zip(spec["sizes"], spec["values"]))
+        for size, value, tolerance in zip(old[name]["sizes"], old[name]["values"], old[name][side]):
+            if sign * (values.get(size, 0.0) - value * (1 + tolerance)) < 0:
+                moved = _change(value, values[size]) if size in values else "is gone"
+                yield (
+                    f"{describe(sample.case)}: {name} at {size} B is worse: {moved}; if that is "
+                    "right, say why by --reason"
+                )
+                break
 
 
 def text(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -169,6 +261,10 @@ def _lines(entry: Mapping[str, Any]) -> Iterator[str]:
     yield "    metrics:"
     for name, spec in entry["metrics"].items():
         yield f"      {_flow(name)}: {_flow(spec)}"
+    if "curves" in entry:
+        yield "    curves:"
+        for name, spec in entry["curves"].items():
+            yield f"      {_flow(name)}: {_flow(spec)}"
     yield "    source:"
     for key, value in entry["source"].items():
         yield f"      {key}: {_flow(value)}"

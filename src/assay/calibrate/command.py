@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         kinds = bounds.load(site)
         reports = args.reports or [_measure(site, args)]
         sample = launches.samples(map(session.load, reports), args.site, args.allow_few)
-        found = changes.compare(sample, references, kinds, args.reason)
+        found = changes.compare(sample, references, kinds, args.reason, args.without_peak)
         for change in found.changes:
             print(change)
         for why, count in found.left.items():
@@ -60,8 +60,9 @@ def _usage(args: argparse.Namespace, site: Path) -> str:
     if not args.reports and args.launches < least:
         few = "" if args.allow_few else ", or say --allow-few"
         return f"--launches {args.launches}: at least {least}{few}"
-    if args.reason is not None and len(args.reason.strip()) < 8:
-        return "--reason: give at least 8 characters, for the readers of the file"
+    for option, text in (("--reason", args.reason), ("--without-peak", args.without_peak)):
+        if text is not None and len(text.strip()) < 8:
+            return f"{option}: give at least 8 characters, for the readers of the file"
     if args.reports and args.arguments:
         return "--from runs nothing: leave out the arguments of reframe"
     return ""

@@ -10,7 +10,7 @@ from typing import Any
 from reframe.utility import nodelist_abbrev
 
 from assay.calibrate.errors import CalibrationError
-from assay.judge import LAUNCHES_FOR_95_PERCENT, Verdict, describe
+from assay.judge import LAUNCHES_FOR_95_PERCENT, Verdict, curves, describe, peaks
 from assay.results.cases import Case, Session
 
 Key = tuple[tuple[str, Any], ...]
@@ -24,6 +24,8 @@ class Sample:
     :ivar metrics: one value for each launch, by metric.
     :ivar units: the unit of each metric.
     :ivar stack: where the programs come from, in the words of the stack.
+    :ivar curves: the rows of each launch, if they are a curve, with `curve_units` and `pattern`.
+    :ivar shares: by metric, the share of the peak of the hardware in each launch, if it is known.
     """
 
     case: Mapping[str, Any]
@@ -33,6 +35,10 @@ class Sample:
     nodes: set[str] = field(default_factory=set)
     stack: str = ""
     date: datetime.date = datetime.date.min
+    curves: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
+    curve_units: Mapping[str, str] = field(default_factory=dict)
+    pattern: str = ""
+    shares: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def source(self) -> dict[str, Any]:
@@ -101,6 +107,11 @@ def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
         assert metric.value is not None, "a metric without a value is a FAIL"
         sample.metrics.setdefault(metric.name, []).append(metric.value)
         sample.units[metric.name] = metric.unit
+        if metric.percent is not None and peaks.FILE in metric.peak_of:
+            sample.shares.setdefault(metric.name, []).append(metric.percent / 100)
+    if curves.column(case.rows):
+        sample.curves.append(case.rows)
+        sample.curve_units, sample.pattern = case.units, record["curve"]
     sample.nodes.update(record.get("nodes") or ())
     sample.stack = record.get("stack") or ""
     if session.start is not None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from reframe.core.exceptions import SanityError
 
+from assay.judge import Ratios
 from assay.reframe_compat import dependencies
 
 #: The unique names of test, partition and stack.
@@ -25,6 +26,7 @@ class Attempts:
 
     :ivar launches: number of its jobs that were begun.
     :ivar samples: for each metric the values of all launches, in their order.
+    :ivar ratios: of each of these launches what must be plausible.
     :ivar stagedir: the stage directory of the last launch, with its output.
     :ivar failure: the failure that settled the case; None while the case is not settled.
     :ivar disturbed: number of launches that do not count, because the machine was busy.
@@ -35,6 +37,7 @@ class Attempts:
 
     launches: int = 0
     samples: dict[str, list[float]] = field(default_factory=dict)
+    ratios: list[Ratios] = field(default_factory=list)
     stagedir: str = ""
     failure: Exception | None = None
     disturbed: int = 0
@@ -47,9 +50,12 @@ class Attempts:
         self.launches += 1
         self.stagedir = stagedir
 
-    def add(self, samples: Mapping[str, Sequence[float]]) -> Mapping[str, list[float]]:
+    def add(
+        self, samples: Mapping[str, Sequence[float]], ratios: Ratios
+    ) -> Mapping[str, list[float]]:
         """Adds the samples of a believable launch; returns the samples of all launches."""
         self._judged += 1
+        self.ratios.append(ratios)
         for name, values in samples.items():
             self.samples.setdefault(name, []).extend(values)
         return self.samples

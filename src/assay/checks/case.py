@@ -20,6 +20,7 @@ class CaseBase(rfm.RegressionTestPlugin):
 
     _record: dict[str, Any]
     _attempts: attempts.Attempts
+    _nonce: str = ""
 
     @property
     def hosts(self) -> list[str]:
@@ -40,6 +41,11 @@ class CaseBase(rfm.RegressionTestPlugin):
             "profile": self.profile,
             **self.identity(),
         }
+
+    def requested_variables(self) -> dict[str, str]:
+        """The environment variables that partition, stack and test set for a launch."""
+        places = (self.current_partition.local_env, self.current_environ, self)
+        return {name: str(value) for of in places for name, value in of.env_vars.items()}
 
     def _close_record(self, verdict: Verdict, problems: list[str]) -> None:
         self._record.update(verdict=verdict.value, problems=problems)

@@ -11,6 +11,7 @@ from assay.checks import ucx
 from assay.checks.ucx import UcxMixin
 from assay.evidence import accelerator, gpu_paths
 from assay.evidence.accelerator import Accelerator
+from assay.evidence.gpu_ipc import Sent
 
 
 class GpuMixin(UcxMixin):
@@ -57,14 +58,13 @@ class GpuMixin(UcxMixin):
             raise ConfigError(f"{self.current_environ.name}: {error}") from None
         self.steer_ucx(variables)
 
-    def path_problems(self, buffers: str | None, said: str, processes: int) -> list[str]:
+    def path_problems(self, sent: Sent, said: str, processes: int) -> list[str]:
         """Problems of the path of the last launch; the record gets what was proven.
 
-        :param buffers: see :func:`assay.evidence.gpu_paths.prove`.
         :param said: standard error of all processes.
         """
         log, version = ucx.said(Path()), self.current_environ.extras["ucx_version"]
-        proof = gpu_paths.prove(self.way, log, buffers, version, processes)
+        proof = gpu_paths.prove(self.way, log, sent, version, processes)
         record = self._record.setdefault("proof", {})
         record.update(means=proof.means, ucx=proof.ucx, lanes=dict(proof.lanes))
         problems = list(proof.problems)

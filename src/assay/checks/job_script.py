@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 import shlex
+import shutil
+from pathlib import Path
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before
@@ -11,7 +14,7 @@ from reframe.core.exceptions import SanityError
 from assay import deadline
 from assay.checks import attempts, shared
 from assay.checks.case import CaseBase
-from assay.evidence import busy, launch
+from assay.evidence import busy, launch, steering
 from assay.reframe_compat import testcase
 from assay.results import record
 from assay.results.record import BUSY
@@ -36,6 +39,13 @@ class JobScript(CaseBase):
             raise failure
         if not self.is_dry_run() and (why := deadline.reached()):
             self.skip(f"{why} before it was begun")
+
+    @run_after("setup")
+    def _mark_the_launch(self) -> None:
+        # ReFrame has just emptied the stage directory. What is older than this file is not of the
+        # launch.
+        self._nonce = secrets.token_hex(8)
+        (Path(self.stagedir) / launch.NONCE_FILE).write_text(self._nonce + "\n")
 
     @run_after("setup")
     def _only_what_smoke_has(self) -> None:
@@ -92,13 +102,16 @@ class JobScript(CaseBase):
             self._attempts.stagedir = self.stagedir
             self._attempts.settle(failure := SanityError(self._undecided(why, [])))
             raise failure
+        shutil.copy(steering.WITNESS, self.stagedir)
         self.prerun_cmds.insert(0, launch.FIRST)
         self.postrun_cmds[:0] = launch.BEHIND
         if ours := shared.ours(self):
             self.prerun_cmds += [*busy.script(ours), launch.SHARED_BEFORE]
             self.postrun_cmds[len(launch.BEHIND) : len(launch.BEHIND)] = launch.SHARED_BEHIND
+        if self.kind != "node":
+            self.postrun_cmds.append(steering.OF_JOB)
         self.prerun_cmds.append(launch.BEFORE)
         self.postrun_cmds.append(launch.LAST)
-        self.keep_files.extend([record.FILE, launch.FILE])
+        self.keep_files.extend([record.FILE, launch.FILE, steering.RANKS, steering.JOB])
         if not self.is_dry_run():
             self._attempts.begin(self.stagedir)

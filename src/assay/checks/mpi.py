@@ -7,9 +7,9 @@ trusts nothing else.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,9 +21,9 @@ from assay.checks import ucx
 from assay.checks.site import site_directory
 from assay.checks.strict import StrictCheck
 from assay.checks.ucx import UcxMixin, text
-from assay.evidence import links, mpi, node_state, transports
+from assay.evidence import launch, links, mpi, node_state, steering, transports
 from assay.evidence.launch import SKIPPED_FILE
-from assay.outputs import Parsed, openmpi
+from assay.outputs import Parsed, openmpi, ucx_log
 from assay.workloads.sizing import Layout, SizingError, spread
 
 #: Processes of a test without MPI: a server and a client.
@@ -65,6 +65,9 @@ class MpiCheck(StrictCheck):
 
     #: Number of nodes for a test that does not take all nodes.
     nodes_taken = 2
+
+    #: Whether each rank is started by the script of :mod:`assay.evidence.steering`.
+    witnessed = True
 
     #: Whether such a test has ``cores_per_node`` ranks on each node instead of one.
     fills_nodes = False
@@ -166,18 +169,22 @@ class MpiCheck(StrictCheck):
         self.env_vars.update(self.mpi_library.report)
 
     @run_before("run", always_last=True)
-    def _witness_the_link(self) -> None:
-        if not self.crosses_the_link:
-            return
+    def _witness_the_ranks(self) -> None:
+        options = self.job.launcher.options
+        if self.crosses_the_link:
+            options = [*options, *self._witness_the_link()]
+        if self.witnessed:
+            options = [*options, f'"$assay_stage"/{steering.WITNESS.name}', "rank"]
+        self.job.launcher.options = options
+
+    def _witness_the_link(self) -> list[str]:
         device = self.partition_extra("network_device")
         shutil.copy(links.WITNESS, self.stagedir)  # every node can read the stage directory
-        self.job.launcher.options = [
-            *self.job.launcher.options, f'"$assay_stage"/{links.WITNESS.name}', device
-        ]  # fmt: skip
         # Consecutive ranks share a node. Half of all ranks, and so one rank of each pair, is then
         # on another node. mpirun places the ranks this way by default.
         self.env_vars["SLURM_DISTRIBUTION"] = "block"
         self.keep_files.append(links.READINGS)
+        return [f'"$assay_stage"/{links.WITNESS.name}', device]
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Compares the reports of Open MPI, the program and the link with the requested run."""
@@ -192,6 +199,15 @@ class MpiCheck(StrictCheck):
         if world.apart or self.current_environ.extras.get("user_namespaces"):
             self._record["proof"]["single_copy"] = CMA_IS_OFF
         problems = self.world_problems(world)
+        if self.witnessed:
+            given = self.hosts or ([self.launched.host] if self.launched else [])
+            problems += launch.elsewhere((host for host, _ in world.selected), given)
+            # The local launcher takes no options, so it starts no witness.
+            if self.job.launcher.registered_name != "local":
+                problems += self._witnessed(world)
+        # A log of UCX is a file; what comes before it is opened is on standard error.
+        early = ucx_log.parse(text(self.stderr))
+        problems += ucx.errors(transports.without_farewells("tcp", early, world.farewells))
         for fact in RANK_FACTS:
             said = parsed.facts.get(fact, asked) if parsed else asked
             if said != asked:
@@ -222,7 +238,51 @@ class MpiCheck(StrictCheck):
                 f"the ranks are on the wrong hosts: {there}; {self._layout.per_node} on "
                 f"each of {self._layout.nodes} nodes were asked for"
             )
-        return problems + self._steered(world.settings)
+        return problems + self._steered(world) + self._other_pml(world)
+
+    def _witnessed(self, world: openmpi.OpenMpi) -> list[str]:
+        """Problems of the ranks as :mod:`assay.evidence.steering` saw them start."""
+        ranks, problems = [], []
+        for path in sorted(Path().glob(steering.RANKS)):
+            try:
+                ranks.append(steering.rank(text(path)))
+            except ValueError as error:
+                problems.append(f"{path.name}: {error}")
+        extras, node = self.current_environ.extras, self.node_after
+        proof = self._record["proof"]
+        proof["binding"] = [
+            {"host": rank.host, "cpus": sorted(rank.cpus), "memories": sorted(rank.memories)}
+            for rank in ranks
+        ]
+        if any(rank.nonce != self._nonce for rank in ranks):
+            problems.append("ranks of another launch left their files here")
+        if len(ranks) != self.num_tasks:
+            problems.append(
+                f"this launch started {len(ranks)} ranks, {self.num_tasks} were asked for"
+            )
+        names = [
+            path.name for path in (*Path().glob(steering.RANKS), *Path().glob(steering.LOADED))
+        ]
+        self._started = started = {
+            (launch.short_name(host), pid) for host, pid in steering.processes(names)
+        }
+        said = {(launch.short_name(host), pid) for host, pid in world.selected}
+        # A process in a container may have other numbers outside.
+        if (strange := sorted(said - started)) and "image" not in extras:
+            problems.append(
+                f"Open MPI reports on {strange[0][0]}:{strange[0][1]}, which this launch did not "
+                "start: is it the output of another launch?"
+            )
+        asked, allowed = self.requested_variables(), extras.get("ucx", {})
+        for rank in ranks:
+            problems += steering.unasked(rank, asked, allowed)
+        if node is not None:
+            proof["libraries"] = dict(node.libraries)
+            if "image" not in extras:
+                own = extras.get("libraries", ())
+                problems += steering.foreign(node.libraries, node.programs, own)
+            problems += steering.crowded(ranks, node.cores)
+        return list(dict.fromkeys(problems))
 
     def _crossed(self, needed: float) -> list[str]:
         """Problems if the counters of the link do not show that the bytes crossed it."""
@@ -234,15 +294,22 @@ class MpiCheck(StrictCheck):
         }  # fmt: skip
         return list(crossing.problems)
 
-    def _steered(self, settings: Mapping[str, str]) -> list[str]:
-        """Environment settings that steer Open MPI and that no test, stack or partition set."""
-        partition, stack = self.current_partition.local_env, self.current_environ
-        asked = {*self.env_vars, *stack.env_vars, *partition.env_vars}
-        return [
-            f"{name}={value} was set outside of the test: unset it, or put it into "
-            "the stack's env_vars"
-            for name, value in self.mpi_library.unasked(settings, asked).items()
-        ]
+    def _steered(self, world: openmpi.OpenMpi) -> list[str]:
+        """Settings that steer Open MPI and that no test, stack or partition set."""
+        allowed = self.current_environ.extras.get("mca", {})
+        return self.mpi_library.unasked(world, self.requested_variables(), allowed)
+
+    def _other_pml(self, world: openmpi.OpenMpi) -> list[str]:
+        """A problem if ranks chose another pml than the site expects, or not all the same."""
+        chosen = ", ".join(sorted(world.pml))
+        if asked := self.requested_variables().get("OMPI_MCA_pml"):
+            # A list, or the name of what is not allowed, is not one pml.
+            wrong = re.fullmatch(r"\w+", asked) and not world.pml <= {asked}
+            return [f"Open MPI chose the pml {chosen}; {asked} was asked for"] if wrong else []
+        expected = self.current_partition.extras.get("pml")
+        if expected is not None and not world.pml <= {expected}:
+            return [f"Open MPI chose the pml {chosen}; the site says {expected} (extra `pml`)"]
+        return [f"the ranks chose different pmls: {chosen}"] if len(world.pml) > 1 else []
 
 
 class TransportMixin(UcxMixin):
@@ -275,6 +342,12 @@ class TransportMixin(UcxMixin):
         together = self.parallel and stack.get("contained")
         if self.transport == "cma" and "image" in stack and not together:
             self.prerun_cmds += _SKIP_WITHOUT_CMA
+
+    @property
+    def collective_curve(self) -> str:
+        """The attribute ``curve`` of a collective."""
+        network = transports.TRANSPORTS[self.transport].network
+        return "collective over a network" if network else "collective"
 
     def sizes(self, parsed: Parsed) -> list[int]:
         """Message sizes [B] whose path must be proven; by default the sizes of the curve.
@@ -315,8 +388,3 @@ class MpiTransportCheck(TransportMixin, MpiCheck):
     @run_before("run")
     def _force_ucx(self) -> None:
         self.force_pml_ucx()
-
-    def examine(self, parsed: Parsed | None) -> list[str]:
-        """Adds a problem if a rank fell back to another pml."""
-        problems = super().examine(parsed)
-        return [*problems, *self.fallen_back(self._record["proof"]["pml"])]

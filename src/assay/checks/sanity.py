@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from reframe.core.exceptions import SanityError
 
 from assay.checks import shared
 from assay.checks.case import CaseBase
-from assay.evidence import busy, launch, node_state
+from assay.evidence import busy, launch, node_state, steering
 from assay.judge import Verdict
 from assay.outputs import Parsed, ParseError
 from assay.results import record
@@ -21,6 +22,12 @@ NAMED_PROBLEMS = 4
 
 class Believed(CaseBase):
     """The part of :class:`assay.checks.strict.StrictCheck` that demands evidence of a launch."""
+
+    #: The record of the launch by its job script; None if the script did not reach its end.
+    launched: launch.Launch | None = None
+
+    #: What the job script found on its node after the benchmark; None if it did not look.
+    node_after: steering.Node | None = None
 
     #: What other work took of the machine during the last launch; None if unknown or not asked for.
     others: busy.Others | None = None
@@ -47,7 +54,8 @@ class Believed(CaseBase):
             doubts = [f"{parsed.program}: {problem}" for problem in parsed.rounded]
             if not parsed.complete:
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
-        problems += self._not_as_requested(parsed) + self.examine(parsed)
+        problems += self._not_as_requested(parsed) + self._of_another_launch(parsed)
+        problems += self.examine(parsed)
         if parsed is not None:
             doubts += self.accused(parsed)
         busy_with = shared.disturbance(self) if doubts and not problems else ""
@@ -81,6 +89,35 @@ class Believed(CaseBase):
             if said.get(key) != wanted
         ]
 
+    def _of_another_launch(self, parsed: Parsed | None) -> list[str]:
+        """Evidence that the output or other files are not of this launch, one line each."""
+        ended = self.launched
+        if ended is None:
+            return []
+        written = [str(self.stdout), str(self.stderr), *map(str, self.keep_files)]
+        problems = launch.stale(Path(), written)
+        texts = [path for name in written[:1] + written[2:] for path in sorted(Path().glob(name))]
+        said = "\n".join(
+            path.read_text(encoding="utf-8", errors="replace") for path in texts if path.is_file()
+        )
+        # The time zone in a container may be any.
+        slack = 15 * 3600.0 if "image" in self.current_environ.extras else 0.0
+        claimed = self.claimed(parsed) if parsed else 0.0
+        return problems + launch.out_of_time(ended, claimed, said, slack) + self._steered_job()
+
+    def _steered_job(self) -> list[str]:
+        """What steered the job script and was not requested, one line each."""
+        if self.kind == "node":
+            return []
+        try:
+            self.node_after = node = steering.node(Path(steering.JOB).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            return [f"{steering.JOB} cannot be read: {error}"]
+        if node.job.nonce != self._nonce:
+            return [f"{steering.JOB} is of another launch"]
+        relevant = steering.of_linker(node.job)
+        return steering.unasked(relevant, self.requested_variables(), {})
+
     def _end_if_not_begun(self) -> None:
         """Skips or fails the case if the job itself found that the benchmark could not run."""
         skipped, refused = Path(launch.SKIPPED_FILE), Path(launch.REFUSED_FILE)
@@ -110,13 +147,17 @@ class Believed(CaseBase):
         except ValueError as torn:
             return [str(torn)], unknown
         times = launch.times(ended, self.job)
-        self.others = ended.others
+        self.others, self.launched = ended.others, ended
+        wrong = launch.wrong_clock(ended, self.job.submit_time, time.time())
+        if ended.nonce != self._nonce:
+            wrong.insert(0, f"{launch.FILE} is of another launch: its nonce is {ended.nonce!r}")
         if ended.rc == 0:
-            return [], times
+            return wrong, times
         signal = f" (signal {ended.signal})" if ended.signal else ""
         # The last words of a parallel launch come from the launcher.
         words = "" if self.parallel else self._last_words()
-        return [f"{self._program()} ended with exit code {ended.rc}{signal}{words}"], times
+        said = f"{self._program()} ended with exit code {ended.rc}{signal}{words}"
+        return [said, *wrong], times
 
     def _nodes_lost(self) -> list[str]:
         """Nodes of the job out of service now; for a job that never began, why it waited."""

@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,20 @@ from assay.outputs import Parsed
 #: File with the findings of the job, next to the output of the benchmark.
 FOUND = "storage.json"
 
+#: File with the files that the benchmark held open, and the lines that end the watch over them.
+WRITTEN = "storage.files.json"
+END_OF_WATCH = f"""\
+kill "$(cat "$assay_stage"/{WRITTEN}.pid)" 2>/dev/null
+for _ in $(seq 100); do
+  [ -e "$assay_stage"/{WRITTEN} ] && break
+  sleep 0.02
+done""".splitlines()
+
 #: Features of a partition that name its file system, by the kernel's names.
 KINDS = ("lustre", "xfs", "tmpfs")
+
+#: File systems in memory. A site must name them if it means them.
+MEMORY = ("tmpfs", "ramfs")
 
 _TIMES_MEMORY = re.compile(r"(\d+(?:\.\d+)?)x-memory")
 
@@ -64,6 +76,45 @@ def described(found: Mapping[str, Any], largest: int) -> dict[str, Any]:
     }
 
 
+def not_written(files: Sequence[Mapping[str, Any]], directory: str, kind: str | None) -> list[str]:
+    """Why the files that processes held open are not those under test, one line each.
+
+    :param files: what ``onnode/storage.py --watch`` saw.
+    :param kind: type of the file system of the directory, by statfs(2).
+    """
+    inside = [file for file in files if file["inside"] and file["written"]]
+    if not inside:
+        others = sorted((file for file in files if file["written"]), key=lambda f: -f["bytes"])
+        more = "".join(f"; {file['path']} ({file['type']}) was written" for file in others[:1])
+        return [f"no process was seen to write a file in {directory}{more}"]
+    wrong = sorted({str(file["type"]) for file in inside} - {str(kind)})
+    return [f"files of {directory} were on {', '.join(wrong)}, the directory is on {kind}"] * bool(
+        wrong
+    )
+
+
+def in_another_mode(files: Sequence[Mapping[str, Any]], o_direct: bool, o_sync: bool) -> list[str]:
+    """Modes in which the files under test were not open for writing, one line each.
+
+    A program may create a file in one mode, and open it again in another one to write it. The mode
+    in which it was seen in more than half of all looks counts.
+
+    :param files: the files under test, as the processes held them open.
+    """
+    problems = []
+    for flag, wanted in (("o_direct", o_direct), ("o_sync", o_sync)):
+        looks = {True: 0, False: 0}
+        for file in files:
+            if file["written"]:
+                looks[file[flag]] += file["looks"]
+        if looks[not wanted] > looks[wanted]:
+            problems.append(
+                f"the files were open for writing with{'out' * wanted} {flag.upper()} in "
+                f"{looks[not wanted]} of {sum(looks.values())} looks"
+            )
+    return problems
+
+
 class StorageMixin(rfm.RegressionTestPlugin):
     """A benchmark that writes in ``$work``, below the ``directory`` of a storage partition.
 
@@ -98,7 +149,7 @@ class StorageMixin(rfm.RegressionTestPlugin):
     def _look_at_the_file_system(self) -> None:
         directory = self.partition_extra("directory")
         script = Path(assay.onnode.__file__).with_name("storage.py")
-        files = {"found": FOUND, "refused": REFUSED_FILE}
+        files = {"found": FOUND, "refused": REFUSED_FILE, "watch": WRITTEN}
         if self.o_direct:
             files["skipped"] = SKIPPED_FILE
         words = [
@@ -112,7 +163,8 @@ class StorageMixin(rfm.RegressionTestPlugin):
             f"work=$(mktemp -d {shlex.quote(directory)}/assay.XXXXXX) || exit 1",
             "trap 'rm -rf \"$work\"' EXIT",  # also if the job is ended early
         ]
-        self.keep_files.append(FOUND)
+        self.postrun_cmds += END_OF_WATCH
+        self.keep_files += [FOUND, WRITTEN]
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Records the findings of the job, and checks that it is the file system under test."""
@@ -128,9 +180,15 @@ class StorageMixin(rfm.RegressionTestPlugin):
             (kind for kind in KINDS if kind in partition.features), None
         )
         kind = said.get("type")
-        if stated and kind != stated:
+        directory = found["file_system"]["directory"]
+        if kind != stated and (stated or kind in MEMORY):
             problems.append(
-                f"{found['file_system']['directory']} is {kind} (mounted at {said.get('mount')}); "
-                f"the site says {stated}"
+                f"{directory} is {kind} (mounted at {said.get('mount')}); the site says "
+                f"{stated or 'nothing of a file system in memory'}"
             )
-        return problems
+        try:
+            files = json.loads(Path(WRITTEN).read_text(encoding="utf-8"))
+            said["files"] = [file for file in files if file["inside"]]
+            return problems + not_written(files, directory, found["file_system"]["statfs"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return [*problems, f"the files that were written are not known: {WRITTEN}: {error}"]

@@ -60,8 +60,9 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
                      the launch around all commands      ``env_vars``
     sanity           :mod:`assay.checks.sanity`: exit    implements :meth:`read`, :meth:`requested`,
                      code, output, problems, load        :meth:`examine`, :meth:`accused`
-    performance      :mod:`assay.checks.verdict`:        implements :meth:`measure`, :meth:`peaks`
-                     metrics against references
+    performance      :mod:`assay.checks.verdict`:        implements :meth:`measure`, :meth:`peaks`,
+                     metrics against references,         states :attr:`curve`
+                     curves against plausibility
     ===============  ==================================  ==========================================
     """
 
@@ -94,6 +95,17 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     #: :type: :class:`list` of :class:`assay.declared.Figure`
     #: :default: ``[]``
     figures = variable(typ.List[Figure], value=[], loggable=False)
+
+    #: Fewest launches of a case that passes. A machine that is slow in every second launch passes
+    #: with one launch as often as not; six show both speeds.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``1``
+    least_launches = variable(int, value=1)
+
+    #: The pattern of communication behind rows with a column ``size``: a key of
+    #: ``judge/curves.yaml``, which says what such a curve may show at most.
+    curve = "point-to-point"
 
     #: Whether the program is started by the partition's parallel launcher.
     #:
@@ -140,6 +152,12 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
         A computed number (a ratio) may be one value for each launch.
         """
         raise NotImplementedError
+
+    def claimed(self, parsed: Parsed) -> float:
+        """How long the program says that it worked, at least [s]; by default the column `time`."""
+        if parsed.units.get("time") != "s":
+            return 0.0
+        return sum(float(row["time"]) for row in parsed.rows)
 
     def peaks(self, parsed: Parsed) -> Mapping[str, Peak]:
         """The peak of each metric that has one."""

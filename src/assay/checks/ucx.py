@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import reframe as rfm
 
-from assay.evidence import transports
-from assay.outputs import ucx_log
+from assay.evidence import launch, steering, transports
+from assay.outputs import Parsed, ucx_log
 from assay.outputs.ucx_log import UcxLog
 
 #: One log for each process, so that UCX never writes into the output of the benchmark.
@@ -31,6 +32,11 @@ def text(path: Any) -> str:
 def said(folder: Path) -> UcxLog:
     """What all processes of a launch logged in a folder."""
     return ucx_log.parse("".join(text(path) for path in sorted(folder.glob(LOG_FILES))))
+
+
+def errors(log: UcxLog) -> list[str]:
+    """Each error of a log, in one line."""
+    return [f"UCX ERROR: {error}" for error in log.errors]
 
 
 class UcxMixin(rfm.RegressionTestPlugin):
@@ -66,6 +72,27 @@ class UcxMixin(rfm.RegressionTestPlugin):
         self.env_vars["UCX_LOG_FILE"] = LOGS
         self.keep_files.append(LOG_FILES)
 
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """Adds variables that UCX read and nobody requested, and settings in its files."""
+        problems: list[str] = super().examine(parsed)
+        asked, allowed = self.requested_variables(), self.current_environ.extras.get("ucx", {})
+        log = said(Path())
+        problems += steering.of_ucx(log, asked, allowed)
+        if not self.parallel:  # MpiCheck does it for all programs of MPI
+            problems += errors(ucx_log.parse(text(self.stderr)))
+        if self.node_after is not None:
+            files = replace(self.node_after.job, variables={})
+            problems += steering.unasked(files, asked, allowed)
+        # Filled by MpiCheck: the processes that this launch started.
+        started = getattr(self, "_started", None)
+        if started and "image" not in self.current_environ.extras:
+            here = {(launch.short_name(host), pid) for host, pid in log.processes}
+            problems += [
+                f"UCX left a log of {host}:{pid}, which this launch did not start"
+                for host, pid in sorted(here - started)
+            ]
+        return list(dict.fromkeys(problems))
+
     def force_pml_ucx(self) -> None:
         """Makes UCX the only choice of MPI, on all nodes. Call it after :meth:`steer_ucx`."""
         self.env_vars.update(self.mpi_library.only_ucx)
@@ -73,13 +100,3 @@ class UcxMixin(rfm.RegressionTestPlugin):
         launcher = self.current_partition.launcher_type.registered_name
         passing = self.mpi_library.passing_on(launcher, names)
         self.job.launcher.options = [*self.job.launcher.options, *passing]
-
-    @staticmethod
-    def fallen_back(pml: Iterable[str]) -> list[str]:
-        """A problem if ranks chose a pml other than ucx.
-
-        :param pml: every pml that a rank of the launch chose.
-        """
-        if {*pml} <= {"ucx"}:
-            return []
-        return [f"Open MPI chose the pml {', '.join(sorted(pml))}; ucx was asked for"]

@@ -16,7 +16,20 @@ from assay.checks import shared
 from assay.checks.case import CaseBase
 from assay.checks.site import site_references
 from assay.evidence import samples
-from assay.judge import LAUNCHES_TO_FAIL, Reference, ReferencesError, Verdict, judge, worst
+from assay.judge import (
+    LAUNCHES_TO_FAIL,
+    MOST_OF_PEAK,
+    Judgement,
+    Ratios,
+    Reference,
+    ReferencesError,
+    Verdict,
+    curves,
+    judge,
+    judge_ratios,
+    worst,
+)
+from assay.outputs import Parsed
 from assay.results import record
 from assay.results.record import BUSY, CALIBRATION
 
@@ -30,10 +43,12 @@ class Peak:
 
     :ivar what: description, with where the value was measured or published.
     :ivar value: the value in the unit of the metric.
+    :ivar most: the greatest plausible share of it; None if it is no upper limit.
     """
 
     what: str
     value: float
+    most: float | None = MOST_OF_PEAK
 
 
 class Judged(CaseBase):
@@ -41,6 +56,9 @@ class Judged(CaseBase):
 
     #: Metric -> its value in the last launch.
     _newest: Mapping[str, float] = {}
+
+    #: What speaks against all launches together, beside the metrics: one line, or none.
+    _against_all: list[str] = []
 
     @run_after("setup")
     def _units_are_known(self) -> None:
@@ -69,13 +87,28 @@ class Judged(CaseBase):
         if problems:
             self._fail(problems)
         self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}
+        try:
+            ratios = self._ratios(parsed, peaks)
+        except ReferencesError as error:
+            self._fail([str(error)])
         busy_with = shared.disturbance(self)
-        if busy_with and self._disturbed(self._judge_all(values, peaks), busy_with):
+        if busy_with and self._disturbed(
+            self._judge_all(values, peaks), judge_ratios([ratios]), busy_with
+        ):
             return  # ReFrame stores the values, and then the case fails
-        metrics = self._judge_all(self._attempts.add(values), peaks)
+        metrics = self._judge_all(self._attempts.add(values, ratios), peaks)
         self._record["metrics"] = metrics
+        plausible = judge_ratios(self._attempts.ratios)
         verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
-        self._close_record(verdict, [])
+        self._against_all = []
+        if plausible.verdict is not Verdict.PASS:
+            verdict = worst([verdict, plausible.verdict])
+            self._against_all = [f"{plausible.verdict.value}: {plausible.why}"]
+        elif verdict is Verdict.PASS and self._attempts.counted < self.least_launches:
+            verdict = Verdict.INCONCLUSIVE
+            done, least = self._attempts.counted, self.least_launches
+            self._against_all = [f"{verdict.value}: {done} of at least {least} launches"]
+        self._close_record(verdict, self._against_all)
         if verdict in (Verdict.PASS, Verdict.RECORDED):
             # A case with `measures_anew` false may still add a verdict of its own.
             self._attempts.passed = self.measures_anew
@@ -99,15 +132,40 @@ class Judged(CaseBase):
             self._fail(errors)
         return metrics
 
-    def _disturbed(self, metrics: dict[str, Any], why: str) -> bool:
+    def _ratios(self, parsed: Parsed, peaks: Mapping[str, Peak]) -> Ratios:
+        """What must be plausible in the last launch; a calibration judges all launches itself."""
+        if curves.column(parsed.rows):
+            self._record["curve"] = self.curve
+        if self.purpose == "calibration":
+            return {}
+        rates = {
+            name: peak
+            for name, peak in peaks.items()
+            if peak.most is not None and known.fault(self.declares[name]) == "lower"
+        }
+        found = {
+            f"{name} / peak ({peak.what})": (self._newest[name] / peak.value, float(peak.most or 0))
+            for name, peak in rates.items()
+        }
+        links = [peak.value for name, peak in rates.items() if self.declares[name] == "MB/s"]
+        if column := curves.column(parsed.rows):
+            bounds = site_references().envelope(self.case(), column, parsed.units[column])
+            found.update(curves.outside(parsed.rows, bounds))
+            found.update(curves.ratios(parsed.rows, self.curve, max(links, default=None)))
+        return found
+
+    def _disturbed(self, metrics: dict[str, Any], plausible: Judgement, why: str) -> bool:
         """Whether a launch does not count: there was other work, and a metric is out of bounds."""
         bad = [m for m in metrics.values() if m["verdict"] in AGAINST]
         for metric in bad:
             metric["verdict"] = Verdict.INCONCLUSIVE.value
-        if bad:
+        said = [f"{n}: {m['why']}" for n, m in metrics.items() if m in bad]
+        if plausible.verdict is not Verdict.PASS:
+            said.append(plausible.why)
+        if said:
             self._record["metrics"] = metrics
-            self._undecided(why, [f"{n}: {m['why']}" for n, m in metrics.items() if m in bad])
-        return bool(bad)
+            self._undecided(why, said)
+        return bool(said)
 
     def _undecided(self, why: str, against: Sequence[str]) -> str:
         """Closes the record of a launch that does not count, and returns the reason."""
@@ -124,9 +182,14 @@ class Judged(CaseBase):
         if "busy" in self._record:
             return str(self._record["problems"][0])
         return "; ".join(
-            f"{name}: {metric['verdict']}: {metric['why']}"
-            for name, metric in self._record.get("metrics", {}).items()
-            if metric["verdict"] in AGAINST
+            [
+                *(
+                    f"{name}: {metric['verdict']}: {metric['why']}"
+                    for name, metric in self._record.get("metrics", {}).items()
+                    if metric["verdict"] in AGAINST
+                ),
+                *self._against_all,
+            ]
         )
 
     def _judge_one(

@@ -24,10 +24,11 @@ The proof of each path, in addition to UCX reading every switch (an unused one f
 technology     UCX               proof
 =============  ================  =================================================================
 CUDA IPC off   all               no lane ``cuda_ipc`` to another process
-CUDA IPC on    before 1.21       such a lane, which may be idle; in addition the ratio on/off
-\\              1.21 and on       operations that UCX counted on it
+CUDA IPC on    before 1.16       such a lane, which may be idle; in addition the ratio on/off
+\\              1.16 to 1.20      a table that decides for it (:mod:`assay.evidence.gpu_ipc`)
+\\              1.21 and on       operations that UCX counted on it, in a row that is no plan
 buffers        1.16 and on       number of processes with a table of tagged messages "from cuda",
-                                 equal to the number of ranks with a buffer in GPU memory
+                                 equal to the number of ranks that send from GPU memory
 gdrcopy        all               no log of UCX shows it (src/ucp/core/ucp_worker.c:2227 of v1.22.0
                                  leaves these endpoints out). Instead: no warning about the name;
                                  what libgdrapi itself says at its first copy; the ratio on/off
@@ -43,12 +44,13 @@ src/uct/ib/base/ib_md.c). Only the ratio decides then.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assay.evidence import transports
+from assay.evidence import gpu_ipc, transports
 from assay.evidence.accelerator import ACCELERATORS, Accelerator
+from assay.evidence.gpu_ipc import Sent
 from assay.evidence.transports import Proof
 from assay.outputs import ucx_log
 from assay.outputs.ucx_log import UcxLog, transport_of
@@ -121,18 +123,17 @@ def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[s
 def prove(
     way: Way,
     log: UcxLog,
-    buffers: Sequence[str] | None,
+    sent: Sent,
     ucx_version: str,
     processes: int | None = None,
 ) -> Proof:
     """Whether a run used the paths that its configuration allows, as far as UCX reports them.
 
     :param log: all UCX output of one launch, from all its processes.
-    :param buffers: ``D`` or ``H`` for each sending process: its buffer is in GPU or host memory.
-        None if messages need not come from these buffers.
+    :param sent: the messages, and where their buffers are.
     :raises ValueError: see :func:`environment`.
     """
-    chosen, version = _of(way), _known(way.gpu, ucx_version)
+    chosen, version, buffers = _of(way), _known(way.gpu, ucx_version), sent.buffers
     if not log.processes:
         return Proof(ucx_log.NONE, None, {}, ("UCX printed nothing: is the pml ucx?",))
     problems = transports.common_problems(log, _list(way), ucx_version, processes)
@@ -141,14 +142,14 @@ def prove(
     lanes = {lane for config in log.peer_configs() for lane in config.lanes}
     tables = [row for table in log.peer_tables("") for row in table.rows]
     lanes |= {lane for row in tables for lane in row.lanes}
-    counted = {lane for row in tables if row.count for lane in row.lanes}
+    counted = {lane for row in tables if row.count and gpu_ipc.direct(row) for lane in row.lanes}
     if buffers and version >= transports.TABLES_SINCE:
         problems += _buffers_elsewhere(way.gpu, log, buffers)
     means = "no lane" if not chosen.ipc else ucx_log.NONE
-    if chosen.ipc and way.place == INTRA and buffers and set(buffers) == {"D"}:
-        counts = version >= transports.COUNTS_SINCE
-        means = ucx_log.COUNT if counts else "open lane"
-        problems += _ipc_unused(way.gpu, lanes, counted if counts else lanes)
+    if chosen.ipc and way.place == INTRA and buffers and set(buffers) <= set("Dd"):
+        ipc = gpu_ipc.used(way.gpu, log, version, sent)
+        means = ipc.means
+        problems += ipc.problems
     problems += _wrong_lanes(way, lanes)
     if way.gpu.unproven:
         problems.append(way.gpu.unproven)
@@ -166,15 +167,6 @@ def _other_switch(log: UcxLog, asked: str) -> list[str]:
         f"{RDMA} was {value or 'not set'} where the program ran, {asked} was asked for"
         for value in sorted(found, key=str)
     ]
-
-
-def _ipc_unused(gpu: Accelerator, lanes: Collection[str], used: Collection[str]) -> list[str]:
-    """A problem if no lane of IPC is open, or none is among the used ones."""
-    if not any(transport_of(lane) == gpu.ipc for lane in lanes):
-        return [f"no lane of {gpu.ipc} between the processes: do their GPUs see each other?"]
-    if not any(transport_of(lane) == gpu.ipc for lane in used):
-        return [f"{gpu.ipc} carried nothing: UCX counted no operation on it"]
-    return []
 
 
 def _wrong_lanes(way: Way, lanes: Collection[str]) -> list[str]:
@@ -202,13 +194,15 @@ def shows_buffers(gpu: Accelerator, ucx_version: str) -> bool:
     return _known(gpu, ucx_version) >= transports.TABLES_SINCE
 
 
-def _buffers_elsewhere(gpu: Accelerator, log: UcxLog, buffers: Sequence[str]) -> list[str]:
+def _buffers_elsewhere(gpu: Accelerator, log: UcxLog, buffers: str) -> list[str]:
     """Problems by the tables of UCX, because OSU 7.4 no longer reports where its buffers are."""
     tables = log.peer_tables("tagged message")
     sent = {table.process for table in tables if table.memory.startswith(gpu.word)}
-    wanted = list(buffers).count("D")
-    if len(sent) == wanted:
+    least = buffers.count("D")
+    most = least + buffers.count("d")
+    if least <= len(sent) <= most:
         return []
+    wanted = f"{least}" if least == most else f"{least} to {most}"
     return [f"{len(sent)} ranks sent from GPU memory, {wanted} of {len(buffers)} were to"]
 
 

@@ -3,12 +3,19 @@
 The script runs its own commands before and after the benchmark, and its exit code is the exit code
 of the benchmark. A job may also end without a benchmark. The job then states the reason in a file
 of one line.
+
+ReFrame writes a nonce into the stage directory before it submits the job. The script reads it at
+its start and repeats it, so a record of an earlier launch is not taken for that of this one. The
+script reads two clocks: the time of day, which somebody may set, and the time since the boot.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from assay.evidence import busy
@@ -19,13 +26,21 @@ FILE = "assay.launch"
 #: a failure; the second file means that there was nothing that could run.
 REFUSED_FILE, SKIPPED_FILE = "assay.refused", "assay.skipped"
 
+#: The nonce of a launch. ReFrame writes the file, the job script and its ranks read it.
+NONCE_FILE = "assay.nonce"
+
 #: Stores where and when the script began. Later commands find our files there, wherever they run.
-FIRST = "assay_stage=$PWD assay_start=$(date +%s.%N)"
+FIRST = (
+    f"assay_stage=$PWD assay_start=$(date +%s.%N) assay_nonce=$(cat {NONCE_FILE})\n"
+    "read -r assay_up _ </proc/uptime"
+)
 BEFORE = "assay_begin=$(date +%s.%N)"
 BEHIND = (
     "assay_rc=$?",
-    'printf "rc=%s start=%s begin=%s end=%s host=%s\\n" "$assay_rc" "$assay_start" '
-    f'"$assay_begin" "$(date +%s.%N)" "$(uname -n)" >"$assay_stage"/{FILE}',
+    "read -r assay_down _ </proc/uptime",
+    'printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s zone=%s nonce=%s\\n" "$assay_rc" '
+    '"$assay_start" "$assay_begin" "$(date +%s.%N)" "$(uname -n)" "$assay_up" "$assay_down" '
+    f'"$(date +%z)" "$assay_nonce" >"$assay_stage"/{FILE}',
 )
 LAST = "exit $assay_rc"
 
@@ -37,7 +52,8 @@ SHARED_BEHIND = (
 )
 
 _LINE = re.compile(
-    r"rc=(\d+) start=([\d.]+) begin=([\d.]+) end=([\d.]+) host=\S*\n(?:(.*)\n(.*)\n)?"
+    r"rc=(\d+) start=([\d.]+) begin=([\d.]+) end=([\d.]+) host=(\S*) up=([\d.]+)\.\.([\d.]+) "
+    r"zone=([+-]\d{4}) nonce=(\S*)\n(?:(.*)\n(.*)\n)?"
 )
 
 
@@ -49,6 +65,11 @@ class Launch:
     :ivar start: when the job script began [s since the epoch]; the script does more than start the
         benchmark.
     :ivar begin, end: when the benchmark began and ended [s since the epoch].
+    :ivar host: the node that the script ran on.
+    :ivar up, down: time since the boot of that node when the script began, and when the benchmark
+        ended [s].
+    :ivar zone: offset of the node's local time from UTC [s].
+    :ivar nonce: the nonce that the script found when it began.
     :ivar others: what other work took of the machine; None if not asked for or not known.
     """
 
@@ -56,6 +77,11 @@ class Launch:
     start: float
     begin: float
     end: float
+    host: str
+    up: float
+    down: float
+    zone: float
+    nonce: str
     others: busy.Others | None = None
 
     @property
@@ -72,9 +98,128 @@ def parse(text: str) -> Launch:
     match = _LINE.fullmatch(text)
     if match is None:
         raise ValueError(f"{FILE} is torn: {text.strip()!r}")
-    before, behind = (busy.Reading.parse(line or "") for line in match.group(5, 6))
-    start, begin, end = (float(time) for time in match.group(2, 3, 4))
-    return Launch(int(match[1]), start, begin, end, busy.between(before, behind))
+    before, behind = (busy.Reading.parse(line or "") for line in match.group(10, 11))
+    start, begin, end, up, down = (float(time) for time in match.group(2, 3, 4, 6, 7))
+    zone = 3600.0 * int(match[8][:3]) + 60.0 * int(match[8][0] + match[8][3:])
+    others = busy.between(before, behind)
+    return Launch(int(match[1]), start, begin, end, match[5], up, down, zone, match[9], others)
+
+
+#: Two clocks of a node may differ by this much: absolute [s], and as a share of the time.
+APART = (1.0, 0.02)
+
+#: How far the clocks of two nodes may be apart before dates are not comparable [s].
+NODES_APART = 300.0
+
+
+def wrong_clock(launch: Launch, submitted: float, now: float) -> list[str]:
+    """Problems of the time of day on the node of a launch, one line each.
+
+    :param submitted: when ReFrame submitted the job [s since the epoch].
+    :param now: when ReFrame saw that it had ended.
+    """
+    took, passed = launch.end - launch.start, launch.down - launch.up
+    if not launch.start <= launch.begin <= launch.end or (
+        abs(took - passed) > APART[0] + APART[1] * passed
+    ):
+        return [
+            f"the clock of {launch.host} jumped or runs wrong: by the time of day the launch took "
+            f"{took:.1f} s, by the time since the boot {passed:.1f} s"
+        ]
+    if not submitted - NODES_APART <= launch.start <= launch.end <= now + NODES_APART:
+        return [
+            f"the clock of {launch.host} is wrong: it says that the launch ran from "
+            f"{_date(launch.start)} to {_date(launch.end)}, it was submitted at "
+            f"{_date(submitted)} and had ended at {_date(now)}"
+        ]
+    return []
+
+
+def out_of_time(launch: Launch, claimed: float, text: str, slack: float = 0.0) -> list[str]:
+    """Times in an output that do not fit the launch, one line each.
+
+    :param claimed: how long the program says that it computed or wrote, at least [s].
+    :param text: the output; its dates must be from the time of the launch.
+    :param slack: how far the dates may be off [s], for a program whose time zone is not known.
+    """
+    took = launch.down - launch.up
+    problems = []
+    if claimed > took + SHORT + APART[1] * took:
+        problems.append(
+            f"the output accounts for {claimed:.1f} s, the launch took {took:.1f} s: is it the "
+            "output of another launch?"
+        )
+    for match in _DATE.finditer(text):
+        try:
+            said = datetime.strptime(" ".join(match[0].split()), "%a %b %d %H:%M:%S %Y")
+        except ValueError:
+            continue  # no date of a calendar
+        date = said.replace(tzinfo=timezone.utc).timestamp() - launch.zone
+        if not launch.start - LATE - slack <= date <= launch.end + LATE + slack:
+            problems.append(
+                f"the output is dated {_date(date)}, the launch ran from {_date(launch.start)} to "
+                f"{_date(launch.end)}: is it the output of another launch?"
+            )
+            break
+    return problems
+
+
+#: A date as asctime(3) writes it. HPL, HPCC, IOzone and IMB date their output in this form.
+_DATE = re.compile(
+    r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) "
+    r"[ \d]\d \d\d:\d\d:\d\d \d{4}\b",
+    re.ASCII,
+)
+
+#: Programs date their output in whole seconds, and start a little after the job script [s].
+LATE = 2.0
+
+#: Time that an output may account for beyond that of its launch, because processes overlap and
+#: times are rounded [s].
+SHORT = 5.0
+
+
+def _date(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:g} s since the epoch"
+
+
+def stale(folder: Path, patterns: Iterable[str]) -> list[str]:
+    """Files of a stage directory that are older than the launch, one line each.
+
+    ReFrame wrote the nonce just before the launch. Both times come from the clock of the file
+    system.
+
+    :param patterns: names of files that the launch must have written. Empty files do not count.
+    """
+    try:
+        began = (folder / NONCE_FILE).stat().st_mtime
+    except OSError:
+        return [f"{NONCE_FILE} is missing: the files of this launch cannot be told from others"]
+    files = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    return [
+        f"{path.name} is older than the launch: it was written at {_date(written.st_mtime)}"
+        for path in sorted(files)
+        if (written := path.stat()).st_size and written.st_mtime < began - 1
+    ]
+
+
+def short_name(host: str) -> str:
+    """The name of a host without its domain; an address stays as it is."""
+    return host if re.fullmatch(r"[\d.:]+", host) else host.partition(".")[0].lower()
+
+
+def elsewhere(hosts: Iterable[str], allocated: Iterable[str]) -> list[str]:
+    """Hosts on which a program ran without having been given them, one line."""
+    given = {short_name(host): host for host in allocated}
+    others = sorted(host for host in set(hosts) if short_name(host) not in given)
+    if not given or not others:
+        return []
+    return [
+        f"the program ran on {', '.join(others)}; the job has {', '.join(sorted(given.values()))}"
+    ]
 
 
 def times(launch: Launch, job: Any) -> dict[str, float]:

@@ -11,13 +11,29 @@ To add one, write the parser of its reports in :mod:`assay.outputs`, with the fi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from assay.outputs import openmpi
 
-#: Frameworks of Open MPI that steer how and where bytes move.
-STEERING = ("pml", "btl", "mtl", "bml", "osc", "coll", "io")
+#: Settings that do not steer how and where bytes move, by the beginning of their names: those that
+#: mpirun or srun hands to every rank, and frameworks of the run-time system. Any other setting must
+#: be requested, or be in the whitelist of the stack.
+RUN_TIME = (
+    *("ess", "orte", "prte", "prrte", "pmix", "plm", "ras", "routed", "oob", "rml", "grpcomm"),
+    *("odls", "state", "errmgr", "iof", "schizo", "filem", "mpi_abort", "mpi_param_check"),
+    *("mpi_show", "opal_abort", "opal_signal", "opal_stacktrace"),
+)
+
+#: Words in names of settings that only change what is printed.
+PRINTED = ("_verbose", "_warn_", "show_load_errors", "help_aggregate")
+
+#: Settings that are harmless with this value only.
+HARMLESS = {"mpi_oversubscribe": "false", "mpi_yield_when_idle": "false"}
+
+#: What Debian's packages of Open MPI 4.1.4 write into :data:`PACKAGED_FILE`.
+PACKAGED = {"pml": "^ucx", "btl": "^uct,openib,ofi", "mtl": "^ofi", "osc": "^ucx,pt2pt"}
+PACKAGED_FILE = "/etc/openmpi/openmpi-mca-params.conf"
 
 #: Other names under which Open MPI lists the settings that force pml ucx. Open MPI 4.1 lists the
 #: names of pml; 5.0 also lists the names of osc.
@@ -36,7 +52,10 @@ class OpenMpi:
     """
 
     word = "openmpi"
-    report = {"OMPI_MCA_pml_base_verbose": "10", "OMPI_MCA_mpi_show_mca_params": "enviro"}
+    report = {
+        "OMPI_MCA_pml_base_verbose": "10",
+        "OMPI_MCA_mpi_show_mca_params": "enviro,file,api",
+    }
     only_ucx = {
         "OMPI_MCA_pml": "ucx",
         "OMPI_MCA_opal_common_ucx_tls": "any",
@@ -52,19 +71,35 @@ class OpenMpi:
         """Options of a launcher that pass variables to other nodes; OMPI_* are always passed."""
         return [option for name in names for option in ("-x", name)] if launcher == "mpirun" else []
 
-    def unasked(self, settings: Mapping[str, str], asked: Collection[str]) -> dict[str, str]:
-        """The settings that steer the library but come from no requested variable.
+    def unasked(
+        self, world: openmpi.OpenMpi, asked: Mapping[str, str], allowed: Mapping[str, str]
+    ) -> list[str]:
+        """The settings that steer the library and that nobody requested, one line each.
 
-        :param settings: MCA settings as Open MPI lists them, without prefix.
-        :param asked: names of the requested environment variables, with prefix.
+        :param asked: the requested environment variables, with prefix.
+        :param allowed: the whitelist of the stack: setting without prefix -> value.
         """
-        return {
-            f"OMPI_MCA_{name}": value
-            for name, value in settings.items()
-            if name.split("_")[0] in STEERING
-            and name not in SYNONYMS
-            and f"OMPI_MCA_{name}" not in asked
-        }
+        problems = []
+        for name, value in world.settings.items():
+            file = world.files.get(name)
+            if (
+                name.startswith(tuple(f"{word}_" for word in RUN_TIME))
+                or name in (*RUN_TIME, *SYNONYMS)
+                or any(word in name for word in PRINTED)
+                or value == HARMLESS.get(name)
+                or value == allowed.get(name)
+                or (file is None and f"OMPI_MCA_{name}" in asked)
+                or (value == PACKAGED.get(name) and (file or "").startswith(f"{PACKAGED_FILE}:"))
+            ):
+                continue
+            problems.append(
+                f"OMPI_MCA_{name}={value} was set outside of the test: unset it, or put it into "
+                "the stack's env_vars"
+                if file is None
+                else f"{name} is set to {value} by {file}: remove it there, or put it into the "
+                "stack's extra mca"
+            )
+        return problems
 
 
 #: The known libraries, by their words.

@@ -42,7 +42,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.outputs import ucx_log
+from assay.outputs import Parsed, ucx_log
 from assay.outputs.ucx_log import UcxLog, transport_of
 
 
@@ -185,6 +185,33 @@ def prove(
         *_missing_lane(carried, sizes, chosen),
     ]
     return Proof(carried.means, ", ".join(versions) or None, dict(carried.lanes), tuple(problems))
+
+
+#: Programs whose rows are messages between two ranks, of the size in the row.
+POINT_TO_POINT = re.compile(r"(osu_)?(latency|bw|bibw|multi_lat|mbw_mr)\b")
+
+
+def with_path(parsed: Parsed, text: str) -> Parsed:
+    """Adds what the log of UCX in an output says of the path, as the fact ``path``.
+
+    ``means`` is the kind of proof, as in :class:`assay.outputs.ucx_log.Carried`. ``lanes`` has for
+    each lane its largest share of any one size, ``by_size`` the lanes of each size [B], ``ucx`` the
+    versions. An output without a log of UCX stays as it is. Each error of UCX is a problem.
+    """
+    log = ucx_log.parse(text)
+    errors = tuple(f"UCX ERROR: {error}" for error in log.errors)
+    if not log.processes:
+        return replace(parsed, problems=parsed.problems + errors)
+    one_size = POINT_TO_POINT.match(parsed.program) is not None
+    sizes = [int(row["size"]) for row in parsed.rows if one_size and "size" in row]
+    carried = ucx_log.carriers(log, sizes)
+    path = {
+        "means": carried.means,
+        "lanes": dict(carried.lanes),
+        "by_size": {str(size): dict(lanes) for size, lanes in carried.by_size.items()},
+        "ucx": sorted({version for version, _ in log.versions.values()}),
+    }
+    return replace(parsed, facts={**parsed.facts, "path": path}, problems=parsed.problems + errors)
 
 
 def common_problems(

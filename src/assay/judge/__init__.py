@@ -1,6 +1,7 @@
 """Verdicts: measured values compared with what a partition is expected to reach."""
 
 from assay.judge.peaks import hardware, peak
+from assay.judge.plausible import MOST_OF_PEAK, Ratios, judge_ratios
 from assay.judge.references import (
     CALIBRATED,
     Recorded,
@@ -25,7 +26,9 @@ __all__ = [
     "LAUNCHES_FOR_95_PERCENT",
     "LAUNCHES_IN_BUDGET",
     "LAUNCHES_TO_FAIL",
+    "MOST_OF_PEAK",
     "Judgement",
+    "Ratios",
     "Recorded",
     "Reference",
     "References",
@@ -34,6 +37,7 @@ __all__ = [
     "describe",
     "hardware",
     "judge",
+    "judge_ratios",
     "median_interval",
     "peak",
     "worst",

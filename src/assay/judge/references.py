@@ -16,17 +16,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Union, cast
 
 import jsonschema
 
-from assay import files
+from assay import files, metrics
 from assay.metrics import UNITS
 
 Scalar = Union[str, int, float, bool]
+
+#: Size [B] -> least and greatest value of a curve.
+Envelope = Mapping[int, tuple[float, float]]
 
 #: Name of a file beside ``references.yaml``; it exists if the site has been calibrated.
 CALIBRATED = "calibrated.yaml"
@@ -37,6 +40,10 @@ WIDEST = {"lower": -0.5, "upper": 1.0}
 #: Keys of a case that do not describe the test: each may have any value. The class of NPB is chosen
 #: when the test knows its partition.
 _PLACE = ("environ", "profile", "npb_class")
+
+
+#: Side of a fault -> what the fault does to the value.
+_BY_FAULT = {"lower": "smaller", "upper": "greater"}
 
 
 class ReferencesError(Exception):
@@ -87,10 +94,12 @@ class Recorded:
     """A decision of the site not to judge a metric, with its reason.
 
     :ivar until_calibrated: whether it holds only while there is no calibrated reference.
+    :ivar everywhere: whether it holds for all partitions, and also beside such a reference.
     """
 
     why: str
     until_calibrated: bool = False
+    everywhere: bool = field(default=False, compare=False)
 
 
 class References:
@@ -137,7 +146,7 @@ class References:
         """
         document = _read(path)
         included = _included(path, document)
-        _refuse_wide({path: document["references"] or (), **included})
+        _refuse_weak({path: document["references"] or (), **included})
         beside = path.with_name(CALIBRATED)
         if not (beside.exists() or beside.is_symlink()):
             return cls(path, document, included=included)
@@ -164,9 +173,16 @@ class References:
             close, or the unit differs.
         """
         found = self.by_hand(case, metric, unit, peak)
+        beside = self.path.with_name(CALIBRATED)
+        entry = _closest(str(beside), self.calibrated, case, metric)
+        if entry is not None and isinstance(found, Recorded) and found.everywhere:
+            raise ReferencesError(
+                f"{self.path}: recorded: a rule for all partitions ({found.why!r}) hides the "
+                f"reference of {metric!r} in {beside}; add `until: calibrated` to the rule, name "
+                "the partition in it, or calibrate again"
+            )
         if found is not None and not (isinstance(found, Recorded) and found.until_calibrated):
             return found
-        entry = _closest(str(self.path.with_name(CALIBRATED)), self.calibrated, case, metric)
         if entry is not None:
             return self._reference(entry, metric, unit, peak)
         if found is not None:
@@ -186,8 +202,34 @@ class References:
             return self._reference(entry, metric, unit, peak)
         for rule in self._recorded:
             if _matches(rule["for"], case) and _of_unit(rule, unit):
-                return Recorded(rule["why"], "until" in rule)
+                everywhere = rule["for"]["partition"] == "*" and "until" not in rule
+                return Recorded(rule["why"], "until" in rule, everywhere)
         return None
+
+    def envelope(self, case: Mapping[str, Scalar], column: str, unit: str) -> Envelope:
+        """The bounds of a curve at each size [B], in `unit`; empty if no entry has the curve.
+
+        :raises ReferencesError: the entry is in another unit, or two entries are equally close.
+        """
+        for path, entries in (
+            (self._named, self._entries),
+            (str(self.path.with_name(CALIBRATED)), self.calibrated),
+        ):
+            entry = _closest(path, entries, case, column, "curves")
+            if entry is None:
+                continue
+            spec = entry["curves"][column]
+            if spec["unit"] != unit:
+                raise ReferencesError(
+                    f"{path}: references: the curve {column!r} is in {spec['unit']!r}, the test "
+                    f"reports {unit!r}; calibrate again"
+                )
+            lists = (spec[name] for name in ("sizes", "values", "lower", "upper"))
+            return {
+                size: (value * (1 + lower), value * (1 + upper))
+                for size, value, lower, upper in zip(*lists)
+            }
+        return {}
 
     def idle(self, cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]]) -> list[str]:
         """Entries that never apply, one line each; a misspelt key would otherwise judge nothing.
@@ -300,11 +342,20 @@ def _included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Ma
     return found
 
 
-def _refuse_wide(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
-    """Refuses a tolerance that judges hardly anything, unless its entry gives a reason."""
+def _refuse_weak(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
+    """Refuses a reference that lets a fault pass: no bound on the side of the fault, or a wide one.
+
+    An entry may give a reason for a wide tolerance.
+    """
     for path, entries in files.items():
         for number, entry in enumerate(entries):
             for metric, spec in entry["metrics"].items():
+                side = metrics.fault(spec["unit"])
+                if spec.get(side, 0) is None and "peak_floor" not in spec:
+                    raise ReferencesError(
+                        f"{path}: references/{number}/metrics/{metric}: {side} is null, but a "
+                        f"fault makes a metric in {spec['unit']} {_BY_FAULT[side]}; give {side}"
+                    )
                 wide = [
                     f"{side} {spec[side]:g} is beyond {most:g}"
                     for side, most in WIDEST.items()
@@ -318,13 +369,17 @@ def _refuse_wide(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
 
 
 def _closest(
-    path: str, entries: Sequence[Mapping[str, Any]], case: Mapping[str, Scalar], metric: str
+    path: str,
+    entries: Sequence[Mapping[str, Any]],
+    case: Mapping[str, Scalar],
+    metric: str,
+    kind: str = "metrics",
 ) -> Mapping[str, Any] | None:
     """The entry with the metric and the most keys; None if no entry has the metric."""
     hits = [
         (sum(value != "*" for value in entry["for"].values()), entry)
         for entry in entries
-        if metric in entry["metrics"] and _matches(entry["for"], case)
+        if metric in entry.get(kind, ()) and _matches(entry["for"], case)
     ]
     most = max((keys for keys, _ in hits), default=-1)
     closest = [entry for keys, entry in hits if keys == most]

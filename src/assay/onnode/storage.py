@@ -2,6 +2,10 @@
 
 Runs in the job, before the benchmark. Where that cannot be run, this leaves the reason in a file,
 in one line, and ends with 1.
+
+With ``--watch`` a process stays behind. It looks again and again which files of the directory are
+held open by processes that began later, and how: by /proc/PID/fd, /proc/PID/fdinfo and fstatfs.
+Signal TERM ends it; it then writes what it saw.
 """
 
 import argparse
@@ -10,7 +14,10 @@ import errno
 import json
 import mmap
 import os
+import signal
+import stat
 import sys
+import time
 
 import provenance
 
@@ -35,6 +42,90 @@ def o_direct(directory):
     return True
 
 
+#: Pause between two looks [s]. One look takes less than a millisecond.
+PAUSE = 0.005
+
+#: File systems of the kernel, whose files hold no data.
+VIRTUAL = ("/proc/", "/sys/", "/dev/")
+
+
+def session(folder):
+    """The session of a process; a job script and what it starts have one of their own."""
+    with open(folder + "/stat") as file:
+        # The name of the program is in parentheses and may contain any character.
+        return int(file.read().rpartition(")")[2].split()[3])
+
+
+class Watch:
+    """The files that processes hold open, as long as they are seen.
+
+    `below` is the beginning of the paths of the benchmark's own files; `seen` has an entry for each
+    path and way of opening it.
+    """
+
+    def __init__(self, below):
+        self.below = below
+        self.seen = {}
+        self.known = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        self.young = set()
+
+    def look(self):
+        """Look once at all processes that began after this one."""
+        now = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        self.young = (self.young | (now - self.known)) & now
+        self.known = now
+        for pid in self.young:
+            folder = "/proc/{}".format(pid)
+            with contextlib.suppress(OSError, ValueError):
+                if os.stat(folder).st_uid == os.geteuid():
+                    for number in os.listdir(folder + "/fd"):
+                        with contextlib.suppress(OSError, ValueError):
+                            self.file(folder, number)
+
+    def file(self, folder, number):
+        """Note one open file, if it is an ordinary file that can be written."""
+        path = os.readlink("{}/fd/{}".format(folder, number))
+        if not path.startswith("/") or (path.startswith(VIRTUAL) and "/shm/" not in path):
+            return
+        with open("{}/fdinfo/{}".format(folder, number)) as file:
+            flags = int(next(line for line in file if line.startswith("flags:")).split()[1], 8)
+        inside = path.startswith(self.below)
+        if not inside and (flags & os.O_ACCMODE == os.O_RDONLY or session(folder) != os.getsid(0)):
+            return  # of another job
+        at = "{}/fd/{}".format(folder, number)
+        status = os.stat(at)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        key = (path, flags)
+        if key not in self.seen:
+            self.seen[key] = {
+                "path": path,
+                "inside": inside,
+                "written": flags & os.O_ACCMODE != os.O_RDONLY,
+                "o_direct": bool(flags & os.O_DIRECT),
+                "o_sync": flags & os.O_SYNC == os.O_SYNC,
+                "type": provenance.MAGIC.get(provenance.magic(at)),
+                "bytes": 0,
+                "looks": 0,
+            }
+        self.seen[key]["looks"] += 1
+        self.seen[key]["bytes"] = max(self.seen[key]["bytes"], status.st_size)
+
+
+def watch(directory, name, shell):
+    """Watch until signal TERM, or until the process `shell` has ended; then write what was seen."""
+    watched = Watch(os.path.join(os.path.realpath(directory), "assay."))
+    ended = []
+    signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
+    while not ended and os.path.exists("/proc/{}".format(shell)):
+        watched.look()
+        time.sleep(PAUSE)
+    with open(name + ".part", "w") as file:
+        json.dump(list(watched.seen.values()), file, indent=1)
+        file.write("\n")
+    os.replace(name + ".part", name)
+
+
 def end(name, reason):
     """Write the reason why the benchmark is not run, and return the exit code."""
     with open(name, "w") as file:
@@ -49,6 +140,7 @@ def main(asked):
     if asked.directory in provenance.hung:
         return end(asked.refused, provenance.hung[asked.directory])
     space["o_direct"] = o_direct(asked.directory)
+    space["statfs"] = provenance.MAGIC.get(provenance.magic(asked.directory))
     with open(asked.found, "w") as file:
         json.dump({"file_system": space, "memory": provenance.memory()}, file, indent=1)
         file.write("\n")
@@ -72,4 +164,19 @@ if __name__ == "__main__":
     options.add_argument("--found", required=True, help="file for what was found")
     options.add_argument("--refused", required=True, help="file for why there is no room")
     options.add_argument("--skipped", help="file for why O_DIRECT, which it needs, is not possible")
-    sys.exit(main(options.parse_args()))
+    options.add_argument("--watch", help="file for the files that are written, after signal TERM")
+    given = options.parse_args()
+    code = main(given)
+    if code == 0 and given.watch:
+        shell = os.getppid()
+        child = os.fork()
+        if child == 0:
+            # The job must not wait for our output.
+            null = os.open(os.devnull, os.O_RDWR)
+            for number in range(3):
+                os.dup2(null, number)
+            watch(given.directory, given.watch, shell)
+        else:
+            with open(given.watch + ".pid", "w") as file:
+                file.write("{}\n".format(child))
+    sys.exit(code)

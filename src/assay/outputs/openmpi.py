@@ -1,7 +1,9 @@
 """Messages of Open MPI about itself: the pml of each process, and the worlds that came up.
 
-OMPI_MCA_pml_base_verbose=10 and OMPI_MCA_mpi_show_mca_params=enviro request these messages. Open
-MPI 4.1 and 5.0 write them to the standard error of the program (5.0 puts NUL bytes between them).
+OMPI_MCA_pml_base_verbose=10 and OMPI_MCA_mpi_show_mca_params=enviro,file,api request these
+messages. Open MPI 4.1 and 5.0 write them to the standard error of the program (5.0 puts NUL bytes
+between them). ``file`` adds the settings that come from files, and with ``api`` also those of
+openmpi-mca-params-override.conf (ompi/runtime/ompi_mpi_params.c).
 
 The messages prove the world: within MPI_Init every process names the pml that it selected
 (ompi/mca/pml/base/pml_base_select.c), and only rank 0 of each MPI_COMM_WORLD lists its settings
@@ -27,7 +29,9 @@ class OpenMpi:
 
     :ivar selected: the pml of each process that selected one.
     :ivar leaders: the processes that are rank 0 of a world.
-    :ivar settings: the MCA settings that the leaders took from the environment.
+    :ivar settings: the MCA settings that the leaders took from the environment or from a file.
+    :ivar files: setting -> file and line, for the settings that come from a file
+        (``/etc/openmpi/openmpi-mca-params.conf:64``).
     :ivar aborts: the lines which report that MPI gave up, each once.
     :ivar connections: the table of hook_comm_method_display (5.0 only): transports of the
         connections ``on-host`` and ``off-host``.
@@ -44,6 +48,7 @@ class OpenMpi:
     connections: Mapping[str, str] = field(default_factory=dict)
     farewells: int = 0
     apart: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def pml(self) -> frozenset[str]:
@@ -64,7 +69,8 @@ class OpenMpi:
 # A torn line contains the beginning of another line. UCX has two colons in its brackets.
 _PREFIX = re.compile(r"\[([^\s\[\]:]+):(\d{1,9})\] ")
 _SELECTED = re.compile(r"select: component (\w+) selected|selected (\w+) best priority -?\d+")
-_SETTING = re.compile(r"(\w+)=(.*) \(environment\)")
+_SETTING = re.compile(r"(\w+)=(.*) \((?:environment|file \((.*)\))\)")
+_SOURCES = (" (environment)", "))")  # looked for first: the pattern alone is slow on long lines
 _FAREWELL = re.compile(r"\S+:\d+ +Error: ucp_disconnect_nb\(\d+\) failed: Endpoint timeout")
 _CONNECTIONS = re.compile(r" +(o\w+-host): +all connections are (.+)")
 _APART = re.compile(r"CMA\s+is\s+not\s+available\s+due\s+to\s+different\s+user\s+namespaces")
@@ -91,6 +97,7 @@ def parse(text: str) -> OpenMpi:
     selected: dict[Process, str] = {}
     leaders: set[Process] = set()
     settings: dict[str, str] = {}
+    files: dict[str, str] = {}
     aborts: dict[str, None] = {}
     connections: dict[str, str] = {}
     farewells = 0
@@ -106,8 +113,10 @@ def parse(text: str) -> OpenMpi:
             said = line[start.end() : end].strip()
             if match := _SELECTED.fullmatch(said):
                 selected[process] = match[1] or match[2]
-            elif match := _SETTING.fullmatch(said):
+            elif said.endswith(_SOURCES) and (match := _SETTING.fullmatch(said)):
                 settings[match[1]] = match[2]
+                if match[3] is not None:
+                    files[match[1]] = match[3]
                 leaders.add(process)
             elif _FAREWELL.fullmatch(said):
                 farewells += 1
@@ -119,4 +128,5 @@ def parse(text: str) -> OpenMpi:
         connections,
         farewells,
         _APART.search(text) is not None,
+        files,
     )

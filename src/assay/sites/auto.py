@@ -188,7 +188,8 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
         if nodes:
             partition["extras"]["memory_bytes"] = nodes.memory
             # These describe the machine that loads the site, not the compute nodes.
-            partition["extras"].pop("clock_hz", None)
+            for name in ("clock_hz", "pml"):
+                partition["extras"].pop(name, None)
             partition["extras"].pop("others")
             partition["env_vars"].append(["SLURM_MPI_TYPE", "pmix"])
     return sites.configuration(

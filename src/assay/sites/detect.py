@@ -158,6 +158,16 @@ def clock_hz() -> float | None:
     return float(clock[1]) * 1e6 if virtual and clock else None
 
 
+def pml(root: Path = Path("/sys/class/infiniband")) -> dict[str, str]:
+    """The extra ``pml`` of a machine: ob1 if nothing here makes Open MPI choose another.
+
+    Without an adapter named ``mlx*`` Open MPI gives pml ucx a lower priority than ob1
+    (opal/mca/common/ucx/common_ucx.c of 4.1.4 and 5.0.10). With another adapter the choice depends
+    on the stack, and the extra stays away.
+    """
+    return {} if root.is_dir() and any(root.iterdir()) else {"pml": "ob1"}
+
+
 def usable_cpus() -> int:
     """Processors that this process may run on."""
     return len(os.sched_getaffinity(0))

@@ -135,7 +135,11 @@ def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict
         "processor": processor,
         "features": features,
         # Other work on this machine disturbs the measurement, so the suite watches its processes.
-        "extras": {"memory_bytes": detect.memory_bytes(), "others": PROCESSES, **clock, **extras},
+        "extras": {
+            **{"memory_bytes": detect.memory_bytes(), "others": PROCESSES, **clock},
+            **detect.pml(),
+            **extras,
+        },
         "env_vars": root if os.geteuid() == 0 else [],
     }
 

@@ -60,7 +60,10 @@ def spack(
         known = ", ".join(sorted(seal.views))
         raise ConfigError(f"{file}: views: no {view!r}; there are {known}")
     nodes = [solved.nodes[key] for key in seal.views[view] if key in solved.nodes]
-    extras: dict[str, Any] = {"provenance": f"Spack, {lock.name} sha256 {digest}"}
+    extras: dict[str, Any] = {
+        "provenance": f"Spack, {lock.name} sha256 {digest}",
+        "libraries": [str(home(site_file).resolve())],
+    }
     for node in nodes:
         if node["name"] in VERSIONS:
             extras[VERSIONS[node["name"]]] = node["version"]

@@ -11,7 +11,7 @@
 export SLURM_MPI_TYPE=pmix
 export PATH=/opt/assay/gpu/bin:$PATH
 export OMPI_MCA_pml_base_verbose=10
-export OMPI_MCA_mpi_show_mca_params=enviro
+export OMPI_MCA_mpi_show_mca_params=enviro,file,api
 export UCX_TLS=rc,self,cuda_copy,cuda_ipc
 export UCX_LOG_LEVEL=info
 export UCX_PROTO_INFO=y
@@ -25,9 +25,12 @@ export OMPI_MCA_opal_common_ucx_tls=any
 export OMPI_MCA_opal_common_ucx_devices=any
 export OMPI_MCA_coll=^sm,xhc,hcoll,ucc
 export SLURM_DISTRIBUTION=block
-assay_stage=$PWD assay_start=$(date +%s.%N)
+assay_stage=$PWD assay_start=$(date +%s.%N) assay_nonce=$(cat assay.nonce)
+read -r assay_up _ </proc/uptime
 assay_begin=$(date +%s.%N)
-srun "$assay_stage"/rank-gpu.sh "$assay_stage"/link-witness.sh mlx5_0:1 osu_latency -c -d cuda D D
+srun "$assay_stage"/rank-gpu.sh "$assay_stage"/link-witness.sh mlx5_0:1 "$assay_stage"/witness.sh rank osu_latency -c -d cuda D D
 assay_rc=$?
-printf "rc=%s start=%s begin=%s end=%s host=%s\n" "$assay_rc" "$assay_start" "$assay_begin" "$(date +%s.%N)" "$(uname -n)" >"$assay_stage"/assay.launch
+read -r assay_down _ </proc/uptime
+printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s zone=%s nonce=%s\n" "$assay_rc" "$assay_start" "$assay_begin" "$(date +%s.%N)" "$(uname -n)" "$assay_up" "$assay_down" "$(date +%z)" "$assay_nonce" >"$assay_stage"/assay.launch
+"$assay_stage"/witness.sh job
 exit $assay_rc

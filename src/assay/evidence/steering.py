@@ -1,0 +1,245 @@
+"""What steered the processes of a launch behind the back of the test, and where they ran.
+
+``witness.sh`` starts each rank. It writes down the environment that reaches the program, its
+processors, and the settings in the files that UCX reads. The dynamic linker then lists the
+libraries that the program loads (LD_DEBUG=libs, which adds nothing after a library is loaded).
+After the benchmark the job script writes the same of itself, and hashes the libraries of MPI and
+UCX. All of it carries the nonce of the launch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from assay import onnode
+from assay.outputs.ucx_log import UcxLog
+
+#: The script, the files that it leaves of each rank, and the file that it leaves of the job.
+WITNESS = Path(onnode.__file__).with_name("witness.sh")
+RANKS, LOADED, JOB = "rank.*.*", "loaded.*.*", "assay.witness"
+
+#: Command of the job script, after the benchmark.
+OF_JOB = f'"$assay_stage"/{WITNESS.name} job'
+
+#: Variables of UCX that only change what it prints, and where.
+PRINTED = ("UCX_LOG_", "UCX_PROTO_INFO", "UCX_PRINT_", "UCX_WARN_UNUSED_ENV_VARS")
+
+#: Variables of the dynamic linker that select libraries. Their effect is judged by the libraries
+#: that were loaded, because modules set LD_LIBRARY_PATH on many machines.
+SEARCH = ("LD_LIBRARY_PATH", "LD_DEBUG", "LD_DEBUG_OUTPUT")
+
+#: Directories of a distribution.
+SYSTEM = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64")
+
+#: Host name and process id.
+Process = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Steering:
+    """What one process inherited.
+
+    :ivar nonce: the nonce of the launch, as the process read it; empty if there was none.
+    :ivar cpus: the processors that it may run on.
+    :ivar memories: the NUMA nodes whose memory it may use.
+    :ivar variables: those that steer the dynamic linker, UCX and Open MPI.
+    :ivar files: ``file:line``, section of the file (empty outside of one), name and value of each
+        setting in a ``ucx.conf``.
+    """
+
+    host: str
+    nonce: str
+    cpus: frozenset[int] = frozenset()
+    memories: frozenset[int] = frozenset()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[tuple[str, str, str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Node:
+    """What the job script says of its node, after the benchmark.
+
+    :ivar job: what steered the job script itself.
+    :ivar programs: paths of mpirun and ucx_info, without symbolic links.
+    :ivar libraries: path of each library of MPI and UCX that a rank loaded -> its SHA-256.
+    :ivar cores: processor -> the processors of its core.
+    :ivar numa: processor -> its NUMA node.
+    """
+
+    job: Steering
+    programs: tuple[str, ...] = ()
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    cores: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    numa: Mapping[int, int] = field(default_factory=dict)
+
+
+_HEAD = re.compile(r"rank (\S+) (?:\d+|-) ?(\S*)")
+_FILE = re.compile(r"file (/?[^:]*:\d+):\s*(?:(\[.*)|(\w+)\s*=\s*(.*))")
+_LIBRARY = re.compile(r"([0-9a-f]{64})  (/.*)")
+_CORE = re.compile(r"\S*/cpu(\d+)/topology/thread_siblings_list:([\d,-]+)")
+_NUMA = re.compile(r"\S*/node(\d+)/cpulist:([\d,-]+)")
+
+
+def numbers(ranges: str) -> frozenset[int]:
+    """The numbers in a list of the kernel: ``0-2,5``. Words that are not numbers are left out."""
+    found: set[int] = set()
+    for word in ranges.split(","):
+        if match := re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", word.strip()):
+            found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(found)
+
+
+def rank(text: str) -> Steering:
+    """Parses the file of one rank, or the beginning of that of the job.
+
+    :raises ValueError: the file is torn.
+    """
+    lines = text.splitlines()
+    head = _HEAD.fullmatch(lines[0]) if lines else None
+    if head is None:
+        raise ValueError(f"its first line is not that of a rank: {text[:60]!r}")
+    lists: dict[str, frozenset[int]] = {}
+    variables, files, sections = {}, [], {"": ""}
+    for line in lines[1:]:
+        name, equals, value = line.partition("=")
+        if match := _FILE.fullmatch(line):
+            path = match[1].rpartition(":")[0]
+            if match[2]:
+                sections[path] = match[2].strip()
+            else:
+                files.append((match[1], sections.get(path, ""), match[3], match[4].strip()))
+        elif line.startswith(("Cpus_allowed_list ", "Mems_allowed_list ")):
+            lists[line[:4]] = numbers(line.partition(" ")[2])
+        elif equals and re.fullmatch(r"[A-Z]\w*", name):
+            variables[name] = value
+    nothing: frozenset[int] = frozenset()
+    return Steering(
+        head[1],
+        head[2],
+        lists.get("Cpus", nothing),
+        lists.get("Mems", nothing),
+        variables,
+        tuple(files),
+    )
+
+
+def node(text: str) -> Node:
+    """Parses the file of the job.
+
+    :raises ValueError: the file is torn.
+    """
+    programs, libraries, cores, numa = [], {}, {}, {}
+    for line in text.splitlines():
+        if line.startswith("program "):
+            programs.append(line.partition(" ")[2])
+        elif match := _LIBRARY.fullmatch(line):
+            libraries[match[2]] = match[1]
+        elif match := _CORE.fullmatch(line):
+            cores[int(match[1])] = numbers(match[2])
+        elif match := _NUMA.fullmatch(line):
+            numa.update(dict.fromkeys(numbers(match[2]), int(match[1])))
+    return Node(rank(text), tuple(programs), libraries, cores, numa)
+
+
+def processes(names: Iterable[str]) -> set[Process]:
+    """Host and process id in names of files, :data:`RANKS` or :data:`LOADED`."""
+    found = (re.fullmatch(r"\w+\.(.+)\.(\d+)", name) for name in names)
+    return {(match[1], int(match[2])) for match in found if match}
+
+
+def of_linker(process: Steering) -> Steering:
+    """Only what steers the dynamic linker: it matters to every program."""
+    kept = {k: v for k, v in process.variables.items() if not k.startswith(("UCX_", "OMPI_"))}
+    return replace(process, variables=kept, files=())
+
+
+def unasked(process: Steering, asked: Mapping[str, str], allowed: Mapping[str, str]) -> list[str]:
+    """The variables, and the settings in files, that nobody requested, one line each.
+
+    Settings in a section of a file apply to some processors only; UCX itself comes with such files.
+    They are accepted in all files but those of a user.
+
+    :param asked: the requested environment variables.
+    :param allowed: whitelist of the stack: variable of UCX -> value.
+    """
+    problems = []
+    for name, value in process.variables.items():
+        if name.startswith(("OMPI_MCA_", *PRINTED)) or name in SEARCH or name in asked:
+            continue  # Open MPI itself reports OMPI_MCA_*; UCX reports its own values
+        if value != allowed.get(name):
+            problems.append(
+                f"{name}={value} was set outside of the test: unset it, or put it into the "
+                "stack's env_vars"
+            )
+    for where, section, name, value in process.files:
+        packaged = section and where.startswith(("/etc/", *SYSTEM))
+        if not packaged and value != allowed.get(name) and not name.startswith(PRINTED):
+            problems.append(
+                f"{name} is set to {value} by {where}: remove it there, or put it into the "
+                "stack's extra ucx"
+            )
+    return problems
+
+
+def foreign(libraries: Collection[str], programs: Iterable[str], own: Iterable[str]) -> list[str]:
+    """Libraries that are neither of the distribution nor beside the programs of the stack.
+
+    :param libraries: paths of loaded libraries of MPI and UCX.
+    :param programs: paths of programs of the stack; what is below their prefix belongs to it.
+    :param own: other directories of the stack.
+    """
+    roots = {*SYSTEM, *own}
+    for program in programs:
+        prefix = PurePosixPath(program).parent.parent
+        if len(prefix.parts) > 2:  # not below / or /usr, which hold everything
+            roots.add(str(prefix))
+    inside = tuple(f"{root.rstrip('/')}/" for root in roots)
+    return [
+        f"{path} was loaded, which is not of this stack: unset LD_LIBRARY_PATH, or put its "
+        "directory into the stack's extra libraries"
+        for path in sorted(libraries)
+        if not path.startswith(inside)
+    ]
+
+
+def crowded(ranks: Sequence[Steering], cores: Mapping[int, frozenset[int]]) -> list[str]:
+    """Nodes whose ranks have fewer cores than ranks, one line each.
+
+    :param cores: processor -> the processors of its core, on any of the (identical) nodes.
+    """
+    problems = []
+    for host in sorted({rank.host for rank in ranks}):
+        there = [rank.cpus for rank in ranks if rank.host == host and rank.cpus]
+        # Several ranks may share a set. Only the ranks whose processors are among those of one
+        # rank can be too many for them.
+        for cpus in dict.fromkeys((*there, frozenset().union(*there))):
+            inside = sum(other <= cpus for other in there)
+            available = {min(cores.get(cpu, {cpu})) for cpu in cpus}
+            if inside > len(available):
+                named = ", ".join(map(str, sorted(cpus)))
+                problems.append(
+                    f"{inside} ranks on {host} share {len(available)} core (processors {named}): "
+                    "is the launcher told to bind them, or the job given too few cores?"
+                )
+                break
+    return problems
+
+
+def of_ucx(log: UcxLog, asked: Mapping[str, str], allowed: Mapping[str, str]) -> list[str]:
+    """The variables that UCX itself read and that have another value than the requested one."""
+    found: dict[str, None] = {}
+    for variables in log.env.values():
+        for name, value in variables.items():
+            wanted = asked.get(name, allowed.get(name))
+            # UCX_TLS has a message of its own; a value with $ depends on the shell.
+            if name == "UCX_TLS" or name.startswith(PRINTED) or "$" in (wanted or ""):
+                continue
+            if value != wanted:
+                found[
+                    f"{name} was {value} where the program ran, "
+                    + (f"{wanted} was asked for" if wanted else "and nobody asked for it")
+                ] = None
+    return list(found)

@@ -1,0 +1,131 @@
+"""Whether a curve over the message size is plausible, at each of its sizes, without a reference.
+
+All rules are about the time of one message. It follows from a rate: size / bandwidth, or 1 /
+messages per second. Three facts hold on any machine, apart from noise and from the switches between
+protocols:
+
+- A message takes no longer than a larger one.
+- Its time continues the times of the smaller messages, or leads to those of the larger ones.
+- Twice the size takes at most about twice the time, since two messages could carry it.
+
+``curves.yaml`` beside this module has the limits, with their sources. A fault that bends the curve
+less than these limits is left to references, and to the envelope that ``assay calibrate`` writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from assay import files
+from assay.judge.plausible import MOST_OF_PEAK, Ratios
+from assay.judge.references import Envelope
+
+#: Columns of a curve and the time [us] of one message of a size [B]; the first present one counts.
+COLUMNS = {
+    "latency": lambda size, value: value,
+    "messages_per_s": lambda size, value: 1e6 / value,
+    "bandwidth": lambda size, value: size / value,
+}
+
+
+#: Below this size [B] programs and libraries switch between ways to send a short message.
+SHORT = 256
+
+
+@cache
+def limits() -> Mapping[str, Mapping[str, float]]:
+    """The limits of each pattern of communication, from ``curves.yaml``."""
+    document = files.read_yaml(Path(__file__).with_name("curves.yaml"))
+    return {pattern: entry["limits"] for pattern, entry in document["patterns"].items()}
+
+
+def column(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """The measured column of a curve; None if the rows are not a curve."""
+    if not rows or "size" not in rows[0]:
+        return None
+    return next((name for name in COLUMNS if name in rows[0]), None)
+
+
+def times(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
+    """Size [B] and time of one message [us], sizes ascending; without values that are 0."""
+    name = column(rows)
+    if name is None:
+        return []
+    known = {
+        int(row["size"]): COLUMNS[name](int(row["size"]), float(row[name]))
+        for row in rows
+        if float(row[name]) > 0
+    }
+    return sorted((size, time) for size, time in known.items() if time > 0)
+
+
+def outside(rows: Sequence[Mapping[str, Any]], envelope: Envelope) -> Ratios:
+    """The values of a curve as shares of the bounds of its envelope, as :func:`ratios`."""
+    name, found = column(rows), {}
+    for row in rows:
+        if envelope and name and row["size"] in envelope and float(row[name]) > 0:
+            low, high = envelope[int(row["size"])]
+            at = f"{name} at {row['size']} B"
+            found[f"{at} / its upper bound {high:.4g}"] = (float(row[name]) / high, 1.0)
+            found[f"lower bound {low:.4g} / {at}"] = (low / float(row[name]), 1.0)
+    return found
+
+
+def ratios(rows: Sequence[Mapping[str, Any]], pattern: str, peak: float | None = None) -> Ratios:
+    """What is to be judged of one curve, see :func:`assay.judge.plausible.judge_ratios`.
+
+    :param rows: with ``size`` [B] and one of ``latency`` [us], ``messages_per_s`` and
+        ``bandwidth`` [MB/s].
+    :param pattern: of the communication, a key of ``curves.yaml``.
+    :param peak: the most that the path carries [MB/s], if it is known.
+    """
+    points, limit = times(rows), limits()[pattern]
+    found: dict[str, tuple[float, float]] = {}
+    least = math.inf
+    for size, time in reversed(points):
+        if math.isfinite(least):
+            what = f"time of {size} B / least time of a larger message"
+            found[what] = (time / least, limit["larger"])
+        least = min(least, time)
+        # 1 MB/s is 1 B/us.
+        found[f"rate of {size} B / fastest memory"] = (max(size, 1) / time / limit["fastest"], 1.0)
+    # A message of 0 B may take no path at all.
+    points = [(size, time) for size, time in points if size]
+    for at, (size, time) in enumerate(points[1:-1], 1):
+        small = "neighbours_below_256B" if size < SHORT else "neighbours"
+        found[f"time of {size} B / time by its neighbours"] = (
+            time / max(_after(points[:at], size), _before(points[at + 1 :], size)), limit[small],
+        )  # fmt: skip
+    for (a, before), (b, time) in zip(points, points[1:]):
+        what = f"growth of the time from {a} to {b} B / growth of the size"
+        found[what] = (time / before / (b / a), limit["growth"])
+    if peak is not None and column(rows) == "bandwidth":
+        for row in rows:
+            share = float(row["bandwidth"]) / peak
+            found[f"rate of {row['size']} B / peak"] = (share, MOST_OF_PEAK)
+    return found
+
+
+def _after(points: Sequence[tuple[int, float]], size: int) -> float:
+    """The time of a larger message, as the last two points continue; at most proportional."""
+    (known, time), slope = points[-1], 1.0
+    if len(points) > 1:
+        slope = _slope(*points[-2:])
+    return float(time * (size / known) ** slope)
+
+
+def _before(points: Sequence[tuple[int, float]], size: int) -> float:
+    """The time of a smaller message, as the first two points lead to it; at most that time."""
+    (known, time), slope = points[0], 0.0
+    if len(points) > 1:
+        slope = _slope(*points[:2])
+    return float(time * (size / known) ** slope)
+
+
+def _slope(low: tuple[int, float], high: tuple[int, float]) -> float:
+    """Slope of the time on logarithmic scales, within what is plausible: 0 to 1."""
+    return min(max(math.log(high[1] / low[1]) / math.log(high[0] / low[0]), 0.0), 1.0)

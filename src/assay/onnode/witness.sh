@@ -1,0 +1,64 @@
+#!/bin/sh
+# witness.sh rank PROGRAM [ARGUMENT...]
+#     Becomes one rank. Before that it writes into rank.HOST.PID what steers the rank: the nonce of
+#     the launch, its processors, its variables, and the settings in files that UCX reads. The
+#     dynamic linker then writes into loaded.HOST.PID which libraries the program loads.
+# witness.sh job
+#     Writes the same of the job script into assay.witness, after the benchmark; and where its
+#     programs and libraries are, with the hash of each library of MPI and UCX.
+#
+# All files are in the directory of this script. assay.evidence.steering reads them.
+set -u
+stage=${0%/*}
+host=$(uname -n)
+tab=$(printf '\t')
+
+# UCX 1.13 to 1.22 reads these files and the one beside its library; a later one overrides.
+settings() {
+    for directory in "$@"; do
+        [ -f "$directory/ucx.conf" ] || continue
+        grep -nE '^[[:space:]]*(\[|[A-Za-z_0-9]+[[:space:]]*=)' "$directory/ucx.conf" |
+            sed "s|^|file $directory/ucx.conf:|"
+    done
+}
+
+steering() {
+    while IFS=":$tab" read -r name value; do
+        case $name in Cpus_allowed_list | Mems_allowed_list) echo "$name ${value#"$tab"}" ;; esac
+    done </proc/self/status
+    env | grep -E '^(LD_|UCX_|OMPI_MCA_|GLIBC_TUNABLES=)'
+    settings /etc/ucx "${HOME:-}" "${UCX_CONFIG_DIR:-}" .
+}
+
+nonce=
+read -r nonce <"$stage/assay.nonce" 2>/dev/null
+case $1 in
+rank)
+    shift
+    {
+        echo "rank $host $$ $nonce"
+        steering
+    } >"$stage/rank.$host.$$" 2>/dev/null
+    LD_DEBUG=libs LD_DEBUG_OUTPUT=$stage/loaded.$host
+    export LD_DEBUG LD_DEBUG_OUTPUT
+    exec "$@"
+    ;;
+job)
+    {
+        echo "rank $host - $nonce"
+        steering
+        readlink -f "$(command -v mpirun)" "$(command -v ucx_info)" | sed 's/^/program /'
+        libraries=$(awk -v FS='calling init: ' '
+            NF == 2 && $2 ~ "/(lib(mpi|open-|oshmem|pmix|prrte|uc[cmpst][._]|uct_|hcoll|fabric|psm)|mca_)[^/]*$" &&
+                !seen[$2]++ { print $2 }' "$stage"/loaded.*)
+        if [ -n "$libraries" ]; then
+            echo "$libraries" | xargs -d '\n' sha256sum
+            for path in $libraries; do
+                case $path in */libucs.*) settings "${path%/*}/../etc" ;; esac
+            done
+        fi
+        grep -H . /sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list \
+            /sys/devices/system/node/node[0-9]*/cpulist
+    } >"$stage/assay.witness" 2>/dev/null
+    ;;
+esac

@@ -1,0 +1,205 @@
+"""What steers a run behind the back of its test turns it red: live runs of the real programs."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from bench import DATA, live_program
+
+pytestmark = pytest.mark.slow
+
+HELLO = """\
+import reframe as rfm
+
+from assay.checks.mpi import MpiCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Hello(MpiCheck):
+    kind = "network"
+    valid_systems = ["+intra-node"]
+    valid_prog_environs = ["*"]
+    executable = {python!r}
+    executable_opts = ["-c", "'from mpi4py import MPI; MPI.COMM_WORLD.Barrier()'"]
+
+    def read(self):
+        return Parsed("hello", "hello", None, True, (), {{}})
+"""
+
+STALE = DATA / "openmpi/4.1.4/packaged.np2.txt"
+
+#: Name of a fault -> what the mpirun of its stack does, and what must be said. `$@` is what the job
+#: script gives to mpirun; `{here}` is a directory with the files of `files`.
+FAULTS = {
+    "healthy": ("", ""),
+    "params-file": (
+        "export HOME={here}",
+        "pml is set to ob1 by {here}/.openmpi/mca-params.conf:1: remove it there",
+    ),
+    "other-params-file": (
+        "export OMPI_MCA_mca_base_param_files={here}/.openmpi/mca-params.conf",
+        "btl is set to self,vader by {here}/.openmpi/mca-params.conf:2",
+    ),
+    "no-binding": (
+        'set -- --bind-to none "$@"',
+        "OMPI_MCA_hwloc_base_binding_policy=none was set outside of the test",
+    ),
+    "one-core": (
+        'shift 2; set -- -np 2 taskset -c 0 "$@"',
+        "2 ranks on {host} share 1 core (processors 0)",
+    ),
+    "ucx-variable": (
+        "export UCX_RNDV_THRESH=0",
+        "UCX_RNDV_THRESH=0 was set outside of the test",
+    ),
+    "ucx-conf": (
+        "export UCX_CONFIG_DIR={here}",
+        "UCX_RNDV_THRESH is set to 0 by {here}/ucx.conf:1",
+    ),
+    "preload": (
+        "export LD_PRELOAD={here}/lib/libopen-pal.so.40",
+        "LD_PRELOAD={here}/lib/libopen-pal.so.40 was set outside of the test",
+    ),
+    "other-library": (
+        "export LD_LIBRARY_PATH={here}/lib",
+        "{here}/lib/libopen-pal.so.40 was loaded, which is not of this stack",
+    ),
+    "stale-output": (
+        f"cat {STALE} >&2; exit 0",
+        "this launch started 0 ranks, 2 were asked for",
+    ),
+    "stale-ranks": (
+        f"{{mpirun}} \"$@\" 2>/dev/null; sed 's/.vm:/['$(uname -n):/ {STALE} >&2; exit 0",
+        "which this launch did not start: is it the output of another launch?",
+    ),
+    "stale-date": (
+        "echo Run began: Fri Nov 20 11:28:04 2020",
+        "the output is dated 2020-11-20",
+    ),
+    "ucx-error": (
+        "echo '[1.0] [vm:1:0]  x.c:1  UCX  ERROR no transport' >&2",
+        "UCX ERROR: no transport",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """The outcome of each fault; one run of ReFrame has a stack for each."""
+    from bench import Bench
+
+    mpirun = shlex.quote(live_program("mpirun"))
+    bench = Bench(tmp_path_factory.mktemp("steering"))
+    here = bench.folder / "given"
+    (here / ".openmpi").mkdir(parents=True)
+    (here / ".openmpi/mca-params.conf").write_text("pml = ob1\nbtl = self,vader\n")
+    (here / "ucx.conf").write_text("UCX_RNDV_THRESH=0\n")
+    (here / "lib").mkdir()
+    (library,) = {path.resolve() for path in Path("/usr/lib").glob("*/libopen-pal.so.40")}
+    shutil.copy(library, here / "lib/libopen-pal.so.40")
+    bench.partition()
+    for name, (fault, _) in FAULTS.items():
+        lines = fault.format(here=here, mpirun=mpirun)
+        script = f'#!/bin/sh\n{lines}\nexec {mpirun} "$@"\n'
+        bench.stack(name, ["mpi"], bench.program(name, "mpirun", script))
+    bench.record_all()
+    run = bench.run("-n", "Hello", path=bench.check("hello", HELLO.format(python=sys.executable)))
+    return here, {environ: outcome for (_, environ, _), outcome in run.cases.items()}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_steers_a_run_behind_its_back_is_named(outcomes, fault):
+    here, found = outcomes
+    cause = FAULTS[fault][1]
+    if not cause:
+        assert found[fault].result == "pass", found[fault].reason
+        return
+    problems = found[fault].record["problems"]
+    said = cause.format(here=here, host=found["healthy"].record["proof"]["binding"][0]["host"])
+    assert found[fault].result == "fail"
+    assert any(said in problem for problem in problems), problems
+
+
+def test_a_healthy_run_states_its_cores_and_libraries(outcomes):
+    proof = outcomes[1]["healthy"].record["proof"]
+    first, second = (set(rank["cpus"]) for rank in proof["binding"])
+    assert first
+    assert second
+    assert not first & second
+    assert {len(digest) for digest in proof["libraries"].values()} == {64}
+    assert any(Path(path).name.startswith("libmpi.so") for path in proof["libraries"])
+    assert proof["pml"] == ["ob1"]
+
+
+def test_a_pml_that_the_site_does_not_expect(bench):
+    live_program("mpirun")
+    bench.ready(extras={"pml": "ucx", "memory_bytes": 2**33})
+    checks = bench.check("hello", HELLO.format(python=sys.executable))
+    said = "Open MPI chose the pml ob1; the site says ucx (extra `pml`)"
+    bench.run("-n", "Hello", path=checks).says("Hello", said)
+
+
+#: A `date` that runs at a tenth of its speed, and one that jumps back by 31 years.
+CLOCKS = {
+    "slow": 'case $1 in +%s.%N) n=$({date} +%s%N); echo "$((n / 10000000000)).0" ;;',
+    "jumps": 'case $1 in +%s.%N) echo "$(($({date} +%s) - (986000000 * $(ls begun | wc -l)))).0" '
+    "&& touch begun ;;",
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_a_clock_that_is_wrong(bench, clock):
+    date = live_program("date")
+    script = f'#!/bin/sh\n{CLOCKS[clock].format(date=date)} *) exec {date} "$@" ;; esac\n'
+    bench.partition(launcher="local")
+    bench.stack("clock", ["hpl"], bench.program("clock", "date", script))
+    bench.record_all()
+    run = bench.own("@rfm.simple_test\nclass Still(Own):\n    executable_opts = ['']\n")
+    assert "the clock of" in run.case("Still").reason
+
+
+WRAPPED = {
+    "elsewhere": (
+        "cached",
+        "echo \"$*\" | sed 's| -f [^ ]*| -f /dev/shm/assay-elsewhere|'",
+        "",
+        "no process was seen to write a file in {folder}",
+    ),
+    "not synchronous": (
+        "o_sync",
+        "echo \"$*\" | sed 's| -o | |'",
+        " | sed 's|^\\tCommand line|\\tSYNC Mode. \\n&|'",
+        "the files were open for writing without O_SYNC in",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_iozone_that_did_not_write_as_it_was_told(bench, tmp_path, name):
+    """The real program. Its output looks as if it had done what it was asked for."""
+    sync, options, after, cause = WRAPPED[name]
+    real = shlex.quote(live_program("iozone"))
+    script = f"#!/bin/sh\n{real} $({options}){after}\n"
+    bench.storage(tmp_path)
+    bench.stack("lying", ["iozone"], bench.program("lying", "iozone", script))
+    bench.record_all()
+    run = bench.run(
+        "-n", f"Iozone.*{sync}", "-S", "profile=smoke", path="reframe/storage/iozone.py"
+    )
+    case = run.says("Iozone", cause.format(folder=tmp_path))
+    assert not any("header" in problem for problem in case.record["problems"])
+
+
+def test_iozone_that_wrote_as_it_was_told(bench, tmp_path):
+    live_program("iozone")
+    bench.storage(tmp_path)
+    bench.stack("system", ["iozone"])
+    bench.record_all()
+    run = bench.run("-n", "Iozone.*o_sync", "-S", "profile=smoke", path="reframe/storage/iozone.py")
+    (case,) = run.cases.values()
+    assert case.result == "pass", case.reason
+    files = case.record["proof"]["storage"]["files"]
+    assert any(file["o_sync"] and file["written"] for file in files)

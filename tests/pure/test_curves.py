@@ -1,0 +1,128 @@
+"""Curves of real outputs, whole and bent: what the rules of plausibility say of each."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from assay.judge import LAUNCHES_FOR_95_PERCENT, Verdict, curves, judge_ratios
+from assay.outputs import registry
+
+DATA = Path(__file__).parents[1] / "data"
+
+#: Recorded output -> pattern, and the largest size [B] of the run.
+HEALTHY = {
+    "osu/osu_latency.5.7.np2.txt": ("point-to-point", None),
+    "osu/osu_bw.5.7.np2.txt": ("point-to-point", None),
+    "osu/osu_bibw.7.4.np2.txt": ("point-to-point", None),
+    "osu/osu_mbw_mr.7.2.np2.txt": ("point-to-point", None),
+    "osu/osu_bw.7.2.ucx1.13.1-log.to1MiB.np2.txt": ("point-to-point", 1 << 20),
+    "osu/osu_bcast.5.7.np2.txt": ("collective", None),
+    "osu/osu_allreduce.7.2.np2.txt": ("collective", None),
+    "osu-py/osu_latency.4.1.2.np2.txt": ("point-to-point", None),
+    "netpipe/NPmpi.3.7.2.stderr.4MiB.txt": ("point-to-point", 4 << 20),
+    "replay/imb-pingpong-posix/stdout": ("point-to-point", None),
+    "replay/osu-latency-posix/stdout": ("point-to-point", None),
+    "replay/osu-allreduce-posix/stdout": ("collective", None),
+    "replay/fabtests-write-shm/stdout": ("point-to-point", None),
+}
+
+BETTER = {"latency": 1, "bandwidth": -1, "messages_per_s": -1}
+
+
+def rows_of(name):
+    parsed = registry.parse((DATA / name).read_text(), last_size=HEALTHY[name][1])
+    assert parsed.rows
+    return parsed.rows
+
+
+def slower(rows, factor, first, last):
+    """The curve with `factor` times the time from `first` to `last` B."""
+    return [
+        {c: v * factor ** BETTER[c] if c in BETTER and first <= row["size"] <= last else v
+         for c, v in row.items()}
+        for row in rows
+    ]  # fmt: skip
+
+
+def judged(rows, pattern="point-to-point", launches=1, **more):
+    return judge_ratios([curves.ratios(rows, pattern, **more)] * launches)
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_recorded_curve_is_plausible(name):
+    judgement = judged(rows_of(name), HEALTHY[name][0], LAUNCHES_FOR_95_PERCENT)
+    assert judgement.verdict is Verdict.PASS, judgement.why
+
+
+FAULTS = [
+    ("osu/osu_latency.5.7.np2.txt", 5, 16384, 16384, "time of 16384 B / time by its neighbours"),
+    ("osu/osu_bw.5.7.np2.txt", 5, 16384, 16384, "time of 16384 B / time by its neighbours"),
+    ("osu/osu_bcast.5.7.np2.txt", 5, 16384, 16384, "time of 16384 B / time by its neighbours"),
+    ("osu/osu_latency.5.7.np2.txt", 100, 1 << 17, 1 << 19, r"524288 B / (least )?time"),
+    ("osu/osu_bw.5.7.np2.txt", 100, 1 << 17, 1 << 19, r"524288 B / (least )?time"),
+    ("osu/osu_latency.5.7.np2.txt", 1000, 0, 4, "B / least time of a larger message"),
+    ("osu/osu_bibw.7.4.np2.txt", 1000, 0, 4, "B / least time of a larger message"),
+    ("osu/osu_mbw_mr.7.2.np2.txt", 1000, 0, 4, "B / least time of a larger message"),
+    ("osu/osu_bw.5.7.np2.txt", 1e-8, 32768, 32768, "rate of 32768 B / fastest memory|larger"),
+    ("osu/osu_bw.5.7.np2.txt", 1e-8, 1, 1 << 22, "rate of .* B / fastest memory"),
+    ("osu/osu_latency.5.7.np2.txt", 1e-3, 1 << 22, 1 << 22, "B / least time of a larger"),
+    ("osu/osu_latency.5.7.np2.txt", 200, 1 << 22, 1 << 22, "growth of the time from 2097152 to"),
+    ("netpipe/NPmpi.3.7.2.stderr.4MiB.txt", 20, 16384, 16384, "time of 16384 B / time by its"),
+    ("replay/imb-pingpong-posix/stdout", 5, 16384, 16384, "time of 16384 B / time by its"),
+]
+
+
+@pytest.mark.parametrize(("name", "factor", "first", "last", "said"), FAULTS)
+def test_a_bent_curve_is_launched_again_and_then_fails(name, factor, first, last, said):
+    rows = slower(rows_of(name), factor, first, last)
+    for launches, verdict in (
+        (1, Verdict.INCONCLUSIVE),
+        (LAUNCHES_FOR_95_PERCENT - 1, Verdict.INCONCLUSIVE),
+        (LAUNCHES_FOR_95_PERCENT, Verdict.FAIL),
+    ):
+        judgement = judged(rows, HEALTHY[name][0], launches)
+        assert judgement.verdict is verdict
+        assert re.search(said, judgement.why), judgement.why
+
+
+def test_noise_in_one_launch_of_three_passes():
+    rows = rows_of("osu/osu_latency.5.7.np2.txt")
+    noisy = [
+        curves.ratios(slower(rows, 20, size, size), "point-to-point") for size in (64, 512, 8192)
+    ]
+    assert judge_ratios(noisy[:1]).verdict is Verdict.INCONCLUSIVE
+    assert judge_ratios(noisy[:2]).verdict is Verdict.INCONCLUSIVE
+    assert judge_ratios(noisy).verdict is Verdict.PASS
+    assert judge_ratios([noisy[0], noisy[0], noisy[1]]).verdict is Verdict.INCONCLUSIVE
+
+
+def test_one_clean_launch_of_nine_does_not_excuse_a_fault():
+    rows = rows_of("osu/osu_latency.5.7.np2.txt")
+    clean, bad = (
+        curves.ratios(slower(rows, factor, 16384, 16384), "point-to-point") for factor in (1, 9)
+    )
+    assert judge_ratios([clean, *[bad] * 8]).verdict is Verdict.FAIL
+    assert judge_ratios([clean, *[bad] * 5]).verdict is Verdict.INCONCLUSIVE
+
+
+def test_no_size_may_exceed_the_peak_of_the_path():
+    rows = rows_of("osu/osu_bw.5.7.np2.txt")
+    most = max(row["bandwidth"] for row in rows)
+    assert judged(rows, peak=most).verdict is Verdict.PASS
+    judgement = judged(rows, launches=LAUNCHES_FOR_95_PERCENT, peak=most / 1.1)
+    assert judgement.verdict is Verdict.FAIL
+    assert "B / peak is 1.1 (1.1 to 1.1, n=6), at most 1.05" in judgement.why
+
+
+def test_rows_without_sizes_are_no_curve():
+    for rows in ((), [{"latency": 1.0}], [{"size": 1, "other": 2.0}]):
+        assert curves.ratios(rows, "point-to-point") == {}
+    assert judge_ratios([{}]).verdict is Verdict.PASS
+
+
+def test_every_pattern_has_all_limits_and_a_source():
+    names = {"larger", "neighbours", "neighbours_below_256B", "growth", "fastest"}
+    for limit in curves.limits().values():
+        assert set(limit) == names
+        assert all(value > 1 for value in limit.values())

@@ -65,6 +65,7 @@ class Watch:
 
     def __init__(self, below):
         self.below = below
+        self.stage = os.getcwd() + "/"
         self.seen = {}
         self.known = {int(name) for name in os.listdir("/proc") if name.isdigit()}
         self.young = set()
@@ -90,6 +91,8 @@ class Watch:
         with open("{}/fdinfo/{}".format(folder, number)) as file:
             flags = int(next(line for line in file if line.startswith("flags:")).split()[1], 8)
         inside = path.startswith(self.below)
+        if not inside and path.startswith(self.stage):
+            return  # output of the job
         if not inside and (flags & os.O_ACCMODE == os.O_RDONLY or session(folder) != os.getsid(0)):
             return  # of another job
         at = "{}/fd/{}".format(folder, number)

@@ -3,6 +3,8 @@
 #     Becomes one rank. Before that it writes into rank.HOST.PID what steers the rank: the nonce of
 #     the launch, its processors, its variables, and the settings in files that UCX reads. The
 #     dynamic linker then writes into loaded.HOST.PID which libraries the program loads.
+# witness.sh inside PROGRAM [ARGUMENT...]
+#     The same for a program in a container, whose linker is not asked: it may not see the directory.
 # witness.sh job
 #     Writes the same of the job script into assay.witness, after the benchmark; and where its
 #     programs and libraries are, with the hash of each library of MPI and UCX.
@@ -33,14 +35,17 @@ steering() {
 nonce=
 read -r nonce <"$stage/assay.nonce" 2>/dev/null
 case $1 in
-rank)
+rank | inside)
+    how=$1
     shift
     {
         echo "rank $host $$ $nonce"
         steering
     } >"$stage/rank.$host.$$" 2>/dev/null
-    LD_DEBUG=libs LD_DEBUG_OUTPUT=$stage/loaded.$host
-    export LD_DEBUG LD_DEBUG_OUTPUT
+    if [ "$how" = rank ]; then
+        LD_DEBUG=libs LD_DEBUG_OUTPUT=$stage/loaded.$host
+        export LD_DEBUG LD_DEBUG_OUTPUT
+    fi
     exec "$@"
     ;;
 job)

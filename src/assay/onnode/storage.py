@@ -56,6 +56,15 @@ def session(folder):
         return int(file.read().rpartition(")")[2].split()[3])
 
 
+def preloaded(folder):
+    """The libraries that a process was told to load first (LD_PRELOAD); empty if none."""
+    with open(folder + "/environ", "rb") as file:
+        for variable in file.read().split(b"\0"):
+            if variable.startswith(b"LD_PRELOAD="):
+                return os.fsdecode(variable.partition(b"=")[2])
+    return ""
+
+
 class Watch:
     """The files that processes hold open, as long as they are seen.
 
@@ -108,6 +117,7 @@ class Watch:
                 "o_direct": bool(flags & os.O_DIRECT),
                 "o_sync": flags & os.O_SYNC == os.O_SYNC,
                 "type": provenance.MAGIC.get(provenance.magic(at)),
+                "preloaded": preloaded(folder),
                 "bytes": 0,
                 "looks": 0,
             }

@@ -28,7 +28,7 @@ steering() {
     while IFS=":$tab" read -r name value; do
         case $name in Cpus_allowed_list | Mems_allowed_list) echo "$name ${value#"$tab"}" ;; esac
     done </proc/self/status
-    env | grep -E '^(LD_|UCX_|OMPI_MCA_|GLIBC_TUNABLES=)'
+    env | grep -E '^(LD_|UCX_|OMPI_MCA_|PRTE_MCA_|GLIBC_TUNABLES=)'
     settings /etc/ucx "${HOME:-}" "${UCX_CONFIG_DIR:-}" .
 }
 

@@ -120,12 +120,16 @@ def test_files_that_are_older_than_the_launch(tmp_path):
 
 
 def test_hosts_are_compared_by_name():
-    assert launch.elsewhere(["node1", "node2"], ["node1.cluster", "node2.cluster"]) == []
-    assert launch.elsewhere(["10.0.0.1"], ["10.0.0.1"]) == []
-    assert launch.elsewhere(["other"], []) == []  # the scheduler named no host
-    assert launch.elsewhere(["node1", "node9"], ["node1", "node2"]) == [
+    assert launch.elsewhere(["node1", "node2"], ["node1.cluster", "node2.cluster"], "node1") == []
+    assert launch.elsewhere(["10.0.0.1"], ["10.0.0.1"], "10.0.0.1") == []
+    assert launch.elsewhere(["node1", "node9"], ["node1", "node2"], "node1.cluster") == [
         "the program ran on node9; the job has node1, node2"
     ]
+    # The scheduler named no host; it has other names for its nodes than they have themselves.
+    assert launch.elsewhere(["node9"], [], "node1") == [
+        "the program ran on node9; the job has node1"
+    ]
+    assert launch.elsewhere(["ip-9"], ["n1", "n2"], "ip-1") == []
 
 
 def test_metrics_are_those_that_were_declared_in_their_units():

@@ -168,6 +168,12 @@ WRAPPED = {
         "",
         "no process was seen to write a file in {folder}",
     ),
+    "preloaded": (
+        "cached",
+        'echo "$*"',
+        "",
+        "LD_PRELOAD=libm.so.6 was set for the process that wrote",
+    ),
     "not synchronous": (
         "o_sync",
         "echo \"$*\" | sed 's| -o | |'",
@@ -182,7 +188,8 @@ def test_iozone_that_did_not_write_as_it_was_told(bench, tmp_path, name):
     """The real program. Its output looks as if it had done what it was asked for."""
     sync, options, after, cause = WRAPPED[name]
     real = shlex.quote(live_program("iozone"))
-    script = f"#!/bin/sh\n{real} $({options}){after}\n"
+    first = "env LD_PRELOAD=libm.so.6 " if name == "preloaded" else ""
+    script = f"#!/bin/sh\n{first}{real} $({options}){after}\n"
     bench.storage(tmp_path)
     bench.stack("lying", ["iozone"], bench.program("lying", "iozone", script))
     bench.record_all()

@@ -12,7 +12,7 @@ script reads two clocks: the time of day, which somebody may set, and the time s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -211,11 +211,16 @@ def short_name(host: str) -> str:
     return host if re.fullmatch(r"[\d.:]+", host) else host.partition(".")[0].lower()
 
 
-def elsewhere(hosts: Iterable[str], allocated: Iterable[str]) -> list[str]:
-    """Hosts on which a program ran without having been given them, one line."""
-    given = {short_name(host): host for host in allocated}
+def elsewhere(hosts: Iterable[str], allocated: Sequence[str], script: str) -> list[str]:
+    """Hosts on which a program ran without having been given them, one line.
+
+    :param allocated: the hosts of the job, as the scheduler names them.
+    :param script: the host on which the job script ran. If the scheduler has another name for it,
+        its names cannot be compared.
+    """
+    given = {short_name(host): host for host in allocated or [script]}
     others = sorted(host for host in set(hosts) if short_name(host) not in given)
-    if not given or not others:
+    if short_name(script) not in given or not others:
         return []
     return [
         f"the program ran on {', '.join(others)}; the job has {', '.join(sorted(given.values()))}"

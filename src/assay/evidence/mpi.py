@@ -26,7 +26,7 @@ RUN_TIME = (
 )
 
 #: Words in names of settings that only change what is printed.
-PRINTED = ("_verbose", "_warn_", "show_load_errors", "help_aggregate")
+PRINTED = ("_verbose", "_warn_", "show_load_errors", "help_aggregate", "report_bindings")
 
 #: Settings that are harmless with this value only.
 HARMLESS = {"mpi_oversubscribe": "false", "mpi_yield_when_idle": "false"}

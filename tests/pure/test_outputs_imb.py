@@ -55,7 +55,8 @@ def test_golden():
     assert dict(parsed.units) == {
         "size": "B", "repetitions": "1", "latency": "us", "bandwidth": "MB/s", "defects": "1"
     }  # fmt: skip
-    assert parsed.facts == {"ranks": 2, "checked": True}
+    words = "-msglog 0:20 -iter 100 PingPong"
+    assert parsed.facts == {"ranks": 2, "checked": True, "command_line": words}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -74,7 +75,7 @@ def test_every_benchmark_of_every_version(version, benchmark, columns):
     assert (parsed.version, parsed.program) == (VERSIONS[version], f"IMB-MPI1 {benchmark}")
     assert list(parsed.units) == ["size", "repetitions", *columns]
     assert parsed.column("size") == SIZES
-    assert parsed.facts == {"ranks": 2, "checked": False}
+    assert (parsed.facts["ranks"], parsed.facts["checked"]) == (2, False)
 
 
 @pytest.mark.parametrize("name", SOUND)
@@ -94,6 +95,32 @@ def test_the_ranks_that_imb_left_out_are_in_the_facts():
     """MpiCheck compares them with the requested number."""
     for name in ("2021.7.biband.np3", "2021.7.biband.np3.npmin3"):
         assert imb.parse(TEXTS[name]).facts["ranks"] == 2
+
+
+def test_sizes_that_imb_repeated_less_often_because_of_their_time():
+    parsed = imb.parse(TEXTS["2021.7.pingpong.time"])
+
+    fewer, problems = imb.cut(parsed, 1000, 5, 64)
+
+    assert problems == []
+    assert list(fewer) == SIZES[2:]
+    assert (fewer[2], fewer[1 << 20]) == (940, 42)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "seconds", "problem"),
+    [
+        # 64 messages in each direction
+        ("2021.7.biband", 300, 10, "20 repetitions of 0 B were measured in 0.00023 s, 300 were"),
+        ("2021.7.bcast", 3000, 10, "200 repetitions of 0 B were measured in 1e-05 s, 3000 were"),
+        ("2021.7.pingpong.time", 1000, 100, "51 repetitions of 262144 B were measured in 5.2 s"),
+        ("2021.7.pingpong.time", 940, 5, "1000 repetitions of 0 B were measured, 940 before"),
+    ],
+)
+def test_repetitions_that_the_time_limit_does_not_explain(name, asked, seconds, problem):
+    (found,) = imb.cut(imb.parse(TEXTS[name]), asked, seconds, 64)[1]
+
+    assert found.startswith(problem)
 
 
 # --- failures -----------------------------------------------------------------------------------

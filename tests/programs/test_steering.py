@@ -149,16 +149,22 @@ def test_a_pml_that_the_site_does_not_expect(bench):
 
 #: A `date` that runs at a tenth of its speed, and one that jumps back by 31 years.
 CLOCKS = {
-    "slow": 'case $1 in +%s.%N) n=$({date} +%s%N); echo "$((n / 10000000000)).0" ;;',
-    "jumps": 'case $1 in +%s.%N) echo "$(($({date} +%s) - (986000000 * $(ls begun | wc -l)))).0" '
-    "&& touch begun ;;",
+    "slow": "now=$(($({date} +%s%N) / 10000000000)).0",
+    "jumps": "now=$(($({date} +%s) - 986000000 * $(ls begun | wc -l))).0; touch begun",
 }
+CLOCK = """\
+#!/bin/sh
+case $1 in +%s.%N*) ;; *) exec {date} "$@" ;; esac
+{now}
+case $1 in *zone*) now="$now zone=+0000" ;; esac
+echo "$now"
+"""
 
 
 @pytest.mark.parametrize("clock", CLOCKS)
 def test_a_clock_that_is_wrong(bench, clock):
     date = live_program("date")
-    script = f'#!/bin/sh\n{CLOCKS[clock].format(date=date)} *) exec {date} "$@" ;; esac\n'
+    script = CLOCK.format(date=date, now=CLOCKS[clock].format(date=date))
     bench.partition(launcher="local")
     bench.stack("clock", ["hpl"], bench.program("clock", "date", script))
     bench.record_all()

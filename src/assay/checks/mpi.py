@@ -283,7 +283,8 @@ class MpiCheck(StrictCheck):
             if "image" not in extras:
                 own = extras.get("libraries", ())
                 problems += steering.foreign(node.libraries, node.programs, own)
-            problems += steering.crowded(ranks, node.cores)
+            if not self.mpi_library.oversubscribed(asked):
+                problems += steering.crowded(ranks, node.cores)
         return list(dict.fromkeys(problems))
 
     def _crossed(self, needed: float) -> list[str]:

@@ -24,7 +24,7 @@ def site():
             ],
         }
     ]
-    return systems, [{"name": "spack"}, {"name": "container"}]
+    return systems, [{"name": name, "features": ["mpi"]} for name in ("spack", "container")]
 
 
 def test_without_it_a_site_is_as_it_is(monkeypatch, tmp_path):

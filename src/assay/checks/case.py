@@ -41,8 +41,8 @@ class CaseBase(rfm.RegressionTestPlugin):
             **self.identity(),
         }
 
-    def _close_record(self, verdict: Verdict, problems: list[str]) -> None:
-        self._record.update(verdict=verdict.value, problems=problems)
+    def _close_record(self, verdict: Verdict | None, problems: list[str]) -> None:
+        self._record.update(verdict=verdict.value if verdict else None, problems=problems)
         record.write(Path(self.stagedir) / record.FILE, self._record)
 
     def _refuse(self, problems: Sequence[str]) -> NoReturn:

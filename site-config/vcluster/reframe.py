@@ -148,4 +148,5 @@ site_configuration = sites.configuration(
     environments=[stack],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
+    found=machine.found,
 )

@@ -95,7 +95,9 @@ class Believed(CaseBase):
             self._record["others"] = asdict(self.others)
         if busy_with:
             raise SanityError(self._undecided(busy_with, doubts))
-        self._close_record(Verdict.FAIL if problems else Verdict.RECORDED, problems)
+        # A case with metrics has no verdict until they are judged.
+        believed = None if self.declares else Verdict.RECORDED
+        self._close_record(Verdict.FAIL if problems else believed, problems)
         if problems:
             more = len(problems) - NAMED_PROBLEMS
             named = problems[:NAMED_PROBLEMS] + (
@@ -143,7 +145,8 @@ class Believed(CaseBase):
     def _end_if_not_begun(self) -> None:
         """Skips or fails the case if the job itself found that the benchmark could not run."""
         skipped, refused = Path(launch.SKIPPED_FILE), Path(launch.REFUSED_FILE)
-        if skipped.exists():
+        # A job that ends before the benchmark writes no record of its launch.
+        if skipped.exists() and not Path(launch.FILE).exists():
             self.skip(skipped.read_text(encoding="utf-8").strip())
         if refused.exists():
             problems = [refused.read_text(encoding="utf-8").strip()]

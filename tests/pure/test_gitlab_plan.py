@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -177,7 +176,7 @@ def test_what_the_jobs_would_not_know_of_is_refused(
 
 @pytest.mark.usefixtures("listed")
 def test_the_plan_is_compared_with_the_promise_of_the_site(
-    plan: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = tmp_path / "site-config/local"
     site.mkdir(parents=True)
@@ -186,12 +185,12 @@ def test_the_plan_is_compared_with_the_promise_of_the_site(
         "o_sync]}}}]"
     )
     monkeypatch.setattr(plan, "ROOT", tmp_path)
-    _, promise = made(plan, tmp_path, "--partitions", "tmpfs scratch")
+    _, promise = made("--partitions", "tmpfs scratch")
     assert promise.site["narrowed"] == ["partitions: tmpfs scratch"]
     assert not promise.site["faults"]
     (tmp_path / "run/promise.json").unlink()
     (tmp_path / "run").rmdir()
-    _, promise = made(plan, tmp_path)
+    _, promise = made()
     missing, unknown = promise.site["faults"]
     assert "Iozone on scratch+system: 1 of 2, without sync=o_sync" in missing
     assert "expected.yaml does not promise " in unknown
@@ -199,7 +198,7 @@ def test_the_plan_is_compared_with_the_promise_of_the_site(
 
 @pytest.mark.usefixtures("listed")
 def test_the_promise_keeps_the_figures_and_the_pipeline(
-    plan: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lost job is then missing in the right figure, and results of another one are noticed."""
     figure = {"kind": "heat map", "name": "IOzone: read", "at": "{partition}", "column": "read"}
@@ -212,7 +211,7 @@ def test_the_promise_keeps_the_figures_and_the_pipeline(
     )
     monkeypatch.setenv("CI_PIPELINE_ID", "77")
     monkeypatch.setenv("CI_COMMIT_SHORT_SHA", "0a1b2c3d")
-    _, promise = made(plan, tmp_path)
+    _, promise = made()
     assert promise.figures["Iozone %sync=cached", "local:tmpfs+system"] == [figure]
     assert promise.extras == {"pipeline": "77", "commit": "0a1b2c3d"}
     assert promise.planned is not None

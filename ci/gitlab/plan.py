@@ -17,12 +17,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from assay.results import pipeline
+from assay.results import pipeline, promise, session
+from assay.sites import listing
 
 ROOT = Path(__file__).resolve().parents[2]
 REFRAME = ROOT / ".venv/bin/reframe"
@@ -211,25 +213,60 @@ def plan(options):
     chosen = [c for c in listed if c.where.partition("+")[0].partition(":")[2] in wanted]
     if not chosen:
         raise Refusal(f"no case of {options.site} is selected by {' '.join(arguments)}")
+    figures = drawn(reframe(arguments, ["--describe"]))
+    narrowed = [" ".join(options.arguments)] if options.arguments else []
+    narrowed += [f"partitions: {' '.join(options.partitions)}"] if options.partitions else []
     planned, promised = {}, []
     for group in groups(chosen, needed):
         name = title(group)
         if len(name) > LONGEST_NAME or name in planned:
             raise Refusal(f"not a valid name for a job of GitLab: {name!r}")
         planned[name] = job(group, options)
-        their = [{"name": case.name, "where": case.where} for case in group]
+        their = [
+            {"name": case.name, "where": case.where, "figures": figures.get(case.hash, [])}
+            for case in group
+        ]
         promised.append({"title": name, "folder": folder(group), "cases": their})
     options.run.mkdir(parents=True)
     promise = {
         "schema": pipeline.SCHEMA,
         "node_hours": options.node_hours,
         "minutes": options.minutes,
+        # What `case.sh` makes each session state, and what none that is older can state.
+        "extras": {
+            "pipeline": os.environ.get("CI_PIPELINE_ID", "0"),
+            "commit": os.environ.get("CI_COMMIT_SHORT_SHA", "unknown"),
+        },
+        "planned": time.strftime("%Y%m%dT%H%M%S%z"),
+        "site": compared(ROOT / config, narrowed, chosen, options.mode),
         "jobs": promised,
     }
     (options.run / pipeline.FILE).write_text(json.dumps(promise, indent=1) + "\n")
     text = yaml.safe_dump(child(planned, options), sort_keys=False, width=1000)
     options.child.write_text(text)
     print(f"plan: {len(chosen)} cases in {len(planned)} jobs: {options.child}, {options.run}")
+
+
+def drawn(described):
+    """Hash of each test -> its figures, from the output of ``reframe --describe``."""
+    start = described.find("[\n")
+    tests = json.JSONDecoder().raw_decode(described, start)[0] if start >= 0 else []
+    return {test["hashcode"]: test["figures"] for test in tests}
+
+
+def compared(site_file, narrowed, chosen, mode):
+    """How the cases compare with the promise of the site."""
+    found, fewer = listing.found(site_file)
+    # ASSAY_STACK leaves out stacks of the site.
+    narrowed = [*narrowed, *fewer]
+    cases = []
+    for case in chosen:
+        system, _, environ = case.where.partition("+")
+        system, _, partition = system.partition(":")
+        place = {"system": system, "partition": partition, "environ": environ}
+        cases.append(session.named({"name": case.name, **place}))
+    path = site_file.with_name(promise.FILE)
+    return promise.state(path, found, narrowed, cases, mode)
 
 
 def parser():

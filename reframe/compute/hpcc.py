@@ -56,6 +56,11 @@ class Hpcc(LinpackCheck):
     def read(self):
         return hpcc.parse(Path("hpccoutf.txt").read_text(errors="replace"))
 
+    def requested(self):
+        (problem,) = self.asked
+        named = {"n": "HPL_N", "nb": "HPL_NB", "p": "HPL_nprow", "q": "HPL_npcol"}
+        return {"program": "hpcc", **{name: problem[key] for key, name in named.items()}}
+
     def examine(self, parsed):
         problems = super().examine(parsed)
         return problems + (self.solved_as_asked(parsed.facts["hpl"]) if parsed else [])

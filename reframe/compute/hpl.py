@@ -25,6 +25,9 @@ class Hpl(LinpackCheck):
     def read(self):
         return hpl.parse(self.stdout_text())
 
+    def requested(self):
+        return {"program": hpl.HOST, "threshold": hpl.THRESHOLD}
+
     def examine(self, parsed):
         return super().examine(parsed) + (self.solved_as_asked(parsed.rows) if parsed else [])
 

@@ -62,6 +62,9 @@ class HplStudyBase(LinpackCheck):
     def input_text(self, orders, grid):
         return hpl_input.hpl(orders, [self.block], grid)
 
+    def requested(self):
+        return {"program": self.reports, "threshold": hpl.THRESHOLD}
+
     def read(self):
         return hpl.parse(self.stdout_text())
 
@@ -98,6 +101,7 @@ class HplStudy(HplStudyBase):
 
     valid_prog_environs = ["+hpl"]
     executable = "xhpl"
+    reports = hpl.HOST
     figures = [Figure("scaling", "HPL over nodes", at="HPL")]
 
     @run_after("init")
@@ -111,6 +115,7 @@ class GpuHplStudy(HplStudyBase):
     """NVIDIA's HPL, with one rank for each GPU. Not yet run on hardware."""
 
     valid_prog_environs = ["+hpl-gpu"]
+    reports = hpl.NVIDIA
     figures = [Figure("scaling", "HPL over nodes", at="GPU HPL")]
 
     @run_after("init")

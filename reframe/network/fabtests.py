@@ -9,6 +9,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.checks import StrictCheck, pair
+from assay.checks.sanity import not_as_requested
 from assay.checks.ucx import text
 from assay.evidence import libfabric
 from assay.outputs import ParseError, fabtests
@@ -79,8 +80,6 @@ class FabtestsRma(StrictCheck):
         self._record["proof"] = {"providers": list(proof.providers)}
         self._record["transport"] = self.provider
         problems = [*super().examine(parsed), *proof.problems]
-        if parsed:
-            problems += self.not_asked(parsed, self.iterations)
         for name, log in zip(OTHERS, logs[1:]):
             try:
                 other = fabtests.parse(log + text(Path(f"{name}.out")))
@@ -89,25 +88,23 @@ class FabtestsRma(StrictCheck):
                 continue
             checked = name.startswith("checked")
             said = [*other.problems]
-            said += self.not_asked(other, CHECKED if checked else self.iterations)
+            said += not_as_requested(other, self.asked(checked))
             if other.facts["checked"] != checked:
                 said.append("the data were to be checked in the first run, and only there")
             problems += [f"{name}: {problem}" for problem in said]
         return problems
 
-    def not_asked(self, parsed, iterations):
-        """What a process did otherwise than it was asked to."""
-        wanted = {"operation": self.operation, "provider": self.provider}
-        problems = [
-            f"the {key} was {parsed.facts[key]}, {asked} was asked for"
-            for key, asked in wanted.items()
-            if parsed.facts[key] != asked
-        ]
-        if other := {*parsed.column("iterations")} - {iterations}:
-            problems.append(f"{min(other)} iterations were run, {iterations} were asked for")
-        if parsed.column("size") != list(fabtests.DEFAULT_SIZES):
-            problems.append("other sizes than the default ones were measured")
-        return problems
+    def requested(self):
+        return self.asked(checked=False)
+
+    def asked(self, checked):
+        """What both processes of a run must repeat; the first run checks the data."""
+        return {
+            "operation": self.operation,
+            "provider": self.provider,
+            "iterations": CHECKED if checked else self.iterations,
+            "sizes": fabtests.DEFAULT_SIZES,
+        }
 
     def measure(self, parsed):
         return {name: parsed.quantity("bandwidth", size=size) for name, size in METRICS.items()}

@@ -44,6 +44,9 @@ class NetPipe(MpiTransportCheck):
         there_and_back = message_bytes("latency", self._layout)
         return self.repeats * there_and_back * sum(row["size"] for row in parsed.rows)
 
+    def requested(self):
+        return {"program": netpipe.PROGRAM, "first_size": 1, "repeats": self.repeats}
+
     def read(self):
         # The rows are on standard error. Standard output, with the host names, is dropped.
         return netpipe.parse(self.stderr_text(), last_size=MIB)

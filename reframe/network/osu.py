@@ -73,7 +73,10 @@ class OsuBase(MpiTransportCheck):
         return [] if self.benchmark in COLLECTIVE else super().sizes(parsed)
 
     def requested(self):
-        return {"program": f"osu_{self.benchmark}"}
+        asked = {"program": f"osu_{self.benchmark}"}
+        if self.benchmark == "mbw_mr":  # the only one that prints it
+            asked["window_size"] = SMOKE_WINDOW if self.short else WINDOW[self.benchmark]
+        return asked
 
     def examine(self, parsed):
         return super().examine(parsed) + programs.sizes_missing(parsed)

@@ -120,7 +120,9 @@ class Tournament(UcxMixin, AllNodesCheck):
 
     def read(self):
         log = self.coordinator_log()
-        self.pairs = list(measured.pairs(log, self.transport, self._version))
+        allowed = self.current_environ.extras.get("ucx", {})
+        asked = {**allowed, **self.requested_variables(), **self._variables}
+        self.pairs = list(measured.pairs(log, self.transport, self._version, asked))
         rows = tuple(
             {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}
             for pair in self.pairs

@@ -81,13 +81,16 @@ class UcxGpu(GpuMixin, StrictCheck):
         # Only the server prints where the buffers are.
         return ucx_perftest.parse(text(Path(pair.SERVER_FILE)) + self.stdout_text())
 
+    def requested(self):
+        return {"program": ucx_perftest.PROGRAM, "iterations": self.iterations}
+
     def examine(self, parsed):
         said = self.stderr_text() + text(Path(pair.SERVER_FILE))
         problems = self.path_problems(self.sent, said, processes=2)
         memory = {parsed.facts.get(f"{side}_memory") for side in ("send", "recv")} if parsed else ()
         elsewhere = [f"the buffers were in {name or 'no known'} memory" for name in memory
                      if name != self.accelerator.word]  # fmt: skip
-        otherwise = perftest.not_requested(parsed, self.size, self.iterations)
+        otherwise = perftest.not_requested(parsed, self.size)
         return [*super().examine(parsed), *otherwise, *elsewhere, *problems]
 
     def measure(self, parsed):

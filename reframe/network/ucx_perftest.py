@@ -86,7 +86,10 @@ class UcxPerftest(TransportMixin, StrictCheck):
         return ucx_perftest.parse(self.stdout_text())
 
     def examine(self, parsed):
-        return super().examine(parsed) + perftest.not_requested(parsed, self.size, self.iterations)
+        return super().examine(parsed) + perftest.not_requested(parsed, self.size)
+
+    def requested(self):
+        return {"program": ucx_perftest.PROGRAM, "iterations": self.iterations}
 
     def sizes(self, parsed):
         return [self.size]

@@ -15,11 +15,12 @@ from reframe.core import runtime
 from reframe.core.builtins import run_after
 from reframe.core.exceptions import SanityError
 
-from assay import metrics
+from assay import files, metrics
 from assay.checks import StrictCheck
-from assay.checks.site import site_references
+from assay.checks.site import site_directory, site_references
 from assay.outputs import Parsed
 from assay.reframe_compat import testcase
+from assay.sites import vocabulary
 
 SUITE = Path(__file__).resolve().parents[1]
 
@@ -114,4 +115,17 @@ def make(test, variants):
         raise ValueError(f"cannot be made: {type(error).__name__}: {error}") from error
     for problem in (problem for each in made for problem in metrics.unknown(each.declares)):
         raise ValueError(problem)
+    for problem in (problem for each in made for problem in unknown_words(each)):
+        raise ValueError(problem)
     return made
+
+
+def unknown_words(test):
+    """The words by which a test selects and which no site may use: the test would never run."""
+    words = vocabulary(files.of_all_sites(site_directory(), "vocabulary.yaml"))
+    for name, owner in (("valid_systems", "partition"), ("valid_prog_environs", "environment")):
+        known = words[owner]
+        for word in " ".join(getattr(test, name)).split():
+            kind = {"+": "features", "-": "features", "%": "extras"}.get(word[0])
+            if kind and word[1:].partition("=")[0] not in known[kind]:
+                yield f"{name}: {word} is not a word of any site: it selects nothing"

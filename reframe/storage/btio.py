@@ -109,7 +109,13 @@ class BtIo(StorageMixin, MpiCheck):
         return npb.parse(self.stdout_text())
 
     def requested(self):
-        return {"program": catalogue.btio(self.npb_class, self.subtype)}
+        return {
+            "program": catalogue.btio(self.npb_class, self.subtype),
+            "write_interval": btio.INTERVAL,
+            # A file inputbt.data can change the steps, and make BT read what it wrote each time.
+            "input_file": None,
+            "reads_between_writes": False,
+        }
 
     def examine(self, parsed):
         problems = super().examine(parsed)

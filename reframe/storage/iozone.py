@@ -88,6 +88,10 @@ class IozoneBase(StorageMixin, StrictCheck):
                 f"the first is {size} KiB by {record} KiB"
             )
         facts = parsed.facts
+        asked = self.executable_opts[:-1]  # the last one is the file
+        repeated = (facts.get("command") or "").split()[1 : len(asked) + 1]
+        if repeated != asked:
+            problems.append(f"iozone ran with {' '.join(repeated)!r}, not {' '.join(asked)!r}")
         modes = {"o_sync": facts.get("o_sync"), "direct": facts.get("o_direct")}
         if any(bool(on) != (mode == self.sync) for mode, on in modes.items()):
             problems.append(f"iozone did not run {self.sync}: its header says otherwise")

@@ -58,6 +58,7 @@ COMMON = {
     "memory_bytes": memory,
     "memory_fraction": 0.1,
     "max_pending": "100s",
+    "pml": "ob1",  # what Open MPI chooses without InfiniBand
     # Everything that runs on the cluster is ours, whoever started it. The rest of the host is not.
     "others": str(STATE / "account" / ACCOUNT),
 }
@@ -147,4 +148,5 @@ site_configuration = sites.configuration(
     environments=[stack],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
+    found=machine.found,
 )

@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_parse(commands)
     _add_sites(commands)
+    _add_expect(commands)
     report.add_parser(commands)
     calibrate.add_parser(commands)
     locks.add_parser(commands)
@@ -84,6 +85,32 @@ def _sites(args: argparse.Namespace) -> int:
     from assay.sites import listing  # noqa: PLC0415
 
     return listing.run(args.names, args.folder)
+
+
+def _add_expect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "expect",
+        help="write which cases must run on a site",
+        description="Write expected.yaml of a site from a dry run of the suite: the cases that "
+        "must run there, and the skips that are allowed. The site's own words in the file are "
+        "kept. Review the file and commit it.",
+    )
+    command.add_argument("--site", required=True, metavar="SITE")
+    command.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; exit code 1 if the file is not current",
+    )
+    command.add_argument(
+        "--folder", type=Path, default=Path("site-config"), help="default: site-config"
+    )
+    command.set_defaults(run=_expect)
+
+
+def _expect(args: argparse.Namespace) -> int:
+    from assay.sites import expect  # noqa: PLC0415
+
+    return expect.command(args)
 
 
 def _size(text: str) -> int:

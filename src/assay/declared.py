@@ -38,6 +38,10 @@ class Figure:
         if self.kind not in KINDS:
             raise ValueError(f"figures: unknown kind {self.kind!r}; known are {', '.join(KINDS)}")
 
+    def __rfm_json_encode__(self) -> dict[str, str]:
+        """What ReFrame's ``--describe`` prints of a figure."""
+        return asdict(self)
+
     def where(self, partition: str, place: str = "") -> str:
         """Its place for a case on a partition, with `place` in a node or between nodes."""
         return self.at.replace(PLACE, place).replace(PARTITION, partition)

@@ -319,8 +319,8 @@ class Bench:
     def catches(self, spec: dict[str, Any], recorded: Recorded, path: str | Path) -> None:
         """The run passes, and with each fault it fails; test_recorded_faults.py explains `spec`."""
         runs = {"healthy": recorded}
-        for fault, expected in spec["faults"].items():
-            runs[fault] = recorded.changed(expected["changes"])
+        for name, expected in [*spec["faults"].items(), *spec.get("sound", {}).items()]:
+            runs[name] = recorded.changed(expected["changes"])
         self.partition(launcher="local")
         stack = spec["stack"]
         self.replays(spec["program"], stack["features"], runs, **stack.get("extras", {}))
@@ -328,6 +328,10 @@ class Bench:
         healthy = done.case("", "healthy")
         assert healthy.result == "pass", healthy.reason
         assert spec["healthy"].items() <= healthy.record.items()
+        for name, expected in spec.get("sound", {}).items():
+            outcome = done.case("", name)
+            assert outcome.result == "pass", outcome.reason
+            assert expected["proof"].items() <= outcome.record["proof"].items()
         for fault, expected in spec["faults"].items():
             outcome = done.case("", fault)
             verdict = expected.get("verdict", "FAIL")

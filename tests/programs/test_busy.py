@@ -137,7 +137,9 @@ def test_others_are_what_is_left_of_the_machine():
     assert busy.between(before, short) is None
 
 
-LAUNCH = "rc=0 start=99.0 begin=100.0 end=104.0 host=a up=1.0..6.0 zone=+0000 nonce=0123\n"
+LAUNCH = (
+    "rc=0 start=99.0 begin=100.0 end=104.0 zone=+0000 host=a up=1.0..1.0 down=6.0..6.0 nonce=0123\n"
+)
 READINGS = (
     "at=100.00 cores=2 used=50.00 stolen=0.00 ours=10.00\n"
     "at=104.00 cores=2 used=56.00 stolen=0.00 ours=12.00\n"

@@ -80,7 +80,7 @@ def test_the_benchmark_of_the_document_runs(bench):
 
 #: Where a program might be named. Sites and locks have their own words for its package.
 TESTS = ("tests/pure", "tests/programs", "tests/clusters")
-CODE = ("src", "reframe", "ci", "containers", "vcluster", *TESTS)
+CODE = ("src", "reframe", "ci", "containers", "vcluster", "vgpu", *TESTS)
 
 
 def rows(heading):

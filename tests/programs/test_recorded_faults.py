@@ -11,6 +11,7 @@ healthy    part of the record of the unchanged run, which must pass
 faults     name -> `reason` of the failure, and `changes`: each names a `file` of the run (a shell
            pattern), and replaces `old` by `new`, or the whole text by the file `with` of
            tests/data; `verdict` if it is not FAIL
+sound      may be absent: name -> `changes` after which the run passes, and part of its `proof`
 """
 
 import pytest

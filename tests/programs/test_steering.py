@@ -60,12 +60,12 @@ FAULTS = {
         "UCX_RNDV_THRESH is set to 0 by {here}/ucx.conf:1",
     ),
     "preload": (
-        "export LD_PRELOAD={here}/lib/libopen-pal.so.40",
-        "LD_PRELOAD={here}/lib/libopen-pal.so.40 was set outside of the test",
+        "export LD_PRELOAD={here}/lib/{library}",
+        "LD_PRELOAD={here}/lib/{library} was set outside of the test",
     ),
     "other-library": (
         "export LD_LIBRARY_PATH={here}/lib",
-        "{here}/lib/libopen-pal.so.40 was loaded, which is not of this stack",
+        "{here}/lib/{library} was loaded, which is not of this stack",
     ),
     "stale-output": (
         f"cat {STALE} >&2; exit 0",
@@ -86,6 +86,11 @@ FAULTS = {
 }
 
 
+def library():
+    """A library of Open MPI that its programs find by the search path of the linker."""
+    return min(Path("/usr/lib").glob("*/libopen-pal.so.??"))
+
+
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
     """The outcome of each fault; one run of ReFrame has a stack for each."""
@@ -98,11 +103,10 @@ def outcomes(tmp_path_factory):
     (here / ".openmpi/mca-params.conf").write_text("pml = ob1\nbtl = self,vader\n")
     (here / "ucx.conf").write_text("UCX_RNDV_THRESH=0\n")
     (here / "lib").mkdir()
-    (library,) = {path.resolve() for path in Path("/usr/lib").glob("*/libopen-pal.so.40")}
-    shutil.copy(library, here / "lib/libopen-pal.so.40")
+    shutil.copy(library(), here / "lib" / library().name)
     bench.partition()
     for name, (fault, _) in FAULTS.items():
-        lines = fault.format(here=here, mpirun=mpirun)
+        lines = fault.format(here=here, mpirun=mpirun, library=library().name)
         script = f'#!/bin/sh\n{lines}\nexec {mpirun} "$@"\n'
         bench.stack(name, ["mpi"], bench.program(name, "mpirun", script))
     bench.record_all()
@@ -118,7 +122,8 @@ def test_what_steers_a_run_behind_its_back_is_named(outcomes, fault):
         assert found[fault].result == "pass", found[fault].reason
         return
     problems = found[fault].record["problems"]
-    said = cause.format(here=here, host=found["healthy"].record["proof"]["binding"][0]["host"])
+    host = found["healthy"].record["proof"]["binding"][0]["host"]
+    said = cause.format(here=here, host=host, library=library().name)
     assert found[fault].result == "fail"
     assert any(said in problem for problem in problems), problems
 
@@ -144,16 +149,22 @@ def test_a_pml_that_the_site_does_not_expect(bench):
 
 #: A `date` that runs at a tenth of its speed, and one that jumps back by 31 years.
 CLOCKS = {
-    "slow": 'case $1 in +%s.%N) n=$({date} +%s%N); echo "$((n / 10000000000)).0" ;;',
-    "jumps": 'case $1 in +%s.%N) echo "$(($({date} +%s) - (986000000 * $(ls begun | wc -l)))).0" '
-    "&& touch begun ;;",
+    "slow": "now=$(($({date} +%s%N) / 10000000000)).0",
+    "jumps": "now=$(($({date} +%s) - 986000000 * $(ls begun | wc -l))).0; touch begun",
 }
+CLOCK = """\
+#!/bin/sh
+case $1 in +%s.%N*) ;; *) exec {date} "$@" ;; esac
+{now}
+case $1 in *zone*) now="$now zone=+0000" ;; esac
+echo "$now"
+"""
 
 
 @pytest.mark.parametrize("clock", CLOCKS)
 def test_a_clock_that_is_wrong(bench, clock):
     date = live_program("date")
-    script = f'#!/bin/sh\n{CLOCKS[clock].format(date=date)} *) exec {date} "$@" ;; esac\n'
+    script = CLOCK.format(date=date, now=CLOCKS[clock].format(date=date))
     bench.partition(launcher="local")
     bench.stack("clock", ["hpl"], bench.program("clock", "date", script))
     bench.record_all()
@@ -167,6 +178,12 @@ WRAPPED = {
         "echo \"$*\" | sed 's| -f [^ ]*| -f /dev/shm/assay-elsewhere|'",
         "",
         "no process was seen to write a file in {folder}",
+    ),
+    "preloaded": (
+        "cached",
+        'echo "$*"',
+        "",
+        "LD_PRELOAD=libm.so.6 was set for the process that wrote",
     ),
     "not synchronous": (
         "o_sync",
@@ -182,7 +199,8 @@ def test_iozone_that_did_not_write_as_it_was_told(bench, tmp_path, name):
     """The real program. Its output looks as if it had done what it was asked for."""
     sync, options, after, cause = WRAPPED[name]
     real = shlex.quote(live_program("iozone"))
-    script = f"#!/bin/sh\n{real} $({options}){after}\n"
+    first = "env LD_PRELOAD=libm.so.6 " if name == "preloaded" else ""
+    script = f"#!/bin/sh\n{first}{real} $({options}){after}\n"
     bench.storage(tmp_path)
     bench.stack("lying", ["iozone"], bench.program("lying", "iozone", script))
     bench.record_all()

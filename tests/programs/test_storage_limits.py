@@ -41,11 +41,15 @@ def test_a_full_scratch_file_system(bench, tmp_path):
     run.says("Iozone", "No space left on device")
 
 
-def test_another_file_system_than_the_site_says(bench, tmp_path):
+@pytest.mark.parametrize(
+    ("extras", "said"),
+    [({"file_system": "lustre"}, "lustre"), ({}, "nothing of a file system in memory")],
+)
+def test_another_file_system_than_the_site_says(bench, tmp_path, extras, said):
     """The directory can exist although Lustre is not mounted there."""
     with mounted("tmpfs", tmp_path / "lustre") as folder:
-        run = iozone(bench, folder, "Iozone.*cached", "--mode", "smoke", file_system="lustre")
-    run.says("Iozone", f"{folder} is tmpfs (mounted at {folder}); the site says lustre")
+        run = iozone(bench, folder, "Iozone.*cached", "--mode", "smoke", **extras)
+    run.says("Iozone", f"{folder} is tmpfs (mounted at {folder}); the site says {said}")
 
 
 def largest(bench, tmp_path, said, memory):

@@ -21,10 +21,14 @@ HEALTHY = {
     "osu/osu_allreduce.7.2.np2.txt": ("collective", None),
     "osu-py/osu_latency.4.1.2.np2.txt": ("point-to-point", None),
     "netpipe/NPmpi.3.7.2.stderr.4MiB.txt": ("point-to-point", 4 << 20),
-    "replay/imb-pingpong-posix/stdout": ("point-to-point", None),
-    "replay/osu-latency-posix/stdout": ("point-to-point", None),
-    "replay/osu-allreduce-posix/stdout": ("collective", None),
-    "replay/fabtests-write-shm/stdout": ("point-to-point", None),
+    **{
+        str(path.relative_to(DATA)): (
+            "collective" if "allreduce" in path.parent.name else "point-to-point",
+            None,
+        )
+        for over in ("posix", "shm")
+        for path in sorted(DATA.glob(f"replay/*-{over}/stdout"))
+    },
 }
 
 BETTER = {"latency": 1, "bandwidth": -1, "messages_per_s": -1}
@@ -69,7 +73,7 @@ FAULTS = [
     ("osu/osu_latency.5.7.np2.txt", 1e-3, 1 << 22, 1 << 22, "B / least time of a larger"),
     ("osu/osu_latency.5.7.np2.txt", 200, 1 << 22, 1 << 22, "growth of the time from 2097152 to"),
     ("netpipe/NPmpi.3.7.2.stderr.4MiB.txt", 20, 16384, 16384, "time of 16384 B / time by its"),
-    ("replay/imb-pingpong-posix/stdout", 5, 16384, 16384, "time of 16384 B / time by its"),
+    ("replay/osu-latency-posix/stdout", 5, 16384, 16384, "time of 16384 B / time by its"),
 ]
 
 

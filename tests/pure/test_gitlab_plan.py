@@ -60,6 +60,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         return str(said["listing"])
 
     monkeypatch.setattr(plan, "reframe", reframe)
+    monkeypatch.setattr(plan.listing, "found", lambda _: (None, []))
     return said
 
 
@@ -171,3 +172,46 @@ def test_what_the_jobs_would_not_know_of_is_refused(
     with pytest.raises(plan.Refusal, match=re.escape(said)):
         made("--", *arguments)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("listed")
+def test_the_plan_is_compared_with_the_promise_of_the_site(
+    made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site-config/local"
+    site.mkdir(parents=True)
+    (site / "expected.yaml").write_text(
+        "cases: [{at: [scratch+system, tmpfs+system], tests: {Iozone: {cases: 2, sync: [cached, "
+        "o_sync]}}}]"
+    )
+    monkeypatch.setattr(plan, "ROOT", tmp_path)
+    _, promise = made("--partitions", "tmpfs scratch")
+    assert promise.site["narrowed"] == ["partitions: tmpfs scratch"]
+    assert not promise.site["faults"]
+    (tmp_path / "run/promise.json").unlink()
+    (tmp_path / "run").rmdir()
+    _, promise = made()
+    missing, unknown = promise.site["faults"]
+    assert "Iozone on scratch+system: 1 of 2, without sync=o_sync" in missing
+    assert "expected.yaml does not promise " in unknown
+
+
+@pytest.mark.usefixtures("listed")
+def test_the_promise_keeps_the_figures_and_the_pipeline(
+    made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost job is then missing in the right figure, and results of another one are noticed."""
+    figure = {"kind": "heat map", "name": "IOzone: read", "at": "{partition}", "column": "read"}
+    described = json.dumps([{"hashcode": "8bf54acd", "figures": [figure]}], indent=1)
+    reframe = plan.reframe
+    monkeypatch.setattr(
+        plan,
+        "reframe",
+        lambda a, b: f"a warning\n{described}" if b == ["--describe"] else reframe(a, b),
+    )
+    monkeypatch.setenv("CI_PIPELINE_ID", "77")
+    monkeypatch.setenv("CI_COMMIT_SHORT_SHA", "0a1b2c3d")
+    _, promise = made()
+    assert promise.figures["Iozone %sync=cached", "local:tmpfs+system"] == [figure]
+    assert promise.extras == {"pipeline": "77", "commit": "0a1b2c3d"}
+    assert promise.planned is not None

@@ -71,6 +71,13 @@ def test_any_setting_that_nobody_requested_is_named(name, value):
     ]
 
 
+def test_a_site_may_allow_more_ranks_than_cores():
+    shared = {"mpi_oversubscribe": "true", "mpi_yield_when_idle": "true"}
+    world = OpenMpi(settings=shared)
+    assert len(unasked(world)) == 2
+    assert unasked(world, ["OMPI_MCA_rmaps_base_oversubscribe"]) == []
+
+
 def test_settings_of_a_file_are_named_with_the_file():
     """Recorded with pml and btl in ~/.openmpi/mca-params.conf."""
     world = said_by("4.1.4/params-file.np2.txt")

@@ -7,6 +7,7 @@ from assay.outputs import imb
 
 TEXTS = texts("imb")
 PINGPONG = TEXTS["2021.7.pingpong"]
+SIZES = [0, *(1 << power for power in range(21))]
 
 
 def row(text, size):
@@ -16,6 +17,32 @@ def row(text, size):
 
 LAST = row(PINGPONG, 1 << 20)
 END = "# All processes entering MPI_Finalize\n"
+
+
+def test_sizes_that_imb_repeated_less_often_because_of_their_time():
+    parsed = imb.parse(TEXTS["2021.7.pingpong.time"])
+
+    fewer, found = imb.cut(parsed, 1000, 5, 64)
+
+    assert found == []
+    assert list(fewer) == SIZES[2:]
+    assert (fewer[2], fewer[1 << 20]) == (940, 42)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "seconds", "problem"),
+    [
+        # 64 messages in each direction
+        ("2021.7.biband", 300, 10, "20 repetitions of 0 B were measured in 0.00023 s, 300 were"),
+        ("2021.7.bcast", 3000, 10, "200 repetitions of 0 B were measured in 1e-05 s, 3000 were"),
+        ("2021.7.pingpong.time", 1000, 100, "51 repetitions of 262144 B were measured in 5.2 s"),
+        ("2021.7.pingpong.time", 940, 5, "1000 repetitions of 0 B were measured, 940 before"),
+    ],
+)
+def test_repetitions_that_the_time_limit_does_not_explain(name, asked, seconds, problem):
+    (found,) = imb.cut(imb.parse(TEXTS[name]), asked, seconds, 64)[1]
+
+    assert found.startswith(problem)
 
 
 test_a_bad_row_is_a_problem = problems(

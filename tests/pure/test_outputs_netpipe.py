@@ -17,7 +17,12 @@ def test_both_streams_in_one_text():
     parsed = netpipe.parse(BOTH, last_size=MIB4)
 
     assert parsed.sound, parsed.problems
-    assert parsed.facts == {"modes": [], "hosts": ["vm", "vm"], "ranks": 2}
+    assert parsed.facts == {
+        "modes": [],
+        "hosts": ["vm", "vm"],
+        "ranks": 2,
+        "first_size": 1,
+    }
     assert parsed.rows == netpipe.parse(TEXTS["stderr.4MiB"]).rows
 
 

@@ -182,6 +182,58 @@ def test_time_above_the_budget_is_a_fault(run: Run) -> None:
     assert any("minutes are above the budget of" in fault for fault in run.red())
 
 
+def test_results_of_another_pipeline_or_of_last_year_are_no_evidence(run: Run) -> None:
+    run.promise["extras"] = {"pipeline": "77"}
+    run.promise["planned"] = "20270101T000000+0000"
+    run.write()
+    said = pipeline.gather(run.folder).faults
+    assert "job 'first job': its results are of pipeline None, not 77" in said
+    assert any("are older than the plan" in fault for fault in said)
+    report = run.folder / "jobs/first/1/reports/run-report-0.json"
+    session_of_job = json.loads(report.read_text())
+    session_of_job["session_info"]["pipeline"] = "77"
+    report.write_text(json.dumps(session_of_job))
+    assert not any(
+        "'first job': its results are of" in f for f in pipeline.gather(run.folder).faults
+    )
+
+
+def test_a_job_that_was_not_planned_is_a_fault(run: Run) -> None:
+    shutil.copytree(run.folder / "jobs" / "second", run.folder / "jobs" / "third")
+    assert pipeline.gather(run.folder).faults == (
+        "the job of 'third' left results, and no such job was planned",
+    )
+
+
+def test_what_the_site_promises_and_the_plan_lacks_is_a_fault(run: Run) -> None:
+    run.promise["site"] = {"faults": ["1 of 9 promised cases are missing: Hpl"], "promised": 9}
+    run.write()
+    gathered = pipeline.gather(run.folder)
+    assert gathered.faults == ("1 of 9 promised cases are missing: Hpl",)
+    assert gathered.promised == 9
+    run.promise["site"] = {"narrowed": ["-t node"], "there": 8, "promised": 9, "faults": []}
+    run.write()
+    assert pipeline.gather(run.folder).partial == ("8 of 9 promised cases selected by -t node",)
+
+
+def test_a_skip_without_leave_is_a_fault_of_the_pipeline(run: Run) -> None:
+    run.promise["site"] = {"skips": [], "faults": []}
+    run.write()
+    skipped = sum(case.verdict is None for case in WHOLE.cases)
+    faults = [fault for fault in run.red() if fault.startswith("skipped without leave: ")]
+    assert skipped
+    assert faults
+
+
+def test_a_lost_case_is_missing_in_its_own_figure(run: Run) -> None:
+    figure = {"kind": "curve", "name": "GPUs: latency", "at": "", "column": ""}
+    lost = {"name": "OsuGpu %benchmark=latency", "where": "local:x+system", "figures": [figure]}
+    run.promise["jobs"][0]["cases"].append(lost)
+    run.write()
+    (missing,) = (c for c in pipeline.gather(run.folder).cases if c.partition == "x")
+    assert [one.name for one in missing.figures] == ["GPUs: latency"]
+
+
 @pytest.mark.parametrize(
     ("content", "cause"),
     [

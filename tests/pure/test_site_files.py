@@ -22,11 +22,12 @@ def files():
 
 def test_the_document_names_the_files_that_the_example_has():
     known = files()
-    assert [name for name, needed in known.items() if needed] == ["reframe.py", "references.yaml"]
+    needed = {"reframe.py", "references.yaml", "expected.yaml"}
+    assert {name for name, need in known.items() if need} == needed
     assert EXAMPLES
     for path in EXAMPLES:
         assert {entry.name for entry in path.parent.iterdir()} - {"__pycache__"} == {
-            "reframe.py", "references.yaml", "hardware.yaml", "README.md"
+            *needed, "hardware.yaml", "README.md"
         }  # fmt: skip
 
 

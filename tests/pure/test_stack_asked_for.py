@@ -25,7 +25,8 @@ def configured(monkeypatch, tmp_path):
         monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
         monkeypatch.setenv("ASSAY_STACK", stack)
         systems = [{"name": "h100", "partitions": partitions}]
-        found = sites.configuration(H100, systems, [{"name": "spack"}, {"name": "container"}])
+        stacks = [{"name": name, "features": ["mpi"]} for name in ("spack", "container")]
+        found = sites.configuration(H100, systems, stacks)
         (system,) = found["systems"]
         environs = {each["name"]: each["environs"] for each in system["partitions"]}
         return environs, [each["name"] for each in found["environments"]]

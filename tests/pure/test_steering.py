@@ -70,7 +70,13 @@ def unasked(line, **allowed):
 
 
 def test_what_was_requested_or_only_prints_is_no_steering():
-    for line in ("", "UCX_LOG_LEVEL=debug", "LD_LIBRARY_PATH=/opt/x/lib", "OMPI_MCA_btl=self"):
+    for line in (
+        "",
+        "UCX_LOG_LEVEL=debug",
+        "LD_LIBRARY_PATH=/opt/x/lib",
+        "OMPI_MCA_btl=self",
+        "PRTE_MCA_x=1",
+    ):
         assert unasked(line) == []  # Open MPI itself reports its settings
     assert unasked("UCX_MODULE_DIR=/opt/ucx", UCX_MODULE_DIR="/opt/ucx") == []
 
@@ -81,6 +87,8 @@ def test_what_was_requested_or_only_prints_is_no_steering():
         "UCX_RNDV_THRESH=0",
         "LD_PRELOAD=/tmp/faster.so",
         "LD_AUDIT=/tmp/audit.so",
+        "OMPI_MCA_rmaps_base_mapping_policy=seq",
+        "PRTE_MCA_hwloc_default_binding_policy=none",
         "GLIBC_TUNABLES=glibc.malloc.tcache_count=0",
         "UCX_MODULE_DIR=/tmp/ucx",
     ],

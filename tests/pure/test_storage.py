@@ -105,9 +105,9 @@ def test_the_flags_of_the_file_that_was_written_are_seen(where, flag):
 
 
 def test_a_file_that_was_written_elsewhere_is_named(where):
-    files, kind = watched(where, "elsewhere")
+    files, kind = watched(where, f"../{where.name}.elsewhere")
     assert storage.not_written(files, "/scratch", kind) == [
-        f"no process was seen to write a file in /scratch; {where}/elsewhere ({kind}) was written"
+        f"no process was seen to write a file in /scratch; {where}.elsewhere ({kind}) was written"
     ]
     assert storage.not_written([], "/scratch", kind) == [
         "no process was seen to write a file in /scratch"
@@ -116,7 +116,7 @@ def test_a_file_that_was_written_elsewhere_is_named(where):
 
 def test_a_link_to_another_file_system_is_followed(where):
     """Benchmarks write to the path that they are given; the kernel names the file."""
-    (where / "fs/assay.123456x").symlink_to(where / "elsewhere")
+    (where / "fs/assay.123456x").symlink_to(f"{where}.elsewhere")
     files, kind = watched(where, "fs/assay.123456x")
     assert [file["inside"] for file in files] == [False]
     assert "elsewhere" in storage.not_written(files, "/scratch", kind)[0]

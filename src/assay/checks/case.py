@@ -47,8 +47,8 @@ class CaseBase(rfm.RegressionTestPlugin):
         places = (self.current_partition.local_env, self.current_environ, self)
         return {name: str(value) for of in places for name, value in of.env_vars.items()}
 
-    def _close_record(self, verdict: Verdict, problems: list[str]) -> None:
-        self._record.update(verdict=verdict.value, problems=problems)
+    def _close_record(self, verdict: Verdict | None, problems: list[str]) -> None:
+        self._record.update(verdict=verdict.value if verdict else None, problems=problems)
         record.write(Path(self.stagedir) / record.FILE, self._record)
 
     def _refuse(self, problems: Sequence[str]) -> NoReturn:

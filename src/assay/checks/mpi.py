@@ -174,7 +174,8 @@ class MpiCheck(StrictCheck):
         if self.crosses_the_link:
             options = [*options, *self._witness_the_link()]
         if self.witnessed:
-            options = [*options, f'"$assay_stage"/{steering.WITNESS.name}', "rank"]
+            how = "inside" if "image" in self.current_environ.extras else "rank"
+            options = [*options, f'"$assay_stage"/{steering.WITNESS.name}', how]
         self.job.launcher.options = options
 
     def _witness_the_link(self) -> list[str]:
@@ -200,8 +201,9 @@ class MpiCheck(StrictCheck):
             self._record["proof"]["single_copy"] = CMA_IS_OFF
         problems = self.world_problems(world)
         if self.witnessed:
-            given = self.hosts or ([self.launched.host] if self.launched else [])
-            problems += launch.elsewhere((host for host, _ in world.selected), given)
+            if self.launched:
+                hosts_said = (host for host, _ in world.selected)
+                problems += launch.elsewhere(hosts_said, self.hosts, self.launched.host)
             # The local launcher takes no options, so it starts no witness.
             if self.job.launcher.registered_name != "local":
                 problems += self._witnessed(world)
@@ -281,7 +283,8 @@ class MpiCheck(StrictCheck):
             if "image" not in extras:
                 own = extras.get("libraries", ())
                 problems += steering.foreign(node.libraries, node.programs, own)
-            problems += steering.crowded(ranks, node.cores)
+            if not self.mpi_library.oversubscribed(asked):
+                problems += steering.crowded(ranks, node.cores)
         return list(dict.fromkeys(problems))
 
     def _crossed(self, needed: float) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from reframe.core.builtins import sanity_function
 from reframe.core.exceptions import SanityError
@@ -18,6 +20,31 @@ from assay.results import record
 
 #: How many problems the failure message of ReFrame names; the record has all of them.
 NAMED_PROBLEMS = 4
+
+
+def not_as_requested(parsed: Parsed, requested: Mapping[str, Any]) -> list[str]:
+    """What an output reports otherwise than it was requested, one line each.
+
+    :param requested: see :meth:`assay.checks.strict.StrictCheck.requested`.
+    """
+    facts = {"program": parsed.program, **parsed.facts}
+    found = []
+    for key, wanted in requested.items():
+        if key == "sizes":
+            sizes = parsed.column("size") if parsed.rows else []
+            if sizes != list(wanted):
+                found.append(f"sizes were {_listed(sizes)}, {_listed(wanted)} were asked for")
+        elif key in facts or key not in parsed.units:
+            if facts.get(key) != wanted:
+                what = key.replace("_", " ")
+                found.append(f"the {what} was {facts.get(key)}, {wanted} was asked for")
+        elif other := {*parsed.column(key)} - {wanted}:
+            found.append(f"{min(other, key=str)} {key} were run, {wanted} were asked for")
+    return found
+
+
+def _listed(sizes: Sequence[Any]) -> str:
+    return f"{len(sizes)} from {sizes[0]} to {sizes[-1]} B" if sizes else "none"
 
 
 class Believed(CaseBase):
@@ -68,7 +95,9 @@ class Believed(CaseBase):
             self._record["others"] = asdict(self.others)
         if busy_with:
             raise SanityError(self._undecided(busy_with, doubts))
-        self._close_record(Verdict.FAIL if problems else Verdict.RECORDED, problems)
+        # A case with metrics has no verdict until they are judged.
+        believed = None if self.declares else Verdict.RECORDED
+        self._close_record(Verdict.FAIL if problems else believed, problems)
         if problems:
             more = len(problems) - NAMED_PROBLEMS
             named = problems[:NAMED_PROBLEMS] + (
@@ -82,12 +111,7 @@ class Believed(CaseBase):
     def _not_as_requested(self, parsed: Parsed | None) -> list[str]:
         if parsed is None:
             return []
-        said = {"program": parsed.program, **parsed.facts}
-        return [
-            f"the {key.replace('_', ' ')} was {said.get(key)}, {wanted} was asked for"
-            for key, wanted in self.requested().items()
-            if said.get(key) != wanted
-        ]
+        return not_as_requested(parsed, self.requested())
 
     def _of_another_launch(self, parsed: Parsed | None) -> list[str]:
         """Evidence that the output or other files are not of this launch, one line each."""
@@ -121,7 +145,8 @@ class Believed(CaseBase):
     def _end_if_not_begun(self) -> None:
         """Skips or fails the case if the job itself found that the benchmark could not run."""
         skipped, refused = Path(launch.SKIPPED_FILE), Path(launch.REFUSED_FILE)
-        if skipped.exists():
+        # A job that ends before the benchmark writes no record of its launch.
+        if skipped.exists() and not Path(launch.FILE).exists():
             self.skip(skipped.read_text(encoding="utf-8").strip())
         if refused.exists():
             problems = [refused.read_text(encoding="utf-8").strip()]

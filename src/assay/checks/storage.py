@@ -188,7 +188,13 @@ class StorageMixin(rfm.RegressionTestPlugin):
             )
         try:
             files = json.loads(Path(WRITTEN).read_text(encoding="utf-8"))
-            said["files"] = [file for file in files if file["inside"]]
+            said["files"] = ours = [file for file in files if file["inside"]]
+            asked = self.requested_variables().get("LD_PRELOAD", "")
+            problems += sorted(
+                f"LD_PRELOAD={file['preloaded']} was set for the process that wrote"
+                for file in ours
+                if file["written"] and file["preloaded"] not in ("", asked)
+            )[:1]
             return problems + not_written(files, directory, found["file_system"]["statfs"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             return [*problems, f"the files that were written are not known: {WRITTEN}: {error}"]

@@ -139,7 +139,10 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
         return Path(str(self.stderr)).read_text(encoding="utf-8", errors="replace")
 
     def requested(self) -> Mapping[str, Any]:
-        """What the output must repeat: ``program``, or a fact of the parser by its name.
+        """What the output must repeat.
+
+        The keys are ``program``, a fact of the parser, a column of counts (each row must have the
+        value), or ``sizes`` (the column ``size``, in its order).
 
         A wrapper, another program of the same name, or an option that was ignored would otherwise
         measure something else.

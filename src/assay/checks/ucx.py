@@ -83,6 +83,11 @@ class UcxMixin(rfm.RegressionTestPlugin):
         if self.node_after is not None:
             files = replace(self.node_after.job, variables={})
             problems += steering.unasked(files, asked, allowed)
+            extras = self.current_environ.extras
+            if "image" not in extras:
+                loaded = {library for _, library in log.versions.values()}
+                own = extras.get("libraries", ())
+                problems += steering.foreign(loaded, self.node_after.programs, own)
         # Filled by MpiCheck: the processes that this launch started.
         started = getattr(self, "_started", None)
         if started and "image" not in self.current_environ.extras:

@@ -12,7 +12,7 @@ script reads two clocks: the time of day, which somebody may set, and the time s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -31,16 +31,18 @@ NONCE_FILE = "assay.nonce"
 
 #: Stores where and when the script began. Later commands find our files there, wherever they run.
 FIRST = (
-    f"assay_stage=$PWD assay_start=$(date +%s.%N) assay_nonce=$(cat {NONCE_FILE})\n"
-    "read -r assay_up _ </proc/uptime"
+    f"assay_stage=$PWD assay_nonce=$(cat {NONCE_FILE})\n"
+    "read -r assay_up _ </proc/uptime; assay_start=$(date +%s.%N)\n"
+    "read -r assay_up_by _ </proc/uptime"
 )
 BEFORE = "assay_begin=$(date +%s.%N)"
 BEHIND = (
     "assay_rc=$?",
-    "read -r assay_down _ </proc/uptime",
-    'printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s zone=%s nonce=%s\\n" "$assay_rc" '
-    '"$assay_start" "$assay_begin" "$(date +%s.%N)" "$(uname -n)" "$assay_up" "$assay_down" '
-    f'"$(date +%z)" "$assay_nonce" >"$assay_stage"/{FILE}',
+    'read -r assay_down _ </proc/uptime; assay_end=$(date "+%s.%N zone=%z")',
+    "read -r assay_down_by _ </proc/uptime",
+    'printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s down=%s..%s nonce=%s\\n" '
+    '"$assay_rc" "$assay_start" "$assay_begin" "$assay_end" "$(uname -n)" "$assay_up" '
+    f'"$assay_up_by" "$assay_down" "$assay_down_by" "$assay_nonce" >"$assay_stage"/{FILE}',
 )
 LAST = "exit $assay_rc"
 
@@ -52,8 +54,8 @@ SHARED_BEHIND = (
 )
 
 _LINE = re.compile(
-    r"rc=(\d+) start=([\d.]+) begin=([\d.]+) end=([\d.]+) host=(\S*) up=([\d.]+)\.\.([\d.]+) "
-    r"zone=([+-]\d{4}) nonce=(\S*)\n(?:(.*)\n(.*)\n)?"
+    r"rc=(\d+) start=([\d.]+) begin=([\d.]+) end=([\d.]+) zone=([+-]\d{4}) host=(\S*) "
+    r"up=([\d.]+)\.\.([\d.]+) down=([\d.]+)\.\.([\d.]+) nonce=(\S*)\n(?:(.*)\n(.*)\n)?"
 )
 
 
@@ -66,8 +68,8 @@ class Launch:
         benchmark.
     :ivar begin, end: when the benchmark began and ended [s since the epoch].
     :ivar host: the node that the script ran on.
-    :ivar up, down: time since the boot of that node when the script began, and when the benchmark
-        ended [s].
+    :ivar up, down: time since the boot of that node just before and just after the script read
+        `start`, and `end` [s]. On a busy machine seconds may be between the two.
     :ivar zone: offset of the node's local time from UTC [s].
     :ivar nonce: the nonce that the script found when it began.
     :ivar others: what other work took of the machine; None if not asked for or not known.
@@ -78,11 +80,16 @@ class Launch:
     begin: float
     end: float
     host: str
-    up: float
-    down: float
+    up: tuple[float, float]
+    down: tuple[float, float]
     zone: float
     nonce: str
     others: busy.Others | None = None
+
+    @property
+    def longest(self) -> float:
+        """How long the script took at most, by the time since the boot [s]."""
+        return self.down[1] - self.up[0]
 
     @property
     def signal(self) -> int | None:
@@ -98,11 +105,21 @@ def parse(text: str) -> Launch:
     match = _LINE.fullmatch(text)
     if match is None:
         raise ValueError(f"{FILE} is torn: {text.strip()!r}")
-    before, behind = (busy.Reading.parse(line or "") for line in match.group(10, 11))
-    start, begin, end, up, down = (float(time) for time in match.group(2, 3, 4, 6, 7))
-    zone = 3600.0 * int(match[8][:3]) + 60.0 * int(match[8][0] + match[8][3:])
-    others = busy.between(before, behind)
-    return Launch(int(match[1]), start, begin, end, match[5], up, down, zone, match[9], others)
+    before, behind = (busy.Reading.parse(line or "") for line in match.group(12, 13))
+    start, begin, end, *since_boot = (float(time) for time in match.group(2, 3, 4, 7, 8, 9, 10))
+    zone = 3600.0 * int(match[5][:3]) + 60.0 * int(match[5][0] + match[5][3:])
+    return Launch(
+        rc=int(match[1]),
+        start=start,
+        begin=begin,
+        end=end,
+        host=match[6],
+        up=(since_boot[0], since_boot[1]),
+        down=(since_boot[2], since_boot[3]),
+        zone=zone,
+        nonce=match[11],
+        others=busy.between(before, behind),
+    )
 
 
 #: Two clocks of a node may differ by this much: absolute [s], and as a share of the time.
@@ -118,9 +135,10 @@ def wrong_clock(launch: Launch, submitted: float, now: float) -> list[str]:
     :param submitted: when ReFrame submitted the job [s since the epoch].
     :param now: when ReFrame saw that it had ended.
     """
-    took, passed = launch.end - launch.start, launch.down - launch.up
-    if not launch.start <= launch.begin <= launch.end or (
-        abs(took - passed) > APART[0] + APART[1] * passed
+    took, passed = launch.end - launch.start, launch.longest
+    slack = APART[0] + APART[1] * passed
+    if not launch.start <= launch.begin <= launch.end or not (
+        launch.down[0] - launch.up[1] - slack <= took <= passed + slack
     ):
         return [
             f"the clock of {launch.host} jumped or runs wrong: by the time of day the launch took "
@@ -142,7 +160,7 @@ def out_of_time(launch: Launch, claimed: float, text: str, slack: float = 0.0) -
     :param text: the output; its dates must be from the time of the launch.
     :param slack: how far the dates may be off [s], for a program whose time zone is not known.
     """
-    took = launch.down - launch.up
+    took = launch.longest
     problems = []
     if claimed > took + SHORT + APART[1] * took:
         problems.append(
@@ -211,11 +229,16 @@ def short_name(host: str) -> str:
     return host if re.fullmatch(r"[\d.:]+", host) else host.partition(".")[0].lower()
 
 
-def elsewhere(hosts: Iterable[str], allocated: Iterable[str]) -> list[str]:
-    """Hosts on which a program ran without having been given them, one line."""
-    given = {short_name(host): host for host in allocated}
+def elsewhere(hosts: Iterable[str], allocated: Sequence[str], script: str) -> list[str]:
+    """Hosts on which a program ran without having been given them, one line.
+
+    :param allocated: the hosts of the job, as the scheduler names them.
+    :param script: the host on which the job script ran. If the scheduler has another name for it,
+        its names cannot be compared.
+    """
+    given = {short_name(host): host for host in allocated or [script]}
     others = sorted(host for host in set(hosts) if short_name(host) not in given)
-    if not given or not others:
+    if short_name(script) not in given or not others:
         return []
     return [
         f"the program ran on {', '.join(others)}; the job has {', '.join(sorted(given.values()))}"

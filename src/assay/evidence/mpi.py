@@ -26,10 +26,13 @@ RUN_TIME = (
 )
 
 #: Words in names of settings that only change what is printed.
-PRINTED = ("_verbose", "_warn_", "show_load_errors", "help_aggregate")
+PRINTED = ("_verbose", "_warn_", "show_load_errors", "help_aggregate", "report_bindings")
 
 #: Settings that are harmless with this value only.
 HARMLESS = {"mpi_oversubscribe": "false", "mpi_yield_when_idle": "false"}
+
+#: Settings of ranks that share cores.
+OVERSUBSCRIBED = ("mpi_oversubscribe", "mpi_yield_when_idle", "hwloc_base_binding_policy")
 
 #: What Debian's packages of Open MPI 4.1.4 write into :data:`PACKAGED_FILE`.
 PACKAGED = {"pml": "^ucx", "btl": "^uct,openib,ofi", "mtl": "^ofi", "osc": "^ucx,pt2pt"}
@@ -71,6 +74,10 @@ class OpenMpi:
         """Options of a launcher that pass variables to other nodes; OMPI_* are always passed."""
         return [option for name in names for option in ("-x", name)] if launcher == "mpirun" else []
 
+    def oversubscribed(self, asked: Mapping[str, str]) -> bool:
+        """Whether the requested variables allow more ranks on a node than it has cores."""
+        return any("oversubscribe" in f"{name}={value}" for name, value in asked.items())
+
     def unasked(
         self, world: openmpi.OpenMpi, asked: Mapping[str, str], allowed: Mapping[str, str]
     ) -> list[str]:
@@ -80,11 +87,13 @@ class OpenMpi:
         :param allowed: the whitelist of the stack: setting without prefix -> value.
         """
         problems = []
+        # mpirun itself sets these where it may start more ranks than there are cores.
+        shared = OVERSUBSCRIBED if self.oversubscribed(asked) else ()
         for name, value in world.settings.items():
             file = world.files.get(name)
             if (
                 name.startswith(tuple(f"{word}_" for word in RUN_TIME))
-                or name in (*RUN_TIME, *SYNONYMS)
+                or name in (*RUN_TIME, *SYNONYMS, *shared)
                 or any(word in name for word in PRINTED)
                 or value == HARMLESS.get(name)
                 or value == allowed.get(name)

@@ -196,10 +196,12 @@ def with_path(parsed: Parsed, text: str) -> Parsed:
 
     ``means`` is the kind of proof, as in :class:`assay.outputs.ucx_log.Carried`. ``lanes`` has for
     each lane its largest share of any one size, ``by_size`` the lanes of each size [B], ``ucx`` the
-    versions. An output without a log of UCX stays as it is. Each error of UCX is a problem.
+    versions. An output without a log of UCX stays as it is. Each error of UCX is a problem, unless
+    the parser has reported it.
     """
     log = ucx_log.parse(text)
-    errors = tuple(f"UCX ERROR: {error}" for error in log.errors)
+    known = "\n".join(parsed.problems)
+    errors = tuple(f"UCX ERROR: {error}" for error in log.errors if error not in known)
     if not log.processes:
         return replace(parsed, problems=parsed.problems + errors)
     one_size = POINT_TO_POINT.match(parsed.program) is not None

@@ -21,7 +21,17 @@ import time
 
 #: Variables that affect the measurements. Others may hold secrets and are not read.
 VARIABLES = (
-    *("UCX_", "OMPI_", "PMIX_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_VISIBLE_DEVICES"),
+    *(
+        "LD_",
+        "GLIBC_TUNABLES",
+        "UCX_",
+        "OMPI_",
+        "PMIX_",
+        "OMP_",
+        "OPENBLAS_",
+        "MKL_",
+        "CUDA_VISIBLE_DEVICES",
+    ),
     *("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
 )
 

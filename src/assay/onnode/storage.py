@@ -56,6 +56,15 @@ def session(folder):
         return int(file.read().rpartition(")")[2].split()[3])
 
 
+def preloaded(folder):
+    """The libraries that a process was told to load first (LD_PRELOAD); empty if none."""
+    with open(folder + "/environ", "rb") as file:
+        for variable in file.read().split(b"\0"):
+            if variable.startswith(b"LD_PRELOAD="):
+                return os.fsdecode(variable.partition(b"=")[2])
+    return ""
+
+
 class Watch:
     """The files that processes hold open, as long as they are seen.
 
@@ -65,6 +74,7 @@ class Watch:
 
     def __init__(self, below):
         self.below = below
+        self.stage = os.getcwd() + "/"
         self.seen = {}
         self.known = {int(name) for name in os.listdir("/proc") if name.isdigit()}
         self.young = set()
@@ -90,6 +100,8 @@ class Watch:
         with open("{}/fdinfo/{}".format(folder, number)) as file:
             flags = int(next(line for line in file if line.startswith("flags:")).split()[1], 8)
         inside = path.startswith(self.below)
+        if not inside and path.startswith(self.stage):
+            return  # output of the job
         if not inside and (flags & os.O_ACCMODE == os.O_RDONLY or session(folder) != os.getsid(0)):
             return  # of another job
         at = "{}/fd/{}".format(folder, number)
@@ -105,6 +117,7 @@ class Watch:
                 "o_direct": bool(flags & os.O_DIRECT),
                 "o_sync": flags & os.O_SYNC == os.O_SYNC,
                 "type": provenance.MAGIC.get(provenance.magic(at)),
+                "preloaded": preloaded(folder),
                 "bytes": 0,
                 "looks": 0,
             }

@@ -3,6 +3,8 @@
 #     Becomes one rank. Before that it writes into rank.HOST.PID what steers the rank: the nonce of
 #     the launch, its processors, its variables, and the settings in files that UCX reads. The
 #     dynamic linker then writes into loaded.HOST.PID which libraries the program loads.
+# witness.sh inside PROGRAM [ARGUMENT...]
+#     The same for a program in a container, whose linker is not asked: it may not see the directory.
 # witness.sh job
 #     Writes the same of the job script into assay.witness, after the benchmark; and where its
 #     programs and libraries are, with the hash of each library of MPI and UCX.
@@ -26,21 +28,24 @@ steering() {
     while IFS=":$tab" read -r name value; do
         case $name in Cpus_allowed_list | Mems_allowed_list) echo "$name ${value#"$tab"}" ;; esac
     done </proc/self/status
-    env | grep -E '^(LD_|UCX_|OMPI_MCA_|GLIBC_TUNABLES=)'
+    env | grep -E '^(LD_|UCX_|OMPI_MCA_|PRTE_MCA_|GLIBC_TUNABLES=)'
     settings /etc/ucx "${HOME:-}" "${UCX_CONFIG_DIR:-}" .
 }
 
 nonce=
 read -r nonce <"$stage/assay.nonce" 2>/dev/null
 case $1 in
-rank)
+rank | inside)
+    how=$1
     shift
     {
         echo "rank $host $$ $nonce"
         steering
     } >"$stage/rank.$host.$$" 2>/dev/null
-    LD_DEBUG=libs LD_DEBUG_OUTPUT=$stage/loaded.$host
-    export LD_DEBUG LD_DEBUG_OUTPUT
+    if [ "$how" = rank ]; then
+        LD_DEBUG=libs LD_DEBUG_OUTPUT=$stage/loaded.$host
+        export LD_DEBUG LD_DEBUG_OUTPUT
+    fi
     exec "$@"
     ;;
 job)

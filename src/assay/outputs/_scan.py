@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from assay.outputs._base import ParseError
 
@@ -15,15 +15,46 @@ from assay.outputs._base import ParseError
 _INTEGER = re.compile(r"[-+]?\d{1,40}", re.ASCII)
 _REAL = re.compile(r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,4})?", re.ASCII)
 # printf and gfortran write these; "****" is a Fortran field that is too narrow for its value.
+#: What launchers print about processes that died.
+CRASH = re.compile(
+    r"exited on signal|Segmentation fault|MPI_ABORT was invoked|a non-zero exit code"
+    r"|non-zero status|^srun: error:|^slurmstepd: error:"
+)
+# UCX has a log of its own, which may stand within the line of a program.
+_WARNING = re.compile(r"(?!.* UCX )\s*[^\s\d#].*\bwarning\b|warning\b", re.IGNORECASE)
+# Open MPI frames its messages by two such lines; the longest has this many lines.
+_FRAME, _LONGEST = re.compile(r"-{60,100}"), 60
 _NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)|\*{2,}", re.IGNORECASE)
 
 
 def split(text: str) -> list[str]:
     """The lines of `text`, without trailing blanks; line ``n`` of the output is item ``n - 1``.
 
+    A mark of the byte order, which editors and consoles of other systems write, is left out.
     Only ``\\n`` ends a line: ``str.splitlines`` also breaks at form feeds and would count wrongly.
     """
-    return [line.rstrip() for line in text.split("\n")]
+    return [line.rstrip() for line in text.removeprefix("\ufeff").split("\n")]
+
+
+def without_warnings(lines: Sequence[str], start: int = 0) -> Iterator[tuple[int, str]]:
+    """The numbered lines from item `start` on, without the warnings of libraries.
+
+    Libraries warn on the stream on which the program prints its numbers. A warning says nothing of
+    them. A message that also reports a crash is kept, and so is a line that may be a row.
+    """
+    end = start
+    for at, line in enumerate(lines[start:], start):
+        if at < end:
+            continue
+        if line.startswith("-----") and _FRAME.fullmatch(line):
+            ends = range(at + 1, min(at + _LONGEST, len(lines)))
+            end = next((i + 1 for i in ends if _FRAME.fullmatch(lines[i])), at)
+        elif "warning" in line.lower():
+            end = at + 1
+        message = lines[at:end]
+        if not any(map(_WARNING.match, message)) or any(map(CRASH.search, message)):
+            end = at
+            yield at + 1, line
 
 
 def integer(token: str, number: int, line: str) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.outputs._base import ParseError, Row, Value
-from assay.outputs._scan import integer, real, split
+from assay.outputs._scan import CRASH, integer, real, split, without_warnings
 
 # Format of src/ucs/debug/log.c in UCX 1.13 to 1.22: "[time] [host:pid:thread] file.c:12 UCX INFO
 # text". The rows of the protocol tables (UCX_PROTO_INFO=y) have no file and no level, and may be
@@ -25,10 +25,6 @@ _UCX = re.compile(
 _OPEN_MPI = re.compile(
     r"\[[^\s\[\]:]+:\d+\] (?:mca: base: .*|(?:check:)?select: .*|selected \S+ best priority .*"
     r"|\w+=.* \(environment\))"
-)
-_CRASH = re.compile(
-    r"exited on signal|Segmentation fault|MPI_ABORT was invoked|a non-zero exit code"
-    r"|non-zero status|^srun: error:|^slurmstepd: error:"
 )
 _MOST_PROBLEMS = 20
 
@@ -67,7 +63,7 @@ def body(text: str) -> tuple[list[Line], list[str]]:
     lines: list[Line] = []
     problems: list[str] = []
     cut: Line | None = None
-    for number, line in enumerate(split(text), 1):
+    for number, line in without_warnings(split(text)):
         log = _UCX.search(line)
         if log is None:
             if _OPEN_MPI.fullmatch(line):
@@ -88,7 +84,7 @@ def body(text: str) -> tuple[list[Line], list[str]]:
 
 def crashes(lines: Sequence[Line]) -> list[str]:
     """The messages of a launcher about processes that died."""
-    return [f"line {n}: {line.strip()[:200]}" for n, line in lines if _CRASH.search(line)]
+    return [f"line {n}: {line.strip()[:200]}" for n, line in lines if CRASH.search(line)]
 
 
 def cells(

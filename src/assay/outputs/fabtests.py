@@ -16,7 +16,7 @@ import re
 from typing import Any
 
 from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._scan import split
+from assay.outputs._scan import split, without_warnings
 from assay.outputs._table import SIZE, Column, Line, capped, cells, crashes, quote, units
 
 PROGRAM = "fi_rma_bw"
@@ -62,7 +62,7 @@ def parse(text: str) -> Parsed:
 
     :raises ParseError: the program printed no command line, or it ran without ``-m``.
     """
-    lines = [(n, line) for n, line in enumerate(split(text), 1)]
+    lines = list(without_warnings(split(text)))
     called = [(n, match[1]) for n, line in lines if (match := _CALL.fullmatch(line))]
     if not called:
         for n, line in lines:

@@ -6,9 +6,14 @@ of PingPong is half of a round trip. Biband counts the bytes of both directions.
 
 IMB ends with exit code 0 whatever happens. If it does not know a benchmark, it runs all others. If
 a benchmark does not fit the number of ranks, it runs on fewer of them (``-npmin``), or not at all.
-With ``-iter_policy off`` it runs as many repetitions as ``-iter`` says, else it may run fewer. It
-checks the received data only if it was built with ``-DCHECK``; the table then has the column
+It checks the received data only if it was built with ``-DCHECK``; the table then has the column
 ``defects``.
+
+How often IMB repeats a size depends on ``-iter_policy`` (IMB_init_buffers_iter() of
+src_cpp/helpers/helper_IMB_functions.h). With ``off`` it repeats each as often as ``-iter`` says,
+after a trial of the same length. With ``dynamic`` it repeats a size for at most ``-time`` seconds,
+as estimated by a trial, and never more often than a smaller size. If the benchmark as a whole takes
+longer than (sizes - 3) times ``-time``, IMB leaves out the other sizes (``time-out.``).
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ ROUNDING = 0.005
 
 _TITLE = re.compile(r"# +Intel\(R\) MPI Benchmarks (\S.*), MPI-1 part")
 _CALL = re.compile(r"# \S*IMB-MPI1(?: .*)? -msglog (\d{1,2}):\d{1,2}(?: .*)?", re.ASCII)
+_WORDS = re.compile(r"# \S*IMB-MPI1((?: .*)?)")
 _MINIMUM = re.compile(r"# Minimum message length in bytes: +(\d{1,10})", re.ASCII)
 _MAXIMUM = re.compile(r"# Maximum message length in bytes: +(\d{1,10})", re.ASCII)
 _BENCHMARK = re.compile(r"# Benchmarking (\S+)")
@@ -33,6 +39,9 @@ _RANKS = re.compile(r"# #processes = (\d{1,9})", re.ASCII)
 _REFUSAL = re.compile(r"# !! Benchmark \S+ invalid for \d+ processes !!")
 _UNKNOWN = re.compile(r"Invalid (?:benchmark name|\S*data_type|contig_type) .*")
 _NOT_MEASURED = re.compile(r" *\d+ (?:time-out\.|out-of-mem\.|int-overflow).*")
+#: IMB may repeat a size less often than asked for, but not so seldom and in so short a time: this
+#: share of the repetitions, and this share of ``-time``.
+FEW = 0.1
 _END = "# All processes entering MPI_Finalize"
 _COMMON = {"#bytes": SIZE, "#repetitions": Column("repetitions", "1", whole=True)}
 # The rate of messages of 0 B is 0. The root of a broadcast leaves at once.
@@ -64,7 +73,7 @@ def parse(text: str) -> Parsed:
     ``min``, ``max`` and ``latency`` (the average) over the ranks [us]; ``defects`` if the received
     data were checked.
 
-    Facts: ``ranks``, ``checked`` (whether the data were).
+    Facts: ``ranks``, ``checked`` (whether the data were), ``command_line`` (without the program).
 
     :raises ParseError: no title, an unknown version, benchmark or heading, more than one benchmark,
         or a refusal.
@@ -86,11 +95,43 @@ def parse(text: str) -> Parsed:
     if not reader.ended:
         problems.insert(0, "IMB did not come to its end")
     problems += _contradictions(benchmark, reader.rows)
-    facts = {"ranks": reader.ranks, "checked": any(c.name == "defects" for c in columns)}
+    words = next((said[1].strip() for _, line in lines if (said := _WORDS.fullmatch(line))), None)
+    checked = any(column.name == "defects" for column in columns)
+    facts = {"ranks": reader.ranks, "checked": checked, "command_line": words}
     return Parsed(
         "imb", f"IMB-MPI1 {benchmark}", version, complete, tuple(reader.rows), units(columns),
         capped(problems + crashes(reader.loose)), facts,
     )  # fmt: skip
+
+
+def cut(
+    parsed: Parsed, repetitions: int, seconds: float, window: int
+) -> tuple[dict[int, int], list[str]]:
+    """The sizes that IMB repeated less often than asked for, because of ``-time``.
+
+    :param seconds: the value of ``-time``.
+    :param window: the value of ``-window_size``; Biband counts the messages of both directions.
+    :return: size [B] -> repetitions; and the first number that ``-time`` does not explain.
+    """
+    fewer, problems, allowed = {}, [], repetitions
+    for row in parsed.rows:
+        values: dict[str, Any] = dict(row)
+        size, done = values["size"], values["repetitions"]
+        if "messages_per_s" in values:
+            took = done * 2 * window / values["messages_per_s"]
+        else:
+            took = done * 1e-6 * values.get("max", 2 * values["latency"])
+        if done > allowed:
+            problems.append(f"{done} repetitions of {size} B were measured, {allowed} before")
+        elif done < FEW * repetitions and took < FEW * seconds:
+            problems.append(
+                f"{done} repetitions of {size} B were measured in {took:.2g} s, "
+                f"{repetitions} were asked for, or {seconds:g} s"
+            )
+        if done < repetitions:
+            fewer[size] = done
+        allowed = done
+    return fewer, problems[:1]
 
 
 def _title(lines: list[Line], problems: list[str]) -> tuple[str, list[Line]]:

@@ -23,6 +23,8 @@ FAMILY = "netpipe"
 PROGRAM = "NPmpi"
 
 MBPS = (1 << 20) / 8 / 1e6
+#: Largest difference of a printed rate or time from the true one.
+_ERROR = 0.0051
 
 _START = "Now starting the main loop"
 _HOST = re.compile(r"(\d{1,9}): (\S+)", re.ASCII)
@@ -61,7 +63,8 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     """The rows: ``size`` [B], ``repeats``, ``bandwidth`` [MB/s], ``latency`` [us, one way].
 
     Facts: ``hosts`` (by rank) and ``ranks`` if stdout is in the text; ``modes``, such as
-    ``bidirectional``. The bandwidth of ``bidirectional`` is that of both directions together.
+    ``bidirectional``; ``first_size``. The bandwidth of ``bidirectional`` is that of both directions
+    together.
 
     :param last_size: the ``-u`` of the run [B]; without it no output is complete.
     :raises ParseError: no main loop, or the program refused to run.
@@ -74,8 +77,10 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
                 raise ParseError("no result, the program refused", *line)
         raise ParseError("no main loop of NetPIPE")
     facts, perturbations = _said(lines, problems)
-    rows, last_row, loose = _rows(lines[start + 1 :], problems)
+    ways = 2 if "bidirectional" in facts["modes"] else 1
+    rows, last_row, loose = _rows(lines[start + 1 :], problems, ways)
     sizes = [int(row["size"]) for row in rows]
+    facts["first_size"] = sizes[0] if sizes else None
     plan = _plan(sizes, perturbations, last_size) if sizes else []
     for size, planned in zip(sizes, plan):
         if size != planned:
@@ -97,8 +102,13 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     )
 
 
-def _rows(lines: Sequence[Line], problems: list[str]) -> tuple[list[Row], int, list[Line]]:
-    """The rows, the line number of the last row, and the lines after it."""
+def _rows(
+    lines: Sequence[Line], problems: list[str], ways: int
+) -> tuple[list[Row], int, list[Line]]:
+    """The rows, the line number of the last row, and the lines after it.
+
+    :param ways: number of directions whose bytes the rate counts.
+    """
     rows: list[Row] = []
     last_row, due = 0, 0
     loose: list[Line] = []
@@ -118,7 +128,10 @@ def _rows(lines: Sequence[Line], problems: list[str]) -> tuple[list[Row], int, l
         due = index + 1
         row = cells((number, " ".join(printed.groups()[1:])), _COLUMNS, problems)
         if row is not None:
-            rows.append({**row, "bandwidth": float(row["bandwidth"]) * MBPS})
+            size, time, rate = (float(row[name]) for name in ("size", "latency", "bandwidth"))
+            if abs(rate * MBPS * time - ways * size) > _ERROR * MBPS * (rate + time + 1):
+                problems.append(f"line {number}: size, rate and time contradict each other")
+            rows.append({**row, "bandwidth": rate * MBPS})
     return rows, last_row, loose
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from assay.outputs._base import Parsed, ParseError, Value
-from assay.outputs._scan import integer, only, real, split
+from assay.outputs._scan import integer, only, real, split, without_warnings
 
 VERSIONS = ("3.4",)
 
@@ -66,6 +66,8 @@ _RANKS = re.compile(r" Total number of processes: +(\d{1,9})$")
 _BTIO = re.compile(r" BTIO -- (\S.*\S) write interval: +(\d{1,9})$")
 _STATISTIC = re.compile(r" {3}(\S.*?) *: +(\S+)$")
 _RESULT = re.compile(r" ([A-Z][\w/ ]*?) *= +(\S.*)$")
+_INPUT = re.compile(r" Reading from input file (\S+)")
+_WRITES, _READS = " Writing data set", " Reading data set"
 _FIRST = " BT Benchmark Completed."
 _LAST = (
     " Please send feedbacks and/or the results of this run to:",
@@ -113,6 +115,10 @@ def parse(text: str) -> Parsed:
     statistics = _statistics(lines)
     mode = header.get("mode", ("", 0))[0]
     row, problems = _row(results, statistics if mode else {}, header)
+    writes = [n for n, line in enumerate(lines, 1) if line.startswith(_WRITES)]
+    reads = [n for n, line in enumerate(lines, 1) if line.startswith(_READS)]
+    if row and mode and "write_interval" in header and len(writes) != _planned(row, header):
+        problems.append(f"{len(writes)} data sets were written, not {_planned(row, header)}")
     return Parsed(
         family="npb",
         program=f"bt.{header.get('class', ('?', 0))[0]}.x{_SUFFIXES.get(mode, '')}",
@@ -120,7 +126,7 @@ def parse(text: str) -> Parsed:
         complete=(
             bool(row)
             and {"size", "processes"} <= set(header)
-            and bool(mode) == bool(statistics)
+            and bool(mode) == bool(statistics) == bool(writes)
             and _ended(lines)
         ),
         rows=(row,) if row else (),
@@ -129,8 +135,17 @@ def parse(text: str) -> Parsed:
         facts={
             name: int(value) if name in ("processes", "write_interval") else value
             for name, (value, _) in header.items()
+        }
+        | {
+            "input_file": next((match[1] for line in lines if (match := _INPUT.match(line))), None),
+            "reads_between_writes": bool(reads and writes and reads[0] < writes[-1]),
         },
     )
+
+
+def _planned(row: Mapping[str, Value], header: _Found) -> int:
+    """The number of data sets that the steps of a run and its interval give."""
+    return int(row["iterations"]) // max(int(header["write_interval"][0]), 1)
 
 
 def _version(lines: Sequence[str]) -> str:
@@ -168,7 +183,7 @@ def _results(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
     """Value and line of each ``name = value`` that BT prints when it has finished."""
     results: dict[str, tuple[str, int]] = {}
     start = lines.index(_FIRST) + 1 if _FIRST in lines else len(lines)
-    for number, line in enumerate(lines[start:], start + 1):
+    for number, line in without_warnings(lines, start):
         match = _RESULT.match(line)
         if not match:
             break
@@ -180,7 +195,7 @@ def _statistics(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
     title = " BTIO -- statistics:"
     statistics: dict[str, tuple[str, int]] = {}
     start = lines.index(title) + 1 if title in lines else len(lines)
-    for number, line in enumerate(lines[start:], start + 1):
+    for number, line in without_warnings(lines, start):
         match = _STATISTIC.match(line)
         if not match:
             break

@@ -24,7 +24,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from assay.outputs._base import Parsed, ParseError
+from assay.outputs._base import Parsed, ParseError, Row
 from assay.outputs._table import (
     SIZE,
     Column,
@@ -223,6 +223,7 @@ class _Reader:
 
     def result(self, text: str) -> Parsed:
         complete = self.table.close(text)
+        self.problems += _contradictions(self.table.rows)
         self.problems += [
             f"line {text.count(chr(10), 0, said.start()) + 1}: memory limit (-M): {said[0]}"
             for said in _MEMORY_LIMIT.finditer(text)
@@ -265,6 +266,22 @@ class _Reader:
                     f"{self.version} compares nothing: validate_reduction() in "
                     "c/util/osu_util_mpi.c never sets errors"
                 )
+
+
+def _contradictions(rows: Sequence[Row]) -> list[str]:
+    """Sizes whose numbers do not agree, beyond the two decimals that are printed; at most three."""
+    found = []
+    for row in rows:
+        at = {name: float(value) for name, value in row.items() if not isinstance(value, str)}
+        wrong = []
+        if {"min", "latency", "max"} <= set(at):
+            wrong.append(not at["min"] - 0.011 <= at["latency"] <= at["max"] + 0.011)
+        if {"bandwidth", "messages_per_s"} <= set(at):
+            moved = at["messages_per_s"] * at["size"] / 1e6
+            wrong.append(abs(moved - at["bandwidth"]) > 0.0051 * (1 + at["size"] / 1e6))
+        if any(wrong):
+            found.append(f"the numbers of size {row['size']} contradict each other")
+    return found[:3]
 
 
 def _release(version: str) -> tuple[int, int]:

@@ -37,6 +37,7 @@ def recognise(text: str) -> str:
     :raises ParseError: no parser knows the text, or more than one does, as in a log of several
         programs.
     """
+    text = text.removeprefix("\ufeff")
     families = [family for family, parser in PARSERS.items() if parser.recognise(text)]
     if not families:
         raise ParseError("unknown program")

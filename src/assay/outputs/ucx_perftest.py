@@ -147,7 +147,8 @@ class _Result:
         columns, printed = self.columns, values[1].split()
         if not progress:
             self.last_row = number
-            if len(printed) == 4:
+            # The last one is a rate, printed without decimals. A row that was cut has a time there.
+            if len(printed) == 4 and "." not in printed[3]:
                 columns = [c for c in columns if c.name in (*_OVERALL, self.kind)]
             elif len(printed) == len(columns) and printed[2] == "inf":
                 # No iteration was left after the last report, so the recent columns are empty.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -13,11 +16,15 @@ class Invocation:
     :ivar run: ReFrame will run tests (``-r``), not list or describe them.
     :ivar system: the value of ``--system`` on the command line; None if it is not given.
     :ivar off: the given options that switch checks off.
+    :ivar narrowed: the given options that select some of the cases, with their values.
+    :ivar paths: the folders and files of tests (``-c``).
     """
 
     run: bool
     system: str | None
     off: tuple[str, ...] = ()
+    narrowed: tuple[str, ...] = ()
+    paths: tuple[Path, ...] = ()
 
 
 #: Attribute of ReFrame's parsed command line -> option that switches checks off.
@@ -25,6 +32,25 @@ _SWITCHES = {
     "skip_sanity_check": "--skip-sanity-check",
     "skip_performance_check": "--skip-performance-check",
     "hooks": "--disable-hook",
+}
+
+#: Attribute of ReFrame's parsed command line -> option that selects some of the cases, or other
+#: cases than those of the suite.
+_NARROWING = {
+    "names": "-n",
+    "exclude_names": "-x",
+    "tags": "-t",
+    "exclude_tags": "-T",
+    "filter_expr": "-E",
+    "maintainers": "--maintainer",
+    "cpu_only": "--cpu-only",
+    "gpu_only": "--gpu-only",
+    "prgenv": "-p",
+    "failed": "--failed",
+    "restore_session": "--restore-session",
+    "distribute": "--distribute",
+    "repeat": "--repeat",
+    "parameterize": "-P",
 }
 
 
@@ -49,5 +75,28 @@ def of_reframe() -> Invocation | None:
                 if getattr(given, name, None) is True
                 or (isinstance(getattr(given, name, None), list) and getattr(given, name))
             ]
-            return Invocation(run=given.run is True, system=system, off=tuple(off))
+            paths = given.checkpath if isinstance(given.checkpath, list) else []
+            return Invocation(
+                run=given.run is True,
+                system=system,
+                off=tuple(off),
+                narrowed=tuple(_narrowed(given)),
+                paths=tuple(map(Path, paths)),
+            )
     return None
+
+
+def _narrowed(given: Any) -> Iterator[str]:
+    for name, option in _NARROWING.items():
+        value = getattr(given, name, None)
+        if value is True:
+            yield option
+        elif isinstance(value, str) and value:
+            yield f"{option} {value}"
+        elif isinstance(value, list):
+            # The default of -p is a pattern that matches all.
+            yield from (f"{option} {each}" for each in value if each != ".*")
+    if isinstance(given.system, str) and ":" in given.system:
+        yield f"--system={given.system}"
+    if isinstance(given.mode, str) and given.mode.startswith("paper-"):
+        yield f"--mode={given.mode}"

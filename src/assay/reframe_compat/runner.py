@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from reframe.core.exceptions import ForceExitError
+from reframe.core.exceptions import ForceExitError, ReframeError
 from reframe.frontend.executors import Runner
 
 from assay import deadline
@@ -19,6 +19,28 @@ Around = Callable[[Any, Sequence[Any]], AbstractContextManager[Any]]
 _around: list[Around] = []
 
 
+class NotAccepted(ReframeError):  # type: ignore[misc]
+    """The run is not accepted, whatever its cases are. ReFrame prints the message and ends with 1.
+
+    A context that :func:`around` registers may raise it after the last case.
+    """
+
+
+def left_out(runner: Any) -> tuple[list[tuple[tuple[Any, Any, Any], str]], list[str]]:
+    """The skipped cases of the first run with their reasons, and the names of expected failures.
+
+    :param runner: as a context gets it.
+    :returns: a case is ReFrame's (test, partition, environment).
+    """
+    skipped = [
+        ((task.check, task.testcase.partition, task.testcase.environ), str(task.exc_info[1]))
+        for task in runner.stats.skipped(0)
+        if not task.failed_deps
+    ]
+    expected = [*runner.stats.xfailed(None), *runner.stats.xpassed(None)]
+    return skipped, [task.check.display_name for task in expected]
+
+
 def around(context: Around) -> None:
     """Register a context that is entered before the first case of a run and left after the last."""
     _around.append(context)
@@ -26,7 +48,7 @@ def around(context: Around) -> None:
 
 def _run_all(self: Any, of_reframe: Any, cases: Sequence[Any], *more: Any) -> Any:
     with contextlib.ExitStack() as stack:
-        for context in _around if cases else ():
+        for context in _around:
             stack.enter_context(context(self, cases))
         done = of_reframe(self, cases, *more)
         if why := deadline.struck():

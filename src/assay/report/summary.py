@@ -166,6 +166,11 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
         found.append(f"{BUSY}: {why}; {', '.join(lost)}")
     if len(undecided) > len(busy):
         found.append(f"{_cases(len(undecided) - len(busy))} could not be decided")
+    if _nothing_judged(session, counts):
+        found.append(
+            "nothing was judged: no metric has a reference; calibrate the site, or write "
+            "nothing_judged: allowed into its expected.yaml"
+        )
     late = sum(case.verdict is None and case.why.startswith(REACHED) for case in session.cases)
     if late:
         found.append(f"{_cases(late)} not begun before the {REACHED}")
@@ -176,6 +181,18 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
         elif cost.percent > max_harness:
             found.append(f"harness cost {cost.percent:.1f} % is above {max_harness:g} %")
     return found
+
+
+def judged(cases: Iterable[Case]) -> int:
+    """How many cases have a metric that was compared with a reference."""
+    return sum(any(m.verdict is not Verdict.RECORDED for m in case.metrics) for case in cases)
+
+
+def _nothing_judged(session: Session, counts: Counts) -> bool:
+    """Whether a complete run is red because it only recorded numbers."""
+    complete = not (session.partial or counts.unfinished or counts.failed or counts.inconclusive)
+    allowed = session.nothing_judged == "allowed"
+    return bool(counts.ran) and complete and not allowed and not judged(session.cases)
 
 
 def closing_lines(session: Session, max_harness: float | None = None) -> list[str]:
@@ -203,29 +220,41 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
         f"{counts.recorded} {WORDS[Verdict.RECORDED]}; {counts.not_run} not run"
         + (f", {counts.unfinished} not finished" if counts.unfinished else "")
     )
+    of = "" if session.promised is None else f"; the site promises {_cases(session.promised)}"
+    lines.append(f"judged: {judged(session.cases)} of {_cases(counts.ran)} that ran{of}")
     lines.append(str(harness(session)))
     found = faults(session, max_harness)
-    word = verdict_word(counts, found)
+    word = verdict_word(counts, found, session.partial)
     # Print the word only once: the cause of an interrupted run begins with it.
-    causes = [fault.removeprefix(f"{word}: ") for fault in found]
+    causes = [fault.removeprefix(f"{word}: ") for fault in found] or list(session.partial)
     lines.append("verdict: " + ": ".join([word, *(["; ".join(causes)] if causes else [])]))
     return lines
 
 
-def run_verdict(counts: Counts, found: Sequence[str]) -> Verdict:
+def run_verdict(counts: Counts, found: Sequence[str], partial: Sequence[str] = ()) -> Verdict:
     """The verdict on a run: INCONCLUSIVE if a busy machine is the only cause of its faults.
 
+    A part of a run is never a PASS.
+
     :param found: the result of :func:`faults`.
+    :param partial: see :class:`assay.results.cases.Session`.
     """
+    if partial and not found and counts.verdict is Verdict.PASS:
+        return Verdict.RECORDED
     if found and all(fault.startswith(BUSY) for fault in found):
         return Verdict.INCONCLUSIVE
     return Verdict.FAIL if found else counts.verdict or Verdict.FAIL
 
 
-def verdict_word(counts: Counts, found: Sequence[str]) -> str:
-    """The verdict as a word: INTERRUPTED if nothing else is wrong with the run."""
+def verdict_word(counts: Counts, found: Sequence[str], partial: Sequence[str] = ()) -> str:
+    """The verdict as a word: INTERRUPTED if nothing else is wrong with the run.
+
+    PARTIAL if nothing is wrong with a part of a run.
+    """
     if found == [interruption(counts)]:
         return "INTERRUPTED"
+    if partial and not found:
+        return "PARTIAL"
     return run_verdict(counts, found).value
 
 

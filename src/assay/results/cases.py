@@ -136,6 +136,10 @@ class Session:
     :ivar salvaged: the run report is lost or was never written. Only a plan can then tell which
         cases were not finished.
     :ivar faults: what is wrong with the run as a whole, one line each.
+    :ivar partial: why the run is only a part of what the site promises, one line each.
+    :ivar extras: what the call of ReFrame said about the run (``--session-extras``).
+    :ivar promised: number of cases that the site promises; None if nothing says it.
+    :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
     """
 
     file: Path
@@ -149,6 +153,10 @@ class Session:
     attempts: tuple[Case, ...] = ()
     salvaged: bool = False
     faults: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
+    promised: int | None = None
+    nothing_judged: str = "red"
+    extras: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def systems(self) -> tuple[str, ...]:

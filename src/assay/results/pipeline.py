@@ -11,13 +11,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from assay.judge import Verdict
+from assay.results import promise as site_promise
 from assay.results.cases import Case, Session
-from assay.results.session import ReportError, last_attempts, load, named
+from assay.results.sanitize import date, line, mapping, sequence
+from assay.results.session import (
+    CLOCK_SKEW_SECONDS,
+    ReportError,
+    last_attempts,
+    load,
+    named,
+    unlisted,
+)
 
 FILE = "promise.json"
 
@@ -29,6 +39,8 @@ JOBS = "jobs"
 
 #: Ending of the name of a folder that a job has not completed (``ci/gitlab/case.sh``).
 UNFINISHED = ".part"
+
+CLOCK_SKEW = timedelta(seconds=CLOCK_SKEW_SECONDS)
 
 NO_REPORT = "left no run report: it did not run, or was lost"
 
@@ -42,12 +54,21 @@ class Promise:
     :ivar titles: the name of each job in the pipeline.
     :ivar node_hours: the budget of nodes times hours inside benchmarks; None for no budget.
     :ivar minutes: the budget of time from the first start to the last end; None for no budget.
+    :ivar figures: the figures of a case, as its test declares them.
+    :ivar site: how the plan compares with the promise of the site
+        (:func:`assay.results.promise.state`).
+    :ivar extras: what each session of this pipeline states about itself, such as its commit.
+    :ivar planned: when the jobs were planned.
     """
 
     jobs: Mapping[str, tuple[tuple[str, str], ...]]
     titles: Mapping[str, str]
     node_hours: float | None
     minutes: float | None
+    figures: Mapping[tuple[str, str], list[Any]] = field(default_factory=dict)
+    site: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, str] = field(default_factory=dict)
+    planned: datetime | None = None
 
     @classmethod
     def read(cls, file: Path) -> Promise:
@@ -68,6 +89,13 @@ class Promise:
                 None if raw.get(key) is None else float(raw[key])
                 for key in ("node_hours", "minutes")
             )
+            figures = {
+                (str(case["name"]), str(case["where"])): case["figures"]
+                for job in raw["jobs"]
+                for case in job["cases"]
+                if "figures" in case
+            }
+            site, extras = mapping(raw.get("site")), mapping(raw.get("extras"))
         except OSError as error:
             raise ReportError(
                 f"{file}: {error.strerror}: no case was planned, so none ran; the log of the job "
@@ -79,7 +107,8 @@ class Promise:
             ) from None
         if not any(jobs.values()):
             raise ReportError(f"{file}: promises no case; plan the acceptance anew")
-        return cls(jobs, titles, node_hours, minutes)
+        planned = date(raw.get("planned"))
+        return cls(jobs, titles, node_hours, minutes, figures, site, extras, planned)
 
 
 def gather(folder: Path) -> Session:
@@ -106,15 +135,26 @@ def gather(folder: Path) -> Session:
             for session in found
             if (aborted := [case for case in session.attempts if case.aborted])
         ]
+        lost += [
+            f"job {promise.titles[name]!r}: {fault}"
+            for session in found
+            for fault in (*session.faults, *_of_another(promise, session))
+        ]
         sessions += found
         ran = [case for session in found for case in session.attempts]
         there = {(case.display_name, case.where) for case in ran}
         missing += [
-            _missing(*case, f"the job {promise.titles[name]!r} {lack or 'did not run it'}")
+            _missing(promise, *case, f"the job {promise.titles[name]!r} {lack or 'did not run it'}")
             for case in cases
             if case not in there
         ]
         attempts += ran
+    strangers = sorted(p.name for p in (folder / JOBS).glob("*") if p.name not in promise.jobs)
+    lost += [f"the job of {name!r} left results, and no such job was planned" for name in strangers]
+    lost += map(line, sequence(promise.site.get("faults")))
+    if "skips" in promise.site:
+        rules = [site_promise.skip(one) for one in sequence(promise.site["skips"])]
+        lost += unlisted(rules, (c for c in attempts if c.verdict is None and not c.aborted))[0]
     faults = [*lost, *_above_budget(promise, sessions, attempts)]
     if missing:
         promised = sum(map(len, promise.jobs.values()))
@@ -130,8 +170,20 @@ def gather(folder: Path) -> Session:
         reframe=", ".join(sorted({session.reframe for session in sessions})),
         cases=last_attempts([*attempts, *missing]),
         attempts=tuple(attempts),
-        faults=tuple(faults),
+        faults=tuple(dict.fromkeys(faults)),
+        partial=tuple(site_promise.narrowing(promise.site)),
+        promised=promise.site.get("promised"),
+        nothing_judged=str(promise.site.get("nothing_judged", site_promise.NOTHING_JUDGED[0])),
     )
+
+
+def _of_another(promise: Promise, session: Session) -> Iterator[str]:
+    """Why the results of a job are not of this pipeline, one line each."""
+    for name, value in promise.extras.items():
+        if session.extras.get(name) != value:
+            yield f"its results are of {name} {session.extras.get(name)}, not {value}"
+    if promise.planned and session.start and session.start < promise.planned - CLOCK_SKEW:
+        yield f"its results of {session.start:%Y-%m-%d %H:%M} are older than the plan"
 
 
 def _of_job(folder: Path) -> tuple[list[Session], dict[str, str]]:
@@ -155,11 +207,14 @@ def _of_job(folder: Path) -> tuple[list[Session], dict[str, str]]:
     return sorted(sessions, key=lambda session: str(session.start or "")), lacks
 
 
-def _missing(name: str, where: str, why: str) -> Case:
+def _missing(promise: Promise, name: str, where: str, why: str) -> Case:
     system, _, rest = where.partition(":")
     partition, _, environ = rest.partition("+")
     place = {"system": system, "partition": partition, "environ": environ}
-    case = named({"name": name, **place})
+    entry: dict[str, Any] = {"name": name, **place}
+    if (name, where) in promise.figures:
+        entry["figures"] = promise.figures[name, where]
+    case = named(entry)
     return replace(case, verdict=Verdict.FAIL, why=f"missing: {why}")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,15 @@ class Plan:
     """The cases that a session was to run.
 
     :ivar cases: the cases without fixtures. Their keys are the names that run reports use.
+    :ivar promise: how the cases compare with the promise of the site, as
+        :meth:`assay.results.promised.Promised.plan` states it.
     """
 
     started: str = ""
     host: str = ""
     command: tuple[str, ...] = ()
     cases: tuple[Mapping[str, Any], ...] = ()
+    promise: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_plan(folder: Path) -> Plan | None:
@@ -54,6 +57,7 @@ def read_plan(folder: Path) -> Plan | None:
             str(raw["host"]),
             tuple(map(str, raw["command"])),
             tuple(dict(case) for case in raw["cases"] if not case["fixture"]),
+            dict(raw.get("promise") or {}),
         )
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None

@@ -14,7 +14,8 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,20 @@ from reframe.core.logging import getlogger
 
 from assay import declared, files
 from assay.reframe_compat import runner
-from assay.results import progress
+from assay.results import progress, session
+from assay.results import promise as promises
+from assay.results.cases import Case
 from assay.results.run_folder import LATEST, LOCK, PLAN, SCHEMA
+from assay.results.sanitize import line
 
 #: Files that stay open for the life of this process. Closing a file would release its lock.
 _held: list[Any] = []
+
+#: Compares cases and their profile with the promise (:func:`assay.results.promise.state`).
+Compare = Callable[[Sequence[Case], str], dict[str, Any]]
+
+#: The one comparison of this process; empty if the site has none.
+_promised: list[Compare] = []
 
 
 @cache
@@ -56,6 +66,11 @@ def begin(results: Path) -> Path:
     return folder
 
 
+def promise(compare: Compare) -> None:
+    """Set what the cases of this process are compared with."""
+    _promised[:] = [compare]
+
+
 def _hold(results: Path) -> None:
     stream = (results / LOCK).open("a+")
     try:
@@ -76,13 +91,22 @@ def _hold(results: Path) -> None:
 
 @contextlib.contextmanager
 def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
-    """Writes the plan before the first case starts, and prints the progress of all cases."""
+    """Writes the plan before the first case starts, and prints the progress of all cases.
+
+    :raises NotAccepted: after the last case, if the site's promise is not kept.
+    """
     planned = [_planned(*case) for case in cases]
+    kept = _compared(cases, planned)
+    if not cases:
+        yield
+        _accept(tests, kept)
+        return
     plan = {
         "schema": SCHEMA,
         "started": time.strftime("%Y%m%dT%H%M%S%z"),
         "host": socket.gethostname(),
         "command": sys.argv,
+        "promise": kept,
         "cases": planned,
     }
     files.write(folder / PLAN, json.dumps(plan, indent=1) + "\n")
@@ -91,6 +115,33 @@ def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> I
     tests.policy.task_listeners.append(told)
     with told:
         yield
+    _accept(tests, kept)
+
+
+def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    profiles = {getattr(check, "profile", "full") for check, *_ in cases}
+    profile = "smoke" if profiles == {"smoke"} else "full"
+    named = [session.named(entry) for entry in planned if not entry["fixture"]]
+    kept = _promised[0](named, profile) if _promised else {}
+    for fault in kept.get("faults", ()):
+        getlogger().warning(f"promise: {fault}")
+    purposes = {getattr(check, "purpose", "") for check, *_ in cases}
+    if "calibration" in purposes:
+        kept.setdefault("faults", []).append("the run calibrates: it measures and judges nothing")
+    return kept
+
+
+def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
+    left, expected = runner.left_out(tests)
+    skipped = [replace(session.named(_planned(*case)), why=line(why)) for case, why in left]
+    rules = [promises.skip(one) for one in kept.get("skips", ())]
+    refused, partial = session.unlisted(rules, skipped) if "skips" in kept else ([], [])
+    faults = [*kept.get("faults", ()), *refused]
+    faults += [f"{name} is expected to fail, which proves nothing" for name in expected]
+    if faults:
+        raise runner.NotAccepted("; ".join(faults))
+    if why := [*promises.narrowing(kept), *partial]:
+        getlogger().info(f"PARTIAL: {'; '.join(why)}")
 
 
 def _planned(check: Any, partition: Any, environ: Any) -> dict[str, Any]:

@@ -15,17 +15,18 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from assay.deadline import REACHED
 from assay.judge import Verdict
 from assay.reframe_compat import log
-from assay.results import figures, run_folder
+from assay.results import figures, promise, run_folder
 from assay.results.cases import Case, Session
+from assay.results.record import BUSY, SCHEMA
 from assay.results.record import FILE as RECORD
-from assay.results.record import SCHEMA
 from assay.results.records import cause, with_record
 from assay.results.sanitize import date, finite, line, sequence
 
@@ -121,6 +122,8 @@ def load(file: Path) -> Session:
         reframe=line(info.get("version")),
         cases=last_attempts(attempts),
         attempts=attempts,
+        extras={str(k): line(v) for k, v in info.items() if isinstance(v, str)},
+        **reader.kept(attempts),
     )
 
 
@@ -182,6 +185,7 @@ def _salvaged(folder: Path) -> Session:
         cases=last_attempts(attempts),
         attempts=attempts,
         salvaged=True,
+        **reader.kept(attempts),
     )
 
 
@@ -324,7 +328,9 @@ class _Reader:
             if record.get(key, entry.get(key)) != entry.get(key):
                 return {}, f"{RECORD} belongs to another test case ({line(record[key])})"
         if record.get("verdict") not in [verdict.value for verdict in Verdict]:
-            return record, f"{RECORD} has no verdict"
+            return record, f"{RECORD} has no verdict: nothing was judged"
+        if record["verdict"] == Verdict.PASS.value and not record.get("metrics"):
+            return record, f"{RECORD} says PASS without a metric"
         return record, ""
 
     def _now(self, named: Any) -> list[Path]:
@@ -339,6 +345,22 @@ class _Reader:
         if self._root_then and named.startswith(self._root_then + os.sep):
             places.insert(0, self._root_now / os.path.relpath(named, self._root_then))
         return places
+
+    def kept(self, attempts: Iterable[Case]) -> dict[str, Any]:
+        """The fields of a session that tell whether the promise of the site was kept."""
+        state = self.plan.promise
+        if not state:
+            return {}
+        skipped = (c for c in attempts if c.verdict is None and not c.aborted)
+        rules = [promise.skip(one) for one in sequence(state.get("skips"))]
+        refused, partial = unlisted(rules, skipped) if "skips" in state else ([], [])
+        promised = state.get("promised")
+        return {
+            "faults": (*map(line, sequence(state.get("faults"))), *refused),
+            "partial": (*promise.narrowing(state), *partial),
+            "promised": promised if isinstance(promised, int) else None,
+            "nothing_judged": line(state.get("nothing_judged")) or promise.NOTHING_JUDGED[0],
+        }
 
     def passed(self, entry: Mapping[str, Any]) -> bool:
         """Whether the log says that a case of the plan passed."""
@@ -362,6 +384,12 @@ class _Reader:
                 yield replace(case, verdict=Verdict.FAIL, why=f"failed without a {RECORD}")
             else:
                 yield replace(case, aborted=True, why="the run ended before it")
+
+
+def unlisted(rules: Sequence[promise.Skip], skipped: Iterable[Case]) -> tuple[list[str], list[str]]:
+    """As :func:`assay.results.promise.unlisted`, without cases that are red for another cause."""
+    causes = (BUSY, REACHED, NOT_RUN["fail_deps"])
+    return promise.unlisted(rules, (c for c in skipped if not c.why.startswith(causes)))
 
 
 def named(entry: Mapping[str, Any]) -> Case:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import difflib
 import os
 import time
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,12 @@ from reframe.core.exceptions import ConfigError
 from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
-from assay.results import run_folder, running
-from assay.sites import invocation
+from assay.results import promise, run_folder, running
+from assay.sites import ideal, invocation
+
+#: The file of each site that this process loaded -> the machine, if the site describes itself, and
+#: the stack if ``ASSAY_STACK`` leaves out others.
+found_on: dict[Path, tuple[promise.Found | None, list[str]]] = {}
 
 #: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``. The
 #: latter two run only the tests that the figures of a validation are drawn from.
@@ -130,12 +134,29 @@ def _check_partition(
         raise ConfigError(f"{where}: extras: hardware: {error}") from None
 
 
-def configuration(
+def _check_stack(
+    site_file: Path,
+    stack: Mapping[str, Any],
+    partitions: Iterable[Mapping[str, Any]],
+    words: Mapping[str, Mapping[str, str]],
+) -> None:
+    where = f"{site_file}: environment {stack['name']!r}"
+    if not stack.get("features"):
+        raise ConfigError(f"{where}: features: it has none, so no test can select its programs")
+    if not any(stack["name"] in partition["environs"] for partition in partitions):
+        raise ConfigError(f"{where}: is in environs of no partition, so nothing runs with it")
+    for kind in ("features", "extras"):
+        _check_words(stack.get(kind, ()), words[kind], f"{where}: {kind}")
+
+
+def configuration(  # noqa: PLR0913
     site_file: str | Path,
     systems: list[dict[str, Any]],
     environments: list[dict[str, Any]],
     general: Mapping[str, Any] | None = None,
     one_at_a_time: bool = False,
+    *,
+    found: Callable[[list[dict[str, Any]], list[dict[str, Any]]], promise.Found] | None = None,
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with the parts that all sites share.
 
@@ -149,6 +170,8 @@ def configuration(
     :param one_at_a_time: the modes submit a case only after the case before it has ended, across
         all partitions. If all partitions share their nodes, the waiting time of a job then tells
         something about the nodes.
+    :param found: for a site that describes itself: tells from its partitions and stacks what the
+        machine has and lacks.
     :raises ConfigError: a word is unknown, a deadline is not a duration, a system does not have the
         name of its folder, the references are not valid, the stack in ``ASSAY_STACK`` does not
         exist, or the results cannot be written. If ReFrame's command loads the site, also: the host
@@ -171,10 +194,9 @@ def configuration(
             invocation.check_system(site_file, system["hostnames"], call.system)
         for partition in system["partitions"]:
             _check_partition(site_file, partition, words["partition"])
+    places = [partition for system in systems for partition in system["partitions"]]
     for environment in environments:
-        where = f"{site_file}: environment {environment['name']!r}"
-        for kind in ("features", "extras"):
-            _check_words(environment.get(kind, ()), words["environment"][kind], f"{where}: {kind}")
+        _check_stack(site_file, environment, places, words["environment"])
 
     try:
         deadline.begin(
@@ -186,7 +208,13 @@ def configuration(
     except ValueError as error:
         raise ConfigError(f"{site_file}: {error}") from None
     reframe_compat.install()
+    machine = found(places, environments) if found else None
+    if not (call and call.run):
+        environments = ideal.given(systems, environments, machine)
+    everything = len(environments)
     environments = _only_asked_for(systems, environments, site_file)
+    fewer = [f"STACK={e['name']}" for e in environments] if len(environments) < everything else []
+    found_on[site_file] = machine, fewer
     try:
         References.load(site_file.with_name("references.yaml"))
     except ReferencesError as error:
@@ -200,6 +228,14 @@ def configuration(
     log = results / "listing.log"
     if call and call.run:
         folder = running.begin(results)
+        running.promise(
+            partial(
+                promise.state,
+                site_file.with_name(promise.FILE),
+                machine,
+                [*_narrowed(call, site_file), *fewer],
+            )
+        )
         log = folder / run_folder.LOG
     for system in systems:
         system.setdefault("stagedir", str(results / "stage" / folder.name))
@@ -230,6 +266,13 @@ def configuration(
             *(_mode(f"paper-{profile}", profile, "--tag=paper", *policy) for profile in PROFILES),
         ],
     }
+
+
+def _narrowed(call: command.Invocation, site_file: Path) -> list[str]:
+    """The options of a call of ReFrame that select some of the suite's cases."""
+    suites = [repository(place) / "reframe" for place in (site_file, __file__)]
+    other = [f"-c {path}" for path in call.paths if path.resolve() not in suites]
+    return [*call.narrowed, *other]
 
 
 def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:

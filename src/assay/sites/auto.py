@@ -23,8 +23,9 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,10 @@ from assay.evidence.accelerator import ACCELERATORS
 from assay.evidence.transports import SWITCHED, TRANSPORTS
 from assay.judge import hardware
 from assay.onnode import provenance
-from assay.sites import container, detect, machine
+from assay.sites import container, detect, ideal, machine
+
+#: The partitions that are links between nodes.
+LINKS = ("infiniband", "ethernet")
 
 #: Largest number of nodes for tests over all nodes, if ``ASSAY_NODES`` is not set.
 NODES = 4
@@ -153,7 +157,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
         all, Slurm does not answer, or as :func:`assay.sites.configuration`.
     """
     site_file = Path(site_file).resolve()
-    listing = detect.output(*SINFO)
+    listing = ideal.SINFO if ideal.asked() else detect.output(*SINFO)
     if silence := provenance.hung.get(SINFO[0]):
         # A silent Slurm does not prove that there is no cluster. This may be its login node.
         raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
@@ -173,6 +177,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
     if here and here[0] in known["gpu"]:
         extras["hardware"] = {"gpu": here[0]}
     features = ["intra-node", *transports, *(["gpu", *vendor] if number else [])]
+    words = {"intra-node": [*SWITCHED, "gpu", *ACCELERATORS], "scratch": ["shared"]}
     partitions = [machine.partition("intra-node", features, extras)]
     if number:
         partitions[0]["devices"] = [{"type": "gpu", "num_devices": number}]
@@ -192,6 +197,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
                 partition["extras"].pop(name, None)
             partition["extras"].pop("others")
             partition["env_vars"].append(["SLURM_MPI_TYPE", "pmix"])
+    words |= {name: _over(name, SWITCHED) for name in LINKS}
     return sites.configuration(
         site_file,
         systems=[
@@ -207,6 +213,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
         ],
         environments=stacks,
         general={} if nodes else machine.OFTEN,
+        found=partial(machine.found, words=words, optional=frozenset(LINKS)),
     )
 
 
@@ -266,6 +273,12 @@ def _on_slurm(nodes: Nodes, launcher: str) -> dict[str, Any]:
     return found
 
 
+def _over(link: str, transports: Iterable[str]) -> list[str]:
+    """The transports that reach other nodes over a link."""
+    network = [name for name in transports if TRANSPORTS[name].network]
+    return [name for name in network if (name == "tcp") == (link == "ethernet")]
+
+
 def _links(count: int, transports: list[str], known: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A partition for each link between nodes: InfiniBand, and the device of the default route."""
     said = os.environ.get("ASSAY_DEVICE")
@@ -279,13 +292,14 @@ def _links(count: int, transports: list[str], known: Mapping[str, Any]) -> list[
     else:
         links += [("infiniband", *port)] if port else []
         links += [("ethernet", device, None)] if device else []
+    if ideal.asked():
+        links = [("infiniband", "mlx5_0:1", None), ("ethernet", "eth0", None)]
     number = os.environ.get("ASSAY_NODES", str(min(count, NODES)))
     if not (number.isdigit() and 2 <= int(number) <= count):
         raise ConfigError(f"ASSAY_NODES: {number!r} is not a number from 2 to {count}")
     found = []
     for name, where, link in links:
-        network = [t for t in transports if TRANSPORTS[t].network]
-        over = [t for t in network if (t == "tcp") == (name == "ethernet")]
+        over = _over(name, transports)
         extras = {
             "memory_fraction": machine.MEMORY_FRACTION,
             "network_device": where,

@@ -45,6 +45,10 @@ def btio(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[s
     return classes, subtypes if classes else []
 
 
+#: Command that was asked -> its exit code; None if it did not end in time.
+ended: dict[tuple[str, ...], int | None] = {}
+
+
 def output(*command: str) -> str:
     """Standard output and error of a short command, empty if it cannot be run.
 
@@ -55,6 +59,7 @@ def output(*command: str) -> str:
         code, said = provenance.bounded(list(command), LIMIT)
     except OSError:
         return ""
+    ended[command] = code
     if code is None and not asked:
         what = f"{provenance.hung[command[0]]}; what it would have said is missing"
         print(f"assay: {what}", file=sys.stderr)
@@ -108,6 +113,40 @@ def described(
 def ucx_transports() -> list[str]:
     """Transports that UCX could open here (``ucx_info -d``), each once, in UCX's order."""
     return transports(output("ucx_info", "-d"))
+
+
+def ucx_problems() -> list[str]:
+    """Why it is not known what UCX can do here, one line each; only of commands that were asked."""
+    problems = []
+    for command in (("ucx_info", "-v"), ("ucx_info", "-d")):
+        code = ended.get(command, 0)
+        if code != 0:
+            how = "did not end" if code is None else f"ended with exit code {code}"
+            problems.append(f"{' '.join(command)} {how}: what UCX has is not known")
+    return problems
+
+
+def not_on_path() -> dict[str, str]:
+    """Programs whose Debian package is installed, but whose name is not on PATH: word -> line."""
+    packages = {p.debian: word for word, p in PROGRAMS.items() if p.debian}
+    try:
+        _, said = provenance.bounded(
+            ["dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\n", *packages], LIMIT
+        )
+    except OSError:  # not a relative of Debian
+        return {}
+    installed = {
+        line.split()[0]
+        for line in said.decode(errors="replace").splitlines()
+        if line.split()[1:] == ["installed"]
+    }
+    there = programs()
+    return {
+        word: f"the package {p.debian} is installed, but {' or '.join(p.executables)} is not on "
+        "PATH: install it again, or mend PATH"
+        for word, p in PROGRAMS.items()
+        if p.debian in installed and p.detected and word not in there
+    }
 
 
 def transports(listing: str) -> list[str]:

@@ -12,8 +12,9 @@ from typing import Any
 from reframe.core.config import load_config
 from reframe.core.exceptions import ReframeError
 
-from assay import catalogue
+from assay import catalogue, sites
 from assay.judge import References, ReferencesError
+from assay.results.promise import Found
 
 
 def find(folder: Path) -> list[Path]:
@@ -35,6 +36,17 @@ def load(site_file: Path) -> tuple[dict[str, Any], References]:
         "environments": [e for e in site["environments"] if e.get("features")],
     }
     return configuration, References.load(site_file.with_name("references.yaml"))
+
+
+def found(site_file: Path) -> tuple[Found | None, list[str]]:
+    """What a site that describes itself finds on this machine; None for another site.
+
+    The second value names the stack if ``ASSAY_STACK`` leaves out others of the site.
+
+    :raises reframe.core.exceptions.ReframeError: the configuration is not valid.
+    """
+    load_config("<builtin>", str(site_file))
+    return sites.found_on[site_file.resolve()]
 
 
 def describe(configuration: dict[str, Any], references: References, known: set[str]) -> list[str]:

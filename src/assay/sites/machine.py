@@ -10,17 +10,21 @@ import os
 import re
 import shlex
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
 from assay import sites
+from assay.catalogue import WORDS
 from assay.evidence.busy import PROCESSES
 from assay.evidence.transports import SWITCHED
 from assay.onnode import provenance
+from assay.results.promise import Found
 from assay.sites import detect, invocation, stacks
 
 #: Feature words of programs that run without MPI.
@@ -117,6 +121,41 @@ def configuration(
         ],
         environments=[stack],
         general=OFTEN,
+        found=partial(found, words={"intra-node": SWITCHED}, any_stack=not release),
+    )
+
+
+def found(
+    partitions: Sequence[Mapping[str, Any]],
+    stacks: Sequence[Mapping[str, Any]],
+    words: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    any_stack: bool = True,
+    optional: frozenset[str] = frozenset(),
+) -> Found:
+    """What this machine has and lacks, for the comparison with what must run.
+
+    :param words: the words that were looked for, by partition.
+    :param any_stack: whether the programs of the stacks were looked for, too.
+    :param optional: partitions that such a machine may lack.
+    """
+    blind, lost = detect.ucx_problems(), detect.not_on_path() if any_stack else {}
+    lacks = {}
+    for partition in partitions:
+        name = str(partition["name"])
+        absent = {*words.get(name, ())} - {*partition["features"]}
+        lacks[name] = frozenset(absent - {*SWITCHED} if blind or "ucx" in lost else absent)
+    for stack in stacks if any_stack else ():
+        there = {*stack["features"]}
+        if stack["name"] == "system":
+            there |= {*detect.programs(), *lost}
+        lacks[stack["name"]] = frozenset({*WORDS} - there)
+    return Found(
+        stacks={str(p["name"]): tuple(p["environs"]) for p in partitions},
+        lacks=lacks,
+        words=words,
+        any_stack=any_stack,
+        optional=optional,
+        problems=(*blind, *lost.values()),
     )
 
 

@@ -90,17 +90,29 @@ def not_asked(parsed: Parsed | None, stated: str | None) -> list[str]:
 def sizes_missing(parsed: Parsed | None) -> list[str]:
     """A problem if the message sizes do not begin small and double from row to row.
 
-    All programs begin at 0, 1 or, for reductions, at the size of one number (4 or 8 B).
+    :func:`first_size` has the first one.
     """
-    sizes = [int(row["size"]) for row in parsed.rows] if parsed and parsed.complete else []
-    if not sizes:
+    if parsed is None or not parsed.complete or not parsed.rows:
         return []
-    if sizes[0] > 8:
+    sizes = [int(row["size"]) for row in parsed.rows]
+    if sizes[0] > first_size(parsed):
         return [f"the first size is {sizes[0]} B: rows are missing"]
     for before, size in zip(sizes, sizes[1:]):
         if size != (2 * before or 1):
             return [f"size {size} B follows {before} B: rows are missing"]
     return []
+
+
+def first_size(parsed: Parsed) -> int:
+    """The greatest first size of a program [B].
+
+    Latencies begin at 0 B before version 7 of the C programs, and in the ports. Reductions begin
+    at the size of one number: 4 B, or 1 B for MPI_CHAR.
+    """
+    if parsed.program in ("osu_reduce", "osu_allreduce"):
+        return 4
+    from_0 = parsed.program in ("osu_latency", "osu_multi_lat")
+    return 0 if from_0 and numbers(parsed.version) < (7,) else 1
 
 
 def figures(benchmark: str, at: str) -> list[Figure]:

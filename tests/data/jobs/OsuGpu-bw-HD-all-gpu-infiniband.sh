@@ -25,12 +25,14 @@ export OMPI_MCA_opal_common_ucx_tls=any
 export OMPI_MCA_opal_common_ucx_devices=any
 export OMPI_MCA_coll=^sm,xhc,hcoll,ucc
 export SLURM_DISTRIBUTION=block
-assay_stage=$PWD assay_start=$(date +%s.%N) assay_nonce=$(cat assay.nonce)
-read -r assay_up _ </proc/uptime
+assay_stage=$PWD assay_nonce=$(cat assay.nonce)
+read -r assay_up _ </proc/uptime; assay_start=$(date +%s.%N)
+read -r assay_up_by _ </proc/uptime
 assay_begin=$(date +%s.%N)
 srun "$assay_stage"/rank-gpu.sh "$assay_stage"/link-witness.sh mlx5_0:1 "$assay_stage"/witness.sh rank osu_bw -c -d cuda H D
 assay_rc=$?
-read -r assay_down _ </proc/uptime
-printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s zone=%s nonce=%s\n" "$assay_rc" "$assay_start" "$assay_begin" "$(date +%s.%N)" "$(uname -n)" "$assay_up" "$assay_down" "$(date +%z)" "$assay_nonce" >"$assay_stage"/assay.launch
+read -r assay_down _ </proc/uptime; assay_end=$(date "+%s.%N zone=%z")
+read -r assay_down_by _ </proc/uptime
+printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s down=%s..%s nonce=%s\n" "$assay_rc" "$assay_start" "$assay_begin" "$assay_end" "$(uname -n)" "$assay_up" "$assay_up_by" "$assay_down" "$assay_down_by" "$assay_nonce" >"$assay_stage"/assay.launch
 "$assay_stage"/witness.sh job
 exit $assay_rc

@@ -15,8 +15,9 @@ export UCX_PROTO_INFO=y
 export GDRCOPY_ENABLE_LOGGING=1
 export GDRCOPY_LOG_LEVEL=1
 export UCX_LOG_FILE=ucx.%h.%p.log
-assay_stage=$PWD assay_start=$(date +%s.%N) assay_nonce=$(cat assay.nonce)
-read -r assay_up _ </proc/uptime
+assay_stage=$PWD assay_nonce=$(cat assay.nonce)
+read -r assay_up _ </proc/uptime; assay_start=$(date +%s.%N)
+read -r assay_up_by _ </proc/uptime
 gpus=${CUDA_VISIBLE_DEVICES:-$(nvidia-smi --query-gpu=uuid --format=csv,noheader | paste -s -d ,)}
 export CUDA_VISIBLE_DEVICES=$(echo "$gpus" | cut -d , -f 1-2)
 if [ $(echo $CUDA_VISIBLE_DEVICES | tr , ' ' | wc -w) -ne 2 ]; then
@@ -38,8 +39,9 @@ done
 assay_begin=$(date +%s.%N)
 ucx_perftest 127.0.0.1 $plain -c $2 -p $port -t tag_bw -s 16777216 -n 200 -w 100 -m cuda,cuda
 assay_rc=$?
-read -r assay_down _ </proc/uptime
-printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s zone=%s nonce=%s\n" "$assay_rc" "$assay_start" "$assay_begin" "$(date +%s.%N)" "$(uname -n)" "$assay_up" "$assay_down" "$(date +%z)" "$assay_nonce" >"$assay_stage"/assay.launch
+read -r assay_down _ </proc/uptime; assay_end=$(date "+%s.%N zone=%z")
+read -r assay_down_by _ </proc/uptime
+printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s down=%s..%s nonce=%s\n" "$assay_rc" "$assay_start" "$assay_begin" "$assay_end" "$(uname -n)" "$assay_up" "$assay_up_by" "$assay_down" "$assay_down_by" "$assay_nonce" >"$assay_stage"/assay.launch
 [ "$assay_rc" -eq 0 ] || kill $server 2>/dev/null
 for _ in $(seq 100); do
   kill -0 $server 2>/dev/null || break

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay.evidence import transports
+from assay.evidence import steering, transports
 from assay.fleet.tournament.diagnosis import Measurement, Metric, diagnose, second_pass
 from assay.judge import Verdict
 from assay.metrics import lower_is_better
@@ -100,10 +100,16 @@ def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
     ]
 
 
-def pairs(log: CoordinatorLog, transport: str, ucx_version: str) -> Iterator[Pair]:
+def pairs(
+    log: CoordinatorLog,
+    transport: str,
+    ucx_version: str,
+    asked: Mapping[str, str] | None = None,
+) -> Iterator[Pair]:
     """All pairs in the order in which they ran, each with the proof of its path.
 
     :param ucx_version: the version of UCX that the stack states.
+    :param asked: the requested variables of UCX, which must be the only ones; None to accept any.
     """
     nodes = log.nodes
     for entry in log.entries:
@@ -124,7 +130,7 @@ def pairs(log: CoordinatorLog, transport: str, ucx_version: str) -> Iterator[Pai
                 yield Pair(a, b, number, error=f"{name}: {error}")
                 break
             values[test.metric] = min(value, values.get(test.metric, value))
-            found = [*_path(test, said, transport, ucx_version), *_bytes(test, said)]
+            found = [*_path(test, said, transport, ucx_version, asked), *_bytes(test, said)]
             problems += [f"{a} - {b}: {name}: {problem}" for problem in found]
         else:
             counts = [
@@ -174,9 +180,16 @@ def _value(test: Test, text: str) -> float:
     return quantity.value
 
 
-def _path(test: Test, said: Mapping[str, Any], transport: str, version: str) -> tuple[str, ...]:
+def _path(
+    test: Test,
+    said: Mapping[str, Any],
+    transport: str,
+    version: str,
+    asked: Mapping[str, str] | None,
+) -> list[str]:
     log = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
-    return transports.prove(transport, log, [test.size], version, processes=2).problems
+    others = [] if asked is None else steering.of_ucx(log, asked, {})
+    return [*transports.prove(transport, log, [test.size], version, processes=2).problems, *others]
 
 
 def _bytes(test: Test, said: Mapping[str, Any]) -> Iterator[str]:

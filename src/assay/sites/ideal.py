@@ -1,0 +1,76 @@
+"""The machine that has all that a site looks for: what `assay expect` makes its dry run on.
+
+A site that describes itself has other cases on each machine. Its ``expected.yaml`` must know the
+cases of all of them. Nothing is run on this machine, so it need not exist.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, VERSIONS, WORDS
+from assay.results.promise import Found
+
+#: The variable by which ``assay expect`` asks for this machine.
+VARIABLE = "ASSAY_EXPECT"
+
+#: The answer of Slurm (:data:`assay.sites.auto.SINFO`): four nodes with four GPUs each.
+SINFO = "ideal*|4|48|2|24|1|192000|gpu:4|idle"
+
+#: A program that excludes tests of its other builds (``valid_prog_environs = ["+osu-py -osu"]``).
+#: One more stack lacks it.
+EXCLUDES = "osu"
+
+#: A node that no test finds too small.
+PROCESSOR = {
+    "num_cpus": 64,
+    "num_cpus_per_core": 1,
+    "num_cpus_per_socket": 64,
+    "num_sockets": 1,
+}
+
+_EXTRAS: Mapping[str, Any] = {
+    **dict.fromkeys(VERSIONS, "5.0.0"),
+    "ucx_version": "1.18.1",
+    "osu_version": "7.5",
+    "osu_py_command": "python3 osu_{benchmark}.py",
+    "netpipe_command": "NPmpi",
+    "hpl_gpu_command": "hpl.sh",
+    "hpl_gpu_block": 288,
+    "btio_classes": list(BTIO_CLASSES),
+    "btio_subtypes": list(BTIO_SUBTYPES),
+    "provenance": "of no machine",
+}
+
+
+def asked() -> bool:
+    """Whether this process is the dry run of ``assay expect``."""
+    return bool(os.environ.get(VARIABLE))
+
+
+def given(
+    systems: list[dict[str, Any]], environments: list[dict[str, Any]], found: Found | None
+) -> list[dict[str, Any]]:
+    """Gives the partitions all words that are looked for; returns the stacks with all programs.
+
+    Does nothing if the site does not describe itself, or if nobody asks for this machine.
+    """
+    if found is None or not asked():
+        return environments
+    if found.any_stack:
+        without = [word for word in WORDS if word != EXCLUDES]
+        environments = [
+            {"name": name, "features": words, "extras": dict(_EXTRAS)}
+            for name, words in (("all", list(WORDS)), (f"without-{EXCLUDES}", without))
+        ]
+    for system in systems:
+        for partition in system["partitions"]:
+            there = partition["features"]
+            there += [w for w in found.words.get(partition["name"], ()) if w not in there]
+            partition["processor"] = PROCESSOR
+            partition["extras"]["memory_bytes"] = 2**40
+            if found.any_stack:
+                partition["environs"] = [environment["name"] for environment in environments]
+    return environments

@@ -1,0 +1,226 @@
+"""A run of ReFrame alone is red if a promised case is missing; a part of a run is PARTIAL."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bench import OWN, ROOT, Bench, Run
+
+from assay.cli import main
+from assay.sites import detect, machine
+
+pytestmark = pytest.mark.slow
+
+SUITE = """\
+@rfm.simple_test
+class Sweep(Own):
+    size = parameter([1, 2, 3])
+
+
+@rfm.simple_test
+class Once(Own):
+    valid_systems = ["+storage"]
+
+    @run_after("setup")
+    def small(self):
+        self.skip_if(self.current_environ.name == "poor", "this stack has no once")
+"""
+
+EXPECTED = """\
+nothing_judged: allowed
+cases:
+  - at: [here+any]
+    tests:
+      Sweep: {cases: 3, size: ['1', '2', '3']}
+      Once: 1
+skips: []
+"""
+
+
+@pytest.fixture
+def promised(bench: Bench) -> Bench:
+    """A site with a suite of its own below ``reframe/``, and its promise."""
+    bench.ready()
+    bench.partitions[0]["features"] = ["intra-node", "storage"]
+    suite = bench.folder / "reframe"
+    suite.mkdir()
+    (suite / "own.py").write_text(OWN + SUITE)
+    bench.site.joinpath("expected.yaml").write_text(EXPECTED)
+    return bench
+
+
+def whole(bench: Bench, *arguments: str) -> Run:
+    return bench.run(*arguments, path=bench.folder / "reframe")
+
+
+def verdict(bench: Bench, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Exit code and last lines of the report."""
+    page = bench.folder / "page.html"
+    session = str((bench.results / "latest").resolve())
+    code = main(["report", "--session", session, "--output", str(page)])
+    return code, capsys.readouterr().out
+
+
+def test_a_complete_run_is_accepted(promised: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    run = whole(promised)
+    assert run.returncode == 0, run.output
+    code, said = verdict(promised, capsys)
+    assert code == 0
+    assert "judged: 0 of 4 cases that ran; the site promises 4 cases" in said
+    assert "verdict: RECORDED" in said
+
+
+def test_what_is_missing_is_red_in_reframe_and_in_the_report(
+    promised: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The partition lost a word, and the sweep a value."""
+    promised.partitions[0]["features"] = ["intra-node"]
+    own = promised.folder / "reframe/own.py"
+    own.write_text(own.read_text().replace("[1, 2, 3]", "[1, 3]"))
+    run = whole(promised)
+    assert run.returncode == 1
+    said = (
+        "2 of 4 promised cases are missing: Once on here+any: 0 of 1; "
+        "Sweep on here+any: 2 of 3, without size=2"
+    )
+    assert f"not accepted: {said}" in run.output
+    code, report = verdict(promised, capsys)
+    assert code == 1
+    assert f"verdict: FAIL: {said}" in report
+
+
+def test_without_any_case_the_run_is_red(promised: Bench) -> None:
+    (promised.folder / "reframe/own.py").unlink()
+    run = whole(promised)
+    assert run.returncode == 1
+    assert "4 of 4 promised cases are missing" in run.output
+
+
+def test_a_selection_is_partial_and_not_red(
+    promised: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = whole(promised, "-n", "Sweep")
+    assert run.returncode == 0, run.output
+    said = "3 of 4 promised cases selected by -n Sweep"
+    assert f"PARTIAL: {said}" in run.output
+    code, report = verdict(promised, capsys)
+    assert (code, f"verdict: PARTIAL: {said}" in report) == (0, True)
+
+
+def test_a_skip_that_is_not_listed_is_red(
+    promised: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    promised.environments[0]["name"] = "poor"
+    expected = promised.site / "expected.yaml"
+    expected.write_text(EXPECTED.replace("+any", "+poor"))
+    run = whole(promised)
+    assert run.returncode == 1
+    assert "skipped without leave: this stack has no once: 1 of Once" in run.output
+    code, said = verdict(promised, capsys)
+    assert (code, "skipped without leave: this stack has no once" in said) == (1, True)
+    listed = "skips:\n  - {test: Once, at: [here+poor], why: this stack has no *}"
+    expected.write_text(expected.read_text().replace("skips: []", listed))
+    assert whole(promised).returncode == 0
+
+
+def test_without_a_promise_a_complete_run_is_red(promised: Bench) -> None:
+    (promised.site / "expected.yaml").unlink()
+    run = whole(promised)
+    assert run.returncode == 1
+    assert "nothing says which cases must run; type assay expect --site bench" in run.output
+    assert whole(promised, "-n", "Once").returncode == 0
+
+
+def test_a_calibration_is_not_accepted(promised: Bench) -> None:
+    run = whole(promised, "-S", "purpose=calibration")
+    assert run.returncode == 1
+    assert "the run calibrates: it measures and judges nothing" in run.output
+
+
+def test_a_crash_is_no_skip_whatever_it_leaves(bench: Bench) -> None:
+    bench.ready()
+    folder = bench.program("any", "crash", "#!/bin/sh\necho late >assay.skipped\nexit 139\n")
+    bench.environments[0]["env_vars"] = [["PATH", f"{folder}:{os.environ['PATH']}"]]
+    crash = '@rfm.simple_test\nclass Crashed(Own):\n    executable = "crash"\n'
+    bench.own(crash).says("Crashed", "ended with exit code 139")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [("exit 139", "ended with exit code 139"), ("kill -SEGV $$", "ended with exit code -11")],
+)
+def test_a_ucx_info_that_crashes_hides_no_transport(
+    script: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ucx_info").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "ucx_info").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(detect, "ended", {})
+    assert detect.ucx_transports() == []
+    partition = {"name": "node", "features": ["intra-node"], "environs": ["system"]}
+    stack = {"name": "system", "features": ["mpi", "ucx"]}
+    found = machine.found([partition], [stack], {"node": ["posix", "cma"]})
+    assert f"ucx_info -d {said}: what UCX has is not known" in found.problems
+    assert not found.lacks["node"]
+
+
+def test_a_program_whose_package_is_there_is_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dpkg-query").write_text("#!/bin/sh\necho ucx-utils installed\necho hpcc unknown\n")
+    (tmp_path / "dpkg-query").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/nonexistent:{Path('/bin/sh').parent}")
+    monkeypatch.setattr(detect, "programs", lambda: {"mpi": "mpirun"})
+    monkeypatch.setattr(detect, "ended", {})
+    partition = {"name": "node", "features": ["intra-node"], "environs": ["system"]}
+    found = machine.found([partition], [{"name": "system", "features": ["mpi"]}], {"node": ["cma"]})
+    assert "the package ucx-utils is installed, but ucx_info is not on PATH" in found.problems[0]
+    assert not found.lacks["node"]
+    assert not {"mpi", "ucx", "ucx-perftest"} & found.lacks["system"]
+    assert "hpcc" in found.lacks["system"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda b: b.environments[0].update(features=[]), "'any': features: it has none"),
+        (lambda b: b.stack("lone", ["mpi"]), "'lone': is in environs of no partition"),
+    ],
+    ids=["without features", "tied to no partition"],
+)
+def test_a_stack_that_nothing_selects_is_refused(
+    promised: Bench, change: Callable[[Bench], None], said: str
+) -> None:
+    promised.write()
+    promised.partitions[0]["environs"] = ["any"]
+    change(promised)
+    run = whole(promised)
+    assert run.returncode == 1
+    assert said in run.output
+
+
+def test_a_word_that_no_site_has_is_red(bench: Bench) -> None:
+    suite = bench.folder / "suite"
+    suite.mkdir()
+    source = (ROOT / "reframe/node/suite.py").read_text()
+    (suite / "suite.py").write_text(source)
+    typed = '@rfm.simple_test\nclass Typed(Own):\n    valid_systems = ["+storge"]\n'
+    (suite / "typed.py").write_text(OWN + typed)
+    bench.ready()
+    said = "typed.py: Typed valid_systems: +storge is not a word of any site: it selects nothing"
+    bench.run("-n", "SuiteLoads", path=suite).says("SuiteLoads", said)
+
+
+@pytest.mark.long
+def test_assay_expect_says_whether_a_file_is_current(tmp_path: Path) -> None:
+    """The promise of the smallest site."""
+    done = subprocess.run(
+        [str(ROOT / ".venv/bin/assay"), "expect", "--site", "debian12", "--check"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "expected.yaml: is current" in done.stdout

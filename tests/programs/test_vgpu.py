@@ -1,0 +1,166 @@
+"""The emulated GPU: device memory, CUDA IPC, faults, its trace, and that it says what it is."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bench import ROOT, live_program
+
+PROCESS = Path(__file__).with_name("vgpu_process.py")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    live_program("gcc")
+    folder = tmp_path_factory.mktemp("vgpu")
+    subprocess.run([str(ROOT / "vgpu/build.sh"), str(folder)], check=True)
+    return folder
+
+
+class Processes:
+    """Processes on emulated GPUs; each answers a line with a line."""
+
+    def __init__(self, built, trace):
+        self.library, self.trace, self.started = built / "lib/libcuda.so.1", trace, []
+
+    def on(self, number, **variables):
+        process = subprocess.Popen(
+            [sys.executable, str(PROCESS), str(self.library), str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "GPUEMU_TRACE": str(self.trace), **variables},
+            text=True,
+            bufsize=1,
+        )
+        self.started.append(process)
+        return process
+
+    def end(self):
+        for process in self.started:
+            process.stdin.close()
+            process.wait(20)
+            process.stdout.close()
+        rows = [
+            line.split("\t")
+            for file in self.trace.glob("*.trace")
+            for line in file.read_text().splitlines()
+            if not line.startswith("#")
+        ]
+        return {what: int(size) for what, _, size in rows if int(size)}, {row[0] for row in rows}
+
+
+@pytest.fixture
+def processes(built, tmp_path):
+    these = Processes(built, tmp_path)
+    yield these
+    for process in these.started:
+        process.kill()
+        process.wait()
+
+
+def ask(process, line):
+    process.stdin.write(line + "\n")
+    return process.stdout.readline().strip()
+
+
+def exported(process):
+    assert [ask(process, "alloc"), ask(process, "fill")] == ["done", "done"]
+    return ask(process, "export")
+
+
+@pytest.mark.parametrize(
+    ("number", "links", "way"),
+    [(1, {}, "nvlink ipc"), (1, {"GPUEMU_NVLINK": "none"}, "pcie ipc"), (0, {}, "d2d ipc")],
+)
+def test_ipc_moves_bytes_to_another_process_and_the_trace_names_their_way(
+    processes, number, links, way
+):
+    owner, other = processes.on(0, **links), processes.on(number, **links)
+    handle = exported(owner)
+    assert ask(other, f"open {handle}") == "done"
+    assert [ask(other, "copy"), ask(other, "read")] == ["done", "4096"]
+    assert processes.end()[0] == {way: 4096, "d2h": 4096}
+
+
+def test_a_process_cannot_open_its_own_handle(processes):
+    owner = processes.on(0)
+    assert ask(owner, f"open {exported(owner)}") == "cuIpcOpenMemHandle_v2: 201"
+
+
+@pytest.mark.parametrize("fault", ["", "host-access"])
+def test_the_cpu_cannot_touch_device_memory(processes, fault):
+    process = processes.on(0, GPUEMU_FAULT=fault)
+    exported(process)
+    assert ask(process, "touch") == ("5a" if fault else "")
+    if not fault:
+        assert process.wait(20) == -signal.SIGSEGV
+
+
+@pytest.mark.parametrize(
+    ("fault", "number", "answer"),
+    [
+        ("ipc-open", 0, "cuIpcOpenMemHandle_v2: 205"),
+        ("p2p", 1, "cuIpcOpenMemHandle_v2: 217"),
+        ("p2p", 0, "done"),
+        ("nvlink,p2p:1-0", 1, "cuIpcOpenMemHandle_v2: 217"),
+        ("p2p:0-2", 1, "done"),
+    ],
+)
+def test_a_fault_breaks_what_it_names_and_nothing_else(processes, fault, number, answer):
+    owner, other = processes.on(0), processes.on(number, GPUEMU_FAULT=fault)
+    assert ask(other, f"open {exported(owner)}") == answer
+    refused = "ipc handle refused" in processes.end()[1]
+    assert refused == (answer != "done")
+
+
+def test_a_fault_of_the_driver_ends_the_program(processes):
+    assert processes.on(0, GPUEMU_FAULT="driver").wait(20) != 0
+    assert processes.on(0, CUDA_VISIBLE_DEVICES="").wait(20) != 0
+    assert processes.on(2, CUDA_VISIBLE_DEVICES="0,1").wait(20) != 0
+
+
+def smi(built, *words, **variables):
+    return subprocess.run(
+        [str(built / "bin/nvidia-smi"), *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("-L",), ("--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")],
+)
+def test_every_answer_of_nvidia_smi_says_what_it_is(built, words):
+    lines = smi(built, *words, GPUEMU_DEVICES="2")
+    assert len(lines) == (2 if words else 1)
+    assert all("EMULATED" in line for line in lines)
+    assert all("EMULATED" in line for line in smi(built, *words, GPUEMU_FAULT="nvml"))
+
+
+def test_the_uuids_of_a_node_differ_and_stay(built):
+    query = ("--query-gpu=uuid", "--format=csv,noheader")
+    uuids = smi(built, *query, GPUEMU_DEVICES="8")
+    assert len(set(uuids)) == 8
+    assert smi(built, *query, GPUEMU_DEVICES="2") == uuids[:2]
+    assert smi(built, "--query-gpu=clocks.sm") == ['Field "clocks.sm" is not emulated']
+
+
+def test_a_trace_says_that_no_gpu_was_there(processes):
+    exported(processes.on(0))
+    ask(processes.started[0], "read")
+    processes.end()
+    (file,) = processes.trace.glob("*.trace")
+    assert file.read_text().startswith("# EMULATED: no GPU was here\n")
+
+
+def test_a_second_build_does_nothing(built):
+    before = (built / "lib/libcuda.so.1").stat().st_mtime_ns
+    subprocess.run([str(ROOT / "vgpu/build.sh"), str(built)], check=True)
+    assert (built / "lib/libcuda.so.1").stat().st_mtime_ns == before

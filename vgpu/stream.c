@@ -1,0 +1,212 @@
+/* Copies, streams and events. A copy is done at once by the CPU; a model of the links says when it
+ * counts as done.
+ *
+ *   GPUEMU_LINKS=h2d=8:12e9,d2h=8:12e9,d2d=6:700e9,nvlink=6:40e9,pcie=10:10e9
+ *
+ * Each way has a latency [us] and a rate [B/s]. Without this variable nothing is delayed. The model
+ * is a lower bound of the time: it knows nothing of the machine that copies.
+ */
+#include "memory.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct stream {
+    atomic_ullong busy; /* until when [ns] */
+};
+struct event {
+    atomic_ullong when; /* [ns] */
+};
+static struct stream null_stream;
+
+enum way { H2H, H2D, D2H, D2D, NVLINK, PCIE, WAYS };
+static const char *const NAMES[WAYS] = {"h2h", "h2d", "d2h", "d2d", "nvlink", "pcie"};
+static const char *const BY_IPC[WAYS] = {"h2h",     "h2d ipc",    "d2h ipc",
+                                         "d2d ipc", "nvlink ipc", "pcie ipc"};
+static struct {
+    double latency, rate; /* [us], [B/s]; rate 0: no limit */
+} links[WAYS];
+static atomic_ullong engine_busy[WAYS]; /* until when each copy engine is [ns] */
+
+__attribute__((constructor)) static void read_model(void)
+{
+    const char *said = getenv("GPUEMU_LINKS");
+    for (int way = 0; said && way < WAYS; ++way) {
+        char form[32];
+        snprintf(form, sizeof(form), "%s=%%lf:%%lf", NAMES[way]);
+        for (const char *at = said; at; at = strchr(at, ',')) {
+            at += *at == ',';
+            if (sscanf(at, form, &links[way].latency, &links[way].rate) == 2)
+                break;
+        }
+    }
+}
+
+static unsigned long long now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (unsigned long long)time.tv_sec * 1000000000u + (unsigned long long)time.tv_nsec;
+}
+
+static void wait_until(unsigned long long when)
+{
+    while (now() < when)
+        sched_yield();
+}
+
+static struct stream *stream_of(struct stream *stream)
+{
+    /* 1 and 2 stand for the stream of a thread and the legacy stream. */
+    return (uintptr_t)stream <= 2 ? &null_stream : stream;
+}
+
+/* When a copy that may begin at `start` is done. One engine serves each way. */
+static unsigned long long done_at(enum way way, unsigned long long start, size_t bytes)
+{
+    double transfer = links[way].rate > 0 ? (double)bytes / links[way].rate * 1e9 : 0;
+    unsigned long long begin = engine_busy[way] > start ? engine_busy[way] : start;
+    engine_busy[way] = begin + (unsigned long long)transfer;
+    return engine_busy[way] + (unsigned long long)(links[way].latency * 1e3);
+}
+
+static enum way way_of(const struct range *to, const struct range *from)
+{
+    if (!to || !from)
+        return to ? H2D : from ? D2H : H2H;
+    if (to->owner == from->owner)
+        return D2D;
+    return node_nvlink(to->owner, from->owner) ? NVLINK : PCIE;
+}
+
+static result copy(address to, address from, size_t bytes, struct stream *stream, bool wait)
+{
+    NEED_CONTEXT();
+    struct range target, source;
+    bool into = memory_find(to, &target), out_of = memory_find(from, &source);
+    void *written = into ? memory_bytes(to, bytes) : (void *)to;
+    void *read = out_of ? memory_bytes(from, bytes) : (void *)from;
+    if (!written || !read || (!into && memory_is_device(to)) || (!out_of && memory_is_device(from)))
+        return INVALID_VALUE;
+    enum way way = way_of(into ? &target : NULL, out_of ? &source : NULL);
+    bool ipc = (into && target.imported) || (out_of && source.imported);
+    trace(ipc ? BY_IPC[way] : NAMES[way], bytes);
+    stream = stream_of(stream);
+    unsigned long long start = now();
+    memmove(written, read, bytes);
+    stream->busy = done_at(way, stream->busy > start ? stream->busy : start, bytes);
+    if (wait)
+        wait_until(stream->busy);
+    return SUCCESS;
+}
+
+ENTRY(cuMemcpy)(address to, address from, size_t bytes)
+{
+    return copy(to, from, bytes, NULL, true);
+}
+ENTRY_OF(cuMemcpyHtoD_v2, body_of_cuMemcpy);
+ENTRY_OF(cuMemcpyDtoH_v2, body_of_cuMemcpy);
+ENTRY_OF(cuMemcpyDtoD_v2, body_of_cuMemcpy);
+
+ENTRY(cuMemcpyAsync)(address to, address from, size_t bytes, struct stream *stream)
+{
+    return copy(to, from, bytes, stream, false);
+}
+ENTRY_OF(cuMemcpyHtoDAsync_v2, body_of_cuMemcpyAsync);
+ENTRY_OF(cuMemcpyDtoHAsync_v2, body_of_cuMemcpyAsync);
+ENTRY_OF(cuMemcpyDtoDAsync_v2, body_of_cuMemcpyAsync);
+
+ENTRY(cuMemsetD8_v2)(address at, unsigned char value, size_t bytes)
+{
+    NEED_CONTEXT();
+    void *there = memory_bytes(at, bytes);
+    if (!there)
+        return INVALID_VALUE;
+    memset(there, value, bytes);
+    return SUCCESS;
+}
+
+ENTRY(cuStreamCreate)(struct stream **stream, unsigned flags)
+{
+    (void)flags;
+    NEED_CONTEXT();
+    *stream = calloc(1, sizeof(**stream));
+    return *stream ? SUCCESS : OUT_OF_MEMORY;
+}
+
+ENTRY(cuStreamDestroy_v2)(struct stream *stream)
+{
+    NEED_DRIVER();
+    if (stream_of(stream) != &null_stream)
+        free(stream);
+    return SUCCESS;
+}
+
+ENTRY(cuStreamSynchronize)(struct stream *stream)
+{
+    NEED_CONTEXT();
+    wait_until(stream_of(stream)->busy);
+    return SUCCESS;
+}
+
+ENTRY(cuStreamQuery)(struct stream *stream)
+{
+    NEED_CONTEXT();
+    return now() < stream_of(stream)->busy ? NOT_READY : SUCCESS;
+}
+
+ENTRY(cuStreamAddCallback)(struct stream *stream, void (*call)(struct stream *, result, void *),
+                           void *data, unsigned flags)
+{
+    (void)flags;
+    NEED_CONTEXT();
+    wait_until(stream_of(stream)->busy);
+    call(stream, SUCCESS, data);
+    return SUCCESS;
+}
+
+ENTRY(cuCtxSynchronize)(void)
+{
+    NEED_CONTEXT();
+    wait_until(null_stream.busy);
+    return SUCCESS;
+}
+
+ENTRY(cuEventCreate)(struct event **event, unsigned flags)
+{
+    (void)flags;
+    NEED_CONTEXT();
+    *event = calloc(1, sizeof(**event));
+    return *event ? SUCCESS : OUT_OF_MEMORY;
+}
+
+ENTRY(cuEventDestroy_v2)(struct event *event)
+{
+    NEED_DRIVER();
+    free(event);
+    return SUCCESS;
+}
+
+ENTRY(cuEventRecord)(struct event *event, struct stream *stream)
+{
+    NEED_CONTEXT();
+    event->when = stream_of(stream)->busy;
+    return SUCCESS;
+}
+
+ENTRY(cuEventQuery)(struct event *event)
+{
+    NEED_DRIVER();
+    return now() < event->when ? NOT_READY : SUCCESS;
+}
+
+ENTRY(cuEventSynchronize)(struct event *event)
+{
+    NEED_DRIVER();
+    wait_until(event->when);
+    return SUCCESS;
+}

@@ -92,9 +92,9 @@ def sizes_missing(parsed: Parsed | None) -> list[str]:
 
     :func:`first_size` has the first one.
     """
-    sizes = [int(row["size"]) for row in parsed.rows] if parsed and parsed.complete else []
-    if not sizes:
+    if parsed is None or not parsed.complete:
         return []
+    sizes = [int(row["size"]) for row in parsed.rows]
     if sizes[0] > first_size(parsed):
         return [f"the first size is {sizes[0]} B: rows are missing"]
     for before, size in zip(sizes, sizes[1:]):

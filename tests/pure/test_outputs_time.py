@@ -44,6 +44,7 @@ def test_a_long_line_takes_no_longer_than_its_length(name):
             assert seconds(name, text) < LIMIT, repr(piece)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", READERS)
 def test_many_lines_take_no_longer_than_their_number(name):
     text = REAL[name].read_text() if name in REAL else "[a:1] a line of a log = 1.0\n" * 1000

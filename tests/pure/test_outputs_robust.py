@@ -11,6 +11,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 MIB4 = 4 << 20
 
+
 def first_sound(family):
     """The first recorded output of a family that is sound, and the largest size [B] of its run."""
     for path in sorted((DATA / family).glob("*.txt")):

@@ -92,7 +92,7 @@ def sizes_missing(parsed: Parsed | None) -> list[str]:
 
     :func:`first_size` has the first one.
     """
-    if parsed is None or not parsed.complete or not parsed.rows:
+    if parsed is None or not parsed.complete:
         return []
     sizes = [int(row["size"]) for row in parsed.rows]
     if sizes[0] > first_size(parsed):

@@ -31,6 +31,9 @@ NOTHING_JUDGED = ("red", "allowed")
 #: How many lines name single tests; the rest is counted.
 NAMED = 12
 
+#: Start of the line about skips that no entry allows.
+REFUSED = "skipped without leave"
+
 #: The keys of an entry of ``tests`` that are no parameters, and those of an entry of the skips.
 _KEYS = frozenset(["cases", "needs", *PROFILES])
 _SKIP_KEYS = frozenset(["test", "at", "why", "partial"])
@@ -346,7 +349,7 @@ def unlisted(skips: Sequence[Skip], cases: Iterable[Case]) -> tuple[list[str], l
     for (why, test), number in refused.items():
         reasons.setdefault(why, []).append(f"{number} of {test}")
     return (
-        [f"skipped without leave: {why}: {', '.join(tests)}" for why, tests in reasons.items()],
+        [f"{REFUSED}: {why}: {', '.join(tests)}" for why, tests in reasons.items()],
         [f"{number} skipped: {why}" for why, number in partial.items()],
     )
 

@@ -209,8 +209,7 @@ def configuration(  # noqa: PLR0913
         raise ConfigError(f"{site_file}: {error}") from None
     reframe_compat.install()
     machine = found(places, environments) if found else None
-    if not (call and call.run):
-        environments = ideal.given(systems, environments, machine)
+    environments = ideal.given(systems, environments, machine, run=bool(call and call.run))
     everything = len(environments)
     environments = _only_asked_for(systems, environments, site_file)
     fewer = [f"STACK={e['name']}" for e in environments] if len(environments) < everything else []

@@ -28,8 +28,8 @@ HEAD = """\
 # file. The sections `cases` and `skips` are of `assay expect --site {site}`; review what changes.
 """
 
-#: Longest line of the file. A longer line is broken.
-WIDTH = 100
+#: Where a line of the file is broken: after the first word beyond it.
+WIDTH = 90
 
 
 @dataclass(frozen=True)

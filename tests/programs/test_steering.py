@@ -147,6 +147,40 @@ def test_a_pml_that_the_site_does_not_expect(bench):
     bench.run("-n", "Hello", path=checks).says("Hello", said)
 
 
+OTHERS = """\
+@rfm.simple_test
+class Nonce(Own):
+    executable = "sh"
+    executable_opts = ["-c", "'echo other >assay.nonce'"]
+
+
+@rfm.simple_test
+class Old(Own):
+    executable = "sh"
+    executable_opts = ["-c", "'echo 1 >table; touch -d 2001-09-09 table'"]
+    keep_files = ["table"]
+
+
+@rfm.simple_test
+class Killed(Own):
+    executable = "sh"
+    executable_opts = ["-c", "'rm witness.sh'"]
+"""
+
+
+def test_files_of_another_launch(bench):
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    run = bench.own(OTHERS)
+    for test, said in (
+        ("Nonce", "assay.witness is of another launch"),
+        ("Old", "table is older than the launch: it was written at 2001-09-0"),
+        ("Killed", "assay.witness cannot be read"),
+    ):
+        assert said in run.case(test).reason
+
+
 #: A `date` that runs at a tenth of its speed, and one that jumps back by 31 years.
 CLOCKS = {
     "slow": "now=$(($({date} +%s%N) / 10000000000)).0",

@@ -29,9 +29,10 @@ FOUND = "storage.json"
 #: File with the files that the benchmark held open, and the lines that end the watch over them.
 WRITTEN = "storage.files.json"
 END_OF_WATCH = f"""\
-kill "$(cat "$assay_stage"/{WRITTEN}.pid)" 2>/dev/null
-for _ in $(seq 100); do
-  [ -e "$assay_stage"/{WRITTEN} ] && break
+watch=$(cat "$assay_stage"/{WRITTEN}.pid)
+kill "$watch" 2>/dev/null
+for _ in $(seq 1000); do
+  [ ! -e "$assay_stage"/{WRITTEN} ] && kill -0 "$watch" 2>/dev/null || break
   sleep 0.02
 done""".splitlines()
 

@@ -300,14 +300,14 @@ rate=1000000
 @pytest.mark.parametrize(
     ("rule", "named"),
     [
-        ("[ $node = node02 ] && [ $turn -lt 2 ]", []),
+        pytest.param("[ $node = node02 ] && [ $turn -lt 2 ]", [], marks=pytest.mark.long),
         ("[ $node = node02 ]", ["node02", "node02"]),
     ],
     ids=["busy in two turns", "slow for good"],
 )
 def test_a_node_is_named_when_a_second_look_finds_it_slow_again(bench, tmp_path, rule, named):
     script = SWAYED.format(here=tmp_path, real=live_program("iozone"), rule=rule)
-    outcome = each_node(bench, tmp_path, script, nodes=4).case("EachNode")
+    outcome = each_node(bench, tmp_path, script, nodes=3).case("EachNode")
     assert [line.split(":")[0] for line in outcome.record["problems"]] == named, outcome.reason
     assert outcome.result == ("fail" if named else "pass")
     assert "node02" in outcome.record["second_look"]

@@ -102,11 +102,8 @@ def test_clocks_are_compared_with_the_median_not_with_the_node_that_asked():
     ahead = {"a": 0.0, "b": 3.0, "c": 3.001, "d": 2.999}
     within = dict.fromkeys(ahead, 0.001)
     assert census.clocks(ahead, within) == ["a: its clock is 3 s behind the median of all"]
-
-
-def test_a_clock_that_was_asked_slowly_is_not_accused():
-    ahead = {"a": 0.0, "b": 0.0, "c": 0.5}
-    assert census.clocks(ahead, {"a": 0.01, "b": 0.01, "c": 0.45}) == []
+    # A clock that was asked slowly is not accused.
+    assert census.clocks({"a": 0.0, "b": 0.0, "c": 0.5}, {"a": 0.01, "b": 0.01, "c": 0.45}) == []
     assert census.clocks({}, {}) == []
 
 

@@ -174,11 +174,9 @@ def test_a_trend_shows_each_run_at_its_place_from_the_least_to_the_greatest() ->
 def test_the_page_needs_nothing_beside_itself_and_trusts_no_name(
     results: list[Path], tmp_path: Path
 ) -> None:
+    name = "'$.runs[0].testcases[0].display_name', '<script>alert(1)</script>'"
     with sqlite3.connect(results[0] / "results.db") as store:
-        store.execute(
-            "UPDATE sessions SET json_blob = json_set(json_blob, "
-            "'$.runs[0].testcases[0].display_name', '<script>alert(1)</script>')"
-        )
+        store.execute(f"UPDATE sessions SET json_blob = json_set(json_blob, {name})")
     store.close()
     history.add(tmp_path / "history", results)
     page = tmp_path / "history.html"

@@ -17,19 +17,14 @@ from assay.report import figures as drawings
 from assay.results import figures, run_folder, session
 
 
-def class_names():
-    """The names of all classes of tests below reframe/; other classes there have no base."""
-    return {
+@pytest.mark.parametrize("room", ["report", "results"])
+def test_no_room_behind_the_tests_names_a_test(room):
+    names = {
         node.name
         for path in (ROOT / "reframe").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef) and node.bases
+        if isinstance(node, ast.ClassDef) and node.bases  # a test has a base
     }
-
-
-@pytest.mark.parametrize("room", ["report", "results"])
-def test_no_room_behind_the_tests_names_a_test(room):
-    names = class_names()
     assert {"OsuBase", "OsuGpu", "BtIo", "HplStudy"} <= names
     assert not {"Probe", "Relation"} & names
     for path in (ROOT / "src/assay" / room).iterdir():

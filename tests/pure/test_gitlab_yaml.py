@@ -94,14 +94,11 @@ def test_what_jobs_type_exists() -> None:
 
 
 def test_each_run_has_its_budget_in_the_file() -> None:
-    (chosen,) = [
-        rule["variables"]
-        for rule in jobs(site="local")["plan"]["rules"]
-        if '"precheck"' in rule["if"]
-    ]
+    rules = jobs(site="local")["plan"]["rules"]
+    (chosen,) = [rule["variables"] for rule in rules if '"precheck"' in rule["if"]]
     assert chosen["ASSAY_SELECT"] == "-t node"
     runs = interpolated(site="local")["variables"]["ASSAY_RUN"]["options"]
-    budgets = [r["variables"] for r in jobs(site="local")["plan"]["rules"] if "variables" in r]
+    budgets = [rule["variables"] for rule in rules if "variables" in rule]
     assert len(budgets) == len(runs)
     for run, budget in zip(runs, budgets):
         assert float(budget["ASSAY_MINUTES"]) > 0, run

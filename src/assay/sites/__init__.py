@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
 from assay.results import promise, run_folder, running
+from assay.results.cases import Case
 from assay.sites import ideal, invocation
 
 #: The file of each site that this process loaded -> the machine, if the site describes itself, and
@@ -227,14 +228,7 @@ def configuration(  # noqa: PLR0913
     log = results / "listing.log"
     if call and call.run:
         folder = running.begin(results)
-        running.promise(
-            partial(
-                promise.state,
-                site_file.with_name(promise.FILE),
-                machine,
-                [*_narrowed(call, site_file), *fewer],
-            )
-        )
+        running.promise(partial(_promised, call, site_file, machine, fewer))
         log = folder / run_folder.LOG
     for system in systems:
         system.setdefault("stagedir", str(results / "stage" / folder.name))
@@ -267,11 +261,23 @@ def configuration(  # noqa: PLR0913
     }
 
 
-def _narrowed(call: command.Invocation, site_file: Path) -> list[str]:
-    """The options of a call of ReFrame that select some of the suite's cases."""
-    suites = [repository(place) / "reframe" for place in (site_file, __file__)]
-    other = [f"-c {path}" for path in call.paths if path.resolve() not in suites]
-    return [*call.narrowed, *other]
+def _promised(  # noqa: PLR0913, PLR0917
+    call: command.Invocation,
+    site_file: Path,
+    machine: promise.Found | None,
+    fewer: Sequence[str],
+    cases: Sequence[Case],
+    profile: str,
+) -> dict[str, Any]:
+    """Compares the cases of a run with the promise of the site.
+
+    Not called before the run begins: ReFrame loads a site in the folder of the site, and the paths
+    of its call are relative to another one.
+    """
+    suite = repository(site_file) / "reframe"
+    other = [f"-c {path}" for path in call.paths if path.resolve() != suite]
+    narrowed = [*call.narrowed, *other, *fewer]
+    return promise.state(site_file.with_name(promise.FILE), machine, narrowed, cases, profile)
 
 
 def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:

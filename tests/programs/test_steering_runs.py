@@ -139,6 +139,20 @@ def test_a_healthy_run_states_its_cores_and_libraries(outcomes):
     assert proof["pml"] == ["ob1"]
 
 
+def test_another_libucp_and_a_variable_of_ucx_behind_the_witness(bench, tmp_path):
+    """They are set between the witness of the rank and the program: UCX itself names them."""
+    live_program("mpirun")
+    found = min(Path("/usr/lib").glob("*/libucp.so.?"), default=None)
+    if found is None:
+        pytest.skip("needs UCX on this machine")
+    shutil.copy(found, tmp_path / found.name)
+    run = bench.live_latency("env", "UCX_RNDV_THRESH=0", f"LD_LIBRARY_PATH={tmp_path}")
+    problems = run.case("OsuPy").record["problems"]
+    assert "UCX_RNDV_THRESH was 0 where the program ran, and nobody asked for it" in problems
+    (other,) = [problem for problem in problems if "was loaded" in problem]
+    assert other.startswith(f"{tmp_path}/{found.name} was loaded, which is not of this stack")
+
+
 def test_a_pml_that_the_site_does_not_expect(bench):
     live_program("mpirun")
     bench.ready(extras={"pml": "ucx", "memory_bytes": 2**33})

@@ -21,7 +21,7 @@ from reframe.core.exceptions import ConfigError
 from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
-from assay.results import run_folder, running
+from assay.results import history, run_folder, running
 from assay.sites import invocation
 
 #: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``. The
@@ -199,6 +199,10 @@ def configuration(
     folder = results / "output" / time.strftime("%Y%m%dT%H%M%S")
     log = results / "listing.log"
     if call and call.run:
+        try:
+            history.refuse_damaged(results / history.DATABASE)
+        except history.HistoryError as error:
+            raise ConfigError(str(error)) from None
         folder = running.begin(results)
         log = folder / run_folder.LOG
     for system in systems:
@@ -220,7 +224,7 @@ def configuration(
             {
                 "enable": True,
                 "backend": "sqlite",
-                "sqlite_db_file": str(results / "results.db"),
+                "sqlite_db_file": str(results / history.DATABASE),
             }
         ],
         "logging": [_logging(results, log)],

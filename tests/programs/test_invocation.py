@@ -117,7 +117,9 @@ def test_only_a_site_that_reads_the_machine_takes_any_host(site, monkeypatch, tm
         pytest.skip(f"needs an MPI on this machine ({error})")
     for system in found["systems"]:
         taken = [h for h in HOSTS if any(re.match(p, h) for p in system["hostnames"])]
-        assert taken == (list(HOSTS) if site in ("local", "any", "vgpu") else []), system["hostnames"]
+        assert taken == (list(HOSTS) if site in ("local", "any", "vgpu") else []), system[
+            "hostnames"
+        ]
 
 
 def debian12(monkeypatch, tmp_path, release):

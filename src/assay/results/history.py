@@ -91,6 +91,25 @@ def _open(path: Path, mode: str = "rwc") -> contextlib.closing[sqlite3.Connectio
     return contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True))
 
 
+def refuse_damaged(path: Path) -> None:
+    """Refuses a store that exists and is damaged: ReFrame would only warn, and store nothing.
+
+    :raises HistoryError: the store is damaged.
+    """
+    if not path.exists():
+        return
+    try:
+        with _open(path, "ro") as connection:
+            (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        state = str(error)
+    if state != "ok":
+        raise HistoryError(
+            f"{path}: damaged ({state}); restore it from a copy, or move it away: this run could "
+            f"not be stored. {PERFLOG} beside it has the numbers of earlier runs"
+        )
+
+
 def _create(path: Path) -> int:
     """Create the tables that are missing; returns the number of sessions."""
     with _open(path) as connection, connection:

@@ -21,7 +21,7 @@ from reframe.core.exceptions import ConfigError
 from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
-from assay.results import promise, run_folder, running
+from assay.results import history, promise, run_folder, running
 from assay.results.cases import Case
 from assay.sites import ideal, invocation
 
@@ -227,6 +227,10 @@ def configuration(  # noqa: PLR0913
     folder = results / "output" / time.strftime("%Y%m%dT%H%M%S")
     log = results / "listing.log"
     if call and call.run:
+        try:
+            history.refuse_damaged(results / history.DATABASE)
+        except history.HistoryError as error:
+            raise ConfigError(str(error)) from None
         folder = running.begin(results)
         running.promise(partial(_promised, call, site_file, machine, fewer))
         log = folder / run_folder.LOG
@@ -249,7 +253,7 @@ def configuration(  # noqa: PLR0913
             {
                 "enable": True,
                 "backend": "sqlite",
-                "sqlite_db_file": str(results / "results.db"),
+                "sqlite_db_file": str(results / history.DATABASE),
             }
         ],
         "logging": [_logging(results, log)],

@@ -195,13 +195,9 @@ class OsuGpuCollective(OsuGpuBase):
         return self.gpus
 
     @run_after("setup")
-    def only_what_open_mpi_can_reduce(self):
-        gpu, version = self.accelerator, self.current_environ.extras.get("openmpi_version", "0")
-        self.skip_if(
-            self.benchmark in REDUCTIONS and programs.numbers(version)[:2] < gpu.reduces_since,
-            f"Open MPI {version} cannot reduce in the memory of GPUs of {gpu.vendor}; "
-            f"{'.'.join(map(str, gpu.reduces_since))} can",
-        )
+    def only_what_the_mpi_can_reduce(self):
+        why = self.mpi_library.cannot_reduce(self.current_environ.extras, self.accelerator)
+        self.skip_if(self.benchmark in REDUCTIONS and why, why)
 
     def sent(self, parsed):
         if self.benchmark in REDUCTIONS:

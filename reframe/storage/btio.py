@@ -19,6 +19,7 @@ from assay.checks.site import site_directory
 from assay.checks.storage import StorageMixin
 from assay.checks.ucx import text
 from assay.declared import PARTITION
+from assay.evidence import mpi
 from assay.outputs import npb
 from assay.workloads import btio
 from assay.workloads.sizing import SizingError
@@ -31,7 +32,7 @@ class BtIo(StorageMixin, MpiCheck):
     subtype = parameter(sorted(BTIO_SUBTYPES))
 
     #: Open MPI's own library, or the one of MPICH that it includes. `epio` writes without MPI-IO.
-    mpi_io = parameter(list(btio.MPI_IO))
+    mpi_io = parameter(list(mpi.MPI_IO))
 
     #: Only numbers of ranks for which some partition of the site has room.
     ranks = parameter(btio.rank_counts(rt.runtime().system.partitions))
@@ -103,7 +104,7 @@ class BtIo(StorageMixin, MpiCheck):
         # measure another file system.
         self.prerun_cmds.append('cd "$work" || exit 1')
         self.executable = catalogue.btio(self.npb_class, self.subtype)
-        self.env_vars.update({**btio.VERBOSE, **btio.MPI_IO[self.mpi_io]})
+        self.env_vars.update({**self.mpi_library.report_io, **self.mpi_library.io[self.mpi_io]})
 
     def read(self):
         return npb.parse(self.stdout_text())
@@ -119,9 +120,9 @@ class BtIo(StorageMixin, MpiCheck):
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        used = btio.MpiIo.said(text(self.stderr))
-        self._record["proof"]["mpi_io"] = list(used.modules)
-        problems += used.problems(self.mpi_io, self.ranks)
+        world = self.mpi_library.world(text(self.stderr))
+        self._record["proof"]["mpi_io"] = sorted({module for _, module in world.io})
+        problems += self.mpi_library.other_io(world, self.mpi_io, self.ranks)
         if parsed and parsed.rows and parsed.rows[0]["class"] != self.npb_class:
             ran = parsed.rows[0]["class"]
             problems.append(f"class {ran} was solved, {self.npb_class} was asked for")

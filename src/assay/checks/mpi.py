@@ -7,7 +7,6 @@ trusts nothing else.
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections import Counter
 from dataclasses import asdict
@@ -231,8 +230,7 @@ class MpiCheck(StrictCheck):
             problems.append(
                 f"the world has {world.ranks_seen} ranks, {asked} were asked for"
                 if world.ranks_seen
-                else "Open MPI printed nothing about its world: is the program linked to another "
-                "MPI?"
+                else self.mpi_library.silence
             )
         elif sorted(hosts.values()) != [self._layout.per_node] * self._layout.nodes:
             there = ", ".join(f"{number} on {host}" for host, number in sorted(hosts.items()))
@@ -240,7 +238,10 @@ class MpiCheck(StrictCheck):
                 f"the ranks are on the wrong hosts: {there}; {self._layout.per_node} on "
                 f"each of {self._layout.nodes} nodes were asked for"
             )
-        return problems + self._steered(world) + self._other_pml(world)
+        variables, stack = self.requested_variables(), self.current_environ.extras
+        problems += self.mpi_library.unasked(world, variables, stack.get("mca", {}))
+        pml = self.current_partition.extras.get("pml")
+        return problems + self.mpi_library.other_pml(world, variables, pml)
 
     def _witnessed(self, world: openmpi.OpenMpi) -> list[str]:
         """Problems of the ranks as :mod:`assay.evidence.steering` saw them start."""
@@ -296,23 +297,6 @@ class MpiCheck(StrictCheck):
             "device": device, "needed": needed, "moved": crossing.moved
         }  # fmt: skip
         return list(crossing.problems)
-
-    def _steered(self, world: openmpi.OpenMpi) -> list[str]:
-        """Settings that steer Open MPI and that no test, stack or partition set."""
-        allowed = self.current_environ.extras.get("mca", {})
-        return self.mpi_library.unasked(world, self.requested_variables(), allowed)
-
-    def _other_pml(self, world: openmpi.OpenMpi) -> list[str]:
-        """A problem if ranks chose another pml than the site expects, or not all the same."""
-        chosen = ", ".join(sorted(world.pml))
-        if asked := self.requested_variables().get("OMPI_MCA_pml"):
-            # A list, or the name of what is not allowed, is not one pml.
-            wrong = re.fullmatch(r"\w+", asked) and not world.pml <= {asked}
-            return [f"Open MPI chose the pml {chosen}; {asked} was asked for"] if wrong else []
-        expected = self.current_partition.extras.get("pml")
-        if expected is not None and not world.pml <= {expected}:
-            return [f"Open MPI chose the pml {chosen}; the site says {expected} (extra `pml`)"]
-        return [f"the ranks chose different pmls: {chosen}"] if len(world.pml) > 1 else []
 
 
 class TransportMixin(UcxMixin):

@@ -87,8 +87,8 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
     :raises ConfigError: the file cannot be read or does not have that shape.
     """
+    words = files.read_yaml(path, ConfigError)
     try:
-        words = files.read_yaml(path)
         for owner, kind in (
             ("partition", "features"),
             ("partition", "extras"),
@@ -96,10 +96,6 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
         ):
             if not isinstance(words[owner][kind], dict):
                 raise TypeError
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except files.YamlError as error:
-        raise ConfigError(str(error)) from None
     except (KeyError, TypeError):
         raise ConfigError(
             f"{path}: must have partition with features and extras, and environment with extras, "

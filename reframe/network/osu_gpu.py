@@ -16,7 +16,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
 from assay import onnode
-from assay.checks import Peak, StrictCheck
+from assay.checks import StrictCheck
 from assay.checks.gpu import GpuMixin
 from assay.checks.mpi import MpiCheck
 from assay.checks.ucx import text
@@ -138,10 +138,8 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         return programs.values(self.benchmark, parsed)
 
     def peaks(self, parsed):
-        link = self.hardware_peak("link", "bandwidth")
-        if link is None or programs.BENCHMARKS[self.benchmark].column != "bandwidth":
-            return {}
-        return {metric: Peak("link, hardware.yaml", link) for metric in self.declares}
+        rate = programs.BENCHMARKS[self.benchmark].column == "bandwidth"
+        return self.link_peaks(self.declares) if rate else {}
 
 
 @rfm.simple_test

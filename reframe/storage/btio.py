@@ -9,13 +9,11 @@ import reframe as rfm
 import reframe.core.runtime as rt
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, run_before, variable
-from reframe.core.exceptions import ConfigError
 
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES
 from assay.checks import Figure
 from assay.checks.mpi import MpiCheck
-from assay.checks.site import site_directory
 from assay.checks.storage import StorageMixin
 from assay.checks.ucx import text
 from assay.declared import PARTITION
@@ -87,8 +85,7 @@ class BtIo(StorageMixin, MpiCheck):
         except SizingError as error:
             self.skip(str(error))
         except ValueError as error:
-            where = f"partition {partition.name!r}: extras: btio_class"
-            raise ConfigError(f"{site_directory() / 'reframe.py'}: {where}: {error}") from None
+            raise self.misdescribed(f"extras: btio_class: {error}") from None
         self.descr += f" class {self.npb_class}"
         self.time_limit = f"{btio.seconds_at_most(self.npb_class, self.ranks)}s"
 

@@ -17,7 +17,6 @@ from reframe.core.exceptions import ConfigError
 
 from assay.catalogue import IN_IMAGE
 from assay.checks import ucx
-from assay.checks.site import site_directory
 from assay.checks.strict import StrictCheck
 from assay.checks.ucx import UcxMixin, text
 from assay.evidence import launch, links, mpi, node_state, steering, transports
@@ -111,7 +110,7 @@ class MpiCheck(StrictCheck):
         partition = self.current_partition
         processor = partition.processor
         if not processor.num_cpus:
-            raise self._misdescribed(
+            raise self.misdescribed(
                 "processor: num_cpus is missing; the number of ranks follows from it"
             )
         self._cores = cores = min(processor.num_cores or processor.num_cpus, processor.num_cpus)
@@ -141,12 +140,12 @@ class MpiCheck(StrictCheck):
     def _spread(self, cores: int) -> Layout:
         partition = self.current_partition
         if "intra-node" in partition.features:
-            raise self._misdescribed(
+            raise self.misdescribed(
                 "features: intra-node and inter-node exclude each other; make it two partitions"
             )
         nodes = partition.extras.get("nodes", 2)
         if nodes < 2:
-            raise self._misdescribed(f"extras: nodes is {nodes}; between nodes takes at least 2")
+            raise self.misdescribed(f"extras: nodes is {nodes}; between nodes takes at least 2")
         wanted = nodes if self.over_all_nodes else self.nodes_taken
         if wanted > nodes:
             raise SizingError(f"{wanted} nodes are needed, {partition.fullname} offers {nodes}")
@@ -157,11 +156,6 @@ class MpiCheck(StrictCheck):
     def places(self, cores: int) -> int:
         """How many ranks fit on each of several nodes with `cores` cores."""
         return int(self.current_partition.extras.get("cores_per_node", cores))
-
-    def _misdescribed(self, what: str) -> ConfigError:
-        return ConfigError(
-            f"{site_directory() / 'reframe.py'}: partition {self.current_partition.name!r}: {what}"
-        )
 
     @run_before("run")
     def _ask_the_mpi(self) -> None:

@@ -16,10 +16,8 @@ from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import run_before
-from reframe.core.exceptions import ConfigError
 
 import assay.onnode
-from assay.checks.site import site_directory
 from assay.evidence.launch import REFUSED_FILE, SKIPPED_FILE
 from assay.outputs import Parsed
 
@@ -143,8 +141,7 @@ class StorageMixin(rfm.RegressionTestPlugin):
         try:
             return bytes_asked_for(said, memory)
         except ValueError as error:
-            where = f"partition {self.current_partition.name!r}: extras: {extra}"
-            raise ConfigError(f"{site_directory() / 'reframe.py'}: {where}: {error}") from None
+            raise self.misdescribed(f"extras: {extra}: {error}") from None
 
     @run_before("run")
     def _look_at_the_file_system(self) -> None:

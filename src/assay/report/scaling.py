@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assay.metrics import factor
+from assay.outputs.hpl import operations
 from assay.report import units
 from assay.report.charts import Chart, Series, count, others, positive, reasons
 from assay.report.series import Missing
@@ -130,12 +131,12 @@ def _seconds(printed: object, order: float, rate: float) -> float | None:
     """The time of a row [s]; None if the row is not a measurement.
 
     HPL rounds the time to 0.01 s and the rate to five digits. So a short time is computed from the
-    rate and from the number of operations that HPL counts (testing/ptest/HPL_pdtest.c).
+    rate.
     """
     time = finite(printed)
     if time is None or time < 0:
         return None
-    return time if time >= ROUNDED else (2 / 3 * order**3 + 3 / 2 * order**2) / (rate * 1e9)
+    return time if time >= ROUNDED else operations(order) / (rate * 1e9)
 
 
 def charts(study: Study) -> list[Chart]:

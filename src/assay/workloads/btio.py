@@ -1,7 +1,7 @@
 """BT-IO: bytes and time of a class, and numbers of ranks.
 
-Sources: NPB 3.4.3, NPB3.4-MPI: sys/setparams.c (points, steps, interval), BT/bt.f90 (40 bytes for
-each point, operations), BT/bt_data.f90 (arrays), BT/make_set.f90 (least size of a cell).
+Sources: NPB 3.4.3, NPB3.4-MPI: sys/setparams.c (interval), BT/bt_data.f90 (arrays),
+BT/make_set.f90 (least size of a cell).
 """
 
 from __future__ import annotations
@@ -11,21 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.catalogue import BTIO_CLASSES
+from assay.outputs.npb import POINT, PROBLEMS, operations
 from assay.workloads.sizing import Layout, SizingError, square_ranks
 
-#: Number of steps between two writes, and bytes of each point in a write (five doubles).
-INTERVAL, POINT = 5, 40
-
-#: Class -> number of points in each direction, number of time steps.
-PROBLEMS: Mapping[str, tuple[int, int]] = {
-    "S": (12, 60),
-    "W": (24, 200),
-    "A": (64, 200),
-    "B": (102, 200),
-    "C": (162, 200),
-    "D": (408, 250),
-    "E": (1020, 250),
-}
+#: Number of steps between two writes.
+INTERVAL = 5
 
 #: The largest class that runs if the site chooses none. It takes a minute on one rank.
 DEFAULT = "A"
@@ -62,10 +52,10 @@ def memory_of_rank(npb_class: str, ranks: int) -> int:
 def seconds_at_most(npb_class: str, ranks: int) -> int:
     """Time limit of a run [s]."""
     points, steps = PROBLEMS[npb_class]
-    operations = steps * (3478.8 * points**3 - 17655.7 * points**2 + 28023.7 * points)
+    computing = operations(points**3, points, steps) / (ranks * SLOW_CORE)
     # The written data is read again.
     moved = 2 * bytes_written(npb_class)
-    return int(600 + operations / (ranks * SLOW_CORE) + moved / SLOW_STORAGE)
+    return int(600 + computing + moved / SLOW_STORAGE)
 
 
 def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
@@ -77,7 +67,7 @@ def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
     :raises ValueError: the site sets an unknown class.
     :raises SizingError: the stack does not have that class.
     """
-    if said is not None and said not in PROBLEMS:
+    if said is not None and said not in BTIO_CLASSES:
         raise ValueError(f"{said!r} is not a class; known are {', '.join(BTIO_CLASSES)}")
     if smoke:
         return built[0]

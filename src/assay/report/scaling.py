@@ -167,11 +167,11 @@ def charts(study: Study) -> list[Chart]:
             missing=(*nodes, *slower, *no_start), axis="S(P, N)",
         ),
         Chart(
-            PERFORMANCE, RATE, "order N", _by_count(study.performance), False,
+            PERFORMANCE, RATE, "order N", _lines(study.performance), False,
             missing=(*nodes, *holes), axis="SP(P, N)",
         ),
         Chart(
-            FRACTION, "1", "order N", _by_count(study.fraction), False,
+            FRACTION, "1", "order N", _lines(study.fraction), False,
             missing=(*nodes, *holes, *no_peak), axis="SPF(P, N)",
         ),
     ]  # fmt: skip
@@ -190,22 +190,13 @@ def _holes(study: Study) -> tuple[Missing, ...]:
 
 
 def _by_order(values: Mapping[tuple[int, int], float]) -> tuple[Series, ...]:
-    orders = sorted({order for _, order in values})
-    return tuple(
-        Series(
-            f"N = {units.number(order)}",
-            tuple(sorted((float(p), y) for (p, n), y in values.items() if n == order)),
-        )
-        for order in orders
-    )
+    """A line over P for each N."""
+    return _lines({(order, nodes): y for (nodes, order), y in values.items()}, "N")
 
 
-def _by_count(values: Mapping[tuple[int, int], float]) -> tuple[Series, ...]:
-    counts = sorted({nodes for nodes, _ in values})
-    return tuple(
-        Series(
-            f"P = {number}",
-            tuple(sorted((float(n), y) for (p, n), y in values.items() if p == number)),
-        )
-        for number in counts
-    )
+def _lines(values: Mapping[tuple[int, int], float], name: str = "P") -> tuple[Series, ...]:
+    """A line over the second number for each value of the first one."""
+    lines: dict[int, list[tuple[float, float]]] = {}
+    for (which, x), y in sorted(values.items()):
+        lines.setdefault(which, []).append((float(x), y))
+    return tuple(Series(f"{name} = {units.number(n)}", tuple(at)) for n, at in lines.items())

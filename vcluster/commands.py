@@ -7,10 +7,7 @@ from layout import STATE, Refusal
 
 
 def run(*command, given=None, check=True, seconds=60, env=None):
-    """Runs a command and returns its standard output.
-
-    :raises Refusal: it is not installed, takes longer than `seconds`, or failed while `check`.
-    """
+    """The output of a command; Refusal if it is missing, too slow, or failed while `check`."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(

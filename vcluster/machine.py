@@ -31,10 +31,7 @@ def boot(name):
 
 
 def await_boot(name):
-    """Waits until the machine has made its world.
-
-    :raises Refusal: the machine did not start; the message has the last line of its log.
-    """
+    """Waits until the machine has made its world; else a Refusal with the last line of its log."""
     end = time.monotonic() + 30  # a database takes its time
     while not ready(name).exists():
         if time.monotonic() > end:

@@ -59,10 +59,7 @@ class Program:
 
 
 def load(path: Path = FILE) -> dict[str, Program]:
-    """The programs by their words.
-
-    :raises ConfigError: an entry is not valid; the message names file, word and key.
-    """
+    """The programs by their words; ConfigError names file, word and key of an invalid entry."""
     entries = files.read_yaml(path, ConfigError)
     if not isinstance(entries, dict):
         raise ConfigError(f"{path}: must be a mapping of words to programs")

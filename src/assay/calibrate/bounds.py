@@ -92,10 +92,7 @@ def _read(path: Path, demands: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def kind_of(unit: str, kinds: Mapping[str, Kind]) -> Kind:
-    """The kind of a unit.
-
-    :raises CalibrationError: the unit is unknown.
-    """
+    """The kind of a unit; CalibrationError for an unknown one."""
     try:
         return kinds[metrics.unit(unit).kind]
     except ValueError as error:

@@ -133,10 +133,7 @@ class StorageMixin(rfm.RegressionTestPlugin):
         return self.room()
 
     def size_asked_for(self, extra: str) -> int:
-        """An extra of the partition that is a size, see :func:`bytes_asked_for`.
-
-        :raises reframe.core.exceptions.ConfigError: the extra is not a size.
-        """
+        """An extra that is a size, see :func:`bytes_asked_for` [B]; ConfigError if it is not."""
         said, memory = self.partition_extra(extra), self.partition_extra("memory_bytes")
         try:
             return bytes_asked_for(said, memory)

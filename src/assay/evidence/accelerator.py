@@ -89,10 +89,7 @@ class Accelerator:
         return said + "".join(f", or {name} is set" for name in self.renumbering)
 
     def restricted(self, number: int, refused: str) -> list[str]:
-        """Shell lines that leave `number` GPUs visible, of those of the scheduler or else of all.
-
-        :param refused: the file that gets the reason if there are fewer.
-        """
+        """Shell lines that leave `number` GPUs visible; the file `refused` gets why not."""
         return [
             f"gpus=${{{self.visible}:-$({self.uuids} | paste -s -d ,)}}",
             f'export {self.visible}=$(echo "$gpus" | cut -d , -f 1-{number})',

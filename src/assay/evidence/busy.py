@@ -85,10 +85,7 @@ _READING = re.compile(
 
 
 def script(ours: str) -> list[str]:
-    """Lines that define :data:`COMMAND` in a job script.
-
-    :param ours: the extra ``others`` of the partition.
-    """
+    """Lines that define :data:`COMMAND` in a job script; `ours` is the extra ``others``."""
     files = "/proc/[0-9]*/stat" if ours == PROCESSES else f"'{ours}'"
     program = (_PROCESSES if ours == PROCESSES else _GROUP) + _MACHINE + _PRINT
     return [
@@ -154,10 +151,7 @@ def between(before: Reading | None, behind: Reading | None) -> Others | None:
 
 
 def reading(ours: str) -> Reading | None:
-    """A reading by this process. For ``processes``, this process and its children are ours.
-
-    :param ours: the extra ``others`` of a partition.
-    """
+    """A reading by this process, which is ours for the extra ``processes``, with its children."""
     try:
         lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
         all_, *each = (line.split() for line in lines if line.startswith("cpu"))
@@ -180,10 +174,7 @@ def reading(ours: str) -> Reading | None:
 
 
 def _of_group(text: str) -> float:
-    """Processor time [s] in ``cpuacct.usage`` (version 1) or ``cpu.stat`` (version 2).
-
-    :raises ValueError: the text is neither.
-    """
+    """Processor time [s] in ``cpuacct.usage`` (version 1) or ``cpu.stat`` (2), else ValueError."""
     match = re.search(r"^usage_usec (\d+)$", text, re.MULTILINE)
     return int(match[1]) / 1e6 if match else int(text) / 1e9
 

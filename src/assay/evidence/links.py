@@ -57,10 +57,9 @@ class Crossing:
 
 
 def parse(text: str) -> tuple[Reading, ...]:
-    """The readings of one rank: first those before the program, then those after, one per device.
+    """The readings of one rank: those before the program, then those after, one per device.
 
-    :raises ValueError: a line is not a reading, or a device does not have one reading before and
-        one after.
+    ValueError: a line is not a reading, or a device lacks its reading before or after.
     """
     readings = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -122,10 +121,7 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
 
 
 def _grown(readings: Sequence[Reading], direction: str) -> int:
-    """Increase of one counter of a node, which each of the node's ranks has read.
-
-    :raises ValueError: there is no such counter, or it decreased.
-    """
+    """Increase of one counter, which each rank of a node has read; ValueError if it decreased."""
     values: dict[str, list[int]] = {"before": [], "after": []}
     for reading in readings:
         value = getattr(reading, direction)

@@ -158,10 +158,7 @@ class OpenMpi:
         return []
 
     def cannot_reduce(self, extras: Mapping[str, Any], gpu: Accelerator) -> str:
-        """Why this library cannot reduce in the memory of these GPUs; empty if it can.
-
-        :param extras: the extras of the stack, with ``openmpi_version``.
-        """
+        """Why this library, by the extras of its stack, cannot reduce on these GPUs; else empty."""
         version, since = extras.get("openmpi_version", "0"), gpu.reduces_since
         if numbers(version)[:2] >= since:
             return ""

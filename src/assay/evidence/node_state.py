@@ -29,11 +29,9 @@ SILENT = (JobSchedulerError, SpawnedProcessError, FileNotFoundError)
 
 
 def describe(description: str) -> tuple[str, str]:
-    """A node and why it takes no job (empty if it does), from ``scontrol -o show node``.
+    """A node and why it takes no job ("" if it does), from a line of ``scontrol -o show node``.
 
-    The description is one line of the output of that command.
-
-    :raises ValueError: the line does not name a node.
+    ValueError: the line does not name a node.
     """
     name = re.match(r"NodeName=(\S+)", description)
     if name is None:

@@ -92,10 +92,7 @@ class Proof:
 
 
 def unusable(transport: str, ucx_version: str, device: str | None = None) -> str | None:
-    """Why this UCX cannot run the transport (over `device`), None if it can.
-
-    :raises ValueError: the transport is unknown, or the version is invalid.
-    """
+    """Why this UCX cannot run the transport (over `device`), or None; ValueError as below."""
     _of(transport)
     version = _version(ucx_version)
     if version < (1, 13):
@@ -219,10 +216,7 @@ def with_path(parsed: Parsed, text: str) -> Parsed:
 def common_problems(
     log: UcxLog, tls: str, ucx_version: str | None, processes: int | None
 ) -> list[str]:
-    """Problems of a run whatever path it took: its UCX version, its switches, its processes.
-
-    :param tls: the requested value of UCX_TLS; the other parameters are as for :func:`prove`.
-    """
+    """Problems of a run whatever path it took; `tls` is the requested value of UCX_TLS."""
     return [
         *_wrong_version(log, ucx_version),
         *_wrong_settings(log, tls),

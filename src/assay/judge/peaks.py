@@ -55,10 +55,7 @@ def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> floa
 
 
 def check(site: Path, named: Mapping[str, str]) -> None:
-    """Refuses hardware that no file has. Nothing would then be compared with its peak.
-
-    :raises ReferencesError: the role or the name is unknown.
-    """
+    """Refuses, by ReferencesError, hardware that no file has: nothing would be compared with it."""
     if not _is_mapping(named):
         raise ReferencesError(f"{named!r} is not a mapping; write it like {{link: infiniband-edr}}")
     known = hardware(site)

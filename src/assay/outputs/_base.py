@@ -80,10 +80,7 @@ class Parsed:
         return [row[name] for row in self.rows]
 
     def at(self, column: str, **where: Value) -> Value:
-        """The value of `column` in the only row that matches `where`.
-
-        :raises KeyError: no row matches, or more than one does.
-        """
+        """The value of `column` in the row that matches `where`; KeyError unless one does."""
         hits = [r for r in self.rows if all(r.get(k) == v for k, v in where.items())]
         if len(hits) != 1:
             named = ", ".join(f"{k}={v}" for k, v in where.items())

@@ -50,11 +50,9 @@ class ReportError(Exception):
 
 
 def newest(results: Path) -> Path:
-    """The run report of the last session: the one with the highest number, as ReFrame counts.
+    """The run report of the last session, or its folder if it was killed and wrote no report.
 
-    If the last session was killed and wrote no report, the result is the folder of that session.
-
-    :raises ReportError: there is no run report.
+    ReportError: there is no run report.
     """
     latest = (results / run_folder.LATEST).resolve()
     killed = run_folder.read_plan(latest) and not run_folder.run_report(latest)
@@ -136,11 +134,9 @@ def _what_is_left(file: Path) -> str:
 
 
 def _salvaged(folder: Path) -> Session:
-    """A session from the records of its finished cases.
+    """A session from the records of its finished cases, in the output directory and the stage.
 
-    ReFrame moved the cases that passed from the stage to the output directory.
-
-    :raises ReportError: there are no records, and no plan lists any cases.
+    ReportError: there are no records, and no plan lists any cases.
     """
     reader = _Reader(folder.resolve() / "report", {"prefix_output": str(folder.resolve())})
     staged = folder.resolve().parent.parent / "stage" / folder.resolve().name

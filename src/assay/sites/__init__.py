@@ -53,9 +53,9 @@ def repository(site_file: str | Path) -> Path:
 
 
 def results_directory(site_file: str | Path) -> Path:
-    """The directory that a run writes everything to: ``$ASSAY_RESULTS``, by default ``results/``.
+    """The directory of all that a run writes: ``$ASSAY_RESULTS``, by default ``results/``.
 
-    :raises ConfigError: the directory cannot be made or written, or has a blank in its path.
+    ConfigError: it cannot be made or written, or has a blank in its path.
     """
     named = os.environ.get("ASSAY_RESULTS")
     path = Path(named).resolve() if named else repository(site_file) / "results"

@@ -125,10 +125,7 @@ class Image:
 
 
 def apptainer(repository: Path) -> str:
-    """Path of Apptainer: on PATH, or as installed by the repository's ``ci/apptainer.sh``.
-
-    :raises ConfigError: there is no Apptainer.
-    """
+    """Path of Apptainer, on PATH or from the repository's ``ci/apptainer.sh``, else ConfigError."""
     if found := shutil.which("apptainer"):
         return found
     script = repository / "ci/apptainer.sh"

@@ -24,10 +24,7 @@ LIMIT = 30
 
 
 def programs(has: Callable[[str], object] = shutil.which) -> dict[str, str]:
-    """The programs that exist: feature word -> name of the program.
-
-    :param has: tells whether a program of a given name exists; by default, on PATH.
-    """
+    """Feature word -> name of a program, for programs that `has` finds, by default on PATH."""
     found = {}
     for word, program in PROGRAMS.items():
         if program.detected and (name := next(filter(has, program.executables), None)):
@@ -67,10 +64,7 @@ def output(*command: str) -> str:
 
 
 def version(extra: str, said: Callable[..., str] = output) -> str | None:
-    """The version for an extra of a stack, None if the program does not print a version.
-
-    :param said: gives the output of a command; by default, of the command on PATH.
-    """
+    """The version for an extra of a stack; None if `said`, the output of its command, has none."""
     asked = catalogue.VERSIONS[extra]
     match = re.search(asked.pattern, said(*asked.command))
     return match[1] if match else None
@@ -155,10 +149,7 @@ def transports(listing: str) -> list[str]:
 
 
 def release(said: str | None = None) -> str:
-    """The distribution and its release, such as ``debian 12``, or ``an unknown distribution``.
-
-    :param said: the text to read; by default, that of ``/etc/os-release``.
-    """
+    """The distribution and its release, such as ``debian 12``, by ``/etc/os-release``."""
     text = provenance.read("/etc/os-release") if said is None else said
     words = dict(re.findall(r"^(ID|VERSION_ID)=['\"]?([^'\"\n]*)", text or "", re.MULTILINE))
     named = f"{words.get('ID', '')} {words.get('VERSION_ID', '')}".strip()

@@ -32,10 +32,7 @@ HARMLESS = frozenset(
 
 
 def check_environment(names: Iterable[str] = os.environ) -> None:
-    """Refuse variables of ReFrame that change what runs.
-
-    :raises ConfigError: there is such a variable.
-    """
+    """Refuse, by ConfigError, variables of ReFrame that change what runs."""
     found = sorted(n for n in names if n.startswith("RFM_") and n not in HARMLESS)
     if found:
         raise ConfigError(

@@ -80,10 +80,7 @@ def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
 
 
 def layout(ranks: int, features: Iterable[str], extras: Mapping[str, Any]) -> Layout:
-    """The layout of the ranks: one node for all P of a curve, or one rank per node for all P.
-
-    :raises SizingError: the partition offers too few nodes.
-    """
+    """All ranks on one node for all P of a curve, or one on each; SizingError for too few nodes."""
     nodes = _nodes(features, extras)
     if nodes < NODES_OF_A_CURVE:
         return Layout(1, ranks)
@@ -112,10 +109,7 @@ def fits(npb_class: str, where: Layout, memory: int | None) -> None:
 
 
 def rank_counts(partitions: Iterable[Any]) -> list[int]:
-    """Square numbers of ranks that fit on at least one storage partition of the site.
-
-    :param partitions: ReFrame's partitions of the site's system.
-    """
+    """Square numbers of ranks for which one of ReFrame's storage partitions has room."""
     most = 1
     for partition in partitions:
         if "storage" not in partition.features:

@@ -84,10 +84,7 @@ def process_grid(ranks: int) -> Grid:
 
 
 def usable_ranks(cores: int) -> int:
-    """The largest number of ranks up to `cores` that has a grid with P >= Q / 2, or 1, 2 or 3.
-
-    :raises SizingError: `cores` is below 1.
-    """
+    """The most ranks up to `cores` with a grid of P >= Q / 2, or 1 to 3; else SizingError."""
     if cores < 1:
         raise SizingError(f"{cores} cores: at least 1 is needed")
     for ranks in range(cores, 3, -1):
@@ -142,10 +139,7 @@ def square_ranks(cores: int) -> int:
 
 
 def even_ranks(cores: int) -> int:
-    """The largest even number of ranks up to `cores`, for tests that work in pairs.
-
-    :raises SizingError: there is only one core.
-    """
+    """The largest even number of ranks up to `cores`; SizingError if there is only one core."""
     if cores < 2:
         raise SizingError(f"{cores} core: a test in pairs needs at least 2")
     return cores // 2 * 2

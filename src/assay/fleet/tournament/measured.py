@@ -141,11 +141,7 @@ def pairs(
 
 
 def lossy(found: Iterable[Pair], limit: float) -> list[str]:
-    """Links that lose data, one line for each node or pair.
-
-    :param limit: share of segments that a node may send again; a single pair may send
-        :data:`ALONE` times this share again.
-    """
+    """Nodes that sent more than the share `limit` again, and pairs with :data:`ALONE` times it."""
     shares: dict[tuple[str, str], list[int]] = {}
     for pair in found:
         total = shares.setdefault((min(pair.a, pair.b), max(pair.a, pair.b)), [0, 0])

@@ -30,11 +30,9 @@ def run(*command, given=None, check=True, seconds=60, env=None):
 
 
 def daemon(words, log, mode="w", before=None, **variables):
-    """Starts a program that outlives this one, in the foreground of nobody.
+    """Starts a program that outlives this one; the state's file `log` gets what it says.
 
-    :param log: name of the file below the state's `log` that gets what it says.
-    :param before: called in the new process before it becomes the program.
-    :param variables: environment variables beside the caller's.
+    `before` is called in the new process, `variables` are added to the caller's.
     """
     with (STATE / "log" / log).open(mode) as file:
         return subprocess.Popen(

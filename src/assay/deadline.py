@@ -52,10 +52,9 @@ def parse(words: str) -> Deadline:
 
 
 def begin(of_site: Iterable[str]) -> None:
-    """Starts the clock if ``ASSAY_DEADLINE`` or a partition of the site sets a deadline.
+    """Starts the clock if ``ASSAY_DEADLINE`` or a partition sets a deadline; the shortest holds.
 
-    :param of_site: the deadlines of the partitions. They share one run, so the shortest holds.
-    :raises ValueError: a deadline is not a duration. The message says where it was set.
+    ValueError: a deadline is not a duration. The message says where it was set.
     """
     global current  # noqa: PLW0603 - one process is one run
     asked = os.environ.get(VARIABLE)

@@ -49,12 +49,9 @@ class Sample:
 
 
 def samples(sessions: Iterable[Session], site: str, few: bool = False) -> list[Sample]:
-    """The launches of each case that has metrics.
+    """The launches of each case of the site that has metrics; `few` accepts fewer than six.
 
-    :param site: the name of the system that must have run.
-    :param few: accept fewer than six launches.
-    :raises CalibrationError: a launch failed or was of another site or purpose, there are too few
-        launches, or the cases differ in the number of launches.
+    CalibrationError: one failed or was of another site or purpose, or their numbers do not suit.
     """
     found: dict[Key, Sample] = {}
     problems: dict[tuple[str, str], str] = {}

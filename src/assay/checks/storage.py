@@ -44,10 +44,9 @@ _TIMES_MEMORY = re.compile(r"(\d+(?:\.\d+)?)x-memory")
 
 
 def bytes_asked_for(said: Any, memory: int) -> int:
-    """Converts a size of the site, ``2x-memory`` or a number [B], to bytes.
+    """A size of the site, ``2x-memory`` or a number, in bytes; `memory` is that of a node [B].
 
-    :param memory: memory of one node [B].
-    :raises ValueError: the size has neither form; the message is one line.
+    ValueError: the size has neither form; the message is one line.
     """
     if isinstance(said, int) and not isinstance(said, bool) and said > 0:
         return said
@@ -58,11 +57,7 @@ def bytes_asked_for(said: Any, memory: int) -> int:
 
 
 def described(found: Mapping[str, Any], largest: int) -> dict[str, Any]:
-    """The description of a measured file system for the record.
-
-    :param found: what ``onnode/storage.py`` found.
-    :param largest: the largest file of the benchmark [B].
-    """
+    """For the record: what ``onnode/storage.py`` found, and the largest file written [B]."""
     space, memory = found["file_system"], found["memory"]["limit"]
     names = ("type", "mount", "source", "options", "size_bytes", "free_bytes", "fill", "stripe")
     return {

@@ -54,8 +54,7 @@ class UcxMixin(rfm.RegressionTestPlugin):
     ) -> dict[str, str]:
         """Variables that allow UCX only this transport; skips what its UCX cannot run.
 
-        :param device: see :func:`assay.evidence.transports.environment`.
-        :param stack: another environment than that of the case.
+        `device` is as for :func:`assay.evidence.transports.environment`, `stack` another stack.
         """
         version = self.ucx_version(stack)
         refused = transports.unusable(transport, version, device)

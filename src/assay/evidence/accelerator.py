@@ -179,11 +179,7 @@ def of_others(
 
 
 def of_stack(features: Collection[str], program: str) -> Accelerator:
-    """The vendor for whose GPUs a stack has built a program.
-
-    :param program: ``osu`` or ``ucx``; the feature is ``osu-cuda``, for instance.
-    :raises ValueError: the stack has not built it for any GPU.
-    """
+    """The vendor for whose GPUs a stack has ``osu`` or ``ucx``, else ValueError (``osu-cuda``)."""
     for word, each in ACCELERATORS.items():
         if f"{program}-{word}" in features:
             return each

@@ -207,11 +207,7 @@ def _waiting() -> str:
 
 @cache
 def limits(site: Path) -> Mapping[str, float]:
-    """The limits ``before`` and ``during``, see ``site-config/busy.yaml``.
-
-    :param site: folder of the site.
-    :raises reframe.core.exceptions.ConfigError: a file does not have that shape.
-    """
+    """The limits ``before`` and ``during`` of ``busy.yaml``; ConfigError for another shape."""
     found: dict[str, float] = {}
     for path in files.layers(site, FILE):
         found.update(_read(path))

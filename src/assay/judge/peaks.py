@@ -13,11 +13,7 @@ FILE = "hardware.yaml"
 
 
 def hardware(site: Path) -> dict[str, dict[str, Any]]:
-    """The known hardware: role -> name -> quantities. An entry of the site replaces that of all.
-
-    :param site: the folder of the site.
-    :raises ReferencesError: a file is not valid YAML.
-    """
+    """Role -> name -> quantities, of all sites and this one; ReferencesError if invalid."""
     known: dict[str, dict[str, Any]] = {}
     for path in files.layers(site, FILE):
         content = files.read_yaml(path, ReferencesError)

@@ -58,17 +58,13 @@ def newest(results: Path) -> Path:
     killed = run_folder.read_plan(latest) and not run_folder.run_report(latest)
     if killed and not run_folder.holder(results):
         return latest
-    reports = {
-        int(match.group(1)): path
-        for path in (results / "reports").glob("run-report-*.json")
-        if (match := re.fullmatch(r"run-report-(\d+)\.json", path.name))
-    }
+    reports = run_folder.run_reports(results / "reports")
     if not reports:
         raise ReportError(
             f"{results / 'reports'}: no run-report-*.json here: no test was selected, or nothing "
             "has run yet; run the acceptance first, or name a run report with --session FILE"
         )
-    return reports[max(reports)]
+    return reports[-1]
 
 
 def load(file: Path) -> Session:

@@ -169,11 +169,7 @@ def look(path: str | Path, repository: Path) -> Image:
 
 
 def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[str, Any]:
-    """The environment ``container``, or ``contained``; writes its wrappers below the results.
-
-    :param site_file: the site's ``__file__``.
-    :raises ConfigError: the results cannot be written.
-    """
+    """The environment ``container``, or ``contained``; writes its wrappers below the results."""
     there = image.programs.__contains__
     features, extras = detect.described(
         detect.programs(there), detect.btio(there), lambda *words: image.said.get(words, "")

@@ -70,22 +70,12 @@ def version(extra: str, said: Callable[..., str] = output) -> str | None:
     return match[1] if match else None
 
 
-def ucx_version() -> str | None:
-    """Version of the UCX on PATH, None if there is no ``ucx_info``."""
-    return version("ucx_version")
-
-
 def described(
     programs: Mapping[str, str],
     btio: tuple[Sequence[str], Sequence[str]],
     said: Callable[..., str] = output,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Features and extras of a stack that has these programs.
-
-    :param programs: as :func:`programs` finds them.
-    :param btio: as :func:`btio` finds it.
-    :param said: see :func:`version`.
-    """
+    """Features and extras of a stack, from :func:`programs`, :func:`btio` and commands."""
     features = list(programs)
     extras: dict[str, Any] = {}
     for word in programs:

@@ -42,11 +42,7 @@ def check_environment(names: Iterable[str] = os.environ) -> None:
 
 
 def check_switches(off: Sequence[str]) -> None:
-    """Refuse options that switch checks off: the run would end green without a verdict.
-
-    :param off: the given options.
-    :raises ConfigError: there is such an option.
-    """
+    """Refuse, by ConfigError, options that switch checks off: nothing would be judged."""
     if off:
         raise ConfigError(
             f"{' '.join(off)}: a run without its checks proves nothing; leave the option out, or "

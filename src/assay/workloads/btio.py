@@ -61,11 +61,7 @@ def seconds_at_most(npb_class: str, ranks: int) -> int:
 def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
     """The class to run, independent of what is free today: references are for one class.
 
-    :param built: the classes that the stack has, in ascending order.
-    :param said: the class that the site sets for the partition, if any.
-    :param smoke: whether to run as little as possible.
-    :raises ValueError: the site sets an unknown class.
-    :raises SizingError: the stack does not have that class.
+    `built` is ascending. ValueError: `said` is no class. SizingError: the stack lacks it.
     """
     if said is not None and said not in BTIO_CLASSES:
         raise ValueError(f"{said!r} is not a class; known are {', '.join(BTIO_CLASSES)}")
@@ -90,11 +86,7 @@ def layout(ranks: int, features: Iterable[str], extras: Mapping[str, Any]) -> La
 
 
 def fits(npb_class: str, where: Layout, memory: int | None) -> None:
-    """Refuses ranks that a class is too small for, and nodes that are too small for the class.
-
-    :param memory: memory of one node [B]; None if the site does not state it.
-    :raises SizingError: the class does not fit.
-    """
+    """Refuses, by SizingError, ranks or nodes [B] that are too small for the class, if known."""
     points, _ = PROBLEMS[npb_class]
     ranks = where.ranks
     if points // math.isqrt(ranks) < LEAST_CELL:

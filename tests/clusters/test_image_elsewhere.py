@@ -11,10 +11,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import images
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-IMAGE = ROOT / "build/assay.sif"
+from images import ROOT, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.image]
 
@@ -35,20 +34,6 @@ exec "$@"
 """
 
 
-def run(*command: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        list(map(str, command)),
-        env={**os.environ, **variables},
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-
-
 @pytest.fixture(scope="module")
 def elsewhere():
     """A directory that holds a Debian 13 with the image and Apptainer."""
@@ -56,8 +41,7 @@ def elsewhere():
         pytest.skip("needs root, to make another root directory")
     if not shutil.which("mmdebstrap"):
         pytest.skip("needs mmdebstrap")
-    if not IMAGE.exists():
-        pytest.skip(f"no {IMAGE.relative_to(ROOT)}: make image")
+    image = images.image()
     program = run("ci/apptainer.sh", "--no-build")
     made = ROOT / ".cache/apptainer"
     if program.returncode or not Path(program.stdout.strip()).is_relative_to(made):
@@ -76,7 +60,7 @@ def elsewhere():
         if done.returncode:
             pytest.skip(f"no Debian 13 to be had: {done.stdout.strip().splitlines()[-1]}")
         shutil.copytree(Path(program.stdout.strip()).parents[1], root / "opt/apptainer")
-        shutil.copy(IMAGE, root / "opt/assay.sif")
+        shutil.copy(image, root / "opt/assay.sif")
         for name in ("hosts", "resolv.conf"):  # Apptainer binds these files
             (root / "etc" / name).write_text("127.0.0.1 localhost\n" if name == "hosts" else "")
         yield root

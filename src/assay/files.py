@@ -114,21 +114,13 @@ def of_all_sites(site: Path, name: str) -> Path:
 
 
 def layers(site: Path, name: str) -> list[Path]:
-    """The file that all sites share, and the file in the folder of the site, if it exists.
-
-    The second one overrides the first one, key by key.
-    """
+    """The file that all sites share, and the file of the site, if it exists, which overrides it."""
     own = site / name
     return [of_all_sites(site, name), *([own] if own.exists() else [])]
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a whole file, or leave the old one as it was; the umask sets who may read it.
-
-    :param content: text is written as UTF-8.
-
-    :raises OSError: the file cannot be written.
-    """
+    """Write a whole file (text as UTF-8), or raise OSError and leave the old one as it was."""
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(

@@ -77,11 +77,9 @@ def parse(text: str) -> tuple[Reading, ...]:
 
 
 def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
-    """Whether each node moved at least `needed` bytes over the link.
+    """Whether each node moved at least `needed` bytes over the link, see the functions below.
 
-    :param files: the files that the witnesses of one launch left: name of the file -> its text.
-    :param layout: layout of the started ranks; each rank must have left its readings.
-    :param needed: minimum for each node, see the functions below [B].
+    `files`: name -> text of what the witness of each started rank left.
     """
     problems = []
     ranks: Counter[str] = Counter()

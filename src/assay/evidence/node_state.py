@@ -70,10 +70,7 @@ def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
 
 
 def lost(scheduler: Any, names: Iterable[str]) -> list[str]:
-    """The given nodes that are out of service now, one line each.
-
-    If Slurm does not answer, one line says so.
-    """
+    """The given nodes that are out of service now, one line each, or that Slurm is silent."""
     try:
         nodes = _nodes(scheduler) or ()
     except SILENT as error:

@@ -67,8 +67,7 @@ def differences(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]:
     """The nodes whose clock differs from that of the others, one line each.
 
-    :param ahead: name -> how far its clock is ahead of the clock of one common node [s].
-    :param within: name -> uncertainty of this value, from the duration of the query [s].
+    `ahead`: name -> lead over one common node [s]; `within`: the uncertainty of that [s].
     """
     if not ahead:
         return []

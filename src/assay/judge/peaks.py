@@ -27,15 +27,9 @@ def hardware(site: Path) -> dict[str, dict[str, Any]]:
 
 
 def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> float | None:
-    """Peak of one quantity of the hardware that plays a role on a partition.
+    """Peak of one quantity of the hardware that a partition names for a role (``link``, ``gpu``).
 
-    :param site: the folder of the site.
-    :param named: the partition's extra ``hardware``: role -> name, such as
-        ``{"link": "infiniband-edr"}``.
-    :param role: ``link`` or ``gpu``.
-    :param quantity: a key of the entry, in the unit that the head of the file states.
-    :returns: None if the partition does not name its hardware in that role.
-    :raises ReferencesError: no file has the named hardware, or not its quantity.
+    None if it names none; ReferencesError if no file has the hardware, or not its quantity.
     """
     name = named.get(role)
     if name is None:

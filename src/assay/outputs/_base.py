@@ -88,11 +88,7 @@ class Parsed:
         return hits[0][column]
 
     def quantity(self, column: str, **where: Value) -> Quantity:
-        """The value that :meth:`at` returns, with the unit of the column.
-
-        :raises KeyError: as :meth:`at`, or the column has no unit.
-        :raises ValueError: the value is not a number.
-        """
+        """The value of :meth:`at` with its unit; KeyError without one, ValueError for text."""
         return Quantity(float(self.at(column, **where)), self.units[column])
 
     def as_dict(self) -> dict[str, Any]:

@@ -182,10 +182,7 @@ def _salvaged(folder: Path) -> Session:
 
 
 def _set_up(entry: Mapping[str, Any]) -> bool:
-    """Whether the entry is a fixture that passed.
-
-    Such a fixture measures nothing. A fixture that failed is a failed case.
-    """
+    """Whether the entry is a fixture that passed; one that failed is a failed case."""
     return entry.get("fixture") is True and entry.get("result") == "pass"
 
 

@@ -150,9 +150,7 @@ def pmix(listing: str) -> bool:
 def configuration(site_file: str | Path) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.
 
-    :param site_file: the site's ``__file__``.
-    :raises ConfigError: a variable above names something that does not exist, there is no MPI at
-        all, Slurm does not answer, or as :func:`assay.sites.configuration`.
+    ConfigError: a variable above names nothing, no MPI, a silent Slurm, or as that of sites.
     """
     site_file = Path(site_file).resolve()
     listing = ideal.SINFO if ideal.asked() else detect.output(*SINFO)

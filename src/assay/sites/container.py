@@ -138,12 +138,9 @@ def apptainer(repository: Path) -> str:
 
 
 def look(path: str | Path, repository: Path) -> Image:
-    """Starts an image once and reads what it contains.
+    """Starts an image (SIF) once and reads what it contains.
 
-    :param path: the image, a file (SIF).
-    :param repository: see :func:`apptainer`.
-    :raises ConfigError: there is no Apptainer, there is no such file, or the file is not an image
-        that starts on this machine.
+    ConfigError: no Apptainer, no such file, or not an image that starts on this machine.
     """
     path = Path(path).absolute()
     program = apptainer(repository)

@@ -44,11 +44,9 @@ class Layout:
 
 
 def spread(nodes: int, cores: int, ranks: Callable[[int], int]) -> Layout:
-    """The most ranks on each of `nodes` nodes that a test can use.
+    """The most ranks on each of `nodes` nodes with `cores` cores that suit a test.
 
-    :param cores: number of cores of one node that may have a rank each.
-    :param ranks: function that returns how many ranks the test would start on a number of cores.
-    :raises SizingError: no number of ranks that is the same on all nodes suits the test.
+    `ranks`: cores -> ranks that the test would start. SizingError: no number suits it.
     """
     for per_node in range(cores, 0, -1):
         if ranks(nodes * per_node) == nodes * per_node:

@@ -88,10 +88,9 @@ class Pair:
 
 
 def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
-    """The metrics by which each pair is judged.
+    """The metrics by which each pair is judged; other relative tolerances than the default ones.
 
-    :param tolerances: metric -> relative tolerance, for metrics that do not use the default.
-    :raises ValueError: a tolerance is not valid.
+    ValueError: a tolerance is not valid.
     """
     chosen = {**TOLERANCES, **tolerances}
     return [

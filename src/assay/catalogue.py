@@ -114,7 +114,7 @@ VERSIONS = {p.version.extra: p.version for p in PROGRAMS.values() if p.version}
 def executable(word: str, extras: Mapping[str, Any]) -> str:
     """The program that shows whether a stack with these extras has the feature `word`.
 
-    ConfigError: the stack does not say how the program is started.
+    :raises ConfigError: the stack does not say how the program is started.
     """
     program = PROGRAMS[word]
     if program.command_extra in extras:

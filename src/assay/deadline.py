@@ -54,7 +54,7 @@ def parse(words: str) -> Deadline:
 def begin(of_site: Iterable[str]) -> None:
     """Starts the clock if ``ASSAY_DEADLINE`` or a partition sets a deadline; the shortest holds.
 
-    ValueError: a deadline is not a duration. The message says where it was set.
+    :raises ValueError: a deadline is not a duration. The message says where it was set.
     """
     global current  # noqa: PLW0603 - one process is one run
     asked = os.environ.get(VARIABLE)

@@ -120,7 +120,10 @@ def layers(site: Path, name: str) -> list[Path]:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a whole file (text as UTF-8), or raise OSError and leave the old one as it was."""
+    """Write a whole file, text as UTF-8; the umask sets who may read it.
+
+    :raises OSError: the file cannot be written. The old one is left as it was.
+    """
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(

@@ -67,7 +67,7 @@ class Kind:
 def load(site: Path) -> Mapping[str, Kind]:
     """The kinds of a site: those of ``site-config``, with the changes in the site's folder.
 
-    CalibrationError: a file is missing, is not YAML, or does not have that shape.
+    :raises CalibrationError: a file is missing, is not YAML, or does not have that shape.
     """
     common, *own = files.layers(site, TOLERANCES)
     kinds = _read(common, _ALL)

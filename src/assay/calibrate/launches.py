@@ -51,7 +51,7 @@ class Sample:
 def samples(sessions: Iterable[Session], site: str, few: bool = False) -> list[Sample]:
     """The launches of each case of the site that has metrics; `few` accepts fewer than six.
 
-    CalibrationError: one failed or was of another site or purpose, or their numbers do not suit.
+    :raises CalibrationError: one failed, or was of another site or purpose, or there are too few.
     """
     found: dict[Key, Sample] = {}
     problems: dict[tuple[str, str], str] = {}

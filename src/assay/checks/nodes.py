@@ -14,6 +14,7 @@ from reframe.core.builtins import run_after, run_before
 
 import assay.onnode.meeting
 from assay.checks.strict import StrictCheck
+from assay.checks.ucx import text
 from assay.evidence import node_state
 from assay.outputs import Parsed, coordinator_log
 
@@ -94,8 +95,5 @@ class AllNodesCheck(StrictCheck):
 
     def _errors(self) -> list[str]:
         """The first error lines of the launcher, which knows the node that it could not reach."""
-        try:
-            lines = self.stderr_text().splitlines()
-        except OSError:
-            return []
+        lines = text(self.stderr).splitlines()
         return [line.strip() for line in lines if "error" in line.lower()][:ERRORS]

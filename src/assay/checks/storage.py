@@ -46,7 +46,7 @@ _TIMES_MEMORY = re.compile(r"(\d+(?:\.\d+)?)x-memory")
 def bytes_asked_for(said: Any, memory: int) -> int:
     """A size of the site, ``2x-memory`` or a number, in bytes; `memory` is that of a node [B].
 
-    ValueError: the size has neither form; the message is one line.
+    :raises ValueError: the size has neither form; the message is one line.
     """
     if isinstance(said, int) and not isinstance(said, bool) and said > 0:
         return said

@@ -57,7 +57,7 @@ class Crossing:
 def parse(text: str) -> tuple[Reading, ...]:
     """The readings of one rank: those before the program, then those after, one per device.
 
-    ValueError: a line is not a reading, or a device lacks its reading before or after.
+    :raises ValueError: a line is not a reading, or a device lacks its reading before or after.
     """
     readings = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -117,7 +117,7 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
 
 
 def _grown(readings: Sequence[Reading], direction: str) -> int:
-    """Increase of one counter, which each rank of a node has read; ValueError if it decreased."""
+    """Increase of a counter that each rank of a node read; ValueError if it is gone or fell."""
     values: dict[str, list[int]] = {"before": [], "after": []}
     for reading in readings:
         value = getattr(reading, direction)

@@ -27,7 +27,7 @@ def unknown(limits: Mapping[str, Any]) -> list[str]:
 def figures(found: Mapping[str, Any]) -> dict[str, float]:
     """Load per processor and share of free memory, from the provenance of a node.
 
-    KeyError, TypeError, ZeroDivisionError: the values are missing from it.
+    :raises KeyError, TypeError, ZeroDivisionError: the values are missing from it.
     """
     cpu, memory = found["cpu"], found["memory"]
     return {

@@ -31,7 +31,7 @@ SILENT = (JobSchedulerError, SpawnedProcessError, FileNotFoundError)
 def describe(description: str) -> tuple[str, str]:
     """A node and why it takes no job ("" if it does), from a line of ``scontrol -o show node``.
 
-    ValueError: the line does not name a node.
+    :raises ValueError: the line does not name a node.
     """
     name = re.match(r"NodeName=(\S+)", description)
     if name is None:

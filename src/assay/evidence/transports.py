@@ -92,7 +92,10 @@ class Proof:
 
 
 def unusable(transport: str, ucx_version: str, device: str | None = None) -> str | None:
-    """Why this UCX cannot run the transport (over `device`), or None; ValueError as below."""
+    """Why this UCX cannot run the transport (over `device`), None if it can.
+
+    :raises ValueError: the transport is unknown, or the version is invalid.
+    """
     _of(transport)
     version = _version(ucx_version)
     if version < (1, 13):

@@ -60,7 +60,7 @@ class CoordinatorLog:
 def parse(text: str) -> CoordinatorLog:
     """Read a log, without a last line that was cut.
 
-    ParseError: nothing lists the processes that came, or a line is not a JSON object.
+    :raises ParseError: nothing lists the processes that came, or a line is not a JSON object.
     """
     lines = text.split("\n")[:-1]
     entries = []

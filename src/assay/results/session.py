@@ -52,7 +52,7 @@ class ReportError(Exception):
 def newest(results: Path) -> Path:
     """The run report of the last session, or its folder if it was killed and wrote no report.
 
-    ReportError: there is no run report.
+    :raises ReportError: there is no run report.
     """
     latest = (results / run_folder.LATEST).resolve()
     killed = run_folder.read_plan(latest) and not run_folder.run_report(latest)
@@ -132,7 +132,7 @@ def _what_is_left(file: Path) -> str:
 def _salvaged(folder: Path) -> Session:
     """A session from the records of its finished cases, in the output directory and the stage.
 
-    ReportError: there are no records, and no plan lists any cases.
+    :raises ReportError: there are no records, and no plan lists any cases.
     """
     reader = _Reader(folder.resolve() / "report", {"prefix_output": str(folder.resolve())})
     staged = folder.resolve().parent.parent / "stage" / folder.resolve().name

@@ -55,7 +55,7 @@ def repository(site_file: str | Path) -> Path:
 def results_directory(site_file: str | Path) -> Path:
     """The directory of all that a run writes: ``$ASSAY_RESULTS``, by default ``results/``.
 
-    ConfigError: it cannot be made or written, or has a blank in its path.
+    :raises ConfigError: it cannot be made or written, or has a blank in its path.
     """
     named = os.environ.get("ASSAY_RESULTS")
     path = Path(named).resolve() if named else repository(site_file) / "results"

@@ -150,7 +150,7 @@ def pmix(listing: str) -> bool:
 def configuration(site_file: str | Path) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.
 
-    ConfigError: a variable above names nothing, no MPI, a silent Slurm, or as that of sites.
+    :raises ConfigError: a variable above names nothing, there is no MPI, or Slurm is silent.
     """
     site_file = Path(site_file).resolve()
     listing = ideal.SINFO if ideal.asked() else detect.output(*SINFO)

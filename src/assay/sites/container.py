@@ -140,7 +140,7 @@ def apptainer(repository: Path) -> str:
 def look(path: str | Path, repository: Path) -> Image:
     """Starts an image (SIF) once and reads what it contains.
 
-    ConfigError: no Apptainer, no such file, or not an image that starts on this machine.
+    :raises ConfigError: no Apptainer, no such file, or not an image that starts on this machine.
     """
     path = Path(path).absolute()
     program = apptainer(repository)

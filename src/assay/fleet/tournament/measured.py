@@ -90,7 +90,7 @@ class Pair:
 def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
     """The metrics by which each pair is judged; other relative tolerances than the default ones.
 
-    ValueError: a tolerance is not valid.
+    :raises ValueError: a tolerance is not valid.
     """
     chosen = {**TOLERANCES, **tolerances}
     return [

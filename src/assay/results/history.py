@@ -44,7 +44,9 @@ def add(into: Path, sources: Sequence[Path]) -> tuple[int, list[str]]:
     """
     into.mkdir(parents=True, exist_ok=True)
     left_out = []
-    with _locked(into / ".history.lock"), tempfile.TemporaryDirectory() as scratch:
+    lock = (into / ".history.lock").open("w")
+    with lock, tempfile.TemporaryDirectory() as scratch:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         merged = Path(scratch) / DATABASE
         if (into / DATABASE).exists():
             _check(into / DATABASE)
@@ -64,13 +66,6 @@ def add(into: Path, sources: Sequence[Path]) -> tuple[int, list[str]]:
         files.write(into / PERFLOG, "".join(lines))
         files.write(into / DATABASE, merged.read_bytes())
     return new, left_out
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,16 +1,14 @@
-"""Runs other programs, whose output is shown only if they fail, as one line. Starts daemons."""
+"""Runs other programs, whose output is shown only if they fail. Starts daemons, and waits."""
 
 import os
 import subprocess
+import time
 
 from layout import STATE, Refusal
 
 
 def run(*command, given=None, check=True, seconds=60, env=None):
-    """Runs a command and returns its standard output.
-
-    :raises Refusal: it is not installed, takes longer than `seconds`, or failed while `check`.
-    """
+    """The output of a command; Refusal if it is missing, too slow, or failed while `check`."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
@@ -32,12 +30,19 @@ def run(*command, given=None, check=True, seconds=60, env=None):
     return done.stdout
 
 
-def daemon(words, log, mode="w", before=None, **variables):
-    """Starts a program that outlives this one, in the foreground of nobody.
+def wait(works, seconds, late):
+    """Waits until `works()` is true; after `seconds` a Refusal with the text of `late()`."""
+    end = time.monotonic() + seconds
+    while not works():
+        if time.monotonic() > end:
+            raise Refusal(late())
+        time.sleep(0.02)
 
-    :param log: name of the file below the state's `log` that gets what it says.
-    :param before: called in the new process before it becomes the program.
-    :param variables: environment variables beside the caller's.
+
+def daemon(words, log, mode="w", before=None, **variables):
+    """Starts a program that outlives this one; the state's file `log` gets what it says.
+
+    `before` is called in the new process, `variables` are added to the caller's.
     """
     with (STATE / "log" / log).open(mode) as file:
         return subprocess.Popen(

@@ -124,29 +124,18 @@ def drift(cluster, node, what):
     machine.ask(cluster, cluster.node(node), *DRIFTS[what])
 
 
+#: Name on the command line -> function.
 FAULTS = {
-    "rate": rate,
-    "delay": delay,
-    "loss": loss,
-    "link-down": link_down,
-    "cpu": cpu,
-    "disk": disk,
-    "disk-full": disk_full,
-    "memory": memory,
-    "drain": drain,
-    "slurmd": slurmd,
-    "crash": crash,
-    "hang": hang,
-    "one-core": one_core,
-    "drift": drift,
+    fault.__name__.replace("_", "-"): fault
+    for fault in (
+        *(rate, delay, loss, link_down, cpu, disk, disk_full, memory, drain, slurmd, crash, hang),
+        *(one_core, drift),
+    )
 }
 
 
 def inject(cluster, name, words):
-    """Injects a fault and notes it for `vcluster status`.
-
-    :raises Refusal: no such node, or a value that is not valid.
-    """
+    """Injects a fault and notes it for `vcluster status`; Refusal for a value that is not valid."""
     FAULTS[name](cluster, *words)
     with RECORD.open("a") as record:
         record.write(" ".join([name, *words]) + "\n")
@@ -261,10 +250,7 @@ def _update(cluster, node, *words):
 
 
 def _number(text, what):
-    """A number above zero.
-
-    :raises Refusal: the text is not such a number.
-    """
+    """A number above zero, else a Refusal."""
     try:
         value = float(text.rstrip("%"))
     except ValueError:

@@ -59,21 +59,11 @@ class Program:
 
 
 def load(path: Path = FILE) -> dict[str, Program]:
-    """The programs by their words.
-
-    :raises ConfigError: an entry is not valid; the message names file, word and key.
-    """
-    try:
-        entries = files.read_yaml(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except files.YamlError as error:
-        raise ConfigError(str(error)) from None
+    """The programs by their words; ConfigError names file, word and key of an invalid entry."""
+    entries = files.read_yaml(path, ConfigError)
     if not isinstance(entries, dict):
         raise ConfigError(f"{path}: must be a mapping of words to programs")
-    found: dict[str, Program] = {}
-    for word, entry in entries.items():
-        found[word] = _program(path, word, entry)
+    found = {word: _program(path, word, entry) for word, entry in entries.items()}
     for program in found.values():
         if program.variant_of and program.variant_of not in found:
             raise _refused(path, program.word, "variant_of", "is not a word of this file")
@@ -122,10 +112,8 @@ VERSIONS = {p.version.extra: p.version for p in PROGRAMS.values() if p.version}
 
 
 def executable(word: str, extras: Mapping[str, Any]) -> str:
-    """Name of the program that shows whether a stack has what the word promises.
+    """The program that shows whether a stack with these extras has the feature `word`.
 
-    :param word: feature of the stack.
-    :param extras: the extras of the stack.
     :raises ConfigError: the stack does not say how the program is started.
     """
     program = PROGRAMS[word]

@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 
 from assay import files, metrics
+from assay.calibrate import CalibrationError
 from assay.calibrate.bounds import LEAST_OF_PEAK, Kind, curve, kind_of
 from assay.calibrate.bounds import metric as bounded
-from assay.calibrate.errors import CalibrationError
 from assay.calibrate.launches import Sample
 from assay.judge import Recorded, References, Verdict, curves, describe, judge_ratios
 
@@ -235,10 +235,7 @@ def text(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write(path: Path, content: str) -> None:
-    """Write the file whole or not at all.
-
-    :raises CalibrationError: it cannot be written.
-    """
+    """Write the file whole or not at all; CalibrationError if it cannot be written."""
     try:
         files.write(path, content)
     except OSError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from reframe.utility import nodelist_abbrev
 
-from assay.calibrate.errors import CalibrationError
+from assay.calibrate import CalibrationError
 from assay.judge import LAUNCHES_FOR_95_PERCENT, Verdict, curves, describe, peaks
 from assay.results.cases import Case, Session
 
@@ -49,12 +49,9 @@ class Sample:
 
 
 def samples(sessions: Iterable[Session], site: str, few: bool = False) -> list[Sample]:
-    """The launches of each case that has metrics.
+    """The launches of each case of the site that has metrics; `few` accepts fewer than six.
 
-    :param site: the name of the system that must have run.
-    :param few: accept fewer than six launches.
-    :raises CalibrationError: a launch failed or was of another site or purpose, there are too few
-        launches, or the cases differ in the number of launches.
+    :raises CalibrationError: one failed, or was of another site or purpose, or there are too few.
     """
     found: dict[Key, Sample] = {}
     problems: dict[tuple[str, str], str] = {}

@@ -47,10 +47,7 @@ class GpuMixin(UcxMixin):
         )
 
     def choose_the_path(self, device: str | None = None) -> None:
-        """Makes UCX use the paths of :attr:`way`, over `device` between nodes.
-
-        :raises reframe.core.exceptions.ConfigError: the switches of this UCX are not known.
-        """
+        """Makes UCX use the paths of :attr:`way`, over `device`; ConfigError for an unknown UCX."""
         version = self.ucx_version()
         try:
             variables = gpu_paths.environment(self.way, version, device)

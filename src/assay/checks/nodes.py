@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from reframe.core.builtins import run_after, run_before
-from reframe.core.exceptions import ConfigError
 
 import assay.onnode.meeting
-from assay.checks.site import site_directory
 from assay.checks.strict import StrictCheck
+from assay.checks.ucx import text
 from assay.evidence import node_state
 from assay.outputs import Parsed, coordinator_log
 
@@ -42,21 +41,14 @@ class AllNodesCheck(StrictCheck):
         raise NotImplementedError
 
     def options(self, extra: str, known: Iterable[str]) -> Mapping[str, Any]:
-        """An extra of the partition, a mapping with these keys; empty if the site does not set it.
-
-        :raises reframe.core.exceptions.ConfigError: the mapping has another key.
-        """
-        partition = self.current_partition
-        said: Mapping[str, Any] = partition.extras.get(extra, {})
+        """An extra of the partition that is a mapping, or {}; ConfigError for an unknown key."""
+        said: Mapping[str, Any] = self.current_partition.extras.get(extra, {})
         known = sorted(known)
         for key in said:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 mend = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-                raise ConfigError(
-                    f"{site_directory() / 'reframe.py'}: partition {partition.name!r}: extras: "
-                    f"{extra}: unknown key {key!r}; {mend}"
-                )
+                raise self.misdescribed(f"extras: {extra}: unknown key {key!r}; {mend}")
         return said
 
     @run_after("setup")
@@ -87,10 +79,7 @@ class AllNodesCheck(StrictCheck):
         self.keep_files += ["plan.json", assay.onnode.meeting.LOG_FILE]
 
     def coordinator_log(self) -> coordinator_log.CoordinatorLog:
-        """The log of the coordinator of the meeting. Runs in the stage directory.
-
-        :raises assay.outputs.ParseError: there is no such log.
-        """
+        """The log of the meeting, from the stage directory; ParseError if there is none."""
         path = Path(assay.onnode.meeting.LOG_FILE)
         self._coordinator_log = coordinator_log.parse(path.read_text(encoding="utf-8"))
         return self._coordinator_log
@@ -106,8 +95,5 @@ class AllNodesCheck(StrictCheck):
 
     def _errors(self) -> list[str]:
         """The first error lines of the launcher, which knows the node that it could not reach."""
-        try:
-            lines = self.stderr_text().splitlines()
-        except OSError:
-            return []
+        lines = text(self.stderr).splitlines()
         return [line.strip() for line in lines if "error" in line.lower()][:ERRORS]

@@ -16,10 +16,8 @@ from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import run_before
-from reframe.core.exceptions import ConfigError
 
 import assay.onnode
-from assay.checks.site import site_directory
 from assay.evidence.launch import REFUSED_FILE, SKIPPED_FILE
 from assay.outputs import Parsed
 
@@ -46,9 +44,8 @@ _TIMES_MEMORY = re.compile(r"(\d+(?:\.\d+)?)x-memory")
 
 
 def bytes_asked_for(said: Any, memory: int) -> int:
-    """Converts a size of the site, ``2x-memory`` or a number [B], to bytes.
+    """A size of the site, ``2x-memory`` or a number, in bytes; `memory` is that of a node [B].
 
-    :param memory: memory of one node [B].
     :raises ValueError: the size has neither form; the message is one line.
     """
     if isinstance(said, int) and not isinstance(said, bool) and said > 0:
@@ -60,11 +57,7 @@ def bytes_asked_for(said: Any, memory: int) -> int:
 
 
 def described(found: Mapping[str, Any], largest: int) -> dict[str, Any]:
-    """The description of a measured file system for the record.
-
-    :param found: what ``onnode/storage.py`` found.
-    :param largest: the largest file of the benchmark [B].
-    """
+    """For the record: what ``onnode/storage.py`` found, and the largest file written [B]."""
     space, memory = found["file_system"], found["memory"]["limit"]
     names = ("type", "mount", "source", "options", "size_bytes", "free_bytes", "fill", "stripe")
     return {
@@ -135,16 +128,12 @@ class StorageMixin(rfm.RegressionTestPlugin):
         return self.room()
 
     def size_asked_for(self, extra: str) -> int:
-        """An extra of the partition that is a size, see :func:`bytes_asked_for`.
-
-        :raises reframe.core.exceptions.ConfigError: the extra is not a size.
-        """
+        """An extra that is a size, see :func:`bytes_asked_for` [B]; ConfigError if it is not."""
         said, memory = self.partition_extra(extra), self.partition_extra("memory_bytes")
         try:
             return bytes_asked_for(said, memory)
         except ValueError as error:
-            where = f"partition {self.current_partition.name!r}: extras: {extra}"
-            raise ConfigError(f"{site_directory() / 'reframe.py'}: {where}: {error}") from None
+            raise self.misdescribed(f"extras: {extra}: {error}") from None
 
     @run_before("run")
     def _look_at_the_file_system(self) -> None:

@@ -124,10 +124,7 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     judges_itself = False
 
     def read(self) -> Parsed:
-        """The output as typed rows. Runs in the stage directory.
-
-        :raises assay.outputs.ParseError: the output is not of the program that was started.
-        """
+        """The output in the stage directory as typed rows; ParseError for any other output."""
         raise NotImplementedError
 
     def stdout_text(self) -> str:

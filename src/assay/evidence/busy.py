@@ -85,10 +85,7 @@ _READING = re.compile(
 
 
 def script(ours: str) -> list[str]:
-    """Lines that define :data:`COMMAND` in a job script.
-
-    :param ours: the extra ``others`` of the partition.
-    """
+    """Lines that define :data:`COMMAND` in a job script; `ours` is the extra ``others``."""
     files = "/proc/[0-9]*/stat" if ours == PROCESSES else f"'{ours}'"
     program = (_PROCESSES if ours == PROCESSES else _GROUP) + _MACHINE + _PRINT
     return [
@@ -154,10 +151,7 @@ def between(before: Reading | None, behind: Reading | None) -> Others | None:
 
 
 def reading(ours: str) -> Reading | None:
-    """A reading by this process. For ``processes``, this process and its children are ours.
-
-    :param ours: the extra ``others`` of a partition.
-    """
+    """A reading by this process, which is ours for the extra ``processes``, with its children."""
     try:
         lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
         all_, *each = (line.split() for line in lines if line.startswith("cpu"))
@@ -180,10 +174,7 @@ def reading(ours: str) -> Reading | None:
 
 
 def _of_group(text: str) -> float:
-    """Processor time [s] in ``cpuacct.usage`` (version 1) or ``cpu.stat`` (version 2).
-
-    :raises ValueError: the text is neither.
-    """
+    """Processor time [s] in ``cpuacct.usage`` (version 1) or ``cpu.stat`` (2), else ValueError."""
     match = re.search(r"^usage_usec (\d+)$", text, re.MULTILINE)
     return int(match[1]) / 1e6 if match else int(text) / 1e9
 
@@ -216,25 +207,15 @@ def _waiting() -> str:
 
 @cache
 def limits(site: Path) -> Mapping[str, float]:
-    """The limits ``before`` and ``during``, see ``site-config/busy.yaml``.
-
-    :param site: folder of the site.
-    :raises reframe.core.exceptions.ConfigError: a file does not have that shape.
-    """
+    """The limits ``before`` and ``during`` of ``busy.yaml``; ConfigError for another shape."""
     found: dict[str, float] = {}
-    for path in (files.of_all_sites(site, FILE), site / FILE):
-        if path != site / FILE or path.exists():
-            found.update(_read(path))
+    for path in files.layers(site, FILE):
+        found.update(_read(path))
     return found
 
 
 def _read(path: Path) -> dict[str, float]:
-    try:
-        said = files.read_yaml(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except files.YamlError as error:
-        raise ConfigError(str(error)) from None
+    said = files.read_yaml(path, ConfigError)
     if not isinstance(said, dict):
         raise ConfigError(f"{path}: must have `before` and `during`, each with a number")
     for key, value in said.items():

@@ -47,20 +47,17 @@ class Crossing:
     """What the counters prove of one run.
 
     :ivar moved: ``received`` and ``sent`` [B] of each node.
-    :ivar needed: minimum that each node must have moved, both directions together [B].
     :ivar problems: what is wrong or unproven, one line each.
     """
 
     moved: Mapping[str, Mapping[str, int]]
-    needed: float
     problems: tuple[str, ...]
 
 
 def parse(text: str) -> tuple[Reading, ...]:
-    """The readings of one rank: first those before the program, then those after, one per device.
+    """The readings of one rank: those before the program, then those after, one per device.
 
-    :raises ValueError: a line is not a reading, or a device does not have one reading before and
-        one after.
+    :raises ValueError: a line is not a reading, or a device lacks its reading before or after.
     """
     readings = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -80,11 +77,9 @@ def parse(text: str) -> tuple[Reading, ...]:
 
 
 def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
-    """Whether each node moved at least `needed` bytes over the link.
+    """Whether each node moved at least `needed` bytes over the link, see the functions below.
 
-    :param files: the files that the witnesses of one launch left: name of the file -> its text.
-    :param layout: layout of the started ranks; each rank must have left its readings.
-    :param needed: minimum for each node, see the functions below [B].
+    `files`: name -> text of what the witness of each started rank left.
     """
     problems = []
     ranks: Counter[str] = Counter()
@@ -118,14 +113,11 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
             for host, total in ((host, sum(both.values())) for host, both in sorted(moved.items()))
             if total < needed
         ]
-    return Crossing(moved, needed, tuple(problems))
+    return Crossing(moved, tuple(problems))
 
 
 def _grown(readings: Sequence[Reading], direction: str) -> int:
-    """Increase of one counter of a node, which each of the node's ranks has read.
-
-    :raises ValueError: there is no such counter, or it decreased.
-    """
+    """Increase of a counter that each rank of a node read; ValueError if it is gone or fell."""
     values: dict[str, list[int]] = {"before": [], "after": []}
     for reading in readings:
         value = getattr(reading, direction)

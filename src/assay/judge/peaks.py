@@ -13,39 +13,23 @@ FILE = "hardware.yaml"
 
 
 def hardware(site: Path) -> dict[str, dict[str, Any]]:
-    """The known hardware: role -> name -> quantities. An entry of the site replaces that of all.
-
-    :param site: the folder of the site.
-    :raises ReferencesError: a file is not valid YAML.
-    """
+    """Role -> name -> quantities, of all sites and this one; ReferencesError if invalid."""
     known: dict[str, dict[str, Any]] = {}
-    for path in (files.of_all_sites(site, FILE), site / FILE):
-        if path != site / FILE or path.exists():
-            try:
-                content = files.read_yaml(path)
-            except files.YamlError as error:
-                raise ReferencesError(str(error)) from None
-            if not isinstance(content, dict):
-                raise ReferencesError(f"{path}: must be a mapping of roles; see site-config/{FILE}")
-            for role, entries in content.items():
-                if not (isinstance(entries, dict) and all(map(_is_mapping, entries.values()))):
-                    raise ReferencesError(
-                        f"{path}: {role}: must be a mapping of names to quantities"
-                    )
-                known.setdefault(role, {}).update(entries)
+    for path in files.layers(site, FILE):
+        content = files.read_yaml(path, ReferencesError)
+        if not isinstance(content, dict):
+            raise ReferencesError(f"{path}: must be a mapping of roles; see site-config/{FILE}")
+        for role, entries in content.items():
+            if not (isinstance(entries, dict) and all(map(_is_mapping, entries.values()))):
+                raise ReferencesError(f"{path}: {role}: must be a mapping of names to quantities")
+            known.setdefault(role, {}).update(entries)
     return known
 
 
 def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> float | None:
-    """Peak of one quantity of the hardware that plays a role on a partition.
+    """Peak of one quantity of the hardware that a partition names for a role (``link``, ``gpu``).
 
-    :param site: the folder of the site.
-    :param named: the partition's extra ``hardware``: role -> name, such as
-        ``{"link": "infiniband-edr"}``.
-    :param role: ``link`` or ``gpu``.
-    :param quantity: a key of the entry, in the unit that the head of the file states.
-    :returns: None if the partition does not name its hardware in that role.
-    :raises ReferencesError: no file has the named hardware, or not its quantity.
+    None if it names none; ReferencesError if no file has the hardware, or not its quantity.
     """
     name = named.get(role)
     if name is None:
@@ -61,10 +45,7 @@ def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> floa
 
 
 def check(site: Path, named: Mapping[str, str]) -> None:
-    """Refuses hardware that no file has. Nothing would then be compared with its peak.
-
-    :raises ReferencesError: the role or the name is unknown.
-    """
+    """Refuses, by ReferencesError, hardware that no file has: nothing would be compared with it."""
     if not _is_mapping(named):
         raise ReferencesError(f"{named!r} is not a mapping; write it like {{link: infiniband-edr}}")
     known = hardware(site)

@@ -108,13 +108,5 @@ def is_of(node: Node, spec: str) -> bool:
 
 
 def read_yaml(path: Path, shown: str) -> Any:
-    """The content of a YAML file; see :func:`assay.files.read_yaml`.
-
-    :raises LockError: it cannot be read or is refused.
-    """
-    try:
-        return files.read_yaml(path, shown)
-    except OSError as error:
-        raise LockError(f"{shown}: {error.strerror}") from None
-    except files.YamlError as error:
-        raise LockError(str(error)) from None
+    """As :func:`assay.files.read_yaml`, with a LockError."""
+    return files.read_yaml(path, LockError, shown)

@@ -18,12 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reframe.core import backends
-from reframe.core.exceptions import (
-    ConfigError,
-    JobError,
-    JobNotStartedError,
-    SpawnedProcessError,
-)
+from reframe.core.exceptions import ConfigError, JobError, JobNotStartedError, SpawnedProcessError
 from reframe.core.schedulers import local, slurm
 from reframe.utility import osext
 
@@ -176,10 +171,7 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             self._watch(job)
 
     def _ask(self, jobs: list[Any]) -> None:
-        """Updates the state of the jobs.
-
-        :raises SpawnedProcessError: Slurm does not answer.
-        """
+        """Updates the state of the jobs; SpawnedProcessError if Slurm does not answer."""
         self._num_sacct_failures = self._max_sacct_failures  # our patience() counts instead
         super().poll(*jobs)
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.report import (
-    btio,
-    charts,
-    graphs,
-    plots,
-    scaling,
-    series,
-    units,
-    validation,
-)  # fmt: skip
+from assay.report import btio, charts, graphs, plots, scaling, series, units, validation
 from assay.report.figure import Figure, Section, Shown, Tidy, by_x, caption
 from assay.report.series import Curves, HeatMap
 from assay.results.cases import Case
@@ -232,10 +223,7 @@ def of_application(application: btio.Application) -> list[Figure]:
 def _of_lines(
     name: str, title: str, chart: charts.Chart, what: str, shows: Sequence[Shown]
 ) -> Figure:
-    """A chart of lines; the table has a row for each x.
-
-    :param what: name of the parameter that distinguishes its lines.
-    """
+    """A chart of lines, which `what` distinguishes; the table has a row for each x."""
     unit = "" if chart.unit == "1" else f" [{chart.unit}]"
     lines = chart.series
     ideal = "; the dotted line is the ideal" if chart.ideal else ""

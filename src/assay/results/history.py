@@ -44,7 +44,9 @@ def add(into: Path, sources: Sequence[Path]) -> tuple[int, list[str]]:
     """
     into.mkdir(parents=True, exist_ok=True)
     left_out = []
-    with _locked(into / ".history.lock"), tempfile.TemporaryDirectory() as scratch:
+    lock = (into / ".history.lock").open("w")
+    with lock, tempfile.TemporaryDirectory() as scratch:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         merged = Path(scratch) / DATABASE
         if (into / DATABASE).exists():
             _check(into / DATABASE)
@@ -64,13 +66,6 @@ def add(into: Path, sources: Sequence[Path]) -> tuple[int, list[str]]:
         files.write(into / PERFLOG, "".join(lines))
         files.write(into / DATABASE, merged.read_bytes())
     return new, left_out
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _lines(path: Path) -> list[str]:
@@ -120,11 +115,7 @@ def _create(path: Path) -> int:
 
 
 def _check(path: Path) -> None:
-    """Refuse a store that is not whole.
-
-    :raises HistoryError: the store is missing, is damaged, has another schema, or holds a session
-        that is incomplete.
-    """
+    """HistoryError if a store is missing, damaged, of another schema, or has a torn session."""
     if not path.is_file():
         raise HistoryError(f"{path}: there is no store of results")
     try:
@@ -178,10 +169,7 @@ class Run:
 
 
 def runs(store: Path) -> list[Run]:
-    """The runs in the store, in order of time.
-
-    :raises HistoryError: the store is missing or damaged.
-    """
+    """The runs in the store, in order of time; HistoryError if it is missing or damaged."""
     _check(store)
     found: dict[str, Run] = {}
     with _open(store, "ro") as connection:

@@ -183,21 +183,13 @@ def load(path: Path) -> Promise:
 
     :raises PromiseError: the file cannot be read or is not valid.
     """
-    try:
-        raw = files.read_yaml(path)
-    except OSError as error:
-        raise PromiseError(
-            f"{path}: {error.strerror}: nothing says which cases must run; type "
-            f"assay expect --site {path.parent.name}, review the file and commit it"
-        ) from None
-    except files.YamlError as error:
-        raise PromiseError(str(error)) from None
+    make = f"type assay expect --site {path.parent.name}"
+    hint = f": nothing says which cases must run; {make}, review the file and commit it"
+    raw = files.read_yaml(path, PromiseError, hint=hint)
     try:
         return of(str(path), raw)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PromiseError(
-            f"{path}: not a promise ({error}); type assay expect --site {path.parent.name}"
-        ) from None
+        raise PromiseError(f"{path}: not a promise ({error}); {make}") from None
 
 
 def of(file: str, raw: Any) -> Promise:

@@ -28,10 +28,7 @@ SCHEMA = 1
 
 
 def begin(test: Any) -> dict[str, Any]:
-    """The part of a record that is known before the output is read.
-
-    :param test: a :class:`assay.checks.strict.StrictCheck` after its setup.
-    """
+    """The part of a record that is known after the set-up of a test (``StrictCheck``)."""
     case = test.case()
     return {
         "schema": SCHEMA,

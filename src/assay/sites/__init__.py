@@ -54,9 +54,9 @@ def repository(site_file: str | Path) -> Path:
 
 
 def results_directory(site_file: str | Path) -> Path:
-    """The directory that a run writes everything to: ``$ASSAY_RESULTS``, by default ``results/``.
+    """The directory of all that a run writes: ``$ASSAY_RESULTS``, by default ``results/``.
 
-    :raises ConfigError: the directory cannot be made or written, or has a blank in its path.
+    :raises ConfigError: it cannot be made or written, or has a blank in its path.
     """
     named = os.environ.get("ASSAY_RESULTS")
     path = Path(named).resolve() if named else repository(site_file) / "results"
@@ -88,8 +88,8 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
     :raises ConfigError: the file cannot be read or does not have that shape.
     """
+    words = files.read_yaml(path, ConfigError)
     try:
-        words = files.read_yaml(path)
         for owner, kind in (
             ("partition", "features"),
             ("partition", "extras"),
@@ -97,10 +97,6 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
         ):
             if not isinstance(words[owner][kind], dict):
                 raise TypeError
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except files.YamlError as error:
-        raise ConfigError(str(error)) from None
     except (KeyError, TypeError):
         raise ConfigError(
             f"{path}: must have partition with features and extras, and environment with extras, "

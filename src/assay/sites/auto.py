@@ -82,11 +82,9 @@ class Nodes:
 
 
 def slurm_nodes(listing: str, wanted: str | None = None) -> Nodes | None:
-    """The largest group of identical nodes; None if Slurm has no partition.
+    """The largest group of identical nodes, of the `wanted` or Slurm's default partition.
 
-    :param listing: what :data:`SINFO` prints.
-    :param wanted: name of the partition; by default the one that Slurm marks as its default.
-    :raises ConfigError: there is no such partition, or none of its nodes takes jobs.
+    None: Slurm has no partition. ConfigError: there is no such one, or its nodes take no jobs.
     """
     rows = [line.split("|") for line in listing.splitlines() if line.count("|") == 8]
     if not rows:
@@ -152,9 +150,7 @@ def pmix(listing: str) -> bool:
 def configuration(site_file: str | Path) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.
 
-    :param site_file: the site's ``__file__``.
-    :raises ConfigError: a variable above names something that does not exist, there is no MPI at
-        all, Slurm does not answer, or as :func:`assay.sites.configuration`.
+    :raises ConfigError: a variable above names nothing, there is no MPI, or Slurm is silent.
     """
     site_file = Path(site_file).resolve()
     listing = ideal.SINFO if ideal.asked() else detect.output(*SINFO)
@@ -183,11 +179,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
         partitions[0]["devices"] = [{"type": "gpu", "num_devices": number}]
     if nodes and nodes.count > 1 and not contained:
         partitions += _links(nodes.count, transports, known["link"])
-    scratch = sites.results_directory(site_file) / "scratch"
-    partitions += [
-        machine.storage(site_file, "scratch", str(scratch), *(["shared"] if nodes else [])),
-        machine.storage(site_file, "tmpfs", "/dev/shm", "tmpfs"),  # noqa: S108 - under test
-    ]
+    partitions += machine.file_systems(site_file, *(["shared"] if nodes else []))
     for partition in partitions:
         partition.update(common, environs=names)
         if nodes:
@@ -198,22 +190,11 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
             partition["extras"].pop("others")
             partition["env_vars"].append(["SLURM_MPI_TYPE", "pmix"])
     words |= {name: _over(name, SWITCHED) for name in LINKS}
+    descr = "as it was found: " + (nodes.partition if nodes else "this machine")
+    systems = [machine.system(site_file, descr, [".*"], partitions)]
+    found = partial(machine.found, words=words, optional=frozenset(LINKS))
     return sites.configuration(
-        site_file,
-        systems=[
-            {
-                "name": site_file.parent.name,
-                "descr": "as it was found: " + (nodes.partition if nodes else "this machine"),
-                "hostnames": [".*"],
-                "modules_system": "nomod",
-                # One case at a time: two cases at once would disturb each other.
-                "max_local_jobs": 1,
-                "partitions": partitions,
-            }
-        ],
-        environments=stacks,
-        general={} if nodes else machine.OFTEN,
-        found=partial(machine.found, words=words, optional=frozenset(LINKS)),
+        site_file, systems, stacks, {} if nodes else machine.OFTEN, found=found
     )
 
 

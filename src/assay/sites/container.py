@@ -125,10 +125,7 @@ class Image:
 
 
 def apptainer(repository: Path) -> str:
-    """Path of Apptainer: on PATH, or as installed by the repository's ``ci/apptainer.sh``.
-
-    :raises ConfigError: there is no Apptainer.
-    """
+    """Path of Apptainer, on PATH or from the repository's ``ci/apptainer.sh``, else ConfigError."""
     if found := shutil.which("apptainer"):
         return found
     script = repository / "ci/apptainer.sh"
@@ -141,12 +138,9 @@ def apptainer(repository: Path) -> str:
 
 
 def look(path: str | Path, repository: Path) -> Image:
-    """Starts an image once and reads what it contains.
+    """Starts an image (SIF) once and reads what it contains.
 
-    :param path: the image, a file (SIF).
-    :param repository: see :func:`apptainer`.
-    :raises ConfigError: there is no Apptainer, there is no such file, or the file is not an image
-        that starts on this machine.
+    :raises ConfigError: no Apptainer, no such file, or not an image that starts on this machine.
     """
     path = Path(path).absolute()
     program = apptainer(repository)
@@ -172,11 +166,7 @@ def look(path: str | Path, repository: Path) -> Image:
 
 
 def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[str, Any]:
-    """The environment ``container``, or ``contained``; writes its wrappers below the results.
-
-    :param site_file: the site's ``__file__``.
-    :raises ConfigError: the results cannot be written.
-    """
+    """The environment ``container``, or ``contained``; writes its wrappers below the results."""
     there = image.programs.__contains__
     features, extras = detect.described(
         detect.programs(there), detect.btio(there), lambda *words: image.said.get(words, "")

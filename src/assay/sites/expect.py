@@ -57,8 +57,8 @@ def command(args: argparse.Namespace) -> int:
     path = site_file.with_name(promise.FILE)
     try:
         before = path.read_text(encoding="utf-8") if path.exists() else ""
-        text = of_site(site_file, files.read_yaml(path) if before else {})
-    except (PromiseError, session.ReportError, ReframeError, files.YamlError, OSError) as error:
+        text = of_site(site_file, files.read_yaml(path, PromiseError) if before else {})
+    except (PromiseError, session.ReportError, ReframeError, OSError) as error:
         print(f"assay expect: {error}", file=sys.stderr)
         return 2
     same = text == before

@@ -32,10 +32,7 @@ HARMLESS = frozenset(
 
 
 def check_environment(names: Iterable[str] = os.environ) -> None:
-    """Refuse variables of ReFrame that change what runs.
-
-    :raises ConfigError: there is such a variable.
-    """
+    """Refuse, by ConfigError, variables of ReFrame that change what runs."""
     found = sorted(n for n in names if n.startswith("RFM_") and n not in HARMLESS)
     if found:
         raise ConfigError(
@@ -45,11 +42,7 @@ def check_environment(names: Iterable[str] = os.environ) -> None:
 
 
 def check_switches(off: Sequence[str]) -> None:
-    """Refuse options that switch checks off: the run would end green without a verdict.
-
-    :param off: the given options.
-    :raises ConfigError: there is such an option.
-    """
+    """Refuse, by ConfigError, options that switch checks off: nothing would be judged."""
     if off:
         raise ConfigError(
             f"{' '.join(off)}: a run without its checks proves nothing; leave the option out, or "

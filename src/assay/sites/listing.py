@@ -23,11 +23,7 @@ def find(folder: Path) -> list[Path]:
 
 
 def load(site_file: Path) -> tuple[dict[str, Any], References]:
-    """Configuration and references of one site.
-
-    :raises reframe.core.exceptions.ReframeError: the configuration is not valid.
-    :raises assay.judge.ReferencesError: the references are not valid.
-    """
+    """Configuration and references of a site; ReframeError, ReferencesError if invalid."""
     site = load_config("<builtin>", str(site_file))
     site.validate()
     configuration = {

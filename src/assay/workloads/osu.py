@@ -56,10 +56,7 @@ VALIDATES, TYPES = (5, 9), (7, 1)
 
 
 def numbers(version: str | None) -> tuple[int, ...]:
-    """A version as numbers, which can be compared; empty for an unknown version.
-
-    Letters behind the numbers do not count: ``5.3.2-git`` is 5.3.2.
-    """
+    """A version as numbers, without letters behind it (``-git``); empty for an unknown one."""
     known = re.match(r"\d+(?:\.\d+)*", version or "", re.ASCII)
     return tuple(map(int, known[0].split("."))) if known else ()
 
@@ -75,10 +72,7 @@ def validating(benchmark: str, version: tuple[int, ...]) -> list[str]:
 
 
 def not_asked(parsed: Parsed | None, stated: str | None) -> list[str]:
-    """A problem if the program could have validated what it received but was not asked to.
-
-    :param stated: the version that the stack states.
-    """
+    """A problem if the program was not asked to validate: the stack states version `stated`."""
     if parsed and numbers(parsed.version) >= VALIDATES > numbers(stated):
         return [
             f"OSU {parsed.version} was not asked to validate what it received: the stack "

@@ -32,11 +32,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the ranks are: equally many on each node, in blocks (0 to per_node - 1 on the first).
-
-    :ivar nodes: number of nodes.
-    :ivar per_node: ranks on each of them.
-    """
+    """Equally many ranks on each of `nodes` nodes, in blocks (0 to per_node - 1 on the first)."""
 
     nodes: int
     per_node: int
@@ -48,11 +44,9 @@ class Layout:
 
 
 def spread(nodes: int, cores: int, ranks: Callable[[int], int]) -> Layout:
-    """The most ranks on each of `nodes` nodes that a test can use.
+    """The most ranks on each of `nodes` nodes with `cores` cores that suit a test.
 
-    :param cores: number of cores of one node that may have a rank each.
-    :param ranks: function that returns how many ranks the test would start on a number of cores.
-    :raises SizingError: no number of ranks that is the same on all nodes suits the test.
+    `ranks`: cores -> ranks that the test would start. SizingError: no number suits it.
     """
     for per_node in range(cores, 0, -1):
         if ranks(nodes * per_node) == nodes * per_node:
@@ -84,10 +78,7 @@ def process_grid(ranks: int) -> Grid:
 
 
 def usable_ranks(cores: int) -> int:
-    """The largest number of ranks up to `cores` that has a grid with P >= Q / 2, or 1, 2 or 3.
-
-    :raises SizingError: `cores` is below 1.
-    """
+    """The most ranks up to `cores` with a grid of P >= Q / 2, or 1 to 3; else SizingError."""
     if cores < 1:
         raise SizingError(f"{cores} cores: at least 1 is needed")
     for ranks in range(cores, 3, -1):
@@ -142,10 +133,7 @@ def square_ranks(cores: int) -> int:
 
 
 def even_ranks(cores: int) -> int:
-    """The largest even number of ranks up to `cores`, for tests that work in pairs.
-
-    :raises SizingError: there is only one core.
-    """
+    """The largest even number of ranks up to `cores`; SizingError if there is only one core."""
     if cores < 2:
         raise SizingError(f"{cores} core: a test in pairs needs at least 2")
     return cores // 2 * 2

@@ -74,7 +74,10 @@ class Line:
 
 
 def blocks(readme: str) -> dict[str, list[Line]]:
-    """Machine -> its command lines, in order; a Refusal if a block of `sh` names no machine."""
+    """Machine -> its command lines, in the order of the README.
+
+    :raises Refusal: a block of `sh` names no machine, or there is none.
+    """
     machines: dict[str, list[Line]] = {}
     found = list(_MACHINE.finditer(readme))
     if not found or len(found) != len(_BLOCK.findall(readme)):
@@ -92,7 +95,10 @@ def blocks(readme: str) -> dict[str, list[Line]]:
 
 
 def packages(readme: str) -> list[str]:
-    """The packages that the README tells a user to install first; a Refusal if it has none."""
+    """The packages that the README tells a user to install before all else.
+
+    :raises Refusal: the README has no such line.
+    """
     found = _INSTALL.search(readme)
     if found is None:
         raise Refusal("README.md: no line `apt-get install ...` says what a user installs first")

@@ -8,7 +8,10 @@ from layout import STATE, Refusal
 
 
 def run(*command, given=None, check=True, seconds=60, env=None):
-    """The output of a command; Refusal if it is missing, too slow, or failed while `check`."""
+    """Runs a command and returns its standard output.
+
+    :raises Refusal: it is not installed, takes longer than `seconds`, or failed while `check`.
+    """
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
@@ -40,9 +43,11 @@ def wait(works, seconds, late):
 
 
 def daemon(words, log, mode="w", before=None, **variables):
-    """Starts a program that outlives this one; the state's file `log` gets what it says.
+    """Starts a program that outlives this one, in the foreground of nobody.
 
-    `before` is called in the new process, `variables` are added to the caller's.
+    :param log: name of the file below the state's `log` that gets what it says.
+    :param before: called in the new process before it becomes the program.
+    :param variables: environment variables beside the caller's.
     """
     with (STATE / "log" / log).open(mode) as file:
         return subprocess.Popen(

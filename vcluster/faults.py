@@ -135,7 +135,10 @@ FAULTS = {
 
 
 def inject(cluster, name, words):
-    """Injects a fault and notes it for `vcluster status`; Refusal for a value that is not valid."""
+    """Injects a fault and notes it for `vcluster status`.
+
+    :raises Refusal: no such node, or a value that is not valid.
+    """
     FAULTS[name](cluster, *words)
     with RECORD.open("a") as record:
         record.write(" ".join([name, *words]) + "\n")
@@ -250,7 +253,10 @@ def _update(cluster, node, *words):
 
 
 def _number(text, what):
-    """A number above zero, else a Refusal."""
+    """A number above zero.
+
+    :raises Refusal: the text is not such a number.
+    """
     try:
         value = float(text.rstrip("%"))
     except ValueError:

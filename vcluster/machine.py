@@ -30,7 +30,10 @@ def boot(name):
 
 
 def await_boot(name):
-    """Waits until the machine has made its world; else a Refusal with the last line of its log."""
+    """Waits until the machine has made its world.
+
+    :raises Refusal: the machine did not start; the message has the last line of its log.
+    """
 
     def late():
         log = (STATE / "log" / f"boot.{name}").read_text().strip()

@@ -12,7 +12,10 @@ SOCKET = FOLDER / "socket"
 
 
 def start():
-    """Starts one munged, whose socket all machines see; Refusal if it does not start."""
+    """Starts one munged for all machines. Its socket has a path that all machines see.
+
+    :raises Refusal: it is not installed, or does not start.
+    """
     try:
         user = pwd.getpwnam("munge")
     except KeyError:

@@ -139,7 +139,10 @@ def _core(name):
 
 
 def await_relays(cluster):
-    """Waits until the relays of all nodes hold their queues; Refusal if one does not come up."""
+    """Waits until the relays of all nodes hold their queues.
+
+    :raises Refusal: one does not come up.
+    """
     end = time.monotonic() + 5
     for name in cluster.node_names:
         wanted = len((STATE / "run" / f"relays.{name}").read_text().split())

@@ -19,7 +19,10 @@ PACKAGES = "ci/system-stack.sh && vcluster/packages.sh"
 
 
 def show(cluster):
-    """Both parts, the second only with two nodes; a Refusal says which failed, and the remedy."""
+    """Both parts; the second one only if there are two nodes.
+
+    :raises Refusal: a part failed; the message says which one, and what to type.
+    """
     world(cluster)
     if cluster.nodes > 1:
         ping(cluster, *cluster.node_names[:2])

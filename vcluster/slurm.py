@@ -46,7 +46,10 @@ def configure(cluster):
 
 
 def start_slurmd(name, *through, before=None):
-    """Starts slurmd of a node; `through` leads into the machine if the caller is outside of it."""
+    """Starts slurmd of a node.
+
+    :param through: the words that lead into the machine, if the caller is outside of it.
+    """
     words = [*through, "slurmd", "-D", "-N", name]
     daemon(words, log=f"slurmd.{name}.out", mode="a", before=before)
 
@@ -64,7 +67,10 @@ def states(cluster):
 
 
 def await_idle(cluster, seconds=15):
-    """Waits until every node is idle; else a Refusal with its state and the place of the logs."""
+    """Waits until every node is idle.
+
+    :raises Refusal: a node is not idle; the message has its state and the place of the logs.
+    """
 
     def late():
         found = states(cluster)

@@ -74,7 +74,10 @@ def missing() -> str:
 
 
 def build(folder: Path) -> Path:
-    """Compiles the program for the simulator; CalledProcessError has the compiler's `stderr`."""
+    """Compiles the program for the simulator.
+
+    :raises subprocess.CalledProcessError: the compiler objects; its output is in `stderr`.
+    """
     program = folder / "collectives"
     command = ["smpicc", "-O2", "-Wall", "-Wextra", "-Werror", str(SOURCE), "-o", str(program)]
     subprocess.run(command, check=True, capture_output=True, text=True)

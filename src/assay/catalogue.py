@@ -59,7 +59,10 @@ class Program:
 
 
 def load(path: Path = FILE) -> dict[str, Program]:
-    """The programs by their words; ConfigError names file, word and key of an invalid entry."""
+    """The programs by their words.
+
+    :raises ConfigError: an entry is not valid; the message names file, word and key.
+    """
     entries = files.read_yaml(path, ConfigError)
     if not isinstance(entries, dict):
         raise ConfigError(f"{path}: must be a mapping of words to programs")
@@ -112,8 +115,10 @@ VERSIONS = {p.version.extra: p.version for p in PROGRAMS.values() if p.version}
 
 
 def executable(word: str, extras: Mapping[str, Any]) -> str:
-    """The program that shows whether a stack with these extras has the feature `word`.
+    """Name of the program that shows whether a stack has what the word promises.
 
+    :param word: feature of the stack.
+    :param extras: the extras of the stack.
     :raises ConfigError: the stack does not say how the program is started.
     """
     program = PROGRAMS[word]

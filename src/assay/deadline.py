@@ -42,7 +42,10 @@ current: Deadline | None = None
 
 
 def parse(words: str) -> Deadline:
-    """A deadline such as ``90m`` or ``1h30m``; ValueError if the words are no duration, or zero."""
+    """A deadline such as ``90m`` or ``1h30m``.
+
+    :raises ValueError: the words are not a duration, or it is zero.
+    """
     if not re.fullmatch(r"(?:\d+[dhms])+", words):
         raise ValueError(f"{words!r} is not a duration; write it like 90m, 2h or 1h30m")
     seconds = sum(int(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+)([dhms])", words))
@@ -52,8 +55,9 @@ def parse(words: str) -> Deadline:
 
 
 def begin(of_site: Iterable[str]) -> None:
-    """Starts the clock if ``ASSAY_DEADLINE`` or a partition sets a deadline; the shortest holds.
+    """Starts the clock if ``ASSAY_DEADLINE`` or a partition of the site sets a deadline.
 
+    :param of_site: the deadlines of the partitions. They share one run, so the shortest holds.
     :raises ValueError: a deadline is not a duration. The message says where it was set.
     """
     global current  # noqa: PLW0603 - one process is one run

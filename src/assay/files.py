@@ -120,9 +120,11 @@ def layers(site: Path, name: str) -> list[Path]:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a whole file, text as UTF-8; the umask sets who may read it.
+    """Write a whole file, or leave the old one as it was; the umask sets who may read it.
 
-    :raises OSError: the file cannot be written. The old one is left as it was.
+    :param content: text is written as UTF-8.
+
+    :raises OSError: the file cannot be written.
     """
     temporary = None
     try:

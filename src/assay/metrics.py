@@ -55,7 +55,10 @@ UNITS = {
 
 
 def unit(name: str) -> Unit:
-    """The entry of a unit; ValueError, with the remedy in one line, for an unknown one."""
+    """The entry of a unit.
+
+    :raises ValueError: there is none; the message is one line with the remedy.
+    """
     if name not in UNITS:
         near = difflib.get_close_matches(name, UNITS, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -64,7 +67,10 @@ def unit(name: str) -> Unit:
 
 
 def unknown(declared: Mapping[str, str]) -> list[str]:
-    """The metrics whose unit is unknown, one line each; `declared`: metric -> unit."""
+    """The metrics whose unit is unknown, one line each.
+
+    :param declared: metric -> unit.
+    """
     found = []
     for metric, name in declared.items():
         try:

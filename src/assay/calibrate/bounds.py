@@ -65,8 +65,9 @@ class Kind:
 
 
 def load(site: Path) -> Mapping[str, Kind]:
-    """The kinds of a site: those of ``site-config``, with the changes in the site's folder.
+    """The kinds of a site: those of ``site-config``, with the changes of the site.
 
+    :param site: the site's folder.
     :raises CalibrationError: a file is missing, is not YAML, or does not have that shape.
     """
     common, *own = files.layers(site, TOLERANCES)
@@ -91,7 +92,10 @@ def _read(path: Path, demands: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def kind_of(unit: str, kinds: Mapping[str, Kind]) -> Kind:
-    """The kind of a unit; CalibrationError for an unknown one."""
+    """The kind of a unit.
+
+    :raises CalibrationError: the unit is unknown.
+    """
     try:
         return kinds[metrics.unit(unit).kind]
     except ValueError as error:

@@ -235,7 +235,10 @@ def text(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write(path: Path, content: str) -> None:
-    """Write the file whole or not at all; CalibrationError if it cannot be written."""
+    """Write the file whole or not at all.
+
+    :raises CalibrationError: it cannot be written.
+    """
     try:
         files.write(path, content)
     except OSError as error:

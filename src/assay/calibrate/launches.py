@@ -49,9 +49,12 @@ class Sample:
 
 
 def samples(sessions: Iterable[Session], site: str, few: bool = False) -> list[Sample]:
-    """The launches of each case of the site that has metrics; `few` accepts fewer than six.
+    """The launches of each case that has metrics.
 
-    :raises CalibrationError: one failed, or was of another site or purpose, or there are too few.
+    :param site: the name of the system that must have run.
+    :param few: accept fewer than six launches.
+    :raises CalibrationError: a launch failed or was of another site or purpose, there are too few
+        launches, or the cases differ in the number of launches.
     """
     found: dict[Key, Sample] = {}
     problems: dict[tuple[str, str], str] = {}

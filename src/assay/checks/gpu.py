@@ -47,7 +47,10 @@ class GpuMixin(UcxMixin):
         )
 
     def choose_the_path(self, device: str | None = None) -> None:
-        """Makes UCX use the paths of :attr:`way`, over `device`; ConfigError for an unknown UCX."""
+        """Makes UCX use the paths of :attr:`way`, over `device` between nodes.
+
+        :raises reframe.core.exceptions.ConfigError: the switches of this UCX are not known.
+        """
         version = self.ucx_version()
         try:
             variables = gpu_paths.environment(self.way, version, device)

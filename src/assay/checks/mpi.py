@@ -71,7 +71,10 @@ class MpiCheck(StrictCheck):
     fills_nodes = False
 
     def ranks_on(self, cores: int) -> int:
-        """Number of ranks on `cores` cores, of one or more nodes; SizingError for too few."""
+        """Number of ranks to start on `cores` cores; the cores may belong to several nodes.
+
+        :raises assay.workloads.sizing.SizingError: the partition is too small for the test.
+        """
         return 2
 
     def payload(self, parsed: Parsed) -> float:
@@ -83,7 +86,10 @@ class MpiCheck(StrictCheck):
 
     @property
     def mpi_library(self) -> mpi.OpenMpi:
-        """The MPI library of the stack; ConfigError if the suite cannot read its reports."""
+        """The MPI library of the stack.
+
+        :raises reframe.core.exceptions.ConfigError: the suite cannot read its reports.
+        """
         try:
             return mpi.of_stack(self.current_environ.name, self.current_environ.extras)
         except ValueError as error:
@@ -125,7 +131,10 @@ class MpiCheck(StrictCheck):
         self.num_tasks_per_node = self._layout.per_node
 
     def layout(self, cores: int) -> Layout:
-        """The layout of the ranks on nodes with `cores` cores each; SizingError for too few."""
+        """The layout of the ranks on nodes with `cores` cores each.
+
+        :raises assay.workloads.sizing.SizingError: the partition is too small for the test.
+        """
         return self._spread(cores) if self.between_nodes else Layout(1, self.ranks_on(cores))
 
     def _spread(self, cores: int) -> Layout:

@@ -41,7 +41,10 @@ class AllNodesCheck(StrictCheck):
         raise NotImplementedError
 
     def options(self, extra: str, known: Iterable[str]) -> Mapping[str, Any]:
-        """An extra of the partition that is a mapping, or {}; ConfigError for an unknown key."""
+        """An extra of the partition, a mapping with these keys; empty if the site does not set it.
+
+        :raises reframe.core.exceptions.ConfigError: the mapping has another key.
+        """
         said: Mapping[str, Any] = self.current_partition.extras.get(extra, {})
         known = sorted(known)
         for key in said:
@@ -79,7 +82,10 @@ class AllNodesCheck(StrictCheck):
         self.keep_files += ["plan.json", assay.onnode.meeting.LOG_FILE]
 
     def coordinator_log(self) -> coordinator_log.CoordinatorLog:
-        """The log of the meeting, from the stage directory; ParseError if there is none."""
+        """The log of the coordinator of the meeting. Runs in the stage directory.
+
+        :raises assay.outputs.ParseError: there is no such log.
+        """
         path = Path(assay.onnode.meeting.LOG_FILE)
         self._coordinator_log = coordinator_log.parse(path.read_text(encoding="utf-8"))
         return self._coordinator_log

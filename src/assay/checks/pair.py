@@ -12,9 +12,10 @@ SERVER_FILE = "server.out"
 
 
 def server(command: str, *first: str) -> list[str]:
-    """Shell lines `first`, and lines that start the server before the client.
+    """Shell lines that start the server, before the client.
 
-    `command` has its redirections, and may use ``$port``, ``$1``, ``$2``.
+    :param command: starts the server, with its redirections; may use ``$port``, ``$1``, ``$2``.
+    :param first: lines before it, which may set other variables.
     """
     return [
         "port=$((20000 + $$ % 20000))",

@@ -42,7 +42,10 @@ class OnPartition:
         return ConfigError(f"{site_directory() / 'reframe.py'}: partition {name!r}: {what}")
 
     def partition_extra(self, name: str) -> Any:
-        """An extra that the test cannot do without; ConfigError if the site does not set it."""
+        """An extra of the partition that the test cannot do without.
+
+        :raises reframe.core.exceptions.ConfigError: the site does not set it.
+        """
         partition = self.current_partition
         if name not in partition.extras:
             raise self.misdescribed(
@@ -52,7 +55,10 @@ class OnPartition:
         return partition.extras[name]
 
     def gpus_of_a_node(self) -> int:
-        """How many GPUs a node of the partition has; ConfigError if the site does not state it."""
+        """How many GPUs a node of the partition has.
+
+        :raises reframe.core.exceptions.ConfigError: the site does not state the number.
+        """
         partition = self.current_partition
         there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
         if not there:

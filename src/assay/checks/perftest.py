@@ -22,7 +22,11 @@ SERVER = pair.server(
 
 
 def client(test: str, size: int, iterations: int, *more: str) -> list[str]:
-    """Options of the client for a test such as ``tag_lat``, with messages of `size` bytes."""
+    """Options of the client, which selects the measurement.
+
+    :param test: name of a test in ucx_perftest, such as ``tag_lat``.
+    :param size: size of a message [B].
+    """
     return [
         "127.0.0.1", "$plain", "-c", "$2", "-p", "$port", "-t", test, "-s", str(size),
         "-n", str(iterations), "-w", "100", *more,

@@ -15,5 +15,8 @@ def site_directory() -> Path:
 
 
 def site_references() -> References:
-    """The references of that site; ReferencesError if its ``references.yaml`` cannot be read."""
+    """The references of the site that ReFrame was started with.
+
+    :raises assay.judge.ReferencesError: its ``references.yaml`` cannot be read.
+    """
     return References.load(site_directory() / "references.yaml")

@@ -44,8 +44,9 @@ _TIMES_MEMORY = re.compile(r"(\d+(?:\.\d+)?)x-memory")
 
 
 def bytes_asked_for(said: Any, memory: int) -> int:
-    """A size of the site, ``2x-memory`` or a number, in bytes; `memory` is that of a node [B].
+    """Converts a size of the site, ``2x-memory`` or a number [B], to bytes.
 
+    :param memory: memory of one node [B].
     :raises ValueError: the size has neither form; the message is one line.
     """
     if isinstance(said, int) and not isinstance(said, bool) and said > 0:
@@ -57,7 +58,11 @@ def bytes_asked_for(said: Any, memory: int) -> int:
 
 
 def described(found: Mapping[str, Any], largest: int) -> dict[str, Any]:
-    """For the record: what ``onnode/storage.py`` found, and the largest file written [B]."""
+    """The description of a measured file system for the record.
+
+    :param found: what ``onnode/storage.py`` found.
+    :param largest: the largest file of the benchmark [B].
+    """
     space, memory = found["file_system"], found["memory"]["limit"]
     names = ("type", "mount", "source", "options", "size_bytes", "free_bytes", "fill", "stripe")
     return {
@@ -128,7 +133,10 @@ class StorageMixin(rfm.RegressionTestPlugin):
         return self.room()
 
     def size_asked_for(self, extra: str) -> int:
-        """An extra that is a size, see :func:`bytes_asked_for` [B]; ConfigError if it is not."""
+        """An extra of the partition that is a size, see :func:`bytes_asked_for`.
+
+        :raises reframe.core.exceptions.ConfigError: the extra is not a size.
+        """
         said, memory = self.partition_extra(extra), self.partition_extra("memory_bytes")
         try:
             return bytes_asked_for(said, memory)

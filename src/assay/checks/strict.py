@@ -124,7 +124,10 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     judges_itself = False
 
     def read(self) -> Parsed:
-        """The output in the stage directory as typed rows; ParseError for any other output."""
+        """The output as typed rows. Runs in the stage directory.
+
+        :raises assay.outputs.ParseError: the output is not of the program that was started.
+        """
         raise NotImplementedError
 
     def stdout_text(self) -> str:

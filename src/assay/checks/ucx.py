@@ -43,7 +43,10 @@ class UcxMixin(rfm.RegressionTestPlugin):
     """A program over UCX. Name this mixin before :class:`assay.checks.strict.StrictCheck`."""
 
     def ucx_version(self, stack: Any = None) -> str:
-        """UCX version of the stack, or of another one; skips the case if it is not stated."""
+        """UCX version of the stack; the case is skipped if the stack does not state it.
+
+        :param stack: another environment than that of the case.
+        """
         version = (stack or self.current_environ).extras.get("ucx_version")
         which = f"the stack {stack.name}" if stack else "this stack"
         self.skip_if(version is None, f"{which} does not say which UCX it has (ucx_version)")
@@ -54,7 +57,8 @@ class UcxMixin(rfm.RegressionTestPlugin):
     ) -> dict[str, str]:
         """Variables that allow UCX only this transport; skips what its UCX cannot run.
 
-        `device` is as for :func:`assay.evidence.transports.environment`, `stack` another stack.
+        :param device: see :func:`assay.evidence.transports.environment`.
+        :param stack: another environment than that of the case.
         """
         version = self.ucx_version(stack)
         refused = transports.unusable(transport, version, device)

@@ -219,7 +219,10 @@ class Judged(CaseBase):
             raise PerformanceError(bad)
 
     def value(self, metric: str) -> float:
-        """A metric of the last launch, for a test that depends on this case, or a KeyError."""
+        """A metric of this case in its last launch, for a test that depends on this case.
+
+        :raises KeyError: there is no such metric.
+        """
         return self._newest[metric]
 
     def launches(self) -> int:

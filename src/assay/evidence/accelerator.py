@@ -89,7 +89,10 @@ class Accelerator:
         return said + "".join(f", or {name} is set" for name in self.renumbering)
 
     def restricted(self, number: int, refused: str) -> list[str]:
-        """Shell lines that leave `number` GPUs visible; the file `refused` gets why not."""
+        """Shell lines that leave `number` GPUs visible, of those of the scheduler or else of all.
+
+        :param refused: the file that gets the reason if there are fewer.
+        """
         return [
             f"gpus=${{{self.visible}:-$({self.uuids} | paste -s -d ,)}}",
             f'export {self.visible}=$(echo "$gpus" | cut -d , -f 1-{number})',
@@ -179,7 +182,11 @@ def of_others(
 
 
 def of_stack(features: Collection[str], program: str) -> Accelerator:
-    """The vendor for whose GPUs a stack has ``osu`` or ``ucx``, else ValueError (``osu-cuda``)."""
+    """The vendor for whose GPUs a stack has built a program.
+
+    :param program: ``osu`` or ``ucx``; the feature is ``osu-cuda``, for instance.
+    :raises ValueError: the stack has not built it for any GPU.
+    """
     for word, each in ACCELERATORS.items():
         if f"{program}-{word}" in features:
             return each

@@ -85,7 +85,10 @@ _READING = re.compile(
 
 
 def script(ours: str) -> list[str]:
-    """Lines that define :data:`COMMAND` in a job script; `ours` is the extra ``others``."""
+    """Lines that define :data:`COMMAND` in a job script.
+
+    :param ours: the extra ``others`` of the partition.
+    """
     files = "/proc/[0-9]*/stat" if ours == PROCESSES else f"'{ours}'"
     program = (_PROCESSES if ours == PROCESSES else _GROUP) + _MACHINE + _PRINT
     return [
@@ -151,7 +154,10 @@ def between(before: Reading | None, behind: Reading | None) -> Others | None:
 
 
 def reading(ours: str) -> Reading | None:
-    """A reading by this process, which is ours for the extra ``processes``, with its children."""
+    """A reading by this process. For ``processes``, this process and its children are ours.
+
+    :param ours: the extra ``others`` of a partition.
+    """
     try:
         lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
         all_, *each = (line.split() for line in lines if line.startswith("cpu"))
@@ -174,7 +180,10 @@ def reading(ours: str) -> Reading | None:
 
 
 def _of_group(text: str) -> float:
-    """Processor time [s] in ``cpuacct.usage`` (version 1) or ``cpu.stat`` (2), else ValueError."""
+    """Processor time [s] in ``cpuacct.usage`` (version 1) or ``cpu.stat`` (version 2).
+
+    :raises ValueError: the text is neither.
+    """
     match = re.search(r"^usage_usec (\d+)$", text, re.MULTILINE)
     return int(match[1]) / 1e6 if match else int(text) / 1e9
 
@@ -207,7 +216,11 @@ def _waiting() -> str:
 
 @cache
 def limits(site: Path) -> Mapping[str, float]:
-    """The limits ``before`` and ``during`` of ``busy.yaml``; ConfigError for another shape."""
+    """The limits ``before`` and ``during``, see ``site-config/busy.yaml``.
+
+    :param site: folder of the site.
+    :raises reframe.core.exceptions.ConfigError: a file does not have that shape.
+    """
     found: dict[str, float] = {}
     for path in files.layers(site, FILE):
         found.update(_read(path))

@@ -98,7 +98,10 @@ class Launch:
 
 
 def parse(text: str) -> Launch:
-    """Parses the content of :data:`FILE`; ValueError if the file is torn."""
+    """Parses the content of :data:`FILE`.
+
+    :raises ValueError: the file is torn.
+    """
     match = _LINE.fullmatch(text)
     if match is None:
         raise ValueError(f"{FILE} is torn: {text.strip()!r}")

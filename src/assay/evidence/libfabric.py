@@ -46,7 +46,10 @@ def environment(provider: str) -> dict[str, str]:
 
 
 def prove(provider: str, logs: Sequence[str]) -> Proof:
-    """Whether all processes used this provider only, by the standard error of each process."""
+    """Whether all processes used this provider and no other.
+
+    :param logs: standard error of each process of one launch.
+    """
     problems: list[str] = []
     found: set[str] = set()
     for number, log in enumerate(logs, 1):

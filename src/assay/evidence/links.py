@@ -77,9 +77,11 @@ def parse(text: str) -> tuple[Reading, ...]:
 
 
 def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
-    """Whether each node moved at least `needed` bytes over the link, see the functions below.
+    """Whether each node moved at least `needed` bytes over the link.
 
-    `files`: name -> text of what the witness of each started rank left.
+    :param files: the files that the witnesses of one launch left: name of the file -> its text.
+    :param layout: layout of the started ranks; each rank must have left its readings.
+    :param needed: minimum for each node, see the functions below [B].
     """
     problems = []
     ranks: Counter[str] = Counter()
@@ -117,7 +119,10 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
 
 
 def _grown(readings: Sequence[Reading], direction: str) -> int:
-    """Increase of a counter that each rank of a node read; ValueError if it is gone or fell."""
+    """Increase of one counter of a node, which each of the node's ranks has read.
+
+    :raises ValueError: there is no such counter, or it decreased.
+    """
     values: dict[str, list[int]] = {"before": [], "after": []}
     for reading in readings:
         value = getattr(reading, direction)

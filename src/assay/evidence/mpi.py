@@ -176,7 +176,12 @@ MPI_IO = tuple(dict.fromkeys(name for library in LIBRARIES.values() for name in 
 
 
 def of_stack(name: str, extras: Mapping[str, Any]) -> OpenMpi:
-    """The MPI library of a stack; ValueError, in one line, if nothing is known of this MPI."""
+    """The MPI library of a stack.
+
+    :param name: name of the stack.
+    :param extras: its extras.
+    :raises ValueError: nothing is known of this MPI; the message is one line for the user.
+    """
     word = extras.get("mpi", OpenMpi.word)
     if word not in LIBRARIES:
         raise ValueError(

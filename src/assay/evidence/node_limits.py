@@ -25,8 +25,9 @@ def unknown(limits: Mapping[str, Any]) -> list[str]:
 
 
 def figures(found: Mapping[str, Any]) -> dict[str, float]:
-    """Load per processor and share of free memory, from the provenance of a node.
+    """Load per processor and share of free memory.
 
+    :param found: what :func:`assay.onnode.provenance.collect` found.
     :raises KeyError, TypeError, ZeroDivisionError: the values are missing from it.
     """
     cpu, memory = found["cpu"], found["memory"]

@@ -219,7 +219,10 @@ def with_path(parsed: Parsed, text: str) -> Parsed:
 def common_problems(
     log: UcxLog, tls: str, ucx_version: str | None, processes: int | None
 ) -> list[str]:
-    """Problems of a run whatever path it took; `tls` is the requested value of UCX_TLS."""
+    """Problems of a run whatever path it took: its UCX version, its switches, its processes.
+
+    :param tls: the requested value of UCX_TLS; the other parameters are as for :func:`prove`.
+    """
     return [
         *_wrong_version(log, ucx_version),
         *_wrong_settings(log, tls),

@@ -55,7 +55,10 @@ NAMED, SHOWN = 4, 60
 
 
 def differences(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each value that differs from the majority; `nodes`: name -> its provenance."""
+    """The nodes that differ from the majority, one line for each differing value.
+
+    :param nodes: name -> the result of :func:`assay.onnode.provenance.collect` on this node.
+    """
     flat = {name: dict(_flat(found)) for name, found in nodes.items()}
     keys = dict.fromkeys(key for values in flat.values() for key in values)
     problems = []
@@ -67,7 +70,8 @@ def differences(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]:
     """The nodes whose clock differs from that of the others, one line each.
 
-    `ahead`: name -> lead over one common node [s]; `within`: the uncertainty of that [s].
+    :param ahead: name -> how far its clock is ahead of the clock of one common node [s].
+    :param within: name -> uncertainty of this value, from the duration of the query [s].
     """
     if not ahead:
         return []

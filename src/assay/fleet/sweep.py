@@ -81,7 +81,10 @@ def shares(found: Sequence[Turn], operation: str, look: int) -> dict[str, float]
 
 
 def suspects(found: Sequence[Turn], tolerance: float) -> list[str]:
-    """The nodes that the first look finds slower by more than `tolerance` (0.3 is 30 %)."""
+    """The nodes that the first look finds slow.
+
+    :param tolerance: how much slower a node may be, relative: 0.3 is 30 %.
+    """
     slow = [
         name
         for operation in MEASURED

@@ -13,7 +13,11 @@ FILE = "hardware.yaml"
 
 
 def hardware(site: Path) -> dict[str, dict[str, Any]]:
-    """Role -> name -> quantities, of all sites and this one; ReferencesError if invalid."""
+    """The known hardware: role -> name -> quantities. An entry of the site replaces that of all.
+
+    :param site: the folder of the site.
+    :raises ReferencesError: a file is not valid YAML.
+    """
     known: dict[str, dict[str, Any]] = {}
     for path in files.layers(site, FILE):
         content = files.read_yaml(path, ReferencesError)
@@ -27,9 +31,15 @@ def hardware(site: Path) -> dict[str, dict[str, Any]]:
 
 
 def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> float | None:
-    """Peak of one quantity of the hardware that a partition names for a role (``link``, ``gpu``).
+    """Peak of one quantity of the hardware that plays a role on a partition.
 
-    None if it names none; ReferencesError if no file has the hardware, or not its quantity.
+    :param site: the folder of the site.
+    :param named: the partition's extra ``hardware``: role -> name, such as
+        ``{"link": "infiniband-edr"}``.
+    :param role: ``link`` or ``gpu``.
+    :param quantity: a key of the entry, in the unit that the head of the file states.
+    :returns: None if the partition does not name its hardware in that role.
+    :raises ReferencesError: no file has the named hardware, or not its quantity.
     """
     name = named.get(role)
     if name is None:
@@ -45,7 +55,10 @@ def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> floa
 
 
 def check(site: Path, named: Mapping[str, str]) -> None:
-    """Refuses, by ReferencesError, hardware that no file has: nothing would be compared with it."""
+    """Refuses hardware that no file has. Nothing would then be compared with its peak.
+
+    :raises ReferencesError: the role or the name is unknown.
+    """
     if not _is_mapping(named):
         raise ReferencesError(f"{named!r} is not a mapping; write it like {{link: infiniband-edr}}")
     known = hardware(site)

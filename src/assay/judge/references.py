@@ -253,7 +253,10 @@ class References:
     def unanswered(
         self, cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]]
     ) -> list[str]:
-        """Metrics without a reference or rule, one line each; `cases` is as for :meth:`idle`."""
+        """Metrics that would fail because no reference or rule applies, one line each.
+
+        :param cases: as for :meth:`idle`.
+        """
         lines = []
         for case, units in cases:
             if "" in case.values():

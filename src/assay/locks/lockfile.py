@@ -108,5 +108,8 @@ def is_of(node: Node, spec: str) -> bool:
 
 
 def read_yaml(path: Path, shown: str) -> Any:
-    """As :func:`assay.files.read_yaml`, with a LockError."""
+    """The content of a YAML file; see :func:`assay.files.read_yaml`.
+
+    :raises LockError: it cannot be read or is refused.
+    """
     return files.read_yaml(path, LockError, shown)

@@ -80,7 +80,10 @@ class Parsed:
         return [row[name] for row in self.rows]
 
     def at(self, column: str, **where: Value) -> Value:
-        """The value of `column` in the row that matches `where`; KeyError unless one does."""
+        """The value of `column` in the only row that matches `where`.
+
+        :raises KeyError: no row matches, or more than one does.
+        """
         hits = [r for r in self.rows if all(r.get(k) == v for k, v in where.items())]
         if len(hits) != 1:
             named = ", ".join(f"{k}={v}" for k, v in where.items())
@@ -88,7 +91,11 @@ class Parsed:
         return hits[0][column]
 
     def quantity(self, column: str, **where: Value) -> Quantity:
-        """The value of :meth:`at` with its unit; KeyError without one, ValueError for text."""
+        """The value that :meth:`at` returns, with the unit of the column.
+
+        :raises KeyError: as :meth:`at`, or the column has no unit.
+        :raises ValueError: the value is not a number.
+        """
         return Quantity(float(self.at(column, **where)), self.units[column])
 
     def as_dict(self) -> dict[str, Any]:

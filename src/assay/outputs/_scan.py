@@ -58,7 +58,10 @@ def without_warnings(lines: Sequence[str], start: int = 0) -> Iterator[tuple[int
 
 
 def integer(token: str, number: int, line: str) -> int:
-    """`token` as an int; ParseError, which names line `number`, if it is not a whole number."""
+    """`token` as an int.
+
+    :raises ParseError: `token` is not a whole number; the error names line `number`.
+    """
     if not _INTEGER.fullmatch(token):
         raise ParseError(f"{token[:40]!r} is not a whole number", number, line)
     return int(token)
@@ -78,9 +81,10 @@ def real(token: str, number: int, line: str) -> float:
 
 
 def only(lines: Sequence[str], pattern: re.Pattern[str], what: str) -> tuple[int, re.Match[str]]:
-    """Line number and match of the only line that `pattern` matches, else ParseError.
+    """Line number and match of the only line that `pattern` matches.
 
-    Several matches mean appended outputs, or ranks that each ran the benchmark alone.
+    :raises ParseError: no line matches, or more than one line does. Several matches mean appended
+        outputs, or ranks that did not join one world and each ran the benchmark alone.
     """
     hits = [(n, m) for n, line in enumerate(lines, 1) if (m := pattern.match(line))]
     if not hits:

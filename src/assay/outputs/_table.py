@@ -90,9 +90,9 @@ def crashes(lines: Sequence[Line]) -> list[str]:
 def cells(
     line: Line, columns: Sequence[Column], problems: list[str], rounded: list[str] | None = None
 ) -> dict[str, Value] | None:
-    """One row; None, and a problem with the reason, if the line is not a row.
+    """One row; None if the line is not a row, with a problem that gives the reason.
 
-    `rounded` receives the problems that may be small numbers printed as zero.
+    :param rounded: receives the problems that may be small numbers printed as zero.
     """
     number, text = line
     tokens = text.split()
@@ -137,7 +137,11 @@ class Table:
     def __init__(
         self, program: str, columns: Sequence[Column], last_size: int | None, problems: list[str]
     ) -> None:
-        """An empty table; `last_size` is None for a table without sizes, which has only one row."""
+        """Set up an empty table.
+
+        :param last_size: the largest size that the run should print; None if the table has no
+            sizes and only one row.
+        """
         self.program = program
         self.columns = columns
         self.last_size = last_size

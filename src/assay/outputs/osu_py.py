@@ -53,9 +53,12 @@ def recognise(text: str) -> bool:
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
-    """The table: ``size`` [B], and ``latency`` [us] or ``bandwidth`` [MB/s, 10^6 B/s].
+    """The table of one run: ``size`` [B] and ``latency`` [us] or ``bandwidth`` [MB/s, 10^6 B/s].
 
-    Facts: ``ranks``, if the program takes no other number. ParseError: no title, or a refusal.
+    Facts: ``ranks`` if the program refuses any other number of ranks.
+
+    :param last_size: the last size [B], if the port was changed to end at another size.
+    :raises ParseError: no title, an unknown title, or the program refused to run.
     """
     lines, problems = body(text)
     title, (program, column, first, last) = _title(lines)

@@ -32,7 +32,11 @@ PARSERS: Mapping[str, ModuleType] = _parsers()
 
 
 def recognise(text: str) -> str:
-    """The family whose parser reads `text`; ParseError if none does, or more than one."""
+    """The family whose parser reads `text`, a key of :data:`PARSERS`.
+
+    :raises ParseError: no parser knows the text, or more than one does, as in a log of several
+        programs.
+    """
     text = text.removeprefix("\ufeff")
     families = [family for family, parser in PARSERS.items() if parser.recognise(text)]
     if not families:

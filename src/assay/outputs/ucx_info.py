@@ -31,9 +31,12 @@ def recognise(text: str) -> bool:
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
-    """The rows: ``size`` [B], ``bandwidth`` [MB/s, 10^6 B/s]; 4 KiB to 256 MiB, or `last_size`.
+    """The rows: ``size`` [B] and ``bandwidth`` [MB/s, 10^6 B/s], 4 KiB to 256 MiB.
 
-    The version is known if ``-v`` was given too. ParseError: there is no table.
+    The version is known if ``-v`` was given too.
+
+    :param last_size: the last size [B], if the program was changed to end at another size.
+    :raises ParseError: the table is not in the text.
     """
     lines, problems = body(text)
     titles = [i for i, (_, line) in enumerate(lines) if line == _TITLE]

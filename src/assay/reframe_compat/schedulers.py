@@ -171,7 +171,10 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             self._watch(job)
 
     def _ask(self, jobs: list[Any]) -> None:
-        """Updates the state of the jobs; SpawnedProcessError if Slurm does not answer."""
+        """Updates the state of the jobs.
+
+        :raises SpawnedProcessError: Slurm does not answer.
+        """
         self._num_sacct_failures = self._max_sacct_failures  # our patience() counts instead
         super().poll(*jobs)
 

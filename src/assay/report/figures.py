@@ -223,7 +223,10 @@ def of_application(application: btio.Application) -> list[Figure]:
 def _of_lines(
     name: str, title: str, chart: charts.Chart, what: str, shows: Sequence[Shown]
 ) -> Figure:
-    """A chart of lines, which `what` distinguishes; the table has a row for each x."""
+    """A chart of lines; the table has a row for each x.
+
+    :param what: name of the parameter that distinguishes its lines.
+    """
     unit = "" if chart.unit == "1" else f" [{chart.unit}]"
     lines = chart.series
     ideal = "; the dotted line is the ideal" if chart.ideal else ""

@@ -98,7 +98,10 @@ def render(
 
 
 def write(path: Path, text: str) -> None:
-    """Write the page whole or not at all; ReportError if it cannot be written."""
+    """Write the page whole or not at all.
+
+    :raises ReportError: it cannot be written.
+    """
     try:
         files.write(path, text)
     except OSError as error:

@@ -115,7 +115,11 @@ def _create(path: Path) -> int:
 
 
 def _check(path: Path) -> None:
-    """HistoryError if a store is missing, damaged, of another schema, or has a torn session."""
+    """Refuse a store that is not whole.
+
+    :raises HistoryError: the store is missing, is damaged, has another schema, or holds a session
+        that is incomplete.
+    """
     if not path.is_file():
         raise HistoryError(f"{path}: there is no store of results")
     try:
@@ -169,7 +173,10 @@ class Run:
 
 
 def runs(store: Path) -> list[Run]:
-    """The runs in the store, in order of time; HistoryError if it is missing or damaged."""
+    """The runs in the store, in order of time.
+
+    :raises HistoryError: the store is missing or damaged.
+    """
     _check(store)
     found: dict[str, Run] = {}
     with _open(store, "ro") as connection:

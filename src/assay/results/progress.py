@@ -31,7 +31,10 @@ def key(case: Mapping[str, Any]) -> Key:
 
 
 def durations(reports: Path, command: Sequence[str]) -> dict[Key, float]:
-    """Seconds of each case in the last runs with the profile of `command`; the newest counts."""
+    """Seconds that each case took in the last runs of the same profile; the newest run counts.
+
+    :param command: the command line of the present run. Its options contain the profile.
+    """
     found: dict[Key, float] = {}
     for path in run_reports(reports)[-REPORTS:]:
         try:

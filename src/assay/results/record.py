@@ -28,7 +28,10 @@ SCHEMA = 1
 
 
 def begin(test: Any) -> dict[str, Any]:
-    """The part of a record that is known after the set-up of a test (``StrictCheck``)."""
+    """The part of a record that is known before the output is read.
+
+    :param test: a :class:`assay.checks.strict.StrictCheck` after its setup.
+    """
     case = test.case()
     return {
         "schema": SCHEMA,

@@ -82,9 +82,11 @@ class Nodes:
 
 
 def slurm_nodes(listing: str, wanted: str | None = None) -> Nodes | None:
-    """The largest group of identical nodes, of the `wanted` or Slurm's default partition.
+    """The largest group of identical nodes; None if Slurm has no partition.
 
-    None: Slurm has no partition. ConfigError: there is no such one, or its nodes take no jobs.
+    :param listing: what :data:`SINFO` prints.
+    :param wanted: name of the partition; by default the one that Slurm marks as its default.
+    :raises ConfigError: there is no such partition, or none of its nodes takes jobs.
     """
     rows = [line.split("|") for line in listing.splitlines() if line.count("|") == 8]
     if not rows:
@@ -150,7 +152,9 @@ def pmix(listing: str) -> bool:
 def configuration(site_file: str | Path) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.
 
-    :raises ConfigError: a variable above names nothing, there is no MPI, or Slurm is silent.
+    :param site_file: the site's ``__file__``.
+    :raises ConfigError: a variable above names something that does not exist, there is no MPI at
+        all, Slurm does not answer, or as :func:`assay.sites.configuration`.
     """
     site_file = Path(site_file).resolve()
     listing = ideal.SINFO if ideal.asked() else detect.output(*SINFO)

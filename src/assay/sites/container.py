@@ -125,7 +125,10 @@ class Image:
 
 
 def apptainer(repository: Path) -> str:
-    """Path of Apptainer, on PATH or from the repository's ``ci/apptainer.sh``, else ConfigError."""
+    """Path of Apptainer: on PATH, or as installed by the repository's ``ci/apptainer.sh``.
+
+    :raises ConfigError: there is no Apptainer.
+    """
     if found := shutil.which("apptainer"):
         return found
     script = repository / "ci/apptainer.sh"
@@ -138,9 +141,12 @@ def apptainer(repository: Path) -> str:
 
 
 def look(path: str | Path, repository: Path) -> Image:
-    """Starts an image (SIF) once and reads what it contains.
+    """Starts an image once and reads what it contains.
 
-    :raises ConfigError: no Apptainer, no such file, or not an image that starts on this machine.
+    :param path: the image, a file (SIF).
+    :param repository: see :func:`apptainer`.
+    :raises ConfigError: there is no Apptainer, there is no such file, or the file is not an image
+        that starts on this machine.
     """
     path = Path(path).absolute()
     program = apptainer(repository)
@@ -166,7 +172,11 @@ def look(path: str | Path, repository: Path) -> Image:
 
 
 def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[str, Any]:
-    """The environment ``container``, or ``contained``; writes its wrappers below the results."""
+    """The environment ``container``, or ``contained``; writes its wrappers below the results.
+
+    :param site_file: the site's ``__file__``.
+    :raises ConfigError: the results cannot be written.
+    """
     there = image.programs.__contains__
     features, extras = detect.described(
         detect.programs(there), detect.btio(there), lambda *words: image.said.get(words, "")

@@ -24,7 +24,10 @@ LIMIT = 30
 
 
 def programs(has: Callable[[str], object] = shutil.which) -> dict[str, str]:
-    """Feature word -> name of a program, for programs that `has` finds, by default on PATH."""
+    """The programs that exist: feature word -> name of the program.
+
+    :param has: tells whether a program of a given name exists; by default, on PATH.
+    """
     found = {}
     for word, program in PROGRAMS.items():
         if program.detected and (name := next(filter(has, program.executables), None)):
@@ -64,7 +67,10 @@ def output(*command: str) -> str:
 
 
 def version(extra: str, said: Callable[..., str] = output) -> str | None:
-    """The version for an extra of a stack; None if `said`, the output of its command, has none."""
+    """The version for an extra of a stack, None if the program does not print a version.
+
+    :param said: gives the output of a command; by default, of the command on PATH.
+    """
     asked = catalogue.VERSIONS[extra]
     match = re.search(asked.pattern, said(*asked.command))
     return match[1] if match else None
@@ -75,7 +81,12 @@ def described(
     btio: tuple[Sequence[str], Sequence[str]],
     said: Callable[..., str] = output,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Features and extras of a stack, from :func:`programs`, :func:`btio` and commands."""
+    """Features and extras of a stack that has these programs.
+
+    :param programs: as :func:`programs` finds them.
+    :param btio: as :func:`btio` finds it.
+    :param said: see :func:`version`.
+    """
     features = list(programs)
     extras: dict[str, Any] = {}
     for word in programs:
@@ -139,7 +150,10 @@ def transports(listing: str) -> list[str]:
 
 
 def release(said: str | None = None) -> str:
-    """The distribution and its release, such as ``debian 12``, by ``/etc/os-release``."""
+    """The distribution and its release, such as ``debian 12``, or ``an unknown distribution``.
+
+    :param said: the text to read; by default, that of ``/etc/os-release``.
+    """
     text = provenance.read("/etc/os-release") if said is None else said
     words = dict(re.findall(r"^(ID|VERSION_ID)=['\"]?([^'\"\n]*)", text or "", re.MULTILINE))
     named = f"{words.get('ID', '')} {words.get('VERSION_ID', '')}".strip()

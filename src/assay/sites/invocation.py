@@ -32,7 +32,10 @@ HARMLESS = frozenset(
 
 
 def check_environment(names: Iterable[str] = os.environ) -> None:
-    """Refuse, by ConfigError, variables of ReFrame that change what runs."""
+    """Refuse variables of ReFrame that change what runs.
+
+    :raises ConfigError: there is such a variable.
+    """
     found = sorted(n for n in names if n.startswith("RFM_") and n not in HARMLESS)
     if found:
         raise ConfigError(
@@ -42,7 +45,11 @@ def check_environment(names: Iterable[str] = os.environ) -> None:
 
 
 def check_switches(off: Sequence[str]) -> None:
-    """Refuse, by ConfigError, options that switch checks off: nothing would be judged."""
+    """Refuse options that switch checks off: the run would end green without a verdict.
+
+    :param off: the given options.
+    :raises ConfigError: there is such an option.
+    """
     if off:
         raise ConfigError(
             f"{' '.join(off)}: a run without its checks proves nothing; leave the option out, or "

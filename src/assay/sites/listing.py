@@ -23,7 +23,11 @@ def find(folder: Path) -> list[Path]:
 
 
 def load(site_file: Path) -> tuple[dict[str, Any], References]:
-    """Configuration and references of a site; ReframeError, ReferencesError if invalid."""
+    """Configuration and references of one site.
+
+    :raises reframe.core.exceptions.ReframeError: the configuration is not valid.
+    :raises assay.judge.ReferencesError: the references are not valid.
+    """
     site = load_config("<builtin>", str(site_file))
     site.validate()
     configuration = {

@@ -39,7 +39,10 @@ OFTEN = {"poll_rate_max": 50, "poll_rate_min": 20}
 
 
 def distribution(site_file: str | Path) -> dict[str, Any]:
-    """The stack ``system``: programs of the distribution, and the checkout's own ports of OSU."""
+    """The stack ``system``: the programs that the distribution installed, with a feature for each.
+
+    :param site_file: the ``__file__`` of a site, to find the checkout's own Python ports of OSU.
+    """
     features, extras = detect.described(detect.programs(), detect.btio())
     extras["provenance"] = "packages of the distribution"
     repository = sites.repository(site_file)
@@ -184,7 +187,10 @@ def file_systems(site_file: str | Path, *features: str) -> list[dict[str, Any]]:
 
 
 def storage(site_file: str | Path, name: str, default: str, *features: str) -> dict[str, Any]:
-    """A partition for the directory of a variable, or `default`, which is made or a ConfigError."""
+    """A partition for the file system of a directory, which a variable or the default names.
+
+    :raises ConfigError: the directory cannot be made.
+    """
     variable = f"ASSAY_{name.upper()}"
     directory = Path(os.environ.get(variable, default))
 

@@ -61,7 +61,11 @@ def seconds_at_most(npb_class: str, ranks: int) -> int:
 def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
     """The class to run, independent of what is free today: references are for one class.
 
-    `built` is ascending. ValueError: `said` is no class. SizingError: the stack lacks it.
+    :param built: the classes that the stack has, in ascending order.
+    :param said: the class that the site sets for the partition, if any.
+    :param smoke: whether to run as little as possible.
+    :raises ValueError: the site sets an unknown class.
+    :raises SizingError: the stack does not have that class.
     """
     if said is not None and said not in BTIO_CLASSES:
         raise ValueError(f"{said!r} is not a class; known are {', '.join(BTIO_CLASSES)}")
@@ -76,7 +80,10 @@ def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
 
 
 def layout(ranks: int, features: Iterable[str], extras: Mapping[str, Any]) -> Layout:
-    """All ranks on one node for all P of a curve, or one on each; SizingError for too few nodes."""
+    """The layout of the ranks: one node for all P of a curve, or one rank per node for all P.
+
+    :raises SizingError: the partition offers too few nodes.
+    """
     nodes = _nodes(features, extras)
     if nodes < NODES_OF_A_CURVE:
         return Layout(1, ranks)
@@ -86,7 +93,11 @@ def layout(ranks: int, features: Iterable[str], extras: Mapping[str, Any]) -> La
 
 
 def fits(npb_class: str, where: Layout, memory: int | None) -> None:
-    """Refuses, by SizingError, ranks or nodes [B] that are too small for the class, if known."""
+    """Refuses ranks that a class is too small for, and nodes that are too small for the class.
+
+    :param memory: memory of one node [B]; None if the site does not state it.
+    :raises SizingError: the class does not fit.
+    """
     points, _ = PROBLEMS[npb_class]
     ranks = where.ranks
     if points // math.isqrt(ranks) < LEAST_CELL:
@@ -101,7 +112,10 @@ def fits(npb_class: str, where: Layout, memory: int | None) -> None:
 
 
 def rank_counts(partitions: Iterable[Any]) -> list[int]:
-    """Square numbers of ranks for which one of ReFrame's storage partitions has room."""
+    """Square numbers of ranks that fit on at least one storage partition of the site.
+
+    :param partitions: ReFrame's partitions of the site's system.
+    """
     most = 1
     for partition in partitions:
         if "storage" not in partition.features:

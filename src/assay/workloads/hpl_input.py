@@ -39,7 +39,10 @@ _ALGORITHM = (
 
 
 def hpl(orders: Sequence[int], blocks: Sequence[int], grid: Grid, device: int = 6) -> str:
-    """``HPL.dat`` for every N and NB on one grid; output to `device` 6 (stdout), or 8 (a file)."""
+    """``HPL.dat`` for every order N and block NB on one process grid.
+
+    :param device: where HPL writes: 6 is standard output, 8 the file named on line 3.
+    """
     lines = [
         ("assay: written for this run,", ""),
         ("from the memory and the cores of the partition", ""),

@@ -72,7 +72,10 @@ def validating(benchmark: str, version: tuple[int, ...]) -> list[str]:
 
 
 def not_asked(parsed: Parsed | None, stated: str | None) -> list[str]:
-    """A problem if the program was not asked to validate: the stack states version `stated`."""
+    """A problem if the program could have validated what it received but was not asked to.
+
+    :param stated: the version that the stack states.
+    """
     if parsed and numbers(parsed.version) >= VALIDATES > numbers(stated):
         return [
             f"OSU {parsed.version} was not asked to validate what it received: the stack "

@@ -44,9 +44,11 @@ class Layout:
 
 
 def spread(nodes: int, cores: int, ranks: Callable[[int], int]) -> Layout:
-    """The most ranks on each of `nodes` nodes with `cores` cores that suit a test.
+    """The most ranks on each of `nodes` nodes that a test can use.
 
-    `ranks`: cores -> ranks that the test would start. SizingError: no number suits it.
+    :param cores: number of cores of one node that may have a rank each.
+    :param ranks: function that returns how many ranks the test would start on a number of cores.
+    :raises SizingError: no number of ranks that is the same on all nodes suits the test.
     """
     for per_node in range(cores, 0, -1):
         if ranks(nodes * per_node) == nodes * per_node:
@@ -78,7 +80,10 @@ def process_grid(ranks: int) -> Grid:
 
 
 def usable_ranks(cores: int) -> int:
-    """The most ranks up to `cores` with a grid of P >= Q / 2, or 1 to 3; else SizingError."""
+    """The largest number of ranks up to `cores` that has a grid with P >= Q / 2, or 1, 2 or 3.
+
+    :raises SizingError: `cores` is below 1.
+    """
     if cores < 1:
         raise SizingError(f"{cores} cores: at least 1 is needed")
     for ranks in range(cores, 3, -1):
@@ -133,7 +138,10 @@ def square_ranks(cores: int) -> int:
 
 
 def even_ranks(cores: int) -> int:
-    """The largest even number of ranks up to `cores`; SizingError if there is only one core."""
+    """The largest even number of ranks up to `cores`, for tests that work in pairs.
+
+    :raises SizingError: there is only one core.
+    """
     if cores < 2:
         raise SizingError(f"{cores} core: a test in pairs needs at least 2")
     return cores // 2 * 2

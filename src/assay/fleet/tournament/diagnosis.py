@@ -328,7 +328,10 @@ class _Board:
         return Pairs(len(self.nodes), self.first, self.second, values)
 
     def failures(self, good: Iterable[int] = ()) -> tuple[list[Finding], list[str]]:
-        """Dead nodes and pairs, and pairs that failed only sometimes; nodes of `good` work."""
+        """Dead nodes and pairs, and pairs that failed only sometimes.
+
+        :param good: nodes that are known to work, for example from an earlier pass.
+        """
         living = Counter(i for pair in self.alive for i in pair)
         living.update(dict.fromkeys(good, 0))
         if len(self.dead) > 1 and not living:

@@ -88,8 +88,9 @@ class Pair:
 
 
 def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
-    """The metrics by which each pair is judged; other relative tolerances than the default ones.
+    """The metrics by which each pair is judged.
 
+    :param tolerances: metric -> relative tolerance, for metrics that do not use the default.
     :raises ValueError: a tolerance is not valid.
     """
     chosen = {**TOLERANCES, **tolerances}
@@ -140,7 +141,11 @@ def pairs(
 
 
 def lossy(found: Iterable[Pair], limit: float) -> list[str]:
-    """Nodes that sent more than the share `limit` again, and pairs with :data:`ALONE` times it."""
+    """Links that lose data, one line for each node or pair.
+
+    :param limit: share of segments that a node may send again; a single pair may send
+        :data:`ALONE` times this share again.
+    """
     shares: dict[tuple[str, str], list[int]] = {}
     for pair in found:
         total = shares.setdefault((min(pair.a, pair.b), max(pair.a, pair.b)), [0, 0])

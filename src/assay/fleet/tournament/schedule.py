@@ -12,7 +12,10 @@ Pair = Tuple[int, int]
 
 
 def count(n: int) -> int:
-    """Rounds for all pairs of `n` nodes: n - 1, or n for an odd `n`; ValueError below 2."""
+    """Number of rounds in which all pairs of `n` nodes meet: n - 1, and n for an odd `n`.
+
+    :raises ValueError: there are fewer than two nodes, so there is no pair.
+    """
     if n < 2:
         raise ValueError(f"a tournament needs two nodes, not {n}")
     return n - 1 + n % 2

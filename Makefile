@@ -13,8 +13,9 @@
 
 SITE ?= local
 STACK ?=
-# The links of 1 Gbit/s take ten minutes for a run that a real cluster finishes in one.
-PROFILE ?= $(if $(filter vcluster,$(SITE)),smoke)
+# The links of 1 Gbit/s take ten minutes for a run that a real cluster finishes in one. The emulated
+# GPUs have no gdrcopy, which the full profile demands.
+PROFILE ?= $(if $(filter vcluster vgpu,$(SITE)),smoke)
 SPACK_ARGS ?=
 REFRAME_ARGS ?=
 PYTEST_ARGS ?=
@@ -27,7 +28,7 @@ endif
 # Modules of a cluster often set these. Packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down faults report scale test test-all fresh lint docs spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
+.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down vgpu faults report scale test test-all fresh lint docs spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
 .NOTPARALLEL:
 
 help:
@@ -53,6 +54,7 @@ help:
 	@echo 'make calibrate   measure SITE without judging, and write what it is judged by'
 	@echo 'make vcluster-up    start a Slurm cluster of four nodes on this machine, for SITE=vcluster'
 	@echo 'make vcluster-down  end it'
+	@echo 'make vgpu        build the emulated GPU, and install UCX for it, for SITE=vgpu'
 	@echo 'make faults      every fault against the suite on that cluster, and the page of it: hours'
 	@echo 'make pylock      solve the Python locks anew from pyproject.toml (LOCK_ARGS=--upgrade)'
 	@echo 'make clean       remove .venv, .cache (with the Spack stack) and caches of tools; results/ stays'
@@ -64,7 +66,7 @@ asked:
 	@$(if $(ON_SITE),ASSAY_RESULTS='$(ON_SITE_RESULTS)') ci/asked.sh
 
 # These sites use packages of the distribution. Others bring their own stack.
-setup: $(if $(filter local vcluster,$(SITE)),system) venv osu-py
+setup: $(if $(filter local vcluster vgpu,$(SITE)),system) venv osu-py $(filter vgpu,$(SITE))
 
 system:
 	@ci/system-stack.sh
@@ -110,6 +112,11 @@ vcluster-up: system venv
 vcluster-down:
 	@vcluster/vcluster down
 
+vgpu: venv
+	@command -v gcc >/dev/null || WHO=vgpu ci/packages.sh gcc libc6-dev
+	@vgpu/build.sh
+	@vgpu/ucx.sh
+
 faults: vcluster-up
 	@ci/setup-venv.sh dev
 	@$(MAKE) calibrate SITE=vcluster PROFILE=smoke
@@ -122,7 +129,9 @@ report:
 scale:
 	@.venv/bin/python ci/scale/page.py
 
-TEST = ci/setup-venv.sh dev && ci/fetch-osu-py.sh
+# Without a compiler, the tests of the emulated GPU are skipped.
+TEST = ci/setup-venv.sh dev && ci/fetch-osu-py.sh && \
+	{ ! command -v gcc >/dev/null || { vgpu/build.sh && vgpu/ucx.sh; }; }
 
 test: system
 	@$(TEST)

@@ -5,5 +5,5 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 vcluster/packages.sh --accounting
-# For copies of a checkout, other roots, users of a container, and simulated networks.
-WHO=test-all ci/packages.sh rsync mmdebstrap uidmap libsimgrid-dev
+# For copies of a checkout, other roots, users of a container, simulated networks, the emulated GPU.
+WHO=test-all ci/packages.sh rsync mmdebstrap uidmap libsimgrid-dev gcc libc6-dev

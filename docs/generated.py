@@ -195,7 +195,7 @@ def _key(
             yield from _keys(each, top, f"{path}/")
         elif isinstance(each.get("items"), dict) and "properties" in each["items"]:
             yield from _keys(each["items"], top, f"{path}/")
-    if "metrics" in path and isinstance(rule.get("additionalProperties"), dict):
+    if path.endswith(("metrics", "curves")) and isinstance(rule.get("additionalProperties"), dict):
         yield from _key(f"{path}/NAME", rule["additionalProperties"], top, False)
 
 

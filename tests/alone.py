@@ -28,7 +28,7 @@ TOGETHER = (
     "test_report_export.py",
     "test_report_page.py",
     "test_site.py",
-    "test_steering.py",
+    "test_steering_runs.py",
     "test_validation_page.py",
 )
 

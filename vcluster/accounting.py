@@ -1,10 +1,9 @@
 """Slurm's accounting for `sacct`: MariaDB without a network port, and slurmdbd."""
 
 import subprocess
-import time
 
-from commands import daemon, run
-from layout import STATE, Refusal
+from commands import daemon, run, wait
+from layout import STATE
 
 FOLDER = STATE / "database"
 
@@ -26,7 +25,7 @@ def start():
         log="mariadbd",
     )
     create = ["mariadb", "--no-defaults", "-S", str(socket), "-e", "create database slurm"]
-    _retry("MariaDB", lambda: _quiet(create))
+    _await("MariaDB", create)
     config = STATE / "etc/slurmdbd.conf"
     config.write_text(
         f"AuthType=auth/munge\nAuthInfo=socket={STATE}/munge/socket\nDbdHost=login\n"
@@ -36,19 +35,13 @@ def start():
     )
     config.chmod(0o600)
     daemon(["slurmdbd", "-D"], log="slurmdbd.out", MYSQL_UNIX_PORT=str(socket))
-    probe = ["sacctmgr", "-n", "list", "cluster"]
-    _retry("slurmdbd", lambda: _quiet(probe))
+    _await("slurmdbd", ["sacctmgr", "-n", "list", "cluster"])
     # Without the cluster's record, slurmctld has no TRES and stops at its first start.
     run("sacctmgr", "-i", "add", "cluster", "vcluster", check=False)
 
 
-def _quiet(command):
-    return subprocess.run(command, capture_output=True, check=False, timeout=5).returncode == 0
+def _await(what, probe):
+    def works():
+        return subprocess.run(probe, capture_output=True, check=False, timeout=5).returncode == 0
 
-
-def _retry(what, works):
-    end = time.monotonic() + 20
-    while not works():
-        if time.monotonic() > end:
-            raise Refusal(f"{what} does not start: see {STATE}/log")
-        time.sleep(0.1)
+    wait(works, 20, lambda: f"{what} does not start: see {STATE}/log")

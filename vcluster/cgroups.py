@@ -110,14 +110,8 @@ def limit_cpu(name, percent):
 
 def limit_memory(name, mib):
     """Memory of a machine [MiB]; None for no limit."""
-    if unified():
-        _group("memory", name).joinpath("memory.max").write_text(
-            "max" if mib is None else str(mib << 20)
-        )
-    else:
-        _group("memory", name).joinpath("memory.limit_in_bytes").write_text(
-            "-1" if mib is None else str(mib << 20)
-        )
+    file, none = ("memory.max", "max") if unified() else ("memory.limit_in_bytes", "-1")
+    (_group("memory", name) / file).write_text(none if mib is None else str(mib << 20))
 
 
 def limit_disk(name, device, mb_per_s):

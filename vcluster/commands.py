@@ -1,7 +1,8 @@
-"""Runs other programs, whose output is shown only if they fail, as one line. Starts daemons."""
+"""Runs other programs, whose output is shown only if they fail. Starts daemons, and waits."""
 
 import os
 import subprocess
+import time
 
 from layout import STATE, Refusal
 
@@ -30,6 +31,15 @@ def run(*command, given=None, check=True, seconds=60, env=None):
         said = (done.stderr or done.stdout).strip().replace("\n", "; ")
         raise Refusal(f"{' '.join(words)} ended with {done.returncode}: {said}")
     return done.stdout
+
+
+def wait(works, seconds, late):
+    """Waits until `works()` is true; after `seconds` a Refusal with the text of `late()`."""
+    end = time.monotonic() + seconds
+    while not works():
+        if time.monotonic() > end:
+            raise Refusal(late())
+        time.sleep(0.02)
 
 
 def daemon(words, log, mode="w", before=None, **variables):

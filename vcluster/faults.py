@@ -124,21 +124,13 @@ def drift(cluster, node, what):
     machine.ask(cluster, cluster.node(node), *DRIFTS[what])
 
 
+#: Name on the command line -> function.
 FAULTS = {
-    "rate": rate,
-    "delay": delay,
-    "loss": loss,
-    "link-down": link_down,
-    "cpu": cpu,
-    "disk": disk,
-    "disk-full": disk_full,
-    "memory": memory,
-    "drain": drain,
-    "slurmd": slurmd,
-    "crash": crash,
-    "hang": hang,
-    "one-core": one_core,
-    "drift": drift,
+    fault.__name__.replace("_", "-"): fault
+    for fault in (
+        *(rate, delay, loss, link_down, cpu, disk, disk_full, memory, drain, slurmd, crash, hang),
+        *(one_core, drift),
+    )
 }
 
 

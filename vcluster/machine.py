@@ -7,12 +7,11 @@ group. The rest of the file system is the host's. All machines share it.
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import cgroups
 import network
-from commands import daemon, run
+from commands import daemon, run, wait
 from layout import CHECKOUT, HERE, STATE, Refusal, namespace
 
 
@@ -35,12 +34,12 @@ def await_boot(name):
 
     :raises Refusal: the machine did not start; the message has the last line of its log.
     """
-    end = time.monotonic() + 30  # a database takes its time
-    while not ready(name).exists():
-        if time.monotonic() > end:
-            log = (STATE / "log" / f"boot.{name}").read_text().strip()
-            raise Refusal(f"{name} does not start: {log.splitlines()[-1] if log else 'no word'}")
-        time.sleep(0.02)
+
+    def late():
+        log = (STATE / "log" / f"boot.{name}").read_text().strip()
+        return f"{name} does not start: {log.splitlines()[-1] if log else 'no word'}"
+
+    wait(ready(name).exists, 30, late)  # a database takes its time
 
 
 def ready(name):
@@ -75,18 +74,14 @@ def command(cluster, name, words, as_root=False):
     pid = first_process(name)
     if pid is None:
         raise Refusal(f"{name} is down; vcluster/vcluster clear starts it again")
-    user = (
-        []
-        if as_root
-        else [
-            *("setpriv", f"--reuid={cluster.uid}", f"--regid={cluster.gid}", "--clear-groups"),
-            *("--inh-caps=-all", "--no-new-privs"),
-        ]
-    )
+    user = [
+        *("setpriv", f"--reuid={cluster.uid}", f"--regid={cluster.gid}", "--clear-groups"),
+        *("--inh-caps=-all", "--no-new-privs"),
+    ]
     # --wdns, not --wd: --wd is opened outside, and would lead out of the machine's mounts.
     return [
         *("nsenter", "-t", str(pid), "-m", "-u", "-i", "-n", "-p", f"--wdns={Path.cwd()}"),
-        *user,
+        *([] if as_root else user),
         *words,
     ]
 

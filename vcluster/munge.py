@@ -3,9 +3,8 @@
 import os
 import pwd
 import shutil
-import time
 
-from commands import daemon
+from commands import daemon, wait
 from layout import STATE, Refusal
 
 FOLDER = STATE / "munge"
@@ -37,8 +36,5 @@ def start():
         ],
         log="munged",
     )
-    end = time.monotonic() + 5
-    while not SOCKET.exists():
-        if time.monotonic() > end:
-            raise Refusal(f"munged does not start: see {STATE}/log/munged and {FOLDER}/log")
-        time.sleep(0.02)
+    late = f"munged does not start: see {STATE}/log/munged and {FOLDER}/log"
+    wait(SOCKET.exists, 5, lambda: late)

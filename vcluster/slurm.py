@@ -2,11 +2,10 @@
 
 import os
 import shutil
-import time
 
 import cgroups
-from commands import daemon
-from layout import HERE, STATE, Refusal
+from commands import daemon, wait
+from layout import HERE, STATE
 from machine import ask
 
 #: Memory that the host keeps for itself [MiB]. The nodes state equal shares of the rest.
@@ -72,17 +71,14 @@ def await_idle(cluster, seconds=15):
 
     :raises Refusal: a node is not idle; the message has its state and the place of the logs.
     """
-    end = time.monotonic() + seconds
-    while True:
+
+    def late():
         found = states(cluster)
-        late = {name: found.get(name, "unknown") for name in cluster.node_names}
-        late = {name: state for name, state in late.items() if state != "idle"}
-        if not late:
-            return
-        if time.monotonic() > end:
-            said = ", ".join(f"{name} is {state}" for name, state in late.items())
-            raise Refusal(f"{said} after {seconds} s; the logs are in {STATE}/log")
-        time.sleep(0.05)
+        named = {name: found.get(name, "unknown") for name in cluster.node_names}
+        return ", ".join(f"{name} is {it}" for name, it in named.items() if it != "idle")
+
+    where = f"after {seconds} s; the logs are in {STATE}/log"
+    wait(lambda: not late(), seconds, lambda: f"{late()} {where}")
 
 
 def jobs(cluster):

@@ -24,10 +24,9 @@ from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
 from assay.checks import Figure, Peak
-from assay.checks.linpack import LinpackCheck
+from assay.checks.linpack import HplCheck
 from assay.evidence import accelerator
 from assay.outputs import hpl
-from assay.workloads import hpl_input
 from assay.workloads.sizing import Grid, matrix_order, study_orders
 
 #: Numbers of nodes. A partition runs those up to its extra `nodes`.
@@ -37,16 +36,14 @@ NODES = (1, 2, 3, 4, 8, 16, 32)
 GPU_FRACTION = 0.85
 
 
-class HplStudyBase(LinpackCheck):
+class HplStudyBase(HplCheck):
     """Several orders N in one run on `nodes` nodes."""
 
     nodes = parameter(NODES)
     time_limit = "8h"
     tags = {"compute", "paper"}
-    input_name = "HPL.dat"
     over_all_nodes = False
     fills_nodes = True
-    declares = {"performance": "GFLOP/s"}
 
     def on_partitions(self, *features):
         """Selects the partitions that can have this many nodes: for one node also intra-node."""
@@ -58,22 +55,6 @@ class HplStudyBase(LinpackCheck):
         memory, fraction = self.memory()
         one_node = self.shortened(matrix_order(memory, fraction, self.block, Grid(1, 1)))
         return study_orders(one_node, self.nodes, self.block)
-
-    def input_text(self, orders, grid):
-        return hpl_input.hpl(orders, [self.block], grid)
-
-    def requested(self):
-        return {"program": self.reports, "threshold": hpl.THRESHOLD}
-
-    def read(self):
-        return hpl.parse(self.stdout_text())
-
-    def examine(self, parsed):
-        return super().examine(parsed) + (self.solved_as_asked(parsed.rows) if parsed else [])
-
-    def measure(self, parsed):
-        """The performance at the largest N. The other orders are in the rows."""
-        return {"performance": parsed.quantity("performance", n=self.asked[-1]["n"])}
 
     def peaks(self, parsed):
         part = self.node_peak()
@@ -101,7 +82,6 @@ class HplStudy(HplStudyBase):
 
     valid_prog_environs = ["+hpl"]
     executable = "xhpl"
-    reports = hpl.HOST
     figures = [Figure("scaling", "HPL over nodes", at="HPL")]
 
     @run_after("init")

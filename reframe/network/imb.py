@@ -9,7 +9,7 @@ names these sizes.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.checks import MpiTransportCheck, Peak
+from assay.checks import MpiTransportCheck
 from assay.evidence import links
 from assay.outputs import imb
 from assay.workloads.sizing import usable_ranks
@@ -122,12 +122,5 @@ class Imb(MpiTransportCheck):
         }
 
     def peaks(self, parsed):
-        link = self.hardware_peak("link", "bandwidth")
-        if link is None:
-            return {}
-        ways = 2 if self.benchmark == "Biband" else 1
-        return {
-            name: Peak("link, hardware.yaml", ways * link)
-            for name, unit in self.declares.items()
-            if unit == "MB/s"
-        }
+        rates = [name for name, unit in self.declares.items() if unit == "MB/s"]
+        return self.link_peaks(rates, 2 if self.benchmark == "Biband" else 1)

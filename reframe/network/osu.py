@@ -12,7 +12,6 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
 from assay import onnode
-from assay.checks import Peak
 from assay.checks.mpi import MpiTransportCheck
 from assay.declared import HOSTS
 from assay.evidence import links
@@ -85,12 +84,11 @@ class OsuBase(MpiTransportCheck):
         return programs.values(self.benchmark, parsed)
 
     def peaks(self, parsed):
-        link = self.hardware_peak("link", "bandwidth")
-        if link is None or BENCHMARKS[self.benchmark].column != "bandwidth":
+        if BENCHMARKS[self.benchmark].column != "bandwidth":
             return {}
         # osu_bibw.py counts the bytes of one direction only; osu_bibw counts both directions.
         both = 2 if self.benchmark == "bibw" and "osu" in self.current_environ.features else 1
-        return {metric: Peak("link, hardware.yaml", both * link) for metric in self.declares}
+        return self.link_peaks(self.declares, both)
 
 
 class OsuC(OsuBase):

@@ -16,7 +16,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
 from assay import onnode
-from assay.checks import Peak, StrictCheck
+from assay.checks import StrictCheck
 from assay.checks.gpu import GpuMixin
 from assay.checks.mpi import MpiCheck
 from assay.checks.ucx import text
@@ -138,10 +138,8 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         return programs.values(self.benchmark, parsed)
 
     def peaks(self, parsed):
-        link = self.hardware_peak("link", "bandwidth")
-        if link is None or programs.BENCHMARKS[self.benchmark].column != "bandwidth":
-            return {}
-        return {metric: Peak("link, hardware.yaml", link) for metric in self.declares}
+        rate = programs.BENCHMARKS[self.benchmark].column == "bandwidth"
+        return self.link_peaks(self.declares) if rate else {}
 
 
 @rfm.simple_test
@@ -195,13 +193,9 @@ class OsuGpuCollective(OsuGpuBase):
         return self.gpus
 
     @run_after("setup")
-    def only_what_open_mpi_can_reduce(self):
-        gpu, version = self.accelerator, self.current_environ.extras.get("openmpi_version", "0")
-        self.skip_if(
-            self.benchmark in REDUCTIONS and programs.numbers(version)[:2] < gpu.reduces_since,
-            f"Open MPI {version} cannot reduce in the memory of GPUs of {gpu.vendor}; "
-            f"{'.'.join(map(str, gpu.reduces_since))} can",
-        )
+    def only_what_the_mpi_can_reduce(self):
+        why = self.mpi_library.cannot_reduce(self.current_environ.extras, self.accelerator)
+        self.skip_if(self.benchmark in REDUCTIONS and why, why)
 
     def sent(self, parsed):
         if self.benchmark in REDUCTIONS:

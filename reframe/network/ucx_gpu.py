@@ -11,7 +11,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.checks import Peak, StrictCheck, pair, perftest
+from assay.checks import StrictCheck, pair, perftest
 from assay.checks.gpu import GpuMixin
 from assay.checks.ucx import text
 from assay.evidence import gpu_paths
@@ -97,7 +97,5 @@ class UcxGpu(GpuMixin, StrictCheck):
         return {self.metric: parsed.quantity(self.column)}
 
     def peaks(self, parsed):
-        link = self.hardware_peak("link", "bandwidth")
-        if self.operation != "tag_bw" or self.gpus == 1 or link is None:
-            return {}
-        return {self.metric: Peak("link, hardware.yaml", link)}
+        two = self.operation == "tag_bw" and self.gpus > 1
+        return self.link_peaks([self.metric]) if two else {}

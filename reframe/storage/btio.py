@@ -9,16 +9,15 @@ import reframe as rfm
 import reframe.core.runtime as rt
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, run_before, variable
-from reframe.core.exceptions import ConfigError
 
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES
 from assay.checks import Figure
 from assay.checks.mpi import MpiCheck
-from assay.checks.site import site_directory
 from assay.checks.storage import StorageMixin
 from assay.checks.ucx import text
 from assay.declared import PARTITION
+from assay.evidence import mpi
 from assay.outputs import npb
 from assay.workloads import btio
 from assay.workloads.sizing import SizingError
@@ -31,7 +30,7 @@ class BtIo(StorageMixin, MpiCheck):
     subtype = parameter(sorted(BTIO_SUBTYPES))
 
     #: Open MPI's own library, or the one of MPICH that it includes. `epio` writes without MPI-IO.
-    mpi_io = parameter(list(btio.MPI_IO))
+    mpi_io = parameter(list(mpi.MPI_IO))
 
     #: Only numbers of ranks for which some partition of the site has room.
     ranks = parameter(btio.rank_counts(rt.runtime().system.partitions))
@@ -86,8 +85,7 @@ class BtIo(StorageMixin, MpiCheck):
         except SizingError as error:
             self.skip(str(error))
         except ValueError as error:
-            where = f"partition {partition.name!r}: extras: btio_class"
-            raise ConfigError(f"{site_directory() / 'reframe.py'}: {where}: {error}") from None
+            raise self.misdescribed(f"extras: btio_class: {error}") from None
         self.descr += f" class {self.npb_class}"
         self.time_limit = f"{btio.seconds_at_most(self.npb_class, self.ranks)}s"
 
@@ -103,7 +101,7 @@ class BtIo(StorageMixin, MpiCheck):
         # measure another file system.
         self.prerun_cmds.append('cd "$work" || exit 1')
         self.executable = catalogue.btio(self.npb_class, self.subtype)
-        self.env_vars.update({**btio.VERBOSE, **btio.MPI_IO[self.mpi_io]})
+        self.env_vars.update({**self.mpi_library.report_io, **self.mpi_library.io[self.mpi_io]})
 
     def read(self):
         return npb.parse(self.stdout_text())
@@ -119,9 +117,9 @@ class BtIo(StorageMixin, MpiCheck):
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        used = btio.MpiIo.said(text(self.stderr))
-        self._record["proof"]["mpi_io"] = list(used.modules)
-        problems += used.problems(self.mpi_io, self.ranks)
+        world = self.mpi_library.world(text(self.stderr))
+        self._record["proof"]["mpi_io"] = sorted({module for _, module in world.io})
+        problems += self.mpi_library.other_io(world, self.mpi_io, self.ranks)
         if parsed and parsed.rows and parsed.rows[0]["class"] != self.npb_class:
             ran = parsed.rows[0]["class"]
             problems.append(f"class {ran} was solved, {self.npb_class} was asked for")

@@ -7,10 +7,10 @@ effect of caches on the numbers.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.checks import Figure, StrictCheck
+from assay.checks import StrictCheck
 from assay.checks.storage import StorageMixin, in_another_mode
-from assay.declared import PARTITION
 from assay.outputs import iozone
+from assay.workloads.iozone import figures
 
 OPERATIONS = ("write", "rewrite", "read", "reread")
 
@@ -22,13 +22,6 @@ def doubled(least, most):
     """Sizes from the least to the most, each twice the one before: axes in powers of two."""
     return [least << step for step in range((most // least).bit_length())]
 
-
-#: sync -> figure of the validation of a cluster, and the operation that it shows; "" for no figure
-FIGURES = {
-    "cached": {"IOzone: read": "read", "IOzone: write": "write"},
-    "o_sync": {"IOzone: SYNC write": "write"},
-    "direct": {"": ""},
-}
 
 #: profile, sync -> file sizes [KiB], record sizes [KiB]. A write past the caches can take as long
 #: as one rotation of a disk. Therefore no cell past the caches has more than 4096 writes.
@@ -131,10 +124,7 @@ class Iozone(IozoneBase):
     def select(self):
         self.descr = f"IOzone {self.sync}"
         self.o_direct = self.sync == "direct"
-        self.figures = [
-            Figure("heat map", name, at=PARTITION, column=operation)
-            for name, operation in FIGURES[self.sync].items()
-        ]
+        self.figures = figures(self.sync)
         if not self.o_direct:
             self.tags |= {"smoke", "paper"}
 

@@ -63,17 +63,10 @@ def load(path: Path = FILE) -> dict[str, Program]:
 
     :raises ConfigError: an entry is not valid; the message names file, word and key.
     """
-    try:
-        entries = files.read_yaml(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except files.YamlError as error:
-        raise ConfigError(str(error)) from None
+    entries = files.read_yaml(path, ConfigError)
     if not isinstance(entries, dict):
         raise ConfigError(f"{path}: must be a mapping of words to programs")
-    found: dict[str, Program] = {}
-    for word, entry in entries.items():
-        found[word] = _program(path, word, entry)
+    found = {word: _program(path, word, entry) for word, entry in entries.items()}
     for program in found.values():
         if program.variant_of and program.variant_of not in found:
             raise _refused(path, program.word, "variant_of", "is not a word of this file")

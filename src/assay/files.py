@@ -12,11 +12,7 @@ from typing import Any
 import yaml
 
 
-class YamlError(Exception):
-    """A file of YAML is refused; the message is one line with the file, the line and the remedy."""
-
-
-def read_yaml(path: Path, shown: object = None) -> Any:
+def read_yaml(path: Path, refusal: type[Exception], shown: object = None, hint: str = "") -> Any:
     """The content of a YAML file.
 
     YAML 1.1 silently changes some texts: of two equal keys the last one counts, ``010`` is 8,
@@ -24,24 +20,27 @@ def read_yaml(path: Path, shown: object = None) -> Any:
     ``1e3`` as a number and refuses ``0o17``. YAML 1.2, which Spack reads, therefore gives every
     accepted text the same meaning.
 
+    :param refusal: the error to raise; its message is one line with the file and the line.
     :param shown: how messages name the file, if not by its path.
-    :raises YamlError: the file is not YAML in UTF-8, or contains one of these texts.
-    :raises OSError: the file cannot be read.
+    :param hint: what the message adds if the file cannot be read.
+    :raises refusal: the file cannot be read, is not YAML in UTF-8, or contains one of these texts.
     """
     name = path if shown is None else shown
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _Strict)  # noqa: S506 - a SafeLoader
+    except OSError as error:
+        raise refusal(f"{name}: {error.strerror}{hint}") from None
     except UnicodeDecodeError:
-        raise YamlError(f"{name}: not a text in UTF-8") from None
+        raise refusal(f"{name}: not a text in UTF-8") from None
     except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as error:
         # PyYAML: a key that is a list, a date that does not exist, a tag on a wrong text.
-        raise YamlError(f"{name}: is not valid YAML: {error}") from None
+        raise refusal(f"{name}: is not valid YAML: {error}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
         what = getattr(error, "problem", None) or "it has a character that YAML does not allow"
-        refused = "" if isinstance(error, _Refused) else " is not valid YAML"
-        raise YamlError(f"{name}:{where}{refused}: {what}") from None
+        invalid = "" if isinstance(error, _Refused) else " is not valid YAML"
+        raise refusal(f"{name}:{where}{invalid}: {what}") from None
 
 
 class _Refused(yaml.constructor.ConstructorError):
@@ -112,6 +111,12 @@ def of_all_sites(site: Path, name: str) -> Path:
     """
     beside = site.parent / name
     return beside if beside.exists() else site.parents[1] / "site-config" / name
+
+
+def layers(site: Path, name: str) -> list[Path]:
+    """The file that all sites share, and the file of the site, if it exists, which overrides it."""
+    own = site / name
+    return [of_all_sites(site, name), *([own] if own.exists() else [])]
 
 
 def write(path: Path, content: str | bytes) -> None:

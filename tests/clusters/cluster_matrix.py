@@ -114,14 +114,13 @@ class Seen:
     reasons: dict[str, str] = field(default_factory=dict)
 
 
-def vcluster(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+def vcluster(*words: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [str(COMMAND), *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
-        **options,
     )
     if done.returncode != 0:
         raise SystemExit(done.stderr.strip() or f"vcluster {' '.join(words)} failed")

@@ -35,10 +35,10 @@ class Cluster:
     def __init__(self, state):
         self.state = state
 
-    def __call__(self, *words, check=True, timeout=90):
+    def __call__(self, *words, check=True, timeout=90, **variables):
         done = subprocess.run(
             [str(COMMAND), *words],
-            env=self.environment,
+            env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

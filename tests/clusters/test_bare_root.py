@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from images import ROOT, run
 
-ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "ci/bare-root.sh"
 
 pytestmark = [
@@ -30,15 +30,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def inside(root: Path, script: str) -> str:
-    done = subprocess.run(
-        [SCRIPT, "run", root, "sh", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "LEAKED": "1"},
-    )
-    assert done.returncode == 0, done.stderr
+    done = run(SCRIPT, "run", root, "sh", "-c", script, timeout=60, LEAKED="1")
+    assert done.returncode == 0, done.stdout
     return done.stdout
 
 
@@ -80,8 +73,6 @@ def _root_of(process: Path) -> Path | None:
 
 
 def test_a_root_is_not_unpacked_over_another(root: Path) -> None:
-    done = subprocess.run(
-        [SCRIPT, "unpack", "some.tar", root], capture_output=True, text=True, check=False
-    )
+    done = run(SCRIPT, "unpack", "some.tar", root)
     assert done.returncode == 1
-    assert "is there already" in done.stderr
+    assert "is there already" in done.stdout

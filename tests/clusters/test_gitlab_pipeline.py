@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import images
 import pytest
 import yaml
 from bench import ROOT, live_program
@@ -104,17 +105,8 @@ def run(checkout: Path, path: Path | None = None, **plan: object) -> Ran:
     }
     (checkout / "pipeline.yml").write_text(yaml.safe_dump(pipeline))
     search = f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]
-    done = subprocess.run(
-        ["ci/gitlab/local.sh", "--file", "pipeline.yml", "--variable", f"IMAGE_KEY={SECRET}"],
-        cwd=checkout,
-        env={**os.environ, "PATH": search},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    words = ("--file", "pipeline.yml", "--variable", f"IMAGE_KEY={SECRET}")
+    done = images.run("ci/gitlab/local.sh", *words, cwd=checkout, timeout=900, PATH=search)
     return Ran(done.returncode, done.stdout)
 
 

@@ -12,47 +12,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import images
 import pytest
+from images import ROOT, run
 from reframe.core.exceptions import ConfigError
 
 from assay.sites import container
 
-ROOT = Path(__file__).resolve().parents[2]
-IMAGE = ROOT / "build/assay.sif"
-
 pytestmark = [pytest.mark.slow, pytest.mark.image]
-
-
-def run(
-    *command: object, cwd: Path = ROOT, timeout: float = 600, **variables: object
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        env={**os.environ, **{k: str(v) for k, v in variables.items()}},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    """Path of Apptainer."""
-    found = run(ROOT / "ci/apptainer.sh", "--no-build")
-    if found.returncode:
-        pytest.skip(found.stdout.strip())
-    return Path(found.stdout.strip())
+    return images.apptainer()
 
 
 @pytest.fixture(scope="module")
 def image(program: Path) -> Path:
-    if not IMAGE.exists():
-        pytest.skip(f"no {IMAGE.relative_to(ROOT)}: make image")
-    return IMAGE
+    return images.image()
 
 
 def apptainer(

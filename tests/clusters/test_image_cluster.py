@@ -4,14 +4,11 @@ Needs the emulated cluster, Apptainer and the image (make image); skips without.
 """
 
 import os
-import subprocess
-from pathlib import Path
 
+import images
 import pytest
-from bench import ROOT
 from emulated import reason_to_skip, up
-
-IMAGE = ROOT / "build/assay.sif"
+from images import IMAGE
 
 pytestmark = [
     pytest.mark.slow,
@@ -23,13 +20,9 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster():
-    found = subprocess.run(
-        [ROOT / "ci/apptainer.sh", "--no-build"], capture_output=True, text=True, check=False
-    )
-    if found.returncode:
-        pytest.skip(found.stderr.strip())
+    folder = images.apptainer().parent
     with up() as made:
-        yield made, Path(found.stdout.strip()).parent
+        yield made, folder
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])

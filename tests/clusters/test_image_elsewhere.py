@@ -11,42 +11,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import images
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-IMAGE = ROOT / "build/assay.sif"
+from images import ROOT, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.image]
-
-#: Makes a directory the root of a process. A plain chroot is not enough for Apptainer.
-ENTER = """
-mount --make-rprivate /
-mount --bind "$1" "$1"
-cd "$1"
-shift
-mount -t proc none proc
-mount --rbind /sys sys
-mount --rbind /dev dev
-mkdir -p .old
-pivot_root . .old
-cd /
-umount -l .old
-exec "$@"
-"""
-
-
-def run(*command: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        list(map(str, command)),
-        env={**os.environ, **variables},
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -56,37 +25,28 @@ def elsewhere():
         pytest.skip("needs root, to make another root directory")
     if not shutil.which("mmdebstrap"):
         pytest.skip("needs mmdebstrap")
-    if not IMAGE.exists():
-        pytest.skip(f"no {IMAGE.relative_to(ROOT)}: make image")
+    image = images.image()
     program = run("ci/apptainer.sh", "--no-build")
     made = ROOT / ".cache/apptainer"
     if program.returncode or not Path(program.stdout.strip()).is_relative_to(made):
         pytest.skip("needs an Apptainer that can be moved: ci/apptainer.sh with none on PATH")
-    archive = run("ci/debian-archive.sh", "trixie")
-    if archive.returncode:
-        pytest.skip(archive.stdout.strip())
     work = Path(run("mktemp", "-d", "/var/tmp/assay-test.XXXXXX").stdout.strip())
     try:
-        (work / "sources.list").write_text(archive.stdout)
-        root = work / "root"
-        done = run(
-            *("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase"),
-            *("trixie", root, work / "sources.list"),
-        )
-        if done.returncode:
-            pytest.skip(f"no Debian 13 to be had: {done.stdout.strip().splitlines()[-1]}")
+        tar, root = work / "tar", work / "root"
+        for words in (("make", "trixie", tar, "passwd"), ("unpack", tar, root)):
+            done = run("ci/bare-root.sh", *words)
+            if done.returncode:
+                pytest.skip(f"no Debian 13 to be had: {done.stdout.strip().splitlines()[-1]}")
         shutil.copytree(Path(program.stdout.strip()).parents[1], root / "opt/apptainer")
-        shutil.copy(IMAGE, root / "opt/assay.sif")
-        for name in ("hosts", "resolv.conf"):  # Apptainer binds these files
-            (root / "etc" / name).write_text("127.0.0.1 localhost\n" if name == "hosts" else "")
+        shutil.copy(image, root / "opt/assay.sif")
         yield root
     finally:
         shutil.rmtree(work)
 
 
 def inside(root: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = ("unshare", "--mount", "bash", "-euc", ENTER, "bash", root, *words)
-    return run(*command, **variables)
+    settings = [f"{name}={value}" for name, value in variables.items()]
+    return run("ci/bare-root.sh", "run", root, "env", *settings, *words)
 
 
 def test_the_suite_runs_where_nothing_of_it_is_installed(elsewhere: Path) -> None:
@@ -102,7 +62,7 @@ def test_the_suite_runs_where_nothing_of_it_is_installed(elsewhere: Path) -> Non
         exec /opt/apptainer/bin/apptainer run /opt/assay.sif acceptance \
             -n '^NodeHealth|^NetPipe.*=(posix|tcp)|^Hpcc$'
     """
-    done = inside(elsewhere, "sh", "-c", script, PROFILE="smoke", HOME="/root", TMPDIR="/tmp")
+    done = inside(elsewhere, "sh", "-c", script, PROFILE="smoke")
     assert done.returncode == 0, done.stdout
     assert "0 failure(s)" in done.stdout
     assert "[       OK ]" in done.stdout

@@ -2,11 +2,10 @@
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from emulated import COMMAND, Cluster, place, reason_to_skip
+from emulated import Cluster, place, reason_to_skip
 from test_vcluster import traces
 
 pytestmark = [
@@ -31,15 +30,7 @@ def start(cluster, program, script):
         fake.write_text(f"#!/bin/sh\n{script}\n")
         fake.chmod(0o755)
         path = f"{folder}:{os.environ['PATH']}"
-        return subprocess.run(
-            [str(COMMAND), "up", "--nodes", "2"],
-            env={**cluster.environment, "PATH": path},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=False,
-        )
+        return cluster("up", "--nodes", "2", check=False, PATH=path)
 
 
 @pytest.mark.parametrize(

@@ -414,7 +414,7 @@ def live_program(name: str) -> str:
 def live_ucx() -> str:
     """Version of the UCX of this machine; skips the test if there is no mpirun or no UCX."""
     live_program("mpirun")
-    version = detect.ucx_version()
+    version = detect.version("ucx_version")
     if not version:
         pytest.skip("needs UCX on this machine")
     return version

@@ -53,7 +53,7 @@ def run(bench, fake, source, *arguments, scheduler="squeue", extras=None, **vari
         sched_options={"slurm_job_cancel_reasons": []},
         extras={"memory_bytes": 2**33, **(extras or {})},
     )
-    bench.stack("echo", [])
+    bench.stack("echo", ["mpi"])
     begin = time.monotonic()
     done = bench.run(
         *arguments,

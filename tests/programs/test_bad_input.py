@@ -38,6 +38,15 @@ def test_an_unknown_feature_word(bench):
     assert "did you mean 'infiniband'?" in line
 
 
+def test_a_damaged_store_of_results(bench):
+    bench.ready()
+    bench.results.mkdir(parents=True)
+    (bench.results / "results.db").write_bytes(b"SQLite format 3\0" + bytes(range(256)) * 20)
+    line = refused(bench)
+    assert "results.db: damaged (" in line
+    assert "restore it from a copy, or move it away" in line
+
+
 def test_an_unknown_extra_of_a_stack(bench):
     bench.partition()
     bench.stack("any", ["mpi"], ucx_verson="1.13.1")

@@ -1,9 +1,10 @@
 """Every case of every site and example reaches its job script, without its hardware."""
 
 import re
+import subprocess
 
 import pytest
-from bench import ROOT, live_program, run_reframe
+from bench import REFRAME, ROOT, live_program, run_reframe
 from job_scripts import without_slurm
 
 SITES = sorted(
@@ -38,6 +39,15 @@ def test_every_case_of_a_site_has_a_job_script(config, tmp_path, monkeypatch):
     written = {
         path.parent: path.read_text() for path in (tmp_path / "results").glob("stage/**/rfm_job.sh")
     }
+    # The same dry run, as `assay expect` makes it on an ideal machine.
+    told = subprocess.run(
+        [
+            str(REFRAME.with_name("assay")), "expect", "--check",
+            "--site", site, "--folder", str(config.parents[1]),
+        ],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "is current" in told.stdout, told.stdout + told.stderr
     passed = [key for key, case in run.cases.items() if case.result == "pass"]
     assert len(written) >= len(passed) > 0
     if site == "amd-mi250x":

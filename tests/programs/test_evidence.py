@@ -39,6 +39,39 @@ def test_a_metric_from_a_function_of_its_own(bench):
     bench.own(OWN_FUNCTION).says("Function", "metric 'rate' does not come from measure()")
 
 
+PEAKS = """\
+from assay.checks import Peak
+
+@rfm.simple_test
+class Peaked(Own):
+    share = parameter([1.04, 1.06, 10.0])
+    most = parameter([None, 1.05])
+    declares = {"rate": "MB/s", "time": "s"}
+
+    def measure(self, parsed):
+        return {"rate": Quantity(100.0, "MB/s"), "time": Quantity(100.0, "s")}
+
+    def peaks(self, parsed):
+        peak = Peak("link, hardware.yaml", 100.0 / self.share, self.most)
+        return {"rate": peak, "time": Peak("no limit of a time", 1.0)}
+"""
+
+
+def test_no_rate_is_above_its_peak(bench):
+    bench.ready()
+    bench.record_all()
+    run = bench.own(PEAKS)
+    for share in ("1.04", "1.06", "10.0"):
+        assert run.case(f"Peaked %share={share} %most=None").result == "pass"
+    assert run.case("Peaked %share=1.04 %most=1.05").result == "pass"
+    for share, said in (("1.06", "1.06"), ("10.0", "10")):
+        why = (
+            f"INCONCLUSIVE: implausible: rate / peak (link, hardware.yaml) is {said}, at most 1.05"
+        )
+        case = run.says(f"Peaked %share={share} %most=1.05", why)
+        assert case.record["verdict"] == "INCONCLUSIVE"
+
+
 METRIC = """\
 @rfm.simple_test
 class Careless(Own):

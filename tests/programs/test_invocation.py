@@ -4,6 +4,7 @@ import re
 import runpy
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from shell import ROOT
@@ -71,6 +72,39 @@ def test_nothing_but_reframe_itself_is_a_call_of_reframe():
     assert command.of_reframe() is None
 
 
+def given(**options):
+    """A command line of ReFrame with these options, as ReFrame parses it."""
+    none = {"system": None, "mode": None, "checkpath": None, "prgenv": [".*"]}
+    return SimpleNamespace(**{**none, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, []),
+        ({"mode": "smoke", "system": "local"}, []),
+        ({"names": ["Osu", "Hpl"]}, ["-n Osu", "-n Hpl"]),
+        ({"exclude_names": ["Osu"], "cpu_only": True}, ["-x Osu", "--cpu-only"]),
+        ({"tags": ["node"], "filter_expr": ["num_tasks>1"]}, ["-t node", "-E num_tasks>1"]),
+        ({"prgenv": [".*", "spack"]}, ["-p spack"]),
+        ({"system": "local:tmpfs"}, ["--system=local:tmpfs"]),
+        ({"mode": "paper-full"}, ["--mode=paper-full"]),
+        ({"restore_session": "report.json"}, ["--restore-session report.json"]),
+    ],
+)
+def test_an_option_that_selects_some_of_the_cases_is_named(options, said):
+    assert list(command._narrowed(given(**options))) == said
+
+
+def test_every_option_of_reframe_that_selects_is_known():
+    cli = (Path(pytest.importorskip("reframe.frontend").__file__).parent / "cli.py").read_text()
+    options = re.findall(r"select_options\.add_argument\(\s*(.*?)\n    \)", cli, re.DOTALL)
+    assert len(options) > 9
+    for option in options:
+        dest = re.search(r"dest='(\w+)'", option) or re.search(r"'--([\w-]+)'", option)
+        assert dest[1].replace("-", "_") in command._NARROWING, option
+
+
 @pytest.mark.parametrize("site", sorted(p.parent.name for p in SITES.glob("*/reframe.py")))
 def test_only_a_site_that_reads_the_machine_takes_any_host(site, monkeypatch, tmp_path):
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
@@ -79,11 +113,13 @@ def test_only_a_site_that_reads_the_machine_takes_any_host(site, monkeypatch, tm
     try:
         found = runpy.run_path(str(SITES / site / "reframe.py"))["site_configuration"]
     except ConfigError as error:
-        assert site in ("local", "any"), error
+        assert site in ("local", "any", "vgpu"), error
         pytest.skip(f"needs an MPI on this machine ({error})")
     for system in found["systems"]:
         taken = [h for h in HOSTS if any(re.match(p, h) for p in system["hostnames"])]
-        assert taken == (list(HOSTS) if site in ("local", "any") else []), system["hostnames"]
+        assert taken == (list(HOSTS) if site in ("local", "any", "vgpu") else []), system[
+            "hostnames"
+        ]
 
 
 def debian12(monkeypatch, tmp_path, release):

@@ -5,9 +5,12 @@ from types import SimpleNamespace
 import pytest
 from real_outputs import DATA
 
-from assay.outputs import npb
+from assay.evidence import mpi
+from assay.outputs import npb, openmpi
 from assay.workloads import btio
 from assay.workloads.sizing import Layout, SizingError
+
+OPEN_MPI = mpi.LIBRARIES["openmpi"]
 
 
 def test_a_class_writes_what_the_program_says_that_it_wrote():
@@ -110,10 +113,10 @@ def said(*modules):
     ],
 )
 def test_who_did_the_mpi_io(text, asked, ranks, problem):
-    problems = btio.MpiIo.said(text).problems(asked, ranks)
+    problems = OPEN_MPI.other_io(openmpi.parse(text), asked, ranks)
     assert (problem in problems[0]) if problem else problems == []
 
 
 def test_who_did_the_mpi_io_of_a_real_run():
     text = (DATA / "replay" / "btio-full" / "stderr").read_text()
-    assert btio.MpiIo.said(text) == btio.MpiIo(("ompio",), 1)
+    assert [module for _, module in openmpi.parse(text).io] == ["ompio"]

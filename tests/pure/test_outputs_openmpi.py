@@ -93,14 +93,6 @@ def test_the_line_that_says_why_mpi_gave_up(name, line):
     assert line in parse(TEXTS[name]).aborts
 
 
-def test_table_of_connections():
-    assert parse(TEXTS["5.0.11/commmethod-ucx"]).connections == {
-        "on-host": "ucx=posix;memory,cma;memory",
-        "off-host": "n/a",
-    }
-    assert parse(TEXTS["5.0.11/commmethod-ob1tcp"]).connections["on-host"] == "tcp"
-
-
 # --- without the lines that prove, no proof -----------------------------------------------------
 
 

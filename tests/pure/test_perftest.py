@@ -26,7 +26,7 @@ def outputs():
 def test_real_outputs_are_of_the_requested_size():
     found = list(outputs())
     assert len(found) > 5
-    for parsed, size, _iterations in found:
+    for parsed, size, _ in found:
         assert perftest.not_requested(parsed, size) == []
 
 

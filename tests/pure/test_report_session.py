@@ -276,3 +276,17 @@ def test_a_calibration_is_not_an_acceptance(results):
     results.edit_record(HPCC, unjudged)
     found = faults(session.load(results.file))
     assert "1 case measured to calibrate, and not judged" in found
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"verdict": None}, "assay.json has no verdict: nothing was judged"),
+        ({"verdict": "PASS", "metrics": {}}, "assay.json says PASS without a metric"),
+    ],
+)
+def test_a_case_that_was_not_judged_is_no_pass(results, change, why):
+    """Its performance phase did not run, or left nothing."""
+    results.edit_record(HEALTH, lambda record: record.update(change))
+    case = load_one(results, HEALTH)
+    assert (case.verdict, case.why) == (Verdict.FAIL, f"no evidence: {why}")

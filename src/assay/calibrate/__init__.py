@@ -5,9 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from assay.calibrate.errors import CalibrationError
 
-__all__ = ["CalibrationError", "add_parser"]
+class CalibrationError(Exception):
+    """Why nothing is written.
+
+    :ivar lines: one line for each cause, with its remedy.
+    """
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("; ".join(lines))
+        self.lines = lines
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
 from assay import files, metrics
-from assay.calibrate.errors import CalibrationError
+from assay.calibrate import CalibrationError
 from assay.judge import median_interval
+from assay.judge.references import misshapen
 
 #: The file of the instrument floors, in ``site-config`` and in the folder of a site.
 TOLERANCES = "tolerances.yaml"
@@ -71,31 +70,21 @@ def load(site: Path) -> Mapping[str, Kind]:
     :param site: the site's folder.
     :raises CalibrationError: a file is missing, is not YAML, or does not have that shape.
     """
-    common = files.of_all_sites(site, TOLERANCES)
+    common, *own = files.layers(site, TOLERANCES)
     kinds = _read(common, _ALL)
     if missing := [name for name in metrics.FAULT if name not in kinds]:
         raise CalibrationError(f"{common}: {missing[0]}: is missing; give it least and wide")
-    own = site / TOLERANCES
-    if own.exists():
-        for name, change in _read(own, {}).items():
+    for path in own:
+        for name, change in _read(path, {}).items():
             kinds[name].update(change)
     return {name: Kind(name, metrics.FAULT[name], **values) for name, values in kinds.items()}
 
 
 def _read(path: Path, demands: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    try:
-        document = files.read_yaml(path)
-    except OSError as error:
-        raise CalibrationError(f"{path}: {error.strerror}") from None
-    except files.YamlError as error:
-        raise CalibrationError(str(error)) from None
+    document = files.read_yaml(path, CalibrationError)
     schema = {"type": "object", "additionalProperties": {**_KIND, **demands}}
-    fault = jsonschema.exceptions.best_match(
-        jsonschema.Draft202012Validator(schema).iter_errors(document)
-    )
-    if fault is not None:
-        key = "/".join(map(str, fault.absolute_path)) or "(top level)"
-        raise CalibrationError(f"{path}: {key}: {fault.message[:200]}")
+    if fault := misshapen(document, schema):
+        raise CalibrationError(f"{path}: {fault}")
     if unknown := [name for name in document if name not in metrics.FAULT]:
         known = ", ".join(metrics.FAULT)
         raise CalibrationError(f"{path}: {unknown[0]}: unknown kind; known are {known}")

@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 
 from assay import files, metrics
+from assay.calibrate import CalibrationError
 from assay.calibrate.bounds import LEAST_OF_PEAK, Kind, curve, kind_of
 from assay.calibrate.bounds import metric as bounded
-from assay.calibrate.errors import CalibrationError
 from assay.calibrate.launches import Sample
 from assay.judge import Recorded, References, Verdict, curves, describe, judge_ratios
 

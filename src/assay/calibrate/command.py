@@ -14,8 +14,7 @@ from pathlib import Path
 from reframe.core.exceptions import ReframeError
 
 from assay import sites
-from assay.calibrate import bounds, changes, launches
-from assay.calibrate.errors import CalibrationError
+from assay.calibrate import CalibrationError, bounds, changes, launches
 from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
 from assay.results import run_folder, session
 

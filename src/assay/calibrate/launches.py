@@ -9,7 +9,7 @@ from typing import Any
 
 from reframe.utility import nodelist_abbrev
 
-from assay.calibrate.errors import CalibrationError
+from assay.calibrate import CalibrationError
 from assay.judge import LAUNCHES_FOR_95_PERCENT, Verdict, curves, describe, peaks
 from assay.results.cases import Case, Session
 

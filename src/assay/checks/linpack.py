@@ -10,7 +10,8 @@ from reframe.core.builtins import run_after, run_before, variable
 
 from assay.checks.mpi import MpiCheck
 from assay.evidence.links import linpack_bytes
-from assay.outputs import Parsed
+from assay.outputs import Parsed, Quantity, hpl
+from assay.workloads import hpl_input
 from assay.workloads.sizing import Grid, matrix_order, process_grid, usable_ranks
 
 #: Largest order of the matrix in the smoke profile. A larger matrix takes more than a few seconds.
@@ -89,3 +90,32 @@ class LinpackCheck(MpiCheck):
         if ran == self.asked:
             return []
         return [f"{self._program()} solved {ran}, it was asked for {self.asked}"]
+
+
+class HplCheck(LinpackCheck):
+    """HPL alone: the program ``xhpl``, or another one that prints the same."""
+
+    input_name = "HPL.dat"
+    declares = {"performance": "GFLOP/s"}
+    #: What the program calls itself, in the words of `assay.outputs.hpl`.
+    reports = hpl.HOST
+
+    def input_text(self, orders: Sequence[int], grid: Grid) -> str:
+        """``HPL.dat`` for these orders."""
+        return hpl_input.hpl(orders, [self.block], grid)
+
+    def read(self) -> Parsed:
+        """The output of HPL; each of its residuals counts."""
+        return hpl.parse(self.stdout_text())
+
+    def requested(self) -> Mapping[str, object]:
+        """The program, and the threshold of its own residuals."""
+        return {"program": self.reports, "threshold": hpl.THRESHOLD}
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """Adds a problem if other matrices were solved than asked for."""
+        return super().examine(parsed) + (self.solved_as_asked(parsed.rows) if parsed else [])
+
+    def measure(self, parsed: Parsed) -> Mapping[str, Quantity]:
+        """The performance at the largest N. The other orders are in the rows."""
+        return {"performance": parsed.quantity("performance", n=self.asked[-1]["n"])}

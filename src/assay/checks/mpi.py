@@ -7,7 +7,6 @@ trusts nothing else.
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections import Counter
 from dataclasses import asdict
@@ -18,7 +17,6 @@ from reframe.core.exceptions import ConfigError
 
 from assay.catalogue import IN_IMAGE
 from assay.checks import ucx
-from assay.checks.site import site_directory
 from assay.checks.strict import StrictCheck
 from assay.checks.ucx import UcxMixin, text
 from assay.evidence import launch, links, mpi, node_state, steering, transports
@@ -112,7 +110,7 @@ class MpiCheck(StrictCheck):
         partition = self.current_partition
         processor = partition.processor
         if not processor.num_cpus:
-            raise self._misdescribed(
+            raise self.misdescribed(
                 "processor: num_cpus is missing; the number of ranks follows from it"
             )
         self._cores = cores = min(processor.num_cores or processor.num_cpus, processor.num_cpus)
@@ -142,12 +140,12 @@ class MpiCheck(StrictCheck):
     def _spread(self, cores: int) -> Layout:
         partition = self.current_partition
         if "intra-node" in partition.features:
-            raise self._misdescribed(
+            raise self.misdescribed(
                 "features: intra-node and inter-node exclude each other; make it two partitions"
             )
         nodes = partition.extras.get("nodes", 2)
         if nodes < 2:
-            raise self._misdescribed(f"extras: nodes is {nodes}; between nodes takes at least 2")
+            raise self.misdescribed(f"extras: nodes is {nodes}; between nodes takes at least 2")
         wanted = nodes if self.over_all_nodes else self.nodes_taken
         if wanted > nodes:
             raise SizingError(f"{wanted} nodes are needed, {partition.fullname} offers {nodes}")
@@ -158,11 +156,6 @@ class MpiCheck(StrictCheck):
     def places(self, cores: int) -> int:
         """How many ranks fit on each of several nodes with `cores` cores."""
         return int(self.current_partition.extras.get("cores_per_node", cores))
-
-    def _misdescribed(self, what: str) -> ConfigError:
-        return ConfigError(
-            f"{site_directory() / 'reframe.py'}: partition {self.current_partition.name!r}: {what}"
-        )
 
     @run_before("run")
     def _ask_the_mpi(self) -> None:
@@ -231,8 +224,7 @@ class MpiCheck(StrictCheck):
             problems.append(
                 f"the world has {world.ranks_seen} ranks, {asked} were asked for"
                 if world.ranks_seen
-                else "Open MPI printed nothing about its world: is the program linked to another "
-                "MPI?"
+                else self.mpi_library.silence
             )
         elif sorted(hosts.values()) != [self._layout.per_node] * self._layout.nodes:
             there = ", ".join(f"{number} on {host}" for host, number in sorted(hosts.items()))
@@ -240,7 +232,10 @@ class MpiCheck(StrictCheck):
                 f"the ranks are on the wrong hosts: {there}; {self._layout.per_node} on "
                 f"each of {self._layout.nodes} nodes were asked for"
             )
-        return problems + self._steered(world) + self._other_pml(world)
+        variables, stack = self.requested_variables(), self.current_environ.extras
+        problems += self.mpi_library.unasked(world, variables, stack.get("mca", {}))
+        pml = self.current_partition.extras.get("pml")
+        return problems + self.mpi_library.other_pml(world, variables, pml)
 
     def _witnessed(self, world: openmpi.OpenMpi) -> list[str]:
         """Problems of the ranks as :mod:`assay.evidence.steering` saw them start."""
@@ -296,23 +291,6 @@ class MpiCheck(StrictCheck):
             "device": device, "needed": needed, "moved": crossing.moved
         }  # fmt: skip
         return list(crossing.problems)
-
-    def _steered(self, world: openmpi.OpenMpi) -> list[str]:
-        """Settings that steer Open MPI and that no test, stack or partition set."""
-        allowed = self.current_environ.extras.get("mca", {})
-        return self.mpi_library.unasked(world, self.requested_variables(), allowed)
-
-    def _other_pml(self, world: openmpi.OpenMpi) -> list[str]:
-        """A problem if ranks chose another pml than the site expects, or not all the same."""
-        chosen = ", ".join(sorted(world.pml))
-        if asked := self.requested_variables().get("OMPI_MCA_pml"):
-            # A list, or the name of what is not allowed, is not one pml.
-            wrong = re.fullmatch(r"\w+", asked) and not world.pml <= {asked}
-            return [f"Open MPI chose the pml {chosen}; {asked} was asked for"] if wrong else []
-        expected = self.current_partition.extras.get("pml")
-        if expected is not None and not world.pml <= {expected}:
-            return [f"Open MPI chose the pml {chosen}; the site says {expected} (extra `pml`)"]
-        return [f"the ranks chose different pmls: {chosen}"] if len(world.pml) > 1 else []
 
 
 class TransportMixin(UcxMixin):

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from reframe.core.builtins import run_after, run_before
-from reframe.core.exceptions import ConfigError
 
 import assay.onnode.meeting
-from assay.checks.site import site_directory
 from assay.checks.strict import StrictCheck
+from assay.checks.ucx import text
 from assay.evidence import node_state
 from assay.outputs import Parsed, coordinator_log
 
@@ -46,17 +45,13 @@ class AllNodesCheck(StrictCheck):
 
         :raises reframe.core.exceptions.ConfigError: the mapping has another key.
         """
-        partition = self.current_partition
-        said: Mapping[str, Any] = partition.extras.get(extra, {})
+        said: Mapping[str, Any] = self.current_partition.extras.get(extra, {})
         known = sorted(known)
         for key in said:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 mend = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-                raise ConfigError(
-                    f"{site_directory() / 'reframe.py'}: partition {partition.name!r}: extras: "
-                    f"{extra}: unknown key {key!r}; {mend}"
-                )
+                raise self.misdescribed(f"extras: {extra}: unknown key {key!r}; {mend}")
         return said
 
     @run_after("setup")
@@ -106,8 +101,5 @@ class AllNodesCheck(StrictCheck):
 
     def _errors(self) -> list[str]:
         """The first error lines of the launcher, which knows the node that it could not reach."""
-        try:
-            lines = self.stderr_text().splitlines()
-        except OSError:
-            return []
+        lines = text(self.stderr).splitlines()
         return [line.strip() for line in lines if "error" in line.lower()][:ERRORS]

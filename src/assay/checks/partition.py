@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from reframe.core.exceptions import ConfigError
 
 from assay.checks.site import site_directory
+from assay.checks.verdict import Peak
 from assay.judge import peak as hardware_peak
 
 
@@ -24,6 +26,21 @@ class OnPartition:
         hardware = self.current_partition.extras.get("hardware", {})
         return hardware_peak(site_directory(), hardware, role, quantity)
 
+    def link_peaks(self, metrics: Iterable[str], ways: int = 1) -> dict[str, Peak]:
+        """The bandwidth of the link as the peak of these metrics; empty if the link is unnamed.
+
+        :param ways: number of directions whose bytes the metrics count.
+        """
+        link = self.hardware_peak("link", "bandwidth")
+        if link is None:
+            return {}
+        return dict.fromkeys(metrics, Peak("link, hardware.yaml", ways * link))
+
+    def misdescribed(self, what: str) -> ConfigError:
+        """The error for a partition that the site describes wrongly; it names the file."""
+        name = self.current_partition.name
+        return ConfigError(f"{site_directory() / 'reframe.py'}: partition {name!r}: {what}")
+
     def partition_extra(self, name: str) -> Any:
         """An extra of the partition that the test cannot do without.
 
@@ -31,9 +48,9 @@ class OnPartition:
         """
         partition = self.current_partition
         if name not in partition.extras:
-            raise ConfigError(
-                f"{site_directory() / 'reframe.py'}: partition {partition.name!r}: extras: "
-                f"{type(self).__name__} needs {name!r}; site-config/vocabulary.yaml says what it is"
+            raise self.misdescribed(
+                f"extras: {type(self).__name__} needs {name!r}; site-config/vocabulary.yaml says "
+                "what it is"
             )
         return partition.extras[name]
 

@@ -13,6 +13,7 @@ from reframe.core.exceptions import SanityError
 
 from assay.checks import shared
 from assay.checks.case import CaseBase
+from assay.checks.ucx import text
 from assay.evidence import busy, launch, node_state, steering
 from assay.judge import Verdict
 from assay.outputs import Parsed, ParseError
@@ -194,8 +195,5 @@ class Believed(CaseBase):
 
     def _last_words(self) -> str:
         """The last line of standard error, formatted to follow the text of a problem."""
-        try:
-            said = reversed(self.stderr_text().split("\n"))
-        except OSError:  # a job that never began
-            return ""
+        said = reversed(text(self.stderr).split("\n"))  # none of a job that never began
         return next((f": {line.strip()}" for line in said if line.strip()), "")

@@ -16,10 +16,8 @@ from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import run_before
-from reframe.core.exceptions import ConfigError
 
 import assay.onnode
-from assay.checks.site import site_directory
 from assay.evidence.launch import REFUSED_FILE, SKIPPED_FILE
 from assay.outputs import Parsed
 
@@ -29,9 +27,10 @@ FOUND = "storage.json"
 #: File with the files that the benchmark held open, and the lines that end the watch over them.
 WRITTEN = "storage.files.json"
 END_OF_WATCH = f"""\
-kill "$(cat "$assay_stage"/{WRITTEN}.pid)" 2>/dev/null
-for _ in $(seq 100); do
-  [ -e "$assay_stage"/{WRITTEN} ] && break
+watch=$(cat "$assay_stage"/{WRITTEN}.pid)
+kill "$watch" 2>/dev/null
+for _ in $(seq 1000); do
+  [ ! -e "$assay_stage"/{WRITTEN} ] && kill -0 "$watch" 2>/dev/null || break
   sleep 0.02
 done""".splitlines()
 
@@ -142,8 +141,7 @@ class StorageMixin(rfm.RegressionTestPlugin):
         try:
             return bytes_asked_for(said, memory)
         except ValueError as error:
-            where = f"partition {self.current_partition.name!r}: extras: {extra}"
-            raise ConfigError(f"{site_directory() / 'reframe.py'}: {where}: {error}") from None
+            raise self.misdescribed(f"extras: {extra}: {error}") from None
 
     @run_before("run")
     def _look_at_the_file_system(self) -> None:

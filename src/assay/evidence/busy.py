@@ -222,19 +222,13 @@ def limits(site: Path) -> Mapping[str, float]:
     :raises reframe.core.exceptions.ConfigError: a file does not have that shape.
     """
     found: dict[str, float] = {}
-    for path in (files.of_all_sites(site, FILE), site / FILE):
-        if path != site / FILE or path.exists():
-            found.update(_read(path))
+    for path in files.layers(site, FILE):
+        found.update(_read(path))
     return found
 
 
 def _read(path: Path) -> dict[str, float]:
-    try:
-        said = files.read_yaml(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except files.YamlError as error:
-        raise ConfigError(str(error)) from None
+    said = files.read_yaml(path, ConfigError)
     if not isinstance(said, dict):
         raise ConfigError(f"{path}: must have `before` and `during`, each with a number")
     for key, value in said.items():

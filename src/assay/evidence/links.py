@@ -47,20 +47,17 @@ class Crossing:
     """What the counters prove of one run.
 
     :ivar moved: ``received`` and ``sent`` [B] of each node.
-    :ivar needed: minimum that each node must have moved, both directions together [B].
     :ivar problems: what is wrong or unproven, one line each.
     """
 
     moved: Mapping[str, Mapping[str, int]]
-    needed: float
     problems: tuple[str, ...]
 
 
 def parse(text: str) -> tuple[Reading, ...]:
-    """The readings of one rank: first those before the program, then those after, one per device.
+    """The readings of one rank: those before the program, then those after, one per device.
 
-    :raises ValueError: a line is not a reading, or a device does not have one reading before and
-        one after.
+    :raises ValueError: a line is not a reading, or a device lacks its reading before or after.
     """
     readings = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -118,7 +115,7 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
             for host, total in ((host, sum(both.values())) for host, both in sorted(moved.items()))
             if total < needed
         ]
-    return Crossing(moved, needed, tuple(problems))
+    return Crossing(moved, tuple(problems))
 
 
 def _grown(readings: Sequence[Reading], direction: str) -> int:

@@ -11,10 +11,13 @@ To add one, write the parser of its reports in :mod:`assay.outputs`, with the fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from assay.evidence.accelerator import Accelerator
 from assay.outputs import openmpi
+from assay.workloads.osu import numbers
 
 #: Settings that do not steer how and where bytes move, by the beginning of their names: those that
 #: mpirun or srun hands to every rank, and frameworks of the run-time system. Any other setting must
@@ -46,15 +49,21 @@ SYNONYMS = ("pml_ucx_tls", "pml_ucx_devices", "osc_ucx_tls", "osc_ucx_devices")
 class OpenMpi:
     """Open MPI 4.1 and 5.0.
 
+    :cvar silence: what is wrong if no process reported its world.
     :cvar report: variables that make each process report its pml, and each world report itself.
     :cvar only_ucx: variables that make ucx the only pml. A program that cannot run over UCX then
         fails. Two of them allow all transports and devices: by default this pml refuses anything
         but InfiniBand of one vendor (opal/mca/common/ucx/common_ucx.c of 4.1.4 and 5.0.10). The
         last one excludes components whose collectives move bytes without the pml, where no log
         shows them.
+    :cvar io: value of the parameter ``mpi_io`` of BT-IO -> variables that select this library of
+        MPI-IO. The name of the component of ROMIO contains a version (romio321, romio341); it is
+        the only one beside ompio.
+    :cvar report_io: a variable that makes each process name the module that it chose for a file.
     """
 
     word = "openmpi"
+    silence = "Open MPI printed nothing about its world: is the program linked to another MPI?"
     report = {
         "OMPI_MCA_pml_base_verbose": "10",
         "OMPI_MCA_mpi_show_mca_params": "enviro,file,api",
@@ -65,6 +74,12 @@ class OpenMpi:
         "OMPI_MCA_opal_common_ucx_devices": "any",
         "OMPI_MCA_coll": "^sm,xhc,hcoll,ucc",
     }
+    io: Mapping[str, Mapping[str, str]] = {
+        "ompio": {"OMPI_MCA_io": "ompio"},
+        "romio": {"OMPI_MCA_io": "^ompio"},
+        "none": {},
+    }
+    report_io = {"OMPI_MCA_io_base_verbose": "10"}
 
     def world(self, stderr: str) -> openmpi.OpenMpi:
         """The reports of one launch."""
@@ -110,9 +125,54 @@ class OpenMpi:
             )
         return problems
 
+    def other_pml(
+        self, world: openmpi.OpenMpi, variables: Mapping[str, str], expected: str | None
+    ) -> list[str]:
+        """A problem if ranks chose another pml than asked for, or not all the same.
+
+        :param variables: the requested environment variables, with prefix.
+        :param expected: the pml that the site expects where no test asks for one.
+        """
+        chosen = ", ".join(sorted(world.pml))
+        if asked := variables.get("OMPI_MCA_pml"):
+            # A list, or the name of what is not allowed, is not one pml.
+            wrong = re.fullmatch(r"\w+", asked) and not world.pml <= {asked}
+            return [f"Open MPI chose the pml {chosen}; {asked} was asked for"] if wrong else []
+        if expected is not None and not world.pml <= {expected}:
+            return [f"Open MPI chose the pml {chosen}; the site says {expected} (extra `pml`)"]
+        return [f"the ranks chose different pmls: {chosen}"] if len(world.pml) > 1 else []
+
+    def other_io(self, world: openmpi.OpenMpi, asked: str, ranks: int) -> list[str]:
+        """Evidence that not all ranks wrote with the requested library, one line each."""
+        modules, processes = sorted({name for _, name in world.io}), {who for who, _ in world.io}
+        if asked == "none":
+            return (
+                [f"MPI-IO by {', '.join(modules)}, where there was to be none"] if modules else []
+            )
+        if not modules:
+            return [f"no process opened a file by MPI-IO: does this Open MPI have {asked}?"]
+        if others := [name for name in modules if not name.startswith(asked)]:
+            return [f"MPI-IO was done by {', '.join(others)}; {asked} was asked for"]
+        if len(processes) != ranks:
+            return [f"{len(processes)} of {ranks} ranks named their library of MPI-IO"]
+        return []
+
+    def cannot_reduce(self, extras: Mapping[str, Any], gpu: Accelerator) -> str:
+        """Why this library, by the extras of its stack, cannot reduce on these GPUs; else empty."""
+        version, since = extras.get("openmpi_version", "0"), gpu.reduces_since
+        if numbers(version)[:2] >= since:
+            return ""
+        return (
+            f"Open MPI {version} cannot reduce in the memory of GPUs of {gpu.vendor}; "
+            f"{'.'.join(map(str, since))} can"
+        )
+
 
 #: The known libraries, by their words.
 LIBRARIES = {library.word: library for library in (OpenMpi(),)}
+
+#: Names of libraries of MPI-IO that some MPI library can be told to use.
+MPI_IO = tuple(dict.fromkeys(name for library in LIBRARIES.values() for name in library.io))
 
 
 def of_stack(name: str, extras: Mapping[str, Any]) -> OpenMpi:

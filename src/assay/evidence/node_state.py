@@ -29,9 +29,7 @@ SILENT = (JobSchedulerError, SpawnedProcessError, FileNotFoundError)
 
 
 def describe(description: str) -> tuple[str, str]:
-    """A node and why it takes no job (empty if it does), from ``scontrol -o show node``.
-
-    The description is one line of the output of that command.
+    """A node and why it takes no job ("" if it does), from a line of ``scontrol -o show node``.
 
     :raises ValueError: the line does not name a node.
     """
@@ -72,10 +70,7 @@ def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
 
 
 def lost(scheduler: Any, names: Iterable[str]) -> list[str]:
-    """The given nodes that are out of service now, one line each.
-
-    If Slurm does not answer, one line says so.
-    """
+    """The given nodes that are out of service now, one line each, or that Slurm is silent."""
     try:
         nodes = _nodes(scheduler) or ()
     except SILENT as error:

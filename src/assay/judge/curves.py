@@ -39,7 +39,7 @@ SHORT = 256
 @cache
 def limits() -> Mapping[str, Mapping[str, float]]:
     """The limits of each pattern of communication, from ``curves.yaml``."""
-    document = files.read_yaml(Path(__file__).with_name("curves.yaml"))
+    document = files.read_yaml(Path(__file__).with_name("curves.yaml"), ValueError)
     return {pattern: entry["limits"] for pattern, entry in document["patterns"].items()}
 
 

@@ -19,20 +19,14 @@ def hardware(site: Path) -> dict[str, dict[str, Any]]:
     :raises ReferencesError: a file is not valid YAML.
     """
     known: dict[str, dict[str, Any]] = {}
-    for path in (files.of_all_sites(site, FILE), site / FILE):
-        if path != site / FILE or path.exists():
-            try:
-                content = files.read_yaml(path)
-            except files.YamlError as error:
-                raise ReferencesError(str(error)) from None
-            if not isinstance(content, dict):
-                raise ReferencesError(f"{path}: must be a mapping of roles; see site-config/{FILE}")
-            for role, entries in content.items():
-                if not (isinstance(entries, dict) and all(map(_is_mapping, entries.values()))):
-                    raise ReferencesError(
-                        f"{path}: {role}: must be a mapping of names to quantities"
-                    )
-                known.setdefault(role, {}).update(entries)
+    for path in files.layers(site, FILE):
+        content = files.read_yaml(path, ReferencesError)
+        if not isinstance(content, dict):
+            raise ReferencesError(f"{path}: must be a mapping of roles; see site-config/{FILE}")
+        for role, entries in content.items():
+            if not (isinstance(entries, dict) and all(map(_is_mapping, entries.values()))):
+                raise ReferencesError(f"{path}: {role}: must be a mapping of names to quantities")
+            known.setdefault(role, {}).update(entries)
     return known
 
 

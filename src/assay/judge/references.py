@@ -304,21 +304,22 @@ def describe(case: Mapping[str, Scalar]) -> str:
 
 def _read(path: Path) -> Mapping[str, Any]:
     """Reads a file of references and validates it. Raises :class:`ReferencesError`."""
-    try:
-        document = files.read_yaml(path)
-    except OSError as error:
-        raise ReferencesError(
-            f"{path}: {error.strerror}; a site is judged by this file, see docs/adding-a-site.md"
-        ) from None
-    except files.YamlError as error:
-        raise ReferencesError(str(error)) from None
-    fault = jsonschema.exceptions.best_match(_validator().iter_errors(document))
-    if fault is not None:
-        key = "/".join(str(part) for part in fault.absolute_path) or "(top level)"
-        hint = fault.schema.get("description", "") if isinstance(fault.schema, dict) else ""
-        mend = f" ({hint})" if hint else ""
-        raise ReferencesError(f"{path}: {key}: {fault.message[:200]}{mend}")
+    hint = "; a site is judged by this file, see docs/adding-a-site.md"
+    document = files.read_yaml(path, ReferencesError, hint=hint)
+    if fault := misshapen(document, _schema()):
+        raise ReferencesError(f"{path}: {fault}")
     return cast("Mapping[str, Any]", document)
+
+
+def misshapen(document: Any, schema: Mapping[str, Any]) -> str:
+    """The worst fault of a document against a JSON schema, with its key; empty if it has none."""
+    validator = jsonschema.Draft202012Validator(schema)
+    fault = jsonschema.exceptions.best_match(validator.iter_errors(document))
+    if fault is None:
+        return ""
+    key = "/".join(map(str, fault.absolute_path)) or "(top level)"
+    hint = fault.schema.get("description") if isinstance(fault.schema, dict) else None
+    return f"{key}: {fault.message[:200]}" + (f" ({hint})" if hint else "")
 
 
 def _included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Mapping[str, Any]]]:
@@ -406,6 +407,6 @@ def _of_unit(rule: Mapping[str, Any], unit: str) -> bool:
 
 
 @cache
-def _validator() -> jsonschema.Draft202012Validator:
-    schema = Path(__file__).with_name("references.schema.json").read_text(encoding="utf-8")
-    return jsonschema.Draft202012Validator(json.loads(schema))
+def _schema() -> Mapping[str, Any]:
+    text = Path(__file__).with_name("references.schema.json").read_text(encoding="utf-8")
+    return cast("Mapping[str, Any]", json.loads(text))

@@ -112,9 +112,4 @@ def read_yaml(path: Path, shown: str) -> Any:
 
     :raises LockError: it cannot be read or is refused.
     """
-    try:
-        return files.read_yaml(path, shown)
-    except OSError as error:
-        raise LockError(f"{shown}: {error.strerror}") from None
-    except files.YamlError as error:
-        raise LockError(str(error)) from None
+    return files.read_yaml(path, LockError, shown)

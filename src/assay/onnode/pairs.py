@@ -91,7 +91,7 @@ class Bench:
             with socket.socket() as probe:
                 probe.bind(("", 0))
                 port = probe.getsockname()[1]
-            self._start(["-p", str(port)], 0)
+            self._start(0, port)
             if self._listens(port):
                 device = self.plan.get("device")
                 address = device and meeting.interface_address(device)
@@ -102,7 +102,7 @@ class Bench:
     def connect(self, order):
         """Run a client to its end and return its output."""
         self._stop()
-        self._start([order["address"], "-p", str(order["port"]), *order["options"]], 1)
+        self._start(1, order["port"], [order["address"]], order["options"])
         return self._end(self.plan["limit"])
 
     def finish(self, order):
@@ -111,19 +111,15 @@ class Bench:
             return {"error": "there is no server to finish"}
         return self._end(5 if order["well"] else 0)
 
-    def _start(self, words, role):
+    def _start(self, role, port, to=(), options=()):
         cpus = self.plan["cpus"]
         binding = ["-c", str(cpus[role])] if cpus else []
         log = os.path.join(self.folder, "ucx.%p.log")
         environment = dict(self.plan["environment"], UCX_LOG_FILE=log)
-        self.before = counters(self.plan.get("device")), repairs(self.plan.get("device"))
-        words = (
-            [*words[:1], *self.plain, *binding, *words[1:]]
-            if role
-            else [*self.plain, *binding, *words]
-        )
+        self.before = self._counted()
+        words = [PROGRAM, *to, *self.plain, *binding, "-p", str(port), *options]
         with meeting.uninterrupted():
-            self.process = meeting.Process([PROGRAM, *words], environment, self.folder)
+            self.process = meeting.Process(words, environment, self.folder)
 
     def _listens(self, port):
         end = time.monotonic() + 5
@@ -140,22 +136,32 @@ class Bench:
     def _end(self, limit):
         done = self.process.end(limit)
         self.process = None
-        after = counters(self.plan.get("device")), repairs(self.plan.get("device"))
-        for name, begin, end in zip(("bytes", "repairs"), self.before, after):
+        for name, begin, end in zip(("bytes", "repairs"), self.before, self._counted()):
             done[name] = [b - a for a, b in zip(begin, end)] if begin and end else None
         # This includes the logs of child processes, if there are any.
-        logs = sorted(glob.glob(os.path.join(self.folder, "ucx.*.log")))
-        texts = []
-        for path in logs:
+        done["log"] = ""
+        for path in sorted(glob.glob(os.path.join(self.folder, "ucx.*.log"))):
             with open(path, "rb") as file:
-                texts.append(meeting.shorten(file.read()))
+                done["log"] += meeting.shorten(file.read())
             os.unlink(path)
-        done["log"] = "".join(texts)
         return done
+
+    def _counted(self):
+        device = self.plan.get("device")
+        return counters(device), repairs(device)
 
     def _stop(self):
         if self.process:
             self._end(0)
+
+
+def numbers(path, names):
+    """The number in each file of a kind; `path` has a place for its name."""
+    found = []
+    for name in names:
+        with open(path.format(name)) as file:
+            found.append(int(file.read()))
+    return found
 
 
 def counters(device):
@@ -165,14 +171,8 @@ def counters(device):
     link = f"/sys/class/net/{name}/statistics/{{}}_bytes"
     # An InfiniBand port counts words of four bytes.
     for path, names, unit in ((link, ("rx", "tx"), 1), (hca, ("rcv", "xmit"), 4)):
-        try:
-            counts = []
-            for which in names:
-                with open(path.format(which)) as file:
-                    counts.append(int(file.read()) * unit)
-            return counts
-        except (OSError, ValueError):
-            continue
+        with contextlib.suppress(OSError, ValueError):
+            return [count * unit for count in numbers(path, names)]
     return None
 
 
@@ -193,13 +193,9 @@ def repairs(device):
     name, _, port = (device or "").partition(":")
     try:
         if os.path.isdir(f"/sys/class/infiniband/{name}"):
-            values = []
-            for which in ("port_xmit_packets", *DAMAGE):
-                with open(
-                    f"/sys/class/infiniband/{name}/ports/{port or 1}/counters/{which}"
-                ) as file:
-                    values.append(int(file.read()))
-            return [values[0], sum(values[1:])]
+            path = f"/sys/class/infiniband/{name}/ports/{port or 1}/counters/{{}}"
+            sent, *again = numbers(path, ("port_xmit_packets", *DAMAGE))
+            return [sent, sum(again)]
         with open("/proc/net/snmp") as file:
             names, values = (line.split() for line in file if line.startswith("Tcp:"))
         tcp = dict(zip(names, values))
@@ -283,12 +279,8 @@ class Tournament:
         where = self._checked(server, server.ask({"do": "serve"}, 20))
         options = [*self.plan["tests"][name]["options"], "-n", str(count)]
         options += ["-w", str(max(1, count // 10))]
-        order = {
-            "do": "connect",
-            "address": where["addresses"][0],
-            "port": where["port"],
-            "options": options,
-        }
+        order = {"do": "connect", "address": where["addresses"][0], "port": where["port"]}
+        order["options"] = options
         said = None
         try:
             said = client.ask(order, self.plan["limit"] + 10)

@@ -58,10 +58,9 @@ class CoordinatorLog:
 
 
 def parse(text: str) -> CoordinatorLog:
-    """Read a log; a last line that was cut is ignored.
+    """Read a log, without a last line that was cut.
 
-    :raises ParseError: the list of the processes that came is missing, or a line is not a JSON
-        object.
+    :raises ParseError: nothing lists the processes that came, or a line is not a JSON object.
     """
     lines = text.split("\n")[:-1]
     entries = []

@@ -57,40 +57,15 @@ METRICS: Mapping[str, str] = {
     "NaturallyOrderedRingLatency_usec": "us",
 }
 _COUNTS = (
-    "CommWorldProcs",
-    "HPL_N",
-    "HPL_NB",
-    "HPL_nprow",
-    "HPL_npcol",
-    "DGEMM_N",
-    "PTRANS_n",
-    "MPIRandomAccess_N",
-    "MPIRandomAccess_Errors",
-    "MPIRandomAccess_LCG_Errors",
-    "STREAM_VectorSize",
-    "STREAM_Threads",
-    "FFT_N",
-    "MPIFFT_N",
-    "MPIFFT_Procs",
+    *("CommWorldProcs", "HPL_N", "HPL_NB", "HPL_nprow", "HPL_npcol", "DGEMM_N", "PTRANS_n"),
+    *("MPIRandomAccess_N", "MPIRandomAccess_Errors", "MPIRandomAccess_LCG_Errors"),
+    *("STREAM_VectorSize", "STREAM_Threads", "FFT_N", "MPIFFT_N", "MPIFFT_Procs"),
 )
 _SECTIONS = (
-    "MPIRandomAccess",
-    "StarRandomAccess",
-    "SingleRandomAccess",
-    "MPIRandomAccess_LCG",
-    "StarRandomAccess_LCG",
-    "SingleRandomAccess_LCG",
-    "PTRANS",
-    "StarDGEMM",
-    "SingleDGEMM",
-    "StarSTREAM",
-    "SingleSTREAM",
-    "MPIFFT",
-    "StarFFT",
-    "SingleFFT",
-    "LatencyBandwidth",
-    "HPL",
-    "Summary",
+    *("MPIRandomAccess", "StarRandomAccess", "SingleRandomAccess"),
+    *("MPIRandomAccess_LCG", "StarRandomAccess_LCG", "SingleRandomAccess_LCG"),
+    *("PTRANS", "StarDGEMM", "SingleDGEMM", "StarSTREAM", "SingleSTREAM"),
+    *("MPIFFT", "StarFFT", "SingleFFT", "LatencyBandwidth", "HPL", "Summary"),
 )
 
 #: Most elements of a vector of STREAM (HPCC_LocalVectorSize in src/hpcc.c of HPCC 1.5.0).
@@ -101,6 +76,30 @@ _COMPARED = (
     *("HPL_N", "HPL_Tflops", "HPL_time", "HPL_nprow", "HPL_npcol"),
     *("STREAM_VectorSize", "DGEMM_N"),
 )
+
+#: Section -> the line that repeats a metric of the summary, and the name of that metric.
+_REPEATED: Mapping[str, tuple[re.Pattern[str], str]] = {
+    **dict.fromkeys(
+        (
+            "StarRandomAccess",
+            "SingleRandomAccess",
+            "StarRandomAccess_LCG",
+            "SingleRandomAccess_LCG",
+        ),
+        (re.compile(r"(?:Average|Single) GUP/s (\S+)$"), "{section}_GUPs"),
+    ),
+    **dict.fromkeys(
+        ("StarDGEMM", "SingleDGEMM", "StarFFT", "SingleFFT"),
+        (re.compile(r"(?:Average|Single)(?: DGEMM| FFT)? Gflop/s (\S+)$"), "{section}_Gflops"),
+    ),
+    **dict.fromkeys(
+        ("StarSTREAM", "SingleSTREAM"),
+        (
+            re.compile(r"(?:Average|Single STREAM) (?P<part>Copy|Scale|Add|Triad) GB/s (\S+)$"),
+            "{section}_{part}",
+        ),
+    ),
+}
 
 _BANNER = re.compile(
     r"This is the DARPA/DOE HPC Challenge Benchmark version ((\d{1,4}\.\d{1,4})[\w.]*)"
@@ -171,6 +170,7 @@ def parse(text: str) -> Parsed:
     problems += _unchecked(lines, sections)
     problems += linpack.problems if linpack else ()
     problems += _contradictions(summary, linpack)
+    problems += _unlike_their_sections(lines, sections, summary)
     if summary.get("Success", ("1", 0))[0] != "1":
         value, number = summary["Success"]
         problems.append(f"line {number}: Success={value}: HPCC says that a part of it failed")
@@ -281,6 +281,32 @@ def _contradictions(summary: Mapping[str, tuple[str, int]], linpack: Parsed | No
                 f"line {summary[key][1]}: {key}={summary[key][0]} is too small for HPL_N="
                 f"{summary['HPL_N'][0]}: {least:.0f} fits into the same memory"
             )
+    return problems
+
+
+def _unlike_their_sections(
+    lines: Sequence[str],
+    sections: Mapping[str, tuple[int, int]],
+    summary: Mapping[str, tuple[str, int]],
+) -> list[str]:
+    """Metrics of the summary that differ from the numbers in their own sections."""
+    problems = []
+    for section, (pattern, name) in _REPEATED.items():
+        first, last = sections.get(section, (0, 0))
+        for number in range(first + 1, last):
+            match = pattern.match(lines[number - 1])
+            if match is None:
+                continue
+            key = name.format(section=section, **match.groupdict())
+            if key not in summary:
+                continue
+            own = real(match.groups()[-1], number, lines[number - 1])
+            said = real(*summary[key], key)
+            # The sections have six decimals, the summary has six digits.
+            if not abs(own - said) <= 1e-6 + 1e-5 * abs(own):
+                problems.append(
+                    f"line {summary[key][1]}: {key}={summary[key][0]}, but its section has {own:g}"
+                )
     return problems
 
 

@@ -190,7 +190,7 @@ def _wanted(parameters: dict[str, list[str]]) -> int | None:
     return math.prod(len(parameters.get(name, ())) for name in _SWEPT) * grids or None
 
 
-def operations(order: int) -> float:
+def operations(order: float) -> float:
     """The operations that HPL counts for a matrix of this order (HPL_pdtest.c of HPL 2.3)."""
     return order * order * (2 / 3 * order + 3 / 2)
 

@@ -81,8 +81,14 @@ _FAILURE = re.compile(
     r"| WARNING: Number of processes"
 )
 
-#: Number of time steps of each class (sys/setparams.c of NPB 3.4).
-STEPS = {"S": 60, "W": 200, "A": 200, "B": 200, "C": 200, "D": 250, "E": 250, "F": 250}
+#: Class -> number of points in each direction, number of time steps (sys/setparams.c of NPB 3.4).
+PROBLEMS = {
+    "S": (12, 60), "W": (24, 200), "A": (64, 200), "B": (102, 200), "C": (162, 200),
+    "D": (408, 250), "E": (1020, 250), "F": (2560, 250),
+}  # fmt: skip
+
+#: Bytes of each point in a write: five doubles (BT/full_mpiio.f90).
+POINT = 40
 
 # Half of the last printed digit, and a little for the conversion.
 _HALF = 0.0051
@@ -234,25 +240,28 @@ def _row(results: _Found, statistics: _Found, header: _Found) -> tuple[dict[str,
     return row, problems if problems else _contradictions(row, header)
 
 
-def _contradictions(row: Mapping[str, Value], header: _Found) -> list[str]:
-    """Numbers that do not follow from each other; BT prints them with two decimals.
+def operations(points: float, edge: float, steps: float) -> float:
+    """The operations that BT counts for a grid of `points`, with this average edge (BT/bt.f90)."""
+    return steps * (3478.8 * points - 17655.7 * edge**2 + 28023.7 * edge)
 
-    Operations and bytes are those of BT in NPB 3.4 (BT/bt.f90 and BT/full_mpiio.f90).
-    """
+
+def _contradictions(row: Mapping[str, Value], header: _Found) -> list[str]:
+    """Numbers that do not follow from each other; BT prints them with two decimals."""
     at = {name: float(value) for name, value in row.items() if not isinstance(value, str)}
     steps, time, mops = at["iterations"], at["time"], at["mops_total"]
     edges = [int(edge) for edge in str(row["size"]).split("x")]
     points, edge = math.prod(edges), sum(edges) / 3
-    operations = steps * (3478.8 * points - 17655.7 * edge**2 + 28023.7 * edge) / 1e6
+    million = operations(points, edge, steps) / 1e6
     said = {
         f"time {time:g} s for {steps:g} steps at {mops:g} Mop/s": _near(
-            time, operations / mops, operations / mops * _HALF / mops
+            time, million / mops, million / mops * _HALF / mops
         ),
         f"{mops:g} Mop/s of {at['processes']:g} processes with {at['mops_per_process']:g} each":
             abs(mops - at["processes"] * at["mops_per_process"]) <= 0.01 * at["processes"] + 0.01,
     }  # fmt: skip
-    if STEPS.get(str(row["class"]), steps) != steps:
-        said[f"{steps:g} steps, but class {row['class']} has {STEPS[str(row['class'])]}"] = False
+    _, wanted = PROBLEMS.get(str(row["class"]), (0, steps))
+    if wanted != steps:
+        said[f"{steps:g} steps, but class {row['class']} has {wanted}"] = False
     if "io_time" in at:
         io_time, written, share = at["io_time"], at["io_written"], at["io_share"]
         every = int(header["write_interval"][0]) if "write_interval" in header else 0
@@ -267,7 +276,7 @@ def _contradictions(row: Mapping[str, Value], header: _Found) -> list[str]:
                 _HALF * (1 + written / at["io_rate"]) / at["io_rate"],
             ),
             f"{written:g} MB written every {every} steps": not every
-            or abs(written + -steps // every * points * 40 / 1e6) <= _HALF,
+            or abs(written + -steps // every * points * POINT / 1e6) <= _HALF,
         }
     return [
         f"the results contradict each other: {what}" for what, right in said.items() if not right

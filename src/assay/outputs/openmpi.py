@@ -33,22 +33,22 @@ class OpenMpi:
     :ivar files: setting -> file and line, for the settings that come from a file
         (``/etc/openmpi/openmpi-mca-params.conf:64``).
     :ivar aborts: the lines which report that MPI gave up, each once.
-    :ivar connections: the table of hook_comm_method_display (5.0 only): transports of the
-        connections ``on-host`` and ``off-host``.
     :ivar farewells: number of UCX endpoints that could not be closed in order, because the peer
         had already closed the connection (opal/mca/common/ucx/common_ucx.c of v4.1.4, line 470).
     :ivar apart: whether ranks of a node are in different user namespaces, so that Open MPI itself
         does not copy by CMA between them (opal/mca/btl/vader/help-btl-vader.txt of v4.1.4).
+    :ivar io: the module of MPI-IO that each process selected for each of its files
+        (OMPI_MCA_io_base_verbose=10, ompi/mca/io/base/io_base_file_select.c).
     """
 
     selected: Mapping[Process, str] = field(default_factory=dict)
     leaders: frozenset[Process] = frozenset()
     settings: Mapping[str, str] = field(default_factory=dict)
     aborts: tuple[str, ...] = ()
-    connections: Mapping[str, str] = field(default_factory=dict)
     farewells: int = 0
     apart: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
+    io: frozenset[tuple[Process, str]] = frozenset()
 
     @property
     def pml(self) -> frozenset[str]:
@@ -72,7 +72,7 @@ _SELECTED = re.compile(r"select: component (\w+) selected|selected (\w+) best pr
 _SETTING = re.compile(r"(\w+)=(.*) \((?:environment|file \((.*)\))\)")
 _SOURCES = (" (environment)", "))")  # looked for first: the pattern alone is slow on long lines
 _FAREWELL = re.compile(r"\S+:\d+ +Error: ucp_disconnect_nb\(\d+\) failed: Endpoint timeout")
-_CONNECTIONS = re.compile(r" +(o\w+-host): +all connections are (.+)")
+_IO = re.compile(r"io:base:file_select: Selected io module (\w+)")
 _APART = re.compile(r"CMA\s+is\s+not\s+available\s+due\s+to\s+different\s+user\s+namespaces")
 _ABORTS = re.compile(
     r"PML \w+ cannot be selected"
@@ -99,11 +99,9 @@ def parse(text: str) -> OpenMpi:
     settings: dict[str, str] = {}
     files: dict[str, str] = {}
     aborts: dict[str, None] = {}
-    connections: dict[str, str] = {}
+    io: set[tuple[Process, str]] = set()
     farewells = 0
     for line in text.replace("\0", "").splitlines():
-        if match := _CONNECTIONS.fullmatch(line):
-            connections[match[1]] = match[2].strip()
         if _ABORTS.search(line):
             aborts[_PREFIX.sub("", line).partition(";")[0].strip(" *-")] = None
         starts = list(_PREFIX.finditer(line))
@@ -118,6 +116,8 @@ def parse(text: str) -> OpenMpi:
                 if match[3] is not None:
                     files[match[1]] = match[3]
                 leaders.add(process)
+            elif match := _IO.match(said):
+                io.add((process, match[1]))
             elif _FAREWELL.fullmatch(said):
                 farewells += 1
     return OpenMpi(
@@ -125,8 +125,8 @@ def parse(text: str) -> OpenMpi:
         frozenset(leaders),
         settings,
         tuple(aborts),
-        connections,
         farewells,
         _APART.search(text) is not None,
         files,
+        frozenset(io),
     )

@@ -25,16 +25,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._table import (
-    SIZE,
-    Column,
-    Line,
-    Table,
-    body,
-    capped,
-    quote,
-    units,
-)
+from assay.outputs._table import SIZE, Column, Line, Table, body, capped, quote, units
 
 FAMILY = "osu"
 KNOWN_MAJORS = ("5", "6", "7")

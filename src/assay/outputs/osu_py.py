@@ -14,16 +14,7 @@ import re
 from typing import Any
 
 from assay.outputs._base import Parsed, ParseError
-from assay.outputs._table import (
-    SIZE,
-    Column,
-    Line,
-    Table,
-    body,
-    capped,
-    quote,
-    units,
-)
+from assay.outputs._table import SIZE, Column, Line, Table, body, capped, quote, units
 
 FAMILY = "osu-py"
 

@@ -88,8 +88,6 @@ class UcxLog:
     :ivar warnings: text of each UCX WARN line that is not about unused variables, without
         repetitions.
     :ivar errors: text of each UCX ERROR or FATAL line, without repetitions.
-    :ivar diagnostics: text of each UCX DIAG line, without repetitions; these lines are noise on a
-        machine without InfiniBand.
     :ivar copiers: processes whose cma endpoint moved data at least once. Only
         UCX_LOG_LEVEL=debug shows this: the first transfer fills the pool of its descriptors
         (src/uct/sm/scopy/base/scopy_ep.c:64 of v1.13.1).
@@ -103,7 +101,6 @@ class UcxLog:
     tables: tuple[Table, ...] = ()
     warnings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
-    diagnostics: tuple[str, ...] = ()
     copiers: frozenset[Process] = frozenset()
 
     def peer_configs(self) -> tuple[Config, ...]:
@@ -296,7 +293,7 @@ class _Reader:
         self.env: dict[Process, dict[str, str]] = {}
         self.unused: set[str] = set()
         self.configs: dict[Config, None] = {}
-        self.messages: dict[str, dict[str, None]] = {"WARN": {}, "ERROR": {}, "DIAG": {}}
+        self.messages: dict[str, dict[str, None]] = {"WARN": {}, "ERROR": {}}
         self.copiers: set[Process] = set()
         self.tables: list[Table] = []
         self.open: dict[Process, _OpenTable] = {}
@@ -313,7 +310,6 @@ class _Reader:
             tuple(self.tables),
             tuple(self.messages["WARN"]),
             tuple(self.messages["ERROR"]),
-            tuple(self.messages["DIAG"]),
             frozenset(self.copiers),
         )
 

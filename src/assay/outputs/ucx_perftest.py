@@ -51,7 +51,7 @@ def recognise(text: str) -> bool:
     )
 
 
-def parse(text: str, *, last_size: int | None = None) -> Parsed:
+def parse(text: str) -> Parsed:
     """The final result as the only row.
 
     Columns: ``iterations``; ``latency``, or ``overhead`` for a bandwidth test, over the whole run
@@ -64,7 +64,6 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     Facts: ``final`` (the row again); ``test``, ``api``, ``message_size`` [B], ``window_size``,
     ``send_memory`` and ``recv_memory`` if the text has the server's side.
 
-    :param last_size: ignored: one run has one size.
     :raises ParseError: no result table, other headings, or CSV (``-v``).
     """
     lines, problems = body(text)

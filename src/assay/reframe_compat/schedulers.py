@@ -18,12 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reframe.core import backends
-from reframe.core.exceptions import (
-    ConfigError,
-    JobError,
-    JobNotStartedError,
-    SpawnedProcessError,
-)
+from reframe.core.exceptions import ConfigError, JobError, JobNotStartedError, SpawnedProcessError
 from reframe.core.schedulers import local, slurm
 from reframe.utility import osext
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.report import (
-    btio,
-    charts,
-    graphs,
-    plots,
-    scaling,
-    series,
-    units,
-    validation,
-)  # fmt: skip
+from assay.report import btio, charts, graphs, plots, scaling, series, units, validation
 from assay.report.figure import Figure, Section, Shown, Tidy, by_x, caption
 from assay.report.series import Curves, HeatMap
 from assay.results.cases import Case

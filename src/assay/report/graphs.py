@@ -13,21 +13,10 @@ import matplotlib as mpl
 from matplotlib import ticker
 from matplotlib.figure import Figure as Canvas
 
-from assay.report import units
+from assay.report import plots, units
 from assay.report.btio import Application
 from assay.report.charts import Chart
-from assay.report.plots import (
-    BLUE,
-    DASHES,
-    GREY,
-    MARKERS,
-    ORANGE,
-    PALETTE,
-    STYLE,
-    WIDTH,
-    decimal_ticks,
-    legend,
-)  # fmt: skip
+from assay.report.plots import GREY, WIDTH, legend
 
 #: How many labels an axis of orders has room for.
 LABELS = 5
@@ -38,15 +27,15 @@ MOST_BESIDE = 10
 
 def lines(chart: Chart, missing: Sequence[str] = ()) -> Canvas:
     """The lines of a chart, each with a colour and a marker of its own."""
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(plots.STYLE):
         figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
         axes = figure.add_subplot()
         for number, series in enumerate(chart.series):
             axes.plot(
                 *zip(*series.points),
-                color=PALETTE[number % len(PALETTE)],
-                marker=MARKERS[number % len(MARKERS)],
-                linestyle=DASHES[number // len(PALETTE) % len(DASHES)],
+                color=plots.PALETTE[number % len(plots.PALETTE)],
+                marker=plots.MARKERS[number % len(plots.MARKERS)],
+                linestyle=plots.DASHES[number // len(plots.PALETTE) % len(plots.DASHES)],
                 label=series.label.lstrip("_") or "?",
             )
         handles = list(axes.get_lines())
@@ -68,7 +57,7 @@ def lines(chart: Chart, missing: Sequence[str] = ()) -> Canvas:
         if chart.logarithmic:
             axes.set_yscale("log", base=chart.logarithmic)
             axes.set_ylim(min(ys) / 1.2, max(ys) * 1.2)
-            locator, formatter = decimal_ticks(min(ys), max(ys))
+            locator, formatter = plots.decimal_ticks(min(ys), max(ys))
             if chart.logarithmic == 2:
                 locator = ticker.LogLocator(base=2, numticks=8)
             axes.yaxis.set_major_locator(locator)
@@ -93,7 +82,7 @@ def bars(application: Application) -> Canvas:
     slots = {*application.runs, *application.missing}
     names = application.file_systems
     beside = len(slots) <= MOST_BESIDE and len(names) <= 2
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(plots.STYLE):
         height = 2.9 if beside else 0.9 + 1.4 * len(names)
         figure = Canvas(figsize=(WIDTH, height), layout="constrained")
         grid = (1, len(names)) if beside else (len(names), 1)
@@ -122,9 +111,9 @@ def _group(axes: Any, application: Application, file_system: str) -> None:
     shared = {"width": 0.4, "edgecolor": "white", "linewidth": 0.5}
     total = [runs[counts[place]].time for place in there]
     writing = [runs[counts[place]].io_time for place in there]
-    axes.bar([at - 0.2 for at in there], total, color=BLUE, label="total time", **shared)
+    axes.bar([at - 0.2 for at in there], total, color=plots.BLUE, label="total time", **shared)
     axes.bar(
-        [at + 0.2 for at in there], writing, color=ORANGE, hatch="////", label="time of I/O",
+        [at + 0.2 for at in there], writing, color=plots.ORANGE, hatch="////", label="time of I/O",
         **shared,
     )  # fmt: skip
     for place, count in enumerate(counts):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup
@@ -32,8 +31,7 @@ SIGNS = {
 }
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """A file beside the report."""
 
     name: str
@@ -74,7 +72,9 @@ def render(
     counts = summary.Counts.of(session.cases)
     faults = summary.faults(session, max_harness)
     metrics = [(case, metric) for case in session.cases for metric in case.metrics]
-    metrics.sort(key=lambda pair: _order(*pair))
+    worst = summary.WORST_FIRST.index
+    metrics.sort(key=lambda pair: (worst(pair[1].verdict), pair[0].where, pair[0].display_name))
+    cases = summary.sorted_cases(session.cases)
     return environment.get_template("page.html").render(
         session=session,
         site=", ".join(session.systems) or "no site",
@@ -85,13 +85,13 @@ def render(
         judged_cases=summary.judged(session.cases),
         harness=summary.harness(session),
         partitions=_partitions(session.cases),
-        bad=[case for case in summary.sorted_cases(session.cases) if _bad(case)],
+        bad=[case for case in cases if case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)],
         judged=[pair for pair in metrics if pair[1].verdict is not Verdict.RECORDED],
         recorded=[pair for pair in metrics if pair[1].verdict is Verdict.RECORDED],
         not_run=summary.reasons_not_run(session.cases),
         sections=sections,
         absent=_by_reason(absent),
-        cases=summary.sorted_cases(session.cases),
+        cases=cases,
         provenance=_provenance(session.cases),
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
     )
@@ -173,14 +173,6 @@ def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
         else:
             lines += [(key, place, value) for place, value in by_place.items()]
     return lines
-
-
-def _order(case: Case, metric: Metric) -> tuple[int, str, str]:
-    return summary.WORST_FIRST.index(metric.verdict), case.where, case.display_name
-
-
-def _bad(case: Case) -> bool:
-    return case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
 
 
 def _links(case: Case, beside: Path) -> list[Link]:

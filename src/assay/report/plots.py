@@ -219,23 +219,21 @@ def peaks(metrics: Sequence[Metric], texts: Sequence[str]) -> Canvas:
 
 def svg(figure: Canvas) -> str:
     """The drawing as an SVG document."""
-    stream = io.StringIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
-        # The browser has the fonts; matplotlib uses its own fonts only to measure text.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(stream, format="svg", metadata=nothing, transparent=True)
-    return stream.getvalue()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    return _saved(figure, format="svg", metadata=nothing, transparent=True).decode()
 
 
 def png(figure: Canvas) -> bytes:
     """The drawing as a PNG on white, for paper."""
+    return _saved(figure, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
+
+
+def _saved(figure: Canvas, **options: Any) -> bytes:
     stream = io.BytesIO()
     with mpl.rc_context(STYLE), warnings.catch_warnings():
+        # The browser has the fonts; matplotlib uses its own fonts only to measure text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(
-            stream, format="png", dpi=DPI, facecolor="white", metadata={"Software": None}
-        )
+        figure.savefig(stream, **options)
     return stream.getvalue()
 
 

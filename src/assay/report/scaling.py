@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assay.metrics import factor
+from assay.outputs.hpl import operations
 from assay.report import units
 from assay.report.charts import Chart, Series, count, others, positive, reasons
 from assay.report.series import Missing
@@ -130,12 +131,12 @@ def _seconds(printed: object, order: float, rate: float) -> float | None:
     """The time of a row [s]; None if the row is not a measurement.
 
     HPL rounds the time to 0.01 s and the rate to five digits. So a short time is computed from the
-    rate and from the number of operations that HPL counts (testing/ptest/HPL_pdtest.c).
+    rate.
     """
     time = finite(printed)
     if time is None or time < 0:
         return None
-    return time if time >= ROUNDED else (2 / 3 * order**3 + 3 / 2 * order**2) / (rate * 1e9)
+    return time if time >= ROUNDED else operations(order) / (rate * 1e9)
 
 
 def charts(study: Study) -> list[Chart]:
@@ -166,11 +167,11 @@ def charts(study: Study) -> list[Chart]:
             missing=(*nodes, *slower, *no_start), axis="S(P, N)",
         ),
         Chart(
-            PERFORMANCE, RATE, "order N", _by_count(study.performance), False,
+            PERFORMANCE, RATE, "order N", _lines(study.performance), False,
             missing=(*nodes, *holes), axis="SP(P, N)",
         ),
         Chart(
-            FRACTION, "1", "order N", _by_count(study.fraction), False,
+            FRACTION, "1", "order N", _lines(study.fraction), False,
             missing=(*nodes, *holes, *no_peak), axis="SPF(P, N)",
         ),
     ]  # fmt: skip
@@ -189,22 +190,13 @@ def _holes(study: Study) -> tuple[Missing, ...]:
 
 
 def _by_order(values: Mapping[tuple[int, int], float]) -> tuple[Series, ...]:
-    orders = sorted({order for _, order in values})
-    return tuple(
-        Series(
-            f"N = {units.number(order)}",
-            tuple(sorted((float(p), y) for (p, n), y in values.items() if n == order)),
-        )
-        for order in orders
-    )
+    """A line over P for each N."""
+    return _lines({(order, nodes): y for (nodes, order), y in values.items()}, "N")
 
 
-def _by_count(values: Mapping[tuple[int, int], float]) -> tuple[Series, ...]:
-    counts = sorted({nodes for nodes, _ in values})
-    return tuple(
-        Series(
-            f"P = {number}",
-            tuple(sorted((float(n), y) for (p, n), y in values.items() if p == number)),
-        )
-        for number in counts
-    )
+def _lines(values: Mapping[tuple[int, int], float], name: str = "P") -> tuple[Series, ...]:
+    """A line over the second number for each value of the first one."""
+    lines: dict[int, list[tuple[float, float]]] = {}
+    for (which, x), y in sorted(values.items()):
+        lines.setdefault(which, []).append((float(x), y))
+    return tuple(Series(f"{name} = {units.number(n)}", tuple(at)) for n, at in lines.items())

@@ -7,13 +7,7 @@ from typing import Any
 
 from assay.declared import HOSTS, PARTITION, Figure
 from assay.results.sanitize import line, mapping, sequence
-from assay.workloads import osu
-
-_IOZONE = {
-    "cached": (("IOzone: read", "read"), ("IOzone: write", "write")),
-    "o_sync": (("IOzone: SYNC write", "write"),),
-    "direct": (("", ""),),
-}
+from assay.workloads import iozone, osu
 
 
 def read(raw: Any) -> tuple[Figure, ...]:
@@ -44,5 +38,4 @@ def undeclared(parameters: Mapping[str, str], family: str = "") -> tuple[Figure,
         return (Figure("scaling", "HPL over nodes", "HPL"),)
     if "subtype" in parameters:
         return (Figure("runs", "BT-IO", PARTITION),)
-    of_mode = _IOZONE.get(parameters.get("sync", ""), ())
-    return tuple(Figure("heat map", name, PARTITION, column) for name, column in of_mode)
+    return tuple(iozone.figures(parameters.get("sync", "")))

@@ -44,7 +44,9 @@ def add(into: Path, sources: Sequence[Path]) -> tuple[int, list[str]]:
     """
     into.mkdir(parents=True, exist_ok=True)
     left_out = []
-    with _locked(into / ".history.lock"), tempfile.TemporaryDirectory() as scratch:
+    lock = (into / ".history.lock").open("w")
+    with lock, tempfile.TemporaryDirectory() as scratch:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         merged = Path(scratch) / DATABASE
         if (into / DATABASE).exists():
             _check(into / DATABASE)
@@ -66,13 +68,6 @@ def add(into: Path, sources: Sequence[Path]) -> tuple[int, list[str]]:
     return new, left_out
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _lines(path: Path) -> list[str]:
     """The lines that are valid JSON; a job that was killed may have left half a line."""
     try:
@@ -89,6 +84,25 @@ def _lines(path: Path) -> list[str]:
 
 def _open(path: Path, mode: str = "rwc") -> contextlib.closing[sqlite3.Connection]:
     return contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True))
+
+
+def refuse_damaged(path: Path) -> None:
+    """Refuses a store that exists and is damaged: ReFrame would only warn, and store nothing.
+
+    :raises HistoryError: the store is damaged.
+    """
+    if not path.exists():
+        return
+    try:
+        with _open(path, "ro") as connection:
+            (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        state = str(error)
+    if state != "ok":
+        raise HistoryError(
+            f"{path}: damaged ({state}); restore it from a copy, or move it away: this run could "
+            f"not be stored. {PERFLOG} beside it has the numbers of earlier runs"
+        )
 
 
 def _create(path: Path) -> int:

@@ -152,7 +152,8 @@ def gather(folder: Path) -> Session:
     strangers = sorted(p.name for p in (folder / JOBS).glob("*") if p.name not in promise.jobs)
     lost += [f"the job of {name!r} left results, and no such job was planned" for name in strangers]
     lost += map(line, sequence(promise.site.get("faults")))
-    if "skips" in promise.site:
+    # A job that kept the plan of its session has named them.
+    if "skips" in promise.site and not any(site_promise.REFUSED in fault for fault in lost):
         rules = [site_promise.skip(one) for one in sequence(promise.site["skips"])]
         lost += unlisted(rules, (c for c in attempts if c.verdict is None and not c.aborted))[0]
     faults = [*lost, *_above_budget(promise, sessions, attempts)]

@@ -12,6 +12,8 @@ from typing import Any
 
 from reframe.core.logging import getlogger
 
+from assay.results.run_folder import run_reports
+
 #: Shortest time between two lines [s].
 EVERY = 20.0
 
@@ -34,14 +36,9 @@ def durations(reports: Path, command: Sequence[str]) -> dict[Key, float]:
     :param command: the command line of the present run. Its options contain the profile.
     """
     found: dict[Key, float] = {}
-    numbered = {
-        int(match[1]): path
-        for path in reports.glob("run-report-*.json")
-        if (match := re.search(r"-(\d+)\.json$", path.name))
-    }
-    for number in sorted(numbered)[-REPORTS:]:
+    for path in run_reports(reports)[-REPORTS:]:
         try:
-            report = json.loads(numbered[number].read_text(encoding="utf-8"))
+            report = json.loads(path.read_text(encoding="utf-8"))
             if _profile(report["session_info"]["cmdline"]) != _profile(" ".join(command)):
                 continue
             for entry in report["runs"][0]["testcases"]:
@@ -139,7 +136,6 @@ def _key_of(task: Any) -> Key:
 
 
 def _minutes(seconds: float) -> str:
-    whole = round(seconds)
-    hours, rest = divmod(whole, 3600)
-    tail = f"{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
-    return f"{hours}:{tail}" if hours else tail
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"

@@ -31,6 +31,9 @@ NOTHING_JUDGED = ("red", "allowed")
 #: How many lines name single tests; the rest is counted.
 NAMED = 12
 
+#: Start of the line about skips that no entry allows.
+REFUSED = "skipped without leave"
+
 #: The keys of an entry of ``tests`` that are no parameters, and those of an entry of the skips.
 _KEYS = frozenset(["cases", "needs", *PROFILES])
 _SKIP_KEYS = frozenset(["test", "at", "why", "partial"])
@@ -180,21 +183,13 @@ def load(path: Path) -> Promise:
 
     :raises PromiseError: the file cannot be read or is not valid.
     """
-    try:
-        raw = files.read_yaml(path)
-    except OSError as error:
-        raise PromiseError(
-            f"{path}: {error.strerror}: nothing says which cases must run; type "
-            f"assay expect --site {path.parent.name}, review the file and commit it"
-        ) from None
-    except files.YamlError as error:
-        raise PromiseError(str(error)) from None
+    make = f"type assay expect --site {path.parent.name}"
+    hint = f": nothing says which cases must run; {make}, review the file and commit it"
+    raw = files.read_yaml(path, PromiseError, hint=hint)
     try:
         return of(str(path), raw)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PromiseError(
-            f"{path}: not a promise ({error}); type assay expect --site {path.parent.name}"
-        ) from None
+        raise PromiseError(f"{path}: not a promise ({error}); {make}") from None
 
 
 def of(file: str, raw: Any) -> Promise:
@@ -346,7 +341,7 @@ def unlisted(skips: Sequence[Skip], cases: Iterable[Case]) -> tuple[list[str], l
     for (why, test), number in refused.items():
         reasons.setdefault(why, []).append(f"{number} of {test}")
     return (
-        [f"skipped without leave: {why}: {', '.join(tests)}" for why, tests in reasons.items()],
+        [f"{REFUSED}: {why}: {', '.join(tests)}" for why, tests in reasons.items()],
         [f"{number} skipped: {why}" for why, number in partial.items()],
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,16 @@ def read_plan(folder: Path) -> Plan | None:
         )
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
+
+
+def run_reports(folder: Path) -> list[Path]:
+    """ReFrame's run reports in a folder, in the order of their numbers."""
+    numbered = {
+        int(match[1]): path
+        for path in folder.glob("run-report-*.json")
+        if (match := re.fullmatch(r"run-report-(\d+)\.json", path.name))
+    }
+    return [numbered[number] for number in sorted(numbered)]
 
 
 def run_report(folder: Path) -> Path | None:

@@ -50,9 +50,7 @@ class ReportError(Exception):
 
 
 def newest(results: Path) -> Path:
-    """The run report of the last session: the one with the highest number, as ReFrame counts.
-
-    If the last session was killed and wrote no report, the result is the folder of that session.
+    """The run report of the last session, or its folder if it was killed and wrote no report.
 
     :raises ReportError: there is no run report.
     """
@@ -60,17 +58,13 @@ def newest(results: Path) -> Path:
     killed = run_folder.read_plan(latest) and not run_folder.run_report(latest)
     if killed and not run_folder.holder(results):
         return latest
-    reports = {
-        int(match.group(1)): path
-        for path in (results / "reports").glob("run-report-*.json")
-        if (match := re.fullmatch(r"run-report-(\d+)\.json", path.name))
-    }
+    reports = run_folder.run_reports(results / "reports")
     if not reports:
         raise ReportError(
             f"{results / 'reports'}: no run-report-*.json here: no test was selected, or nothing "
             "has run yet; run the acceptance first, or name a run report with --session FILE"
         )
-    return reports[max(reports)]
+    return reports[-1]
 
 
 def load(file: Path) -> Session:
@@ -136,9 +130,7 @@ def _what_is_left(file: Path) -> str:
 
 
 def _salvaged(folder: Path) -> Session:
-    """A session from the records of its finished cases.
-
-    ReFrame moved the cases that passed from the stage to the output directory.
+    """A session from the records of its finished cases, in the output directory and the stage.
 
     :raises ReportError: there are no records, and no plan lists any cases.
     """
@@ -190,10 +182,7 @@ def _salvaged(folder: Path) -> Session:
 
 
 def _set_up(entry: Mapping[str, Any]) -> bool:
-    """Whether the entry is a fixture that passed.
-
-    Such a fixture measures nothing. A fixture that failed is a failed case.
-    """
+    """Whether the entry is a fixture that passed; one that failed is a failed case."""
     return entry.get("fixture") is True and entry.get("result") == "pass"
 
 

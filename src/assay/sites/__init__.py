@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from reframe.core.exceptions import ConfigError
 from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
-from assay.results import promise, run_folder, running
+from assay.results import history, promise, run_folder, running
+from assay.results.cases import Case
 from assay.sites import ideal, invocation
 
 #: The file of each site that this process loaded -> the machine, if the site describes itself, and
@@ -53,9 +54,9 @@ def repository(site_file: str | Path) -> Path:
 
 
 def results_directory(site_file: str | Path) -> Path:
-    """The directory that a run writes everything to: ``$ASSAY_RESULTS``, by default ``results/``.
+    """The directory of all that a run writes: ``$ASSAY_RESULTS``, by default ``results/``.
 
-    :raises ConfigError: the directory cannot be made or written, or has a blank in its path.
+    :raises ConfigError: it cannot be made or written, or has a blank in its path.
     """
     named = os.environ.get("ASSAY_RESULTS")
     path = Path(named).resolve() if named else repository(site_file) / "results"
@@ -87,8 +88,8 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
     :raises ConfigError: the file cannot be read or does not have that shape.
     """
+    words = files.read_yaml(path, ConfigError)
     try:
-        words = files.read_yaml(path)
         for owner, kind in (
             ("partition", "features"),
             ("partition", "extras"),
@@ -96,10 +97,6 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
         ):
             if not isinstance(words[owner][kind], dict):
                 raise TypeError
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except files.YamlError as error:
-        raise ConfigError(str(error)) from None
     except (KeyError, TypeError):
         raise ConfigError(
             f"{path}: must have partition with features and extras, and environment with extras, "
@@ -209,8 +206,7 @@ def configuration(  # noqa: PLR0913
         raise ConfigError(f"{site_file}: {error}") from None
     reframe_compat.install()
     machine = found(places, environments) if found else None
-    if not (call and call.run):
-        environments = ideal.given(systems, environments, machine)
+    environments = ideal.given(systems, environments, machine, run=bool(call and call.run))
     everything = len(environments)
     environments = _only_asked_for(systems, environments, site_file)
     fewer = [f"STACK={e['name']}" for e in environments] if len(environments) < everything else []
@@ -227,15 +223,12 @@ def configuration(  # noqa: PLR0913
     folder = results / "output" / time.strftime("%Y%m%dT%H%M%S")
     log = results / "listing.log"
     if call and call.run:
+        try:
+            history.refuse_damaged(results / history.DATABASE)
+        except history.HistoryError as error:
+            raise ConfigError(str(error)) from None
         folder = running.begin(results)
-        running.promise(
-            partial(
-                promise.state,
-                site_file.with_name(promise.FILE),
-                machine,
-                [*_narrowed(call, site_file), *fewer],
-            )
-        )
+        running.promise(partial(_promised, call, site_file, machine, fewer))
         log = folder / run_folder.LOG
     for system in systems:
         system.setdefault("stagedir", str(results / "stage" / folder.name))
@@ -256,7 +249,7 @@ def configuration(  # noqa: PLR0913
             {
                 "enable": True,
                 "backend": "sqlite",
-                "sqlite_db_file": str(results / "results.db"),
+                "sqlite_db_file": str(results / history.DATABASE),
             }
         ],
         "logging": [_logging(results, log)],
@@ -268,11 +261,23 @@ def configuration(  # noqa: PLR0913
     }
 
 
-def _narrowed(call: command.Invocation, site_file: Path) -> list[str]:
-    """The options of a call of ReFrame that select some of the suite's cases."""
-    suites = [repository(place) / "reframe" for place in (site_file, __file__)]
-    other = [f"-c {path}" for path in call.paths if path.resolve() not in suites]
-    return [*call.narrowed, *other]
+def _promised(  # noqa: PLR0913, PLR0917
+    call: command.Invocation,
+    site_file: Path,
+    machine: promise.Found | None,
+    fewer: Sequence[str],
+    cases: Sequence[Case],
+    profile: str,
+) -> dict[str, Any]:
+    """Compares the cases of a run with the promise of the site.
+
+    Not called before the run begins: ReFrame loads a site in the folder of the site, and the paths
+    of its call are relative to another one.
+    """
+    suite = repository(site_file) / "reframe"
+    other = [f"-c {path}" for path in call.paths if path.resolve() != suite]
+    narrowed = [*call.narrowed, *other, *fewer]
+    return promise.state(site_file.with_name(promise.FILE), machine, narrowed, cases, profile)
 
 
 def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:

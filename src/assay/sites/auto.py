@@ -183,11 +183,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
         partitions[0]["devices"] = [{"type": "gpu", "num_devices": number}]
     if nodes and nodes.count > 1 and not contained:
         partitions += _links(nodes.count, transports, known["link"])
-    scratch = sites.results_directory(site_file) / "scratch"
-    partitions += [
-        machine.storage(site_file, "scratch", str(scratch), *(["shared"] if nodes else [])),
-        machine.storage(site_file, "tmpfs", "/dev/shm", "tmpfs"),  # noqa: S108 - under test
-    ]
+    partitions += machine.file_systems(site_file, *(["shared"] if nodes else []))
     for partition in partitions:
         partition.update(common, environs=names)
         if nodes:
@@ -198,22 +194,11 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
             partition["extras"].pop("others")
             partition["env_vars"].append(["SLURM_MPI_TYPE", "pmix"])
     words |= {name: _over(name, SWITCHED) for name in LINKS}
+    descr = "as it was found: " + (nodes.partition if nodes else "this machine")
+    systems = [machine.system(site_file, descr, [".*"], partitions)]
+    found = partial(machine.found, words=words, optional=frozenset(LINKS))
     return sites.configuration(
-        site_file,
-        systems=[
-            {
-                "name": site_file.parent.name,
-                "descr": "as it was found: " + (nodes.partition if nodes else "this machine"),
-                "hostnames": [".*"],
-                "modules_system": "nomod",
-                # One case at a time: two cases at once would disturb each other.
-                "max_local_jobs": 1,
-                "partitions": partitions,
-            }
-        ],
-        environments=stacks,
-        general={} if nodes else machine.OFTEN,
-        found=partial(machine.found, words=words, optional=frozenset(LINKS)),
+        site_file, systems, stacks, {} if nodes else machine.OFTEN, found=found
     )
 
 

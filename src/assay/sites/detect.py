@@ -76,11 +76,6 @@ def version(extra: str, said: Callable[..., str] = output) -> str | None:
     return match[1] if match else None
 
 
-def ucx_version() -> str | None:
-    """Version of the UCX on PATH, None if there is no ``ucx_info``."""
-    return version("ucx_version")
-
-
 def described(
     programs: Mapping[str, str],
     btio: tuple[Sequence[str], Sequence[str]],

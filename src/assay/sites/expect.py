@@ -28,8 +28,8 @@ HEAD = """\
 # file. The sections `cases` and `skips` are of `assay expect --site {site}`; review what changes.
 """
 
-#: Longest line of the file. A longer line is broken.
-WIDTH = 100
+#: Where a line of the file is broken: after the first word beyond it.
+WIDTH = 90
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def command(args: argparse.Namespace) -> int:
     path = site_file.with_name(promise.FILE)
     try:
         before = path.read_text(encoding="utf-8") if path.exists() else ""
-        text = of_site(site_file, files.read_yaml(path) if before else {})
-    except (PromiseError, session.ReportError, ReframeError, files.YamlError, OSError) as error:
+        text = of_site(site_file, files.read_yaml(path, PromiseError) if before else {})
+    except (PromiseError, session.ReportError, ReframeError, OSError) as error:
         print(f"assay expect: {error}", file=sys.stderr)
         return 2
     same = text == before

@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from reframe.core.exceptions import ConfigError
+
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, VERSIONS, WORDS
 from assay.results.promise import Found
 
@@ -51,12 +53,20 @@ def asked() -> bool:
 
 
 def given(
-    systems: list[dict[str, Any]], environments: list[dict[str, Any]], found: Found | None
+    systems: list[dict[str, Any]],
+    environments: list[dict[str, Any]],
+    found: Found | None,
+    run: bool,
 ) -> list[dict[str, Any]]:
     """Gives the partitions all words that are looked for; returns the stacks with all programs.
 
     Does nothing if the site does not describe itself, or if nobody asks for this machine.
+
+    :param run: tests are run, which this machine cannot do.
+    :raises ConfigError: this machine is asked for by a run.
     """
+    if run and asked():
+        raise ConfigError(f"{VARIABLE} is of assay expect, and nothing can run with it: unset it")
     if found is None or not asked():
         return environments
     if found.any_stack:

@@ -88,17 +88,10 @@ def configuration(
     :param release: the only distribution that machines of the site have, such as ``debian 12``.
     :raises ConfigError: a directory cannot be made, or as :func:`assay.sites.configuration`.
     """
-    default = sites.results_directory(site_file) / "scratch"
     transports = [name for name in detect.ucx_transports() if name in SWITCHED]
-    partitions = [
-        partition(
-            "intra-node",
-            ["intra-node", *transports],
-            {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"},
-        ),
-        storage(site_file, "scratch", str(default)),
-        storage(site_file, "tmpfs", "/dev/shm", "tmpfs"),  # noqa: S108 - under test
-    ]
+    extras = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
+    partitions = [partition("intra-node", ["intra-node", *transports], extras)]
+    partitions += file_systems(site_file)
     for place in partitions:
         place["environs"] = [stack["name"]]
     hostnames = [".*"]
@@ -106,23 +99,24 @@ def configuration(
         here = detect.release()
         invocation.check_release(Path(site_file).resolve(), release, here)
         hostnames = [re.escape(socket.gethostname()) + "$"] if here == release else []
-    return sites.configuration(
-        site_file,
-        systems=[
-            {
-                "name": Path(site_file).resolve().parent.name,
-                "descr": descr,
-                "hostnames": hostnames,
-                "modules_system": "nomod",
-                # One case at a time, over all partitions: two at once would disturb each other.
-                "max_local_jobs": 1,
-                "partitions": partitions,
-            }
-        ],
-        environments=[stack],
-        general=OFTEN,
-        found=partial(found, words={"intra-node": SWITCHED}, any_stack=not release),
-    )
+    systems = [system(site_file, descr, hostnames, partitions)]
+    seen = partial(found, words={"intra-node": SWITCHED}, any_stack=not release)
+    return sites.configuration(site_file, systems, [stack], OFTEN, found=seen)
+
+
+def system(
+    site_file: str | Path, descr: str, hostnames: list[str], partitions: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The system of a site that describes itself."""
+    return {
+        "name": Path(site_file).resolve().parent.name,
+        "descr": descr,
+        "hostnames": hostnames,
+        "modules_system": "nomod",
+        # One case at a time, over all partitions: two at once would disturb each other.
+        "max_local_jobs": 1,
+        "partitions": partitions,
+    }
 
 
 def found(
@@ -181,6 +175,15 @@ def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict
         },
         "env_vars": root if os.geteuid() == 0 else [],
     }
+
+
+def file_systems(site_file: str | Path, *features: str) -> list[dict[str, Any]]:
+    """The partitions ``scratch``, with further features, and ``tmpfs``."""
+    default = sites.results_directory(site_file) / "scratch"
+    return [
+        storage(site_file, "scratch", str(default), *features),
+        storage(site_file, "tmpfs", "/dev/shm", "tmpfs"),  # noqa: S108 - under test
+    ]
 
 
 def storage(site_file: str | Path, name: str, default: str, *features: str) -> dict[str, Any]:

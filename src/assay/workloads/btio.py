@@ -1,34 +1,21 @@
-"""BT-IO: bytes and time of a class, numbers of ranks, and the library that did the MPI-IO.
+"""BT-IO: bytes and time of a class, and numbers of ranks.
 
-Sources: NPB 3.4.3, NPB3.4-MPI: sys/setparams.c (points, steps, interval), BT/bt.f90 (40 bytes for
-each point, operations), BT/bt_data.f90 (arrays), BT/make_set.f90 (least size of a cell); Open MPI,
-ompi/mca/io/base/io_base_file_select.c.
+Sources: NPB 3.4.3, NPB3.4-MPI: sys/setparams.c (interval), BT/bt_data.f90 (arrays),
+BT/make_set.f90 (least size of a cell).
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from assay.catalogue import BTIO_CLASSES
+from assay.outputs.npb import POINT, PROBLEMS, operations
 from assay.workloads.sizing import Layout, SizingError, square_ranks
 
-#: Number of steps between two writes, and bytes of each point in a write (five doubles).
-INTERVAL, POINT = 5, 40
-
-#: Class -> number of points in each direction, number of time steps.
-PROBLEMS: Mapping[str, tuple[int, int]] = {
-    "S": (12, 60),
-    "W": (24, 200),
-    "A": (64, 200),
-    "B": (102, 200),
-    "C": (162, 200),
-    "D": (408, 250),
-    "E": (1020, 250),
-}
+#: Number of steps between two writes.
+INTERVAL = 5
 
 #: The largest class that runs if the site chooses none. It takes a minute on one rank.
 DEFAULT = "A"
@@ -45,21 +32,6 @@ NODES_OF_A_CURVE = 4
 
 #: Speeds that the time limit of a run assumes: a slow core [op/s], and a slow file system [B/s].
 SLOW_CORE, SLOW_STORAGE = 1e9, 50e6
-
-#: Value of the parameter mpi_io -> settings that make Open MPI use it.
-MPI_IO: Mapping[str, Mapping[str, str]] = {
-    "ompio": {"OMPI_MCA_io": "ompio"},
-    # The name of its component contains a version (romio321, romio341). It is the only other one.
-    "romio": {"OMPI_MCA_io": "^ompio"},
-    "none": {},
-}
-
-#: At this level each process names the module that it chose for a file.
-VERBOSE = {"OMPI_MCA_io_base_verbose": "10"}
-
-_SELECTED = re.compile(
-    r"\[([^\s\[\]:]+:\d{1,9})\] io:base:file_select: Selected io module (\w+)", re.ASCII
-)
 
 
 def bytes_written(npb_class: str) -> int:
@@ -80,10 +52,10 @@ def memory_of_rank(npb_class: str, ranks: int) -> int:
 def seconds_at_most(npb_class: str, ranks: int) -> int:
     """Time limit of a run [s]."""
     points, steps = PROBLEMS[npb_class]
-    operations = steps * (3478.8 * points**3 - 17655.7 * points**2 + 28023.7 * points)
+    computing = operations(points**3, points, steps) / (ranks * SLOW_CORE)
     # The written data is read again.
     moved = 2 * bytes_written(npb_class)
-    return int(600 + operations / (ranks * SLOW_CORE) + moved / SLOW_STORAGE)
+    return int(600 + computing + moved / SLOW_STORAGE)
 
 
 def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
@@ -95,7 +67,7 @@ def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
     :raises ValueError: the site sets an unknown class.
     :raises SizingError: the stack does not have that class.
     """
-    if said is not None and said not in PROBLEMS:
+    if said is not None and said not in BTIO_CLASSES:
         raise ValueError(f"{said!r} is not a class; known are {', '.join(BTIO_CLASSES)}")
     if smoke:
         return built[0]
@@ -158,35 +130,3 @@ def rank_counts(partitions: Iterable[Any]) -> list[int]:
 def _nodes(features: Iterable[str], extras: Mapping[str, Any]) -> int:
     """Number of nodes that see the same directory."""
     return int(extras.get("nodes", 1)) if "shared" in set(features) else 1
-
-
-@dataclass(frozen=True)
-class MpiIo:
-    """The library that did the MPI-IO.
-
-    :ivar modules: names of the modules of Open MPI, each once.
-    :ivar processes: number of processes that named their module.
-    """
-
-    modules: tuple[str, ...]
-    processes: int
-
-    @classmethod
-    def said(cls, text: str) -> MpiIo:
-        """Parses the standard error of a run with :data:`VERBOSE`."""
-        found = _SELECTED.findall(text.replace("\0", ""))
-        return cls(tuple(sorted({name for _, name in found})), len({who for who, _ in found}))
-
-    def problems(self, asked: str, ranks: int) -> list[str]:
-        """Evidence that not all ranks wrote with the requested library, one line each."""
-        if asked == "none":
-            names = ", ".join(self.modules)
-            return [f"MPI-IO by {names}, where there was to be none"] if names else []
-        if not self.modules:
-            return [f"no process opened a file by MPI-IO: does this Open MPI have {asked}?"]
-        others = [name for name in self.modules if not name.startswith(asked)]
-        if others:
-            return [f"MPI-IO was done by {', '.join(others)}; {asked} was asked for"]
-        if self.processes != ranks:
-            return [f"{self.processes} of {ranks} ranks named their library of MPI-IO"]
-        return []

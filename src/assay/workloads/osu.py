@@ -56,10 +56,7 @@ VALIDATES, TYPES = (5, 9), (7, 1)
 
 
 def numbers(version: str | None) -> tuple[int, ...]:
-    """A version as numbers, which can be compared; empty for an unknown version.
-
-    Letters behind the numbers do not count: ``5.3.2-git`` is 5.3.2.
-    """
+    """A version as numbers, without letters behind it (``-git``); empty for an unknown one."""
     known = re.match(r"\d+(?:\.\d+)*", version or "", re.ASCII)
     return tuple(map(int, known[0].split("."))) if known else ()
 
@@ -92,7 +89,7 @@ def sizes_missing(parsed: Parsed | None) -> list[str]:
 
     :func:`first_size` has the first one.
     """
-    if parsed is None or not parsed.complete or not parsed.rows:
+    if parsed is None or not parsed.complete:
         return []
     sizes = [int(row["size"]) for row in parsed.rows]
     if sizes[0] > first_size(parsed):

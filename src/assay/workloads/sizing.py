@@ -32,11 +32,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the ranks are: equally many on each node, in blocks (0 to per_node - 1 on the first).
-
-    :ivar nodes: number of nodes.
-    :ivar per_node: ranks on each of them.
-    """
+    """Equally many ranks on each of `nodes` nodes, in blocks (0 to per_node - 1 on the first)."""
 
     nodes: int
     per_node: int

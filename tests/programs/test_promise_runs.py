@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -213,14 +212,3 @@ def test_a_word_that_no_site_has_is_red(bench: Bench) -> None:
     bench.ready()
     said = "typed.py: Typed valid_systems: +storge is not a word of any site: it selects nothing"
     bench.run("-n", "SuiteLoads", path=suite).says("SuiteLoads", said)
-
-
-@pytest.mark.long
-def test_assay_expect_says_whether_a_file_is_current(tmp_path: Path) -> None:
-    """The promise of the smallest site."""
-    done = subprocess.run(
-        [str(ROOT / ".venv/bin/assay"), "expect", "--site", "debian12", "--check"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "expected.yaml: is current" in done.stdout

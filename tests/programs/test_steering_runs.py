@@ -139,12 +139,60 @@ def test_a_healthy_run_states_its_cores_and_libraries(outcomes):
     assert proof["pml"] == ["ob1"]
 
 
+def test_another_libucp_and_a_variable_of_ucx_behind_the_witness(bench, tmp_path):
+    """They are set between the witness of the rank and the program: UCX itself names them."""
+    live_program("mpirun")
+    found = min(Path("/usr/lib").glob("*/libucp.so.?"), default=None)
+    if found is None:
+        pytest.skip("needs UCX on this machine")
+    shutil.copy(found, tmp_path / found.name)
+    run = bench.live_latency("env", "UCX_RNDV_THRESH=0", f"LD_LIBRARY_PATH={tmp_path}")
+    problems = run.case("OsuPy").record["problems"]
+    assert "UCX_RNDV_THRESH was 0 where the program ran, and nobody asked for it" in problems
+    (other,) = [problem for problem in problems if "was loaded" in problem]
+    assert other.startswith(f"{tmp_path}/{found.name} was loaded, which is not of this stack")
+
+
 def test_a_pml_that_the_site_does_not_expect(bench):
     live_program("mpirun")
     bench.ready(extras={"pml": "ucx", "memory_bytes": 2**33})
     checks = bench.check("hello", HELLO.format(python=sys.executable))
     said = "Open MPI chose the pml ob1; the site says ucx (extra `pml`)"
     bench.run("-n", "Hello", path=checks).says("Hello", said)
+
+
+OTHERS = """\
+@rfm.simple_test
+class Nonce(Own):
+    executable = "sh"
+    executable_opts = ["-c", "'echo other >assay.nonce'"]
+
+
+@rfm.simple_test
+class Old(Own):
+    executable = "sh"
+    executable_opts = ["-c", "'echo 1 >table; touch -d 2001-09-09 table'"]
+    keep_files = ["table"]
+
+
+@rfm.simple_test
+class Killed(Own):
+    executable = "sh"
+    executable_opts = ["-c", "'rm witness.sh'"]
+"""
+
+
+def test_files_of_another_launch(bench):
+    bench.partition()
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    run = bench.own(OTHERS)
+    for test, said in (
+        ("Nonce", "assay.witness is of another launch"),
+        ("Old", "table is older than the launch: it was written at 2001-09-0"),
+        ("Killed", "assay.witness cannot be read"),
+    ):
+        assert said in run.case(test).reason
 
 
 #: A `date` that runs at a tenth of its speed, and one that jumps back by 31 years.

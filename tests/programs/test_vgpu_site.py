@@ -1,0 +1,78 @@
+"""UCX between emulated GPUs: the site vgpu is green, and each fault turns the right cases red."""
+
+import pytest
+from bench import ROOT, live_program, run_reframe
+
+pytestmark = pytest.mark.slow
+
+SITE = ROOT / "site-config/vgpu/reframe.py"
+
+
+@pytest.fixture
+def ucx(tmp_path):
+    """Runs cases of UcxGpu on the site vgpu, with other variables of the emulated GPU."""
+    live_program("gcc")
+    if not (ROOT / ".cache/vgpu/1.22.0/pin.txt").exists():
+        pytest.skip("needs UCX for the emulated GPU: make vgpu")
+
+    def run(parameters, **variables):
+        trace = tmp_path / "trace"
+        trace.mkdir(exist_ok=True)
+        results = tmp_path / "results"
+        return run_reframe(
+            SITE, results, "-c", str(ROOT / "reframe/network/ucx_gpu.py"), "-r", "--mode", "smoke",
+            "-n", f"UcxGpu%{parameters}$", **variables, GPUEMU_TRACE=str(trace),
+        ).case("UcxGpu ")  # fmt: skip
+
+    run.trace = tmp_path / "trace"
+    return run
+
+
+def ways(folder):
+    """Bytes by way, of all processes."""
+    found = {}
+    for file in folder.glob("*.trace"):
+        for line in file.read_text().splitlines()[1:]:
+            way, _, size = line.split("\t")
+            if int(size):
+                found[way] = found.get(way, 0) + int(size)
+    return found
+
+
+SMALL = "operation=tag_lat%gpus=2%configuration=no-gdrcopy"
+
+
+def test_two_emulated_gpus_pass_and_the_bytes_went_by_ipc(ucx):
+    outcome = ucx(SMALL)
+    assert outcome.result == "pass", outcome.reason
+    assert outcome.record["proof"]["means"] == "count"
+    assert set(ways(ucx.trace)) == {"nvlink ipc"}
+
+
+def test_a_node_whose_ipc_is_broken_is_red(ucx):
+    outcome = ucx(SMALL, GPUEMU_FAULT="ipc-open")
+    assert outcome.result == "fail"
+    assert "cuda_ipc carried nothing: UCX did not count messages of 8 B" in outcome.reason
+    assert "nvlink ipc" not in ways(ucx.trace)
+
+
+def test_a_pair_without_access_to_each_other_is_red(ucx):
+    outcome = ucx(SMALL, GPUEMU_FAULT="p2p:0-1")
+    assert outcome.result == "fail"
+    assert "cuda_ipc carried nothing" in outcome.reason
+
+
+def test_a_driver_that_does_not_start_is_red(ucx):
+    assert ucx(SMALL, GPUEMU_FAULT="driver").result == "fail"
+
+
+def test_a_node_with_one_gpu_is_red_where_two_are_needed(ucx):
+    outcome = ucx(SMALL, GPUEMU_DEVICES="1")
+    assert outcome.result == "fail"
+    assert "GPU" in outcome.reason
+
+
+def test_a_gpu_with_itself_passes(ucx):
+    outcome = ucx("operation=tag_lat%gpus=1%configuration=no-gdrcopy", GPUEMU_DEVICES="1")
+    assert outcome.result == "pass", outcome.reason
+    assert set(ways(ucx.trace)) == {"d2d ipc"}

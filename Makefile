@@ -140,6 +140,7 @@ test: system
 test-all: system
 	@ci/test-packages.sh
 	@$(TEST)
+	@for version in 1.16.0 1.20.1; do vgpu/ucx.sh $$version || exit 1; done
 	@ci/test-all.sh $(PYTEST_ARGS)
 
 # Needs root. DISTRO=trixie is Debian 13; MACHINE=smoke is the short profile alone.

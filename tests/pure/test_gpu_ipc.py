@@ -4,13 +4,14 @@ import json
 from collections import Counter
 from dataclasses import replace
 
+import gpu_runs
 import pytest
+from gpu_runs import ways
 from real_outputs import DATA
 
-from assay.evidence import gpu_ipc, gpu_paths
+from assay.evidence import gpu_ipc
 from assay.evidence.accelerator import CUDA
 from assay.evidence.gpu_ipc import Sent
-from assay.evidence.gpu_paths import INTRA, Way
 from assay.outputs import ucx_log
 
 RUNS = DATA / "vgpu"
@@ -18,45 +19,42 @@ BYTES = {
     run["file"]: run["bytes"]
     for run in map(json.loads, (RUNS / "bytes.jsonl").read_text().splitlines())
 }
-#: What ucx_perftest sends: both ranks in turn, or one rank and 1 B in return.
-SENT = {"tag_lat": ("DD", 2), "tag_bw": ("Dd", 1)}
 
 
-def ways(file):
-    """The ways that carried more than a tenth of the bytes: what the programs did, not said."""
-    arrived = {way: count for way, count in BYTES[file].items() if way not in ("d2h", "gdr from")}
-    return {way for way, count in arrived.items() if count > sum(arrived.values()) / 10}
+def took(file):
+    """The ways of the bytes: what the programs did, not what they said."""
+    return ways(BYTES[file])
 
 
-def prove(file, text=None, sent=None):
+def prove(file):
     version, name = file.split("/")
     operation, size, _, configuration, *_ = name.split(".")
-    buffers, senders = SENT[operation]
-    log = ucx_log.parse(text or (RUNS / file).read_text())
-    way = Way(configuration, INTRA, CUDA)
-    sent = sent or Sent(buffers, (int(size),), senders)
-    return gpu_paths.prove(way, log, sent, version, processes=2)
+    log = ucx_log.parse((RUNS / file).read_text())
+    return gpu_runs.prove(version, operation, int(size), configuration, log)
 
 
 @pytest.mark.parametrize("file", BYTES)
 def test_a_run_is_red_exactly_if_its_bytes_took_another_way_than_those_of_the_healthy_run(file):
     *rest, _, end = file.split(".")
-    healthy = ways(".".join([*rest, "healthy", end]))
+    healthy = took(".".join([*rest, "healthy", end]))
     proof = prove(file)
-    assert bool(proof.problems) == (ways(file) != healthy), proof.problems
-    if not proof.problems:
-        by_ipc = any("ipc" in way for way in ways(file))
-        assert (proof.means in (ucx_log.COUNT, ucx_log.TABLE)) == by_ipc, proof.means
+    assert gpu_runs.agrees(proof, took(file), healthy), proof
 
 
-def test_the_recorded_runs_hold_what_they_are_to_tell_apart():
-    kinds = Counter(
-        (file.split(".")[-2], any("ipc" in way for way in ways(file))) for file in BYTES
-    )
-    assert set(kinds) == {
-        ("healthy", True), ("healthy", False), ("ipc-open", False),
-        ("ipc-open-in-client", True), ("ipc-open-in-client", False),
-    }  # fmt: skip
+def test_the_page_has_the_counts_of_these_runs():
+    counts = {}
+    for file in BYTES:
+        version, name = file.split("/")
+        *_, configuration, fault, _ = name.split(".")
+        on = "off" if "no-ipc" in configuration else "on"
+        runs = counts.setdefault((version, on, fault), Counter(runs=0, by_ipc=0, red=0))
+        by_ipc, red = any("ipc" in way for way in took(file)), bool(prove(file).problems)
+        runs.update(runs=1, by_ipc=by_ipc, red=red)
+    page = (DATA.parents[1] / "docs/vgpu.md").read_text()
+    for what, runs in counts.items():
+        assert f"| {' | '.join((*what, *map(str, runs.values())))} |" in page
+    assert f"All {len(BYTES)} agree" in page
+    assert len(BYTES) > 100
 
 
 BROKEN = "1.22.0/tag_bw.16777216.two.no-gdrcopy.ipc-open.txt"
@@ -65,7 +63,7 @@ HEALTHY = BROKEN.replace("ipc-open", "healthy")
 
 def test_a_counted_pipeline_on_cuda_ipc_is_no_proof():
     """At 16 MiB, UCX counts a row without (?) on cuda_ipc, and copies through the host."""
-    assert ways(BROKEN) == {"h2d"}
+    assert took(BROKEN) == {"h2d"}
     rows = [
         row for table in ucx_log.parse((RUNS / BROKEN).read_text()).peer_tables("")
         for row in table.rows if row.count and "cuda_ipc/cuda" in row.lanes
@@ -75,16 +73,31 @@ def test_a_counted_pipeline_on_cuda_ipc_is_no_proof():
     assert "cuda_ipc/cuda" not in prove(BROKEN).lanes
 
 
+def used(file, sent, change=lambda text: text):
+    log = ucx_log.parse(change((RUNS / file).read_text()))
+    return gpu_ipc.used(CUDA, log, (1, 22), sent)
+
+
 def test_a_collective_needs_a_proof_at_any_size():
-    sent = Sent("Dd")
-    assert prove(HEALTHY, sent=sent).problems == ()
+    assert used(HEALTHY, Sent("Dd")).problems == ()
     problem = "cuda_ipc carried nothing: UCX did not count any message"
-    assert prove(BROKEN, sent=sent).problems == (problem,)
+    assert used(BROKEN, Sent("Dd")).problems == (problem,)
 
 
 def test_a_run_without_its_lane():
-    text = (RUNS / HEALTHY).read_text().replace("cuda_ipc/cuda", "cma/memory   ")
-    assert "no lane of cuda_ipc between the processes" in prove(HEALTHY, text).problems[0]
+    (problem,) = used(
+        HEALTHY, Sent("Dd"), lambda text: text.replace("cuda_ipc/cuda", "cma/memory   ")
+    ).problems
+    assert problem.startswith("no lane of cuda_ipc between the processes")
+
+
+@pytest.mark.parametrize("wrong", [{"h2d"}, {"p2p ipc", "h2d"}])
+def test_the_comparison_itself_can_fail(wrong):
+    proof = prove(HEALTHY)
+    assert gpu_runs.agrees(proof, {"p2p ipc"}, {"p2p ipc"})
+    assert not gpu_runs.agrees(proof, wrong, {"p2p ipc"})
+    assert not gpu_runs.agrees(prove(BROKEN), {"p2p ipc"}, {"p2p ipc"})
+    assert not gpu_runs.agrees(proof, {"h2d"}, {"h2d"})
 
 
 def test_plans_alone_prove_nothing():

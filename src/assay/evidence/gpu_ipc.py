@@ -32,7 +32,7 @@ from assay.outputs.ucx_log import Row, Table, UcxLog, transport_of
 
 #: From this size on [B], messages between GPUs of one node must take IPC if it is on. Below it the
 #: cheaper way depends on the GPUs and on gdrcopy, and UCX may rightly choose another one.
-MUST_SINCE = 1 << 20
+MUST_SINCE = 64 << 10
 
 OPEN_LANE, UNUSED = "open lane", "not used at these sizes"
 

@@ -1,0 +1,164 @@
+"""Runs of ucx_perftest between emulated GPUs, and what they prove: the evidence against the trace.
+
+test_vgpu_runs.py runs these. tests/data/vgpu has recorded runs of the same kind, which
+test_gpu_ipc.py compares.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.evidence import gpu_paths
+from assay.evidence.accelerator import CUDA
+from assay.evidence.gpu_ipc import Sent
+from assay.evidence.gpu_paths import INTRA, Way
+from assay.evidence.transports import Proof
+from assay.outputs import ucx_log
+from assay.outputs.ucx_log import UcxLog
+
+ROOT = Path(__file__).parents[2]
+VERSIONS = ("1.16.0", "1.20.1", "1.22.0")
+#: What ucx_perftest sends: both processes in turn, or one of them, and 1 B in return.
+SENT = {"tag_lat": ("DD", 2), "tag_bw": ("Dd", 1)}
+#: Operation, message size [B], iterations.
+SIZES = (("tag_lat", 8, 20), ("tag_bw", 1 << 20, 4))
+#: Name -> what is broken in the server and in the client.
+FAULTS = {
+    "healthy": ("", ""),
+    "ipc-open": ("ipc-open", "ipc-open"),
+    "ipc-open-in-client": ("", "ipc-open"),
+    "p2p": ("p2p", "p2p"),
+    "nvlink": ("nvlink", "nvlink"),
+}
+
+
+class Run(NamedTuple):
+    """One run: the emulated GPUs that it sees, the configuration, and a fault of :data:`FAULTS`."""
+
+    version: str
+    operation: str
+    size: int
+    iterations: int
+    gpus: int
+    configuration: str
+    fault: str
+
+
+RUNS = [
+    Run(version, *size, 2, configuration, fault)
+    for version, size in itertools.product(VERSIONS, SIZES)
+    for configuration, faults in (
+        ("no-gdrcopy", list(FAULTS)),
+        ("no-ipc-no-gdrcopy", ["healthy", "ipc-open"]),
+    )
+    for fault in faults
+]
+
+
+def ways(carried: Mapping[str, int]) -> set[str]:
+    """The ways that carried more than a tenth of the bytes of a trace.
+
+    UCX does not say whether NVLink or PCIe joins two GPUs, so both are ``p2p``.
+    """
+    arrived = {way: count for way, count in carried.items() if way not in ("d2h", "gdr from")}
+    named = re.compile("nvlink|pcie")
+    return {
+        named.sub("p2p", way)
+        for way, count in arrived.items()
+        if count > sum(arrived.values()) / 10
+    }
+
+
+def prove(version: str, operation: str, size: int, configuration: str, log: UcxLog) -> Proof:
+    """The verdict of the suite on a run of ucx_perftest."""
+    buffers, senders = SENT[operation]
+    way, sent = Way(configuration, INTRA, CUDA), Sent(buffers, (size,), senders)
+    return gpu_paths.prove(way, log, sent, version, processes=2)
+
+
+def agrees(proof: Proof, carried: set[str], healthy: set[str]) -> bool:
+    """Whether a run is red exactly if its bytes took another way than those of the healthy run."""
+    if proof.problems or carried != healthy:
+        return bool(proof.problems) == (carried != healthy)
+    by_ipc = any("ipc" in way for way in carried)
+    return (proof.means in (ucx_log.COUNT, ucx_log.TABLE)) == by_ipc
+
+
+def installed(version: str) -> bool:
+    return (ROOT / ".cache/vgpu" / version / "pin.txt").exists()
+
+
+def do(run: Run, folder: Path) -> tuple[UcxLog, dict[str, int]]:
+    """Runs server and client in `folder`; returns their logs, and the bytes of their traces.
+
+    :raises RuntimeError: a process did not end well.
+    """
+    ucx = ROOT / ".cache/vgpu" / run.version
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    program = [str(ucx / "bin/ucx_perftest"), "-p", str(port)]
+    variables = {
+        **os.environ,
+        **gpu_paths.environment(Way(run.configuration, INTRA, CUDA), run.version),
+        "LD_LIBRARY_PATH": f"{ROOT}/build/vgpu/lib:{ucx}/lib",
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(run.gpus))),
+        "UCX_LOG_FILE": "ucx.%h.%p.log",
+        "GPUEMU_TRACE": str(folder),
+    }
+    asked = ["-t", run.operation, "-s", str(run.size), "-n", str(run.iterations), "-w", "2"]
+    broken = FAULTS[run.fault]
+    with (folder / "server.out").open("w") as said:
+        server = subprocess.Popen(
+            program, cwd=folder, env={**variables, "GPUEMU_FAULT": broken[0]}, stdout=said,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+        listens = f":{port:04X} 00000000:0000 0A"
+        until = time.monotonic() + 60
+        while listens not in Path("/proc/net/tcp").read_text() and time.monotonic() < until:
+            time.sleep(0.05)
+        client = subprocess.run(
+            [program[0], "127.0.0.1", *program[1:], *asked, "-m", "cuda,cuda"], cwd=folder,
+            env={**variables, "GPUEMU_FAULT": broken[1]}, capture_output=True, text=True,
+            timeout=120, check=False,
+        )  # fmt: skip
+        if client.returncode or server.wait(60):
+            raise RuntimeError(f"{run}: {client.stdout}{client.stderr}")
+    finally:
+        server.kill()
+        server.wait()
+    carried: dict[str, int] = {}
+    for file in folder.glob("*.trace"):
+        for line in file.read_text().splitlines()[1:]:
+            way, _, count = line.split("\t")
+            if int(count):
+                carried[way] = carried.get(way, 0) + int(count)
+    text = "".join(file.read_text() for file in sorted(folder.glob("ucx.*.log")))
+    return ucx_log.parse(text), carried
+
+
+def compared(runs: list[Run]) -> list[dict[str, object]]:
+    """A row for each run. The healthy run comes before the faults of the same combination."""
+    rows: list[dict[str, object]] = []
+    healthy: set[str] = set()
+    for run in runs:
+        with tempfile.TemporaryDirectory() as folder:
+            log, carried = do(run, Path(folder))
+        took = ways(carried)
+        healthy = took if run.fault == "healthy" else healthy
+        proof = prove(run.version, run.operation, run.size, run.configuration, log)
+        rows.append({
+            **run._asdict(), "ways": sorted(took), "means": proof.means,
+            "problems": list(proof.problems), "agrees": agrees(proof, took, healthy),
+        })  # fmt: skip
+    return rows

@@ -1,0 +1,22 @@
+"""ucx_perftest between emulated GPUs: the evidence of each run follows the trace of its bytes."""
+
+import gpu_runs
+import pytest
+from bench import live_program
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "version",
+    [*(pytest.param(old, marks=pytest.mark.long) for old in gpu_runs.VERSIONS[:-1]),
+     gpu_runs.VERSIONS[-1]],
+)  # fmt: skip
+def test_evidence_follows_the_trace(version):
+    live_program("gcc")
+    if not gpu_runs.installed(version):
+        pytest.skip("needs UCX for the emulated GPU: make vgpu")
+    runs = [run for run in gpu_runs.RUNS if run.version == version]
+    rows = gpu_runs.compared(runs)
+    assert [row for row in rows if not row["agrees"]] == []
+    assert {row["fault"] for row in rows} == set(gpu_runs.FAULTS)

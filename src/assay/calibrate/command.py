@@ -104,7 +104,12 @@ def _measure(site: Path, args: argparse.Namespace) -> Path:
             f"reframe ended with {done.returncode}, and there is no new run report in "
             f"{results / 'reports'}: nothing ran"
         )
-    print(f"assay calibrate: measured; --from {report} takes these launches again", flush=True)
+    # ReFrame ended with "not accepted", because a calibration judges nothing.
+    print(
+        f"assay calibrate: measured, which is no acceptance; --from {report} takes these launches "
+        "again",
+        flush=True,
+    )
     return report
 
 

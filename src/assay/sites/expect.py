@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from reframe.core.exceptions import ReframeError
 
-from assay import catalogue, files
+from assay import catalogue, files, sites
 from assay.results import promise, session
 from assay.results.cases import Case
 from assay.results.promise import PROFILES, PromiseError
@@ -123,8 +123,7 @@ def _planned(
 ) -> list[Planned]:
     """The cases of a dry run of a profile."""
     results = scratch / profile
-    suite = Path(__file__).resolve().parents[3]
-    suite = suite if (suite / "reframe").is_dir() else site_file.resolve().parents[2]
+    suite = sites.repository(site_file)
     done = subprocess.run(
         [
             str(Path(sys.executable).with_name("reframe")),

@@ -135,6 +135,12 @@ def test_libraries_of_another_stack_are_named(path, own, accepted):
     assert found == [] if accepted else found[0].startswith(f"{path} was loaded, which is not of")
 
 
+def test_a_stack_names_its_libraries_by_an_extra_or_by_a_variable():
+    asked = {"LD_LIBRARY_PATH": "/opt/ucx/lib:$LD_LIBRARY_PATH:"}
+    assert steering.own_libraries({"libraries": ["/opt/x"]}, asked) == ["/opt/x", "/opt/ucx/lib"]
+    assert steering.own_libraries({}, {}) == []
+
+
 CORES = {0: frozenset({0, 2}), 1: frozenset({1, 3}), 2: frozenset({0, 2}), 3: frozenset({1, 3})}
 
 

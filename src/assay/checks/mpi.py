@@ -276,7 +276,7 @@ class MpiCheck(StrictCheck):
         if node is not None:
             proof["libraries"] = dict(node.libraries)
             if "image" not in extras:
-                own = extras.get("libraries", ())
+                own = steering.own_libraries(extras, asked)
                 problems += steering.foreign(node.libraries, node.programs, own)
             if not self.mpi_library.oversubscribed(asked):
                 problems += steering.crowded(ranks, node.cores)

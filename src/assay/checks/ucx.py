@@ -86,7 +86,7 @@ class UcxMixin(rfm.RegressionTestPlugin):
             extras = self.current_environ.extras
             if "image" not in extras:
                 loaded = {library for _, library in log.versions.values()}
-                own = extras.get("libraries", ())
+                own = steering.own_libraries(extras, asked)
                 problems += steering.foreign(loaded, self.node_after.programs, own)
         # Filled by MpiCheck: the processes that this launch started.
         started = getattr(self, "_started", None)

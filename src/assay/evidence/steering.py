@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from assay import onnode
 from assay.outputs.ucx_log import UcxLog
@@ -187,6 +188,15 @@ def unasked(process: Steering, asked: Mapping[str, str], allowed: Mapping[str, s
                 "stack's extra ucx"
             )
     return problems
+
+
+def own_libraries(extras: Mapping[str, Any], asked: Mapping[str, str]) -> list[str]:
+    """Directories that a stack names for its libraries: by an extra, or by LD_LIBRARY_PATH.
+
+    :param asked: the requested environment variables.
+    """
+    requested = asked.get("LD_LIBRARY_PATH", "").split(":")
+    return [*extras.get("libraries", ()), *(path for path in requested if path.startswith("/"))]
 
 
 def foreign(libraries: Collection[str], programs: Iterable[str], own: Iterable[str]) -> list[str]:

@@ -99,7 +99,7 @@ class Watch:
             return
         with open("{}/fdinfo/{}".format(folder, number)) as file:
             flags = int(next(line for line in file if line.startswith("flags:")).split()[1], 8)
-        inside = path.startswith(self.below)
+        inside = self.below in path  # the path in a container may begin otherwise
         if not inside and path.startswith(self.stage):
             return  # output of the job
         if not inside and (flags & os.O_ACCMODE == os.O_RDONLY or session(folder) != os.getsid(0)):

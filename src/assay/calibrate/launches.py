@@ -10,7 +10,7 @@ from typing import Any
 from reframe.utility import nodelist_abbrev
 
 from assay.calibrate import CalibrationError
-from assay.judge import LAUNCHES_FOR_95_PERCENT, Verdict, curves, describe, peaks
+from assay.judge import LAUNCHES_FOR_95_PERCENT, Verdict, describe, peaks
 from assay.results.cases import Case, Session
 
 Key = tuple[tuple[str, Any], ...]
@@ -109,7 +109,7 @@ def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
         sample.units[metric.name] = metric.unit
         if metric.percent is not None and peaks.FILE in metric.peak_of:
             sample.shares.setdefault(metric.name, []).append(metric.percent / 100)
-    if curves.column(case.rows):
+    if "curve" in record:
         sample.curves.append(case.rows)
         sample.curve_units, sample.pattern = case.units, record["curve"]
     sample.nodes.update(record.get("nodes") or ())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import shell
 import yaml
-from bench import HPL, ROOT
+from bench import HPL, ROOT, Recorded
 from replays import HEALTHY, Turns, scaled
 
 from assay.results import session
@@ -33,7 +33,7 @@ class Site:
         tolerances.symlink_to(ROOT / "site-config" / "tolerances.yaml")
         self.file = bench.site / "calibrated.yaml"
 
-    def calibrate(self, *arguments, runs=None, launches=7):
+    def calibrate(self, *arguments, runs=None, launches=7, case="Hpl"):
         """Returns exit code and output of `assay calibrate`."""
         if runs is not None:
             self.xhpl.replay(runs)
@@ -45,7 +45,7 @@ class Site:
             *("--without-peak", "a recorded run has no hardware"),
             *([] if "--from" in arguments else ["--launches", launches]),
             *arguments,
-            *([] if "--from" in arguments else ["--", "-n", "Hpl"]),
+            *([] if "--from" in arguments else ["--", "-n", case]),
             cwd=ROOT,
             **{**os.environ, "ASSAY_RESULTS": self.bench.results, "HOME": home},
         )
@@ -117,6 +117,33 @@ def test_a_second_calibration_of_a_worse_machine_needs_a_reason(site):
     (entry,) = yaml.safe_load(site.file.read_text())["references"]
     assert entry["source"]["reason"] == reason
     assert site.accepted([scaled(0.9)])[:2] == (0, "PASS")
+
+
+def test_a_curve_gets_an_envelope_that_finds_a_slow_size(site):
+    """A size that no metric uses takes twice its time, which is plausible without a calibration."""
+    bench, run, case = site.bench, Recorded.load("osu-latency-posix"), "Osu.*=posix.*=latency$"
+    run = run.but(stdout=run.stdout.partition("2097152")[0])  # the smoke profile ends at 1 MiB
+
+    folder = bench.replay("osu", "osu_latency", run)
+    bench.stack("osu", ["osu"], folder, osu_version="5.7", ucx_version="1.13.1")
+    bench.partitions[0]["environs"] = ["osu"]
+    bench.write()
+    code, said = site.calibrate(launches=6, case=case)
+    assert code == 0, said
+    (entry,) = yaml.safe_load(site.file.read_text())["references"]
+    curve = entry["curves"]["latency"]
+    assert curve["unit"] == "us"
+    at = curve["sizes"].index(2048)
+    assert (curve["values"][at], curve["upper"][at]) == (0.37, 0.225)
+    for recorded, verdict in (
+        (run.stdout, "PASS"),
+        (run.stdout.replace("2048                    0.37", "2048 0.74"), "FAIL"),
+    ):
+        (bench.folder / "recorded" / "osu" / "osu_latency" / "stdout").write_text(recorded)
+        bench.run("-n", case, "--mode", "smoke", path="reframe/network/osu.py")
+        (found,) = session.load(site.report()).cases
+        assert found.verdict.value == verdict, found.why
+    assert "latency at 2048 B / its upper bound 0.4533 is 1.63" in found.why
 
 
 def test_a_launch_that_fails_ends_in_nothing_written(site):

@@ -126,7 +126,7 @@ def test_a_curve_gets_an_envelope_that_finds_a_slow_size(site):
 
     folder = bench.replay("osu", "osu_latency", run)
     bench.stack("osu", ["osu"], folder, osu_version="5.7", ucx_version="1.13.1")
-    bench.partitions[0]["environs"] = ["osu"]
+    bench.partitions[0]["environs"].append("osu")
     bench.write()
     code, said = site.calibrate(launches=6, case=case)
     assert code == 0, said

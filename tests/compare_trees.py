@@ -1,16 +1,18 @@
 """Compare what two trees say of the same inputs: rows, verdicts, metrics and job scripts.
 
-    .venv/bin/python tests/compare_trees.py REV [BENCH TEST...]
+    .venv/bin/python tests/compare_trees.py TREE [TEST...]
 
-REV is the tree before a change that must not alter behaviour. The tree after it is this checkout.
-The script makes a worktree of REV with its own Python environment in a temporary folder, and
-observes both trees:
+TREE is the tree before a change that must not alter behaviour: a commit, or the folder of a
+checkout. The tree after the change is this checkout. Both trees run in the Python environment of
+this checkout. The script observes
 
 - `assay parse` of every recorded output in tests/data (the files that both trees have);
-- every run of ReFrame that a test of tests/programs makes on a throw-away site (tests/programs/
-  bench.py). Two runs are the same if site, programs and command line are equal. The result, the
-  verdict and the problems of each case must then be equal; the values of metrics too, if the
-  programs only replay recorded runs. BENCH TESTs restrict the tests, as words for pytest;
+- every run of ReFrame that a test of TREE makes on a throw-away site (tests/programs/bench.py).
+  After each run, the tree after the change repeats it, on a copy of the same folder with the same
+  command line. Result, verdict and problems of each case must be equal; the values of metrics too,
+  if the programs only replay recorded runs. TESTs restrict the tests, as words for pytest. Sites
+  with test files of their own are left out, because these import the library by its old names; so
+  are sites with a file system mounted below them;
 - the job script of every case of every site, from dry runs.
 
 It prints every difference. Exit code 1 if there is one: each is either intended, and belongs into
@@ -20,13 +22,16 @@ the commit message, or a fault of the change.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,37 +53,69 @@ _VOLATILE = (
 
 
 def pytest_configure(config: Any) -> None:
-    """As a plugin of pytest: records every run of ReFrame on a throw-away site."""
-    folder = Path(os.environ[OBSERVED])
-    import bench  # on pytest's path only
+    """As a plugin of pytest: repeats every run on a throw-away site with this checkout."""
+    sys.path.insert(0, str(config.rootpath / "tests/programs"))
+    import bench
 
-    run = bench.run_reframe
+    run, folder = bench.run_reframe, Path(os.environ[OBSERVED])
+    count: Counter[str] = Counter()
 
-    def recording(site: Path, results: Path, *arguments: str, **variables: str) -> Any:
-        inputs = _inputs(site.parents[2], arguments, variables)
+    def twice(site: Path, results: Path, *arguments: str, **variables: str) -> Any:
+        place = site.parents[2]
+        if not _repeatable(site, place):
+            return run(site, results, *arguments, **variables)
+        shutil.copytree(place, copy := place.with_name(f"{place.name}-after"), symlinks=True)
         done = run(site, results, *arguments, **variables)
-        if inputs is not None:
-            digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
-            exact = any("recorded" in name for name in inputs["files"])
-            name = os.environ.get("PYTEST_CURRENT_TEST", "?").split("::")[-1].split(" ")[0]
-            said = {"test": name, "code": done.returncode, "cases": _cases(done, exact)}
-            (folder / f"{digest}.json").write_text(json.dumps(said, sort_keys=True))
+        exact = (place / "recorded").is_dir()
+        with _exchanged(place, copy), _of_this_tree(bench, place):
+            again = run(site, results, *arguments, PYTHONPATH=str(ROOT / "src"), **variables)
+            said = [
+                {"code": each.returncode, "cases": _cases(each, exact)} for each in (done, again)
+            ]
+        test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
+        count[test] += 1
+        text = json.dumps({"run": f"{test}, run {count[test]}", "said": said}, sort_keys=True)
+        (folder / f"{os.getpid()}-{sum(count.values())}.json").write_text(text)
         return done
 
-    bench.run_reframe = recording
+    bench.run_reframe = twice
 
 
-def _inputs(bench: Path, arguments: Any, variables: Any) -> dict[str, Any] | None:
-    """All that decides about a run on a throw-away site, without the folder of the site."""
-    if not (bench / "site-config/bench/site.json").is_file():
-        return None
-    files = {}
-    for path in sorted(bench.rglob("*")):
-        name = str(path.relative_to(bench))
-        if path.is_file() and not path.is_symlink() and not name.startswith("results/"):
-            files[name] = path.read_text(errors="replace").replace(str(bench), "BENCH")
-    clean = [str(word).replace(str(bench), "BENCH") for word in arguments]
-    return {"files": files, "arguments": clean, "variables": dict(variables)}
+def _repeatable(site: Path, place: Path) -> bool:
+    """Whether a copy of the folder would run the same: it has neither own tests nor a mount."""
+    if not (site.parent / "site.json").is_file():
+        return False
+    files = [path for path in place.rglob("*") if path != site]
+    return not any(path.suffix == ".py" or path.is_mount() for path in files)
+
+
+@contextmanager
+def _exchanged(place: Path, copy: Path) -> Any:
+    """Puts the copy of a folder into its place; afterwards the folder is back, the copy is gone."""
+    aside = place.with_name(f"{place.name}-before")
+    place.rename(aside)
+    copy.rename(place)
+    try:
+        yield
+    finally:
+        shutil.rmtree(place)
+        aside.rename(place)
+
+
+@contextmanager
+def _of_this_tree(bench: Any, place: Path) -> Any:
+    """Lets `bench` run this checkout, on the files that the sites of this checkout share."""
+    before = bench.ROOT
+    for link in (place / "site-config").iterdir():
+        if link.is_symlink() and link.readlink().is_relative_to(before):
+            target = ROOT / link.readlink().relative_to(before)
+            link.unlink()
+            link.symlink_to(target)
+    bench.ROOT = ROOT
+    try:
+        yield
+    finally:
+        bench.ROOT = before
 
 
 def _cases(run: Any, exact: bool) -> dict[str, Any]:
@@ -105,105 +142,125 @@ def _steady(text: str) -> str:
     return text
 
 
+def environment(tree: Path, *more: str) -> dict[str, str]:
+    """The environment in which Python imports the library of a tree."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("ASSAY_", "RFM_"))}
+    return {**clean, "PYTHONPATH": ":".join((str(tree / "src"), *more))}
+
+
 def parsed(tree: Path, files: list[str]) -> dict[str, str]:
     """File -> what `assay parse` prints for it."""
-    words = [str(tree / ".venv/bin/assay"), "parse"]
-    done = subprocess.run([*words, *files], cwd=tree, capture_output=True, text=True, check=False)
+    words = [sys.executable, "-m", "assay", "parse", *files]
+    done = subprocess.run(
+        words, cwd=tree, env=environment(tree), capture_output=True, text=True, check=False
+    )
     return {json.loads(line)["file"]: line for line in done.stdout.splitlines()}
 
 
-def runs(tree: Path, folder: Path, tests: list[str]) -> dict[str, Any]:
-    """Digest of the inputs -> test, exit code and cases of a run of ReFrame."""
+def runs(tree: Path, folder: Path, tests: list[str]) -> list[dict[str, Any]]:
+    """Test and number of a run -> exit code and cases, of both trees."""
     folder.mkdir()
-    environment = {**os.environ, OBSERVED: str(folder), "PYTHONPATH": str(ROOT / "tests")}
-    words = [str(tree / ".venv/bin/python"), "-m", "pytest", "-q", "-p", "compare_trees", "-n", "2"]
     log = folder.with_suffix(".log")
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "compare_trees", "-p", "no:cacheprovider"]
     with log.open("w") as output:
         subprocess.run(
-            [*words, *(tests or ["tests/programs"])],
+            [*words, "-n", str(min(2, os.cpu_count() or 1)), *(tests or ["tests/programs"])],
             cwd=tree,
-            env=environment,
+            env={**environment(tree, str(ROOT / "tests")), OBSERVED: str(folder)},
             stdout=output,
             stderr=subprocess.STDOUT,
             check=False,
         )
     print(log.read_text().strip().splitlines()[-1], flush=True)
-    return {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    return [{each["run"]: each["said"][side] for each in found} for side in (0, 1)]
 
 
 def scripts(tree: Path, folder: Path) -> dict[str, str]:
-    """Site, partition, stack and case -> job script, without hashes and folders."""
-    folder.mkdir()
-    (folder / "bin").mkdir()
+    """Site, partition, stack and case with its hash -> job script, without time and folders."""
+    (folder / "bin").mkdir(parents=True)
     (folder / "bin/scontrol").write_text(SCONTROL)
     (folder / "bin/scontrol").chmod(0o755)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("ASSAY_", "RFM_"))}
-    environment["PATH"] = f"{folder / 'bin'}:{environment['PATH']}"
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    reframe = Path(sys.executable).with_name("reframe")
     found = {}
     for site in sorted(path.parent.name for path in tree.glob("site-config/*/reframe.py")):
         results = folder / site
-        words = [str(tree / ".venv/bin/reframe"), "-C", f"site-config/{site}/reframe.py"]
+        words = [str(reframe), "-C", f"site-config/{site}/reframe.py", f"--system={site}"]
+        fixed = {"ASSAY_RESULTS": str(results), "HOME": str(folder), "PATH": path}
         subprocess.run(
-            [*words, "-c", "reframe", "-R", "--dry-run", f"--system={site}"],
+            [*words, "-c", "reframe", "-R", "--dry-run"],
             cwd=tree,
-            env={**environment, "ASSAY_RESULTS": str(results), "HOME": str(folder)},
+            env={**environment(tree), **fixed},
             capture_output=True,
             check=False,
         )
-        for path in results.glob("stage/**/rfm_job.sh"):
-            where = path.parent.relative_to(results / "stage")
-            text = path.read_text().replace(str(results), "RESULTS").replace(str(tree), "TREE")
-            found[re.sub(r"_[0-9a-f]{8}$", "", str(where))] = re.sub(r"_[0-9a-f]{8}\b", "", text)
+        for script in results.glob("stage/*/**/rfm_job.sh"):
+            text = script.read_text()
+            for path, word in ((results, "RESULTS"), (folder, "HOME"), (tree, "TREE")):
+                text = text.replace(str(path), word)
+            _, *where = script.parent.relative_to(results / "stage").parts  # without the time
+            found["/".join(where)] = re.sub(r"\b\d{8}T\d{6}\b", "TIME", text)
     return found
 
 
-def differences(kind: str, before: dict[str, Any], after: dict[str, Any]) -> int:
-    """Prints the differences of one kind of observation; returns their number."""
+def differences(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
+    """Prints each difference of one kind of observation once; returns their number."""
     both = before.keys() & after.keys()
     print(f"{kind}: {len(both)} compared, {len(before) - len(both)} only before, "
           f"{len(after) - len(both)} only after", flush=True)  # fmt: skip
-    different = sorted(key for key in both if before[key] != after[key])
-    for key in different:
+    for key in sorted(before.keys() ^ after.keys()):
+        print(f"--- {kind}: only {'before' if key in before else 'after'}: {key}")
+    found: dict[tuple[str, ...], list[str]] = {}
+    for key in sorted(both):
         old, new = (
-            text if isinstance(text, str) else json.dumps(text, indent=1, sort_keys=True)
+            (text if isinstance(text, str) else json.dumps(text, indent=1, sort_keys=True)).split(
+                "\n"
+            )
             for text in (before[key], after[key])
         )
-        print(f"--- {kind}: {key}")
-        lines = difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
-        print(*(line for line in lines if not line.startswith(("---", "+++", "@@"))), sep="\n")
-    return len(different)
+        for tag, *at in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            if tag != "equal":
+                gone, come = old[at[0] : at[1]], new[at[2] : at[3]]
+                lines = (*(f"-{line}" for line in gone), *(f"+{line}" for line in come))
+                found.setdefault(lines, []).append(key)
+    for lines, keys in found.items():
+        print(f"--- {kind}: {len(keys)} times, first in {keys[0]}", *lines, sep="\n")
+    return len(found) + len(before.keys() ^ after.keys())
 
 
-def main(revision: str, tests: list[str]) -> int:
+@contextmanager
+def checkout(tree: str, work: Path) -> Any:
+    """The folder of a tree, which is one or is a commit."""
+    if Path(tree).is_dir():
+        yield Path(tree).resolve()
+        return
+    git, folder = ["git", "-C", str(ROOT), "worktree"], work / "before"
+    subprocess.run([*git, "add", "--quiet", "--detach", str(folder), tree], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run([*git, "remove", "--force", str(folder)], check=False)
+
+
+def main(tree: str, tests: list[str]) -> int:
     """Observe both trees and print how they differ."""
     with tempfile.TemporaryDirectory(prefix="assay-compare") as temporary:
         work = Path(temporary)
-        trees = {"before": work / "before", "after": ROOT}
-        add = ["git", "-C", str(ROOT), "worktree", "add", "--detach", str(trees["before"])]
-        subprocess.run([*add, revision], check=True)
-        try:
-            subprocess.run(["ci/setup-venv.sh", "dev"], cwd=trees["before"], check=True)
-            listed = subprocess.run(
-                ["git", "-C", str(trees["before"]), "ls-files", "tests/data"],
-                capture_output=True, text=True, check=True,
-            ).stdout.splitlines()  # fmt: skip
-            files = [name for name in listed if (ROOT / name).is_file()]
-            found = {}
-            for name, tree in trees.items():
-                print(f"== observing the tree {name}", flush=True)
-                found[name] = (
-                    parsed(tree, files),
-                    runs(tree, work / f"runs-{name}", tests),
-                    scripts(tree, work / f"scripts-{name}"),
-                )
-        finally:
-            remove = ["git", "-C", str(ROOT), "worktree", "remove", "--force"]
-            subprocess.run([*remove, str(trees["before"])], check=False)
-        kinds = ("outputs", "runs", "job scripts")
-        return 1 if sum(
-            differences(kind, before, after)
-            for kind, before, after in zip(kinds, found["before"], found["after"])
-        ) else 0  # fmt: skip
+        with checkout(tree, work) as before:
+            files = sorted(
+                str(path.relative_to(before))
+                for path in (before / "tests/data").rglob("*")
+                if path.is_file() and (ROOT / path.relative_to(before)).is_file()
+            )
+            found = {
+                "outputs": [parsed(each, files) for each in (before, ROOT)],
+                "job scripts": [
+                    scripts(each, work / f"scripts-{n}") for n, each in enumerate((before, ROOT))
+                ],
+                "runs": runs(before, work / "runs", tests),
+            }
+        return min(1, sum(differences(kind, *each) for kind, each in found.items()))
 
 
 if __name__ == "__main__":

@@ -236,7 +236,7 @@ WRAPPED = {
     "not synchronous": (
         "o_sync",
         "echo \"$*\" | sed 's| -o | |'",
-        " | sed 's|^\\tCommand line|\\tSYNC Mode. \\n&|'",
+        " | sed -e 's|^\\tCommand line|\\tSYNC Mode. \\n&|' -e 's| -c -s | -c -o -s |'",
         "the files were open for writing without O_SYNC in",
     ),
 }

@@ -109,9 +109,14 @@ def test_a_file_that_was_written_elsewhere_is_named(where):
     assert storage.not_written(files, "/scratch", kind) == [
         f"no process was seen to write a file in /scratch; {where}.elsewhere ({kind}) was written"
     ]
-    assert storage.not_written([], "/scratch", kind) == [
-        "no process was seen to write a file in /scratch"
-    ]
+    assert storage.unseen(files, "/scratch") == ""
+
+
+def test_a_watch_that_saw_nothing_decides_nothing():
+    reading = {"path": "/s/f", "inside": True, "written": False, "type": "xfs", "bytes": 1}
+    for files in ([], [reading]):
+        assert storage.not_written(files, "/s", "xfs") == []
+        assert storage.unseen(files, "/s").startswith("the watch over open files saw nobody write")
 
 
 def test_a_link_to_another_file_system_is_followed(where):
@@ -128,7 +133,6 @@ def test_a_file_on_another_file_system_than_its_directory():
         "files of /s were on tmpfs, the directory is on xfs"
     ]
     assert storage.not_written([file], "/s", "tmpfs") == []
-    assert storage.not_written([{**file, "written": False}], "/s", "tmpfs") != []
 
 
 def test_the_mode_of_most_looks_counts():

@@ -81,15 +81,26 @@ def not_written(files: Sequence[Mapping[str, Any]], directory: str, kind: str | 
     :param files: what ``onnode/storage.py --watch`` saw.
     :param kind: type of the file system of the directory, by statfs(2).
     """
-    inside = [file for file in files if file["inside"] and file["written"]]
-    if not inside:
-        others = sorted((file for file in files if file["written"]), key=lambda f: -f["bytes"])
-        more = "".join(f"; {file['path']} ({file['type']}) was written" for file in others[:1])
-        return [f"no process was seen to write a file in {directory}{more}"]
+    written = [file for file in files if file["written"]]
+    inside = [file for file in written if file["inside"]]
+    if written and not inside:
+        other = max(written, key=lambda file: file["bytes"])
+        elsewhere = f"{other['path']} ({other['type']}) was written"
+        return [f"no process was seen to write a file in {directory}; {elsewhere}"]
     wrong = sorted({str(file["type"]) for file in inside} - {str(kind)})
     return [f"files of {directory} were on {', '.join(wrong)}, the directory is on {kind}"] * bool(
         wrong
     )
+
+
+def unseen(files: Sequence[Mapping[str, Any]], directory: str) -> str:
+    """Why it is not known where the benchmark wrote; empty if it was seen to write anywhere.
+
+    The watch looks every few milliseconds. On a busy machine it may miss a short benchmark.
+    """
+    if any(file["written"] for file in files):
+        return ""
+    return f"the watch over open files saw nobody write a file, in {directory} or elsewhere"
 
 
 def in_another_mode(files: Sequence[Mapping[str, Any]], o_direct: bool, o_sync: bool) -> list[str]:
@@ -123,6 +134,9 @@ class StorageMixin(rfm.RegressionTestPlugin):
 
     #: Whether the benchmark bypasses the page cache. It is skipped if it cannot bypass the cache.
     o_direct = False
+
+    #: What the last launch did not show, see :meth:`assay.checks.strict.StrictCheck.missed`.
+    _unseen = ""
 
     def room(self) -> int:
         """Space that the benchmark needs on the file system [B]."""
@@ -193,6 +207,11 @@ class StorageMixin(rfm.RegressionTestPlugin):
                 for file in ours
                 if file["written"] and file["preloaded"] not in ("", asked)
             )[:1]
+            self._unseen = unseen(files, directory)
             return problems + not_written(files, directory, found["file_system"]["statfs"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             return [*problems, f"the files that were written are not known: {WRITTEN}: {error}"]
+
+    def missed(self) -> str:
+        """Why this launch does not show where it wrote."""
+        return self._unseen

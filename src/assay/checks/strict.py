@@ -59,7 +59,8 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     before run       the image, and last the witness of  sets ``executable_opts``, ``prerun_cmds``,
                      the launch around all commands      ``env_vars``
     sanity           :mod:`assay.checks.sanity`: exit    implements :meth:`read`, :meth:`requested`,
-                     code, output, problems, load        :meth:`examine`, :meth:`accused`
+                     code, output, problems, load        :meth:`examine`, :meth:`missed`,
+                                                         :meth:`accused`
     performance      :mod:`assay.checks.verdict`:        implements :meth:`measure`, :meth:`peaks`,
                      metrics against references,         states :attr:`curve`
                      curves against plausibility
@@ -169,6 +170,13 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Problems beyond the output, one line each; `parsed` is None for an unreadable output."""
         return []
+
+    def missed(self) -> str:
+        """Evidence that this launch did not leave by bad luck, in one line; empty if all is there.
+
+        Runs after :meth:`examine`. The launch does not count, and the case is launched again.
+        """
+        return ""
 
     def accused(self, parsed: Parsed) -> list[str]:
         """Faults of the machine that the numbers show, such as a slow node, one line each.

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from bench import HPL
+from bench import HPL, Recorded
 from replays import HEALTHY, judged_hpl, scaled
 
 from assay.report import summary
@@ -40,6 +40,22 @@ def test_without_retries_one_launch_decides(bench):
     assert judged["verdict"] == "FAIL"
     bounds = (judged["lower"], judged["upper"])
     assert bounds == pytest.approx((0.95 * HEALTHY, 1.5 * HEALTHY))
+
+
+@pytest.mark.parametrize(
+    ("options", "result"), [([], "pass"), (["--max-retries=1"], "fail")], ids=["alone", "again"]
+)
+def test_without_retries_a_curve_that_is_bent_like_noise_passes(bench, options, result):
+    """One launch decides nothing about a curve; with retries the case is launched again."""
+    run = Recorded.load("osu-latency-posix")
+    run = run.but(stdout=run.stdout.replace("16384                   0.65", "16384 3.25"))
+    bench.partition()
+    extras = {"osu_version": "5.7", "ucx_version": "1.13.1"}
+    bench.replays("osu_latency", ["osu"], {"bent": run}, **extras)
+    words = ("-n", "Osu.*=posix.*=latency$", "-S", "profile=full", *options)
+    outcome = bench.run(*words, path="reframe/network/osu.py").case("Osu")
+    assert outcome.result == result, outcome.reason
+    assert ("time of 16384 B" in outcome.reason) is (result == "fail")
 
 
 def test_one_outlier_among_nine_launches_is_forgiven(bench):

@@ -90,6 +90,16 @@ def test_a_bent_curve_is_launched_again_and_then_fails(name, factor, first, last
         assert re.search(said, judgement.why), judgement.why
 
 
+def test_a_launch_that_no_other_can_follow_fails_for_gross_faults_only():
+    rows = rows_of("osu/osu_latency.5.7.np2.txt")
+    assert judged(slower(rows, 5, 16384, 16384), alone=True).verdict is Verdict.PASS
+    for bent in (slower(rows, 100, 1 << 17, 1 << 19), slower(rows, 1000, 0, 4)):
+        assert judged(bent, alone=True).verdict is Verdict.INCONCLUSIVE
+    bandwidth = rows_of("osu/osu_bw.5.7.np2.txt")
+    most = max(row["bandwidth"] for row in bandwidth)
+    assert judged(bandwidth, peak=most / 1.1, alone=True).verdict is Verdict.INCONCLUSIVE
+
+
 def test_noise_in_one_launch_of_three_passes():
     rows = rows_of("osu/osu_latency.5.7.np2.txt")
     noisy = [

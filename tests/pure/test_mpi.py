@@ -101,6 +101,15 @@ def test_what_the_package_of_debian_sets_is_accepted_only_as_it_is():
     assert problem.startswith("btl is set to tcp,self by /etc/openmpi/openmpi-mca-params.conf:")
 
 
+def test_mpirun_of_debian_13_names_the_directory_of_its_components():
+    for name in ("mca_base_component_path", "mca_component_path"):
+        packaged = OpenMpi(settings={name: "/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix"})
+        assert unasked(packaged) == []
+        for other in ("/tmp/pmix", "/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix:/tmp", "/usr/local"):
+            (problem,) = unasked(OpenMpi(settings={name: other}))
+            assert problem.startswith(f"OMPI_MCA_{name}={other} was set outside of the test")
+
+
 def test_a_machine_without_an_adapter_expects_pml_ob1(tmp_path):
     assert detect.pml(tmp_path / "nothing") == {"pml": "ob1"}
     (tmp_path / "mlx5_0").mkdir()

@@ -41,6 +41,10 @@ OVERSUBSCRIBED = ("mpi_oversubscribe", "mpi_yield_when_idle", "hwloc_base_bindin
 PACKAGED = {"pml": "^ucx", "btl": "^uct,openib,ofi", "mtl": "^ofi", "osc": "^ucx,pt2pt"}
 PACKAGED_FILE = "/etc/openmpi/openmpi-mca-params.conf"
 
+#: mpirun of Open MPI 5.0.7 of Debian 13 sets these for each rank, to a directory of the package.
+COMPONENTS = ("mca_base_component_path", "mca_component_path")
+PACKAGED_COMPONENTS = re.compile(r"/usr/lib/[\w.-]+/(pmix\d*/lib/)?pmix")
+
 #: Other names under which Open MPI lists the settings that force pml ucx. Open MPI 4.1 lists the
 #: names of pml; 5.0 also lists the names of osc.
 SYNONYMS = ("pml_ucx_tls", "pml_ucx_devices", "osc_ucx_tls", "osc_ucx_devices")
@@ -113,6 +117,7 @@ class OpenMpi:
                 or value == HARMLESS.get(name)
                 or value == allowed.get(name)
                 or (file is None and f"OMPI_MCA_{name}" in asked)
+                or (name in COMPONENTS and PACKAGED_COMPONENTS.fullmatch(value))
                 or (value == PACKAGED.get(name) and (file or "").startswith(f"{PACKAGED_FILE}:"))
             ):
                 continue

@@ -18,6 +18,9 @@ Around = Callable[[Any, Sequence[Any]], AbstractContextManager[Any]]
 
 _around: list[Around] = []
 
+#: The runner of the run that is in progress.
+_running: list[Any] = []
+
 
 class NotAccepted(ReframeError):  # type: ignore[misc]
     """The run is not accepted, whatever its cases are. ReFrame prints the message and ends with 1.
@@ -41,6 +44,11 @@ def left_out(runner: Any) -> tuple[list[tuple[tuple[Any, Any, Any], str]], list[
     return skipped, [task.check.display_name for task in expected]
 
 
+def retries() -> int:
+    """How often the run in progress may repeat a failed case (``--max-retries``); 0 without one."""
+    return int(_running[-1].max_retries or 0) if _running else 0
+
+
 def around(context: Around) -> None:
     """Register a context that is entered before the first case of a run and left after the last."""
     _around.append(context)
@@ -48,6 +56,8 @@ def around(context: Around) -> None:
 
 def _run_all(self: Any, of_reframe: Any, cases: Sequence[Any], *more: Any) -> Any:
     with contextlib.ExitStack() as stack:
+        _running.append(self)
+        stack.callback(_running.pop)
         for context in _around:
             stack.enter_context(context(self, cases))
         done = of_reframe(self, cases, *more)

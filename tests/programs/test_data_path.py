@@ -21,6 +21,7 @@ def test_a_healthy_run_passes_with_its_proof(bench):
     assert outcome.record["verdict"] == "RECORDED"
 
 
+@pytest.mark.long
 def test_tcp_behind_the_back_of_the_test(bench):
     run = bench.live_latency("env", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo")
     said = "UCX_TLS was tcp,self where the program ran, posix,self was asked for"

@@ -145,7 +145,15 @@ def runs_something(page: str) -> bool:
     return any(how == "run" or "as" in how for how in ENTRIES.get(page, {}).values())
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if runs_something(p) and p != BESIDE])
+@pytest.mark.parametrize(
+    "page",
+    [
+        # This page measures several times.
+        pytest.param(page, marks=pytest.mark.long if page == "docs/my-cluster.md" else ())
+        for page in PAGES
+        if runs_something(page) and page != BESIDE
+    ],
+)
 def test_the_page_does_what_it_says(page: str, copy: Path) -> None:
     follow(page, copy)
 

@@ -156,6 +156,7 @@ def test_several_launches_are_judged_by_their_interval(bench):
         assert record["metrics"]["rate"]["verdict"] == record["verdict"] == verdict
 
 
+@pytest.mark.long
 def test_a_relation_that_does_not_hold(bench):
     """The relation is judged on the values of other cases of the same run."""
     version = live_ucx()

@@ -104,6 +104,17 @@ def test_the_flags_of_the_file_that_was_written_are_seen(where, flag):
     assert len(storage.in_another_mode([file], True, flag != "O_SYNC")) == 2
 
 
+def test_a_file_that_is_closed_during_a_look_is_not_seen(where, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    script = shell.module(SCRIPT)
+    watch, tmpfs = script.Watch(str(where)), 0x01021994
+    with (where / "file").open("w") as file:
+        for answer, seen in ((None, 0), (tmpfs, 1)):
+            monkeypatch.setattr(script.provenance, "magic", lambda _, answer=answer: answer)
+            watch.file("/proc/self", str(file.fileno()))
+            assert [each["type"] for each in watch.seen.values()] == ["tmpfs"] * seen
+
+
 def test_a_file_that_was_written_elsewhere_is_named(where):
     files, kind = watched(where, f"../{where.name}.elsewhere")
     assert storage.not_written(files, "/scratch", kind) == [

@@ -110,13 +110,16 @@ class Watch:
             return
         key = (path, flags)
         if key not in self.seen:
+            kind = provenance.magic(at)
+            if kind is None or os.readlink(at) != path:
+                return  # closed meanwhile
             self.seen[key] = {
                 "path": path,
                 "inside": inside,
                 "written": flags & os.O_ACCMODE != os.O_RDONLY,
                 "o_direct": bool(flags & os.O_DIRECT),
                 "o_sync": flags & os.O_SYNC == os.O_SYNC,
-                "type": provenance.MAGIC.get(provenance.magic(at)),
+                "type": provenance.MAGIC.get(kind),
                 "preloaded": preloaded(folder),
                 "bytes": 0,
                 "looks": 0,

@@ -40,6 +40,26 @@ spec = json.loads((Path(__file__).parent / "site.json").read_text())
 site_configuration = sites.configuration(__file__, spec["systems"], spec["environments"])
 """
 
+#: The file of an MPI test whose ranks meet once; `python` starts them.
+HELLO = """\
+import reframe as rfm
+
+from assay.checks.mpi import MpiCheck
+from assay.outputs import Parsed
+
+
+@rfm.simple_test
+class Hello(MpiCheck):
+    kind = "network"
+    valid_systems = ["+intra-node"]
+    valid_prog_environs = ["*"]
+    executable = {python!r}
+    executable_opts = ["-c", "'from mpi4py import MPI; MPI.COMM_WORLD.Barrier()'"]
+
+    def read(self):
+        return Parsed("hello", "hello", None, True, (), {{}})
+"""
+
 #: The head of a test file of a test of the suite. `Own` is a test whose program ends with 0.
 OWN = """\
 from pathlib import Path

@@ -4,7 +4,7 @@ import shlex
 import sys
 
 import pytest
-from bench import HPL, Recorded, live_program, live_ucx, processor
+from bench import HELLO, HPL, Recorded, live_program, live_ucx, processor
 
 pytestmark = pytest.mark.slow
 
@@ -59,26 +59,6 @@ def test_a_server_whose_log_comes_late_is_waited_for(bench):
     bench.stack("late", ["ucx", "ucx-perftest"], path, ucx_version=version)
     cases = ("-n", "UcxPerftest.*posix.*tag_lat")
     bench.run(*cases, path="reframe/network/ucx_perftest.py").says("Ucx")
-
-
-HELLO = """\
-import reframe as rfm
-
-from assay.checks.mpi import MpiCheck
-from assay.outputs import Parsed
-
-
-@rfm.simple_test
-class Hello(MpiCheck):
-    kind = "network"
-    valid_systems = ["+intra-node"]
-    valid_prog_environs = ["*"]
-    executable = {python!r}
-    executable_opts = ["-c", "'from mpi4py import MPI; MPI.COMM_WORLD.Barrier()'"]
-
-    def read(self):
-        return Parsed("hello", "hello", None, True, (), {{}})
-"""
 
 
 #: Replacements for mpirun, and the message about the world. A launcher of another MPI starts the

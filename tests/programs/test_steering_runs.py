@@ -6,28 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench import DATA, live_program
+from bench import DATA, HELLO, live_program
 
 pytestmark = pytest.mark.slow
-
-HELLO = """\
-import reframe as rfm
-
-from assay.checks.mpi import MpiCheck
-from assay.outputs import Parsed
-
-
-@rfm.simple_test
-class Hello(MpiCheck):
-    kind = "network"
-    valid_systems = ["+intra-node"]
-    valid_prog_environs = ["*"]
-    executable = {python!r}
-    executable_opts = ["-c", "'from mpi4py import MPI; MPI.COMM_WORLD.Barrier()'"]
-
-    def read(self):
-        return Parsed("hello", "hello", None, True, (), {{}})
-"""
 
 STALE = DATA / "openmpi/4.1.4/packaged.np2.txt"
 
@@ -269,3 +250,26 @@ def test_iozone_that_wrote_as_it_was_told(bench, tmp_path):
     assert case.result == "pass", case.reason
     files = case.record["proof"]["storage"]["files"]
     assert any(file["o_sync"] and file["written"] for file in files)
+
+
+#: Runs the real IOzone once. From then on it prints the same output, with the date of today.
+ECHO = """\
+#!/bin/sh
+kept={kept}
+[ -e $kept ] || {{ {real} "$@" >$kept.part; mv $kept.part $kept; cat $kept; exit; }}
+sed "s/Run began: .*/Run began: $(date '+%a %b %e %T %Y')/" $kept
+"""
+
+
+def test_an_iozone_that_nobody_saw_write_decides_nothing(bench, tmp_path):
+    script = ECHO.format(kept=bench.folder / "kept", real=shlex.quote(live_program("iozone")))
+    bench.storage(tmp_path)
+    bench.stack("echo", ["iozone"], bench.program("echo", "iozone", script))
+    bench.record_all()
+    words = ("-n", "Iozone.*o_sync", "-S", "profile=smoke")
+    first = bench.run(*words, path="reframe/storage/iozone.py").case("Iozone")
+    assert first.result == "pass", first.reason
+    again = bench.run(*words, path="reframe/storage/iozone.py").case("Iozone")
+    assert (again.result, again.record["verdict"]) == ("fail", "INCONCLUSIVE")
+    assert "the watch over open files saw nobody write a file" in again.reason
+    assert "busy" not in again.record

@@ -86,9 +86,8 @@ class Believed(CaseBase):
         problems += self.examine(parsed)
         if parsed is not None:
             doubts += self.accused(parsed)
-        undecided = "" if problems else self.missed()
-        if doubts and not problems:
-            undecided = undecided or shared.disturbance(self)
+        missed = "" if problems else self.missed()
+        busy_with = shared.disturbance(self) if doubts and not problems else ""
         problems[:0] = doubts
         if problems:
             problems[:0] = self._nodes_lost()
@@ -96,8 +95,8 @@ class Believed(CaseBase):
         self._record.update(record.of_output(parsed), seconds=seconds)
         if self.others is not None:
             self._record["others"] = asdict(self.others)
-        if undecided:
-            raise SanityError(self._undecided(undecided, doubts))
+        if missed or busy_with:
+            raise SanityError(self._undecided(missed or busy_with, doubts, busy=not missed))
         # A case with metrics has no verdict until they are judged.
         believed = None if self.declares else Verdict.RECORDED
         self._close_record(Verdict.FAIL if problems else believed, problems)

@@ -170,10 +170,14 @@ class Judged(CaseBase):
             self._undecided(why, said)
         return bool(said)
 
-    def _undecided(self, why: str, against: Sequence[str]) -> str:
-        """Closes the record of a launch that does not count, and returns the reason."""
-        said = "; ".join([f"{BUSY}: {why}", *against])
-        self._record["busy"] = why
+    def _undecided(self, why: str, against: Sequence[str], busy: bool = True) -> str:
+        """Closes the record of a launch that does not count, and returns the reason.
+
+        :param busy: the machine was busy; `why` is what other work took.
+        """
+        said = "; ".join([f"{BUSY}: {why}" if busy else why, *against])
+        if busy:
+            self._record["busy"] = why
         self._close_record(Verdict.INCONCLUSIVE, [said])
         self._attempts.disturb()
         if not self.measures_anew or self._attempts.disturbed >= LAUNCHES_TO_FAIL:

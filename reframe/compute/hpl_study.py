@@ -61,7 +61,7 @@ class HplStudyBase(HplCheck):
         if part is None:
             return {}
         words, value = part
-        # One operation per cycle, see above: it is no upper limit.
+        # One operation per cycle, see above: this is not an upper limit.
         return {"performance": Peak(f"{self.nodes} x {words}", self.nodes * value, most=None)}
 
     def node_peak(self):

@@ -118,9 +118,9 @@ def test_a_skip_that_is_not_listed_is_red(
     expected.write_text(EXPECTED.replace("+any", "+poor"))
     run = whole(promised)
     assert run.returncode == 1
-    assert "skipped without leave: this stack has no once: 1 of Once" in run.output
+    assert "skip not allowed: this stack has no once: 1 of Once" in run.output
     code, said = verdict(promised, capsys)
-    assert (code, "skipped without leave: this stack has no once" in said) == (1, True)
+    assert (code, "skip not allowed: this stack has no once" in said) == (1, True)
     listed = "skips:\n  - {test: Once, at: [here+poor], why: this stack has no *}"
     expected.write_text(expected.read_text().replace("skips: []", listed))
     assert whole(promised).returncode == 0

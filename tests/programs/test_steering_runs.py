@@ -1,4 +1,4 @@
-"""What steers a run behind the back of its test turns it red: live runs of the real programs."""
+"""Settings from outside the test turn a run red: live runs of the real programs."""
 
 import shlex
 import shutil
@@ -96,7 +96,7 @@ def outcomes(tmp_path_factory):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_steers_a_run_behind_its_back_is_named(outcomes, fault):
+def test_what_steers_a_run_from_outside_is_named(outcomes, fault):
     here, found = outcomes
     cause = FAULTS[fault][1]
     if not cause:

@@ -72,7 +72,7 @@ def incomplete(parse: Parse, text: str, damages: Sequence[tuple[str, str]]) -> T
 
 
 def refused(parse: Parse, text: str, damages: Sequence[tuple[str, str, str]]) -> Test:
-    """A test for each damage (old, new, pattern): the damaged output is no output of the parser."""
+    """A test for each damage (old, new, pattern): the parser refuses the damaged output."""
 
     @pytest.mark.parametrize(("old", "new", "pattern"), damages)
     def test(old: str, new: str, pattern: str) -> None:

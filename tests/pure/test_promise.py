@@ -170,7 +170,7 @@ def test_an_unlisted_skip_is_named_with_its_reason(tmp_path: Path) -> None:
         replace(good, test="OsuPy"),
     ):
         (refused,), _ = promise.unlisted(rules, [bad])
-        assert refused == f"skipped without leave: {bad.why}: 1 of {bad.test}"
+        assert refused == f"skip not allowed: {bad.why}: 1 of {bad.test}"
 
 
 def test_a_machine_that_is_too_small_makes_a_run_partial() -> None:

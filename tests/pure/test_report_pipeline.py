@@ -220,7 +220,7 @@ def test_a_skip_without_leave_is_a_fault_of_the_pipeline(run: Run) -> None:
     run.promise["site"] = {"skips": [], "faults": []}
     run.write()
     skipped = sum(case.verdict is None for case in WHOLE.cases)
-    faults = [fault for fault in run.red() if fault.startswith("skipped without leave: ")]
+    faults = [fault for fault in run.red() if fault.startswith("skip not allowed: ")]
     assert skipped
     assert faults
 

@@ -106,8 +106,7 @@ def _measure(site: Path, args: argparse.Namespace) -> Path:
         )
     # ReFrame ended with "not accepted", because a calibration judges nothing.
     print(
-        f"assay calibrate: measured, which is no acceptance; --from {report} takes these launches "
-        "again",
+        f"assay calibrate: measured, but not judged; --from {report} uses these launches again",
         flush=True,
     )
     return report

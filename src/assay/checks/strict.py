@@ -172,9 +172,10 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
         return []
 
     def missed(self) -> str:
-        """Evidence that this launch did not leave by bad luck, in one line; empty if all is there.
+        """Evidence that this launch lacks, in one line; empty if nothing is missing.
 
-        Runs after :meth:`examine`. The launch does not count, and the case is launched again.
+        Runs after :meth:`examine`. Chance can explain the gap, for example on a busy machine. The
+        launch does not count, and the case is launched again.
         """
         return ""
 

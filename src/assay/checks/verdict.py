@@ -44,7 +44,7 @@ class Peak:
 
     :ivar what: description, with where the value was measured or published.
     :ivar value: the value in the unit of the metric.
-    :ivar most: the greatest plausible share of it; None if it is no upper limit.
+    :ivar most: the greatest plausible share of it; None if it is not an upper limit.
     """
 
     what: str

@@ -26,7 +26,7 @@ technology     UCX               proof
 CUDA IPC off   all               no lane ``cuda_ipc`` to another process
 CUDA IPC on    before 1.16       such a lane, which may be idle; in addition the ratio on/off
 \\              1.16 to 1.20      a table that decides for it (:mod:`assay.evidence.gpu_ipc`)
-\\              1.21 and on       operations that UCX counted on it, in a row that is no plan
+\\              1.21 and on       operations that UCX counted on it, in a row that is not a plan
 buffers        1.16 and on       number of processes with a table of tagged messages "from cuda",
                                  equal to the number of ranks that send from GPU memory
 gdrcopy        all               no log of UCX shows it (src/ucp/core/ucp_worker.c:2227 of v1.22.0

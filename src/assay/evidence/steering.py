@@ -1,4 +1,4 @@
-"""What steered the processes of a launch behind the back of the test, and where they ran.
+"""What steered the processes of a launch from outside the test, and where they ran.
 
 ``witness.sh`` starts each rank. It writes down the environment that reaches the program, its
 processors, and the settings in the files that UCX reads. The dynamic linker then lists the

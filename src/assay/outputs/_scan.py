@@ -39,8 +39,8 @@ def split(text: str) -> list[str]:
 def without_warnings(lines: Sequence[str], start: int = 0) -> Iterator[tuple[int, str]]:
     """The numbered lines from item `start` on, without the warnings of libraries.
 
-    Libraries warn on the stream on which the program prints its numbers. A warning says nothing of
-    them. A message that also reports a crash is kept, and so is a line that may be a row.
+    Libraries warn on the stream on which the program prints its numbers. A warning does not
+    change them. A message that also reports a crash is kept, and so is a line that may be a row.
     """
     end = start
     for at, line in enumerate(lines[start:], start):

@@ -32,9 +32,9 @@ NOTHING_JUDGED = ("red", "allowed")
 NAMED = 12
 
 #: Start of the line about skips that no entry allows.
-REFUSED = "skipped without leave"
+REFUSED = "skip not allowed"
 
-#: The keys of an entry of ``tests`` that are no parameters, and those of an entry of the skips.
+#: The keys of an entry of ``tests`` that are not parameters, and those of an entry of the skips.
 _KEYS = frozenset(["cases", "needs", *PROFILES])
 _SKIP_KEYS = frozenset(["test", "at", "why", "partial"])
 

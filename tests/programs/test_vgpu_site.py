@@ -1,5 +1,6 @@
 """UCX between emulated GPUs: the site vgpu is green, and each fault turns the right cases red."""
 
+import gpu_runs
 import pytest
 from bench import ROOT, live_program, run_reframe
 
@@ -12,16 +13,17 @@ SITE = ROOT / "site-config/vgpu/reframe.py"
 def ucx(tmp_path):
     """Runs cases of UcxGpu on the site vgpu, with other variables of the emulated GPU."""
     live_program("gcc")
-    if not (ROOT / ".cache/vgpu/1.22.0/pin.txt").exists():
-        pytest.skip("needs UCX for the emulated GPU: make vgpu")
 
-    def run(parameters, **variables):
+    def run(parameters, version=gpu_runs.VERSIONS[-1], **variables):
+        if not gpu_runs.installed(version):
+            pytest.skip("needs UCX for the emulated GPU: make vgpu")
         trace = tmp_path / "trace"
         trace.mkdir(exist_ok=True)
         results = tmp_path / "results"
         return run_reframe(
             SITE, results, "-c", str(ROOT / "reframe/network/ucx_gpu.py"), "-r", "--mode", "smoke",
             "-n", f"UcxGpu%{parameters}$", **variables, GPUEMU_TRACE=str(trace),
+            ASSAY_STACK=f"ucx-{version}".replace(".", "-"),
         ).case("UcxGpu ")  # fmt: skip
 
     run.trace = tmp_path / "trace"
@@ -39,6 +41,7 @@ def ways(folder):
     return found
 
 
+LARGE = "operation=tag_bw%gpus=2%configuration=no-gdrcopy"
 SMALL = "operation=tag_lat%gpus=2%configuration=no-gdrcopy"
 
 
@@ -54,6 +57,16 @@ def test_a_node_whose_ipc_is_broken_is_red(ucx):
     assert outcome.result == "fail"
     assert "cuda_ipc carried nothing: UCX did not count messages of 8 B" in outcome.reason
     assert "nvlink ipc" not in ways(ucx.trace)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", gpu_runs.VERSIONS)
+def test_each_version_is_green_and_red_where_ipc_is_broken(ucx, version):
+    healthy, broken = ucx(LARGE, version), ucx(LARGE, version, GPUEMU_FAULT="ipc-open")
+    assert healthy.result == "pass", healthy.reason
+    assert broken.result == "fail"
+    assert "cuda_ipc carried nothing" in broken.reason
+    assert broken.record["proof"]["ucx"] == version
 
 
 def test_a_pair_without_access_to_each_other_is_red(ucx):

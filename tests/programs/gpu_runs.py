@@ -147,8 +147,9 @@ def do(run: Run, folder: Path, gpus: Gpus = EMULATED) -> tuple[str, dict[str, in
             env={**variables, "GPUEMU_FAULT": broken[1]}, capture_output=True, text=True,
             timeout=120, check=False,
         )  # fmt: skip
-        if client.returncode or server.wait(60):
-            raise RuntimeError(f"{run}: {client.stdout}{client.stderr}")
+        if ended := client.returncode or server.wait(60):
+            said = client.stdout + client.stderr + (folder / "server.out").read_text()
+            raise RuntimeError(f"{run} ended with {ended}:\n{said}{_logs(folder)[-1000:]}")
     finally:
         server.kill()
         server.wait()
@@ -158,8 +159,11 @@ def do(run: Run, folder: Path, gpus: Gpus = EMULATED) -> tuple[str, dict[str, in
             way, _, count = line.split("\t")
             if int(count):
                 carried[way] = carried.get(way, 0) + int(count)
-    text = "".join(file.read_text() for file in sorted(folder.glob("ucx.*.log")))
-    return text, carried
+    return _logs(folder), carried
+
+
+def _logs(folder: Path) -> str:
+    return "".join(file.read_text() for file in sorted(folder.glob("ucx.*.log")))
 
 
 def compared(runs: list[Run]) -> list[dict[str, object]]:

@@ -46,6 +46,7 @@ def test_a_run_that_fails_is_named_and_not_recorded(record, monkeypatch):
     monkeypatch.setitem(gpu_runs.FAULTS, "healthy", ("driver", "driver"))
     folder, line = record("driver")
     assert line.startswith(f"{gpu_records.file_of(RUN)}: FAILED: ")
+    assert "ended with 255:" in line
     assert gpu_records.rows(folder) == {}
 
 

@@ -1,7 +1,7 @@
-"""Runs of ucx_perftest between emulated GPUs, and what they prove: the evidence against the trace.
+"""Runs of ucx_perftest between GPUs, and what they prove: the evidence against the trace.
 
-test_vgpu_runs.py runs these. tests/data/vgpu has recorded runs of the same kind, which
-test_gpu_ipc.py compares.
+test_vgpu_runs.py runs these between emulated GPUs. tests/data/vgpu has recorded runs of the same
+kind, which test_gpu_ipc.py compares; gpu_records.py records such runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from assay.outputs import ucx_log
 from assay.outputs.ucx_log import UcxLog
 
 ROOT = Path(__file__).parents[2]
-VERSIONS = ("1.16.0", "1.20.1", "1.22.0")
+#: The versions of UCX whose wheels are pinned.
+VERSIONS = tuple(
+    re.findall(r"^libucx-cu12==(\d+\.\d+\.\d+)", (ROOT / "vgpu/ucx.lock").read_text(), re.MULTILINE)
+)
 #: What ucx_perftest sends: both processes in turn, or one of them, and 1 B in return.
 SENT = {"tag_lat": ("DD", 2), "tag_bw": ("Dd", 1)}
 #: Operation, message size [B], iterations.
@@ -41,8 +44,19 @@ FAULTS = {
 }
 
 
+class Gpus(NamedTuple):
+    """GPUs to run on: their name, the folder of UCX for them, and an emulated driver."""
+
+    name: str
+    ucx: Path
+    driver: str = ""
+
+
+EMULATED = Gpus("emulated GPU", ROOT / ".cache/vgpu", f"{ROOT}/build/vgpu/lib")
+
+
 class Run(NamedTuple):
-    """One run: the emulated GPUs that it sees, the configuration, and a fault of :data:`FAULTS`."""
+    """One run: the number of GPUs that it sees, the configuration, a fault of :data:`FAULTS`."""
 
     version: str
     operation: str
@@ -97,12 +111,13 @@ def installed(version: str) -> bool:
     return (ROOT / ".cache/vgpu" / version / "pin.txt").exists()
 
 
-def do(run: Run, folder: Path) -> tuple[UcxLog, dict[str, int]]:
+def do(run: Run, folder: Path, gpus: Gpus = EMULATED) -> tuple[str, dict[str, int]]:
     """Runs server and client in `folder`; returns their logs, and the bytes of their traces.
 
     :raises RuntimeError: a process did not end well.
     """
-    ucx = ROOT / ".cache/vgpu" / run.version
+    ucx = gpus.ucx / run.version
+    libraries = [gpus.driver, f"{ucx}/lib", os.environ.get("LD_LIBRARY_PATH", "")]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -110,7 +125,7 @@ def do(run: Run, folder: Path) -> tuple[UcxLog, dict[str, int]]:
     variables = {
         **os.environ,
         **gpu_paths.environment(Way(run.configuration, INTRA, CUDA), run.version),
-        "LD_LIBRARY_PATH": f"{ROOT}/build/vgpu/lib:{ucx}/lib",
+        "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(run.gpus))),
         "UCX_LOG_FILE": "ucx.%h.%p.log",
         "GPUEMU_TRACE": str(folder),
@@ -132,8 +147,9 @@ def do(run: Run, folder: Path) -> tuple[UcxLog, dict[str, int]]:
             env={**variables, "GPUEMU_FAULT": broken[1]}, capture_output=True, text=True,
             timeout=120, check=False,
         )  # fmt: skip
-        if client.returncode or server.wait(60):
-            raise RuntimeError(f"{run}: {client.stdout}{client.stderr}")
+        if ended := client.returncode or server.wait(60):
+            said = client.stdout + client.stderr + (folder / "server.out").read_text()
+            raise RuntimeError(f"{run} ended with {ended}:\n{said}{_logs(folder)[-1000:]}")
     finally:
         server.kill()
         server.wait()
@@ -143,8 +159,11 @@ def do(run: Run, folder: Path) -> tuple[UcxLog, dict[str, int]]:
             way, _, count = line.split("\t")
             if int(count):
                 carried[way] = carried.get(way, 0) + int(count)
-    text = "".join(file.read_text() for file in sorted(folder.glob("ucx.*.log")))
-    return ucx_log.parse(text), carried
+    return _logs(folder), carried
+
+
+def _logs(folder: Path) -> str:
+    return "".join(file.read_text() for file in sorted(folder.glob("ucx.*.log")))
 
 
 def compared(runs: list[Run]) -> list[dict[str, object]]:
@@ -153,9 +172,10 @@ def compared(runs: list[Run]) -> list[dict[str, object]]:
     healthy: set[str] = set()
     for run in runs:
         with tempfile.TemporaryDirectory() as folder:
-            log, carried = do(run, Path(folder))
+            text, carried = do(run, Path(folder))
         took = ways(carried)
         healthy = took if run.fault == "healthy" else healthy
+        log = ucx_log.parse(text)
         proof = prove(run.version, run.operation, run.size, run.configuration, log)
         rows.append({
             **run._asdict(), "ways": sorted(took), "means": proof.means,

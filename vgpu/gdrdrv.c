@@ -72,7 +72,7 @@ struct pin {
     struct pin *next;
 };
 
-/* The device, opened once. */
+/* The device, opened once. It stays in the list when it is closed: gdr_close unpins before that. */
 struct opened {
     dev_t device;
     ino_t inode;

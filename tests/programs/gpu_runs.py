@@ -48,7 +48,7 @@ GDRCOPY_FAULTS = {
     "gdrdrv-in-client": ("", "gdrdrv"),
     "gdrdrv-version": ("gdrdrv-version", "gdrdrv-version"),
 }
-#: A prefix with a UCX that has gdrcopy, empty if there is none: docs/vgpu.md.
+#: A prefix with libgdrapi and a UCX that uses it, empty if there is none: docs/vgpu.md.
 STACK = os.environ.get("VGPU_STACK", "")
 
 
@@ -61,6 +61,8 @@ class Gpus(NamedTuple):
 
 
 EMULATED = Gpus("emulated GPU", ROOT / ".cache/vgpu", f"{ROOT}/build/vgpu/lib")
+#: Programs of Spack name the folder of CUDA's own libcudart; a preloaded one takes its place.
+PRELOADED = ":".join(f"{EMULATED.driver}/{name}" for name in ("libcudart.so.12", "libgdrdrv.so"))
 
 
 class Run(NamedTuple):
@@ -144,10 +146,10 @@ def stack_with_gdrcopy() -> str:
     """The version of the UCX in :data:`STACK`; empty if there is none, or if it has no gdrcopy."""
     if not Path(STACK, "bin/ucx_info").exists():
         return ""
-    driver = EMULATED.driver
+    libraries = f"{EMULATED.driver}:{STACK}/lib"
     done = subprocess.run(
         [f"{STACK}/bin/ucx_info", "-v", "-d"], capture_output=True, text=True, check=True,
-        env={**os.environ, "LD_LIBRARY_PATH": driver, "LD_PRELOAD": f"{driver}/libgdrdrv.so"},
+        env={**os.environ, "LD_LIBRARY_PATH": libraries, "LD_PRELOAD": PRELOADED},
     )  # fmt: skip
     version = re.search(r"Library version: (\S+)", done.stdout)
     return version[1] if version and "gdr_copy" in done.stdout else ""
@@ -172,7 +174,7 @@ def do(run: Run, folder: Path, gpus: Gpus = EMULATED) -> tuple[str, dict[str, in
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(run.gpus))),
         "UCX_LOG_FILE": "ucx.%h.%p.log",
         "GPUEMU_TRACE": str(folder),
-        **({"LD_PRELOAD": f"{gpus.driver}/libgdrdrv.so"} if gdrcopy and gpus.driver else {}),
+        **({"LD_PRELOAD": PRELOADED} if gdrcopy and gpus.driver else {}),
     }
     asked = ["-t", run.operation, "-s", str(run.size), "-n", str(run.iterations), "-w", "2"]
     broken = {**FAULTS, **GDRCOPY_FAULTS}[run.fault]

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from bench import ROOT, live_program
+from gpu_runs import EMULATED, PRELOADED, STACK, stack_with_gdrcopy
 
 CLIENT = Path(__file__).with_name("gdrdrv_client.py")
-#: Where libgdrapi is, if it is not in a folder that gcc searches: docs/vgpu.md.
-STACK = os.environ.get("VGPU_STACK", "")
 
 
 @pytest.fixture(scope="module")
@@ -154,3 +153,29 @@ def test_the_tests_of_gdrcopy_itself_pass_but_those_of_virtual_memory(built, tmp
     assert int(re.search(r"Passed: (\d+)", said)[1]) >= 16
     failed = re.search(r"(?s)List of failed tests:\n(.*?)\n\n", said)[1].split()
     assert [name for name in failed if not name.endswith("_vmmalloc")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("configuration", ["all", "no-ipc"])
+def test_a_node_with_gdrcopy_passes_and_without_its_driver_is_red(bench, configuration):
+    live_program("gcc")
+    version = stack_with_gdrcopy()
+    if not version:
+        pytest.skip("needs a UCX with gdrcopy: VGPU_STACK names its prefix")
+    gpus = [{"type": "gpu", "arch": "emulated", "num_devices": 2}]
+    bench.partition(launcher="local", features=["intra-node", "gpu", "cuda"], devices=gpus)
+    bench.record_all()
+    programs = Path(f"{EMULATED.driver}/../bin:{STACK}/bin")
+    for fault in ("", "gdrdrv"):
+        features = ["ucx", "ucx-perftest", "ucx-cuda"]
+        bench.stack(fault or "healthy", features, programs, ucx_version=version)
+        bench.environments[-1]["env_vars"] += [
+            ["LD_LIBRARY_PATH", f"{EMULATED.driver}:{STACK}/lib"], ["LD_PRELOAD", PRELOADED],
+            ["GPUEMU_FAULT", fault],
+        ]  # fmt: skip
+    name = f"UcxGpu%operation=tag_lat%gpus=2%configuration={configuration}$"
+    run = bench.run("-n", name, "--mode", "smoke", path="reframe/network/ucx_gpu.py")
+    healthy = run.case("UcxGpu ", "healthy")
+    assert healthy.result == "pass", healthy.reason
+    assert healthy.record["proof"]["gdrcopy"] == "copied"
+    run.says("UcxGpu ", "transport 'gdr_copy' is not available", environ="gdrdrv")

@@ -45,7 +45,7 @@ CONFIGURATIONS = ("no-gdrcopy", "no-ipc-no-gdrcopy")
 
 HEAD = (
     "program", "configuration", "UCX", "fault", "emulated GPU", "real GPU", "runs",
-    "by CUDA IPC", "red", "proof", "agree with the trace",
+    "by CUDA IPC", "by gdrcopy", "red", "proof", "agree with the trace",
 )  # fmt: skip
 
 
@@ -84,6 +84,12 @@ def prove(folder: Path, file: str) -> Proof:
     return gpu_runs.prove(run.version, run.operation, run.size, run.configuration, log)
 
 
+def lacking(file: str) -> bool:
+    """Whether the fault of a run takes a transport away that its configuration names."""
+    run = run_of(file)
+    return gpu_runs.lacks(run.configuration, run.fault)
+
+
 def healthy(file: str) -> str:
     """The file of the healthy run of the same combination."""
     return file_of(run_of(file)._replace(fault="healthy"))
@@ -106,9 +112,12 @@ def table(folder: Path = EMULATED, real: Path = REAL) -> str:
         count = Counter(
             runs=len(files),
             by_ipc=sum(any("ipc" in way for way in ways) for ways in took_of.values()),
+            by_gdrcopy=sum("gdr to" in ways for ways in took_of.values()),
             red=sum(bool(proof.problems) for proof in proofs.values()),
             agree=sum(
-                gpu_runs.agrees(proofs[file], took_of[file], took(recorded[healthy(file)]))
+                gpu_runs.agrees(
+                    proofs[file], took_of[file], took(recorded[healthy(file)]), lacking(file)
+                )
                 for file in files
             ),
         )
@@ -122,7 +131,7 @@ def table(folder: Path = EMULATED, real: Path = REAL) -> str:
 
 
 def _cells(count: Counter[str], proof: str) -> list[str]:
-    numbers = [str(count[name]) for name in ("runs", "by_ipc", "red")]
+    numbers = [str(count[name]) for name in ("runs", "by_ipc", "by_gdrcopy", "red")]
     return [*numbers, proof, f"{count['agree']} of {count['runs']}"]
 
 

@@ -42,6 +42,14 @@ FAULTS = {
     "p2p": ("p2p", "p2p"),
     "nvlink": ("nvlink", "nvlink"),
 }
+#: The same for what only configurations with gdrcopy use.
+GDRCOPY_FAULTS = {
+    "gdrdrv": ("gdrdrv", "gdrdrv"),
+    "gdrdrv-in-client": ("", "gdrdrv"),
+    "gdrdrv-version": ("gdrdrv-version", "gdrdrv-version"),
+}
+#: A prefix with libgdrapi and a UCX that uses it, empty if there is none: docs/vgpu.md.
+STACK = os.environ.get("VGPU_STACK", "")
 
 
 class Gpus(NamedTuple):
@@ -53,6 +61,8 @@ class Gpus(NamedTuple):
 
 
 EMULATED = Gpus("emulated GPU", ROOT / ".cache/vgpu", f"{ROOT}/build/vgpu/lib")
+#: Programs of Spack name the folder of CUDA's own libcudart; a preloaded one takes its place.
+PRELOADED = ":".join(f"{EMULATED.driver}/{name}" for name in ("libcudart.so.12", "libgdrdrv.so"))
 
 
 class Run(NamedTuple):
@@ -78,6 +88,19 @@ RUNS = [
 ]
 
 
+def with_gdrcopy(version: str) -> list[Run]:
+    """Runs of the UCX in :data:`STACK`."""
+    return [
+        Run(version, *size, 2, configuration, fault)
+        for size in SIZES
+        for configuration, faults in (
+            ("all", ["healthy", "ipc-open", *GDRCOPY_FAULTS]),
+            ("no-ipc", ["healthy", *GDRCOPY_FAULTS]),
+        )
+        for fault in faults
+    ]
+
+
 def ways(carried: Mapping[str, int]) -> set[str]:
     """The ways that carried more than a tenth of the bytes of a trace.
 
@@ -99,10 +122,18 @@ def prove(version: str, operation: str, size: int, configuration: str, log: UcxL
     return gpu_paths.prove(way, log, sent, version, processes=2)
 
 
-def agrees(proof: Proof, carried: set[str], healthy: set[str]) -> bool:
-    """Whether a run is red exactly if its bytes took another way than those of the healthy run."""
-    if proof.problems or carried != healthy:
-        return bool(proof.problems) == (carried != healthy)
+def lacks(configuration: str, fault: str) -> bool:
+    """Whether a fault takes a transport away that the configuration names, needed or not."""
+    return fault in GDRCOPY_FAULTS and gpu_paths.CONFIGURATIONS[configuration].gdrcopy
+
+
+def agrees(proof: Proof, carried: set[str], healthy: set[str], lacking: bool = False) -> bool:
+    """Whether a run is red exactly if its bytes took another way than those of the healthy run.
+
+    :param lacking: as :func:`lacks` says; such a run must be red, whatever way its bytes took.
+    """
+    if proof.problems or carried != healthy or lacking:
+        return bool(proof.problems) == (carried != healthy or lacking)
     by_ipc = any("ipc" in way for way in carried)
     return (proof.means in (ucx_log.COUNT, ucx_log.TABLE)) == by_ipc
 
@@ -111,12 +142,26 @@ def installed(version: str) -> bool:
     return (ROOT / ".cache/vgpu" / version / "pin.txt").exists()
 
 
+def stack_with_gdrcopy() -> str:
+    """The version of the UCX in :data:`STACK`; empty if there is none, or if it has no gdrcopy."""
+    if not Path(STACK, "bin/ucx_info").exists():
+        return ""
+    libraries = f"{EMULATED.driver}:{STACK}/lib"
+    done = subprocess.run(
+        [f"{STACK}/bin/ucx_info", "-v", "-d"], capture_output=True, text=True, check=True,
+        env={**os.environ, "LD_LIBRARY_PATH": libraries, "LD_PRELOAD": PRELOADED},
+    )  # fmt: skip
+    version = re.search(r"Library version: (\S+)", done.stdout)
+    return version[1] if version and "gdr_copy" in done.stdout else ""
+
+
 def do(run: Run, folder: Path, gpus: Gpus = EMULATED) -> tuple[str, dict[str, int]]:
     """Runs server and client in `folder`; returns their logs, and the bytes of their traces.
 
     :raises RuntimeError: a process did not end well.
     """
-    ucx = gpus.ucx / run.version
+    gdrcopy = gpu_paths.CONFIGURATIONS[run.configuration].gdrcopy
+    ucx = Path(STACK) if gdrcopy else gpus.ucx / run.version
     libraries = [gpus.driver, f"{ucx}/lib", os.environ.get("LD_LIBRARY_PATH", "")]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -129,9 +174,10 @@ def do(run: Run, folder: Path, gpus: Gpus = EMULATED) -> tuple[str, dict[str, in
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(run.gpus))),
         "UCX_LOG_FILE": "ucx.%h.%p.log",
         "GPUEMU_TRACE": str(folder),
+        **({"LD_PRELOAD": PRELOADED} if gdrcopy and gpus.driver else {}),
     }
     asked = ["-t", run.operation, "-s", str(run.size), "-n", str(run.iterations), "-w", "2"]
-    broken = FAULTS[run.fault]
+    broken = {**FAULTS, **GDRCOPY_FAULTS}[run.fault]
     with (folder / "server.out").open("w") as said:
         server = subprocess.Popen(
             program, cwd=folder, env={**variables, "GPUEMU_FAULT": broken[0]}, stdout=said,
@@ -179,6 +225,7 @@ def compared(runs: list[Run]) -> list[dict[str, object]]:
         proof = prove(run.version, run.operation, run.size, run.configuration, log)
         rows.append({
             **run._asdict(), "ways": sorted(took), "means": proof.means,
-            "problems": list(proof.problems), "agrees": agrees(proof, took, healthy),
+            "problems": list(proof.problems),
+            "agrees": agrees(proof, took, healthy, lacks(run.configuration, run.fault)),
         })  # fmt: skip
     return rows

@@ -54,16 +54,16 @@ def test_a_new_run_is_a_new_row(recorded):
     real = recorded("real", date="2027-01-02", gpu="a name")
     *_, row, total = gpu_records.table(recorded("one"), none).splitlines()
     assert row == (
-        "| ucx_perftest | no-gdrcopy | 1.22.0 | healthy | 2026-11-22 | no | 1 | 1 | 0 | count "
+        "| ucx_perftest | no-gdrcopy | 1.22.0 | healthy | 2026-11-22 | no | 1 | 1 | 0 | 0 | count "
         "| 1 of 1 |"
     )
-    assert total == "| all |  |  |  |  |  | 1 | 1 | 0 |  | 1 of 1 |"
+    assert total == "| all |  |  |  |  |  | 1 | 1 | 0 | 0 |  | 1 of 1 |"
     assert "| 2026-11-22 | 2027-01-02 | 1 |" in gpu_records.table(recorded("two"), real)
 
 
 def test_a_run_that_disagrees_is_counted(recorded):
     folder = recorded("wrong", bytes={"d2h": 9, "h2d": 9})
-    assert "| 1 | 0 | 0 | count | 0 of 1 |" in gpu_records.table(folder, folder / "nothing")
+    assert "| 1 | 0 | 0 | 0 | count | 0 of 1 |" in gpu_records.table(folder, folder / "nothing")
 
 
 def test_a_page_without_the_table_is_refused():

@@ -123,7 +123,7 @@ def touches(gpu, after):
     file = opened()
     handle = gpu.pinned(file)
     at = mapped(file, handle)
-    print(ask(file, "IS_FREED", handle)[1])
+    print(ask(file, "IS_FREED", handle)[1], flush=True)
     if after == "free":
         gpu.free()
         print(ask(file, "IS_FREED", handle)[1], mapped(file, handle), flush=True)

@@ -43,7 +43,7 @@ class Tournament(UcxMixin, AllNodesCheck):
     """Latency and bandwidth of all pairs of nodes; names the slow node or the slow link."""
 
     #: The data path between the nodes.
-    transport = parameter([t for t in transports.SWITCHED if transports.TRANSPORTS[t].network])
+    transport = parameter([t for t in transports.TESTED if transports.TRANSPORTS[t].network])
     kind = "network"
     tags = {"smoke", "network"}
     valid_prog_environs = ["+ucx-perftest +ucx"]

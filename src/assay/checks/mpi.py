@@ -306,7 +306,7 @@ class TransportMixin(UcxMixin):
     #:
     #: :type: :class:`str`
     #: :values: the names in :mod:`assay.evidence.transports`
-    transport = parameter(transports.SWITCHED)
+    transport = parameter(transports.TESTED)
 
     @run_after("init")
     def _select(self) -> None:

@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from assay.fleet.tournament.measured import RESENT, Pair, lossy
+from assay.evidence.links import RESENT
+from assay.fleet.tournament.measured import Pair, lossy
 
 NODES = ["n1", "n2", "n3", "n4"]
 

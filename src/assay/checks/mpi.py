@@ -285,11 +285,14 @@ class MpiCheck(StrictCheck):
     def _crossed(self, needed: float) -> list[str]:
         """Problems if the counters of the link do not show that the bytes crossed it."""
         files = {path.name: text(path) for path in Path().glob(links.READINGS)}
-        crossing = links.prove(files, self._layout, needed)
+        limits = self.current_partition.extras.get("health", {})
+        crossing = links.prove(files, self._layout, needed, limits)
         device = self.partition_extra("network_device")
-        self._record["proof"]["link"] = {
+        link = self._record["proof"]["link"] = {
             "device": device, "needed": needed, "moved": crossing.moved
         }  # fmt: skip
+        shown = {"unavailable": list(crossing.unavailable), "errors": crossing.errors}
+        link.update({name: found for name, found in shown.items() if found})
         return list(crossing.problems)
 
 

@@ -12,6 +12,8 @@ LIMITS = {
     "free_bytes_min": "free bytes on the file system under test",
     "governors": "clock governors that are allowed",
     "mount_options": "options that the mount under test must have",
+    "link_errors_max": "errors of a port of InfiniBand or RoCE during a run; 0 unless said",
+    "link_resent_max": "share of its packets that may be sent again during a run",
 }
 
 

@@ -31,6 +31,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import meeting
+import port_counters
 
 PROGRAM = "ucx_perftest"
 
@@ -137,7 +138,8 @@ class Bench:
         done = self.process.end(limit)
         self.process = None
         for name, begin, end in zip(("bytes", "repairs"), self.before, self._counted()):
-            done[name] = [b - a for a, b in zip(begin, end)] if begin and end else None
+            known = begin is not None and end is not None
+            done[name] = [b - a for a, b in zip(begin, end)] if known else None
         # This includes the logs of child processes, if there are any.
         done["log"] = ""
         for path in sorted(glob.glob(os.path.join(self.folder, "ucx.*.log"))):
@@ -165,37 +167,30 @@ def numbers(path, names):
 
 
 def counters(device):
-    """Bytes that a network device has received and sent; None if there are no counters."""
-    name, _, port = (device or "").partition(":")
-    hca = f"/sys/class/infiniband/{name}/ports/{port or 1}/counters/port_{{}}_data"
+    """Bytes that a network device has received and sent, empty if it counts neither.
+
+    None if there is no such device. A port that counts packets has moved at most these bytes.
+    """
+    name = (device or "").partition(":")[0]
     link = f"/sys/class/net/{name}/statistics/{{}}_bytes"
-    # An InfiniBand port counts words of four bytes.
-    for path, names, unit in ((link, ("rx", "tx"), 1), (hca, ("rcv", "xmit"), 4)):
-        with contextlib.suppress(OSError, ValueError):
-            return [count * unit for count in numbers(path, names)]
-    return None
-
-
-#: Counters of an InfiniBand port that grow when the link damages or loses data
-#: (Documentation/ABI/stable/sysfs-class-infiniband of Linux; not yet run).
-DAMAGE = (
-    *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors"),
-    *("port_rcv_remote_physical_errors", "local_link_integrity_errors"),
-)
+    with contextlib.suppress(OSError, ValueError):
+        return numbers(link, ("rx", "tx"))
+    port = port_counters.of_port(device or "")
+    return None if port is None else list((port_counters.traffic(port) or ())[:2])
 
 
 def repairs(device):
     """Number of packets that a node sent, and number sent again or damaged; None if not counted.
 
-    For InfiniBand these are the packets of the port. Otherwise they are the TCP segments of the
-    whole node.
+    For InfiniBand and RoCE these are the packets of the port. Otherwise they are the TCP segments
+    of the whole node.
     """
-    name, _, port = (device or "").partition(":")
+    port = port_counters.of_port(device or "")
+    if port is not None:
+        sent = port_counters.packets_sent(port)
+        faults = (*port_counters.DAMAGE, *port_counters.RESENT)
+        return None if sent is None else [sent, sum(port.get(name, 0) for name in faults)]
     try:
-        if os.path.isdir(f"/sys/class/infiniband/{name}"):
-            path = f"/sys/class/infiniband/{name}/ports/{port or 1}/counters/{{}}"
-            sent, *again = numbers(path, ("port_xmit_packets", *DAMAGE))
-            return [sent, sum(again)]
         with open("/proc/net/snmp") as file:
             names, values = (line.split() for line in file if line.startswith("Tcp:"))
         tcp = dict(zip(names, values))

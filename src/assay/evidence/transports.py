@@ -284,7 +284,8 @@ def _unreachable(log: UcxLog) -> list[str]:
     """A problem if no packet reached the peer; the GID is the usual cause."""
     if not any(_SILENT_PEER.fullmatch(text) for text in log.errors):
         return []
-    asked = sorted({log.env.get(process, {}).get(GID_INDEX) for process in log.processes} - {None})
+    said = (log.env.get(process, {}).get(GID_INDEX) for process in log.processes)
+    asked = sorted({index for index in said if index is not None})
     by = f"GID {', '.join(asked)}" if asked else "the GID that UCX chose"
     return [
         f"no packet reached the peer by {by}: the extra gid_index of the partition names the GID "

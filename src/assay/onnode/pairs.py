@@ -1,4 +1,4 @@
-"""Measures pairs of nodes with ucx_perftest, round after round.
+"""Measures pairs of nodes with ucx_perftest or perftest, round after round.
 
 Start ``python3 pairs.py plan.json`` in a directory that all nodes share. In addition to the entries
 of a meeting, the plan has:
@@ -6,15 +6,17 @@ of a meeting, the plan has:
 ===============  ================================================================================
 ``rounds``       lists of pairs of ranks; no rank is twice in one list
 ``width``        number of pairs of a round that run at the same time; null for all
-``tests``        name -> ``options`` of ucx_perftest, ``launches`` for each pair, and the
-                 ``iterations`` of a first trial
-``seconds``      intended duration of all launches of a test; trials choose the iterations
+``tests``        name -> ``options``, ``launches`` for each pair, and the ``iterations`` of a first
+                 trial. The program is ucx_perftest, or a ``program`` whose server and client take
+                 the same options, on a ``device`` of its own
+``seconds``      intended duration of all launches of a test; trials choose the iterations. Null:
+                 they stay as they are
 ``limit``        longest duration of a launch [s]
-``environment``  variables of ucx_perftest
+``environment``  variables of the program
 ``device``       its network device, as UCX names it
 ``cpus``         processor of the server and of the client; null for no binding
 ``advice``       a command that reads the log and prints what to do next: ``again``, whether
-                 to repeat all rounds, and the ``rounds`` of the second pass
+                 to repeat all rounds, and the ``rounds`` of the second pass. Null: one pass
 ``repeats``      the most times that all rounds are played
 ===============  ================================================================================
 """
@@ -60,6 +62,9 @@ class Bench:
         self.folder = tempfile.mkdtemp(prefix="assay-pairs-")
         self.process = None
         self.plain = ()
+        self.device = plan.get("device")
+        if all("program" in test for test in plan["tests"].values()):
+            return
         try:
             # If it was built with MPI, it expects to be started by mpirun unless an option is set.
             usage = meeting.Process([PROGRAM, "-h"], {"UCX_LOG_LEVEL": "fatal"}, self.folder)
@@ -92,10 +97,10 @@ class Bench:
             with socket.socket() as probe:
                 probe.bind(("", 0))
                 port = probe.getsockname()[1]
-            self._start(0, port)
+            self._start(0, port, [], order)
             if self._listens(port):
-                device = self.plan.get("device")
-                address = device and meeting.interface_address(device)
+                name = (self.device or "").partition(":")[0]  # a device of verbs has no address
+                address = name and meeting.interface_address(name)
                 return {"port": port, "addresses": [address] if address else meeting.addresses()}
             said = self._end(0)
         return {"error": "the server does not listen: " + meeting.last_line(said["out"])}
@@ -103,7 +108,7 @@ class Bench:
     def connect(self, order):
         """Run a client to its end and return its output."""
         self._stop()
-        self._start(1, order["port"], [order["address"]], order["options"])
+        self._start(1, order["port"], [order["address"]], order)
         return self._end(self.plan["limit"])
 
     def finish(self, order):
@@ -112,13 +117,16 @@ class Bench:
             return {"error": "there is no server to finish"}
         return self._end(5 if order["well"] else 0)
 
-    def _start(self, role, port, to=(), options=()):
+    def _start(self, role, port, to, order):
+        self.device = order["device"]
         cpus = self.plan["cpus"]
-        binding = ["-c", str(cpus[role])] if cpus else []
+        # Only ucx_perftest has this option.
+        own = [*self.plain, *(["-c", str(cpus[role])] if cpus else [])]
+        own = own if order["program"] == PROGRAM else []
         log = os.path.join(self.folder, "ucx.%p.log")
         environment = dict(self.plan["environment"], UCX_LOG_FILE=log)
         self.before = self._counted()
-        words = [PROGRAM, *to, *self.plain, *binding, "-p", str(port), *options]
+        words = [order["program"], *to, *own, "-p", str(port), *order["options"]]
         with meeting.uninterrupted():
             self.process = meeting.Process(words, environment, self.folder)
 
@@ -149,8 +157,7 @@ class Bench:
         return done
 
     def _counted(self):
-        device = self.plan.get("device")
-        return counters(device), repairs(device)
+        return counters(self.device), repairs(self.device)
 
     def _stop(self):
         if self.process:
@@ -271,11 +278,17 @@ class Tournament:
             if rank not in self.members:
                 raise Failed(f"rank {rank} did not come")
         server, client = self.members[a], self.members[b]
-        where = self._checked(server, server.ask({"do": "serve"}, 20))
-        options = [*self.plan["tests"][name]["options"], "-n", str(count)]
-        options += ["-w", str(max(1, count // 10))]
+        test = self.plan["tests"][name]
+        options = [*test["options"], "-n", str(count)]
+        program = test.get("program", PROGRAM)
+        same = {"program": program, "device": test.get("device", self.plan.get("device"))}
+        serve = dict(same, do="serve", options=options)
+        if program == PROGRAM:  # its client tells the server what to do
+            serve["options"] = []
+            options += ["-w", str(max(1, count // 10))]
+        where = self._checked(server, server.ask(serve, 20), program)
         order = {"do": "connect", "address": where["addresses"][0], "port": where["port"]}
-        order["options"] = options
+        order.update(same, options=options)
         said = None
         try:
             said = client.ask(order, self.plan["limit"] + 10)
@@ -285,21 +298,21 @@ class Tournament:
         for member, answer in ((client, said), (server, served)):
             # Name the stopped node: its partner waited for it in vain and is not at fault.
             if answer.get("stopped"):
-                raise Failed(f"{member.host}: {PROGRAM} was stopped and never went on")
-        self._checked(client, said)
-        self._checked(server, served)
+                raise Failed(f"{member.host}: {program} was stopped and never went on")
+        self._checked(client, said, program)
+        self._checked(server, served, program)
         return {"iterations": count, "client": said, "server": served}
 
     @staticmethod
-    def _checked(member, answer):
+    def _checked(member, answer, program):
         if answer.get("error"):
             raise Failed("{}: {}".format(member.host, answer["error"]))
         if "rc" in answer and answer["rc"] is None:
-            raise Failed(f"{member.host}: {PROGRAM} did not end in time")
+            raise Failed(f"{member.host}: {program} did not end in time")
         if answer.get("rc"):
             said = meeting.last_line(answer["log"] or answer["out"])
             what = "{}: {} ended with exit code {}: {}"
-            raise Failed(what.format(member.host, PROGRAM, answer["rc"], said))
+            raise Failed(what.format(member.host, program, answer["rc"], said))
         return answer
 
     def _remember(self, a, b, well):
@@ -317,10 +330,13 @@ class Tournament:
 def preside(plan, members, log):
     """The part of rank 0: the first pass, repeated while it is inconclusive, and the second."""
     tournament = Tournament(plan, members, log)
-    tournament.choose_iterations()
+    if plan["seconds"] is not None:
+        tournament.choose_iterations()
     try:
         for left in range(plan["repeats"], 0, -1):
             tournament.play(plan["rounds"], 1)
+            if plan["advice"] is None:
+                return
             then = meeting.advice(plan["advice"])
             if not then["again"] or left == 1:
                 break

@@ -35,7 +35,7 @@ RESENT = (
 )
 
 
-def of_port(device, root=PORTS):
+def of_port(device: str, root: str = PORTS) -> "dict | None":
     """All counters of a port such as ``mlx5_0:1``: name -> count; None if there is no such port."""
     name, _, port = device.partition(":")
     at = os.path.join(root, name, "ports", port or "1")
@@ -51,7 +51,7 @@ def of_port(device, root=PORTS):
     return found
 
 
-def traffic(counters):
+def traffic(counters: dict) -> "tuple | None":
     """Bytes received and sent, and whether they follow from packets; None if neither is counted."""
     for received, sent, unit in (BYTES, PACKETS):
         if received in counters and sent in counters:
@@ -59,6 +59,6 @@ def traffic(counters):
     return None
 
 
-def packets_sent(counters):
+def packets_sent(counters: dict) -> "int | None":
     """Packets that the port has sent; None if it does not count them."""
     return next((counters[name] for name in SENT if name in counters), None)

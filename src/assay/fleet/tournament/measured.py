@@ -128,18 +128,19 @@ def pairs(
                 yield Pair(a, b, number, error=f"{name}: {error}")
                 break
             values[test.metric] = min(value, values.get(test.metric, value))
-            found = [*_path(test, said, transport, ucx_version, asked), *_bytes(test, said)]
+            found = [*_path(test, said, transport, ucx_version, asked), *uncrossed(test.size, said)]
             problems += [f"{a} - {b}: {name}: {problem}" for problem in found]
         else:
-            counts = [
-                said[r].get("repairs") for said in entry["runs"] for r in ("client", "server")
-            ]
-            sent, again = (sum(c[i] for c in counts if c) for i in (0, 1))
-            uncounted = any(
-                said[role]["bytes"] == [] for said in entry["runs"] for role in ("client", "server")
-            )
             told = tuple(dict.fromkeys(problems))
-            yield Pair(a, b, number, values, "", told, sent, again, uncounted)
+            yield Pair(a, b, number, values, "", told, *counted(entry["runs"]))
+
+
+def counted(runs: Iterable[Mapping[str, Any]]) -> tuple[int, int, bool]:
+    """What the devices of a pair counted in its runs: `sent`, `again`, `uncounted` of a pair."""
+    sides = [said[role] for said in runs for role in ("client", "server")]
+    repairs = [side["repairs"] for side in sides if side.get("repairs")]
+    sent, again = (sum(of_side[i] for of_side in repairs) for i in (0, 1))
+    return sent, again, any(side["bytes"] == [] for side in sides)
 
 
 def lossy(found: Iterable[Pair], limit: float) -> list[str]:
@@ -194,9 +195,13 @@ def _path(
     return [*transports.prove(transport, log, [test.size], version, processes=2).problems, *others]
 
 
-def _bytes(test: Test, said: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each device whose counter shows fewer bytes than were sent."""
-    needed = said["iterations"] * test.size
+def uncrossed(size: int, said: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each device whose counter shows fewer bytes than were sent.
+
+    :param size: of a message [B].
+    :param said: one run of :mod:`assay.onnode.pairs`.
+    """
+    needed = said["iterations"] * size
     for role, direction, done in (("client", 1, "sent"), ("server", 0, "received")):
         counted = said[role]["bytes"]
         if counted is None:

@@ -10,7 +10,14 @@ import sys
 import pytest
 
 from assay.evidence import links
-from assay.evidence.links import Reading, linpack_bytes, message_bytes, parse, prove
+from assay.evidence.links import (
+    Reading,
+    linpack_bytes,
+    message_bytes,
+    misrouted,
+    parse,
+    prove,
+)
 from assay.onnode import port_counters
 from assay.workloads.sizing import Grid, Layout, SizingError, even_ranks, spread, usable_ranks
 
@@ -223,6 +230,56 @@ def test_the_witness_and_the_pairs_read_what_a_port_has(tmp_path, folders, said)
         if counters is None
         else " ".join(["counters", *(f"{name}={value}" for name, value in counters.items())])
     )
+
+
+# --- rails ---------------------------------------------------------------------------------------
+
+#: Packets of the sender in the recorded run over two rails (osu_bw, UCX 1.13.1, 2026-11-21).
+TWO_RAILS = {"rxe0:1": (740, 3389), "rxe1:1": (36, 2688)}
+
+
+def side_by_side(**changes):
+    """The readings of a rank of that run, with other packets (received, sent) of some devices."""
+    packets = {**TWO_RAILS, **{f"{name}:1": moved for name, moved in changes.items()}}
+    lines = [
+        f"{when} n1 {device} counters rcvd_pkts={got} sent_pkts={sent}\n"
+        for when in ("before", "after")
+        for device, (got, sent) in packets.items()
+    ]
+    half = len(packets)
+    zero = [re.sub("=[0-9]+", "=0", line) for line in lines[:half]]
+    return prove({"link.n1.7": "".join([*zero, *lines[half:]])}, Layout(1, 1), 1e6)
+
+
+def test_two_rails_that_share_the_bytes_are_as_asked_for():
+    crossing = side_by_side()
+    assert crossing.problems == ()
+    assert misrouted(crossing, list(TWO_RAILS)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "said"),
+    [
+        (
+            {"rxe1": (0, 0)},
+            ["rxe0:1", "rxe1:1"],
+            "rxe1:1 on n1 carried 0.0% of the bytes: each of 2 rails must carry at least 25.0%",
+        ),
+        (
+            {"rxe1": (36, 688)},
+            ["rxe0:1", "rxe1:1"],
+            "rxe1:1 on n1 carried 14.9% of the bytes: each of 2 rails must carry at least 25.0%",
+        ),
+        ({}, ["rxe0:1"], "rxe1:1 on n1 carried 39.7% of the bytes, and was not asked for"),
+    ],
+    ids=["carries nothing", "carries little", "was not asked for"],
+)
+def test_a_rail_that_is_not_used_as_asked_is_named(changes, asked, said):
+    assert misrouted(side_by_side(**changes), asked) == [said]
+
+
+def test_a_device_that_is_idle_is_not_a_rail():
+    assert misrouted(side_by_side(rxe1=(3, 5)), ["rxe0:1"]) == []
 
 
 # --- minimum traffic ------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from assay.evidence.transports import (
     TRANSPORTS,
     environment,
     prove,
+    rails,
     unusable,
     without_farewells,
 )
@@ -268,6 +269,15 @@ def test_a_fall_back_from_verbs_is_named(other):
     assert prove("rc_verbs", parse(text), CURVE, "1.13.1", 2).problems == (
         f"{other} carried messages of 1..1048576 B: rc_verbs was asked for",
     )
+
+
+def test_a_rail_without_a_lane_and_a_lane_without_a_rail_are_named():
+    log = parse(TEXTS["1.13.1/osu_bw.rc_verbs.two-rails"])
+    assert rails(log, ["rxe0:1", "rxe1:1"]) == []
+    assert rails(log, ["rxe0:1", "rxe2:1"]) == [
+        "UCX has no lane over rxe2:1 to the peer",
+        "UCX has a lane over rxe1:1 to the peer, which was not asked for",
+    ]
 
 
 def test_datagrams_prove_themselves_and_not_connections():

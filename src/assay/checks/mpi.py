@@ -292,8 +292,14 @@ class MpiCheck(StrictCheck):
             "device": device, "needed": needed, "moved": crossing.moved
         }  # fmt: skip
         shown = {"unavailable": list(crossing.unavailable), "errors": crossing.errors}
+        if "," in device:
+            shown["carried"] = crossing.carried
         link.update({name: found for name, found in shown.items() if found})
-        return list(crossing.problems)
+        return [*crossing.problems, *self.rail_problems(crossing)]
+
+    def rail_problems(self, crossing: links.Crossing) -> list[str]:
+        """Problems of the single devices of a link that has several, one line each."""
+        return []
 
 
 class TransportMixin(UcxMixin):
@@ -320,12 +326,16 @@ class TransportMixin(UcxMixin):
 
     @run_before("run")
     def _force_the_path(self) -> None:
-        device = self.current_partition.extras.get("network_device")
-        self.steer_ucx(self.variables_of(self.transport, device))
+        self.steer_ucx(self.path_variables())
         stack = self.current_environ.extras
         together = self.parallel and stack.get("contained")
         if self.transport == "cma" and "image" in stack and not together:
             self.prerun_cmds += _SKIP_WITHOUT_CMA
+
+    def path_variables(self) -> dict[str, str]:
+        """Variables of UCX that force the path under test; skips what this UCX cannot run."""
+        device = self.current_partition.extras.get("network_device")
+        return self.variables_of(self.transport, device)
 
     @property
     def collective_curve(self) -> str:

@@ -210,6 +210,23 @@ def prove(
     return Proof(carried.means, ", ".join(versions) or None, dict(carried.lanes), tuple(problems))
 
 
+def rails(log: UcxLog, devices: Sequence[str]) -> list[str]:
+    """Devices that have no lane to the peer, and lanes over other devices, one line each.
+
+    :param devices: the devices that the run was to use side by side (``mlx5_0:1``).
+    """
+    # Some versions name a path behind the device: rc_mlx5/mlx5_0:1/path0.
+    open_to_peer = {
+        lane.split("/")[1] for config in log.peer_configs() for lane in config.lanes if "/" in lane
+    }
+    return [
+        *(f"UCX has no lane over {device} to the peer" for device in devices
+          if device not in open_to_peer),
+        *(f"UCX has a lane over {device} to the peer, which was not asked for"
+          for device in sorted(open_to_peer - set(devices))),
+    ]  # fmt: skip
+
+
 #: Programs whose rows are messages between two ranks, of the size in the row.
 POINT_TO_POINT = re.compile(r"(osu_)?(latency|bw|bibw|multi_lat|mbw_mr)\b")
 

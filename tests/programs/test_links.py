@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from bench import DATA
 
 from assay.evidence import links
 from assay.evidence.links import (
@@ -162,10 +163,10 @@ def test_lost_packets_are_named_with_device_and_node():
     crossing = prove(ports(n1=RECORDED["sender"], n2=RECORDED["receiver"]), PAIR, 1000)
     assert crossing.problems == (
         "rxe0:1 on n1: packets were lost or sent again: completer_retry_err grew by 29, "
-        "rcvd_seq_err grew by 14 in 3927 packets sent; at most 0.02% of them may be",
+        "rcvd_seq_err grew by 14 in 8012 packets; at most 0.02% of them may be",
         "rxe0:1 on n2: packets were lost or sent again: completer_retry_err grew by 4, "
-        "duplicate_request grew by 582, out_of_seq_request grew by 16 in 4084 packets sent; at "
-        "most 0.02% of them may be",
+        "duplicate_request grew by 582, out_of_seq_request grew by 16 in 7975 packets; at most "
+        "0.02% of them may be",
     )
     assert crossing.errors["n1"]["rxe0:1"] == {"completer_retry_err": 29, "rcvd_seq_err": 14}
 
@@ -187,7 +188,7 @@ def test_a_link_that_fails_is_a_fault_whatever_its_share():
 
 
 def test_losses_of_a_port_that_counts_no_packets_have_no_share_and_fail():
-    (problem,) = prove(ports(n1="out_of_sequence=1", n2=RECORDED["healthy"]), PAIR, 0).problems
+    (problem,) = prove(ports(n1="out_of_sequence=4", n2=RECORDED["healthy"]), PAIR, 0).problems
     assert problem.startswith("rxe0:1 on n1: packets were lost or sent again: out_of_sequence grew")
 
 
@@ -230,6 +231,29 @@ def test_the_witness_and_the_pairs_read_what_a_port_has(tmp_path, folders, said)
         if counters is None
         else " ".join(["counters", *(f"{name}={value}" for name, value in counters.items())])
     )
+
+
+def recorded(run):
+    """The files that the witnesses left in a real run over soft-RoCE."""
+    paths = sorted((DATA / "links").glob(f"{run}.*.txt"))
+    return {f"link.{path.name.split('.')[1]}.7": path.read_text() for path in paths}
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ("two-rails", []),
+        ("latency", []),  # one packet was repeated
+        ("one-of-two-rails", ["completer_retry_err grew by 30", "duplicate_request grew by 53"]),
+        ("loss", ["completer_retry_err grew by 117 in 8", "duplicate_request grew by 133 in 8"]),
+    ],
+)
+def test_a_recorded_run_is_judged_by_what_its_ports_repeated(run, said):
+    problems = prove(recorded(run), PAIR, 8000).problems
+    assert len(problems) == len(said)
+    for problem, node, words in zip(problems, ("vnode1", "vnode2"), said):
+        assert problem.startswith(f"rxe0:1 on {node}: packets were lost or sent again: ")
+        assert words in problem
 
 
 # --- rails ---------------------------------------------------------------------------------------
@@ -276,6 +300,21 @@ def test_two_rails_that_share_the_bytes_are_as_asked_for():
 )
 def test_a_rail_that_is_not_used_as_asked_is_named(changes, asked, said):
     assert misrouted(side_by_side(**changes), asked) == [said]
+
+
+def test_recorded_rails():
+    """Two rails that were asked for; and one, of which a second carried nothing."""
+    two, one = (prove(recorded(run), PAIR, 1) for run in ("two-rails", "one-of-two-rails"))
+    both = ["rxe0:1", "rxe1:1"]
+    assert misrouted(two, both) == misrouted(one, ["rxe0:1"]) == []
+    assert misrouted(one, both) == [
+        f"rxe1:1 on {node} carried 0.0% of the bytes: each of 2 rails must carry at least 25.0%"
+        for node in ("vnode1", "vnode2")
+    ]
+    assert misrouted(two, ["rxe0:1"]) == [
+        f"rxe1:1 on {node} carried 49.8% of the bytes, and was not asked for"
+        for node in ("vnode1", "vnode2")
+    ]
 
 
 def test_a_device_that_is_idle_is_not_a_rail():

@@ -27,6 +27,13 @@ def test_a_real_output_is_sound_and_names_its_program(name):
     assert parsed.facts["validates"] is False
 
 
+@pytest.mark.parametrize(("name", "said"), [("ib_write_bw", "is 0.00"), ("ib_send_lat", "is inf")])
+def test_a_processor_without_a_known_clock_gives_no_numbers(name, said):
+    parsed = ib_perftest.parse(TEXTS[f"no-clock.{name}.client"])
+    assert not parsed.sound
+    assert any(said in problem for problem in parsed.problems), parsed.problems
+
+
 @pytest.mark.parametrize("name", PASSIVE)
 def test_a_server_that_measures_nothing_is_refused(name):
     with pytest.raises(ParseError, match=r"no table; it ends with ' ?GID: 00:"):

@@ -64,6 +64,10 @@ EVERY = {
     "1.13.1/tls-posix-tagbw1M": ("1.13.1", 2, 0, 0, "only lane", POSIX, ()),
     "1.13.1/tls-tcp-tagbw1M": ("1.13.1", 2, 0, 0, "only lane", TCP, ()),
     "1.13.1/ucx_perftest.tag_bw.cma": ("1.13.1", 2, 0, 0, "first use", CMA, SIZES),
+    "1.13.1/ucx_perftest.tag_bw.rc_verbs.two-rails": (
+        *("1.13.1", 2, 0, 0, "only lane", {"rc_verbs": 1.0}, ()),
+    ),
+    "1.13.1/ucx_perftest.tag_lat.ud_verbs": ("1.13.1", 2, 0, 0, "only lane", UD, ()),
     "1.13.1/ucx_perftest.tag_lat.rc_verbs": ("1.13.1", 2, 0, 0, "only lane", RC, ()),
     "1.15.0/osu_latency.cma": ("1.15.0", 2, 0, 0, "first use", CMA, SIZES),
     "1.16.0/ompi414-osu_latency-tcp": ("1.16.0", 2, 0, 0, TABLE_AND_LANE, TCP, ()),

@@ -104,6 +104,8 @@ TRANSPORT_OF = {
     "1.13.1/osu_allreduce.tcp.two-hosts": "tcp",
     "1.13.1/osu_latency.rc_verbs": "rc_verbs",
     "1.13.1/osu_bw.rc_verbs.two-rails": "rc_verbs",
+    "1.13.1/ucx_perftest.tag_bw.rc_verbs.two-rails": "rc_verbs",
+    "1.13.1/ucx_perftest.tag_lat.ud_verbs": "ud_verbs",
     "1.13.1/NPopenmpi.posix": "posix",
     "1.13.1/ucx_perftest.tag_bw.cma": "cma",
     "1.22.0/osu_latency.py.cma": "cma",
@@ -278,17 +280,6 @@ def test_a_rail_without_a_lane_and_a_lane_without_a_rail_are_named():
         "UCX has no lane over rxe2:1 to the peer",
         "UCX has a lane over rxe1:1 to the peer, which was not asked for",
     ]
-
-
-def test_datagrams_prove_themselves_and_not_connections():
-    """No healthy run over ud_verbs is recorded: the recorded run of rc_verbs, renamed."""
-    text = TEXTS["1.13.1/osu_latency.rc_verbs"].replace("rc_verbs/", "ud_verbs/")
-    text = text.replace("UCX_TLS=rc_v,self", "UCX_TLS=ud_verbs,self")
-
-    assert prove("ud_verbs", parse(text), CURVE, "1.13.1", 2).problems == ()
-    assert prove("rc_verbs", parse(text), CURVE, "1.13.1", 2).problems[-1] == (
-        "ud_verbs/rxe0:1 carried messages of 1..1048576 B: rc_verbs was asked for"
-    )
 
 
 def test_sizes_too_small_for_cma_do_not_prove_it():

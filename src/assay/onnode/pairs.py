@@ -194,9 +194,9 @@ def repairs(device):
     """
     port = port_counters.of_port(device or "")
     if port is not None:
-        sent = port_counters.packets_sent(port)
+        packets = port_counters.packets(port)
         faults = (*port_counters.DAMAGE, *port_counters.RESENT)
-        return None if sent is None else [sent, sum(port.get(name, 0) for name in faults)]
+        return packets and [packets[1], sum(port.get(name, 0) for name in faults)]
     try:
         with open("/proc/net/snmp") as file:
             names, values = (line.split() for line in file if line.startswith("Tcp:"))

@@ -8,6 +8,7 @@ bytes (drivers/infiniband/sw/rxe/rxe_hw_counters.c of Linux 6.1).
 
 import contextlib
 import os
+from collections.abc import Mapping
 
 PORTS = "/sys/class/infiniband"
 FOLDERS = ("counters", "hw_counters")
@@ -17,8 +18,8 @@ FOLDERS = ("counters", "hw_counters")
 BYTES = ("port_rcv_data", "port_xmit_data", 4)
 PACKETS = ("rcvd_pkts", "sent_pkts", 4096)
 
-#: Names of the packets that a port sent; the first that is there counts.
-SENT = ("port_xmit_packets", "sent_pkts")
+#: Names of the packets that a port received and sent; the first pair that is there counts.
+IN_PACKETS = (("port_rcv_packets", "port_xmit_packets"), PACKETS[:2])
 
 #: Counters that grow when the link damages data or goes down, and when a driver gives up.
 DAMAGE = (
@@ -51,7 +52,7 @@ def of_port(device: str, root: str = PORTS) -> "dict | None":
     return found
 
 
-def traffic(counters: dict) -> "tuple | None":
+def traffic(counters: Mapping) -> "tuple | None":
     """Bytes received and sent, and whether they follow from packets; None if neither is counted."""
     for received, sent, unit in (BYTES, PACKETS):
         if received in counters and sent in counters:
@@ -59,6 +60,9 @@ def traffic(counters: dict) -> "tuple | None":
     return None
 
 
-def packets_sent(counters: dict) -> "int | None":
-    """Packets that the port has sent; None if it does not count them."""
-    return next((counters[name] for name in SENT if name in counters), None)
+def packets(counters: Mapping) -> "tuple | None":
+    """Packets that the port has received and sent; None if it does not count them."""
+    for received, sent in IN_PACKETS:
+        if received in counters and sent in counters:
+            return counters[received], counters[sent]
+    return None

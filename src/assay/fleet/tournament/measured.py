@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay.evidence import steering, transports
+from assay.evidence import links, steering, transports
 from assay.fleet.tournament.diagnosis import Measurement, Metric, diagnose, second_pass
 from assay.judge import Verdict
 from assay.metrics import lower_is_better
@@ -23,10 +23,6 @@ from assay.outputs.coordinator_log import CoordinatorLog, parse
 #: A node or a pair is at fault if it is worse than the others by more than this relative
 #: tolerance. A site may set other values.
 TOLERANCES = {"bandwidth": 0.05, "latency": 0.25}
-
-#: The share of a single pair may be larger by this factor: a host that was delayed for a moment
-#: made a healthy pair send 45 of 89 000 segments again.
-ALONE = 10
 
 
 @dataclass(frozen=True)
@@ -147,7 +143,7 @@ def lossy(found: Iterable[Pair], limit: float) -> list[str]:
     """Links that lose data, one line for each node or pair.
 
     :param limit: share of segments that a node may send again; a single pair may send
-        :data:`ALONE` times this share again.
+        :data:`assay.evidence.links.ALONE` times this share again.
     """
     shares: dict[tuple[str, str], list[int]] = {}
     for pair in found:
@@ -164,7 +160,7 @@ def lossy(found: Iterable[Pair], limit: float) -> list[str]:
         if len(met) > 1 and met <= bad:
             lines.append(f"{node}: {_share(shares, met)}, with every other node")
             bad -= met
-    alone = sorted(ends for ends in bad if of[ends] > ALONE * limit)
+    alone = sorted(ends for ends in bad if of[ends] > links.ALONE * limit)
     return lines + [f"{a} - {b}: {_share(shares, [(a, b)])}" for a, b in alone]
 
 

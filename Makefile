@@ -105,7 +105,7 @@ calibrate: asked setup
 	@$(if $(ON_SITE),.venv/bin/assay calibrate --site '$(SITE)' $(WITHOUT_PEAK) \
 		--from "$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
-vcluster-up: system venv
+vcluster-up: system venv $(if $(findstring --gpus,$(VCLUSTER_ARGS)),vgpu)
 	@vcluster/packages.sh
 	@vcluster/vcluster up $(VCLUSTER_ARGS)
 

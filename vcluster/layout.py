@@ -52,7 +52,10 @@ class Link:
 
 @dataclasses.dataclass
 class Cluster:
-    """The arguments of ``up``, kept in ``cluster.json`` while the cluster is up."""
+    """The arguments of ``up``, kept in ``cluster.json`` while the cluster is up.
+
+    :ivar gpus: emulated GPUs of each node.
+    """
 
     nodes: int
     user: str
@@ -61,6 +64,7 @@ class Cluster:
     accounting: bool
     link: Link
     expose: list
+    gpus: int = 0
 
     @property
     def node_names(self):

@@ -4,6 +4,7 @@ import os
 import shutil
 
 import cgroups
+import gpus
 from commands import daemon, wait
 from layout import HERE, STATE
 from machine import ask
@@ -13,7 +14,7 @@ HOST_MIB = 2048
 
 
 def configure(cluster):
-    """Writes slurm.conf from its template."""
+    """Writes slurm.conf from its template, and gres.conf if the nodes have GPUs."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     cores = len(os.sched_getaffinity(0))
     accounting = "accounting_storage/none"
@@ -23,6 +24,7 @@ def configure(cluster):
             f"AccountingStorageHost={cluster.address('login')}\n"
             f"AccountingStoragePass={STATE}/munge/socket"
         )
+    gres, partition = gpus.configure(cluster)
     values = {
         "state": STATE,
         "login": cluster.address("login"),
@@ -31,7 +33,7 @@ def configure(cluster):
         "nodes": "\n".join(
             f"NodeName={name} NodeAddr={cluster.address(name)} CPUs={cores} Boards=1 "
             f"SocketsPerBoard=1 CoresPerSocket={cores} ThreadsPerCore=1 "
-            f"RealMemory={max(512, (memory - HOST_MIB) // cluster.nodes)}"
+            f"RealMemory={max(512, (memory - HOST_MIB) // cluster.nodes)}{gres}"
             for name in cluster.node_names
         ),
         "node_list": ",".join(cluster.node_names),
@@ -39,7 +41,7 @@ def configure(cluster):
     text = (HERE / "slurm.conf.in").read_text()
     for key, value in values.items():
         text = text.replace(f"@{key}@", str(value))
-    (STATE / "etc/slurm.conf").write_text(text)
+    (STATE / "etc/slurm.conf").write_text(text + partition)
     # slurmd needs the plugin even if it limits nothing. It cannot detect a hybrid host by itself.
     plugin = "cgroup/v2\nIgnoreSystemd=yes" if cgroups.unified() else "cgroup/v1"
     (STATE / "etc/cgroup.conf").write_text(f"CgroupPlugin={plugin}\n")

@@ -52,6 +52,14 @@ def mend(cluster, name):
         settings(name).write_text(f"GPUEMU_DEVICES={cluster.gpus}\n")
 
 
+def faults():
+    """The faults that emulated GPUs can have: the first column of the table in docs/vgpu.md."""
+    text = (CHECKOUT / "docs/vgpu.md").read_text()
+    table = text.partition("| fault | what breaks |\n")[2].partition("\n\n")[0]
+    first = " ".join(row.split("|")[1] for row in table.splitlines())
+    return re.findall(r"`([\w-]+)`", first)
+
+
 def disturb(cluster, name, what):
     """Gives the GPUs of a node one more fault.
 
@@ -59,12 +67,10 @@ def disturb(cluster, name, what):
     """
     if not cluster.gpus:
         raise Refusal("this cluster has no GPUs; type: vcluster/vcluster up --gpus 2")
-    sources = "".join(file.read_text() for file in sorted(CHECKOUT.glob("vgpu/*.c")))
-    known = sorted(set(re.findall(r'\bnode_fault\w*\("([\w-]+)"', sources)))
-    if not re.fullmatch(rf"({'|'.join(known)})(:\d-\d)?", what):
+    known = faults()
+    if not re.fullmatch(rf"({'|'.join(known)})(:\d(-\d)?)?", what):
         raise Refusal(f"GPUs have no fault {what!r}; docs/vgpu.md describes {', '.join(known)}")
-    said = variables(name)
-    faults = ",".join(filter(None, [said.get("GPUEMU_FAULT"), what]))
-    settings(name).write_text(
-        "".join(f"{key}={value}\n" for key, value in {**said, "GPUEMU_FAULT": faults}.items())
-    )
+    before = variables(name).get("GPUEMU_FAULT")
+    mend(cluster, name)
+    with settings(name).open("a") as file:
+        file.write(f"GPUEMU_FAULT={','.join(filter(None, [before, what]))}\n")

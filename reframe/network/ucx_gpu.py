@@ -155,7 +155,7 @@ class UcxGpuBetween(UcxGpu):
             host="$(uname -n)",
         )  # fmt: skip
         visible = self.accelerator.restricted(self.gpus, REFUSED_FILE)
-        self.prerun_cmds += [*visible, *perftest.server(witness)]
+        self.prerun_cmds += [*visible, *perftest.server(wrapper=witness)]
         second = ["--nodes=1", "--ntasks=1", "--relative=1"]
         self.job.launcher.options = [*self.job.launcher.options, *second, witness]
         self.postrun_cmds += pair.END_OF_SERVER

@@ -119,7 +119,7 @@ WITH_GPUS = [
             **ALONGSIDE,
             "network_device": "eth0",
             "nodes": nodes,
-            "smoke": ["no-gdrcopy", "NodeHealth"],
+            "smoke": ["no-gdrcopy", "Census", "NodeHealth"],
         },
     },
 ]

@@ -130,6 +130,17 @@ def test_a_handle_of_cuda_ipc_opens_within_its_node_only(cluster):
     assert answers == {"node01": "done", "node02": "cuIpcOpenMemHandle_v2: 205"}
 
 
+def test_nodes_with_healthy_gpus_pass_before_anything_is_measured(cluster):
+    where = "--system=vcluster:gpu-inter-node"
+    results = cluster.state / "home/results"
+    done, cases = cluster.suite("Census|NodeHealth", where, results=results)
+    assert {case: result for (case, _), (result, _) in cases.items()} == {
+        "Census": "pass",
+        "NodeHealth": "pass",
+    }
+    assert done.returncode == 0
+
+
 def run(cluster, parameters, *arguments, test="UcxGpu", **variables):
     """Runs cases; returns the run, by node (if named) result and reason, and the ways."""
     results = cluster.state / "home/results"

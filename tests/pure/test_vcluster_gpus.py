@@ -97,11 +97,11 @@ def test_a_node_says_how_many_devices_it_has_and_which_faults(configured, module
     assert gpus.variables("node02") == {"GPUEMU_DEVICES": "2"}
 
 
-@pytest.mark.parametrize("what", ["ipc-shut", "ipc-open,", "ipc-open\nX=1", "", "p2p:0"])
+@pytest.mark.parametrize("what", ["ipc-shut", "ipc-open,", "ipc-open\nX=1", "", "p2p:0-"])
 def test_an_unknown_fault_of_a_gpu_is_refused_with_those_that_exist(configured, modules, what):
     gpus, layout = modules("gpus"), modules("layout")
     cluster, _ = configured(2)
-    with pytest.raises(layout.Refusal, match=r"docs/vgpu\.md describes .*ecc.*ipc-open.*p2p"):
+    with pytest.raises(layout.Refusal, match=r"docs/vgpu\.md describes ipc-open.*p2p.*ecc"):
         gpus.disturb(cluster, "node02", what)
     assert gpus.variables("node02") == {"GPUEMU_DEVICES": "2"}
 
@@ -115,10 +115,14 @@ def test_a_fault_of_gpus_on_a_cluster_without_is_refused(configured, modules):
     assert modules("gpus").variables("node02") == {}
 
 
-def test_every_fault_of_a_gpu_in_the_document_can_be_injected(configured, modules):
+def test_the_faults_that_can_be_injected_are_those_that_the_emulated_gpu_looks_for(modules):
+    known = modules("gpus").faults()
+    sources = "".join(file.read_text() for file in (ROOT / "vgpu").glob("*.c"))
+    assert set(re.findall(r'\bnode_fault\w*\("([\w-]+)"', sources)) <= set(known)
+
+
+@pytest.mark.parametrize("what", ["ecc", "p2p", "p2p:0-1", "ecc:1"])
+def test_a_fault_may_be_of_one_device_or_of_a_pair(configured, modules, what):
     cluster, _ = configured(2)
-    text = (ROOT / "docs/vgpu.md").read_text().partition("| fault |")[2].partition("\n\n")[0]
-    names = re.findall(r"`([\w:-]+)`", "".join(row.split("|")[1] for row in text.splitlines()[2:]))
-    assert len(names) > 5
-    for name in names:
-        modules("gpus").disturb(cluster, "node01", name)
+    modules("gpus").disturb(cluster, "node01", what)
+    assert modules("gpus").variables("node01")["GPUEMU_FAULT"] == what

@@ -5,8 +5,9 @@ The tests run on its login machine: `vcluster/vcluster run login -- reframe -C .
 stack is `system`, packages of the distribution. With STACK=spack it is the stack that
 `make spack SITE=debian12` built.
 
-If the nodes have emulated GPUs (`vcluster up --gpus 2`), the site has one partition more, `gpu`.
-Its stack is UCX from a wheel. No number of it is a measurement of a GPU: docs/vgpu.md.
+If the nodes have emulated GPUs (`vcluster up --gpus 2`), there are two partitions more, `gpu` and
+`gpu-inter-node`. Their stack is UCX from a wheel. No number of them is a measurement of a GPU:
+docs/vgpu.md.
 """
 
 # Stacks: system spack ucx-1-22-0
@@ -33,8 +34,8 @@ memory = detect.memory_bytes() // (nodes + 1)
 ACCOUNT = "cpu.stat" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cpuacct.usage"
 
 stack = machine.stack(__file__)
-#: UCX for the emulated GPUs, and a model of their links that a busy machine can keep up with.
-wheel = emulated.ucx(__file__, "1.22.0", "nvlink=20:4e8,d2d=20:4e8,h2d=20:4e8,d2h=20:4e8")
+#: UCX for the emulated GPUs.
+wheel = emulated.ucx(__file__, "1.22.0")
 NODE = {
     # Polling by sacct needs Slurm's accounting; polling by squeue does not.
     "scheduler": "slurm" if cluster["accounting"] else "squeue",

@@ -7,15 +7,17 @@ from typing import Any
 
 from assay import sites
 
+#: A model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.
+LINKS = "nvlink=20:1e9,d2d=20:1e9,h2d=20:1e9,d2h=20:1e9"
 
-def ucx(site_file: str | Path, version: str, links: str) -> dict[str, Any]:
+
+def ucx(site_file: str | Path, version: str) -> dict[str, Any]:
     """The environment of a wheel of ``vgpu/ucx.lock``, even if the wheel is not installed yet.
 
     If it is not installed, its jobs end at once with a line that says so.
 
     :param site_file: the site's ``__file__``.
     :param version: of UCX, such as ``1.22.0``.
-    :param links: the model of the links, as ``GPUEMU_LINKS`` states it.
     """
     repository = sites.repository(site_file)
     gpu, wheel = repository / "build/vgpu", repository / ".cache/vgpu" / version
@@ -31,7 +33,7 @@ def ucx(site_file: str | Path, version: str, links: str) -> dict[str, Any]:
         "env_vars": [
             ["PATH", f"{gpu}/bin:{wheel}/bin:$PATH"],
             ["LD_LIBRARY_PATH", f"{gpu}/lib:{wheel}/lib"],
-            ["GPUEMU_LINKS", links],
+            ["GPUEMU_LINKS", LINKS],
         ],
         "prepare_cmds": [] if there else [f'echo "{missing}" >&2', "exit 1"],
     }

@@ -10,46 +10,17 @@ import os
 import re
 
 from assay import sites
-from assay.sites import machine
-
-REPOSITORY = sites.repository(__file__)
-EMULATED = REPOSITORY / "build/vgpu"
+from assay.sites import emulated, machine
 
 #: The wheels of UCX; each is a stack.
-VERSIONS = re.findall(
-    r"^libucx-cu12==(\d+\.\d+\.\d+)", (REPOSITORY / "vgpu/ucx.lock").read_text(), re.MULTILINE
-)
+LOCK = sites.repository(__file__) / "vgpu/ucx.lock"
+VERSIONS = re.findall(r"^libucx-cu12==(\d+\.\d+\.\d+)", LOCK.read_text(), re.MULTILINE)
 
 #: Devices of the node, as vgpu/node.c reads them.
 DEVICES = int(os.environ.get("GPUEMU_DEVICES", "4"))
 
-#: The model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.
-#: hardware.yaml of this site has the same rate.
-LINKS = "nvlink=20:1e9,d2d=20:1e9,h2d=20:1e9,d2h=20:1e9"
-
-
-def stack(version):
-    """The environment of the wheel of a version of UCX."""
-    ucx = REPOSITORY / ".cache/vgpu" / version
-    there = (EMULATED / "sources").exists() and (ucx / "pin.txt").exists()
-    missing = f"no emulated GPU, or no UCX {version} for it: type make vgpu"
-    return {
-        "name": f"ucx-{version}".replace(".", "-"),  # ReFrame takes no dots
-        "features": ["ucx", "ucx-perftest", "ucx-cuda"],
-        "extras": {
-            "ucx_version": version,
-            "provenance": f"emulated GPUs; wheel libucx-cu12, pinned in vgpu/ucx.lock: {version}",
-        },
-        "env_vars": [
-            ["PATH", f"{EMULATED}/bin:{ucx}/bin:$PATH"],
-            ["LD_LIBRARY_PATH", f"{EMULATED}/lib:{ucx}/lib"],
-            ["GPUEMU_LINKS", LINKS],
-        ],
-        "prepare_cmds": [] if there else [f'echo "{missing}" >&2', "exit 1"],
-    }
-
-
-STACKS = [stack(version) for version in VERSIONS]
+#: The links have the model of assay.sites.emulated; hardware.yaml of this site has the same rate.
+STACKS = [emulated.ucx(__file__, version) for version in VERSIONS]
 
 partition = {
     **machine.partition(

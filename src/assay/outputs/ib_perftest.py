@@ -27,8 +27,13 @@ _TITLE = re.compile(
     r"\s{10,}(RDMA_Write|RDMA_Read|Send|Atomic (?:FETCH_AND_ADD|CMP_AND_SWAP)) (BW|Latency) Test"
 )
 _OPERATIONS = {"RDMA_Write": "write", "RDMA_Read": "read", "Send": "send", "Atomic": "atomic"}
-_DASHES = re.compile(r"-{87}")
-_LABEL = re.compile(r"#\w+|BW \w+\[[^\]]*\]|MsgRate\[\w+\]|t_\w+\[\w+\]|[\d.]+% percentile\[\w+\]")
+_DASHES = "-" * 87
+#: Stands for a line of dashes. Open MPI frames its warnings by shorter ones.
+_RULE = "=" * 87
+_LABEL = re.compile(
+    r"#\w{1,20}|BW \w{1,20}\[[^\]]{1,20}\]|MsgRate\[\w{1,20}\]|t_\w{1,20}\[\w{1,20}\]"
+    r"|[\d.]{1,20}% percentile\[\w{1,20}\]"
+)
 _COLUMNS = {
     "#bytes": SIZE,
     "#iterations": Column("iterations", "1", whole=True),
@@ -77,7 +82,8 @@ def parse(text: str) -> Parsed:
 
     :raises ParseError: no heading of a known test, no table, or a column that is not known.
     """
-    lines = list(without_warnings(split(text)))
+    text_lines = [_RULE if line == _DASHES else line for line in split(text)]
+    lines = list(without_warnings(text_lines))
     titles = [(at, match) for at, (_, line) in enumerate(lines) if (match := _TITLE.match(line))]
     if not titles:
         said = next((line for _, line in lines if line), "")
@@ -110,7 +116,7 @@ def _parts(lines: Sequence[Line]) -> list[list[Line]]:
     """The lines between the lines of dashes: settings, connections, the table, what follows it."""
     parts: list[list[Line]] = [[]]
     for number, line in lines:
-        if _DASHES.fullmatch(line):
+        if line == _RULE:
             parts.append([])
         else:
             parts[-1].append((number, line))
@@ -118,7 +124,7 @@ def _parts(lines: Sequence[Line]) -> list[list[Line]]:
 
 
 def _last(lines: Sequence[Line]) -> str:
-    said = (line for _, line in reversed(lines) if line and not _DASHES.fullmatch(line))
+    said = (line for _, line in reversed(lines) if line and line != _RULE)
     return quote(next(said, ""))
 
 

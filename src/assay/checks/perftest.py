@@ -13,12 +13,17 @@ from assay.outputs.ucx_perftest import MIB_PER_S
 
 COMMAND = "ucx_perftest"
 
-#: Shell lines that start the server, before the client.
-SERVER = pair.server(
-    f"{COMMAND} $plain -c $1 -p $port >{pair.SERVER_FILE} 2>&1",
-    f"plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= {COMMAND} -h 2>&1"
-    " | grep -q -e '-P <0|1>' && echo '-P 0')",
-)
+
+def server(choose: str = "") -> list[str]:
+    """Shell lines that start the server, before the client.
+
+    :param choose: a line that chooses other processors for ``$1`` and ``$2``.
+    """
+    return pair.server(
+        f"{choose}\n{COMMAND} $plain -c $1 -p $port >{pair.SERVER_FILE} 2>&1".lstrip(),
+        f"plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= {COMMAND} -h 2>&1"
+        " | grep -q -e '-P <0|1>' && echo '-P 0')",
+    )
 
 
 def client(test: str, size: int, iterations: int, *more: str) -> list[str]:

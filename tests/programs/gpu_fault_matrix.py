@@ -30,11 +30,13 @@ RATE = 1e9
 LINKS = f"nvlink=20:{RATE:g},d2d=20:{RATE:g},h2d=20:{RATE:g},d2h=20:{RATE:g}"
 
 LATENCY, BANDWIDTH, NODE = "UcxGpu tag_lat", "UcxGpu tag_bw", "NodeHealth"
+PAIRS = "GpuPairs"
 
 #: Test -> its file, and the case as ReFrame's option -n selects it.
 TESTS = {
     LATENCY: ("network/ucx_gpu.py", "UcxGpu%operation=tag_lat%gpus=2%configuration=no-gdrcopy$"),
     BANDWIDTH: ("network/ucx_gpu.py", "UcxGpu%operation=tag_bw%gpus=2%configuration=no-gdrcopy$"),
+    PAIRS: ("network/gpu_pairs.py", "^GpuPairs"),
     NODE: ("node/health.py", "^NodeHealth$"),
 }
 
@@ -65,7 +67,7 @@ def emulated(faults: str, **more: str) -> dict[str, str]:
 
 
 FAULTS = [
-    Fault("healthy", "none", tests=(LATENCY, BANDWIDTH, NODE)),
+    Fault("healthy", "none", tests=(LATENCY, BANDWIDTH, PAIRS, NODE)),
     Fault("order", "none: GPU 0 is near processor 1, and GPU 1 near processor 0 "
           "(`GPUEMU_CPUS='1;0'`)", {"GPUEMU_CPUS": "1;0"}),
     Fault("ipc-open", "CUDA IPC fails without a word (`ipc-open`)", emulated("ipc-open"),
@@ -86,6 +88,12 @@ FAULTS = [
     Fault("half-link", "one link at half its rate (`GPUEMU_LINKS=...,nvlink:0-1=20:5e8`)",
           {"GPUEMU_LINKS": f"{LINKS},nvlink:0-1=20:{RATE / 2:g}"}, (BANDWIDTH,),
           names="is below the lower bound"),
+    Fault("half-other", "the same, a link that other tests do not measure (`nvlink:2-3=20:5e8`)",
+          {"GPUEMU_LINKS": f"{LINKS},nvlink:2-3=20:{RATE / 2:g}"}, (PAIRS,),
+          names="other pairs joined by NV1 is"),
+    Fault("p2p-other", "another pair cannot access each other's memory (`p2p:2-3`)",
+          emulated("p2p:2-3", GPUEMU_LINKS=""), (PAIRS, NODE),
+          names="GPUs 2 and 3: cuda_ipc carried nothing"),
     Fault("modules", f"modules of UCX {OTHER} beside the libraries of {VERSION}",
           names="ended with exit code", ucx="mixed"),
     Fault("driver", "the driver does not fit libcuda (`driver`)", emulated("driver"),
@@ -197,6 +205,9 @@ def cause(row: Row) -> str:
     named = re.sub(r"runs on processors \d[\d,-]*\b", "runs on processors …", named)
     named = re.sub(r": \d+ more during", ": … more during", named)
     named = re.sub(r"\[ *\d+\.\d+\] NVRM", "[…] NVRM", named)
+    named = re.sub(
+        r"\): [\d.]+ MB/s, (.*) is [\d.]+ MB/s \(-\d+%\)", r"): … MB/s, \1 is … MB/s (-…%)", named
+    )
     return re.sub(r"\d{3}(\.\d+)? MB/s( \(range [^)]*\))? is", "… MB/s is", named)
 
 

@@ -14,15 +14,17 @@ from assay.outputs.ucx_perftest import MIB_PER_S
 COMMAND = "ucx_perftest"
 
 
-def server(choose: str = "") -> list[str]:
+def server(choose: str = "", *first: str) -> list[str]:
     """Shell lines that start the server, before the client.
 
     :param choose: a line that chooses other processors for ``$1`` and ``$2``.
+    :param first: lines before it, which may change ``$port``.
     """
     return pair.server(
         f"{choose}\n{COMMAND} $plain -c $1 -p $port >{pair.SERVER_FILE} 2>&1".lstrip(),
         f"plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= {COMMAND} -h 2>&1"
         " | grep -q -e '-P <0|1>' && echo '-P 0')",
+        *first,
     )
 
 

@@ -25,7 +25,8 @@ static const struct {
     {"retired_pages.pending", "[N/A]", NULL, NULL},
     {"remapped_rows.pending", "0", "remap", "1"},
     {"remapped_rows.failure", "0", "remap-failed", "1"},
-    {"clocks_throttle_reasons.hw_slowdown", "Not Active", "throttle", "Active"},
+    {"clocks_throttle_reasons.hw_thermal_slowdown", "Not Active", "throttle", "Active"},
+    {"clocks_throttle_reasons.hw_power_brake_slowdown", "Not Active", "brake", "Active"},
     {"clocks_throttle_reasons.sw_thermal_slowdown", "Not Active", "hot", "Active"},
 };
 

@@ -111,7 +111,7 @@ FAULTS = [
     Fault("remap", "rows of memory wait to be replaced (`remap:1`)", emulated("remap:1"), (NODE,),
           names="remapped_rows.pending"),
     Fault("throttle", "the hardware slows a clock (`throttle:0`)", emulated("throttle:0"),
-          (LATENCY, NODE), names="clocks_throttle_reasons.hw_slowdown"),
+          (LATENCY, NODE), names="clocks_throttle_reasons.hw_thermal_slowdown"),
     Fault("nvlink", "all NVLinks are down, PCIe stays (`nvlink`)", emulated("nvlink"), (NODE,),
           names="has no NVLink to another GPU"),
     Fault("lost", "a GPU less than the site says (`GPUEMU_DEVICES=3`)", {"GPUEMU_DEVICES": "3"},

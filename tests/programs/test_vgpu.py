@@ -160,7 +160,7 @@ def test_the_uuids_of_a_node_differ_and_stay(built):
     assert smi(built, "--query-gpu=clocks.sm") == ['Field "clocks.sm" is not emulated']
 
 
-STATE = "ecc.errors.uncorrected.volatile.total", "clocks_throttle_reasons.hw_slowdown"
+STATE = "ecc.errors.uncorrected.volatile.total", "clocks_throttle_reasons.hw_thermal_slowdown"
 
 
 def test_a_fault_of_one_device_leaves_the_others(built):

@@ -13,7 +13,7 @@ from assay.outputs import nvidia_smi, ucx_log
 STATE = (DATA / "nvidia-smi/state.emulated.txt").read_text()
 UUID = "GPU-67707565-6d75-4000-acdb-70b50737cf0"
 GPU_1 = f"GPU 1 ({UUID}1, 00000000:2B:00.0)"
-ROW_1 = f"{UUID}1, 00000000:2B:00.0, 0, 0, [N/A], Not Active, Not Active\n"
+ROW_1 = f"{UUID}1, 00000000:2B:00.0, 0, 0, [N/A], Not Active, Not Active, Not Active\n"
 XID = "[ 12.5] NVRM: Xid (PCI:0000:2b:00): 79, pid='<unknown>', GPU has fallen off the bus.\n"
 HEALTHY = nvidia_smi.parse(STATE)
 
@@ -44,6 +44,11 @@ def test_a_healthy_node_has_no_problem():
     assert gpu_health.problems(CUDA, HEALTHY, HEALTHY) == []
 
 
+def slow(clocks):
+    """The row of GPU 1 with the first two reasons for a slow clock."""
+    return ROW_1.replace("Not Active, Not Active", clocks, 1)
+
+
 #: What differs from the healthy state, and the problem; each problem names its GPU.
 UNFIT = {
     "memory errors": ((ROW_1, ROW_1.replace(" 0, 0,", " 3, 0,")),
@@ -53,7 +58,10 @@ UNFIT = {
     "pages": ((ROW_1, ROW_1.replace("[N/A]", "Yes")), f"{GPU_1}: pages of memory that wait"),
     "rows": ((f"{UUID}1, 0, 0", f"{UUID}1, 1, 0"), f"{GPU_1}: rows of memory that wait"),
     "failed rows": ((f"{UUID}1, 0, 0", f"{UUID}1, 0, Yes"), "rows of memory that could not be"),
-    "clock": ((ROW_1, ROW_1.replace("Not Active", "Active", 1)), f"{GPU_1}: the hardware slows"),
+    "clock": ((ROW_1, slow("Active, Not Active")),
+              f"{GPU_1}: the hardware slows the clock to half or less, because of heat ("),
+    "power": ((ROW_1, slow("Not Active, Active")),
+              f"{GPU_1}: the hardware slows the clock to half or less, because the power supply"),
     "driver": (("[driver]\n0", "[driver]\n803"), "libcuda.so.1 does not start on this node"),
     "no NVML": ((STATE, "[gpu uuid,pci.bus_id]\nFailed to initialize NVML: Driver Not Loaded\n"),
                 "the state of the GPUs is not known: Failed to initialize NVML: Driver Not Loaded"),

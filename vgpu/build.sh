@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build the emulated GPU: libcuda, libcudart, libnvidia-ml, nvidia-smi and gdrdrv, with gcc alone.
+# Build the emulated GPU with gcc alone: libcuda, libcudart, libnvidia-ml, nvidia-smi, dmesg, gdrdrv.
 #
 #   vgpu/build.sh [DIRECTORY]     writes DIRECTORY/lib and DIRECTORY/bin (default: build/vgpu)
 #
@@ -35,4 +35,5 @@ library libcudart.so.12 -Wl,--version-script=runtime.map runtime.c -L"$out/lib" 
 library libnvidia-ml.so.1 nvml.c node.c
 library libgdrdrv.so gdrdrv.c node.c trace.c
 gcc "${flags[@]}" -o "$out/bin/nvidia-smi" smi.c node.c
+gcc "${flags[@]}" -o "$out/bin/dmesg" dmesg.c node.c
 echo "$sources" >"$out/sources"

@@ -159,6 +159,8 @@ ENTRY(cuDeviceCanAccessPeer)(int *can, device a, device b)
 ENTRY(cuDevicePrimaryCtxRetain)(struct context **context, device it)
 {
     NEED_DEVICE(it);
+    if (node_fault("one-gpu"))
+        it = 0; /* whatever device a process selects */
     ++retained[it];
     *context = &primary[it];
     return SUCCESS;

@@ -82,6 +82,20 @@ int node_bus(int device)
     return 0x1b + 0x10 * device;
 }
 
+/* The processors near a device, as the kernel writes a list: all, unless somebody says otherwise. */
+void node_cpus(int device, char list[CPUS_TEXT])
+{
+    const char *said = getenv("GPUEMU_CPUS");
+    for (int i = 0; said && i < device; ++i) {
+        said = strchr(said, ';');
+        said += said != NULL;
+    }
+    if (said && *said && *said != ';')
+        snprintf(list, CPUS_TEXT, "%.*s", (int)strcspn(said, ";"), said);
+    else
+        snprintf(list, CPUS_TEXT, "0-%ld", sysconf(_SC_NPROCESSORS_CONF) - 1);
+}
+
 /* Whether one of the words in a list, separated by commas, is `word`. */
 static bool listed(const char *list, const char *word)
 {
@@ -106,6 +120,13 @@ static bool pair_listed(const char *list, const char *before, int a, int b)
 bool node_fault(const char *name)
 {
     return listed(getenv("GPUEMU_FAULT"), name);
+}
+
+bool node_fault_of(const char *name, int device)
+{
+    char one[32];
+    snprintf(one, sizeof(one), "%s:%d", name, device);
+    return node_fault(name) || listed(getenv("GPUEMU_FAULT"), one);
 }
 
 bool node_fault_between(const char *name, int a, int b)

@@ -3,6 +3,7 @@
  *   GPUEMU_DEVICES=4             devices of the node, 1 to 8 (default 4)
  *   GPUEMU_MEMORY=34359738368    memory of each [B]
  *   GPUEMU_NVLINK=0-1,2-3        pairs that NVLink joins (default: all); "none" for none
+ *   GPUEMU_CPUS=0-3;4-7          processors near each device (default: all, for each)
  *   GPUEMU_FAULT=ipc-open,...    see docs/vgpu.md
  *   GPUEMU_TRACE=DIRECTORY       each process writes what it did there when it ends
  *   CUDA_VISIBLE_DEVICES         as for CUDA: numbers or UUIDs; NVML ignores it
@@ -14,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_DEVICES = 8, UUID_BYTES = 16, UUID_TEXT = 48 };
+enum { MAX_DEVICES = 8, UUID_BYTES = 16, UUID_TEXT = 48, CPUS_TEXT = 128 };
 
 /* What every output calls such a device, so that nobody takes it for hardware. */
 #define DEVICE_NAME "EMULATED GPU"
@@ -27,8 +28,11 @@ size_t node_memory(void);
 void node_uuid(int device, unsigned char uuid[UUID_BYTES]);
 void node_uuid_text(int device, char text[UUID_TEXT]);
 int node_bus(int device); /* PCI bus number */
+void node_cpus(int device, char list[CPUS_TEXT]);
 bool node_nvlink(int a, int b);
 bool node_fault(const char *name);
+/* A fault of all devices ("ecc") or of this one ("ecc:1"). */
+bool node_fault_of(const char *name, int device);
 /* A fault of all pairs ("p2p") or of this pair ("p2p:0-1"). */
 bool node_fault_between(const char *name, int a, int b);
 

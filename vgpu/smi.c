@@ -2,61 +2,137 @@
  *
  *   nvidia-smi -L                              a line for each device
  *   nvidia-smi --query-gpu=FIELD,... --format=csv,noheader
+ *   nvidia-smi --query-remapped-rows=FIELD,... --format=csv,noheader
+ *   nvidia-smi topo -m                         the ways between devices, and their processors
+ *   nvidia-smi topo -p2p r                     which devices may read each other's memory
  */
 #include "node.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-static int print(int device, const char *field)
+/* The fields whose value is fixed, or depends on a fault of the device. */
+static const struct {
+    const char *field, *healthy, *fault, *broken;
+} FIELDS[] = {
+    {"name", DEVICE_NAME, NULL, NULL},
+    {"driver_version", DRIVER_VERSION, NULL, NULL},
+    {"vbios_version", "emulated", NULL, NULL},
+    {"ecc.errors.uncorrected.volatile.total", "0", "ecc", "7"},
+    {"ecc.errors.corrected.volatile.total", "0", "ecc-corrected", "60000000"},
+    {"retired_pages.pending", "[N/A]", NULL, NULL},
+    {"remapped_rows.pending", "0", "remap", "1"},
+    {"remapped_rows.failure", "0", "remap-failed", "1"},
+    {"clocks_throttle_reasons.hw_thermal_slowdown", "Not Active", "throttle", "Active"},
+    {"clocks_throttle_reasons.hw_power_brake_slowdown", "Not Active", "brake", "Active"},
+    {"clocks_throttle_reasons.sw_thermal_slowdown", "Not Active", "hot", "Active"},
+};
+
+/* Whether the fault `ecc-rises` of a device makes this field one more with every 0.1 s. */
+static bool rises(int device, const char *fault, char text[UUID_TEXT])
 {
-    char uuid[UUID_TEXT];
-    node_uuid_text(device, uuid);
-    if (strcmp(field, "uuid") == 0)
-        return printf("%s", uuid);
-    if (strcmp(field, "index") == 0)
-        return printf("%d", device);
-    if (strcmp(field, "name") == 0)
-        return printf("%s", DEVICE_NAME);
-    if (strcmp(field, "driver_version") == 0)
-        return printf("%s", DRIVER_VERSION);
-    if (strcmp(field, "vbios_version") == 0)
-        return printf("emulated");
-    if (strcmp(field, "memory.total") == 0)
-        return printf("%zu MiB", node_memory() >> 20);
-    if (strcmp(field, "ecc.errors.uncorrected.volatile.total") == 0)
-        return printf("%d", node_fault("ecc") ? 7 : 0);
-    return -1;
+    char name[32];
+    struct timespec since;
+    snprintf(name, sizeof(name), "%s-rises", fault);
+    if (!node_fault_of(name, device))
+        return false;
+    clock_gettime(CLOCK_MONOTONIC, &since);
+    snprintf(text, UUID_TEXT, "%ld", since.tv_sec % 1000000 * 10 + since.tv_nsec / 100000000);
+    return true;
 }
 
-int main(int count, char **words)
+/* The value of a field in `text`; false if the field is not emulated. */
+static bool value(int device, const char *field, char text[UUID_TEXT])
 {
-    static const char QUERY[] = "--query-gpu=";
+    for (size_t i = 0; i < sizeof(FIELDS) / sizeof(*FIELDS); ++i) {
+        const char *fault = FIELDS[i].fault;
+        if (strcmp(field, FIELDS[i].field) != 0)
+            continue;
+        if (!fault || !rises(device, fault, text))
+            strcpy(text, fault && node_fault_of(fault, device) ? FIELDS[i].broken
+                                                               : FIELDS[i].healthy);
+        return true;
+    }
+    if (strcmp(field, "uuid") == 0 || strcmp(field, "gpu_uuid") == 0)
+        node_uuid_text(device, text);
+    else if (strcmp(field, "index") == 0)
+        snprintf(text, UUID_TEXT, "%d", device);
+    else if (strcmp(field, "pci.bus_id") == 0)
+        snprintf(text, UUID_TEXT, "00000000:%02X:00.0", node_bus(device));
+    else if (strcmp(field, "memory.total") == 0)
+        snprintf(text, UUID_TEXT, "%zu MiB", node_memory() >> 20);
+    else
+        return false;
+    return true;
+}
+
+static int query(const char *fields)
+{
+    for (int device = 0; device < node_devices(); ++device) {
+        char *copy = strdup(fields), *rest = copy, *field, text[UUID_TEXT];
+        for (int n = 0; (field = strsep(&rest, ",")); ++n) {
+            printf("%s", n ? ", " : "");
+            if (!value(device, field, text)) {
+                printf("Field \"%s\" is not emulated\n", field);
+                return 2;
+            }
+            printf("%s", text);
+        }
+        printf("\n");
+        free(copy);
+    }
+    return 0;
+}
+
+static const char *between(int a, int b, bool access)
+{
+    if (a == b)
+        return "X";
+    if (access)
+        return node_fault_between("p2p", a, b) ? "TNS" : "OK";
+    return node_nvlink(a, b) ? "NV1" : "PHB";
+}
+
+static int topology(bool access)
+{
+    char cpus[CPUS_TEXT];
+    printf("\t\x1b[4m");
+    for (int device = 0; device < node_devices(); ++device)
+        printf("GPU%d\t", device);
+    printf("%s\x1b[0m\n", access ? "" : "CPU Affinity\tNUMA Affinity\tGPU NUMA ID");
+    for (int device = 0; device < node_devices(); ++device) {
+        node_cpus(device, cpus);
+        printf("GPU%d\t", device);
+        for (int other = 0; other < node_devices(); ++other)
+            printf(" %s \t", between(device, other, access));
+        printf(access ? "\n" : "%s\tN/A\t\tN/A\n", cpus);
+    }
+    printf("\nLegend:\n\n  EMULATED: there is no GPU in this machine\n");
+    return 0;
+}
+
+int main(int number, char **words)
+{
+    static const char *const QUERIES[] = {"--query-gpu=", "--query-remapped-rows="};
     char uuid[UUID_TEXT];
     if (node_fault("nvml")) {
         printf("EMULATED: Failed to initialize NVML: Driver Not Loaded\n");
         return 9;
     }
-    for (int i = 1; i < count; ++i)
-        for (int device = 0; device < node_devices(); ++device) {
+    if (number > 2 && strcmp(words[1], "topo") == 0)
+        return topology(strcmp(words[2], "-p2p") == 0);
+    for (int i = 1; i < number; ++i) {
+        for (int device = 0; strcmp(words[i], "-L") == 0 && device < node_devices(); ++device) {
             node_uuid_text(device, uuid);
-            if (strcmp(words[i], "-L") == 0)
-                printf("GPU %d: %s (UUID: %s)\n", device, DEVICE_NAME, uuid);
-            if (strncmp(words[i], QUERY, strlen(QUERY)) != 0)
-                continue;
-            char *copy = strdup(words[i] + strlen(QUERY)), *rest = copy, *field;
-            for (int n = 0; (field = strsep(&rest, ",")); ++n) {
-                printf("%s", n ? ", " : "");
-                if (print(device, field) < 0) {
-                    printf("Field \"%s\" is not emulated\n", field);
-                    return 2;
-                }
-            }
-            printf("\n");
-            free(copy);
+            printf("GPU %d: %s (UUID: %s)\n", device, DEVICE_NAME, uuid);
         }
-    if (count == 1)
+        for (int q = 0; q < 2; ++q)
+            if (strncmp(words[i], QUERIES[q], strlen(QUERIES[q])) == 0)
+                return query(words[i] + strlen(QUERIES[q]));
+    }
+    if (number == 1)
         printf("%d x %s, driver %s: there is no GPU in this machine\n", node_devices(),
                DEVICE_NAME, DRIVER_VERSION);
     return 0;

@@ -3,8 +3,8 @@
  *
  *   GPUEMU_LINKS=h2d=8:12e9,d2h=8:12e9,d2d=6:700e9,nvlink=6:40e9,pcie=10:10e9
  *
- * Each way has a latency [us] and a rate [B/s]. Without this variable nothing is delayed. The model
- * is a lower bound of the time: it knows nothing of the machine that copies.
+ * Each way has a latency [us] and a rate [B/s]. `nvlink:0-1=6:20e9` is for one pair of devices
+ * alone. Without this variable nothing is delayed. The model is a lower bound of the time: it knows nothing of the machine that copies.
  */
 #include "memory.h"
 
@@ -27,21 +27,30 @@ enum way { H2H, H2D, D2H, D2D, NVLINK, PCIE, WAYS };
 static const char *const NAMES[WAYS] = {"h2h", "h2d", "d2h", "d2d", "nvlink", "pcie"};
 static const char *const BY_IPC[WAYS] = {"h2h",     "h2d ipc",    "d2h ipc",
                                          "d2d ipc", "nvlink ipc", "pcie ipc"};
-static struct {
+static struct link {
     double latency, rate; /* [us], [B/s]; rate 0: no limit */
-} links[WAYS];
+    bool said;
+} links[WAYS], pairs[WAYS][MAX_DEVICES][MAX_DEVICES];
 static atomic_ullong engine_busy[WAYS]; /* until when each copy engine is [ns] */
 
 __attribute__((constructor)) static void read_model(void)
 {
     const char *said = getenv("GPUEMU_LINKS");
     for (int way = 0; said && way < WAYS; ++way) {
-        char form[32];
+        char form[32], of_pair[32];
+        struct link link;
+        unsigned a, b;
         snprintf(form, sizeof(form), "%s=%%lf:%%lf", NAMES[way]);
+        snprintf(of_pair, sizeof(of_pair), "%s:%%1u-%%1u=%%lf:%%lf", NAMES[way]);
         for (const char *at = said; at; at = strchr(at, ',')) {
             at += *at == ',';
-            if (sscanf(at, form, &links[way].latency, &links[way].rate) == 2)
-                break;
+            if (sscanf(at, form, &link.latency, &link.rate) == 2)
+                links[way] = link;
+            else if (sscanf(at, of_pair, &a, &b, &link.latency, &link.rate) == 4 &&
+                     a < MAX_DEVICES && b < MAX_DEVICES) {
+                link.said = true;
+                pairs[way][a][b] = pairs[way][b][a] = link;
+            }
         }
     }
 }
@@ -66,12 +75,13 @@ static struct stream *stream_of(struct stream *stream)
 }
 
 /* When a copy that may begin at `start` is done. One engine serves each way. */
-static unsigned long long done_at(enum way way, unsigned long long start, size_t bytes)
+static unsigned long long done_at(enum way way, const struct link *link, unsigned long long start,
+                                  size_t bytes)
 {
-    double transfer = links[way].rate > 0 ? (double)bytes / links[way].rate * 1e9 : 0;
+    double transfer = link->rate > 0 ? (double)bytes / link->rate * 1e9 : 0;
     unsigned long long begin = engine_busy[way] > start ? engine_busy[way] : start;
     engine_busy[way] = begin + (unsigned long long)transfer;
-    return engine_busy[way] + (unsigned long long)(links[way].latency * 1e3);
+    return engine_busy[way] + (unsigned long long)(link->latency * 1e3);
 }
 
 static enum way way_of(const struct range *to, const struct range *from)
@@ -98,7 +108,10 @@ static result copy(address to, address from, size_t bytes, struct stream *stream
     stream = stream_of(stream);
     unsigned long long start = now();
     memmove(written, read, bytes);
-    stream->busy = done_at(way, stream->busy > start ? stream->busy : start, bytes);
+    const struct link *link = &links[way];
+    if (into && out_of && pairs[way][target.owner][source.owner].said)
+        link = &pairs[way][target.owner][source.owner];
+    stream->busy = done_at(way, link, stream->busy > start ? stream->busy : start, bytes);
     if (wait)
         wait_until(stream->busy);
     return SUCCESS;

@@ -7,7 +7,6 @@ the paths are switched and proven.
 """
 
 import shutil
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +18,10 @@ from assay import onnode
 from assay.checks import StrictCheck
 from assay.checks.gpu import GpuMixin
 from assay.checks.mpi import MpiCheck
-from assay.checks.ucx import text
+from assay.checks.site import site_directory
 from assay.declared import GPUS as BETWEEN_GPUS
 from assay.declared import HOSTS
-from assay.evidence import gpu_paths, links
+from assay.evidence import gpu_paths, gpu_places, links
 from assay.evidence.gpu_ipc import Sent
 from assay.outputs import Parsed, osu
 from assay.workloads import osu as programs
@@ -42,8 +41,7 @@ REDUCTIONS = ("reduce", "allreduce")
 #: who sends, and in a gather also from host memory (coll/base of Open MPI 5.0).
 ONE_ENDED = ("bcast", "gather")
 
-#: The script gives each rank its GPU, and writes these words to a file.
-RANK_WORDS = ("host", "rank on it", "visible GPUs", "UUID of its own")
+#: The script gives each rank its GPU.
 RANK_GPU = Path(onnode.__file__).with_name("rank-gpu.sh")
 
 
@@ -78,7 +76,6 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     def choose_the_way(self):
         self.choose_the_path(self.partition_extra("network_device") if self.between_nodes else None)
         self.force_pml_ucx()
-        self.keep_files.append("gpu.*.*")
 
     @run_before("run")
     def command(self):
@@ -115,24 +112,31 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         problems = super().examine(parsed)
         stack, gpu = self.current_environ.extras, self.accelerator
         path = self.path_problems(self.sent(parsed), self.stderr_text(), self.num_tasks)
-        said = sorted(text(path).split() for path in Path().glob("gpu.*.*"))
-        ranks = [words for words in said if len(words) == len(RANK_WORDS)]  # else incomplete
-        self._record["proof"]["gpus"] = ranks
+        ranks = self._taken
         if len(ranks) != self.num_tasks:
             problems.append(f"{len(ranks)} ranks took a GPU of their own, {self.num_tasks} started")
-        taken = Counter((rank[0], rank[-1]) for rank in ranks)
-        problems += [
-            f"{n} ranks of {host} took {uuid}" for (host, uuid), n in taken.items() if n > 1
-        ]
-        if any(it == "unknown" for _, it in taken):
+        problems += gpu_places.shared(ranks)
+        if any(rank.uuid == "unknown" for rank in ranks):
             problems.append(f"which GPU a rank took is not known: {gpu.silence}")
         return [
-            *problems, *path, *programs.not_asked(parsed, stack.get("osu_version")),
-            *programs.sizes_missing(parsed),
+            *self.of_other_gpus(parsed), *problems, *path,
+            *programs.not_asked(parsed, stack.get("osu_version")), *programs.sizes_missing(parsed),
         ]  # fmt: skip
 
     def requested(self):
-        return {"program": f"osu_{self.benchmark}", "accelerator": self.accelerator.word}
+        return {"program": f"osu_{self.benchmark}"}
+
+    def of_other_gpus(self, parsed):
+        """A problem if OSU was built for no GPU, or for those of another vendor."""
+        word, built = self.accelerator.word, parsed.facts.get("accelerator") if parsed else None
+        if parsed is None or built == word:
+            return []
+        without = f"for GPUs of {built}" if built else "without GPUs"
+        return [
+            f"osu_{self.benchmark} was built {without}: build it for {word}, or take osu-{word} "
+            f"out of the features of the stack {self.current_environ.name} "
+            f"({site_directory() / 'reframe.py'})"
+        ]
 
     def measure(self, parsed):
         return programs.values(self.benchmark, parsed)

@@ -18,7 +18,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from assay.checks import StrictCheck, pair, perftest, ucx
 from assay.checks.gpu import GpuMixin
 from assay.checks.ucx import text
-from assay.evidence import gpu_paths, links
+from assay.evidence import gpu_paths, gpu_places, links
 from assay.evidence.gpu_ipc import Sent
 from assay.evidence.launch import REFUSED_FILE
 from assay.outputs import ucx_perftest
@@ -86,7 +86,7 @@ class UcxGpu(GpuMixin, StrictCheck):
             self.operation, self.size, self.iterations, "-m", f"{memory},{memory}"
         )
         visible = self.accelerator.restricted(self.gpus, REFUSED_FILE)
-        self.prerun_cmds += [*visible, *perftest.server()]
+        self.prerun_cmds += [*visible, *perftest.server(self.near_cores())]
         self.postrun_cmds += pair.END_OF_SERVER
 
     def read(self):
@@ -97,13 +97,17 @@ class UcxGpu(GpuMixin, StrictCheck):
         return {"program": ucx_perftest.PROGRAM, "iterations": self.iterations}
 
     def examine(self, parsed):
+        problems = super().examine(parsed)
         said = self.stderr_text() + text(Path(pair.SERVER_FILE))
-        problems = self.path_problems(self.sent, said, processes=2)
+        path = self.path_problems(self.sent, said, processes=2)
         memory = {parsed.facts.get(f"{side}_memory") for side in ("send", "recv")} if parsed else ()
         elsewhere = [f"the buffers were in {name or 'no known'} memory" for name in memory
                      if name != self.accelerator.word]  # fmt: skip
         otherwise = perftest.not_requested(parsed, self.size)
-        return [*super().examine(parsed), *otherwise, *elsewhere, *problems]
+        fewer = gpu_places.together(self.accelerator, ucx.said(Path()), self.gpus)
+        if self.gpus > 1:
+            fewer += gpu_places.shared(self._taken)
+        return [*problems, *otherwise, *elsewhere, *fewer, *path]
 
     def measure(self, parsed):
         return {self.metric: parsed.quantity(self.column)}

@@ -4,10 +4,11 @@ import json
 import sys
 
 import reframe as rfm
+from reframe.core.builtins import run_after
 
 import assay.onnode.provenance
 from assay.checks.nodes import AllNodesCheck
-from assay.evidence import node_limits
+from assay.evidence import gpu_health, node_limits
 from assay.fleet import census
 from assay.outputs import Parsed, ParseError
 
@@ -25,9 +26,14 @@ class Census(AllNodesCheck):
     script = "each.py"
     declares = {"nodes": "1"}
 
+    @run_after("setup")
+    def see_the_gpus(self):
+        self.take_gpus_to_read()
+
     def plan(self):
         directory = self.current_partition.extras.get("directory")
-        collect = [sys.executable, assay.onnode.provenance.__file__, "."]
+        state = ["--gpus", gpu_health.command(gpu)] if (gpu := self.vendor_of_gpus()) else []
+        collect = [sys.executable, assay.onnode.provenance.__file__, *state, "."]
         return {
             "command": collect + ([directory] if directory else []),
             "limit": 120,
@@ -71,7 +77,10 @@ class Census(AllNodesCheck):
             *(
                 f"{name}: {problem}"
                 for name, found in self.found.items()
-                for problem in node_limits.problems(found, limits, *link)
+                for problem in (
+                    *node_limits.problems(found, limits, *link),
+                    *self.unfit_gpus(found),
+                )
             ),
             *(
                 f"{name} said nothing"

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import reframe
 import reframe as rfm
-from reframe.core.builtins import run_before
+from reframe.core.builtins import run_after, run_before
 
 import assay.onnode.provenance
 from assay.checks import StrictCheck
-from assay.evidence import node_limits
+from assay.evidence import gpu_health, node_limits
 from assay.outputs import Parsed, ParseError
 
 SUITE = Path(__file__).resolve().parents[2]
@@ -50,7 +50,7 @@ def suite():
 
 @rfm.simple_test
 class NodeHealth(StrictCheck):
-    """Checks memory, load, governor, mounts, space and ports before anything is measured."""
+    """Checks memory, load, governor, mounts, space, ports and GPUs before a measurement."""
 
     kind = "node"
     descr = "node pre-check and provenance"
@@ -62,10 +62,16 @@ class NodeHealth(StrictCheck):
     declares = {"load_per_cpu": "1", "memory_available": "1"}
     keep_files = ["provenance.json"]
 
+    @run_after("setup")
+    def see_the_gpus(self):
+        self.take_gpus_to_read()
+
     @run_before("run")
     def command(self):
         directory = self.current_partition.extras.get("directory")
-        arguments = [assay.onnode.provenance.__file__, *([directory] if directory else [])]
+        state = ["--gpus", gpu_health.command(gpu)] if (gpu := self.vendor_of_gpus()) else []
+        provenance = assay.onnode.provenance.__file__
+        arguments = [provenance, *state, *([directory] if directory else [])]
         self.executable = shlex.quote(sys.executable)
         self.executable_opts = [shlex.quote(argument) for argument in arguments]
 
@@ -96,7 +102,7 @@ class NodeHealth(StrictCheck):
         extras = self.current_partition.extras
         limits = extras.get("health", {})
         link = extras.get("network_device"), extras.get("gid_index")
-        unfit = node_limits.problems(self.found, limits, *link)
+        unfit = [*node_limits.problems(self.found, limits, *link), *self.unfit_gpus(self.found)]
         return [*problems, *node_limits.unknown(limits), *unfit]
 
     def measure(self, parsed):

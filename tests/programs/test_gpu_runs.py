@@ -1,20 +1,25 @@
 """Tests between GPUs and on GPUs, without a GPU: the faults that turn them red.
 
 No GPU run is recorded yet. The outputs are recorded on a host without a GPU. The lines that the
-programs print on a GPU are added from the source of the programs.
+programs print on a GPU are added from the source of the programs. The state of the GPUs is that of
+the emulated ones of docs/vgpu.md.
 """
 
+import os
 import re
 import shutil
+import subprocess
 
 import pytest
 import shell
-from bench import DATA, ROOT, STUDY, Recorded, run_reframe
+from bench import DATA, ROOT, STUDY, Recorded, live_program, run_reframe
 
+from assay.evidence import steering
 from assay.evidence.accelerator import CUDA, ROCM
 
 pytestmark = pytest.mark.slow
 
+EMULATED = ROOT / "build/vgpu"
 POSIX = Recorded.load("osu-latency-posix")
 OSU_7_4 = (DATA / "osu/osu_latency.7.4.np2.txt").read_text()
 TITLE = "# OSU MPI-CUDA Latency Test v5.7\n"
@@ -38,7 +43,10 @@ def logs(tls=ALL, lanes=IPC, more=""):
 
 def gpus(*numbers):
     """The files of rank-gpu.sh. ReFrame's local launcher starts no ranks that could write them."""
-    return {f"gpu.vm.{rank}": f"vm {rank} all GPU-{gpu}\n" for rank, gpu in enumerate(numbers)}
+    return {
+        f"gpu.vm.{rank}": f"vm {rank} all GPU-{gpu} 0 {gpu} unknown\n"
+        for rank, gpu in enumerate(numbers)
+    }
 
 
 def latency(ucx=None, took=(0, 1), title=TITLE + BUFFERS, factor=1.0, **change):
@@ -60,9 +68,28 @@ def on_two_gpus(bench, *vendor, **more):
     bench.record_all()
 
 
+@pytest.fixture(autouse=True)
+def built():
+    live_program("gcc")
+    subprocess.run([str(ROOT / "vgpu/build.sh")], check=True)
+
+
+def on_emulated_gpus(bench, **variables):
+    """The programs of the last stack see the emulated GPUs."""
+    (name, path), *more = bench.environments[-1]["env_vars"]
+    assert name == "PATH"
+    bench.environments[-1]["env_vars"] = [
+        ["PATH", f"{EMULATED}/bin:{path}"],
+        ["LD_LIBRARY_PATH", f"{EMULATED}/lib"],
+        *more,
+        *([name, value] for name, value in variables.items()),
+    ]
+
+
 def stack(bench, recorded, name="gpus", word="cuda", ucx_version="1.13.1"):
     extras = {"ucx_version": ucx_version, "osu_version": "5.7"}
     bench.replays("osu_latency", [f"osu-{word}", "ucx", "mpi"], {name: recorded}, **extras)
+    on_emulated_gpus(bench)
 
 
 def point_to_point(bench, configuration="all"):
@@ -86,12 +113,13 @@ RUNS = {
             "neither OSU nor this UCX says where the buffers were",
         ),
         "unknown-gpu": (
-            latency(files={**logs(), "gpu.vm.0": "vm 0 all unknown\n", "gpu.vm.1": "vm 1 all x\n"}),
+            latency(files={**logs(), **gpus(0, 1), "gpu.vm.0": "vm 0 all unknown 0 0 0\n"}),
             "which GPU a rank took is not known",
         ),
         "built-without-cuda": (
             latency(title="# OSU MPI Latency Test v5.7\n"),
-            "the accelerator was None, cuda was asked for",
+            "osu_latency was built without GPUs: build it for cuda, or take osu-cuda out of the "
+            "features of the stack built-without-cuda (",
         ),
         "other-buffers": (
             latency(title=TITLE + BUFFERS.replace("DEVICE (D)", "HOST (H)", 1)),
@@ -122,6 +150,7 @@ def test_a_healthy_run_passes_and_what_a_run_must_not_hide_is_red(bench, configu
         run.says("OsuGpu ", cause, environ=name)
     proof = run.case("OsuGpu ", "healthy").record["proof"]
     assert proof["gpus"] == [["vm", "0", "all", "GPU-0"], ["vm", "1", "all", "GPU-1"]]
+    assert len(proof["state"]["read"]) == 4
     shown = (proof["means"], set(proof["lanes"]))
     assert (
         shown
@@ -161,6 +190,7 @@ def test_gdrcopy_that_does_not_help_small_messages(bench):
         path = bench.program(name, "osu_latency", script)
         extras = {"ucx_version": "1.13.1", "osu_version": "5.7"}
         bench.stack(name, ["osu-cuda", "ucx", "mpi"], path, **extras)
+        on_emulated_gpus(bench)
     relation = {"relation": "gdrcopy-small-intra"}
     ratio = {"value": 1.5, "unit": "1", "lower": 0, "upper": None}
     bench.expect("OsuGpuRelation", {"ratio": ratio}, **relation)
@@ -185,7 +215,14 @@ esac
 
 def perftest(bench, name, **said):
     """A stack with a run of UCX 1.13.1 recorded in host memory, with other lanes and memory."""
-    defaults = {"ucx": logs(), "memory": "cuda", "gdrcopy": "", "visible": 2, "iterations": 2000}
+    defaults = {
+        "ucx": logs(),
+        "memory": "cuda",
+        "gdrcopy": "",
+        "visible": 2,
+        "iterations": 2000,
+        "fault": "",
+    }
     said = {**defaults, **said}
     here = bench.folder / "perftest" / name
     here.mkdir(parents=True)
@@ -199,9 +236,8 @@ def perftest(bench, name, **said):
     for file, text in said["ucx"].items():
         (here / file).write_text(text)
     path = bench.program(name, "ucx_perftest", PERFTEST.format(here=here))
-    listed = "".join(f"echo GPU-{gpu}\n" for gpu in range(said["visible"]))
-    bench.program(name, "nvidia-smi", f"#!/bin/sh\n{listed}")
     bench.stack(name, ["ucx", "ucx-perftest", "ucx-cuda"], path, ucx_version="1.13.1")
+    on_emulated_gpus(bench, GPUEMU_DEVICES=str(said["visible"]), GPUEMU_FAULT=said["fault"])
 
 
 COPIED = "DBG:  using AVX implementation of gdr_copy_to_mapping\n"
@@ -211,7 +247,8 @@ UCX_RUNS = {
     "all": {
         "healthy": ({"gdrcopy": COPIED}, ""),
         "host-memory": ({"memory": "host"}, "the buffers were in host memory"),
-        "one-gpu-to-see": ({"visible": 1}, "2 GPUs are needed, the job sees: GPU-0"),
+        "one-gpu-to-see": ({"visible": 1}, "2 GPUs are needed, the job sees: GPU-67707565"),
+        "memory-errors": ({"fault": "ecc-rises:1"}, "uncorrected memory errors since the driver"),
         "iterations": ({"iterations": 2}, "2 iterations were run, 2000 were asked for"),
         "ipc-missing": (
             {"ucx": logs(lanes="posix/memory")},
@@ -253,7 +290,8 @@ def test_no_run_on_gpus_of_amd_passes_before_its_proof_was_seen_in_a_real_log(be
     stack(bench, of_amd(), "healthy", "rocm", "1.14.0")
     stack(bench, of_amd(TITLE), "other-gpus", "rocm", "1.14.0")
     run = point_to_point(bench)
-    run.says("OsuGpu ", "the accelerator was cuda, rocm was asked for", environ="other-gpus")
+    said = "osu_latency was built for GPUs of cuda: build it for rocm, or take osu-rocm out of"
+    run.says("OsuGpu ", said, environ="other-gpus")
     record = run.case("OsuGpu ", "healthy").record
     assert record["problems"] == [ROCM.unproven]
     assert "rocm_ipc/rocm_ipc" in record["proof"]["lanes"]
@@ -346,7 +384,7 @@ def test_a_rank_takes_the_gpu_of_its_number(tmp_path, launcher, variable):
     done = rank_gpu(tmp_path, {variable: "3"})
     assert (done.returncode, done.stdout) == (0, "3\n")
     (file,) = tmp_path.glob("gpu.*.3")
-    assert file.read_text().split()[1:] == ["3", "all", "unknown"]
+    assert file.read_text().split()[1:4] == ["3", "all", "unknown"]
 
 
 @pytest.mark.parametrize(
@@ -375,7 +413,11 @@ def test_the_gpu_of_a_rank_is_known_by_its_uuid(tmp_path, gpu, visible, rank, ta
     given = {"SLURM_LOCALID": str(rank), "PATH": f"{programs}:/usr/bin:/bin", **visible}
     assert rank_gpu(tmp_path, given, gpu).returncode == 0
     (file,) = tmp_path.glob("gpu.*")
-    assert file.read_text().split()[-1] == taken
+    _, number, visible, uuid, pid, chosen, cpus = file.read_text().split()
+    assert (number, uuid) == (str(rank), taken)
+    assert pid.isdigit() and steering.numbers(cpus) <= os.sched_getaffinity(0)
+    seen = visible.count(",") + 1 if visible != "all" else 4 if gpu is CUDA else 2
+    assert int(chosen) == rank % seen
 
 
 def test_a_launcher_that_does_not_number_its_ranks(tmp_path):

@@ -28,7 +28,12 @@ def launched(text):
 
 @pytest.mark.parametrize(
     ("command", "rc", "signal"),
-    [("true", 0, None), ("(exit 3)", 3, None), ("sh -c 'kill -SEGV $$'", 139, 11)],
+    [
+        ("true", 0, None),
+        ("(exit 3)", 3, None),
+        ("(exit 255)", 255, None),
+        ("sh -c 'kill -SEGV $$'", 139, 11),
+    ],
 )
 def test_the_exit_code_of_the_benchmark_is_kept_and_is_that_of_the_job(
     tmp_path, command, rc, signal

@@ -1,15 +1,19 @@
 """The programs that run on compute nodes, with whichever Python the nodes have."""
 
 import ast
+import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 import shell
+from shell import ROOT
 
 import assay
-from assay.evidence import node_limits
+from assay.evidence import gpu_places, node_limits
 from assay.onnode import provenance
 from assay.sites import detect
 
@@ -100,3 +104,48 @@ def test_what_a_process_of_its_own_says_is_what_it_would_have_said_here(hurried)
     assert provenance.within(lambda: ["x" * 10**6]) == ["x" * 10**6]
     with pytest.raises(FileNotFoundError):
         provenance.within(lambda: Path("/nonexistent").stat().st_size)
+
+
+def test_the_state_of_the_gpus_is_that_of_the_script_that_was_given(tmp_path):
+    script = "echo '[driver]'; echo 803"
+    words = [sys.executable, provenance.__file__]
+    for given, said in ((["--gpus", script], "[driver]\n803"), ([], None)):
+        done = subprocess.run([*words, *given, str(tmp_path)], capture_output=True, check=True)
+        found = json.loads(done.stdout)
+        assert found["gpus"] == said
+        assert [each["directory"] for each in found["file_systems"]] == [str(tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("near", "visible", "cpus", "chosen"),
+    [
+        ("0-1;2-3", "0,1", "0 1 2 3", ["0", "2"]),
+        ("0-1;2-3", "1,0", "0 1 2 3", ["2", "0"]),
+        ("0-1;2-3", "GPU-b", "0 1 2 3", ["2", "3"]),
+        ("2;2", "0,1", "0 1 2", ["2", "0"]),
+        ("8;9", "0,1", "0 1", ["0", "1"]),
+        ("", "0,1", "5 7", ["5", "7"]),
+    ],
+)
+def test_each_of_two_processes_gets_a_processor_near_its_gpu(tmp_path, near, visible, cpus, chosen):
+    lists = dict(enumerate(near.split(";")))
+    state = tmp_path / "state"
+    rows = "".join(f"GPU{n}\t X \tNV1\t{cpu}\tN/A\n" for n, cpu in lists.items() if cpu)
+    state.write_text(
+        "[gpu uuid,pci.bus_id]\nGPU-a, 0000:1B:00.0\nGPU-b, 0000:2B:00.0\n"
+        f"[topology]\n\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n{rows}"
+    )
+    script = ROOT / "src/assay/onnode/near-cores.sh"
+    done = shell.run(script, state, visible, *cpus.split(), cwd=tmp_path)
+    assert done.stdout.split() == chosen
+    taken = [gpu_places.parse(path.read_text()) for path in sorted(tmp_path.glob("gpu.*.?"))]
+    uuids = {"0": "GPU-a", "1": "GPU-b", "GPU-b": "GPU-b"}
+    words = visible.split(",")
+    assert [one.uuid for one in taken] == [uuids[words[n % len(words)]] for n in (0, 1)]
+    assert [one.cpus for one in taken] == [{int(cpu)} for cpu in chosen]
+
+
+def test_processors_are_chosen_without_a_state(tmp_path):
+    script = ROOT / "src/assay/onnode/near-cores.sh"
+    done = shell.run(script, tmp_path / "gone", "0,1", "3", "4", cwd=tmp_path)
+    assert done.stdout.split() == ["3", "4"]

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,12 @@ def exported(process):
 
 @pytest.mark.parametrize(
     ("number", "links", "way"),
-    [(1, {}, "nvlink ipc"), (1, {"GPUEMU_NVLINK": "none"}, "pcie ipc"), (0, {}, "d2d ipc")],
+    [
+        (1, {}, "nvlink ipc"),
+        (1, {"GPUEMU_NVLINK": "none"}, "pcie ipc"),
+        (0, {}, "d2d ipc"),
+        (1, {"GPUEMU_FAULT": "one-gpu"}, "d2d ipc"),
+    ],
 )
 def test_ipc_moves_bytes_to_another_process_and_the_trace_names_their_way(
     processes, number, links, way
@@ -141,6 +147,8 @@ def test_every_answer_of_nvidia_smi_says_what_it_is(built, words):
     lines = smi(built, *words, GPUEMU_DEVICES="2")
     assert len(lines) == (2 if words else 1)
     assert all("EMULATED" in line for line in lines)
+    for question in ("-m", "-p2p"):
+        assert "EMULATED" in smi(built, "topo", question, "r")[-1]
     assert all("EMULATED" in line for line in smi(built, *words, GPUEMU_FAULT="nvml"))
 
 
@@ -150,6 +158,58 @@ def test_the_uuids_of_a_node_differ_and_stay(built):
     assert len(set(uuids)) == 8
     assert smi(built, *query, GPUEMU_DEVICES="2") == uuids[:2]
     assert smi(built, "--query-gpu=clocks.sm") == ['Field "clocks.sm" is not emulated']
+
+
+STATE = "ecc.errors.uncorrected.volatile.total", "clocks_throttle_reasons.hw_thermal_slowdown"
+
+
+def test_a_fault_of_one_device_leaves_the_others(built):
+    def state(fault):
+        return smi(built, f"--query-gpu={','.join(STATE)}", GPUEMU_DEVICES="2", GPUEMU_FAULT=fault)
+
+    healthy, bad, slow = "0, Not Active", "7, Not Active", "0, Active"
+    assert state("") == [healthy, healthy]
+    assert state("ecc:1") == [healthy, bad]
+    assert state("ecc") == [bad, bad]
+    assert state("throttle:0,ecc:1") == [slow, bad]
+    rows = "--query-remapped-rows=remapped_rows.pending"
+    assert smi(built, rows, GPUEMU_DEVICES="2", GPUEMU_FAULT="remap:1") == ["0", "1"]
+    first = state("ecc-rises:0")
+    time.sleep(0.2)
+    last = state("ecc-rises:0")
+    assert 0 < int(first[0].split(",")[0]) < int(last[0].split(",")[0])
+    assert first[1] == last[1] == healthy
+
+
+def test_the_topology_follows_the_links_and_the_processors(built):
+    given = {"GPUEMU_DEVICES": "3", "GPUEMU_NVLINK": "0-1", "GPUEMU_CPUS": "0-3;4-7"}
+    text = smi(built, "topo", "-m", **given)
+    assert text[1].split("\t")[:5] == ["GPU0", " X ", " NV1 ", " PHB ", "0-3"]
+    assert text[2].split("\t")[4] == "4-7"
+    assert text[3].split("\t")[4] == f"0-{os.sysconf('SC_NPROCESSORS_CONF') - 1}"
+    peers = smi(built, "topo", "-p2p", "r", GPUEMU_FAULT="p2p:0-2")
+    assert peers[1].split() == ["GPU0", "X", "OK", "TNS", "OK"]
+
+
+@pytest.mark.parametrize(("fault", "bus"), [("", ""), ("xid:1", "0000:2b:00")])
+def test_the_log_of_the_kernel_names_the_device_of_an_error(built, fault, bus):
+    environment = {**os.environ, "GPUEMU_FAULT": fault}
+    program = [str(built / "bin/dmesg")]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
+    first, *errors = done.stdout.splitlines()
+    assert "EMULATED" in first
+    assert bool(errors) == bool(fault)
+    assert all(f"NVRM: Xid (PCI:{bus}): " in line and "EMULATED" in line for line in errors)
+
+
+@pytest.mark.parametrize(("number", "delayed"), [(1, True), (2, False)])
+def test_the_model_of_one_pair_is_not_that_of_the_others(processes, number, delayed):
+    links = {"GPUEMU_LINKS": "nvlink=1:1e12,nvlink:0-1=700000:1e12"}
+    owner, other = processes.on(0, **links), processes.on(number, **links)
+    assert ask(other, f"open {exported(owner)}") == "done"
+    before = time.monotonic()
+    assert ask(other, "copy") == "done"
+    assert (time.monotonic() - before >= 0.7) == delayed
 
 
 def test_a_trace_says_that_no_gpu_was_there(processes):

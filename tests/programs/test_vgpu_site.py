@@ -80,13 +80,30 @@ def test_a_pair_without_access_to_each_other_is_red(ucx):
     assert "cuda_ipc carried nothing" in outcome.reason
 
 
-def test_a_driver_that_does_not_start_is_red(ucx):
-    assert ucx(SMALL, GPUEMU_FAULT="driver").result == "fail"
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("driver", "libcuda.so.1 does not start on this node, cuInit says: 803"),
+        ("one-gpu", "2 processes used GPU0: 2 GPUs were to be used"),
+        ("ecc-rises:1", "uncorrected memory errors since the driver was loaded: "),
+    ],
+)
+def test_a_fault_of_the_gpus_is_red_and_named(ucx, fault, said):
+    outcome = ucx(SMALL, GPUEMU_FAULT=fault)
+    assert outcome.result == "fail"
+    assert said in outcome.reason
+    assert ("GPU 1 (GPU-67707565-" in outcome.reason) == fault.startswith("ecc")
 
 
 def test_a_node_with_one_gpu_is_red_where_two_are_needed(ucx):
     assert ucx(SMALL, GPUEMU_DEVICES="1").result == "skip"
     assert "not accepted: skip not allowed: 2 GPUs are needed on a node" in ucx.said
+
+
+def test_a_job_that_sees_one_gpu_is_red_where_two_are_needed(ucx):
+    outcome = ucx(SMALL, CUDA_VISIBLE_DEVICES="0")
+    assert outcome.result == "fail"
+    assert "2 GPUs are needed, the job sees: 0" in outcome.reason
 
 
 def test_a_gpu_with_itself_passes(ucx):

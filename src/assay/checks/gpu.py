@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, run_before
 from reframe.core.exceptions import ConfigError
 
+from assay import onnode
 from assay.checks import ucx
 from assay.checks.ucx import UcxMixin
-from assay.evidence import accelerator, gpu_paths
+from assay.evidence import accelerator, gpu_health, gpu_paths, gpu_places
 from assay.evidence.accelerator import Accelerator
 from assay.evidence.gpu_ipc import Sent
+from assay.outputs import Parsed
+
+#: The script that prints the state of the GPUs, as it is named in the stage directory.
+STATE = "gpu-state.sh"
+
+#: Chooses the processors of two processes without MPI.
+NEAR_CORES = Path(onnode.__file__).with_name("near-cores.sh")
 
 
 class GpuMixin(UcxMixin):
@@ -72,16 +81,68 @@ class GpuMixin(UcxMixin):
             raise ConfigError(f"{self.current_environ.name}: {error}") from None
         self.steer_ucx(variables)
 
+    @run_before("run")
+    def _read_the_gpus(self) -> None:
+        # Every launch shows whether the GPUs of its node were healthy, and stayed so.
+        self.keep_files += [*gpu_health.FILES, gpu_places.FILES]
+        if script := gpu_health.command(self.accelerator):
+            (Path(self.stagedir) / STATE).write_text(script + "\n")
+            read = f'timeout {gpu_health.PATIENCE} sh "$assay_stage"/{STATE}'
+            before, after = (pattern.replace("*", "$(uname -n)") for pattern in gpu_health.FILES)
+            self.prerun_cmds.append(f'{read} >"$assay_stage/{before}"')
+            self.postrun_cmds.append(f'{read} >"$assay_stage/{after}"')
+
+    def near_cores(self) -> str:
+        """A shell line that makes ``$1`` and ``$2`` processors near the GPUs of two processes."""
+        shutil.copy(NEAR_CORES, self.stagedir)
+        before = gpu_health.FILES[0].replace("*", "$(uname -n)")
+        return (
+            f'set -- $("$assay_stage"/{NEAR_CORES.name} "$assay_stage/{before}" '
+            f'"${self.accelerator.visible}" "$@")'
+        )
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """Adds processes that used another GPU than theirs, or are far from it."""
+        problems: list[str] = super().examine(parsed)
+        gpu, host = self.accelerator, self.launched.host if self.launched else ""
+        self._readings = before, after = [
+            gpu_health.parse(gpu, ucx.text(pattern.replace("*", host)))
+            for pattern in gpu_health.FILES
+        ]
+        files = sorted(Path().glob(gpu_places.FILES))
+        self._taken = [taken for path in files if (taken := gpu_places.parse(ucx.text(path)))]
+        here = [taken for taken in self._taken if taken.host == host]
+        proof = self._record.setdefault("proof", {})
+        proof["gpus"] = [taken.words() for taken in self._taken]
+        proof["state"] = gpu_health.record(gpu, before, after)
+        return [
+            *problems, *gpu_places.far(before, here),
+            *gpu_places.others(gpu, ucx.said(Path()), self._taken),
+        ]  # fmt: skip
+
+    def causes(self) -> list[str]:
+        """Adds faults of the GPUs before, during and after the launch."""
+        found: list[str] = super().causes()
+        if self.launched is not None:
+            found += gpu_health.problems(self.accelerator, *self._readings)
+        return found
+
     def path_problems(self, sent: Sent, said: str, processes: int) -> list[str]:
         """Problems of the path of the last launch; the record gets what was proven.
+
+        Call it after :meth:`examine`.
 
         :param said: standard error of all processes.
         """
         log, version = ucx.said(Path()), self.current_environ.extras["ucx_version"]
         proof = gpu_paths.prove(self.way, log, sent, version, processes)
+        between = " and ".join(sorted({taken.uuid for taken in self._taken}))
         record = self._record.setdefault("proof", {})
         record.update(means=proof.means, ucx=proof.ucx, lanes=dict(proof.lanes))
-        problems = list(proof.problems)
+        problems = [
+            f"{problem}, between {between}" if between and self.accelerator.ipc in problem
+            else problem for problem in proof.problems
+        ]  # fmt: skip
         if self.accelerator.small:
             gdrcopy = gpu_paths.gdrcopy(self.way, said)
             record["gdrcopy"] = gdrcopy.said

@@ -17,7 +17,8 @@ SERVER_FILE = "server.out"
 def server(command: str, *first: str) -> list[str]:
     """Shell lines that start the server, before the client.
 
-    :param command: starts the server, with its redirections; may use ``$port``, ``$1``, ``$2``.
+    :param command: starts the server, with its redirections; may use ``$port``, ``$1``, ``$2``. Of
+        several lines only the last one starts it.
     :param first: lines before it, which may set other variables.
     """
     return [

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reframe.core.exceptions import ConfigError
 
 from assay.checks.site import site_directory
 from assay.checks.verdict import Peak
+from assay.evidence import accelerator, gpu_health
+from assay.evidence.accelerator import Accelerator
 from assay.judge import peak as hardware_peak
 
 
@@ -17,6 +19,7 @@ class OnPartition:
 
     if TYPE_CHECKING:
         current_partition: Any
+        current_environ: Any
         num_gpus_per_node: int
 
         def skip_if(self, condition: object, message: str) -> None: ...
@@ -66,6 +69,29 @@ class OnPartition:
                 f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
             )
         return int(there)
+
+    def vendor_of_gpus(self) -> Accelerator | None:
+        """The vendor of the GPUs of the partition; None if it has none, or those of several."""
+        features = self.current_partition.features
+        vendors = accelerator.named(features) or accelerator.built(self.current_environ.features)
+        return vendors[0] if "gpu" in features and len(vendors) == 1 else None
+
+    def take_gpus_to_read(self) -> None:
+        """Requests all GPUs of a node: a job under Slurm does not see others."""
+        if (vendor := self.vendor_of_gpus()) and vendor.state:
+            self.num_gpus_per_node = self.gpus_of_a_node()
+
+    def unfit_gpus(self, found: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the GPUs of a node, one line each.
+
+        :param found: what :func:`assay.onnode.provenance.collect` found on it.
+        """
+        vendor = self.vendor_of_gpus()
+        if vendor is None or not vendor.state:
+            return []
+        reading = gpu_health.parse(vendor, found.get("gpus") or "")
+        features = self.current_partition.features
+        return gpu_health.unfit(vendor, reading, self.gpus_of_a_node(), features)
 
     def take_gpus(self, wanted: int) -> None:
         """Requests `wanted` GPUs on each node; skips the case if a node has fewer."""

@@ -14,15 +14,18 @@ from assay.outputs.ucx_perftest import MIB_PER_S
 COMMAND = "ucx_perftest"
 
 
-def server(wrapper: str = "") -> list[str]:
+def server(choose: str = "", *first: str, wrapper: str = "") -> list[str]:
     """Shell lines that start the server, before the client.
 
+    :param choose: a line that chooses other processors for ``$1`` and ``$2``.
+    :param first: lines before it, which may change ``$port``.
     :param wrapper: words that start the command after them.
     """
     return pair.server(
-        f"{wrapper} {COMMAND} $plain -c $1 -p $port >{pair.SERVER_FILE} 2>&1".lstrip(),
+        f"{choose}\n{wrapper} {COMMAND} $plain -c $1 -p $port >{pair.SERVER_FILE} 2>&1".strip(),
         f"plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= {COMMAND} -h 2>&1"
         " | grep -q -e '-P <0|1>' && echo '-P 0')",
+        *first,
     )
 
 

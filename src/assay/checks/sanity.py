@@ -84,6 +84,7 @@ class Believed(CaseBase):
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
         problems += self._not_as_requested(parsed) + self._of_another_launch(parsed)
         problems += self.examine(parsed)
+        problems[:0] = self.causes()
         if parsed is not None:
             doubts += self.accused(parsed)
         missed = "" if problems else self.missed()

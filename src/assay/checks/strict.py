@@ -60,7 +60,7 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
                      the launch around all commands      ``env_vars``
     sanity           :mod:`assay.checks.sanity`: exit    implements :meth:`read`, :meth:`requested`,
                      code, output, problems, load        :meth:`examine`, :meth:`missed`,
-                                                         :meth:`accused`
+                                                         :meth:`accused`, :meth:`causes`
     performance      :mod:`assay.checks.verdict`:        implements :meth:`measure`, :meth:`peaks`,
                      metrics against references,         states :attr:`curve`
                      curves against plausibility
@@ -169,6 +169,13 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Problems beyond the output, one line each; `parsed` is None for an unreadable output."""
+        return []
+
+    def causes(self) -> list[str]:
+        """Faults of the node that explain other problems, one line each; they are named first.
+
+        Runs after :meth:`examine`.
+        """
         return []
 
     def missed(self) -> str:

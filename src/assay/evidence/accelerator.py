@@ -11,6 +11,7 @@ UCX, small messages          gdr_copy, over gdrcopy       part of rocm_copy; UCX
                                                           rocm_gdr
 GPUs that a process sees     CUDA_VISIBLE_DEVICES         ROCR_VISIBLE_DEVICES
 GPUs of a node               nvidia-smi                   rocminfo
+health of GPUs               nvidia-smi, kernel's log     not read: no output was seen yet
 ===========================  ===========================  =========================================
 
 For ROCm these come from the sources of UCX (v1.13.1 to v1.22.0, src/uct/rocm and the aliases in
@@ -42,6 +43,10 @@ class Accelerator:
     :ivar ucx: first and last generation of UCX with known switches.
     :ivar visible: the variable with the GPUs that a process sees, as numbers or as UUIDs.
     :ivar uuids: shell command that prints the UUID of each GPU of the node, one per line.
+    :ivar state: part of a reading of all GPUs of a node -> shell command. ``{fields}`` stands for
+        the fields that ``gpu_health.yaml`` limits, ``{load}`` for Python that initialises
+        :attr:`driver`. Empty if the state is not read.
+    :ivar driver: the library of the driver, and its function that initialises it.
     :ivar renumbering: variables that number the visible GPUs once more, for the program alone.
     :ivar listing: command whose output names the models of the GPUs of this machine.
     :ivar model: regular expression whose first group is a model in that output.
@@ -66,6 +71,8 @@ class Accelerator:
     small: str = ""
     log: Mapping[str, str] = field(default_factory=dict)
     ucx: tuple[tuple[int, int], tuple[int, int]] = ((1, 13), (1, 22))
+    state: Mapping[str, str] = field(default_factory=dict)
+    driver: tuple[str, str] = ("", "")
     renumbering: Sequence[str] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     reduces_since: tuple[int, int] = (0, 0)
@@ -122,6 +129,20 @@ CUDA = Accelerator(
     vendor="NVIDIA",
     visible="CUDA_VISIBLE_DEVICES",
     uuids="nvidia-smi --query-gpu=uuid --format=csv,noheader",
+    driver=("libcuda.so.1", "cuInit"),
+    state={
+        "gpu uuid,pci.bus_id,{fields}": (
+            "nvidia-smi --query-gpu=uuid,pci.bus_id,{fields} --format=csv,noheader,nounits"
+        ),
+        "rows gpu_uuid,{fields}": (
+            "nvidia-smi --query-remapped-rows=gpu_uuid,{fields} --format=csv,noheader,nounits"
+        ),
+        "driver": "{load}",
+        "topology": "nvidia-smi topo -m",
+        "peers": "nvidia-smi topo -p2p r",
+        # Only an administrator may read it on many machines; dmesg then says so.
+        "kernel": "dmesg 2>&1 | grep -e 'NVRM: Xid' -e 'dmesg: '",
+    },
     listing=("nvidia-smi", "-L"),
     model=r"^GPU \d+: (?:NVIDIA |Tesla )*(.+?) \(UUID",
     models={"h100-80gb-hbm3": "h100-sxm5-80gb"},

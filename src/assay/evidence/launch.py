@@ -93,8 +93,8 @@ class Launch:
 
     @property
     def signal(self) -> int | None:
-        """The signal that killed the benchmark, None if it ended by itself."""
-        return self.rc - 128 if self.rc > 128 else None
+        """The signal that killed the benchmark, None if it ended by itself. Linux has 64."""
+        return self.rc - 128 if 128 < self.rc <= 128 + 64 else None
 
 
 def parse(text: str) -> Launch:

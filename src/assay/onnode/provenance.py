@@ -1,8 +1,9 @@
 """Describes this node and its software, as one JSON object on standard output.
 
 The script runs on the compute node with the Python that is installed there (3.6 or newer, standard
-library only): ``python3 provenance.py [DIRECTORY...]``. A value that cannot be read is null and is
-never guessed. The script reads only those environment variables that affect the measurements.
+library only): ``python3 provenance.py [--gpus SCRIPT] [DIRECTORY...]``. SCRIPT is a line of shell
+that prints the state of the GPUs. A value that cannot be read is null and is never guessed. The
+script reads only those environment variables that affect the measurements.
 """
 
 import contextlib
@@ -389,8 +390,11 @@ def ucx():
     return sorted({"{}/{}".format(*pair) for pair in pairs})
 
 
-def collect(directories):
-    """All that this script finds out, as a dictionary of plain values."""
+def collect(directories, gpus=""):
+    """All that this script finds out, as a dictionary of plain values.
+
+    `gpus` is the script that prints the state of the GPUs.
+    """
     release = read("/etc/os-release") or ""
     found = {
         "host": platform.node(),
@@ -408,11 +412,14 @@ def collect(directories):
         "ucx_devices": ucx(),
         "file_systems": [file_system(d) for d in directories],
         "programs": {name: output(command) for name, command in PROGRAMS.items()},
+        "gpus": output(["sh", "-c", gpus], lines=None) if gpus else None,
         "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith(VARIABLES)},
     }
     return dict(found, hung=sorted(hung.values()))
 
 
 if __name__ == "__main__":
-    json.dump(collect(sys.argv[1:]), sys.stdout, indent=1)
+    words = sys.argv[1:]
+    script = words[1] if words[:1] == ["--gpus"] else ""
+    json.dump(collect(words[2:] if script else words, script), sys.stdout, indent=1)
     print()

@@ -19,17 +19,20 @@ fi
 export LOCAL_RANK
 chosen=$(printenv "$visible")
 # Record this GPU by its UUID: the meaning of a number depends on the GPUs that a rank can see.
-gpu=$(uuids 2>/dev/null |
+# The number is that among the visible GPUs, by which UCX names the GPU.
+words=$(uuids 2>/dev/null |
     awk -v visible="$chosen" -v rank="$LOCAL_RANK" '
         { uuid[NR - 1] = $1 }
         END {
             n = split(visible, chosen, ",")
             if (visible == "") for (; n < NR; n++) chosen[n + 1] = n
-            if (n) { it = chosen[rank % n + 1]; print (it in uuid) ? uuid[it] : it }
+            if (n) { it = chosen[rank % n + 1]; print (it in uuid) ? uuid[it] : it, rank % n }
         }')
+gpu=${words% *} number=${words##* }
 for name in $renumbering; do
     [ -z "$(printenv "$name")" ] || gpu=unknown
 done
-echo "$(uname -n) $LOCAL_RANK ${chosen:-all} ${gpu:-unknown}" \
+cpus=$(awk '$1 == "Cpus_allowed_list:" { print $2 }' /proc/self/status)
+echo "$(uname -n) $LOCAL_RANK ${chosen:-all} ${gpu:-unknown} $$ ${number:-0} ${cpus:-unknown}" \
     >"gpu.$(uname -n).$LOCAL_RANK"
 exec "$@"

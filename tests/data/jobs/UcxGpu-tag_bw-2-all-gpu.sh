@@ -18,6 +18,7 @@ export UCX_LOG_FILE=ucx.%h.%p.log
 assay_stage=$PWD assay_nonce=$(cat assay.nonce)
 read -r assay_up _ </proc/uptime; assay_start=$(date +%s.%N)
 read -r assay_up_by _ </proc/uptime
+timeout 60 sh "$assay_stage"/gpu-state.sh >"$assay_stage/gpus.$(uname -n).before"
 gpus=${CUDA_VISIBLE_DEVICES:-$(nvidia-smi --query-gpu=uuid --format=csv,noheader | paste -s -d ,)}
 export CUDA_VISIBLE_DEVICES=$(echo "$gpus" | cut -d , -f 1-2)
 if [ $(echo $CUDA_VISIBLE_DEVICES | tr , ' ' | wc -w) -ne 2 ]; then
@@ -29,6 +30,7 @@ plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= ucx_perftest -h 2>&1 | grep -q -e '-P 
 set -- $(awk '/^Cpus_allowed_list/ { n = split($2, range, ",")
   for (i = 1; i <= n; i++) { split(range[i] "-" range[i], edge, "-")
     for (cpu = edge[1]; cpu <= edge[2]; cpu++) print cpu } }' /proc/self/status)
+set -- $("$assay_stage"/near-cores.sh "$assay_stage/gpus.$(uname -n).before" "$CUDA_VISIBLE_DEVICES" "$@")
 ucx_perftest $plain -c $1 -p $port >server.out 2>&1 &
 server=$!
 for _ in $(seq 100); do
@@ -42,6 +44,7 @@ assay_rc=$?
 read -r assay_down _ </proc/uptime; assay_end=$(date "+%s.%N zone=%z")
 read -r assay_down_by _ </proc/uptime
 printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s down=%s..%s nonce=%s\n" "$assay_rc" "$assay_start" "$assay_begin" "$assay_end" "$(uname -n)" "$assay_up" "$assay_up_by" "$assay_down" "$assay_down_by" "$assay_nonce" >"$assay_stage"/assay.launch
+timeout 60 sh "$assay_stage"/gpu-state.sh >"$assay_stage/gpus.$(uname -n).after"
 [ "$assay_rc" -eq 0 ] || kill $server 2>/dev/null
 for _ in $(seq 100); do
   kill -0 $server 2>/dev/null || break

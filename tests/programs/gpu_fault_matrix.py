@@ -1,0 +1,241 @@
+"""Faults between GPUs, and what the suite says of each: the real tests on emulated GPUs.
+
+`python tests/programs/gpu_fault_matrix.py` runs them all and writes the table of docs/vgpu.md anew.
+It needs the emulated GPU, and UCX 1.20.1 and 1.22.0 for it (`vgpu/ucx.sh VERSION`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from bench import ROOT, Bench
+
+DOCUMENT = ROOT / "docs" / "vgpu.md"
+BEGIN, END = "<!-- begin: GPU faults -->", "<!-- end: GPU faults -->"
+
+VERSION, OTHER = "1.22.0", "1.20.1"
+EMULATED, UCX = ROOT / "build/vgpu", ROOT / ".cache/vgpu"
+
+#: The modelled rate of each link between two GPUs [B/s], low enough for a busy machine.
+RATE = 1e9
+LINKS = f"nvlink=20:{RATE:g},d2d=20:{RATE:g},h2d=20:{RATE:g},d2h=20:{RATE:g}"
+
+LATENCY, BANDWIDTH, NODE = "UcxGpu tag_lat", "UcxGpu tag_bw", "NodeHealth"
+PAIRS = "GpuPairs"
+
+#: Test -> its file, and the case as ReFrame's option -n selects it.
+TESTS = {
+    LATENCY: ("network/ucx_gpu.py", "UcxGpu%operation=tag_lat%gpus=2%configuration=no-gdrcopy$"),
+    BANDWIDTH: ("network/ucx_gpu.py", "UcxGpu%operation=tag_bw%gpus=2%configuration=no-gdrcopy$"),
+    PAIRS: ("network/gpu_pairs.py", "^GpuPairs"),
+    NODE: ("node/health.py", "^NodeHealth$"),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row: what is broken, by which variables, and the tests that it is run with.
+
+    :ivar names: what the message must contain.
+    :ivar sound: whether it is no fault: all tests pass.
+    """
+
+    name: str
+    what: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    tests: tuple[str, ...] = (LATENCY,)
+    names: str = ""
+    library: str = "emulated"
+    ucx: str = VERSION
+
+    @property
+    def sound(self) -> bool:
+        return not self.names
+
+
+def emulated(faults: str, **more: str) -> dict[str, str]:
+    return {"GPUEMU_FAULT": faults, **more}
+
+
+FAULTS = [
+    Fault("healthy", "none", tests=(LATENCY, BANDWIDTH, PAIRS, NODE)),
+    Fault("order", "none: GPU 0 is near processor 1, and GPU 1 near processor 0 "
+          "(`GPUEMU_CPUS='1;0'`)", {"GPUEMU_CPUS": "1;0"}),
+    Fault("ipc-open", "CUDA IPC fails without a word (`ipc-open`)", emulated("ipc-open"),
+          names="cuda_ipc carried nothing"),
+    Fault("p2p", "one pair cannot access each other's memory (`p2p:0-1`)", emulated("p2p:0-1"),
+          (LATENCY, NODE), names="cannot access each other's memory"),
+    Fault("staged", "bytes go through the host (`UCX_RNDV_THRESH=inf` in the stack)",
+          {"UCX_RNDV_THRESH": "inf", "GPUEMU_LINKS": ""}, (BANDWIDTH,),
+          names="cuda_ipc carried nothing"),
+    Fault("ipc-export", "no process can share memory of a GPU (`ipc-export`)",
+          emulated("ipc-export"), names="cuIpcGetMemHandle"),
+    Fault("one-gpu", "all processes on one GPU, whichever they select (`one-gpu`)",
+          emulated("one-gpu"), names="2 GPUs were to be used"),
+    Fault("twice", "the job sees the same GPU twice (`CUDA_VISIBLE_DEVICES=0,0`)",
+          {"CUDA_VISIBLE_DEVICES": "0,0"}, names="2 ranks of "),
+    Fault("far", "the processors near the GPUs are not in the job (`GPUEMU_CPUS='4094;4095'`)",
+          {"GPUEMU_CPUS": "4094;4095"}, names="far from GPU 0"),
+    Fault("half-link", "one link at half its rate (`GPUEMU_LINKS=...,nvlink:0-1=20:5e8`)",
+          {"GPUEMU_LINKS": f"{LINKS},nvlink:0-1=20:{RATE / 2:g}"}, (BANDWIDTH,),
+          names="is below the lower bound"),
+    Fault("half-other", "the same, a link that other tests do not measure (`nvlink:2-3=20:5e8`)",
+          {"GPUEMU_LINKS": f"{LINKS},nvlink:2-3=20:{RATE / 2:g}"}, (PAIRS,),
+          names="other pairs joined by NV1 is"),
+    Fault("p2p-other", "another pair cannot access each other's memory (`p2p:2-3`)",
+          emulated("p2p:2-3", GPUEMU_LINKS=""), (PAIRS, NODE),
+          names="GPUs 2 and 3: cuda_ipc carried nothing"),
+    Fault("modules", f"modules of UCX {OTHER} beside the libraries of {VERSION}",
+          names="ended with exit code", ucx="mixed"),
+    Fault("driver", "the driver does not fit libcuda (`driver`)", emulated("driver"),
+          (LATENCY, NODE), names="libcuda.so.1 does not start"),
+    Fault("libcuda", "libcuda is missing on the node", tests=(LATENCY, NODE),
+          names="libcuda.so.1 does not start", library="no-libcuda"),
+    Fault("nvml", "NVML does not start (`nvml`)", emulated("nvml"), (LATENCY, NODE),
+          names="Failed to initialize NVML"),
+    Fault("ecc", "memory errors before the run (`ecc:1`)", emulated("ecc:1"), (NODE,),
+          names="GPU 1 ("),
+    Fault("ecc-rises", "memory errors during the run (`ecc-rises:1`)", emulated("ecc-rises:1"),
+          names="more during the run (ecc.errors.uncorrected"),
+    Fault("xid", "an Xid in the kernel's log during the run (`xid:0`)", emulated("xid:0"),
+          names="an error during the run: ["),
+    Fault("remap", "rows of memory wait to be replaced (`remap:1`)", emulated("remap:1"), (NODE,),
+          names="remapped_rows.pending"),
+    Fault("throttle", "the hardware slows a clock (`throttle:0`)", emulated("throttle:0"),
+          (LATENCY, NODE), names="clocks_throttle_reasons.hw_thermal_slowdown"),
+    Fault("nvlink", "all NVLinks are down, PCIe stays (`nvlink`)", emulated("nvlink"), (NODE,),
+          names="has no NVLink to another GPU"),
+    Fault("lost", "a GPU less than the site says (`GPUEMU_DEVICES=3`)", {"GPUEMU_DEVICES": "3"},
+          (NODE,), names="nvidia-smi lists 3 GPUs, the site says 4"),
+]  # fmt: skip
+
+
+def installed() -> bool:
+    return all((UCX / version / "pin.txt").exists() for version in (VERSION, OTHER))
+
+
+def without_libcuda(folder: Path) -> Path:
+    """The emulated libraries but for libcuda."""
+    shutil.copytree(EMULATED / "lib", folder, ignore=shutil.ignore_patterns("libcuda.so*"))
+    return folder
+
+
+def mixed(folder: Path) -> Path:
+    """UCX of one version with the modules of another."""
+    wheel = UCX / VERSION / "wheel"
+    unused = shutil.ignore_patterns("*.a", "*.la", "cmake", "pkgconfig", "ucx")
+    for part in ("bin", "lib"):
+        shutil.copytree(wheel / "libucx" / part, folder / "libucx" / part, ignore=unused)
+    others = (UCX / OTHER / "wheel/libucx/lib/ucx").glob("*.so*")
+    (folder / "libucx/lib/ucx").mkdir()
+    for path in others:
+        shutil.copy(path, folder / "libucx/lib/ucx")
+    (folder / "libucx_cu12.libs").symlink_to(wheel / "libucx_cu12.libs")
+    return folder / "libucx"
+
+
+@dataclass(frozen=True)
+class Row:
+    """The result for one fault: test -> the reason of the failure, empty if the test passed."""
+
+    fault: Fault
+    reasons: Mapping[str, str]
+
+
+def measure(folder: Path, faults: list[Fault] | None = None) -> list[Row]:
+    """Runs each fault, and returns a row for it."""
+    chosen = FAULTS if faults is None else faults
+    libraries, stacks = {"emulated": EMULATED / "lib"}, {VERSION: UCX / VERSION}
+    if any(fault.library == "no-libcuda" for fault in chosen):
+        libraries["no-libcuda"] = without_libcuda(folder / "lib")
+    if any(fault.ucx == "mixed" for fault in chosen):
+        stacks["mixed"] = mixed(folder / "mixed")
+    reasons: dict[str, dict[str, str]] = {fault.name: {} for fault in chosen}
+    for test, (path, case) in TESTS.items():
+        bench = _bench(folder / test.replace(" ", "-"))
+        these = [fault for fault in chosen if test in fault.tests]
+        for fault in these:
+            ucx = stacks[fault.ucx]
+            bench.stack(fault.name, ["ucx", "ucx-perftest", "ucx-cuda"], ucx_version=VERSION)
+            variables = {
+                "PATH": f"{EMULATED}/bin:{ucx}/bin:$PATH",
+                "LD_LIBRARY_PATH": f"{libraries[fault.library]}:{ucx}/lib",
+                "GPUEMU_LINKS": LINKS,
+                **fault.variables,
+            }
+            bench.environments[-1]["env_vars"] = [list(each) for each in variables.items()]
+        run = bench.run("-n", case, "--mode", "smoke", path=f"reframe/{path}") if these else None
+        for fault in these:
+            outcome = run.case(test.split()[0], fault.name)
+            passed = outcome.result == "pass"
+            reasons[fault.name][test] = "" if passed else outcome.reason or outcome.result
+    return [Row(fault, reasons[fault.name]) for fault in chosen]
+
+
+def _bench(folder: Path) -> Bench:
+    bench = Bench(folder)
+    bench.partition(
+        launcher="local",
+        features=["intra-node", "gpu", "cuda", "nvlink"],
+        devices=[{"type": "gpu", "num_devices": 4}],
+        extras={},
+    )
+    rate = {"value": RATE / 1e6, "unit": "MB/s", "lower": -0.3, "upper": 0.05}
+    bench.expect("UcxGpu", {"bandwidth_16MiB": rate}, operation="tag_bw")
+    bench.record_all()
+    return bench
+
+
+def cause(row: Row) -> str:
+    """The problem that names the fault, without what differs from run to run."""
+    said = "; ".join(re.sub(r"^\w+ error: ", "", reason) for reason in row.reasons.values())
+    problems = said.replace(f" {os.uname().nodename} ", " node ").split("; ")
+    named = next((line for line in problems if row.fault.names in line), problems[0])
+    named = re.sub(r": /\S+: line \d+:.*", "", named)
+    named = re.sub(r"GPU-67707565-6d75-\w{4}-\w{4}-\w{10}(\w\w)", r"GPU-67707565-6d75-…\1", named)
+    named = re.sub(r"runs on processors \d[\d,-]*\b", "runs on processors …", named)
+    named = re.sub(r": \d+ more during", ": … more during", named)
+    named = re.sub(r"\[ *\d+\.\d+\] NVRM", "[…] NVRM", named)
+    named = re.sub(
+        r"\): [\d.]+ MB/s, (.*) is [\d.]+ MB/s \(-\d+%\)", r"): … MB/s, \1 is … MB/s (-…%)", named
+    )
+    return re.sub(r"\d{3}(\.\d+)? MB/s( \(range [^)]*\))? is", "… MB/s is", named)
+
+
+def table(rows: list[Row]) -> str:
+    lines = ["| fault | caught by | the message |", "|---|---|---|"]
+    for row in rows:
+        hits = [test for test, reason in row.reasons.items() if reason]
+        caught = ", ".join(hits) or ("no fault: passes" if row.fault.sound else "**none**")
+        message = f"`{cause(row)}`" if hits else ""
+        lines.append(f"| {row.fault.what} | {caught} | {message} |")
+    return "\n".join(lines)
+
+
+def replaced(text: str, generated: str) -> str:
+    """Replaces the generated part of the document."""
+    head, rest = text.split(BEGIN)
+    return f"{head}{BEGIN}\n\n{generated}\n\n{END}{rest.split(END)[1]}"
+
+
+if __name__ == "__main__":
+    wanted = [fault for fault in FAULTS if fault.name in sys.argv[1:]]
+    with tempfile.TemporaryDirectory() as scratch:
+        found = measure(Path(scratch), wanted or None)
+    print(table(found))
+    if wanted:
+        for row in found:
+            for test, reason in row.reasons.items():
+                print(f"\n{row.fault.name}, {test}: {reason or 'pass'}")
+    else:
+        DOCUMENT.write_text(replaced(DOCUMENT.read_text(), table(found)))
+        print(f"{DOCUMENT.relative_to(ROOT)} written")

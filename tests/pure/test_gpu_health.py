@@ -1,0 +1,268 @@
+"""The state of GPUs before, during and after a run, and who used which of them."""
+
+import random
+
+import pytest
+from real_outputs import DATA
+
+from assay.evidence import gpu_health, gpu_pairs, gpu_places
+from assay.evidence.accelerator import ACCELERATORS, CUDA, ROCM
+from assay.evidence.gpu_places import Taken
+from assay.outputs import nvidia_smi, ucx_log
+
+STATE = (DATA / "nvidia-smi/state.emulated.txt").read_text()
+UUID = "GPU-67707565-6d75-4000-acdb-70b50737cf0"
+GPU_1 = f"GPU 1 ({UUID}1, 00000000:2B:00.0)"
+ROW_1 = f"{UUID}1, 00000000:2B:00.0, 0, 0, [N/A], Not Active, Not Active, Not Active\n"
+XID = "[ 12.5] NVRM: Xid (PCI:0000:2b:00): 79, pid='<unknown>', GPU has fallen off the bus.\n"
+HEALTHY = nvidia_smi.parse(STATE)
+
+
+def changed(*changes):
+    text = STATE
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return nvidia_smi.parse(text)
+
+
+def test_what_is_read_of_a_healthy_node():
+    assert [gpu.number for gpu in HEALTHY.gpus] == [0, 1, 2, 3]
+    gpu = HEALTHY.gpus[1]
+    assert (gpu.uuid, gpu.bus, gpu.cpus) == (f"{UUID}1", "00000000:2B:00.0", "0-7")
+    assert gpu.ways == {0: "NV1", 2: "NV1", 3: "NV1"}
+    assert set(gpu.peers.values()) == {"OK"}
+    assert "retired_pages.pending" not in gpu.values, "a field that it does not have"
+    assert set(gpu.values.values()) == {0.0}
+    assert (HEALTHY.driver, HEALTHY.xids, HEALTHY.unread) == ("0", (), {})
+    assert HEALTHY.named("1") == HEALTHY.named(f"{UUID}1") == gpu
+    assert HEALTHY.named("4") is HEALTHY.named("all") is None
+
+
+def test_a_healthy_node_has_no_problem():
+    assert gpu_health.unfit(CUDA, HEALTHY, 4, ["nvlink"]) == []
+    assert gpu_health.problems(CUDA, HEALTHY, HEALTHY) == []
+
+
+def slow(clocks):
+    """The row of GPU 1 with the first two reasons for a slow clock."""
+    return ROW_1.replace("Not Active, Not Active", clocks, 1)
+
+
+#: What differs from the healthy state, and the problem; each problem names its GPU.
+UNFIT = {
+    "memory errors": ((ROW_1, ROW_1.replace(" 0, 0,", " 3, 0,")),
+                      f"{GPU_1}: uncorrected memory errors since the driver was loaded: 3, at"),
+    "many corrected ones": ((ROW_1, ROW_1.replace(" 0, 0,", " 0, 50000001,")),
+                            f"{GPU_1}: corrected memory errors since the driver was loaded"),
+    "pages": ((ROW_1, ROW_1.replace("[N/A]", "Yes")), f"{GPU_1}: pages of memory that wait"),
+    "rows": ((f"{UUID}1, 0, 0", f"{UUID}1, 1, 0"), f"{GPU_1}: rows of memory that wait"),
+    "failed rows": ((f"{UUID}1, 0, 0", f"{UUID}1, 0, Yes"), "rows of memory that could not be"),
+    "clock": ((ROW_1, slow("Active, Not Active")),
+              f"{GPU_1}: the hardware slows the clock to half or less, because of heat ("),
+    "power": ((ROW_1, slow("Not Active, Active")),
+              f"{GPU_1}: the hardware slows the clock to half or less, because the power supply"),
+    "driver": (("[driver]\n0", "[driver]\n803"), "libcuda.so.1 does not start on this node"),
+    "no NVML": ((STATE, "[gpu uuid,pci.bus_id]\nFailed to initialize NVML: Driver Not Loaded\n"),
+                "the state of the GPUs is not known: Failed to initialize NVML: Driver Not Loaded"),
+    "no tool": ((STATE, "[gpu uuid,pci.bus_id]\nsh: 2: nvidia-smi: not found\n"),
+                "the state of the GPUs is not known: sh: 2: nvidia-smi: not found"),
+    "nothing": ((STATE, ""), "the state of the GPUs is not known: no GPU is listed"),
+    "fewer GPUs": ((ROW_1, ""), "nvidia-smi lists 3 GPUs, the site says 4"),
+    "no NVLink": (("GPU1\t NV1 \t X \t NV1 \t NV1 ", "GPU1\t PHB \t X \t PHB \t SYS "),
+                  f"{GPU_1} has no NVLink to another GPU (PHB, SYS), but the partition says"),
+    "a pair": (("GPU0\t X \t OK ", "GPU0\t X \t CNS "),
+               "are joined by NV1, but cannot access each other's memory: nvidia-smi topo -p2p r"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_what_is_wrong_with_a_gpu_is_named_with_the_gpu(name):
+    change, said = UNFIT[name]
+    problems = gpu_health.unfit(CUDA, changed(change), 4, ["nvlink"])
+    assert any(said in problem for problem in problems), problems
+    assert len(problems) == 1, problems
+
+
+def test_a_partition_that_does_not_say_nvlink_may_have_none():
+    change, _ = UNFIT["no NVLink"]
+    assert gpu_health.unfit(CUDA, changed(change), 4) == []
+
+
+def test_counters_that_rise_during_a_run_are_faults_and_harmless_ones_are_recorded():
+    after = changed((ROW_1, ROW_1.replace(" 0, 0,", " 2, 5,")))
+    (problem,) = gpu_health.problems(CUDA, HEALTHY, after)
+    assert problem.startswith(f"{GPU_1}: uncorrected memory errors since the driver was loaded: 2")
+    record = gpu_health.record(CUDA, HEALTHY, after)
+    assert record["rose"] == {
+        f"{UUID}1": {
+            "ecc.errors.uncorrected.volatile.total": 2,
+            "ecc.errors.corrected.volatile.total": 5,
+        }
+    }
+    corrected = changed((ROW_1, ROW_1.replace(" 0, 0,", " 0, 5,")))
+    assert gpu_health.problems(CUDA, HEALTHY, corrected) == []
+
+
+def test_a_counter_that_began_anew_counts_from_zero():
+    before = changed((ROW_1, ROW_1.replace(" 0, 0,", " 0, 70,")))
+    after = changed((ROW_1, ROW_1.replace(" 0, 0,", " 0, 4,")))
+    assert gpu_health.changed(CUDA, before, after)[f"{UUID}1"] == {
+        "ecc.errors.corrected.volatile.total": 4
+    }
+
+
+def test_only_an_xid_of_this_run_is_a_fault_and_its_gpu_is_named():
+    old = changed(("[kernel]\n", f"[kernel]\n{XID}"))
+    assert gpu_health.problems(CUDA, old, old) == []
+    new = XID.replace("12.5", "99.0")
+    after = changed(("[kernel]\n", f"[kernel]\n{XID}{new}"))
+    assert gpu_health.problems(CUDA, old, after) == [
+        f"{GPU_1}: an error during the run: {new.strip()}"
+    ]
+
+
+def test_a_kernel_log_that_may_not_be_read_is_recorded_and_accuses_nobody():
+    refused = "dmesg: read kernel buffer failed: Operation not permitted"
+    closed = changed(("[kernel]\n", f"[kernel]\n{refused}\n"))
+    assert gpu_health.problems(CUDA, closed, closed) == []
+    assert gpu_health.record(CUDA, closed, closed)["unread"] == {"kernel": refused}
+
+
+def test_a_gpu_that_is_lost_during_a_run_is_named():
+    problems = gpu_health.problems(CUDA, HEALTHY, changed((ROW_1, "")))
+    assert problems == [f"{GPU_1} was there before the run, and is not there after it"]
+
+
+def test_every_limit_has_a_source_and_is_asked_for():
+    for vendor, parts in gpu_health.limits().items():
+        command = gpu_health.command(ACCELERATORS[vendor])
+        for fields in parts.values():
+            for name, limit in fields.items():
+                assert limit.source and limit.what and name in command
+
+
+def test_gpus_whose_state_is_not_read_have_no_problem():
+    assert gpu_health.command(ROCM) == ""
+    nothing = gpu_health.parse(ROCM, "")
+    assert gpu_health.unfit(ROCM, nothing, 8) == gpu_health.problems(ROCM, nothing, nothing) == []
+
+
+def test_no_text_breaks_the_parser():
+    chance = random.Random(17)
+    for _ in range(300):
+        at, length = chance.randrange(len(STATE)), chance.randrange(60)
+        torn = STATE[:at] + chance.choice(["", "\t", "\n", ",", "GPU9", "[gpu a"])
+        gpu_health.unfit(CUDA, nvidia_smi.parse(torn + STATE[at + length :]), 4, ["nvlink"])
+
+
+# Which GPU was used, and from where.
+
+
+def taken(rank, uuid, pid=0, number=0, cpus="0"):
+    return gpu_places.parse(f"vm {rank} all {uuid} {pid} {number} {cpus}")
+
+
+def log(name):
+    return ucx_log.parse((DATA / "vgpu" / name).read_text())
+
+
+TWO = log("1.22.0/tag_lat.8.two.no-gdrcopy.healthy.txt")
+SERVER, CLIENT = 19601, 19627
+
+
+def test_the_tables_of_ucx_name_the_gpu_of_each_process():
+    assert gpu_places.used(CUDA, TWO) == {("vm", SERVER): {0}, ("vm", CLIENT): {1}}
+
+
+@pytest.mark.parametrize(
+    "file", sorted(path.relative_to(DATA / "vgpu").as_posix() for path in DATA.glob("vgpu/1.*/*"))
+)
+def test_every_recorded_pair_used_two_gpus(file):
+    wanted = 2 if ".two." in file else 1
+    assert gpu_places.together(CUDA, log(file), wanted) == []
+    if wanted == 1:
+        assert set().union(*gpu_places.used(CUDA, log(file)).values()) <= {0}
+
+
+def test_two_processes_on_one_gpu_are_named():
+    one = log("1.22.0/tag_lat.8.one.no-gdrcopy.healthy.txt")
+    assert gpu_places.together(CUDA, one, 2) == ["2 processes used GPU0: 2 GPUs were to be used"]
+
+
+def test_a_rank_that_used_another_gpu_than_its_own_is_named():
+    ranks = [taken(0, "GPU-a", SERVER, 0), taken(1, "GPU-b", CLIENT, 1)]
+    assert gpu_places.others(CUDA, TWO, ranks) == []
+    wrong = [ranks[0], taken(1, "GPU-c", CLIENT, 2)]
+    (problem,) = gpu_places.others(CUDA, TWO, wrong)
+    assert problem.startswith(
+        "rank 1 of vm used GPU1 of those that it sees (all), it was to use GPU2"
+    )
+
+
+def test_ranks_that_were_to_take_the_same_gpu_are_named():
+    assert gpu_places.shared([taken(0, "GPU-a"), taken(1, "GPU-a")]) == ["2 ranks of vm took GPU-a"]
+    assert gpu_places.shared([taken(0, "GPU-a"), taken(1, "GPU-b")]) == []
+
+
+@pytest.mark.parametrize(
+    ("uuid", "cpus", "said"),
+    [
+        (f"{UUID}0", "0-3", ""),
+        (f"{UUID}0", "7-9", ""),
+        (f"{UUID}0", "8-10,12", "rank 0 of vm runs on processors 8-10,12, far from GPU 0 ("),
+        (f"{UUID}3", "0", "which is near 8-15: bind the ranks by their GPUs"),
+        ("unknown", "0", ""),
+        (f"{UUID}3", "unknown", ""),
+    ],
+)
+def test_a_rank_far_from_its_gpu_is_named_if_both_places_are_known(uuid, cpus, said):
+    problems = gpu_places.far(HEALTHY, [taken(0, uuid, cpus=cpus)])
+    assert bool(problems) == bool(said)
+    assert all(said in problem for problem in problems)
+
+
+def test_a_node_that_does_not_say_where_its_gpus_are():
+    reading = changed(("CPU Affinity", "Other"))
+    assert gpu_places.far(reading, [taken(0, f"{UUID}0", cpus="99")]) == []
+
+
+@pytest.mark.parametrize("torn", ["", "vm 0 all GPU-a", "vm 0 all GPU-a x 0 1"])
+def test_a_torn_file_of_a_rank_is_none(torn):
+    assert gpu_places.parse(torn) is None
+    assert isinstance(taken(0, "GPU-a"), Taken)
+
+
+# One slow link among the pairs of a node.
+
+RATES = {(a, b): 1000.0 + a + b for a in range(4) for b in range(a + 1, 4)}
+
+
+def test_links_of_the_same_speed_accuse_nobody():
+    assert list(gpu_pairs.slow(RATES, HEALTHY)) == []
+    assert list(gpu_pairs.slow({**RATES, (2, 3): 800.0}, HEALTHY)) == [], "within the tolerance"
+
+
+def test_a_link_at_half_its_rate_is_named_with_both_gpus():
+    (problem,) = gpu_pairs.slow({**RATES, (1, 3): 500.0}, HEALTHY)
+    assert problem.startswith(f"{GPU_1} and GPU 3 ({UUID}3, ")
+    assert problem.endswith(
+        "500 MB/s, the median of the 5 other pairs joined by NV1 is 1003 MB/s (-50%)"
+    )
+
+
+def test_only_pairs_that_are_joined_in_the_same_way_are_compared():
+    apart = changed(
+        ("GPU0\t X \t NV1 \t NV1 \t NV1", "GPU0\t X \t NV1 \t SYS \t SYS"),
+        ("GPU1\t NV1 \t X \t NV1 \t NV1", "GPU1\t NV1 \t X \t SYS \t SYS"),
+    )
+    rates = {pair: 100.0 if pair in ((0, 2), (0, 3), (1, 2), (1, 3)) else 1000.0 for pair in RATES}
+    assert list(gpu_pairs.slow(rates, apart)) == []
+    (problem,) = gpu_pairs.slow({**rates, (0, 3): 40.0}, apart)
+    assert "the median of the 3 other pairs joined by SYS is 100 MB/s" in problem
+    assert list(gpu_pairs.slow({**rates, (2, 3): 500.0}, apart)) == [], "two do not decide"
+
+
+def test_pairs_of_a_node_whose_topology_is_not_known_are_compared_with_each_other():
+    (problem,) = gpu_pairs.slow({**RATES, (0, 1): 10.0}, nvidia_smi.parse(""))
+    assert problem.startswith("GPU 0 and GPU 1: 10 MB/s, the median of the 5 other pairs is")

@@ -44,7 +44,7 @@ if ! the_spack install --only-concrete ${JOBS:+-j "$JOBS"} "$@" \
 fi
 # If nothing changed, Spack does not update the views, even if someone has deleted them.
 the_spack env view regenerate >>"$log" 2>&1 || die "no view: see $log"
-[ -n "$fake" ] || lacks=$(the_spack python ci/spack-lock.py romio) || die "$lacks"
+[ -n "$fake" ] || lacks=$(the_spack python ci/spack-lock.py built) || die "$lacks"
 
 mkdir -p "$ASSAY_SPACK_HOME/env"
 base=/usr/bin:/bin

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import shell
 import yaml
+from archspec import cpu
 from shell import ROOT, program
 from test_spack_files import MANIFESTS, lock_of, nodes
 
@@ -204,6 +205,13 @@ def test_a_compiler_that_is_not_there_is_named() -> None:
     assert lock_tool.missing("gcc", gcc) == [" (fortran): /opt/lost/gfortran does not exist here"]
 
 
+@pytest.mark.parametrize(("host", "able"), [("haswell", False), ("skylake_avx512", True)])
+def test_a_processor_that_cannot_run_what_is_built_is_named(host: str, able: bool) -> None:
+    said = lock_tool.unfit(nodes(lock_of("h100")), cpu.TARGETS[host], cpu.TARGETS)
+    assert len(said) == (not able)
+    assert all("haswell, cannot run programs for x86_64_v4" in each for each in said)
+
+
 @pytest.mark.parametrize(
     ("path", "found", "said"),
     [
@@ -245,28 +253,113 @@ def test_versions_are_compared_number_by_number(
 
 
 class Built(set):  # type: ignore[type-arg]
-    """An installed Open MPI: its variants, its prefix."""
+    """An installed package: its variants, its version, its prefix."""
 
-    version = "5.0.10"
+    def __init__(self, prefix: Path, version: str, *variants: str) -> None:
+        super().__init__(variants)
+        self.prefix, self.version = prefix, version
+
+
+#: The variables of a node with an emulated GPU that has a gdrdrv.
+EMULATED = {"LD_LIBRARY_PATH": "/vgpu/lib", "LD_PRELOAD": ""}
+
+CUDA_AWARE = """\
+mca:accelerator:cuda:version:mca:2.1.0
+mca:accelerator:null:version:mca:2.1.0
+mca:pml:ob1:version:mca:2.1.0
+mca:pml:ucx:version:mca:2.1.0
+mca:io:romio341:version:mca:2.1.0
+"""
 
 
 @pytest.mark.parametrize(
-    ("components", "library", "said"),
+    ("lost", "library", "said"),
     [
-        ("mca:io:romio341:version", "ADIOI_LUSTRE_Open", []),
-        ("mca:io:romio341:version", "ADIOI_UFS_Open", ["its ROMIO has no driver for Lustre"]),
-        ("mca:io:ompio:version", "", ["has no ROMIO, the lock has +romio"]),
+        ("", "ADIOI_LUSTRE_Open", []),
+        ("", "ADIOI_UFS_Open", ["its ROMIO has no driver for Lustre; .*lustre/lustre_user.h"]),
+        ("romio341", "", ["no component io romio, .*has [+]romio; .*lustre_user.h", "no driver"]),
+        ("accelerator:cuda", "ADIOI_LUSTRE_Open", ["no component accelerator cuda.*cuda.h"]),
+        ("pml:ucx", "ADIOI_LUSTRE_Open", ["no component pml ucx, the lock has fabrics=ucx"]),
     ],
 )
-def test_a_romio_that_was_not_built_is_named(
-    tmp_path: Path, components: str, library: str, said: list[str]
+def test_what_open_mpi_left_out_is_named(
+    tmp_path: Path, lost: str, library: str, said: list[str]
 ) -> None:
-    program(tmp_path / "bin", "ompi_info", f"echo {components}")
+    lines = [line for line in CUDA_AWARE.splitlines() if not lost or lost not in line]
+    program(tmp_path / "bin", "ompi_info", f"cat <<'END'\n{chr(10).join(lines)}\nEND")
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/libmpi.so.40").write_text(library)
-    spec = Built({"+romio", "romio-filesystem=lustre"})
-    spec.prefix = tmp_path  # type: ignore[attr-defined]
-    faults = lock_tool.romio_of(spec)
+    spec = Built(tmp_path, "5.0.10", "+romio", "romio-filesystem=lustre", "+cuda", "fabrics=ucx")
+    faults = lock_tool.openmpi_of(spec, EMULATED)
     assert len(faults) == len(said)
     for fault, text in zip(faults, said):
-        assert text in fault and "lustre/lustre_user.h" in fault
+        assert re.search(f"^openmpi@5.0.10.*{text}", fault) and "build again" in fault
+
+
+def test_an_open_mpi_without_cuda_is_not_asked_for_it(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "ompi_info", "echo mca:pml:ucx:version:mca:2.1.0")
+    assert lock_tool.openmpi_of(Built(tmp_path, "5.0.10", "~cuda", "fabrics=ucx"), {}) == []
+
+
+#: What `ucx_info -b` and `ucx_info -d` say of a UCX that has all that it was asked for.
+MODULES = """\
+#define uct_MODULES               ":cuda:ib:rdmacm:cma"
+#define uct_cuda_MODULES          ":gdrcopy"
+#define uct_ib_MODULES            ":mlx5"
+"""
+OPENED = "".join(
+    f"#      Transport: {name}\n" for name in ("self", "cuda_copy", "cuda_ipc", "gdr_copy")
+)
+VARIANTS = ("+cma", "+verbs", "+mlx5_dv", "+rdmacm", "+cuda", "+gdrcopy")
+
+
+def ucx_info(folder: Path, modules: str, opened: str) -> Path:
+    """A UCX that says so. It opens nothing for GPUs where there is no driver."""
+    body = f"""case $1 in
+        -b) printf '{modules.replace(chr(10), chr(92) + "n")}' ;;
+        -d) [ -z "$LD_LIBRARY_PATH" ] || printf '{opened.replace(chr(10), chr(92) + "n")}' ;;
+        esac"""
+    program(folder / "bin", "ucx_info", body)
+    (folder / "lib/ucx").mkdir(parents=True)
+    return folder
+
+
+def test_a_ucx_with_all_its_modules_has_no_fault(tmp_path: Path) -> None:
+    spec = Built(ucx_info(tmp_path, MODULES, OPENED), "1.18.1", *VARIANTS)
+    assert lock_tool.ucx_of(spec, EMULATED) == []
+    assert lock_tool.ucx_of(spec, {}) == [], "without an emulated GPU, nothing is known"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (":cuda:ib", ":ib", "was built without [+]cuda, which the lock has"),
+        (":gdrcopy", "", "was built without [+]gdrcopy,"),
+        (":mlx5", "", "was built without [+]mlx5_dv,"),
+        (":ib:rdmacm", "", "was built without [+]verbs [+]rdmacm,"),
+        (MODULES, "", "was built without [+]cma [+]verbs [+]mlx5_dv [+]rdmacm [+]cuda [+]gdrcopy"),
+    ],
+)
+def test_a_module_that_ucx_left_out_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    spec = Built(ucx_info(tmp_path, MODULES.replace(old, new), OPENED), "1.18.1", *VARIANTS)
+    (fault,) = lock_tool.ucx_of(spec, EMULATED)
+    assert re.search(f"^ucx@1.18.1 {said}", fault)
+
+
+def test_a_transport_that_ucx_does_not_open_is_named(tmp_path: Path) -> None:
+    opened = OPENED.replace("cuda_ipc", "tcp").replace("gdr_copy", "cma")
+    spec = Built(ucx_info(tmp_path, MODULES, opened), "1.18.1", *VARIANTS)
+    (fault,) = lock_tool.ucx_of(spec, EMULATED)
+    assert "ucx_info -d lacks cuda_ipc, gdr_copy on an emulated GPU" in fault
+    without = {"LD_LIBRARY_PATH": EMULATED["LD_LIBRARY_PATH"]}
+    (fault,) = lock_tool.ucx_of(spec, without)
+    assert "lacks cuda_ipc on" in fault, "without a gdrdrv, gdr_copy cannot be opened"
+
+
+def test_a_module_that_does_not_find_its_library_is_named(tmp_path: Path) -> None:
+    prefix = ucx_info(tmp_path, MODULES, "")
+    (prefix / "lib/ucx/libuct_cuda.so").touch()
+    program(tmp_path / "tools", "ldd", "echo '  libcuda.so.1 => not found'")
+    node = {**EMULATED, "PATH": f"{tmp_path / 'tools'}:{os.environ['PATH']}"}
+    (fault,) = lock_tool.ucx_of(Built(prefix, "1.18.1", *VARIANTS), node)
+    assert fault.endswith("its modules do not find libcuda.so.1")

@@ -18,15 +18,18 @@ EMULATED = sites.repository(__file__) / "build/vgpu"
 #: Devices of the node, as vgpu/node.c reads them.
 DEVICES = int(os.environ.get("GPUEMU_DEVICES", "4"))
 
+# Spack writes the path of CUDA's own libcudart into its programs. Loaded first, the emulated one
+# takes its place. The emulated gdrdrv is a library, too.
+PRELOADED = [EMULATED / "lib/libcudart.so.12", EMULATED / "lib/libgdrdrv.so"]
+
 STACK = stacks.spack(__file__, LOCK, "gpu")
 STACK["extras"]["provenance"] += "; emulated GPUs"
+# ReFrame takes each variable once.
+PATH = dict(STACK.get("env_vars", ())).get("PATH", "$PATH")
 STACK["env_vars"] = [
-    *STACK.get("env_vars", []),
-    ["PATH", f"{EMULATED}/bin:$PATH"],
+    ["PATH", f"{EMULATED}/bin:{PATH}"],
     ["LD_LIBRARY_PATH", f"{EMULATED}/lib"],
-    # Spack writes the path of CUDA's own libcudart into its programs. Loaded first, the emulated
-    # one takes its place.
-    ["LD_PRELOAD", f"{EMULATED}/lib/libcudart.so.12"],
+    ["LD_PRELOAD", ":".join(str(each) for each in PRELOADED if each.exists())],
 ]
 if not (EMULATED / "sources").exists():
     STACK["prepare_cmds"] = ['echo "no emulated GPU: type vgpu/build.sh" >&2', "exit 1"]
@@ -37,7 +40,7 @@ partition = {
         ["intra-node", "gpu", "cuda", "nvlink"],
         {
             "pml": "ucx",
-            # The emulated GPU has no gdrdrv, so configurations with gdrcopy cannot run.
+            # Configurations with gdrcopy need an emulated gdrdrv.
             "smoke": ["no-gdrcopy", "no-ipc-no-gdrcopy", "NodeHealth", "StackHas", "SuiteLoads"],
         },
     ),

@@ -258,7 +258,7 @@ def built():
     tests = {"openmpi": openmpi_of, "ucx": ucx_of}
     specs = spack.environment.active_environment().all_specs()
     specs = [each for each in specs if each.name in tests and not each.external]
-    node = emulated() if any("+cuda" in each for each in specs) else {}
+    node = emulated() if any(each.satisfies("+cuda") for each in specs) else {}
     return [fault for each in specs for fault in tests[each.name](each, node)]
 
 
@@ -288,11 +288,11 @@ def openmpi_of(spec, node):
         f"openmpi@{spec.version} has no component {component.replace(':', ' ')}, the lock has "
         f"{variant}; {remedy}; build again"
         for variant, (component, remedy) in COMPONENTS.items()
-        if variant in spec and (node or variant != "+cuda")
+        if spec.satisfies(variant) and (node or variant != "+cuda")
         if not re.search(rf"^mca:{component}", listed, re.MULTILINE)
     ]
     parts = [*prefix.glob("lib/libmpi.so*"), *prefix.glob("lib/openmpi/mca_io_romio*.so")]
-    if "romio-filesystem=lustre" in spec and not any(
+    if spec.satisfies("romio-filesystem=lustre") and not any(
         b"ADIOI_LUSTRE_" in part.read_bytes() for part in parts
     ):
         faults.append(
@@ -309,14 +309,14 @@ def ucx_of(spec, node):
     lacks = [
         f"+{variant}"
         for variant, (among, module) in MODULES.items()
-        if f"+{variant}" in spec and module not in modules.get(among, "").split(":")
+        if spec.satisfies(f"+{variant}") and module not in modules.get(among, "").split(":")
     ]
     if lacks:
         return [f"{of} was built without {' '.join(lacks)}, which the lock has; see its config.log"]
     wanted = [
         each
         for variant, transports in TRANSPORTS.items()
-        if f"+{variant}" in spec
+        if spec.satisfies(f"+{variant}")
         if "LD_PRELOAD" in node or variant != "gdrcopy"
         for each in transports
     ]

@@ -252,12 +252,14 @@ def test_versions_are_compared_number_by_number(
     assert lock_tool.same(name, here, lock) is equal
 
 
-class Built(set):  # type: ignore[type-arg]
-    """An installed package: its variants, its version, its prefix."""
+class Built:
+    """An installed package: its prefix, its version, its variants."""
 
     def __init__(self, prefix: Path, version: str, *variants: str) -> None:
-        super().__init__(variants)
-        self.prefix, self.version = prefix, version
+        self.prefix, self.version, self.variants = prefix, version, variants
+
+    def satisfies(self, variant: str) -> bool:
+        return variant in self.variants
 
 
 #: The variables of a node with an emulated GPU that has a gdrdrv.
@@ -301,31 +303,27 @@ def test_an_open_mpi_without_cuda_is_not_asked_for_it(tmp_path: Path) -> None:
     assert lock_tool.openmpi_of(Built(tmp_path, "5.0.10", "~cuda", "fabrics=ucx"), {}) == []
 
 
-#: What `ucx_info -b` and `ucx_info -d` say of a UCX that has all that it was asked for.
-MODULES = """\
-#define uct_MODULES               ":cuda:ib:rdmacm:cma"
-#define uct_cuda_MODULES          ":gdrcopy"
-#define uct_ib_MODULES            ":mlx5"
-"""
-OPENED = "".join(
-    f"#      Transport: {name}\n" for name in ("self", "cuda_copy", "cuda_ipc", "gdr_copy")
-)
+#: What the UCX of site debian12-cuda said, on an emulated GPU with a gdrdrv.
+SAID = {
+    option: (ROOT / f"tests/data/spack/ucx_info{option}.txt").read_text() for option in ("-b", "-d")
+}
 VARIANTS = ("+cma", "+verbs", "+mlx5_dv", "+rdmacm", "+cuda", "+gdrcopy")
 
 
-def ucx_info(folder: Path, modules: str, opened: str) -> Path:
-    """A UCX that says so. It opens nothing for GPUs where there is no driver."""
-    body = f"""case $1 in
-        -b) printf '{modules.replace(chr(10), chr(92) + "n")}' ;;
-        -d) [ -z "$LD_LIBRARY_PATH" ] || printf '{opened.replace(chr(10), chr(92) + "n")}' ;;
-        esac"""
-    program(folder / "bin", "ucx_info", body)
+def ucx_info(folder: Path, old: str = "", new: str = "") -> Path:
+    """A UCX that says so, with a text replaced. It opens nothing for GPUs without a driver."""
+    for option, text in SAID.items():
+        (folder / option).write_text(text.replace(old, new) if old else text)
+    said = (
+        f"""cat "{folder}/$1" | if [ "$1$LD_LIBRARY_PATH" = -d ]; then grep -v cuda; else cat; fi"""
+    )
+    program(folder / "bin", "ucx_info", said)
     (folder / "lib/ucx").mkdir(parents=True)
     return folder
 
 
 def test_a_ucx_with_all_its_modules_has_no_fault(tmp_path: Path) -> None:
-    spec = Built(ucx_info(tmp_path, MODULES, OPENED), "1.18.1", *VARIANTS)
+    spec = Built(ucx_info(tmp_path), "1.18.1", *VARIANTS)
     assert lock_tool.ucx_of(spec, EMULATED) == []
     assert lock_tool.ucx_of(spec, {}) == [], "without an emulated GPU, nothing is known"
 
@@ -337,27 +335,34 @@ def test_a_ucx_with_all_its_modules_has_no_fault(tmp_path: Path) -> None:
         (":gdrcopy", "", "was built without [+]gdrcopy,"),
         (":mlx5", "", "was built without [+]mlx5_dv,"),
         (":ib:rdmacm", "", "was built without [+]verbs [+]rdmacm,"),
-        (MODULES, "", "was built without [+]cma [+]verbs [+]mlx5_dv [+]rdmacm [+]cuda [+]gdrcopy"),
+        (
+            "_MODULES",
+            "_NOTHING",
+            "was built without [+]cma [+]verbs [+]mlx5_dv [+]rdmacm [+]cuda [+]gdrcopy",
+        ),
     ],
 )
 def test_a_module_that_ucx_left_out_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
-    spec = Built(ucx_info(tmp_path, MODULES.replace(old, new), OPENED), "1.18.1", *VARIANTS)
+    spec = Built(ucx_info(tmp_path, old, new), "1.18.1", *VARIANTS)
     (fault,) = lock_tool.ucx_of(spec, EMULATED)
     assert re.search(f"^ucx@1.18.1 {said}", fault)
 
 
 def test_a_transport_that_ucx_does_not_open_is_named(tmp_path: Path) -> None:
-    opened = OPENED.replace("cuda_ipc", "tcp").replace("gdr_copy", "cma")
-    spec = Built(ucx_info(tmp_path, MODULES, opened), "1.18.1", *VARIANTS)
+    spec = Built(ucx_info(tmp_path, "Transport: cuda_ipc", "Transport: tcp"), "1.18.1", *VARIANTS)
     (fault,) = lock_tool.ucx_of(spec, EMULATED)
-    assert "ucx_info -d lacks cuda_ipc, gdr_copy on an emulated GPU" in fault
-    without = {"LD_LIBRARY_PATH": EMULATED["LD_LIBRARY_PATH"]}
-    (fault,) = lock_tool.ucx_of(spec, without)
-    assert "lacks cuda_ipc on" in fault, "without a gdrdrv, gdr_copy cannot be opened"
+    assert "ucx_info -d lacks cuda_ipc on an emulated GPU" in fault
+
+
+def test_gdr_copy_is_asked_for_where_there_is_a_gdrdrv(tmp_path: Path) -> None:
+    spec = Built(ucx_info(tmp_path, "Transport: gdr_copy", "Transport: x"), "1.18.1", *VARIANTS)
+    (fault,) = lock_tool.ucx_of(spec, EMULATED)
+    assert "lacks gdr_copy on" in fault
+    assert lock_tool.ucx_of(spec, {"LD_LIBRARY_PATH": EMULATED["LD_LIBRARY_PATH"]}) == []
 
 
 def test_a_module_that_does_not_find_its_library_is_named(tmp_path: Path) -> None:
-    prefix = ucx_info(tmp_path, MODULES, "")
+    prefix = ucx_info(tmp_path, "Transport: cuda", "Transport: x")
     (prefix / "lib/ucx/libuct_cuda.so").touch()
     program(tmp_path / "tools", "ldd", "echo '  libcuda.so.1 => not found'")
     node = {**EMULATED, "PATH": f"{tmp_path / 'tools'}:{os.environ['PATH']}"}

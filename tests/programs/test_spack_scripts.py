@@ -303,6 +303,16 @@ def test_an_open_mpi_without_cuda_is_not_asked_for_it(tmp_path: Path) -> None:
     assert lock_tool.openmpi_of(Built(tmp_path, "5.0.10", "~cuda", "fabrics=ucx"), {}) == []
 
 
+@pytest.mark.parametrize(("node", "lacks"), [("gpu", 0), ("none", 1)])
+def test_the_cuda_component_of_open_mpi_needs_a_driver_to_be_listed(
+    tmp_path: Path, node: str, lacks: int
+) -> None:
+    listing = ROOT / f"tests/data/spack/ompi_info-{node}.txt"
+    program(tmp_path / "bin", "ompi_info", f'cat "{listing}"')
+    faults = lock_tool.openmpi_of(Built(tmp_path, "5.0.7", "+cuda", "fabrics=ucx"), EMULATED)
+    assert ["accelerator cuda" in each for each in faults] == [True] * lacks
+
+
 #: What the UCX of site debian12-cuda said, on an emulated GPU with a gdrdrv.
 SAID = {
     option: (ROOT / f"tests/data/spack/ucx_info{option}.txt").read_text() for option in ("-b", "-d")

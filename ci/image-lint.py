@@ -96,6 +96,12 @@ FORBIDDEN = (
     ),
 )
 
+#: Programs of a stack. In a build, those with CUDA do not start: they need libcuda, or load modules
+#: that do, and leave them out.
+OF_A_STACK = re.compile(
+    r"(?<![\w/-])(?<!command -v )(?:mpirun|ompi_info|ucx_info|ucx_perftest|osu_\w+)(?= |$)"
+)
+
 #: Programs that fetch, each with what must be in the same section to verify the download.
 FETCHERS = (
     (
@@ -152,6 +158,11 @@ def _script_rules(section: Section) -> Objections:
         for fetches, proves in FETCHERS:
             if (match := fetches.search(line)) and not any(map(proves.search, code)):
                 yield number, f"`{match[0].strip()}`: nothing in this section verifies what came"
+        if section.kind in ("post", "appinstall") and (match := OF_A_STACK.search(line)):
+            yield (
+                number,
+                f"`{match[0]}` may need libcuda, which a build lacks: use %test, or the lock",
+            )
     first = next(filter(None, code), "")
     if section.kind in ("setup", "post", "test", "apptest") and first != "set -eu":
         yield section.line, f"%{section.kind} does not begin with `set -eu`: its failures can pass"

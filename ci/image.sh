@@ -10,6 +10,8 @@
 #   IMAGE_PACKAGES   further packages, such as iozone3
 #   IMAGE_ARGS       further arguments of apptainer build
 #   IMAGE_KIT        an unpacked offline kit (make offline-kit), for containers/cuda.def
+#   IMAGE_PYTHON     the Python of the base, if it is not Debian 12: 3.12 (3.11)
+#   IMAGE_CA         the certificate of an authority that the build must trust to fetch; a PEM file
 #
 # The image does not name its origin: no host name of a mirror, and no path of this machine. An
 # exception is the base that IMAGE_BASE names.
@@ -23,7 +25,11 @@ image=${1:-build/assay.sif}
 definition=${IMAGE_DEF:-containers/debian.def}
 [ -f "$definition" ] ||
     die "IMAGE_DEF=$definition does not exist; there are: $(echo containers/*.def)"
-release=bookworm python=3.11 # of the base, in both definitions
+release=bookworm python=${IMAGE_PYTHON:-3.11} # of the base, in both definitions
+[[ $python =~ ^3\.[0-9]+$ ]] || die "IMAGE_PYTHON=$python is no version such as 3.12"
+if [ -n "${IMAGE_CA:-}" ]; then
+    grep -qs "BEGIN CERTIFICATE" "$IMAGE_CA" || die "IMAGE_CA=$IMAGE_CA holds no certificate in PEM"
+fi
 git rev-parse -q --verify HEAD >/dev/null ||
     die "the image holds a commit, and this is no checkout of git"
 [ -x .venv/bin/python ] || die "no .venv, whose pip fetches the wheels: type make venv"
@@ -48,6 +54,8 @@ done
 git archive --output "$work/inputs/assay.tar" HEAD -- . ':!tests' ':!.ci'
 tar -rf "$work/inputs/assay.tar" .cache/osu-py
 cp containers/install.sh "$work/inputs/"
+echo "$python" >"$work/inputs/python"
+cat ${IMAGE_CA:+"$IMAGE_CA"} >"$work/inputs/ca.crt" </dev/null
 [ -z "${IMAGE_KIT:-}" ] || cp -R "$IMAGE_KIT" "$work/inputs/kit"
 if [ -n "${IMAGE_MIRROR:-}" ]; then
     echo "deb $IMAGE_MIRROR $release main non-free" >"$work/inputs/sources.list"

@@ -5,7 +5,8 @@
 #
 # Never solves anew and never skips a checksum. Writes $ASSAY_SPACK_HOME/env/<site>.<view>.json.
 # site-config/<site>/reframe.py makes the stack from it, so compute nodes need no Spack.
-# ci/spack-env.sh lists the variables that it reads. JOBS: number of parallel compilations.
+# ci/spack-env.sh lists the variables that it reads. JOBS: number of parallel compilations. GC=1:
+# uninstall afterwards what only the build needed, for an image.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/spack-env.sh
@@ -44,7 +45,9 @@ if ! the_spack install --only-concrete ${JOBS:+-j "$JOBS"} "$@" \
 fi
 # If nothing changed, Spack does not update the views, even if someone has deleted them.
 the_spack env view regenerate >>"$log" 2>&1 || die "no view: see $log"
-[ -n "$fake" ] || lacks=$(the_spack python ci/spack-lock.py romio) || die "$lacks"
+[ -n "$fake" ] || lacks=$(the_spack python ci/spack-lock.py built) || die "$lacks"
+
+[ -z "${GC:-}" ] || the_spack gc -y >>"$log" 2>&1 || die "spack gc failed: see $log"
 
 mkdir -p "$ASSAY_SPACK_HOME/env"
 base=/usr/bin:/bin

@@ -5,7 +5,7 @@ In Spack's own Python, with the environment of a site: spack -e ENV python ci/sp
     solve SITE                    solves the lock anew, prints what changed, and seals it with what
                                   Spack says about it
     here                          what this machine lacks of the externals of the lock
-    romio                         what the Open MPI that was built lacks of its ROMIO
+    built                         what the Open MPI and the UCX that were built lack of their lock
 
 In any Python:
     freeze LOCK SITE VIEW PATH... the environment file of a stack, as JSON
@@ -21,6 +21,7 @@ import contextlib
 import datetime
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -34,6 +35,24 @@ COMPARED = {"cuda": 2}
 MEND = "correct the site's packages.yaml and type `make lock`, or install it there"
 HEADER = Path("/usr/include/lustre/lustre_user.h")
 LUSTRE = f"install {HEADER} (lustre-client-devel; Debian: lustre-dev)"
+CUDA = "configure did not find cuda.h or a function of libcuda; see its config.log"
+#: Variant of Open MPI -> its component, and the remedy where the component is missing.
+COMPONENTS = {
+    "+romio": ("io:romio", LUSTRE),
+    "+cuda": ("accelerator:cuda", CUDA),
+    "fabrics=ucx": ("pml:ucx", "configure did not find UCX; see its config.log"),
+}
+#: Variant of UCX -> a list of modules in `ucx_info -b`, and the module.
+MODULES = {
+    "cma": ("uct", "cma"),
+    "verbs": ("uct", "ib"),
+    "mlx5_dv": ("uct_ib", "mlx5"),
+    "rdmacm": ("uct", "rdmacm"),
+    "cuda": ("uct", "cuda"),
+    "gdrcopy": ("uct_cuda", "gdrcopy"),
+}
+#: Variant of UCX -> the transports that it opens on a node with GPUs.
+TRANSPORTS = {"cuda": ["cuda_copy", "cuda_ipc"], "gdrcopy": ["gdr_copy"]}
 
 
 def solve(site):
@@ -127,6 +146,7 @@ def configuration(digest):
 def here():
     """Externals that are not here as the lock says, and settings that it was not solved with."""
     import spack.environment
+    from spack.vendor.archspec import cpu
 
     lock = Path(spack.environment.active_environment().path, "spack.lock")
     sealed = read_yaml(lock.with_name("spack.lock.seal.yaml"))["configuration"]
@@ -136,13 +156,30 @@ def here():
         for section, found in configuration(digests()).items()
         if found != sealed.get(section)
     ]
-    for node in json.loads(lock.read_text(encoding="utf-8"))["concrete_specs"].values():
+    nodes = json.loads(lock.read_text(encoding="utf-8"))["concrete_specs"].values()
+    problems += unfit(nodes, cpu.host(), cpu.TARGETS)
+    for node in nodes:
         name, of = node["name"], f"{node['name']}@{node['version']}"
         if "external" in node:
             problems += [f"{of}{fault}; {MEND}" for fault in missing(name, node)]
         elif "lustre" in str(node["parameters"].get("romio-filesystem")) and not HEADER.exists():
             problems.append(f"{of} would be built without ROMIO: {LUSTRE}")
     return problems
+
+
+def unfit(nodes, host, known):
+    """Processors of the lock whose programs this one cannot run.
+
+    A build runs programs that it has just built, such as Perl.
+    """
+    targets = [node["arch"]["target"] for node in nodes if "external" not in node]
+    names = {each if isinstance(each, str) else each["name"] for each in targets}
+    return [
+        f"this processor, {host.name}, cannot run programs for {name}, for which the lock is; "
+        "build on a machine that can"
+        for name in sorted(names)
+        if not host >= known[name]
+    ]
 
 
 def missing(name, node):
@@ -200,34 +237,97 @@ def same(name, one, other):
     return a[:length] == b[:length]
 
 
-def output(*command):
-    return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False).stdout
+def output(*command, **variables):
+    return subprocess.run(
+        [*map(str, command)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    ).stdout
 
 
-def romio():
-    """What Open MPI lacks of its ROMIO: its configure only warns if it cannot build a part."""
+def built():
+    """What the Open MPI and the UCX that were built lack of what the lock has.
+
+    Their configure scripts only warn, and leave out what they cannot build. UCX does the same with
+    modules that it cannot load.
+    """
     import spack.environment
 
+    tests = {"openmpi": openmpi_of, "ucx": ucx_of}
     specs = spack.environment.active_environment().all_specs()
-    built = [each for each in specs if each.name == "openmpi" and not each.external]
-    return [fault for each in built if "+romio" in each for fault in romio_of(each)]
+    specs = [each for each in specs if each.name in tests and not each.external]
+    node = emulated() if any(each.satisfies("+cuda") for each in specs) else {}
+    return [fault for each in specs for fault in tests[each.name](each, node)]
 
 
-def romio_of(spec):
-    """What one Open MPI lacks of its ROMIO."""
+def emulated():
+    """The variables of a node with an emulated GPU; modules for GPUs load only where a driver is.
+
+    None of them if the emulated GPU cannot be built here.
+    """
+    folder = Path(os.environ["ASSAY_SPACK_HOME"], "vgpu")
+    done = subprocess.run(
+        [ROOT / "vgpu/build.sh", folder], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        print(f"modules for GPUs are not tested: {done.stderr.strip()}", file=sys.stderr)
+        return {}
+    node = {"LD_LIBRARY_PATH": str(folder / "lib")}
+    if (folder / "lib/libgdrdrv.so").exists():
+        node["LD_PRELOAD"] = str(folder / "lib/libgdrdrv.so")
+    return node
+
+
+def openmpi_of(spec, node):
+    """What one Open MPI lacks, on a node with these variables."""
     prefix = Path(spec.prefix)
-    if not re.search(
-        r"^mca:io:romio", output(prefix / "bin/ompi_info", "--parsable"), re.MULTILINE
-    ):
-        return [f"openmpi@{spec.version} has no ROMIO, the lock has +romio; {LUSTRE}, build again"]
+    listed = output(prefix / "bin/ompi_info", "--parsable", **node)
+    faults = [
+        f"openmpi@{spec.version} has no component {component.replace(':', ' ')}, the lock has "
+        f"{variant}; {remedy}; build again"
+        for variant, (component, remedy) in COMPONENTS.items()
+        if spec.satisfies(variant) and (node or variant != "+cuda")
+        if not re.search(rf"^mca:{component}", listed, re.MULTILINE)
+    ]
     parts = [*prefix.glob("lib/libmpi.so*"), *prefix.glob("lib/openmpi/mca_io_romio*.so")]
-    if "romio-filesystem=lustre" in spec and not any(
+    if spec.satisfies("romio-filesystem=lustre") and not any(
         b"ADIOI_LUSTRE_" in part.read_bytes() for part in parts
     ):
-        return [
-            f"openmpi@{spec.version}: its ROMIO has no driver for Lustre; {LUSTRE}, build again"
-        ]
-    return []
+        faults.append(
+            f"openmpi@{spec.version}: its ROMIO has no driver for Lustre; {LUSTRE}; build again"
+        )
+    return faults
+
+
+def ucx_of(spec, node):
+    """What one UCX lacks, on a node with these variables."""
+    prefix, of = Path(spec.prefix), f"ucx@{spec.version}"
+    program = prefix / "bin/ucx_info"
+    modules = dict(re.findall(r'#define (\w+)_MODULES\s+"(.*)"', output(program, "-b")))
+    lacks = [
+        f"+{variant}"
+        for variant, (among, module) in MODULES.items()
+        if spec.satisfies(f"+{variant}") and module not in modules.get(among, "").split(":")
+    ]
+    if lacks:
+        return [f"{of} was built without {' '.join(lacks)}, which the lock has; see its config.log"]
+    wanted = [
+        each
+        for variant, transports in TRANSPORTS.items()
+        if spec.satisfies(f"+{variant}")
+        if "LD_PRELOAD" in node or variant != "gdrcopy"
+        for each in transports
+    ]
+    listed = re.findall(r"Transport: (\S+)", output(program, "-d", **node))
+    absent = [each for each in wanted if each not in listed]
+    if not node or not absent:
+        return []
+    libraries = output("ldd", *prefix.glob("lib/ucx/*.so"), **node)
+    lost = sorted(set(re.findall(r"(\S+) => not found", libraries)))
+    why = f"its modules do not find {', '.join(lost)}" if lost else "see UCX_LOG_LEVEL=debug"
+    return [f"{of}: ucx_info -d lacks {', '.join(absent)} on an emulated GPU: {why}"]
 
 
 def said(environment):
@@ -247,7 +347,7 @@ def freeze(lock, site, view, paths):
 
 def main(command, *arguments):
     """:returns: exit status."""
-    tests = {"solve": solve, "here": here, "romio": romio}
+    tests = {"solve": solve, "here": here, "built": built}
     if command in tests:
         problems = tests[command](*arguments)
         print("\n".join(problems), end="\n" if problems else "")

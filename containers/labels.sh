@@ -1,7 +1,8 @@
 #!/bin/sh
 # Inside a build: print the labels that describe the content of the image, one "NAME VALUE" a line.
 #
-# Versions come from the programs and libraries themselves. A lock is the hash of its file.
+# Versions come from the programs and libraries themselves, or from the lock of SPACK_SITE, if that
+# is set. A lock is the hash of its file.
 set -eu
 
 suite=$(cd "$(dirname "$0")/.." && pwd)
@@ -14,14 +15,20 @@ sha256() { sha256sum "$1" | cut -d' ' -f1; }
 commit=$(sed -n 's/^node: \([0-9a-f]*\)$/\1/p' "$suite/.git_archival.txt")
 label org.opencontainers.image.revision "$commit"
 label assay.lock.requirements "$(sha256 "$suite/requirements.lock")"
-if [ -n "${SPACK_LOCK:-}" ]; then
-    label assay.lock.spack "$(sha256 "$SPACK_LOCK")"
+if [ -n "${SPACK_SITE:-}" ]; then
+    # Without libcuda, which a build lacks, programs of this stack may not start: ask its lock.
+    view() { python3 "$suite/containers/view.py" "$@"; }
+    label assay.lock.spack "$(sha256 "$(view lock "$SPACK_SITE")")"
+    for each in openmpi pmix ucx; do
+        label "$each.version" "$(view version "$SPACK_SITE" "$each")"
+    done
+    exit
 fi
 label openmpi.version "$(ompi_info --version | sed -n 's/^Open MPI v//p')"
 # PMIx may have no program, so the version comes from its library.
 label pmix.version "$(python3 -c '
-import ctypes, os, re
-library = ctypes.CDLL(os.environ.get("PMIX_LIBRARY", "libpmix.so.2"))
+import ctypes, re
+library = ctypes.CDLL("libpmix.so.2")
 library.PMIx_Get_version.restype = ctypes.c_char_p
 print(re.search(r"\d+(\.\d+)+", library.PMIx_Get_version().decode())[0])')"
 label ucx.version "$(ucx_info -v | sed -n '1s/^[^0-9]*\([0-9.]*\).*/\1/p')"

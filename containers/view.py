@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Inside a build: what the image must know of an installed Spack stack, one line on stdout.
 
-view.py path SITE VIEW...       directories for PATH
+view.py path SITE VIEW[,VIEW]   directories for PATH
 view.py lock SITE               the lock that was installed
-view.py external SITE PACKAGE   where a package lies that the lock takes from outside
+view.py version SITE PACKAGE    the version of a package, as the lock has it
 """
 
 import json
@@ -19,22 +19,23 @@ def lock(site):
     return own if own.exists() else SUITE / "spack.lock"
 
 
-def path(site, *views):
+def path(site, views):
     """Directories of programs, as ci/spack-install.sh wrote them down for each view."""
     folders = []
-    for view in views:
+    for view in views.split(","):
         frozen = json.loads((SUITE / f".cache/spack/env/{site}.{view}.json").read_text())
         folders += frozen["path"]
     return ":".join(folders)
 
 
-def external(site, package):
-    """Prefix of an external."""
-    for node in json.loads(lock(site).read_text())["concrete_specs"].values():
-        if node["name"] == package and "external" in node:
-            return node["external"]["path"]
-    raise SystemExit(f"view: {lock(site)} has no external {package}")
+def version(site, package):
+    """The version of a package, which all its builds have."""
+    nodes = json.loads(lock(site).read_text())["concrete_specs"].values()
+    found = {node["version"] for node in nodes if node["name"] == package}
+    if len(found) != 1:
+        raise SystemExit(f"view: {lock(site)} has {len(found)} versions of {package}, not one")
+    return found.pop()
 
 
 if __name__ == "__main__":
-    print({"path": path, "lock": lock, "external": external}[sys.argv[1]](*sys.argv[2:]))
+    print({"path": path, "lock": lock, "version": version}[sys.argv[1]](*sys.argv[2:]))

@@ -243,6 +243,17 @@ ENTRY(cuCtxGetId)(struct context *context, unsigned long long *id)
     return SUCCESS;
 }
 
+/* UCX 1.18 asks whether a context is valid by this question. */
+ENTRY(cuCtxGetApiVersion)(struct context *context, unsigned *version)
+{
+    NEED_DRIVER();
+    context = context ? context : current_context();
+    if (!context)
+        return INVALID_CONTEXT;
+    *version = 3020; /* what every driver since CUDA 3.2 answers */
+    return SUCCESS;
+}
+
 ENTRY(cuGetErrorString)(result code, const char **text)
 {
     static const struct {

@@ -93,6 +93,18 @@ def test_the_whole_reference_lock_makes_views_and_environment_files(checkout: Pa
         assert programs == {node["name"] for node in nodes if "external" not in node}, view
 
 
+def test_an_image_keeps_nothing_that_only_the_build_needed(checkout: Path) -> None:
+    folder = "site-config/debian12/spack/env"
+    for variables, kept in (({}, True), ({"GC": 1}, False)):
+        done = run(checkout, "ci/spack-install.sh", "--fake", SITE="debian12", **variables)
+        assert done.returncode == 0, done.stdout + done.stderr
+        places = [each.name.rpartition("-")[0] for each in (checkout / "home/opt").glob("*/*-*")]
+        assert ("compiler-wrapper-1.1.0" in places) is kept
+        assert "hpcc-1.5.0" in places
+        programs = {each.name for each in (checkout / folder).glob(".spack-env/view/host/bin/*")}
+        assert programs == {"hpcc", "hpl", "npb-btio", "osu-micro-benchmarks"}
+
+
 def test_solving_anew_gives_the_same_lock_and_seal(checkout: Path) -> None:
     folder = checkout / "site-config/debian12/spack/env"
     before = {path.name: path.read_text() for path in folder.iterdir()}

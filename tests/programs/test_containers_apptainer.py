@@ -160,3 +160,21 @@ def test_wrong_usage_is_one_line(
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("IMAGE_DEF", "none.def", "IMAGE_DEF=none.def does not exist; there are: containers/"),
+        ("IMAGE_PYTHON", "bookworm", "IMAGE_PYTHON=bookworm is no version such as 3.12"),
+        ("IMAGE_CA", "requirements.lock", "requirements.lock holds no certificate in PEM"),
+        ("IMAGE_CA", "none.crt", "IMAGE_CA=none.crt holds no certificate in PEM"),
+    ],
+)
+def test_a_setting_of_an_image_that_cannot_be_is_named(
+    bare: Path, checkout: Path, name: str, value: str, said: str
+) -> None:
+    cached(checkout)
+    done = run(bare, checkout / "ci/image.sh", **{name: value})
+    assert done.returncode == 1
+    assert said in done.stderr.splitlines()[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import shell
 from shell import ROOT, program, run
 
 # --- labels --------------------------------------------------------------------------------------
@@ -53,11 +55,97 @@ def test_labels_are_what_programs_and_files_say(labelled: Path) -> None:
     }
 
 
-def test_the_lock_of_a_spack_stack_is_a_label_too(labelled: Path) -> None:
-    lock = labelled / "spack.lock"
-    lock.write_text("{}")
-    digest = run("sha256sum", lock).stdout.split()[0]
-    assert f"assay.lock.spack {digest}" in labels(labelled, SPACK_LOCK=str(lock)).stdout
+def locked(suite: Path, *nodes: tuple[str, str], at: str = "site-config/one/spack/env") -> Path:
+    """Writes a lock with these packages and versions, and lets no program of the stack start."""
+    lock = suite / at / "spack.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    specs = {str(n): {"name": name, "version": of} for n, (name, of) in enumerate(nodes)}
+    lock.write_text(json.dumps({"concrete_specs": specs}))
+    for name in ("ompi_info", "ucx_info"):
+        program(suite / "bin", name, "echo libcuda.so.1: cannot open shared object file; exit 127")
+    (suite / "bin/python3").unlink(missing_ok=True)
+    return lock
+
+
+STACK = (("openmpi", "5.0.10"), ("pmix", "5.0.1"), ("ucx", "1.18.1"), ("ucx", "1.18.1"))
+
+
+@pytest.mark.parametrize("at", ["site-config/one/spack/env", "."])
+def test_labels_of_a_spack_stack_come_from_its_lock(labelled: Path, at: str) -> None:
+    lock = locked(labelled, *STACK, at=at)
+    done = labels(labelled, SPACK_SITE="one")
+    assert done.returncode == 0, done.stdout
+    said = dict(line.split() for line in done.stdout.splitlines())
+    assert said["assay.lock.spack"] == run("sha256sum", lock).stdout.split()[0]
+    versions = {name: said[f"{name}.version"] for name, _ in STACK}
+    assert versions == dict(STACK)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        (STACK[:1], "has 0 versions of pmix, not one"),
+        ((*STACK, ("ucx", "1.16.0")), "has 2 versions of ucx, not one"),
+    ],
+)
+def test_a_lock_without_one_version_fails_the_build(
+    labelled: Path, nodes: tuple[tuple[str, str], ...], said: str
+) -> None:
+    locked(labelled, *nodes)
+    done = labels(labelled, SPACK_SITE="one")
+    assert done.returncode != 0 and said in done.stdout
+
+
+def test_programs_of_an_image_come_from_its_views(labelled: Path) -> None:
+    folder = labelled / ".cache/spack/env"
+    folder.mkdir(parents=True)
+    for view in ("gpu", "host"):
+        (folder / f"one.{view}.json").write_text(json.dumps({"path": [f"/{view}/bin"]}))
+    done = run(sys.executable, labelled / "containers/view.py", "path", "one", "gpu,host")
+    assert done.stdout == "/gpu/bin:/host/bin\n"
+
+
+def sections(name: str, *kinds: str) -> str:
+    """The scripts of these sections of containers/cuda.def, with its arguments filled in."""
+    lint = shell.module("ci/image-lint.py")
+    text = (ROOT / "containers/cuda.def").read_text()
+    for key, value in {"site": "one", "views": name}.items():
+        text = text.replace(f"{{{{ {key} }}}}", value)
+    return "".join(each.script for each in lint.stages(text)[-1].all(*kinds))
+
+
+OF_THE_IMAGE = ("mpirun", "ompi_info", "ucx_info", "ucx_perftest", "osu_latency")
+GPU = """\
+case "${0##*/} $1 $LD_LIBRARY_PATH" in
+"ucx_info -d /opt/assay/.cache/spack/vgpu/lib")
+    for each in posix cuda_copy cuda_ipc; do echo "#      Transport: $each"; done ;;
+"ompi_info --parsable /opt/assay/.cache/spack/vgpu/lib")
+    echo mca:accelerator:cuda:version:mca:2.1.0 ;;
+esac"""
+
+
+@pytest.mark.parametrize(
+    ("lost", "views", "said"),
+    [
+        (None, "gpu", ""),
+        ("xhpl", "gpu", ""),
+        ("xhpl", "gpu,host", "missing: xhpl"),
+        ("osu_latency", "gpu", "missing: osu_latency"),
+        ("cuda_ipc", "gpu", "ucx_info -d lacks cuda_ipc on an emulated GPU"),
+        ("accelerator", "gpu", "Open MPI has no component accelerator cuda"),
+    ],
+)
+def test_the_test_of_the_cuda_image_can_fail(
+    tmp_path: Path, lost: str | None, views: str, said: str
+) -> None:
+    path = shell.tools(tmp_path / "bin", "sh grep env")
+    for name in (*OF_THE_IMAGE, "hpcc", "xhpl", "iozone"):
+        if name != lost:
+            program(path, name, GPU.replace(lost or "nothing", "x") if "_info" in name else "")
+    script = sections(views, "test").replace("/opt/assay/.venv/bin/reframe", "true")
+    done = run("sh", "-c", script, path=path)
+    assert (done.returncode == 0) is (not said), done.stdout
+    assert said in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,7 @@ FAULTS = {
         after("post", "python3 -m pip install reframe-hpc"),
         r"nothing in this section verifies",
     ),
+    "stack in %post": (after("post", "version=$(ompi_info --version)"), r"may need libcuda"),
     "host name": (after("post", "echo https://example.org/x"), r"names a host"),
     "no set -eu": (lambda t: t.replace("%post\n  set -eu\n", "%post\n"), r"%post does not begin"),
     "app, no set -eu": (
@@ -130,6 +131,7 @@ def test_each_rule_objects(fault: str) -> None:
         "echo built # not: command -v a b",
         "command -v hpcc >/dev/null || exit 1",
         "command -v hpcc && command -v mpirun",
+        "apt-get install -y openmpi-bin ucx-utils",
     ],
 )
 def test_what_is_verified_or_harmless_passes(line: str) -> None:

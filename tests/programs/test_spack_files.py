@@ -89,6 +89,24 @@ def test_nobody_measures_with_the_ucx_that_counts(site: str) -> None:
     assert users == []
 
 
+def test_what_debian_compiles_with_cuda_is_what_the_reference_site_runs() -> None:
+    def built(site: str) -> dict[str, Any]:
+        return {
+            node["name"]: (node["version"], node["parameters"])
+            for node in nodes(lock_of(site))
+            if "external" not in node
+            and node["parameters"].get("cuda") is True
+            and not node["parameters"].get("stats")
+        }
+
+    compiled, reference = built("debian12-cuda"), built("ibisco")
+    assert {"openmpi", "ucx", "gdrcopy", "osu-micro-benchmarks", "nccl-tests"} <= set(compiled)
+    for stack in (compiled, reference):
+        for key in ("romio", "romio-filesystem"):  # a choice of each site
+            stack["openmpi"][1].pop(key, None)
+    assert compiled == {name: reference[name] for name in compiled}
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.parent.name)
 def test_every_version_of_a_recipe_is_pinned(recipe: Path) -> None:
     tree = ast.parse(recipe.read_text())

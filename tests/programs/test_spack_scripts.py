@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import shell
 import yaml
+from archspec import cpu
 from shell import ROOT, program
 from test_spack_files import MANIFESTS, lock_of, nodes
 
@@ -204,6 +205,13 @@ def test_a_compiler_that_is_not_there_is_named() -> None:
     assert lock_tool.missing("gcc", gcc) == [" (fortran): /opt/lost/gfortran does not exist here"]
 
 
+@pytest.mark.parametrize(("host", "able"), [("haswell", False), ("skylake_avx512", True)])
+def test_a_processor_that_cannot_run_what_is_built_is_named(host: str, able: bool) -> None:
+    said = lock_tool.unfit(nodes(lock_of("h100")), cpu.TARGETS[host], cpu.TARGETS)
+    assert len(said) == (not able)
+    assert all("haswell, cannot run programs for x86_64_v4" in each for each in said)
+
+
 @pytest.mark.parametrize(
     ("path", "found", "said"),
     [
@@ -244,29 +252,129 @@ def test_versions_are_compared_number_by_number(
     assert lock_tool.same(name, here, lock) is equal
 
 
-class Built(set):  # type: ignore[type-arg]
-    """An installed Open MPI: its variants, its prefix."""
+class Built:
+    """An installed package: its prefix, its version, its variants."""
 
-    version = "5.0.10"
+    def __init__(self, prefix: Path, version: str, *variants: str) -> None:
+        self.prefix, self.version, self.variants = prefix, version, variants
+
+    def satisfies(self, variant: str) -> bool:
+        return variant in self.variants
+
+
+#: The variables of a node with an emulated GPU that has a gdrdrv.
+EMULATED = {"LD_LIBRARY_PATH": "/vgpu/lib", "LD_PRELOAD": ""}
+
+CUDA_AWARE = """\
+mca:accelerator:cuda:version:mca:2.1.0
+mca:accelerator:null:version:mca:2.1.0
+mca:pml:ob1:version:mca:2.1.0
+mca:pml:ucx:version:mca:2.1.0
+mca:io:romio341:version:mca:2.1.0
+"""
 
 
 @pytest.mark.parametrize(
-    ("components", "library", "said"),
+    ("lost", "library", "said"),
     [
-        ("mca:io:romio341:version", "ADIOI_LUSTRE_Open", []),
-        ("mca:io:romio341:version", "ADIOI_UFS_Open", ["its ROMIO has no driver for Lustre"]),
-        ("mca:io:ompio:version", "", ["has no ROMIO, the lock has +romio"]),
+        ("", "ADIOI_LUSTRE_Open", []),
+        ("", "ADIOI_UFS_Open", ["its ROMIO has no driver for Lustre; .*lustre/lustre_user.h"]),
+        ("romio341", "", ["no component io romio, .*has [+]romio; .*lustre_user.h", "no driver"]),
+        ("accelerator:cuda", "ADIOI_LUSTRE_Open", ["no component accelerator cuda.*cuda.h"]),
+        ("pml:ucx", "ADIOI_LUSTRE_Open", ["no component pml ucx, the lock has fabrics=ucx"]),
     ],
 )
-def test_a_romio_that_was_not_built_is_named(
-    tmp_path: Path, components: str, library: str, said: list[str]
+def test_what_open_mpi_left_out_is_named(
+    tmp_path: Path, lost: str, library: str, said: list[str]
 ) -> None:
-    program(tmp_path / "bin", "ompi_info", f"echo {components}")
+    lines = [line for line in CUDA_AWARE.splitlines() if not lost or lost not in line]
+    program(tmp_path / "bin", "ompi_info", f"cat <<'END'\n{chr(10).join(lines)}\nEND")
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/libmpi.so.40").write_text(library)
-    spec = Built({"+romio", "romio-filesystem=lustre"})
-    spec.prefix = tmp_path  # type: ignore[attr-defined]
-    faults = lock_tool.romio_of(spec)
+    spec = Built(tmp_path, "5.0.10", "+romio", "romio-filesystem=lustre", "+cuda", "fabrics=ucx")
+    faults = lock_tool.openmpi_of(spec, EMULATED)
     assert len(faults) == len(said)
     for fault, text in zip(faults, said):
-        assert text in fault and "lustre/lustre_user.h" in fault
+        assert re.search(f"^openmpi@5.0.10.*{text}", fault) and "build again" in fault
+
+
+def test_an_open_mpi_without_cuda_is_not_asked_for_it(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "ompi_info", "echo mca:pml:ucx:version:mca:2.1.0")
+    assert lock_tool.openmpi_of(Built(tmp_path, "5.0.10", "~cuda", "fabrics=ucx"), {}) == []
+
+
+@pytest.mark.parametrize(("node", "lacks"), [("gpu", 0), ("none", 1)])
+def test_the_cuda_component_of_open_mpi_needs_a_driver_to_be_listed(
+    tmp_path: Path, node: str, lacks: int
+) -> None:
+    listing = ROOT / f"tests/data/spack/ompi_info-{node}.txt"
+    program(tmp_path / "bin", "ompi_info", f'cat "{listing}"')
+    faults = lock_tool.openmpi_of(Built(tmp_path, "5.0.7", "+cuda", "fabrics=ucx"), EMULATED)
+    assert ["accelerator cuda" in each for each in faults] == [True] * lacks
+
+
+#: What the UCX of site debian12-cuda said, on an emulated GPU with a gdrdrv.
+SAID = {
+    option: (ROOT / f"tests/data/spack/ucx_info{option}.txt").read_text() for option in ("-b", "-d")
+}
+VARIANTS = ("+cma", "+verbs", "+mlx5_dv", "+rdmacm", "+cuda", "+gdrcopy")
+
+
+def ucx_info(folder: Path, old: str = "", new: str = "") -> Path:
+    """A UCX that says so, with a text replaced. It opens nothing for GPUs without a driver."""
+    for option, text in SAID.items():
+        (folder / option).write_text(text.replace(old, new) if old else text)
+    said = (
+        f"""cat "{folder}/$1" | if [ "$1$LD_LIBRARY_PATH" = -d ]; then grep -v cuda; else cat; fi"""
+    )
+    program(folder / "bin", "ucx_info", said)
+    (folder / "lib/ucx").mkdir(parents=True)
+    return folder
+
+
+def test_a_ucx_with_all_its_modules_has_no_fault(tmp_path: Path) -> None:
+    spec = Built(ucx_info(tmp_path), "1.18.1", *VARIANTS)
+    assert lock_tool.ucx_of(spec, EMULATED) == []
+    assert lock_tool.ucx_of(spec, {}) == [], "without an emulated GPU, nothing is known"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (":cuda:ib", ":ib", "was built without [+]cuda, which the lock has"),
+        (":gdrcopy", "", "was built without [+]gdrcopy,"),
+        (":mlx5", "", "was built without [+]mlx5_dv,"),
+        (":ib:rdmacm", "", "was built without [+]verbs [+]rdmacm,"),
+        (
+            "_MODULES",
+            "_NOTHING",
+            "was built without [+]cma [+]verbs [+]mlx5_dv [+]rdmacm [+]cuda [+]gdrcopy",
+        ),
+    ],
+)
+def test_a_module_that_ucx_left_out_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    spec = Built(ucx_info(tmp_path, old, new), "1.18.1", *VARIANTS)
+    (fault,) = lock_tool.ucx_of(spec, EMULATED)
+    assert re.search(f"^ucx@1.18.1 {said}", fault)
+
+
+def test_a_transport_that_ucx_does_not_open_is_named(tmp_path: Path) -> None:
+    spec = Built(ucx_info(tmp_path, "Transport: cuda_ipc", "Transport: tcp"), "1.18.1", *VARIANTS)
+    (fault,) = lock_tool.ucx_of(spec, EMULATED)
+    assert "ucx_info -d lacks cuda_ipc on an emulated GPU" in fault
+
+
+def test_gdr_copy_is_asked_for_where_there_is_a_gdrdrv(tmp_path: Path) -> None:
+    spec = Built(ucx_info(tmp_path, "Transport: gdr_copy", "Transport: x"), "1.18.1", *VARIANTS)
+    (fault,) = lock_tool.ucx_of(spec, EMULATED)
+    assert "lacks gdr_copy on" in fault
+    assert lock_tool.ucx_of(spec, {"LD_LIBRARY_PATH": EMULATED["LD_LIBRARY_PATH"]}) == []
+
+
+def test_a_module_that_does_not_find_its_library_is_named(tmp_path: Path) -> None:
+    prefix = ucx_info(tmp_path, "Transport: cuda", "Transport: x")
+    (prefix / "lib/ucx/libuct_cuda.so").touch()
+    program(tmp_path / "tools", "ldd", "echo '  libcuda.so.1 => not found'")
+    node = {**EMULATED, "PATH": f"{tmp_path / 'tools'}:{os.environ['PATH']}"}
+    (fault,) = lock_tool.ucx_of(Built(prefix, "1.18.1", *VARIANTS), node)
+    assert fault.endswith("its modules do not find libcuda.so.1")

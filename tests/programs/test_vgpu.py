@@ -224,3 +224,20 @@ def test_a_second_build_does_nothing(built):
     before = (built / "lib/libcuda.so.1").stat().st_mtime_ns
     subprocess.run([str(ROOT / "vgpu/build.sh"), str(built)], check=True)
     assert (built / "lib/libcuda.so.1").stat().st_mtime_ns == before
+
+
+def test_every_function_that_ucx_is_linked_to_is_there(built):
+    needs = (ROOT / "tests/data/spack/needs.txt").read_text().split()
+    script = """
+import ctypes, sys
+libraries = [ctypes.CDLL(each, ctypes.RTLD_GLOBAL) for each in sys.argv[1:4]]
+print(*[each for each in sys.argv[4:] if not any(hasattr(l, each) for l in libraries)])"""
+    names = ("libcuda.so.1", "libcudart.so.12", "libnvidia-ml.so.1")
+    libraries = [str(built / "lib" / each) for each in names]
+    command = [sys.executable, "-c", script, *libraries, *needs]
+    assert len(needs) > 50
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "\n"
+
+
+def test_a_context_has_a_version_of_the_interface(processes):
+    assert ask(processes.on(0), "version") == "3020"

@@ -61,6 +61,12 @@ class Gpu:
         self.at = mine
         return "done"
 
+    def version(self):
+        """As UCX 1.18 asks whether a context is valid."""
+        version = ctypes.c_uint()
+        self.call("cuCtxGetApiVersion", None, ctypes.byref(version))
+        return str(version.value)
+
     def touch(self):
         return ctypes.string_at(self.at.value, 1).hex()
 

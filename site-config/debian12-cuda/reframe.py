@@ -1,0 +1,61 @@
+"""The CUDA stack of the reference site, compiled on Debian 12 and run on emulated GPUs.
+
+It shows that the stack compiles, that its libraries load, and that the tests between GPUs accept
+it. No number of this site is a measurement of a GPU: docs/stack.md, docs/vgpu.md.
+"""
+
+# Stacks: spack-gpu
+
+import os
+from pathlib import Path
+
+from assay import sites
+from assay.sites import machine, stacks
+
+LOCK = Path(__file__).resolve().parent / "spack/env/spack.lock"
+EMULATED = sites.repository(__file__) / "build/vgpu"
+
+#: Devices of the node, as vgpu/node.c reads them.
+DEVICES = int(os.environ.get("GPUEMU_DEVICES", "4"))
+
+# Spack writes the path of CUDA's own libcudart into its programs. Loaded first, the emulated one
+# takes its place. The emulated gdrdrv is a library, too.
+PRELOADED = [EMULATED / "lib/libcudart.so.12", EMULATED / "lib/libgdrdrv.so"]
+
+STACK = stacks.spack(__file__, LOCK, "gpu")
+STACK["extras"]["provenance"] += "; emulated GPUs"
+# ReFrame takes each variable once.
+PATH = dict(STACK.get("env_vars", ())).get("PATH", "$PATH")
+STACK["env_vars"] = [
+    ["PATH", f"{EMULATED}/bin:{PATH}"],
+    ["LD_LIBRARY_PATH", f"{EMULATED}/lib"],
+    ["LD_PRELOAD", ":".join(str(each) for each in PRELOADED if each.exists())],
+]
+if not (EMULATED / "sources").exists():
+    STACK["prepare_cmds"] = ['echo "no emulated GPU: type vgpu/build.sh" >&2', "exit 1"]
+
+partition = {
+    **machine.partition(
+        "emulated-gpu",
+        ["intra-node", "gpu", "cuda", "nvlink"],
+        {
+            "pml": "ucx",
+            # Configurations with gdrcopy need an emulated gdrdrv.
+            "smoke": ["no-gdrcopy", "no-ipc-no-gdrcopy", "NodeHealth", "StackHas", "SuiteLoads"],
+        },
+    ),
+    "descr": "EMULATED GPUs: nothing here is hardware",
+    "environs": [STACK["name"]],
+    "devices": [{"type": "gpu", "arch": "emulated", "num_devices": DEVICES}],
+}
+
+# Nothing is judged by time, so other work on this machine may go on.
+del partition["extras"]["others"]
+
+DESCRIPTION = "a CUDA stack that Spack compiled, on EMULATED GPUs; no number is of hardware"
+site_configuration = sites.configuration(
+    __file__,
+    [machine.system(__file__, DESCRIPTION, [".*"], [partition])],
+    [STACK],
+    machine.OFTEN,
+)

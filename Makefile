@@ -9,6 +9,7 @@
 #   PYTHON=python3.12       the interpreter for .venv (default: the first that can run ReFrame)
 #   YES=1                   install missing packages without asking
 #   SPACK_ARGS='...'        further arguments of spack install, such as --cache-only
+#   MACHINES=uml            vcluster-up: each node has a kernel of its own, with verbs
 #   IMAGE=build/assay.sif   the image that is built, tested, signed, verified
 
 SITE ?= local
@@ -28,7 +29,7 @@ endif
 # Modules of a cluster often set these. Packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down vgpu faults report scale test test-all fresh lint docs spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
+.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down uml-kernel vgpu faults report scale test test-all fresh lint docs spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
 .NOTPARALLEL:
 
 help:
@@ -106,11 +107,15 @@ calibrate: asked setup
 		--from "$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
 vcluster-up: system venv
-	@vcluster/packages.sh
-	@vcluster/vcluster up $(VCLUSTER_ARGS)
+	@vcluster/packages.sh $(if $(filter uml,$(MACHINES)),--uml)
+	@$(if $(filter uml,$(MACHINES)),$(MAKE) --no-print-directory uml-kernel)
+	@vcluster/vcluster up $(if $(MACHINES),--machines '$(MACHINES)') $(VCLUSTER_ARGS)
 
 vcluster-down:
 	@vcluster/vcluster down
+
+uml-kernel:
+	@vcluster/kernel.sh >/dev/null
 
 vgpu: venv
 	@command -v gcc >/dev/null || WHO=vgpu ci/packages.sh gcc libc6-dev

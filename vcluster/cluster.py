@@ -23,10 +23,11 @@ FOLDERS = ("etc", "run", "log", "spool", "disks", "home", "scratch", "shared", "
 LONGEST = 60
 
 
-def up(nodes, accounting, link, expose, proven=True):
+def up(nodes, accounting, link, expose, proven=True, **kind):
     """Starts the cluster: network, munge, machines, Slurm. Either all of it starts or nothing.
 
     :param proven: try jobs and links before the cluster counts as up. If they fail, take it down.
+    :param kind: what the nodes are: fields of Cluster.
     """
     if network.namespaces():
         raise Refusal("parts of a cluster are there already; type: vcluster/vcluster down")
@@ -36,7 +37,7 @@ def up(nodes, accounting, link, expose, proven=True):
             "and no dot in the last part, which is the cluster's name"
         )
     begin = time.monotonic()
-    cluster = Cluster(nodes, *ordinary_user(), accounting, link, expose)
+    cluster = Cluster(nodes, *ordinary_user(), accounting, link, expose, **kind)
     prepare(cluster)
     network.build_nfdelay()
     cgroups.create(cluster.names)
@@ -47,7 +48,7 @@ def up(nodes, accounting, link, expose, proven=True):
         machine.boot(name)
     for name in cluster.node_names:
         machine.await_boot(name)
-    slurm.await_idle(cluster)
+    slurm.await_idle(cluster, seconds=60 if cluster.kernel else 15)
     for name in cluster.node_names:
         network.shape(cluster, name, link)
     network.await_relays(cluster)

@@ -192,7 +192,7 @@ def _repair(cluster, name):
             machine.crash(name)
         (STATE / "disks" / f"{name}.xfs").unlink(missing_ok=True)
         machine.boot(name)
-        machine.await_boot(name)
+        machine.await_boot(cluster, name)
         return
     if cluster.kernel:
         if not _signal(cluster, name, 0, "slurmd"):

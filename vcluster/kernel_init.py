@@ -82,6 +82,17 @@ def connect(name, cluster):
     resource.setrlimit(resource.RLIMIT_MEMLOCK, infinite)
 
 
+def prefer_packets():
+    """Lets the kernel's thread for packets interrupt any rank.
+
+    A rank that polls for a message makes no system call. The thread would wait for the next tick of
+    the clock: 10 ms for each message over verbs instead of 0.1 ms.
+    """
+    for comm in Path("/proc").glob("[0-9]*/comm"):
+        if comm.read_text().startswith("ksoftirqd"):
+            os.sched_setscheduler(int(comm.parent.name), os.SCHED_FIFO, os.sched_param(1))
+
+
 def reap(*_):
     """Collects all children that have ended."""
     with contextlib.suppress(ChildProcessError):
@@ -96,6 +107,7 @@ def main(name, *_):  # the kernel adds an argument of its own for its console
     make_world(name, cluster)
     make_groups()
     connect(name, cluster)
+    prefer_packets()
     munge.start(key, log=f"munged.{name}")
     slurm.start_slurmd(name)
     signal.signal(signal.SIGCHLD, reap)

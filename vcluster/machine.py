@@ -31,7 +31,7 @@ def boot(name):
     )
 
 
-def await_boot(name):
+def await_boot(cluster, name):
     """Waits until the machine has made its world.
 
     :raises Refusal: the machine did not start; the message has the last line of its log.
@@ -41,7 +41,8 @@ def await_boot(name):
         log = (STATE / "log" / f"boot.{name}").read_text().strip()
         return f"{name} does not start: {log.splitlines()[-1] if log else 'no word'}"
 
-    wait(ready(name).exists, 30, late)  # a database takes its time
+    # A database takes its time; a kernel has a limit of its own (uml.BOOT_S), which ends before.
+    wait(ready(name).exists, 90 if cluster.has_kernel(name) else 30, late)
 
 
 def ready(name):

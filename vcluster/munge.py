@@ -42,4 +42,4 @@ def start(secret=None, log="munged"):
         log=log,
     )
     late = f"munged does not start: see {STATE}/log/{log} and {FOLDER}/log"
-    wait(SOCKET.exists, 5, lambda: late)
+    wait(SOCKET.exists, 20, lambda: late)

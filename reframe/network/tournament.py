@@ -16,7 +16,7 @@ from reframe.core.exceptions import ConfigError, PerformanceError
 
 from assay.checks.nodes import AllNodesCheck
 from assay.checks.ucx import UcxMixin
-from assay.evidence import transports
+from assay.evidence import links, transports
 from assay.fleet.tournament import measured, schedule
 from assay.fleet.tournament.diagnosis import Fault, conclude, diagnose
 from assay.judge import Verdict
@@ -43,7 +43,7 @@ class Tournament(UcxMixin, AllNodesCheck):
     """Latency and bandwidth of all pairs of nodes; names the slow node or the slow link."""
 
     #: The data path between the nodes.
-    transport = parameter([t for t in transports.SWITCHED if transports.TRANSPORTS[t].network])
+    transport = parameter([t for t in transports.TESTED if transports.TRANSPORTS[t].network])
     kind = "network"
     tags = {"smoke", "network"}
     valid_prog_environs = ["+ucx-perftest +ucx"]
@@ -84,7 +84,7 @@ class Tournament(UcxMixin, AllNodesCheck):
         except (TypeError, ValueError) as error:
             where = self.current_partition.fullname
             raise ConfigError(f"{where}: extras: tournament: tolerances: {error}") from None
-        self._resent = options.get("resent", measured.RESENT)
+        self._resent = options.get("resent", links.RESENT)
         if not isinstance(self._resent, (int, float)) or not 0 <= self._resent < 1:
             where = self.current_partition.fullname
             raise ConfigError(
@@ -145,6 +145,9 @@ class Tournament(UcxMixin, AllNodesCheck):
         self._doubts = list(diagnosis.doubts)
         failed = [pair.error for pair in self.pairs if pair.error]
         self._record["tournament"] = {**asdict(diagnosis), "failed": failed}
+        if uncounted := sorted({f"{p.a} - {p.b}" for p in self.pairs if p.uncounted}):
+            nothing = "their network device counts neither bytes nor packets"
+            self._record["proof"] = {"unavailable": [f"{ends}: {nothing}" for ends in uncounted]}
         # A failed program is not noise, even if it does better in the second pass.
         everybody = any(finding.fault is Fault.ALL_DEAD for finding in diagnosis.findings)
         blamed = set(names) if everybody else set(diagnosis.suspects)

@@ -61,7 +61,9 @@ class Census(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        limits = self.current_partition.extras.get("health", {})
+        extras = self.current_partition.extras
+        limits = extras.get("health", {})
+        link = extras.get("network_device"), extras.get("gid_index")
         return [
             *census.differences(self.found),
             *census.clocks(self.ahead, self.within),
@@ -69,7 +71,7 @@ class Census(AllNodesCheck):
             *(
                 f"{name}: {problem}"
                 for name, found in self.found.items()
-                for problem in node_limits.problems(found, limits)
+                for problem in node_limits.problems(found, limits, *link)
             ),
             *(
                 f"{name} said nothing"

@@ -50,7 +50,7 @@ def suite():
 
 @rfm.simple_test
 class NodeHealth(StrictCheck):
-    """Checks memory, load, governor, mounts and space before anything is measured."""
+    """Checks memory, load, governor, mounts, space and ports before anything is measured."""
 
     kind = "node"
     descr = "node pre-check and provenance"
@@ -93,8 +93,11 @@ class NodeHealth(StrictCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        limits = self.current_partition.extras.get("health", {})
-        return [*problems, *node_limits.unknown(limits), *node_limits.problems(self.found, limits)]
+        extras = self.current_partition.extras
+        limits = extras.get("health", {})
+        link = extras.get("network_device"), extras.get("gid_index")
+        unfit = node_limits.problems(self.found, limits, *link)
+        return [*problems, *node_limits.unknown(limits), *unfit]
 
     def measure(self, parsed):
         return parsed.rows[0]

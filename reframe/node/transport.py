@@ -8,7 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from assay.checks import StrictCheck
-from assay.evidence.transports import SWITCHED
+from assay.evidence.transports import DECLARED, TESTED
 from assay.outputs import Parsed
 from assay.sites import detect
 
@@ -17,7 +17,7 @@ from assay.sites import detect
 class TransportOpens(StrictCheck):
     """UCX opens the transport on this partition."""
 
-    transport = parameter(SWITCHED)
+    transport = parameter(TESTED)
     kind = "node"
     time_limit = "1m"
     tags = {"smoke", "node"}
@@ -25,6 +25,12 @@ class TransportOpens(StrictCheck):
     valid_prog_environs = ["*"]
     executable = "ucx_info"
     executable_opts = ["-d"]
+
+    @run_after("init")
+    def where_it_is_asked_for(self):
+        if self.transport in DECLARED:
+            places = ("intra-node", "inter-node")
+            self.valid_systems = [f"+{place} +{self.transport}" for place in places]
 
     @run_after("setup")
     def only_what_the_partition_has(self):

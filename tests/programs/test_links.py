@@ -8,9 +8,18 @@ import subprocess
 import sys
 
 import pytest
+from bench import DATA
 
 from assay.evidence import links
-from assay.evidence.links import Reading, linpack_bytes, message_bytes, parse, prove
+from assay.evidence.links import (
+    Reading,
+    linpack_bytes,
+    message_bytes,
+    misrouted,
+    parse,
+    prove,
+)
+from assay.onnode import port_counters
 from assay.workloads.sizing import Grid, Layout, SizingError, even_ranks, spread, usable_ranks
 
 PAIR = Layout(2, 1)
@@ -36,6 +45,13 @@ def test_counters_of_infiniband_are_in_words():
         "before n1 mlx5_0:1 received=3 sent=5 unit=4\nafter n1 mlx5_0:1 received=4 sent=6 unit=4\n"
     )
     assert parse(text)[0] == Reading("before", "n1", "mlx5_0:1", 12, 20)
+
+
+def test_bytes_of_a_port_come_before_its_packets():
+    words = "port_rcv_data=3 port_xmit_data=5 rcvd_pkts=9 sent_pkts=9"
+    text = f"before n1 mlx5_0:1 counters {words}\nafter n1 mlx5_0:1 counters {words}\n"
+    reading = parse(text)[0]
+    assert (reading.received, reading.sent, reading.packets) == (12, 20, False)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +115,213 @@ def test_what_is_not_proven_is_a_problem(files, said):
     problems = prove(files, PAIR, 1000).problems
     assert len(problems) == 1
     assert said in problems[0]
+
+
+# --- ports ---------------------------------------------------------------------------------------
+
+#: Counters of rxe0 after runs over soft-RoCE of 2026-11-21: without loss, and with a loss of 1 %.
+RECORDED = {
+    "healthy": "rcvd_pkts=2387 sent_pkts=15927",
+    "sender": "completer_retry_err=29 rcvd_pkts=4085 rcvd_seq_err=14 sent_pkts=3927",
+    "receiver": "completer_retry_err=4 duplicate_request=582 link_downed=0 out_of_seq_request=16 "
+    "rcvd_pkts=3891 rcvd_seq_err=0 retry_exceeded_err=0 send_err=0 sent_pkts=4084",
+}
+
+
+def ports(**hosts):
+    """One rank on each host: name -> its counters after the program; they began at 0."""
+    files = {}
+    for host, after in hosts.items():
+        ends = {"before": re.sub("=[0-9]+", "=0", after), "after": after}
+        lines = [f"{when} {host} rxe0:1 counters {said}".rstrip() for when, said in ends.items()]
+        files[f"link.{host}.7"] = "".join(f"{line}\n" for line in lines)
+    return files
+
+
+def test_a_port_that_counts_packets_has_moved_at_most_what_fits_into_them():
+    healthy = RECORDED["healthy"]
+    crossing = prove(ports(n1=healthy, n2=healthy), PAIR, 200 * 64 * 1024)
+    assert (crossing.problems, crossing.unavailable, crossing.errors) == ((), (), {})
+    assert crossing.moved["n1"] == {"received": 2387 * 4096, "sent": 15927 * 4096}
+
+    (problem,) = prove(ports(n1=healthy, n2="rcvd_pkts=9 sent_pkts=7"), PAIR, 1e6).problems
+    assert problem == (
+        "n2 moved at most 6.6e+04 B over rxe0:1, the benchmark moves at least 1e+06 B: the bytes "
+        "took another way"
+    )
+
+
+def test_a_port_that_counts_nothing_is_neither_a_fault_nor_a_proof():
+    crossing = prove(ports(n1=RECORDED["healthy"], n2=""), PAIR, 1000)
+    assert crossing.problems == ()
+    assert crossing.unavailable == (
+        "rxe0:1 on n2 counts neither bytes nor packets: nothing shows whether the bytes crossed it",
+    )
+
+
+def test_lost_packets_are_named_with_device_and_node():
+    crossing = prove(ports(n1=RECORDED["sender"], n2=RECORDED["receiver"]), PAIR, 1000)
+    assert crossing.problems == (
+        "rxe0:1 on n1: packets were lost or sent again: completer_retry_err grew by 29, "
+        "rcvd_seq_err grew by 14 in 8012 packets; at most 0.02% of them may be",
+        "rxe0:1 on n2: packets were lost or sent again: completer_retry_err grew by 4, "
+        "duplicate_request grew by 582, out_of_seq_request grew by 16 in 7975 packets; at most "
+        "0.02% of them may be",
+    )
+    assert crossing.errors["n1"]["rxe0:1"] == {"completer_retry_err": 29, "rcvd_seq_err": 14}
+
+
+def test_a_site_allows_losses_and_the_record_still_has_them():
+    files = ports(n1=RECORDED["sender"], n2=RECORDED["receiver"])
+    crossing = prove(files, PAIR, 1000, {"link_resent_max": 0.2})
+    assert crossing.problems == ()
+    assert crossing.errors["n2"]["rxe0:1"]["duplicate_request"] == 582
+
+
+def test_a_link_that_fails_is_a_fault_whatever_its_share():
+    healthy = RECORDED["healthy"]
+    files = ports(n1=healthy, n2=f"{healthy} link_downed=1")
+    assert prove(files, PAIR, 1000).problems == (
+        "rxe0:1 on n2: the link failed or damaged data: link_downed grew by 1",
+    )
+    assert prove(files, PAIR, 1000, {"link_errors_max": 1}).problems == ()
+
+
+def test_losses_of_a_port_that_counts_no_packets_have_no_share_and_fail():
+    (problem,) = prove(ports(n1="out_of_sequence=4", n2=RECORDED["healthy"]), PAIR, 0).problems
+    assert problem.startswith("rxe0:1 on n1: packets were lost or sent again: out_of_sequence grew")
+
+
+def test_an_error_counter_that_went_back_is_named():
+    text = "before n1 rxe0:1 counters sent_pkts=1 rcvd_pkts=1 send_err=7\nafter n1 rxe0:1 counters "
+    files = {"link.n1.7": text + "sent_pkts=2 rcvd_pkts=2 send_err=3\n"}
+    assert prove(files, Layout(1, 1), 1).problems == (
+        "rxe0:1 on n1: it had send_err 7 before and 3 after: the counter was reset, or wrapped",
+    )
+
+
+@pytest.mark.parametrize(
+    ("folders", "said"),
+    [
+        (("counters", "hw_counters"), "counters duplicate_request=7 port_rcv_data=9"),
+        (("hw_counters",), "counters duplicate_request=7"),
+        ((), "counters"),
+        (None, "missing"),
+    ],
+)
+def test_the_witness_and_the_pairs_read_what_a_port_has(tmp_path, folders, said):
+    found = {"counters": {"port_rcv_data": "9"}, "hw_counters": {"duplicate_request": "7"}}
+    port = tmp_path / "rxe0" / "ports" / "1"
+    for folder in folders or ():
+        (port / folder).mkdir(parents=True)
+        for name, value in found[folder].items():
+            (port / folder / name).write_text(f"{value}\n")
+    if folders == ():
+        port.mkdir(parents=True)
+    script = tmp_path / "witness.sh"
+    script.write_text(links.WITNESS.read_text().replace("/sys/class/infiniband", str(tmp_path)))
+    subprocess.run(["sh", script, "rxe0:1", "true"], cwd=tmp_path, check=True)
+
+    (left,) = tmp_path.glob("link.*")
+    host = os.uname().nodename
+    assert left.read_text() == f"before {host} rxe0:1 {said}\nafter {host} rxe0:1 {said}\n"
+    counters = port_counters.of_port("rxe0:1", str(tmp_path))
+    assert said == (
+        "missing"
+        if counters is None
+        else " ".join(["counters", *(f"{name}={value}" for name, value in counters.items())])
+    )
+
+
+def recorded(run):
+    """The files that the witnesses left in a real run over soft-RoCE."""
+    paths = sorted((DATA / "links").glob(f"{run}.*.txt"))
+    return {f"link.{path.name.split('.')[1]}.7": path.read_text() for path in paths}
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ("two-rails", []),
+        ("latency", []),  # one packet was repeated
+        ("one-of-two-rails", ["completer_retry_err grew by 30", "duplicate_request grew by 53"]),
+        ("loss", ["completer_retry_err grew by 117 in 8", "duplicate_request grew by 133 in 8"]),
+    ],
+)
+def test_a_recorded_run_is_judged_by_what_its_ports_repeated(run, said):
+    problems = prove(recorded(run), PAIR, 8000).problems
+    assert len(problems) == len(said)
+    for problem, node, words in zip(problems, ("vnode1", "vnode2"), said):
+        assert problem.startswith(f"rxe0:1 on {node}: packets were lost or sent again: ")
+        assert words in problem
+
+
+# --- rails ---------------------------------------------------------------------------------------
+
+#: Packets of the sender in the recorded run over two rails (osu_bw, UCX 1.13.1, 2026-11-21).
+TWO_RAILS = {"rxe0:1": (740, 3389), "rxe1:1": (36, 2688)}
+
+
+def side_by_side(**changes):
+    """The readings of a rank of that run, with other packets (received, sent) of some devices."""
+    packets = {**TWO_RAILS, **{f"{name}:1": moved for name, moved in changes.items()}}
+    lines = [
+        f"{when} n1 {device} counters rcvd_pkts={got} sent_pkts={sent}\n"
+        for when in ("before", "after")
+        for device, (got, sent) in packets.items()
+    ]
+    half = len(packets)
+    zero = [re.sub("=[0-9]+", "=0", line) for line in lines[:half]]
+    return prove({"link.n1.7": "".join([*zero, *lines[half:]])}, Layout(1, 1), 1e6)
+
+
+def test_two_rails_that_share_the_bytes_are_as_asked_for():
+    crossing = side_by_side()
+    assert crossing.problems == ()
+    assert misrouted(crossing, list(TWO_RAILS)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "said"),
+    [
+        (
+            {"rxe1": (0, 0)},
+            ["rxe0:1", "rxe1:1"],
+            "rxe1:1 on n1 carried 0.0% of the bytes: each of 2 rails must carry at least 25.0%",
+        ),
+        (
+            {"rxe1": (36, 688)},
+            ["rxe0:1", "rxe1:1"],
+            "rxe1:1 on n1 carried 14.9% of the bytes: each of 2 rails must carry at least 25.0%",
+        ),
+        ({}, ["rxe0:1"], "rxe1:1 on n1 carried 39.7% of the bytes, and was not asked for"),
+    ],
+    ids=["carries nothing", "carries little", "was not asked for"],
+)
+def test_a_rail_that_is_not_used_as_asked_is_named(changes, asked, said):
+    assert misrouted(side_by_side(**changes), asked) == [said]
+
+
+def test_recorded_rails():
+    """Two rails that were asked for; and one, of which a second carried nothing."""
+    two, one = (prove(recorded(run), PAIR, 1) for run in ("two-rails", "one-of-two-rails"))
+    both = ["rxe0:1", "rxe1:1"]
+    assert misrouted(two, both) == misrouted(one, ["rxe0:1"]) == []
+    assert misrouted(one, both) == [
+        f"rxe1:1 on {node} carried 0.0% of the bytes: each of 2 rails must carry at least 25.0%"
+        for node in ("vnode1", "vnode2")
+    ]
+    assert misrouted(two, ["rxe0:1"]) == [
+        f"rxe1:1 on {node} carried 49.8% of the bytes, and was not asked for"
+        for node in ("vnode1", "vnode2")
+    ]
+
+
+def test_a_device_that_is_idle_is_not_a_rail():
+    assert misrouted(side_by_side(rxe1=(3, 5)), ["rxe0:1"]) == []
+
+
+# --- minimum traffic ------------------------------------------------------------------------------
 
 
 def test_a_benchmark_needs_what_no_algorithm_can_spare():

@@ -18,6 +18,7 @@ SYSV = {"sysv/memory": 1.0}
 TCP = {"tcp/lo": 1.0}
 CMA = {"cma/memory": 1.0}
 BOTH = {**POSIX, **CMA}
+RC, UD = {"rc_verbs/rxe0:1": 1.0}, {"ud_verbs/rxe0:1": 1.0}
 RAILS = {**TCP, "tcp": 1.0}
 LARGE = (1 << 20,)
 TABLE_AND_LANE = "protocol table + only lane"
@@ -42,12 +43,16 @@ EVERY = {
     "1.13.1/fault.posix.two-singletons": ("1.13.1", 2, 0, 0, "none", {}, SIZES),
     "1.13.1/fault.posix.unavailable-cuda_ipc": ("1.13.1", 2, 1, 0, "only lane", POSIX, ()),
     "1.13.1/fault.posix.unused-variables": ("1.13.1", 2, 0, 0, "only lane", POSIX, ()),
+    "1.13.1/fault.rc_verbs.wrong-gid": ("1.13.1", 2, 0, 2, "only lane", RC, ()),
     "1.13.1/fault.tcp.missing-device": ("1.13.1", 2, 1, 1, "none", {}, SIZES),
+    "1.13.1/fault.ud_verbs.wrong-gid": ("1.13.1", 2, 0, 2, "only lane", UD, ()),
     "1.13.1/ompi414-osu_bw-sysv": ("1.13.1", 2, 0, 0, "only lane", SYSV, ()),
     "1.13.1/ompi414-osu_latency-posix+cma": ("1.13.1", 2, 0, 0, "none", {}, SIZES),
     "1.13.1/osu_allreduce.tcp.two-hosts": ("1.13.1", 2, 0, 0, "only lane", TCP, ()),
+    "1.13.1/osu_bw.rc_verbs.two-rails": ("1.13.1", 2, 0, 0, "only lane", {"rc_verbs": 1.0}, ()),
     "1.13.1/osu_latency.cma": ("1.13.1", 2, 0, 0, "first use", CMA, SIZES),
     "1.13.1/osu_latency.posix": ("1.13.1", 2, 0, 0, "only lane", POSIX, ()),
+    "1.13.1/osu_latency.rc_verbs": ("1.13.1", 2, 0, 0, "only lane", RC, ()),
     "1.13.1/osu_latency.sysv": ("1.13.1", 2, 0, 0, "only lane", SYSV, ()),
     "1.13.1/osu_latency.tcp": ("1.13.1", 2, 0, 0, "only lane", TCP, ()),
     "1.13.1/osu_latency.tcp.two-rails": ("1.13.1", 2, 0, 0, "only lane", {"tcp": 1.0}, ()),
@@ -59,6 +64,11 @@ EVERY = {
     "1.13.1/tls-posix-tagbw1M": ("1.13.1", 2, 0, 0, "only lane", POSIX, ()),
     "1.13.1/tls-tcp-tagbw1M": ("1.13.1", 2, 0, 0, "only lane", TCP, ()),
     "1.13.1/ucx_perftest.tag_bw.cma": ("1.13.1", 2, 0, 0, "first use", CMA, SIZES),
+    "1.13.1/ucx_perftest.tag_bw.rc_verbs.two-rails": (
+        *("1.13.1", 2, 0, 0, "only lane", {"rc_verbs": 1.0}, ()),
+    ),
+    "1.13.1/ucx_perftest.tag_lat.ud_verbs": ("1.13.1", 2, 0, 0, "only lane", UD, ()),
+    "1.13.1/ucx_perftest.tag_lat.rc_verbs": ("1.13.1", 2, 0, 0, "only lane", RC, ()),
     "1.15.0/osu_latency.cma": ("1.15.0", 2, 0, 0, "first use", CMA, SIZES),
     "1.16.0/ompi414-osu_latency-tcp": ("1.16.0", 2, 0, 0, TABLE_AND_LANE, TCP, ()),
     "1.16.0/osu_latency.cma": ("1.16.0", 2, 0, 0, TABLE_AND_USE, BOTH, ()),
@@ -144,6 +154,14 @@ def test_messages_are_kept_apart_by_level():
         "no active messages transport to <no debug data>: "
         "self/memory0 - Destination is unreachable",
     )
+
+
+def test_the_last_words_of_a_process_are_an_error():
+    log = parse(TEXTS["1.13.1/fault.rc_verbs.wrong-gid"])
+
+    assert [re.sub("0x[0-9a-f]+", "0x", error) for error in log.errors] == [
+        "UD endpoint 0x to <no debug data>: unhandled timeout error"
+    ] * 2
 
 
 def test_a_message_from_before_the_log_has_no_process_and_is_not_lost():

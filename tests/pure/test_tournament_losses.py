@@ -3,8 +3,12 @@
 import itertools
 
 import pytest
+from real_outputs import DATA
 
-from assay.fleet.tournament.measured import RESENT, Pair, lossy
+from assay.evidence.links import RESENT
+from assay.fleet.tournament import measured
+from assay.fleet.tournament.measured import Pair, lossy
+from assay.outputs.coordinator_log import CoordinatorLog
 
 NODES = ["n1", "n2", "n3", "n4"]
 
@@ -46,3 +50,29 @@ def test_both_passes_count_together():
 
 def test_a_pair_that_counted_nothing_says_nothing():
     assert lossy([Pair("n1", "n2", 1, error="no value")], 0) == []
+
+
+@pytest.mark.parametrize(
+    ("counted", "uncounted", "said"),
+    [
+        ([], True, None),
+        ([10_000, 10_000], False, None),
+        ([8, 8], False, "network device has"),
+        (None, False, "network device counts no bytes"),
+    ],
+    ids=["a device without counters", "enough", "too little", "no such device"],
+)
+def test_what_the_devices_of_a_pair_count(counted, uncounted, said):
+    """The path is not proven here: these runs have no log of UCX."""
+    out = (DATA / "ucx-perftest" / "ucx_perftest.1.13.1.tag_lat.txt").read_text()
+    side = {"out": out, "log": "", "bytes": counted, "repairs": None}
+    run = {"test": "tag_lat", "iterations": 100, "client": side, "server": side}
+    entry = {"a": 0, "b": 1, "number": 1, "error": "", "runs": [run]}
+    log = CoordinatorLog(2, {0: "n1", 1: "n2"}, (), {}, (entry,), complete=True)
+
+    (pair,) = measured.pairs(log, "rc_verbs", "1.13.1")
+
+    assert pair.uncounted is uncounted
+    found = [problem for problem in pair.problems if "network device" in problem]
+    assert bool(found) == bool(said)
+    assert all(said in problem for problem in found)

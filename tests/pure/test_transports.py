@@ -14,6 +14,7 @@ from assay.evidence.transports import (
     TRANSPORTS,
     environment,
     prove,
+    rails,
     unusable,
     without_farewells,
 )
@@ -53,6 +54,17 @@ def test_a_device_is_set_only_for_a_transport_that_has_one():
     assert "UCX_NET_DEVICES" not in environment("posix", "1.22.0", "eth0")
 
 
+def test_a_gid_is_set_only_for_a_transport_that_reads_it():
+    assert environment("rc_verbs", "1.13.1", "rxe0:1", 0) == {
+        "UCX_TLS": "rc_v,self",
+        "UCX_LOG_LEVEL": "info",
+        "UCX_NET_DEVICES": "rxe0:1",
+        "UCX_IB_GID_INDEX": "0",
+    }
+    assert "UCX_IB_GID_INDEX" not in environment("ud_verbs", "1.13.1", "rxe0:1")
+    assert "UCX_IB_GID_INDEX" not in environment("tcp", "1.13.1", "eth0", 0)
+
+
 def test_every_transport_leaves_a_rank_its_endpoint_to_itself():
     assert all("self" in transport.tls.split(",") for transport in TRANSPORTS.values())
 
@@ -90,6 +102,10 @@ TRANSPORT_OF = {
     **{f"{version}/osu_latency.{t}": t for t, versions in LATENCY.items() for version in versions},
     "1.13.1/osu_latency.tcp.two-rails": "tcp",
     "1.13.1/osu_allreduce.tcp.two-hosts": "tcp",
+    "1.13.1/osu_latency.rc_verbs": "rc_verbs",
+    "1.13.1/osu_bw.rc_verbs.two-rails": "rc_verbs",
+    "1.13.1/ucx_perftest.tag_bw.rc_verbs.two-rails": "rc_verbs",
+    "1.13.1/ucx_perftest.tag_lat.ud_verbs": "ud_verbs",
     "1.13.1/NPopenmpi.posix": "posix",
     "1.13.1/ucx_perftest.tag_bw.cma": "cma",
     "1.22.0/osu_latency.py.cma": "cma",
@@ -125,9 +141,14 @@ def test_a_proof_can_be_written_down():
 TLS = "UCX_TLS was {} where the program ran, {} was asked for"
 NO_PEER = "has no endpoint to another process"
 NOTHING = "UCX's log does not show what carried the messages"
+NO_ANSWER = "UCX ERROR: UD endpoint 0x to <no debug data>: unhandled timeout error"
 NO_CUDA_IPC = (
     "UCX WARN: transport 'cuda_ipc' is not available, "
     "please use one or more of: cma, mm, posix, self, shm, sm, sysv, tcp"
+)
+WRONG_GID = (
+    "no packet reached the peer by {}: the extra gid_index of the partition names the GID "
+    "(UCX_IB_GID_INDEX)"
 )
 NO_DEVICE = (
     "UCX WARN: network device 'mlx5_0:1' is not available, "
@@ -181,6 +202,20 @@ FAULTS = {
         f"vm:362 {NO_PEER}",
         NOTHING,
     ],
+    "1.13.1/fault.rc_verbs.wrong-gid": [
+        TLS.format("not set", "rc_v,self"),
+        TLS.format("rc_v", "rc_v,self"),
+        NO_ANSWER,
+        NO_ANSWER,
+        WRONG_GID.format("the GID that UCX chose"),
+    ],
+    "1.13.1/fault.ud_verbs.wrong-gid": [
+        TLS.format("not set", "ud_verbs,self"),
+        TLS.format("ud_verbs", "ud_verbs,self"),
+        NO_ANSWER,
+        NO_ANSWER,
+        WRONG_GID.format("GID 1"),
+    ],
     "1.13.1/fault.posix.two-singletons": [f"vm:32612 {NO_PEER}", f"vm:32613 {NO_PEER}", NOTHING],
     "1.22.0/fault.posix.two-singletons": [f"vm:454 {NO_PEER}", f"vm:455 {NO_PEER}", NOTHING],
     "1.22.0/fault.posix.other-library": [
@@ -200,7 +235,8 @@ def test_every_faulty_run_here_is_expected_to_fail():
 def test_a_fault_is_named(name):
     transport = Path(name).name.split(".")[1]
 
-    assert list(proof(name, transport).problems) == FAULTS[name]
+    said = [re.sub("0x[0-9a-f]+", "0x", problem) for problem in proof(name, transport).problems]
+    assert said == FAULTS[name]
 
 
 def test_a_pml_that_is_not_ucx_leaves_no_log():
@@ -225,6 +261,25 @@ def test_a_forbidden_lane_is_named_even_where_no_asked_size_took_it():
     assert prove("posix", log, [8]).problems == (
         "cma/memory is chosen for messages of 5423 B and more: posix was asked for",
     )
+
+
+@pytest.mark.parametrize("other", ["tcp/eth0", "ud_verbs/rxe0:1"])
+def test_a_fall_back_from_verbs_is_named(other):
+    """The recorded run, as if the lane to the peer were one of another transport."""
+    text = TEXTS["1.13.1/osu_latency.rc_verbs"].replace("tag(rc_verbs/rxe0:1)", f"tag({other})")
+
+    assert prove("rc_verbs", parse(text), CURVE, "1.13.1", 2).problems == (
+        f"{other} carried messages of 1..1048576 B: rc_verbs was asked for",
+    )
+
+
+def test_a_rail_without_a_lane_and_a_lane_without_a_rail_are_named():
+    log = parse(TEXTS["1.13.1/osu_bw.rc_verbs.two-rails"])
+    assert rails(log, ["rxe0:1", "rxe1:1"]) == []
+    assert rails(log, ["rxe0:1", "rxe2:1"]) == [
+        "UCX has no lane over rxe2:1 to the peer",
+        "UCX has a lane over rxe1:1 to the peer, which was not asked for",
+    ]
 
 
 def test_sizes_too_small_for_cma_do_not_prove_it():

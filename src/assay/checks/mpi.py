@@ -285,12 +285,21 @@ class MpiCheck(StrictCheck):
     def _crossed(self, needed: float) -> list[str]:
         """Problems if the counters of the link do not show that the bytes crossed it."""
         files = {path.name: text(path) for path in Path().glob(links.READINGS)}
-        crossing = links.prove(files, self._layout, needed)
+        limits = self.current_partition.extras.get("health", {})
+        crossing = links.prove(files, self._layout, needed, limits)
         device = self.partition_extra("network_device")
-        self._record["proof"]["link"] = {
+        link = self._record["proof"]["link"] = {
             "device": device, "needed": needed, "moved": crossing.moved
         }  # fmt: skip
-        return list(crossing.problems)
+        shown = {"unavailable": list(crossing.unavailable), "errors": crossing.errors}
+        if "," in device:
+            shown["carried"] = crossing.carried
+        link.update({name: found for name, found in shown.items() if found})
+        return [*crossing.problems, *self.rail_problems(crossing)]
+
+    def rail_problems(self, crossing: links.Crossing) -> list[str]:
+        """Problems of the single devices of a link that has several, one line each."""
+        return []
 
 
 class TransportMixin(UcxMixin):
@@ -306,7 +315,7 @@ class TransportMixin(UcxMixin):
     #:
     #: :type: :class:`str`
     #: :values: the names in :mod:`assay.evidence.transports`
-    transport = parameter(transports.SWITCHED)
+    transport = parameter(transports.TESTED)
 
     @run_after("init")
     def _select(self) -> None:
@@ -317,12 +326,16 @@ class TransportMixin(UcxMixin):
 
     @run_before("run")
     def _force_the_path(self) -> None:
-        device = self.current_partition.extras.get("network_device")
-        self.steer_ucx(self.variables_of(self.transport, device))
+        self.steer_ucx(self.path_variables())
         stack = self.current_environ.extras
         together = self.parallel and stack.get("contained")
         if self.transport == "cma" and "image" in stack and not together:
             self.prerun_cmds += _SKIP_WITHOUT_CMA
+
+    def path_variables(self) -> dict[str, str]:
+        """Variables of UCX that force the path under test; skips what this UCX cannot run."""
+        device = self.current_partition.extras.get("network_device")
+        return self.variables_of(self.transport, device)
 
     @property
     def collective_curve(self) -> str:

@@ -64,7 +64,8 @@ class UcxMixin(rfm.RegressionTestPlugin):
         refused = transports.unusable(transport, version, device)
         which = f"the stack {stack.name}: " if stack else ""
         self.skip_if(refused is not None, f"{which}{refused}")
-        return transports.environment(transport, version, device)
+        gid_index = self.current_partition.extras.get("gid_index")
+        return transports.environment(transport, version, device, gid_index)
 
     def steer_ucx(self, variables: Mapping[str, str]) -> None:
         """Sets variables of UCX, and keeps its logs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,11 @@ LIMITS = {
     "free_bytes_min": "free bytes on the file system under test",
     "governors": "clock governors that are allowed",
     "mount_options": "options that the mount under test must have",
+    "port_rate": "rate of the ports in `network_device`, as the kernel writes it",
+    "link_layer": "InfiniBand or Ethernet, for these ports",
+    "gid_type": "type of the GID at `gid_index`, as the kernel writes it",
+    "link_errors_max": "errors of a port of InfiniBand or RoCE during a run; 0 unless said",
+    "link_resent_max": "share of its packets that may be sent again during a run",
 }
 
 
@@ -37,8 +43,18 @@ def figures(found: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def problems(found: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator[str]:
-    """Properties of a node beyond the limits, and its parts that do not answer, one line each."""
+def problems(
+    found: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    devices: str | None = None,
+    gid_index: int | None = None,
+) -> Iterator[str]:
+    """Properties of a node beyond the limits, and its parts that do not answer, one line each.
+
+    :param devices: the extra ``network_device`` of the partition; its ports of InfiniBand and RoCE
+        (``mlx5_0:1``) must be ready, and equally fast.
+    :param gid_index: index of the GID that each of these ports must have; None for no such rule.
+    """
     yield from found.get("hung", ())
     row = figures(found)
     limit = limits.get("load_per_cpu_max")
@@ -52,8 +68,53 @@ def problems(found: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator[st
     if allowed and not (running and set(running) <= set(allowed)):
         said = ", ".join(running) or "cannot be read"
         yield f"clock governor {said}; allowed: {', '.join(allowed)}"
+    ports = found.get("network", {}).get("infiniband", {})
+    named = [name for name in (devices or "").split(",") if ":" in name]
+    for name in named:
+        if name in ports:
+            for problem in _port(ports[name], limits, gid_index):
+                yield f"{name}: {problem}"
+        else:
+            yield f"{name}: there is no such port; there are: {', '.join(ports) or 'none'}"
+    yield from _rates({name: str(ports[name].get("rate")) for name in named if name in ports})
     for mounted in found["file_systems"]:
         yield from _file_system(mounted, limits, found.get("hung", ()))
+
+
+def _port(port: Mapping[str, Any], limits: Mapping[str, Any], index: int | None) -> Iterator[str]:
+    """What is wrong with one port of InfiniBand or RoCE."""
+    wanted = {
+        "state": "4: ACTIVE",
+        "phys_state": "5: LinkUp",
+        "rate": limits.get("port_rate"),
+        "link_layer": limits.get("link_layer"),
+    }
+    for what, value in wanted.items():
+        if value is not None and port.get(what) != value:
+            yield f"{what} is {port.get(what) or 'unreadable'}, not {value}"
+    if index is None:
+        return
+    gids = port.get("gids", {})
+    gid = gids.get(str(index))
+    if gid is None:
+        there = ", ".join(f"{number} ({said['gid']})" for number, said in gids.items())
+        yield f"there is no GID at index {index} (gid_index); there are: {there or 'none'}"
+    elif limits.get("gid_type") not in (None, gid["type"]):
+        said, asked = gid["type"] or "unreadable", limits["gid_type"]
+        yield f"the type of the GID at index {index} is {said}, not {asked}"
+
+
+def _rates(rates: Mapping[str, str]) -> Iterator[str]:
+    """Ports of a node that are slower than the fastest of them."""
+
+    def number(rate: str) -> float:
+        return float(match[0]) if (match := re.match(r"\d+(?:\.\d+)?", rate)) else 0.0
+
+    if rates:
+        fastest, best = max(rates.items(), key=lambda port: number(port[1]))
+        for name, rate in rates.items():
+            if rate != best:
+                yield f"{name}: rate is {rate}, that of {fastest} is {best}"
 
 
 def _file_system(

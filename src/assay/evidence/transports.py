@@ -1,20 +1,24 @@
 """Transports: how to force one in each generation of UCX, and how to prove that it was used.
 
-============  ==============  =======  =======  =======================
-transport     UCX_TLS         small    large
-============  ==============  =======  =======  =======================
-``posix``     posix,self      posix    posix
-``sysv``      sysv,self       sysv     sysv
-``cma``       posix,cma,self  posix    cma
-``tcp``       tcp,self        tcp      tcp
-``rc_mlx5``   rc_x,self       rc_mlx5  rc_mlx5  not yet run on hardware
-============  ==============  =======  =======  =======================
+============  ==============  ========  ========  =======================
+transport     UCX_TLS         small     large
+============  ==============  ========  ========  =======================
+``posix``     posix,self      posix     posix
+``sysv``      sysv,self       sysv      sysv
+``cma``       posix,cma,self  posix     cma
+``tcp``       tcp,self        tcp       tcp
+``rc_mlx5``   rc_x,self       rc_mlx5   rc_mlx5   not yet run on hardware
+``rc_verbs``  rc_v,self       rc_verbs  rc_verbs  run over soft-RoCE only
+``ud_verbs``  ud_verbs,self   ud_verbs  ud_verbs  run over soft-RoCE only
+============  ==============  ========  ========  =======================
 
 The first four were run with UCX 1.13.1, 1.15.0, 1.16.0, 1.18.1, 1.20.1 (tcp over eth0), 1.21.0 and
-1.22.0. ``self`` is in all lists. Without it a rank opens its endpoint to itself over the transport
-under test, and UCX before 1.15 does not distinguish that endpoint from one to a peer. cma cannot
-carry active messages (UCX_TLS=cma alone ends with "no active messages transport"), so posix carries
-small messages.
+1.22.0, the last two with 1.13.1. ``self`` is in all lists. Without it a rank opens its endpoint to
+itself over the transport under test, and UCX before 1.15 does not distinguish that endpoint from
+one to a peer. cma cannot carry active messages (UCX_TLS=cma alone ends with "no active messages
+transport"), so posix carries small messages. rc_verbs connects its queue pairs over UD. The alias
+``rc_v`` allows UD for that and for nothing else; ``UCX_TLS=rc_verbs`` alone ends with "no auxiliary
+transport".
 
 =============  ====================  ==========================================================
 UCX            reports               proof of the path
@@ -54,12 +58,14 @@ class Transport:
     :ivar small: the UCX transport of small messages.
     :ivar large: the UCX transport of large messages.
     :ivar network: whether it runs over a network device (UCX_NET_DEVICES).
+    :ivar gid: whether it addresses its peer by a GID (UCX_IB_GID_INDEX).
     """
 
     tls: str
     small: str
     large: str
     network: bool = False
+    gid: bool = False
 
 
 TRANSPORTS: Mapping[str, Transport] = {
@@ -67,12 +73,20 @@ TRANSPORTS: Mapping[str, Transport] = {
     "sysv": Transport("sysv,self", "sysv", "sysv"),
     "cma": Transport("posix,cma,self", "posix", "cma"),
     "tcp": Transport("tcp,self", "tcp", "tcp", network=True),
-    "rc_mlx5": Transport("rc_x,self", "rc_mlx5", "rc_mlx5", network=True),
+    "rc_mlx5": Transport("rc_x,self", "rc_mlx5", "rc_mlx5", network=True, gid=True),
+    "rc_verbs": Transport("rc_v,self", "rc_verbs", "rc_verbs", network=True, gid=True),
+    "ud_verbs": Transport("ud_verbs,self", "ud_verbs", "ud_verbs", network=True, gid=True),
 }
 
 
-#: Transports that tests use on every partition that has them.
+#: Transports that tests use on every partition that has them. A machine that describes itself
+#: offers all that its UCX opens.
 SWITCHED = ("posix", "sysv", "cma", "tcp", "rc_mlx5")
+
+#: Transports that tests use only where a site names them. Every adapter that opens rc_mlx5 opens
+#: these too, and nobody uses them there.
+DECLARED = ("rc_verbs", "ud_verbs")
+TESTED = (*SWITCHED, *DECLARED)
 
 
 @dataclass(frozen=True)
@@ -106,7 +120,9 @@ def unusable(transport: str, ucx_version: str, device: str | None = None) -> str
     return None
 
 
-def environment(transport: str, ucx_version: str, device: str | None = None) -> dict[str, str]:
+def environment(
+    transport: str, ucx_version: str, device: str | None = None, gid_index: int | None = None
+) -> dict[str, str]:
     """Variables that allow UCX only this transport, and make it report what it did.
 
     UCX writes its log to standard output, in pieces that mpirun may tear. Therefore also set
@@ -115,6 +131,8 @@ def environment(transport: str, ucx_version: str, device: str | None = None) -> 
     :param ucx_version: UCX version of the stack (``1.13.1``), which decides what UCX can report.
     :param device: value of UCX_NET_DEVICES (``eth0``, ``mlx5_0:1``) for a transport over a
         network; None leaves the choice to UCX.
+    :param gid_index: index of the GID by which the peer finds the device, for a transport that
+        uses one; None leaves the choice to UCX.
     :raises ValueError: the transport is unknown, or the version is invalid.
     """
     chosen = _of(transport)
@@ -122,10 +140,14 @@ def environment(transport: str, ucx_version: str, device: str | None = None) -> 
     variables = {"UCX_TLS": chosen.tls, "UCX_LOG_LEVEL": "info"}
     if chosen.network and device:
         variables["UCX_NET_DEVICES"] = device
+    if chosen.gid and gid_index is not None:
+        variables[GID_INDEX] = str(gid_index)
     if version < (1, 21) and chosen.large == "cma":
         variables["UCX_LOG_LEVEL"] = "debug"  # only this level reports the first use of cma
     return {**variables, **tables(version)}
 
+
+GID_INDEX = "UCX_IB_GID_INDEX"
 
 #: First UCX version with protocol tables by default, and first version with counts in them.
 TABLES_SINCE, COUNTS_SINCE = (1, 16), (1, 21)
@@ -181,10 +203,28 @@ def prove(
     versions = sorted({version for version, _ in log.versions.values()})
     problems = [
         *common_problems(log, chosen.tls, ucx_version, processes),
+        *_unreachable(log),
         *_wrong_lanes(log, carried, chosen),
         *_missing_lane(carried, sizes, chosen),
     ]
     return Proof(carried.means, ", ".join(versions) or None, dict(carried.lanes), tuple(problems))
+
+
+def rails(log: UcxLog, devices: Sequence[str]) -> list[str]:
+    """Devices that have no lane to the peer, and lanes over other devices, one line each.
+
+    :param devices: the devices that the run was to use side by side (``mlx5_0:1``).
+    """
+    # Some versions name a path behind the device: rc_mlx5/mlx5_0:1/path0.
+    open_to_peer = {
+        lane.split("/")[1] for config in log.peer_configs() for lane in config.lanes if "/" in lane
+    }
+    return [
+        *(f"UCX has no lane over {device} to the peer" for device in devices
+          if device not in open_to_peer),
+        *(f"UCX has a lane over {device} to the peer, which was not asked for"
+          for device in sorted(open_to_peer - set(devices))),
+    ]  # fmt: skip
 
 
 #: Programs whose rows are messages between two ranks, of the size in the row.
@@ -249,6 +289,24 @@ def _wrong_settings(log: UcxLog, tls: str) -> list[str]:
         f"UCX_TLS was {value or 'not set'} where the program ran, {tls} was asked for"
         for value in sorted(found, key=str)
         if value != tls
+    ]
+
+
+#: What UCX says if its peer does not answer over UD, which also connects rc_verbs
+#: (src/uct/ib/ud/base/ud_ep.c:276 of v1.13.1).
+_SILENT_PEER = re.compile(r"UD endpoint \S+ to .*: unhandled timeout error")
+
+
+def _unreachable(log: UcxLog) -> list[str]:
+    """A problem if no packet reached the peer; the GID is the usual cause."""
+    if not any(_SILENT_PEER.fullmatch(text) for text in log.errors):
+        return []
+    said = (log.env.get(process, {}).get(GID_INDEX) for process in log.processes)
+    asked = sorted({index for index in said if index is not None})
+    by = f"GID {', '.join(asked)}" if asked else "the GID that UCX chose"
+    return [
+        f"no packet reached the peer by {by}: the extra gid_index of the partition names the GID "
+        f"({GID_INDEX})"
     ]
 
 

@@ -3,8 +3,8 @@
 #
 # Runs one rank and writes what the counters of the link said before and after it, on its node, into
 # ./link.HOST.PID; assay.evidence.links reads them. DEVICES as in UCX_NET_DEVICES: `eth0`, or
-# `mlx5_0:1,mlx5_1:1`, device and port of InfiniBand, whose counters are in words of 4 B
-# (Documentation/ABI/stable/sysfs-class-infiniband of Linux; not yet run).
+# `mlx5_0:1,mlx5_1:1`, device and port of InfiniBand or RoCE, of which it writes all counters:
+# assay.onnode.port_counters says what they mean.
 # The program gets our standard input and our signals; its exit code, or its signal, is ours.
 set -u
 devices=$1
@@ -15,21 +15,35 @@ witness=link.$host.$$
 counters() {
     for device in $(echo "$devices" | tr , ' '); do
         case $device in
-        *:*)
-            at=/sys/class/infiniband/${device%:*}/ports/${device#*:}/counters
-            received=port_rcv_data sent=port_xmit_data unit=4
-            ;;
-        *)
-            at=/sys/class/net/$device/statistics
-            received=rx_bytes sent=tx_bytes unit=1
-            ;;
+        *:*) port "$1" "$device" "/sys/class/infiniband/${device%:*}/ports/${device#*:}" ;;
+        *) interface "$1" "$device" "/sys/class/net/$device/statistics" ;;
         esac
-        if read -r received <"$at/$received" && read -r sent <"$at/$sent"; then
-            echo "$1 $host $device received=$received sent=$sent unit=$unit"
-        else
-            echo "$1 $host $device missing"
-        fi 2>/dev/null
     done
+}
+
+interface() {
+    if read -r received <"$3/rx_bytes" && read -r sent <"$3/tx_bytes"; then
+        echo "$1 $host $2 received=$received sent=$sent unit=1"
+    else
+        echo "$1 $host $2 missing"
+    fi 2>/dev/null
+}
+
+port() {
+    if [ ! -d "$3" ]; then
+        echo "$1 $host $2 missing"
+        return
+    fi
+    all=
+    for file in "$3"/hw_counters/* "$3"/counters/*; do
+        # A port without one of these folders leaves its pattern; some counters cannot be read.
+        read -r value <"$file" || continue
+        case $value in
+        '' | *[!0-9]*) ;;
+        *) all="$all ${file##*/}=$value" ;;
+        esac
+    done 2>/dev/null
+    echo "$1 $host $2 counters$all"
 }
 
 counters before >"$witness" 2>/dev/null

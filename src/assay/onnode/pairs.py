@@ -1,4 +1,4 @@
-"""Measures pairs of nodes with ucx_perftest, round after round.
+"""Measures pairs of nodes with ucx_perftest or perftest, round after round.
 
 Start ``python3 pairs.py plan.json`` in a directory that all nodes share. In addition to the entries
 of a meeting, the plan has:
@@ -6,15 +6,17 @@ of a meeting, the plan has:
 ===============  ================================================================================
 ``rounds``       lists of pairs of ranks; no rank is twice in one list
 ``width``        number of pairs of a round that run at the same time; null for all
-``tests``        name -> ``options`` of ucx_perftest, ``launches`` for each pair, and the
-                 ``iterations`` of a first trial
-``seconds``      intended duration of all launches of a test; trials choose the iterations
+``tests``        name -> ``options``, ``launches`` for each pair, and the ``iterations`` of a first
+                 trial. The program is ucx_perftest, or a ``program`` whose server and client take
+                 the same options, on a ``device`` of its own
+``seconds``      intended duration of all launches of a test; trials choose the iterations. Null:
+                 they stay as they are
 ``limit``        longest duration of a launch [s]
-``environment``  variables of ucx_perftest
+``environment``  variables of the program
 ``device``       its network device, as UCX names it
 ``cpus``         processor of the server and of the client; null for no binding
 ``advice``       a command that reads the log and prints what to do next: ``again``, whether
-                 to repeat all rounds, and the ``rounds`` of the second pass
+                 to repeat all rounds, and the ``rounds`` of the second pass. Null: one pass
 ``repeats``      the most times that all rounds are played
 ===============  ================================================================================
 """
@@ -31,6 +33,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import meeting
+import port_counters
 
 PROGRAM = "ucx_perftest"
 
@@ -59,6 +62,9 @@ class Bench:
         self.folder = tempfile.mkdtemp(prefix="assay-pairs-")
         self.process = None
         self.plain = ()
+        self.device = plan.get("device")
+        if all("program" in test for test in plan["tests"].values()):
+            return
         try:
             # If it was built with MPI, it expects to be started by mpirun unless an option is set.
             usage = meeting.Process([PROGRAM, "-h"], {"UCX_LOG_LEVEL": "fatal"}, self.folder)
@@ -91,10 +97,10 @@ class Bench:
             with socket.socket() as probe:
                 probe.bind(("", 0))
                 port = probe.getsockname()[1]
-            self._start(0, port)
+            self._start(0, port, [], order)
             if self._listens(port):
-                device = self.plan.get("device")
-                address = device and meeting.interface_address(device)
+                name = (self.device or "").partition(":")[0]  # a device of verbs has no address
+                address = name and meeting.interface_address(name)
                 return {"port": port, "addresses": [address] if address else meeting.addresses()}
             said = self._end(0)
         return {"error": "the server does not listen: " + meeting.last_line(said["out"])}
@@ -102,7 +108,7 @@ class Bench:
     def connect(self, order):
         """Run a client to its end and return its output."""
         self._stop()
-        self._start(1, order["port"], [order["address"]], order["options"])
+        self._start(1, order["port"], [order["address"]], order)
         return self._end(self.plan["limit"])
 
     def finish(self, order):
@@ -111,13 +117,16 @@ class Bench:
             return {"error": "there is no server to finish"}
         return self._end(5 if order["well"] else 0)
 
-    def _start(self, role, port, to=(), options=()):
+    def _start(self, role, port, to, order):
+        self.device = order["device"]
         cpus = self.plan["cpus"]
-        binding = ["-c", str(cpus[role])] if cpus else []
+        # Only ucx_perftest has this option.
+        own = [*self.plain, *(["-c", str(cpus[role])] if cpus else [])]
+        own = own if order["program"] == PROGRAM else []
         log = os.path.join(self.folder, "ucx.%p.log")
         environment = dict(self.plan["environment"], UCX_LOG_FILE=log)
         self.before = self._counted()
-        words = [PROGRAM, *to, *self.plain, *binding, "-p", str(port), *options]
+        words = [order["program"], *to, *own, "-p", str(port), *order["options"]]
         with meeting.uninterrupted():
             self.process = meeting.Process(words, environment, self.folder)
 
@@ -137,7 +146,8 @@ class Bench:
         done = self.process.end(limit)
         self.process = None
         for name, begin, end in zip(("bytes", "repairs"), self.before, self._counted()):
-            done[name] = [b - a for a, b in zip(begin, end)] if begin and end else None
+            known = begin is not None and end is not None
+            done[name] = [b - a for a, b in zip(begin, end)] if known else None
         # This includes the logs of child processes, if there are any.
         done["log"] = ""
         for path in sorted(glob.glob(os.path.join(self.folder, "ucx.*.log"))):
@@ -147,8 +157,7 @@ class Bench:
         return done
 
     def _counted(self):
-        device = self.plan.get("device")
-        return counters(device), repairs(device)
+        return counters(self.device), repairs(self.device)
 
     def _stop(self):
         if self.process:
@@ -165,37 +174,30 @@ def numbers(path, names):
 
 
 def counters(device):
-    """Bytes that a network device has received and sent; None if there are no counters."""
-    name, _, port = (device or "").partition(":")
-    hca = f"/sys/class/infiniband/{name}/ports/{port or 1}/counters/port_{{}}_data"
+    """Bytes that a network device has received and sent, empty if it counts neither.
+
+    None if there is no such device. A port that counts packets has moved at most these bytes.
+    """
+    name = (device or "").partition(":")[0]
     link = f"/sys/class/net/{name}/statistics/{{}}_bytes"
-    # An InfiniBand port counts words of four bytes.
-    for path, names, unit in ((link, ("rx", "tx"), 1), (hca, ("rcv", "xmit"), 4)):
-        with contextlib.suppress(OSError, ValueError):
-            return [count * unit for count in numbers(path, names)]
-    return None
-
-
-#: Counters of an InfiniBand port that grow when the link damages or loses data
-#: (Documentation/ABI/stable/sysfs-class-infiniband of Linux; not yet run).
-DAMAGE = (
-    *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors"),
-    *("port_rcv_remote_physical_errors", "local_link_integrity_errors"),
-)
+    with contextlib.suppress(OSError, ValueError):
+        return numbers(link, ("rx", "tx"))
+    port = port_counters.of_port(device or "")
+    return None if port is None else list((port_counters.traffic(port) or ())[:2])
 
 
 def repairs(device):
     """Number of packets that a node sent, and number sent again or damaged; None if not counted.
 
-    For InfiniBand these are the packets of the port. Otherwise they are the TCP segments of the
-    whole node.
+    For InfiniBand and RoCE these are the packets of the port. Otherwise they are the TCP segments
+    of the whole node.
     """
-    name, _, port = (device or "").partition(":")
+    port = port_counters.of_port(device or "")
+    if port is not None:
+        packets = port_counters.packets(port)
+        faults = (*port_counters.DAMAGE, *port_counters.RESENT)
+        return packets and [packets[1], sum(port.get(name, 0) for name in faults)]
     try:
-        if os.path.isdir(f"/sys/class/infiniband/{name}"):
-            path = f"/sys/class/infiniband/{name}/ports/{port or 1}/counters/{{}}"
-            sent, *again = numbers(path, ("port_xmit_packets", *DAMAGE))
-            return [sent, sum(again)]
         with open("/proc/net/snmp") as file:
             names, values = (line.split() for line in file if line.startswith("Tcp:"))
         tcp = dict(zip(names, values))
@@ -276,11 +278,17 @@ class Tournament:
             if rank not in self.members:
                 raise Failed(f"rank {rank} did not come")
         server, client = self.members[a], self.members[b]
-        where = self._checked(server, server.ask({"do": "serve"}, 20))
-        options = [*self.plan["tests"][name]["options"], "-n", str(count)]
-        options += ["-w", str(max(1, count // 10))]
+        test = self.plan["tests"][name]
+        options = [*test["options"], "-n", str(count)]
+        program = test.get("program", PROGRAM)
+        same = {"program": program, "device": test.get("device", self.plan.get("device"))}
+        serve = dict(same, do="serve", options=options)
+        if program == PROGRAM:  # its client tells the server what to do
+            serve["options"] = []
+            options += ["-w", str(max(1, count // 10))]
+        where = self._checked(server, server.ask(serve, 20), program)
         order = {"do": "connect", "address": where["addresses"][0], "port": where["port"]}
-        order["options"] = options
+        order.update(same, options=options)
         said = None
         try:
             said = client.ask(order, self.plan["limit"] + 10)
@@ -290,21 +298,21 @@ class Tournament:
         for member, answer in ((client, said), (server, served)):
             # Name the stopped node: its partner waited for it in vain and is not at fault.
             if answer.get("stopped"):
-                raise Failed(f"{member.host}: {PROGRAM} was stopped and never went on")
-        self._checked(client, said)
-        self._checked(server, served)
+                raise Failed(f"{member.host}: {program} was stopped and never went on")
+        self._checked(client, said, program)
+        self._checked(server, served, program)
         return {"iterations": count, "client": said, "server": served}
 
     @staticmethod
-    def _checked(member, answer):
+    def _checked(member, answer, program):
         if answer.get("error"):
             raise Failed("{}: {}".format(member.host, answer["error"]))
         if "rc" in answer and answer["rc"] is None:
-            raise Failed(f"{member.host}: {PROGRAM} did not end in time")
+            raise Failed(f"{member.host}: {program} did not end in time")
         if answer.get("rc"):
             said = meeting.last_line(answer["log"] or answer["out"])
             what = "{}: {} ended with exit code {}: {}"
-            raise Failed(what.format(member.host, PROGRAM, answer["rc"], said))
+            raise Failed(what.format(member.host, program, answer["rc"], said))
         return answer
 
     def _remember(self, a, b, well):
@@ -322,10 +330,13 @@ class Tournament:
 def preside(plan, members, log):
     """The part of rank 0: the first pass, repeated while it is inconclusive, and the second."""
     tournament = Tournament(plan, members, log)
-    tournament.choose_iterations()
+    if plan["seconds"] is not None:
+        tournament.choose_iterations()
     try:
         for left in range(plan["repeats"], 0, -1):
             tournament.play(plan["rounds"], 1)
+            if plan["advice"] is None:
+                return
             then = meeting.advice(plan["advice"])
             if not then["again"] or left == 1:
                 break

@@ -339,20 +339,41 @@ def _file_system(directory, mountinfo):
     return found
 
 
-def network_devices():
-    """InfiniBand ports and network interfaces with their rate."""
+def gids(port):
+    """GIDs of a port: index -> value, type and network interface; most places of a port are empty.
+
+    A type or an interface that the kernel does not give is None.
+    """
+    found = {}
+    for path in sorted(glob.glob(port + "/gids/*"), key=lambda path: int(os.path.basename(path))):
+        value, index = read(path), os.path.basename(path)
+        if value and value.strip("0:"):
+            about = port + "/gid_attrs/{}/" + index
+            found[index] = {
+                "gid": value,
+                "type": read(about.format("types")),
+                "interface": read(about.format("ndevs")),
+            }
+    return found
+
+
+def network_devices(root="/sys/class"):
+    """Ports of InfiniBand and RoCE, and network interfaces, with their rate."""
     ports = {}
-    for port in sorted(glob.glob("/sys/class/infiniband/*/ports/*")):
-        parts = port.split("/")
-        device = "/".join(parts[:5])
-        ports[f"{parts[4]}:{parts[6]}"] = {
+    for port in sorted(glob.glob(root + "/infiniband/*/ports/*")):
+        device = os.path.dirname(os.path.dirname(port))
+        ports["{}:{}".format(*map(os.path.basename, (device, port)))] = {
             "rate": read(port + "/rate"),
             "state": read(port + "/state"),
+            "phys_state": read(port + "/phys_state"),
+            "link_layer": read(port + "/link_layer"),
+            "gids": gids(port),
+            "counters": sorted(map(os.path.basename, glob.glob(port + "/*counters"))),
             "firmware": read(device + "/fw_ver"),
             "numa_node": read(device + "/device/numa_node"),
         }
     links = {}
-    for link in sorted(glob.glob("/sys/class/net/*")):
+    for link in sorted(glob.glob(root + "/net/*")):
         links[os.path.basename(link)] = {
             "state": read(link + "/operstate"),
             "mtu": read(link + "/mtu"),

@@ -332,6 +332,9 @@ class _Reader:
         match = re.search(r"\bUCX  (WARN|ERROR|FATAL) +(.*)", text)
         if match:
             self._remember(match[1], match[2])
+        # The last words of a process that UCX ends have no level.
+        elif match := re.search(r"\S+:\d+ +Fatal: (.*)", text):
+            self._remember("FATAL", match[1])
 
     def _message(self, process: Process, level: str, said: str) -> None:
         if match := _VERSION.match(said):

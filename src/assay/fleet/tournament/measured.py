@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay.evidence import steering, transports
+from assay.evidence import links, steering, transports
 from assay.fleet.tournament.diagnosis import Measurement, Metric, diagnose, second_pass
 from assay.judge import Verdict
 from assay.metrics import lower_is_better
@@ -23,15 +23,6 @@ from assay.outputs.coordinator_log import CoordinatorLog, parse
 #: A node or a pair is at fault if it is worse than the others by more than this relative
 #: tolerance. A site may set other values.
 TOLERANCES = {"bandwidth": 0.05, "latency": 0.25}
-
-#: Share of the segments of a node that may be sent again; a site may set another value. Of
-#: 120 000 segments between emulated nodes, 0 were sent again; with a loss of 0.1 %, 80 to 140 were
-#: sent again (2026-11-21).
-RESENT = 2e-4
-
-#: The share of a single pair may be larger by this factor: a host that was delayed for a moment
-#: made a healthy pair send 45 of 89 000 segments again.
-ALONE = 10
 
 
 @dataclass(frozen=True)
@@ -71,6 +62,8 @@ class Pair:
     :ivar problems: reasons why the values cannot be trusted, one line each.
     :ivar sent: number of TCP segments, or packets of InfiniBand, that both nodes sent.
     :ivar again: number of segments or packets that were sent a second time, or damaged.
+    :ivar uncounted: whether a network device of the two counts neither bytes nor packets; nothing
+        shows then that the bytes took this device.
     """
 
     a: str
@@ -81,6 +74,7 @@ class Pair:
     problems: tuple[str, ...] = ()
     sent: int = 0
     again: int = 0
+    uncounted: bool = False
 
     @property
     def measurement(self) -> Measurement:
@@ -130,21 +124,26 @@ def pairs(
                 yield Pair(a, b, number, error=f"{name}: {error}")
                 break
             values[test.metric] = min(value, values.get(test.metric, value))
-            found = [*_path(test, said, transport, ucx_version, asked), *_bytes(test, said)]
+            found = [*_path(test, said, transport, ucx_version, asked), *uncrossed(test.size, said)]
             problems += [f"{a} - {b}: {name}: {problem}" for problem in found]
         else:
-            counts = [
-                said[r].get("repairs") for said in entry["runs"] for r in ("client", "server")
-            ]
-            sent, again = (sum(c[i] for c in counts if c) for i in (0, 1))
-            yield Pair(a, b, number, values, "", tuple(dict.fromkeys(problems)), sent, again)
+            told = tuple(dict.fromkeys(problems))
+            yield Pair(a, b, number, values, "", told, *counted(entry["runs"]))
+
+
+def counted(runs: Iterable[Mapping[str, Any]]) -> tuple[int, int, bool]:
+    """What the devices of a pair counted in its runs: `sent`, `again`, `uncounted` of a pair."""
+    sides = [said[role] for said in runs for role in ("client", "server")]
+    repairs = [side["repairs"] for side in sides if side.get("repairs")]
+    sent, again = (sum(of_side[i] for of_side in repairs) for i in (0, 1))
+    return sent, again, any(side["bytes"] == [] for side in sides)
 
 
 def lossy(found: Iterable[Pair], limit: float) -> list[str]:
     """Links that lose data, one line for each node or pair.
 
     :param limit: share of segments that a node may send again; a single pair may send
-        :data:`ALONE` times this share again.
+        :data:`assay.evidence.links.ALONE` times this share again.
     """
     shares: dict[tuple[str, str], list[int]] = {}
     for pair in found:
@@ -161,7 +160,7 @@ def lossy(found: Iterable[Pair], limit: float) -> list[str]:
         if len(met) > 1 and met <= bad:
             lines.append(f"{node}: {_share(shares, met)}, with every other node")
             bad -= met
-    alone = sorted(ends for ends in bad if of[ends] > ALONE * limit)
+    alone = sorted(ends for ends in bad if of[ends] > links.ALONE * limit)
     return lines + [f"{a} - {b}: {_share(shares, [(a, b)])}" for a, b in alone]
 
 
@@ -192,14 +191,18 @@ def _path(
     return [*transports.prove(transport, log, [test.size], version, processes=2).problems, *others]
 
 
-def _bytes(test: Test, said: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each device whose counter shows fewer bytes than were sent."""
-    needed = said["iterations"] * test.size
+def uncrossed(size: int, said: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each device whose counter shows fewer bytes than were sent.
+
+    :param size: of a message [B].
+    :param said: one run of :mod:`assay.onnode.pairs`.
+    """
+    needed = said["iterations"] * size
     for role, direction, done in (("client", 1, "sent"), ("server", 0, "received")):
         counted = said[role]["bytes"]
         if counted is None:
             yield f"the {role}'s network device counts no bytes"
-        elif counted[direction] < needed:
+        elif counted and counted[direction] < needed:
             yield (
                 f"{needed} B were sent, but the {role}'s network device has {done} "
                 f"{counted[direction]} B"

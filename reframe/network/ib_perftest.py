@@ -1,0 +1,175 @@
+"""perftest: RDMA writes and sends between nodes, without MPI and without UCX.
+
+A number of OSU that is too low comes from the adapter, from UCX or from MPI. This test measures the
+adapter and the link alone. Each node is measured with its neighbour, over each port of the link in
+turn, in both directions. The programs do not compare what they received with what was sent: the
+proof is what they repeat of the request, and the bytes on the counters of both ports.
+"""
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from assay.checks.nodes import AllNodesCheck
+from assay.checks.sanity import not_as_requested
+from assay.evidence import links
+from assay.fleet.tournament import measured
+from assay.fleet.tournament.measured import Pair
+from assay.outputs import Parsed, ParseError, ib_perftest
+
+KIB, MIB = 1 << 10, 1 << 20
+
+#: program -> measured column, its unit, message sizes [B], iterations by profile, and the size that
+#: is a metric, with the metric
+PROGRAMS = {
+    "ib_write_bw": (
+        "bandwidth", "MB/s", (4 * KIB, 64 * KIB, MIB), {"smoke": 100, "full": 1000},
+        (MIB, "bandwidth_1MiB"),
+    ),
+    "ib_send_lat": (
+        "latency", "us", (8, 4 * KIB, 64 * KIB), {"smoke": 200, "full": 2000}, (8, "latency_8B")
+    ),
+}  # fmt: skip
+
+#: Launches of each size for a pair, whose nodes take turns as the server, and their time limit [s].
+LAUNCHES, LIMIT = 2, 120
+
+#: The programs compare nothing, so the record says it.
+FACTS = {"validates": False, "validates_why": "perftest compares nothing that it received"}
+
+
+@rfm.simple_test
+class IbPerftest(AllNodesCheck):
+    """Bandwidth of RDMA writes, and latency of sends, of each node with its neighbour.
+
+    The metric is that of the worst pair: for each pair the lower of its launches counts.
+    """
+
+    program = parameter(list(PROGRAMS))
+    kind = "network"
+    tags = {"smoke", "network"}
+    valid_systems = ["+inter-node +rc_verbs"]
+    valid_prog_environs = ["+ib-perftest"]
+    script = "pairs.py"
+
+    @run_after("init")
+    def declare(self):
+        self.column, self.unit, self.sizes, self._counts, chosen = PROGRAMS[self.program]
+        self.metric_size, self.metric = chosen
+        self.declares = {self.metric: self.unit}
+        self.descr = f"perftest, {self.program} of each node with its neighbour"
+
+    @run_after("setup")
+    def reserve_time(self):
+        self.iterations = self._counts[self.profile]
+        self.devices = self.partition_extra("network_device").split(",")
+        for device in self.devices:
+            if ":" not in device:
+                raise self.misdescribed(
+                    f"extras: network_device: {device!r} has no port; write a device of verbs like "
+                    "mlx5_0:1"
+                )
+        launches = LAUNCHES * len(self.sizes) * len(self.devices) * self.num_tasks
+        self.time_limit = f"{300 + 10 * launches}s"
+
+    def plan(self):
+        ring = [[rank, (rank + 1) % self.num_tasks] for rank in range(self.num_tasks)]
+        pairs = ring[0::2] if self.num_tasks % 2 == 0 else [*ring[0:-1:2], ring[-1]]
+        gid = self.current_partition.extras.get("gid_index")
+        tests = {}
+        for device in self.devices:
+            name, port = device.split(":")
+            for size in self.sizes:
+                options = ["-d", name, "-i", port, "-s", str(size), "-F"]
+                tests[f"{device} {size}"] = {
+                    "program": self.program,
+                    "device": device,
+                    "options": [*options, *(["-x", str(gid)] if gid is not None else [])],
+                    "launches": LAUNCHES,
+                    "iterations": self.iterations,
+                }
+        return {
+            "rounds": [[pair] for pair in pairs],
+            "width": 1,
+            "tests": tests,
+            "seconds": None,
+            "limit": LIMIT,
+            "environment": {},
+            "cpus": None,
+            "advice": None,
+            "repeats": 1,
+        }
+
+    def read(self):
+        log = self.coordinator_log()
+        self._values, self._wrong, self._pairs = {}, [], []
+        for entry in (entry for entry in log.entries if "runs" in entry):
+            ends = log.nodes[entry["a"]], log.nodes[entry["b"]]
+            if entry["error"]:
+                self._wrong.append(f"{ends[0]} did not meet {ends[1]}: {entry['error']}")
+                continue
+            self._pairs.append(Pair(*ends, 1, {}, "", (), *measured.counted(entry["runs"])))
+            for run in entry["runs"]:
+                self._take(" - ".join(ends), run)
+        worst = min if self.column == "bandwidth" else max
+        rows = []
+        for size in self.sizes:
+            of_size = {where: value for where, value in self._values.items() if where[1] == size}
+            if of_size:
+                where = worst(of_size, key=of_size.get)
+                rows.append(
+                    {"size": size, self.column: of_size[where], "where": " ".join(where[::2])}
+                )
+        units = {"size": "B", self.column: self.unit}
+        whole = log.complete and len(rows) == len(self.sizes)
+        return Parsed("ib-perftest", self.program, None, whole, tuple(rows), units, (), FACTS)
+
+    def _take(self, ends, run):
+        """The value of one run, and what is wrong with it."""
+        device, size = run["test"].split()
+        gid = self.current_partition.extras.get("gid_index")
+        asked = {
+            "program": self.program,
+            "device": device.split(":")[0],
+            "connection": "RC",
+            "iterations": run["iterations"],
+            "sizes": [int(size)],
+            **({"gid_index": gid} if gid is not None else {}),
+        }
+        problems = list(measured.uncrossed(int(size), run))
+        for role in ("server", "client"):
+            try:
+                parsed = ib_perftest.parse(run[role]["out"])
+            except ParseError as error:
+                problems.append(f"{role}: {error}")
+                continue
+            said = [*parsed.problems, *not_as_requested(parsed, asked)]
+            problems += [f"{role}: {problem}" for problem in said]
+            if not parsed.complete:
+                problems.append(f"{role}: the output is incomplete")
+            elif role == "client":
+                key = (ends, int(size), device)
+                value = parsed.rows[-1][self.column]
+                self._values[key] = min(value, self._values.get(key, value))
+        self._wrong += [f"{ends}: {run['test']} B: {problem}" for problem in problems]
+
+    def requested(self):
+        return {"program": self.program, "sizes": list(self.sizes)}
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        limits = self.current_partition.extras.get("health", {})
+        lost = measured.lossy(self._pairs, limits.get("link_resent_max", links.RESENT))
+        silent = [f"{pair.a} - {pair.b}" for pair in self._pairs if pair.uncounted]
+        self._record["proof"] = {
+            "worst": {f"{row['size']} B": row["where"] for row in parsed.rows},
+            **({"unavailable": f"counters of the ports of {', '.join(silent)}"} if silent else {}),
+        }
+        return [*dict.fromkeys(self._wrong), *lost, *problems]
+
+    def measure(self, parsed):
+        return {self.metric: parsed.quantity(self.column, size=self.metric_size)}
+
+    def peaks(self, parsed):
+        return self.link_peaks([self.metric]) if self.column == "bandwidth" else {}

@@ -1,0 +1,59 @@
+"""perftest between nodes: the real test on programs that move real bytes over lo, with faults."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from nodes import LAUNCHER, need_namespaces
+
+pytestmark = pytest.mark.slow
+
+FAKE = Path(__file__).with_name("perftest_fake.py")
+
+#: Fault -> the beginning of each cause that must be named.
+FAULTS = {
+    "none": ("",),
+    "elsewhere": ("node01 - node02: lo:1 4096 B: 409600 B were sent, but the client's network",),
+    "device": ("node01 - node02: lo:1 4096 B: client: the device was rxe9, lo was asked for",),
+    "fewer": ("client: 50 iterations were run, 100 were asked for",),
+    "torn": ("client: the output is incomplete",),
+    "dead": ("ib_write_bw ended with exit code 1: Completion with error at client",),
+}
+
+
+@pytest.fixture
+def verbs(bench):
+    """Makes a partition of two "nodes", and a stack with perftest for each fault."""
+    need_namespaces()
+
+    def make(program, *faults, **extras):
+        extras = {"network_device": "lo:1", "nodes": 2, "health": {"link_resent_max": 1}, **extras}
+        bench.partition(features=["inter-node", "rc_verbs"], extras=extras)
+        for fault in faults:
+            path = bench.program(fault, "mpirun", LAUNCHER)
+            call = f'exec {sys.executable} {FAKE} {fault} {program} "$@"'
+            bench.program(fault, program, f"#!/bin/sh\n{call}\n")
+            bench.stack(fault, ["ib-perftest"], path)
+        bench.record_all()
+        words = ("-n", f"IbPerftest%program={program}", "--mode", "smoke")
+        return bench.run(*words, path="reframe/network/ib_perftest.py")
+
+    return make
+
+
+def test_each_fault_of_a_pair_is_named(verbs):
+    run = verbs("ib_write_bw", *FAULTS)
+    for fault, causes in FAULTS.items():
+        run.says("IbPerftest", *causes, environ=fault)
+    record = run.case("IbPerftest", environ="none").record
+    assert record["metrics"]["bandwidth_1MiB"]["value"] == pytest.approx(28.2 * 1.048576)
+    assert record["proof"]["worst"] == {
+        f"{size} B": "node01 - node02 lo:1" for size in (4096, 65536, 1 << 20)
+    }
+    assert record["parsed"]["facts"]["validates"] is False
+
+
+def test_latency_by_an_index_of_the_gid(verbs):
+    """The recorded programs used GID index 1."""
+    run = verbs("ib_send_lat", "none", gid_index=0)
+    run.says("IbPerftest", "client: the gid index was 1, 0 was asked for")

@@ -1,0 +1,124 @@
+"""OSU between nodes over two rails of verbs: the real test on a run that is put together.
+
+The output is a recorded run over tcp. The lines of UCX are rewritten to what UCX 1.13.1 said over
+two soft-RoCE devices (tests/data/ucx/1.13.1/osu_bw.rc_verbs.two-rails.txt). The counters are in the
+proportion that was recorded there.
+"""
+
+import os
+
+import pytest
+from bench import Recorded
+
+pytestmark = pytest.mark.slow
+
+RUN = Recorded.load("osu-bw-tcp")
+
+#: Two names, but one node: the job has no other.
+HERE = os.uname().nodename
+ELSEWHERE = f"{HERE}.elsewhere"
+BOTH = "rc_verbs/rxe0:1 rc_verbs/rxe1:1"
+
+#: Packets (received, sent) of each device, a thousand times those of the recorded run.
+PACKETS = {"rxe0:1": (740_000, 3_389_000), "rxe1:1": (36_000, 2_688_000)}
+
+
+def readings(host, **more):
+    """The counters of a node: `rxe1` replaces those of this device, others are added to rxe0."""
+    lines = []
+    for device, (received, sent) in PACKETS.items():
+        end = {"rcvd_pkts": received, "sent_pkts": sent}
+        if device == "rxe0:1":
+            end.update({name: count for name, count in more.items() if name != "rxe1"})
+        elif "rxe1" in more:
+            end = more["rxe1"]
+        for when in ("before", "after"):
+            counts = "".join(f" {name}={end[name] if when == 'after' else 0}" for name in end)
+            lines.append((when, f"{when} {host} {device} counters{counts}\n"))
+    return "".join(line for _, line in sorted(lines, key=lambda line: line[0], reverse=True))
+
+
+def over_verbs(lanes=BOTH, last="", **counters):
+    """The run, as if it had been over these lanes; `counters` are those of the second node."""
+    run, files = RUN, {}
+    ranks = [name.split(".")[2] for name in run.files]
+    for rank, host in zip(ranks, (HERE, ELSEWHERE)):
+        run = run.but(stderr=run.stderr.replace(f"[vm:{rank}]", f"[{host}:{rank}]"))
+        text = run.files[f"ucx.vm.{rank}.log"].replace(f"[vm:{rank}", f"[{host}:{rank} ")
+        text = text.replace("UCX_TLS=tcp,self", "UCX_TLS=rc_v,self UCX_IB_GID_INDEX=0")
+        text = text.replace(
+            "UCX_NET_DEVICES=lo", "UCX_NET_DEVICES=rxe0:1,rxe1:1 UCX_MAX_RNDV_RAILS=2"
+        )
+        files[f"ucx.vm.{rank}.log"] = text.replace("tcp/lo", lanes) + last
+        files[f"link.{host}.{rank}"] = readings(host, **(counters if host == ELSEWHERE else {}))
+    return run.but(files=files)
+
+
+SILENT = (
+    f"[{HERE}:7  :0:7]       ud_ep.c:276  Fatal: UD endpoint 0x55 to <no debug data>: "
+    "unhandled timeout error\n"
+)
+
+#: Fault -> the run, and the cause that must be named.
+FAULTS = {
+    "rail-unused": (
+        over_verbs(rxe1={"rcvd_pkts": 0, "sent_pkts": 0}),
+        f"rxe1:1 on {ELSEWHERE} carried 0.0% of the bytes: each of 2 rails must carry at least",
+    ),
+    "rail-without-a-lane": (
+        over_verbs("rc_verbs/rxe0:1"),
+        "UCX has no lane over rxe1:1 to the peer",
+    ),
+    "fell-back": (
+        over_verbs("tcp/eth0"),
+        "tcp/eth0 carried messages of 1..4194304 B: rc_verbs was asked for",
+    ),
+    "datagrams": (
+        over_verbs(BOTH.replace("rc_", "ud_")),
+        "ud_verbs carried messages of 1..4194304 B: rc_verbs was asked for",
+    ),
+    "lost": (
+        over_verbs(completer_retry_err=29_000, rcvd_seq_err=14_000),
+        f"rxe0:1 on {ELSEWHERE}: packets were lost or sent again: completer_retry_err grew by",
+    ),
+    "link-down": (
+        over_verbs(link_downed=1),
+        f"rxe0:1 on {ELSEWHERE}: the link failed or damaged data: link_downed grew by 1",
+    ),
+    "wrong-gid": (over_verbs(last=SILENT), "no packet reached the peer by GID 0"),
+}
+
+
+@pytest.fixture
+def rails(bench):
+    """Runs the test of this number of rails on stacks that replay runs."""
+
+    def make(runs, number=2):
+        extras = {"network_device": "rxe0:1,rxe1:1", "gid_index": 0}
+        features = ["inter-node", "rails", "rc_verbs"]
+        bench.partition(launcher="local", features=features, extras=extras)
+        bench.replays("osu_bw", ["osu"], runs, osu_version="7.2", ucx_version="1.13.1")
+        bench.record_all()
+        return bench.run("-n", f"OsuRails%.*rails={number}", path="reframe/network/osu.py")
+
+    return make
+
+
+def test_each_fault_of_two_rails_is_named(rails):
+    uncounted = over_verbs(rxe1={})
+    runs = {"healthy": over_verbs(), "uncounted": uncounted}
+    run = rails({**runs, **{name: fault for name, (fault, _) in FAULTS.items()}})
+
+    link = run.says("OsuRails", "", environ="healthy").record["proof"]["link"]
+    assert link["carried"][HERE] == {"rxe0:1": 4_129_000 * 4096, "rxe1:1": 2_724_000 * 4096}
+    for name, (_, cause) in FAULTS.items():
+        run.says("OsuRails", cause, environ=name)
+    nothing = "rxe1:1 on {} counts neither bytes nor packets: nothing shows whether the bytes"
+    (said,) = run.case("OsuRails", environ="uncounted").record["proof"]["link"]["unavailable"]
+    assert said.startswith(nothing.format(ELSEWHERE))
+
+
+def test_more_rails_than_devices_are_skipped(rails):
+    run = rails({"healthy": over_verbs()}, number=4)
+    assert run.case("OsuRails").result == "skip"
+    assert "4 rails are needed, bench:here has 2" in run.output

@@ -43,8 +43,9 @@ def make_world(name, cluster):
     temporary = Path("/tmp")  # noqa: S108
     if not any(temporary in path.parents for path in (STATE, CHECKOUT, *map(Path, cluster.expose))):
         mount("tmpfs", temporary, "mode=1777")
-    for folder in (munge.FOLDER, STATE / "spool" / name):
+    for folder in (munge.FOLDER, STATE / "spool"):  # the same mounts on all nodes
         mount("tmpfs", folder, "mode=755")
+    (STATE / "spool" / name).mkdir()
     for link, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1")):
         Path("/dev", link).symlink_to(target)
     Path("/dev/stderr").symlink_to("fd/2")

@@ -16,7 +16,7 @@ SITE ?= local
 STACK ?=
 # The links of 1 Gbit/s take ten minutes for a run that a real cluster finishes in one. The emulated
 # GPUs have no gdrcopy, which the full profile demands.
-PROFILE ?= $(if $(filter vcluster vgpu,$(SITE)),smoke)
+PROFILE ?= $(if $(filter vcluster vcluster-uml vgpu,$(SITE)),smoke)
 SPACK_ARGS ?=
 REFRAME_ARGS ?=
 PYTEST_ARGS ?=
@@ -67,7 +67,7 @@ asked:
 	@$(if $(ON_SITE),ASSAY_RESULTS='$(ON_SITE_RESULTS)') ci/asked.sh
 
 # These sites use packages of the distribution. Others bring their own stack.
-setup: $(if $(filter local vcluster vgpu,$(SITE)),system) venv osu-py $(filter vgpu,$(SITE))
+setup: $(if $(filter local vcluster vcluster-uml vgpu,$(SITE)),system) venv osu-py $(filter vgpu,$(SITE))
 
 system:
 	@ci/system-stack.sh
@@ -79,11 +79,11 @@ osu-py: venv
 	@ci/fetch-osu-py.sh
 
 # Measurements run where the site submits its jobs: for the emulated cluster, on its login machine.
-ON_SITE = $(if $(filter vcluster,$(SITE)),vcluster/vcluster run login -- \
+ON_SITE = $(if $(filter vcluster vcluster-uml,$(SITE)),vcluster/vcluster run login -- \
 	env ASSAY_RESULTS='$(ON_SITE_RESULTS)')
 
 acceptance: asked setup
-	@$(if $(ON_SITE),[ $(CALIBRATED) -nt $(UP) ] || $(MAKE) calibrate || \
+	@$(if $(filter vcluster,$(SITE)),[ $(CALIBRATED) -nt $(UP) ] || $(MAKE) calibrate || \
 		{ echo 'calibrate: a launch was disturbed or failed; once more'; $(MAKE) calibrate; })
 	@$(ON_SITE) ci/acceptance.sh $(REFRAME_ARGS)
 
@@ -95,15 +95,15 @@ paper: asked setup
 # The owner of the checkout writes them. Only its links are judged.
 CALIBRATED = site-config/vcluster/calibrated.yaml
 UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
-WITHOUT_PEAK = $(if $(ON_SITE),--without-peak 'vcluster itself sets the rate of its links')
+WITHOUT_PEAK = $(if $(filter vcluster,$(SITE)),--without-peak 'vcluster itself sets the rate of its links')
 LINKS = --system vcluster:inter-node -n 'Tournament|Census|NetPipe.*=tcp'
 
 calibrate: asked setup
-	@$(if $(ON_SITE),rm -f $(CALIBRATED))
+	@$(if $(filter vcluster,$(SITE)),rm -f $(CALIBRATED))
 	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' --profile '$(or $(PROFILE),full)' \
-		$(if $(STACK),--stack '$(STACK)') $(if $(ON_SITE),--launches 6 --dry-run) $(WITHOUT_PEAK) \
-		$(or $(CALIBRATE_ARGS),$(if $(ON_SITE),-- $(LINKS)))
-	@$(if $(ON_SITE),.venv/bin/assay calibrate --site '$(SITE)' $(WITHOUT_PEAK) \
+		$(if $(STACK),--stack '$(STACK)') $(if $(filter vcluster,$(SITE)),--launches 6 --dry-run) $(WITHOUT_PEAK) \
+		$(or $(CALIBRATE_ARGS),$(if $(filter vcluster,$(SITE)),-- $(LINKS)))
+	@$(if $(filter vcluster,$(SITE)),.venv/bin/assay calibrate --site '$(SITE)' $(WITHOUT_PEAK) \
 		--from "$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
 vcluster-up: system venv

@@ -208,6 +208,14 @@ def test_a_hanging_process_is_stopped_until_clear(healthy):
     job.wait(30)
 
 
+def test_the_suite_runs_over_verbs(healthy):
+    results = healthy.state / "home" / "results"
+    tests = "TransportOpens|NodeHealth|Census"
+    _, cases = healthy.suite(tests, results=results, site="vcluster-uml")
+    assert {case: reason for case, (result, reason) in cases.items() if result != "pass"} == {}
+    assert {partition for _, partition in cases} == {"ethernet", "verbs"}
+
+
 def kernels(state):
     """Processes of the host that are kernels of this cluster: node -> pid."""
     found = {}

@@ -55,6 +55,7 @@ help:
 	@echo 'make calibrate   measure SITE without judging, and write what it is judged by'
 	@echo 'make vcluster-up    start a Slurm cluster of four nodes on this machine, for SITE=vcluster'
 	@echo 'make vcluster-down  end it'
+	@echo 'make uml-kernel    build the kernel of its nodes for MACHINES=uml (vcluster-up does it)'
 	@echo 'make vgpu        build the emulated GPU, and install UCX for it, for SITE=vgpu'
 	@echo 'make faults      every fault against the suite on that cluster, and the page of it: hours'
 	@echo 'make pylock      solve the Python locks anew from pyproject.toml (LOCK_ARGS=--upgrade)'

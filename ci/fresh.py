@@ -9,7 +9,8 @@ README.md has the lines, in blocks of `sh`. A comment before each block names it
 `<!-- machine: NAME -->`. The blocks of one machine run one after the other in one root. A line
 must end with 0, or with another code where its own comment begins with "# red". Two machines are
 not in the README: `smoke` runs the short profile; `user` is an ordinary user without root, and an
-administrator who installs what the set-up asks for.
+administrator who installs what the set-up asks for. Only `vgpu` has a compiler, so it also runs the
+tests of the emulated GPU, which `make test` skips elsewhere.
 
 A root holds what the README's own `apt-get install` names and nothing else (ci/bare-root.sh). It is
 made once and kept in .cache/bare-root. What a command installs in it goes away with the machine.
@@ -111,6 +112,7 @@ def machines(readme: str) -> dict[str, list[Line]]:
     by_name.pop("setup", None)
     short = "make acceptance PROFILE=smoke"
     by_name["smoke"] = [Line(short)]
+    by_name["vgpu"] = [*by_name.get("vgpu", []), Line("make test PYTEST_ARGS='-k vgpu'")]
     by_name["user"] = [
         Line(short, red=True, user="visitor", says="ci/system-stack.sh"),
         Line("ci/system-stack.sh"),

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import cgroups
+import gpus
 import machine
 import network
 import slurm
@@ -124,12 +125,17 @@ def drift(cluster, node, what):
     machine.ask(cluster, cluster.node(node), *DRIFTS[what])
 
 
+def gpu(cluster, node, what):
+    """the emulated GPUs of NODE have the fault WHAT (ipc-open, p2p:0-1, ...: docs/vgpu.md)"""
+    gpus.disturb(cluster, cluster.node(node), what)
+
+
 #: Name on the command line -> function.
 FAULTS = {
     fault.__name__.replace("_", "-"): fault
     for fault in (
         *(rate, delay, loss, link_down, cpu, disk, disk_full, memory, drain, slurmd, crash, hang),
-        *(one_core, drift),
+        *(one_core, drift, gpu),
     )
 }
 
@@ -166,6 +172,7 @@ def clear(cluster):
     for name in cluster.node_names:
         cgroups.limit_cpu(name, None)
         cgroups.limit_memory(name, None)
+        gpus.mend(cluster, name)
         network.plug_in(name)
         if network.link_of(cluster, name) != cluster.link:
             network.shape(cluster, name, cluster.link)

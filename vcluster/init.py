@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import accounting
@@ -81,6 +82,11 @@ def make_world(name, cluster):
     if cluster.kernel:
         needed += [Path(cluster.kernel), Path(sys.executable).resolve().parents[1]]
     show(needed)
+
+    # By this number UCX knows whether two processes are on one machine (cuda_ipc).
+    boot = STATE / "run" / f"boot_id.{name}"
+    boot.write_text(f"{uuid.uuid4()}\n")
+    mount("--bind", boot, "/proc/sys/kernel/random/boot_id")
 
     # The machine's own network devices, and its own control groups only.
     tops = {group: str(group.parents[1]) for group in cgroups.groups(name)}

@@ -55,6 +55,7 @@ class Cluster:
     """The arguments of ``up``, kept in ``cluster.json`` while the cluster is up.
 
     :ivar kernel: path of the User-Mode Linux that each node runs; empty if nodes are namespaces.
+    :ivar gpus: emulated GPUs of each node.
     """
 
     nodes: int
@@ -65,6 +66,7 @@ class Cluster:
     link: Link
     expose: list
     kernel: str = ""
+    gpus: int = 0
 
     @property
     def node_names(self):

@@ -4,6 +4,7 @@ import os
 import shutil
 
 import cgroups
+import gpus
 import uml
 from commands import daemon, wait
 from layout import HERE, STATE
@@ -14,7 +15,7 @@ HOST_MIB = 2048
 
 
 def configure(cluster):
-    """Writes slurm.conf from its template."""
+    """Writes slurm.conf from its template, and gres.conf if the nodes have GPUs."""
     host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     memory = max(512, (host - HOST_MIB) // cluster.nodes)
     cores = len(os.sched_getaffinity(0))
@@ -31,6 +32,7 @@ def configure(cluster):
             f"AccountingStorageHost={cluster.address('login')}\n"
             f"AccountingStoragePass={STATE}/munge/socket"
         )
+    gres, partition = gpus.configure(cluster)
     values = {
         "state": STATE,
         "login": cluster.address("login"),
@@ -41,7 +43,7 @@ def configure(cluster):
         "nodes": "\n".join(
             f"NodeName={name} NodeAddr={cluster.address(name)} CPUs={cores} Boards=1 "
             f"SocketsPerBoard=1 CoresPerSocket={cores} ThreadsPerCore=1 "
-            f"RealMemory={memory}"
+            f"RealMemory={memory}{gres}"
             for name in cluster.node_names
         ),
         "node_list": ",".join(cluster.node_names),
@@ -49,7 +51,7 @@ def configure(cluster):
     text = (HERE / "slurm.conf.in").read_text()
     for key, value in values.items():
         text = text.replace(f"@{key}@", str(value))
-    (STATE / "etc/slurm.conf").write_text(text)
+    (STATE / "etc/slurm.conf").write_text(text + partition)
     # slurmd needs the plugin even if it limits nothing. It cannot detect a hybrid host by itself.
     version = 2 if cluster.kernel or cgroups.unified() else 1
     lines = [f"CgroupPlugin=cgroup/v{version}"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build the emulated GPU: libcuda, libcudart, libnvidia-ml and nvidia-smi, with gcc alone.
+# Build the emulated GPU: libcuda, libcudart, libnvidia-ml, nvidia-smi and gdrdrv, with gcc alone.
 #
 #   vgpu/build.sh [DIRECTORY]     writes DIRECTORY/lib and DIRECTORY/bin (default: build/vgpu)
 #
@@ -33,5 +33,6 @@ library() { # FILE SONAME SOURCE...
 library libcuda.so.1 context.c ipc.c lookup.c memory.c node.c pointer.c stream.c trace.c
 library libcudart.so.12 -Wl,--version-script=runtime.map runtime.c -L"$out/lib" -l:libcuda.so.1
 library libnvidia-ml.so.1 nvml.c node.c
+library libgdrdrv.so gdrdrv.c node.c trace.c
 gcc "${flags[@]}" -o "$out/bin/nvidia-smi" smi.c node.c
 echo "$sources" >"$out/sources"

@@ -152,6 +152,29 @@ static result allocate(address *at, size_t bytes, bool managed)
     return problem;
 }
 
+/* Ends every mapping of the file: who touches one gets SIGBUS. */
+static void take_back(int file)
+{
+    if (ftruncate(file, 0) != 0)
+        perror("emulated GPU: ftruncate");
+}
+
+/* For gdrdrv.c, as a kernel module asks NVIDIA's driver (nvidia_p2p_get_pages): the file behind
+ * pages of device memory, and where they begin in it; -1 if they are none. */
+__attribute__((visibility("default"))) int vgpu_pages(address at, uint64_t bytes, uint64_t *offset)
+{
+    int file = -1;
+    pthread_mutex_lock(&lock);
+    int i = index_of(at);
+    if (i >= 0 && !ranges[i].managed && bytes <= ranges[i].base + ranges[i].span - at) {
+        *offset = at - ranges[i].base;
+        file = ranges[i].fd;
+        ranges[i].lent = true;
+    }
+    pthread_mutex_unlock(&lock);
+    return file;
+}
+
 result memory_release(address base, bool imported)
 {
     NEED_DRIVER();
@@ -161,6 +184,8 @@ result memory_release(address base, bool imported)
     if (held && --ranges[i].uses == 0) {
         unmap(&ranges[i], ranges[i].base);
         unmap(&ranges[i], ranges[i].base + DISTANCE);
+        if (ranges[i].lent && !imported)
+            take_back(ranges[i].fd);
         close(ranges[i].fd);
         --number;
         for (; i < number; ++i)
@@ -308,12 +333,22 @@ ENTRY(cuMemHostUnregister)(void *start)
     return unpin(start, false);
 }
 
-ENTRY(cuMemHostAlloc)(void **start, size_t bytes, unsigned flags)
+static result allocate_host(void **start, size_t bytes)
 {
-    (void)flags;
     NEED_CONTEXT();
     *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return *start == MAP_FAILED ? OUT_OF_MEMORY : pin(*start, bytes, true);
+}
+
+ENTRY(cuMemHostAlloc)(void **start, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    return allocate_host(start, bytes);
+}
+
+ENTRY(cuMemAllocHost_v2)(void **start, size_t bytes)
+{
+    return allocate_host(start, bytes);
 }
 
 ENTRY(cuMemFreeHost)(void *start)

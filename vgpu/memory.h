@@ -16,6 +16,7 @@ struct range {
     int fd;
     uint64_t inode;
     bool imported, managed;
+    bool lent; /* its pages, to gdrdrv */
     pid_t exporter; /* of an imported range */
     int uses;
     unsigned long long id;

@@ -1,6 +1,8 @@
 /* What the driver knows about an address. UCX decides by this whether a buffer is on a GPU. */
 #include "memory.h"
 
+#include <string.h>
+
 enum { HOST = 1, DEVICE = 2 }; /* kinds of memory */
 
 /* One attribute: its value, or that of memory which is unknown to CUDA. `strict`: the answer for a
@@ -21,6 +23,7 @@ static result attribute(void *out, int what, address at, bool strict)
             return INVALID_VALUE;
         *(address *)out = on_host || range.managed ? at : 0;
         break;
+    case 5: memset(out, 0, 12); break; /* tokens of GPUDirect RDMA, which no driver needs now */
     case 6: *(int *)out = 0; break; /* operations are synchronous */
     case 7: *(unsigned long long *)out = range.id; break;
     case 8: *(unsigned *)out = range.managed; break;

@@ -49,7 +49,9 @@ __attribute__((destructor)) static void write_trace(void)
     file = fopen(name, "a"); /* a process may load two of the libraries */
     if (!file)
         return;
-    fprintf(file, "# EMULATED: no GPU was here\n");
+    fseek(file, 0, SEEK_END);
+    if (ftell(file) == 0)
+        fprintf(file, "# EMULATED: no GPU was here\n");
     for (int i = 0; i < known; ++i)
         fprintf(file, "%s\t%llu\t%llu\n", kinds[i].what, (unsigned long long)kinds[i].times,
                 (unsigned long long)kinds[i].bytes);

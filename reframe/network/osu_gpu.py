@@ -68,7 +68,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     @property
     def way(self):
         place = gpu_paths.INTER if self.between_nodes else gpu_paths.INTRA
-        return gpu_paths.Way(self.configuration, place, self.accelerator)
+        return gpu_paths.Way(self.configuration, place, self.accelerator, self.over)
 
     @run_after("setup")
     def one_gpu_for_each_rank(self):

@@ -4,20 +4,25 @@ Not yet run on hardware. Server and client each take the GPU with their own numb
 number of visible GPUs (src/tools/perf/cuda/cuda_alloc.c and rocm/rocm_alloc.c of UCX 1.18). With
 one visible GPU, that GPU is therefore measured against itself. The test shows whether a number of
 OSU between GPUs comes from UCX or from Open MPI.
+
+Between two nodes that Ethernet joins, the job script starts the server on the first node, and srun
+starts the client on the second. UCX copies each message to host memory and sends it over TCP.
 """
 
+import shutil
 from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.checks import StrictCheck, pair, perftest
+from assay.checks import StrictCheck, pair, perftest, ucx
 from assay.checks.gpu import GpuMixin
 from assay.checks.ucx import text
-from assay.evidence import gpu_paths
+from assay.evidence import gpu_paths, links
 from assay.evidence.gpu_ipc import Sent
 from assay.evidence.launch import REFUSED_FILE
 from assay.outputs import ucx_perftest
+from assay.workloads.sizing import Layout
 
 MIB = 1 << 20
 
@@ -26,6 +31,12 @@ MIB = 1 << 20
 TESTS = {
     "tag_lat": (Sent("DD", (8,), 2), 2000, "latency_8B", "p50", "us"),
     "tag_bw": (Sent("Dd", (16 * MIB,)), 200, "bandwidth_16MiB", "bandwidth", "MB/s"),
+}
+
+#: The same between nodes, over a network that may be slow.
+BETWEEN = {
+    "tag_lat": (Sent("DD", (8,), 2), 500, "latency_8B", "p50", "us"),
+    "tag_bw": (Sent("Dd", (MIB,)), 100, "bandwidth_1MiB", "bandwidth", "MB/s"),
 }
 
 #: One GPU with itself, or a pair.
@@ -46,10 +57,11 @@ class UcxGpu(GpuMixin, StrictCheck):
     tags = {"smoke", "network", "gpu"}
     valid_systems = ["+gpu +intra-node"]
     built = "ucx"
+    tests = TESTS
 
     @run_after("init")
     def declare(self):
-        self.sent, self.iterations, self.metric, self.column, unit = TESTS[self.operation]
+        self.sent, self.iterations, self.metric, self.column, unit = self.tests[self.operation]
         (self.size,) = self.sent.sizes
         self.declares = {self.metric: unit}
         of = "a GPU with itself" if self.gpus == 1 else "two GPUs"
@@ -74,7 +86,7 @@ class UcxGpu(GpuMixin, StrictCheck):
             self.operation, self.size, self.iterations, "-m", f"{memory},{memory}"
         )
         visible = self.accelerator.restricted(self.gpus, REFUSED_FILE)
-        self.prerun_cmds += [*visible, *perftest.SERVER]
+        self.prerun_cmds += [*visible, *perftest.server()]
         self.postrun_cmds += pair.END_OF_SERVER
 
     def read(self):
@@ -99,3 +111,65 @@ class UcxGpu(GpuMixin, StrictCheck):
     def peaks(self, parsed):
         two = self.operation == "tag_bw" and self.gpus > 1
         return self.link_peaks([self.metric]) if two else {}
+
+
+@rfm.simple_test
+class UcxGpuBetween(UcxGpu):
+    """The same from a GPU of one node to a GPU of another, through the memory of both hosts."""
+
+    gpus = parameter([1])  # of each node
+    configuration = parameter(
+        [name for name, c in gpu_paths.CONFIGURATIONS.items()
+         if gpu_paths.INTER in c.places and c.rdma]
+    )  # fmt: skip
+    parallel = True
+    valid_systems = ["+gpu +inter-node +ethernet"]
+    tests = BETWEEN
+
+    @run_after("init")
+    def describe(self):
+        what = f"ucx_perftest {self.operation}, {self.size} B"
+        self.descr = f"{what}, GPUs of two nodes, {self.configuration}"
+
+    @property
+    def way(self):
+        return gpu_paths.Way(self.configuration, gpu_paths.INTER, self.accelerator, self.over)
+
+    @run_after("setup")
+    def one_process_on_each_node(self):
+        launcher = self.current_partition.launcher_type.registered_name
+        self.skip_if(launcher != "srun", f"{launcher} cannot start the client on the second node")
+        self.num_tasks, self.num_tasks_per_node = 2, 1
+
+    @run_before("run")
+    def command(self):
+        device = self.partition_extra("network_device")
+        self.choose_the_path(device)
+        shutil.copy(links.WITNESS, self.stagedir)
+        self.keep_files += [pair.SERVER_FILE, links.READINGS]
+        witness = f'"$assay_stage"/{links.WITNESS.name} {device}'
+        memory = self.accelerator.word
+        self.executable = perftest.COMMAND
+        self.executable_opts = perftest.client(
+            self.operation, self.size, self.iterations, "-m", f"{memory},{memory}",
+            host="$(uname -n)",
+        )  # fmt: skip
+        visible = self.accelerator.restricted(self.gpus, REFUSED_FILE)
+        self.prerun_cmds += [*visible, *perftest.server(wrapper=witness)]
+        second = ["--nodes=1", "--ntasks=1", "--relative=1"]
+        self.job.launcher.options = [*self.job.launcher.options, *second, witness]
+        self.postrun_cmds += pair.END_OF_SERVER
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        hosts = sorted({host for host, _ in ucx.said(Path()).processes})
+        if len(hosts) == 1:
+            problems.append(f"server and client both ran on {hosts[0]}: two nodes were asked for")
+        needed = self.sent.senders * self.size * self.iterations
+        files = {path.name: text(path) for path in Path().glob(links.READINGS)}
+        crossing = links.prove(files, Layout(2, 1), needed)
+        self._record["proof"]["link"] = {"needed": needed, "moved": crossing.moved}
+        return [*problems, *crossing.problems]
+
+    def peaks(self, parsed):
+        return self.link_peaks([self.metric]) if self.operation == "tag_bw" else {}

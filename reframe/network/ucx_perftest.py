@@ -78,7 +78,7 @@ class UcxPerftest(TransportMixin, StrictCheck):
         # ucx_perftest has no test tag_mr. The rate of small messages is a column of tag_bw.
         name = "tag_bw" if self.operation == "tag_mr" else self.operation
         self.executable_opts = perftest.client(name, self.size, self.iterations)
-        self.prerun_cmds += perftest.SERVER
+        self.prerun_cmds += perftest.server()
         self.postrun_cmds += pair.END_OF_SERVER
         self.keep_files.append(pair.SERVER_FILE)
 

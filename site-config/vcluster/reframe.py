@@ -4,23 +4,29 @@ The tests run on its login machine: `vcluster/vcluster run login -- reframe -C .
 `make acceptance SITE=vcluster` does the same. Start the cluster first (`make vcluster-up`). The
 stack is `system`, packages of the distribution. With STACK=spack it is the stack that
 `make spack SITE=debian12` built.
+
+If the nodes have emulated GPUs (`vcluster up --gpus 2`), there are two partitions more, `gpu` and
+`gpu-inter-node`. Their stack is UCX from a wheel. No number of them is a measurement of a GPU:
+docs/vgpu.md.
 """
 
-# Stacks: system spack
+# Stacks: system spack ucx-1-22-0
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 from assay import sites
-from assay.sites import detect, machine
+from assay.evidence import accelerator
+from assay.sites import detect, emulated, ideal, machine
 
 STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))  # noqa: S108
 #: The arguments of `vcluster up`. Without them the site can only be listed.
-try:
-    cluster = json.loads((STATE / "cluster.json").read_text())
-except FileNotFoundError:
-    cluster = {"nodes": 4, "accounting": False}
+UP = STATE / "cluster.json"
+cluster = {"nodes": 4, "accounting": False, "gpus": 4}
+if UP.exists() and not ideal.asked():
+    cluster = json.loads(UP.read_text())
 nodes, cores = cluster["nodes"], os.cpu_count()
 memory = detect.memory_bytes() // (nodes + 1)
 
@@ -28,6 +34,8 @@ memory = detect.memory_bytes() // (nodes + 1)
 ACCOUNT = "cpu.stat" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cpuacct.usage"
 
 stack = machine.stack(__file__)
+#: UCX for the emulated GPUs.
+wheel = emulated.ucx(__file__, "1.22.0")
 NODE = {
     # Polling by sacct needs Slurm's accounting; polling by squeue does not.
     "scheduler": "slurm" if cluster["accounting"] else "squeue",
@@ -77,9 +85,46 @@ LINK = {
     },
 }
 
+# Slurm allocates single GPUs, so a job sees those of its nodes that it asked for.
+of_gpus = [wheel, *([stack] if accelerator.built(stack["features"]) else [])]
+GPUS = {
+    **NODE,
+    "access": ["--partition=gpu", "--licenses=host:1"],
+    "devices": [{"type": "gpu", "arch": "emulated", "num_devices": cluster.get("gpus", 0)}],
+    "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
+    "environs": [each["name"] for each in of_gpus],
+}
+# Nothing of an emulated GPU is judged, so other work on the host may go on.
+ALONGSIDE = {name: value for name, value in COMMON.items() if name != "others"}
+
 #: Tests, and benchmarks of OSU, that the smoke profile runs between nodes.
 TESTS = ("Tournament", "Census", "NetPipe", "NodeHealth", "OsuCollective", "HplStudy")
 OSU = ("latency", "bw", "bcast", "alltoall")
+
+#: Partitions of a cluster whose nodes have GPUs. The wheels have no gdrcopy, so configurations with
+#: gdrcopy cannot run.
+WITH_GPUS = [
+    {
+        **GPUS,
+        "name": "gpu",
+        "descr": "EMULATED GPUs of one node: nothing here is hardware",
+        "features": ["intra-node", "gpu", "cuda", "nvlink"],
+        "extras": {**ALONGSIDE, "smoke": ["no-gdrcopy", "no-ipc-no-gdrcopy", "NodeHealth"]},
+    },
+    {
+        **GPUS,
+        "name": "gpu-inter-node",
+        "descr": "EMULATED GPUs of different nodes: nothing here is hardware",
+        "features": ["inter-node", "ethernet", "gpu", "cuda"],
+        "extras": {
+            **ALONGSIDE,
+            "network_device": "eth0",
+            "nodes": nodes,
+            "smoke": ["no-gdrcopy", "Census", "NodeHealth"],
+        },
+    },
+]
+has_gpus = cluster.get("gpus", 0) > 0
 
 site_configuration = sites.configuration(
     __file__,
@@ -142,11 +187,12 @@ site_configuration = sites.configuration(
                         "smoke": ["Iozone", "BtIo", "NodeHealth"],
                     },
                 },
+                *(WITH_GPUS if has_gpus else []),
             ],
         }
     ],
-    environments=[stack],
+    environments=[stack, *([wheel] if has_gpus else [])],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
-    found=machine.found,
+    found=partial(machine.found, optional=frozenset(each["name"] for each in WITH_GPUS)),
 )

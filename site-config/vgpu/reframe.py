@@ -1,46 +1,26 @@
-"""Emulated GPUs on this machine, with UCX from a wheel: docs/vgpu.md.
+"""Emulated GPUs on this machine, with UCX from wheels: docs/vgpu.md.
 
 No number of this site is a measurement of a GPU. It shows that the tests between GPUs run, what
 proves their path, and which faults turn them red: GPUEMU_FAULT=ipc-open make acceptance SITE=vgpu.
 """
 
-# Stacks: ucx-wheel
+# Stacks: ucx-1-16-0 ucx-1-20-1 ucx-1-22-0
 
 import os
+import re
 
 from assay import sites
-from assay.sites import machine
+from assay.sites import emulated, machine
 
-VERSION = "1.22.0"
-REPOSITORY = sites.repository(__file__)
-EMULATED = REPOSITORY / "build/vgpu"
-UCX = REPOSITORY / ".cache/vgpu" / VERSION
+#: The wheels of UCX; each is a stack.
+LOCK = sites.repository(__file__) / "vgpu/ucx.lock"
+VERSIONS = re.findall(r"^libucx-cu12==(\d+\.\d+\.\d+)", LOCK.read_text(), re.MULTILINE)
 
 #: Devices of the node, as vgpu/node.c reads them.
 DEVICES = int(os.environ.get("GPUEMU_DEVICES", "4"))
 
-#: The model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.
-#: hardware.yaml of this site has the same rate.
-LINKS = "nvlink=20:4e8,d2d=20:4e8,h2d=20:4e8,d2h=20:4e8"
-
-STACK = {
-    "name": "ucx-wheel",
-    "features": ["ucx", "ucx-perftest", "ucx-cuda"],
-    "extras": {
-        "ucx_version": VERSION,
-        "provenance": f"emulated GPUs; wheel libucx-cu12, pinned in vgpu/ucx.lock: {VERSION}",
-    },
-    "env_vars": [
-        ["PATH", f"{EMULATED}/bin:{UCX}/bin:$PATH"],
-        ["LD_LIBRARY_PATH", f"{EMULATED}/lib:{UCX}/lib"],
-        ["GPUEMU_LINKS", LINKS],
-    ],
-}
-if not (EMULATED / "sources").exists() or not (UCX / "pin.txt").exists():
-    STACK["prepare_cmds"] = [
-        'echo "no emulated GPU, or no UCX for it: type make vgpu" >&2',
-        "exit 1",
-    ]
+#: The links have the model of assay.sites.emulated; hardware.yaml of this site has the same rate.
+STACKS = [emulated.ucx(__file__, version) for version in VERSIONS]
 
 partition = {
     **machine.partition(
@@ -54,7 +34,7 @@ partition = {
     ),
     "descr": "EMULATED GPUs: nothing here is hardware",
     "launcher": "local",
-    "environs": [STACK["name"]],
+    "environs": [each["name"] for each in STACKS],
     "devices": [{"type": "gpu", "arch": "emulated", "num_devices": DEVICES}],
 }
 
@@ -73,6 +53,6 @@ site_configuration = sites.configuration(
             "partitions": [partition],
         }
     ],
-    environments=[STACK],
+    environments=STACKS,
     general=machine.OFTEN,
 )

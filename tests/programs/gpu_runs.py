@@ -1,7 +1,7 @@
-"""Runs of ucx_perftest between emulated GPUs, and what they prove: the evidence against the trace.
+"""Runs of ucx_perftest between GPUs, and what they prove: the evidence against the trace.
 
-test_vgpu_runs.py runs these. tests/data/vgpu has recorded runs of the same kind, which
-test_gpu_ipc.py compares.
+test_vgpu_runs.py runs these between emulated GPUs. tests/data/vgpu has recorded runs of the same
+kind, which test_gpu_ipc.py compares; gpu_records.py records such runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from assay.outputs import ucx_log
 from assay.outputs.ucx_log import UcxLog
 
 ROOT = Path(__file__).parents[2]
-VERSIONS = ("1.16.0", "1.20.1", "1.22.0")
+#: The versions of UCX whose wheels are pinned.
+VERSIONS = tuple(
+    re.findall(r"^libucx-cu12==(\d+\.\d+\.\d+)", (ROOT / "vgpu/ucx.lock").read_text(), re.MULTILINE)
+)
 #: What ucx_perftest sends: both processes in turn, or one of them, and 1 B in return.
 SENT = {"tag_lat": ("DD", 2), "tag_bw": ("Dd", 1)}
 #: Operation, message size [B], iterations.
@@ -39,10 +42,31 @@ FAULTS = {
     "p2p": ("p2p", "p2p"),
     "nvlink": ("nvlink", "nvlink"),
 }
+#: The same for what only configurations with gdrcopy use.
+GDRCOPY_FAULTS = {
+    "gdrdrv": ("gdrdrv", "gdrdrv"),
+    "gdrdrv-in-client": ("", "gdrdrv"),
+    "gdrdrv-version": ("gdrdrv-version", "gdrdrv-version"),
+}
+#: A prefix with libgdrapi and a UCX that uses it, empty if there is none: docs/vgpu.md.
+STACK = os.environ.get("VGPU_STACK", "")
+
+
+class Gpus(NamedTuple):
+    """GPUs to run on: their name, the folder of UCX for them, and an emulated driver."""
+
+    name: str
+    ucx: Path
+    driver: str = ""
+
+
+EMULATED = Gpus("emulated GPU", ROOT / ".cache/vgpu", f"{ROOT}/build/vgpu/lib")
+#: Programs of Spack name the folder of CUDA's own libcudart; a preloaded one takes its place.
+PRELOADED = ":".join(f"{EMULATED.driver}/{name}" for name in ("libcudart.so.12", "libgdrdrv.so"))
 
 
 class Run(NamedTuple):
-    """One run: the emulated GPUs that it sees, the configuration, and a fault of :data:`FAULTS`."""
+    """One run: the number of GPUs that it sees, the configuration, a fault of :data:`FAULTS`."""
 
     version: str
     operation: str
@@ -62,6 +86,19 @@ RUNS = [
     )
     for fault in faults
 ]
+
+
+def with_gdrcopy(version: str) -> list[Run]:
+    """Runs of the UCX in :data:`STACK`."""
+    return [
+        Run(version, *size, 2, configuration, fault)
+        for size in SIZES
+        for configuration, faults in (
+            ("all", ["healthy", "ipc-open", *GDRCOPY_FAULTS]),
+            ("no-ipc", ["healthy", *GDRCOPY_FAULTS]),
+        )
+        for fault in faults
+    ]
 
 
 def ways(carried: Mapping[str, int]) -> set[str]:
@@ -85,10 +122,18 @@ def prove(version: str, operation: str, size: int, configuration: str, log: UcxL
     return gpu_paths.prove(way, log, sent, version, processes=2)
 
 
-def agrees(proof: Proof, carried: set[str], healthy: set[str]) -> bool:
-    """Whether a run is red exactly if its bytes took another way than those of the healthy run."""
-    if proof.problems or carried != healthy:
-        return bool(proof.problems) == (carried != healthy)
+def lacks(configuration: str, fault: str) -> bool:
+    """Whether a fault takes a transport away that the configuration names, needed or not."""
+    return fault in GDRCOPY_FAULTS and gpu_paths.CONFIGURATIONS[configuration].gdrcopy
+
+
+def agrees(proof: Proof, carried: set[str], healthy: set[str], lacking: bool = False) -> bool:
+    """Whether a run is red exactly if its bytes took another way than those of the healthy run.
+
+    :param lacking: as :func:`lacks` says; such a run must be red, whatever way its bytes took.
+    """
+    if proof.problems or carried != healthy or lacking:
+        return bool(proof.problems) == (carried != healthy or lacking)
     by_ipc = any("ipc" in way for way in carried)
     return (proof.means in (ucx_log.COUNT, ucx_log.TABLE)) == by_ipc
 
@@ -97,12 +142,27 @@ def installed(version: str) -> bool:
     return (ROOT / ".cache/vgpu" / version / "pin.txt").exists()
 
 
-def do(run: Run, folder: Path) -> tuple[UcxLog, dict[str, int]]:
+def stack_with_gdrcopy() -> str:
+    """The version of the UCX in :data:`STACK`; empty if there is none, or if it has no gdrcopy."""
+    if not Path(STACK, "bin/ucx_info").exists():
+        return ""
+    libraries = f"{EMULATED.driver}:{STACK}/lib"
+    done = subprocess.run(
+        [f"{STACK}/bin/ucx_info", "-v", "-d"], capture_output=True, text=True, check=True,
+        env={**os.environ, "LD_LIBRARY_PATH": libraries, "LD_PRELOAD": PRELOADED},
+    )  # fmt: skip
+    version = re.search(r"Library version: (\S+)", done.stdout)
+    return version[1] if version and "gdr_copy" in done.stdout else ""
+
+
+def do(run: Run, folder: Path, gpus: Gpus = EMULATED) -> tuple[str, dict[str, int]]:
     """Runs server and client in `folder`; returns their logs, and the bytes of their traces.
 
     :raises RuntimeError: a process did not end well.
     """
-    ucx = ROOT / ".cache/vgpu" / run.version
+    gdrcopy = gpu_paths.CONFIGURATIONS[run.configuration].gdrcopy
+    ucx = Path(STACK) if gdrcopy else gpus.ucx / run.version
+    libraries = [gpus.driver, f"{ucx}/lib", os.environ.get("LD_LIBRARY_PATH", "")]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -110,13 +170,14 @@ def do(run: Run, folder: Path) -> tuple[UcxLog, dict[str, int]]:
     variables = {
         **os.environ,
         **gpu_paths.environment(Way(run.configuration, INTRA, CUDA), run.version),
-        "LD_LIBRARY_PATH": f"{ROOT}/build/vgpu/lib:{ucx}/lib",
+        "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(run.gpus))),
         "UCX_LOG_FILE": "ucx.%h.%p.log",
         "GPUEMU_TRACE": str(folder),
+        **({"LD_PRELOAD": PRELOADED} if gdrcopy and gpus.driver else {}),
     }
     asked = ["-t", run.operation, "-s", str(run.size), "-n", str(run.iterations), "-w", "2"]
-    broken = FAULTS[run.fault]
+    broken = {**FAULTS, **GDRCOPY_FAULTS}[run.fault]
     with (folder / "server.out").open("w") as said:
         server = subprocess.Popen(
             program, cwd=folder, env={**variables, "GPUEMU_FAULT": broken[0]}, stdout=said,
@@ -132,8 +193,9 @@ def do(run: Run, folder: Path) -> tuple[UcxLog, dict[str, int]]:
             env={**variables, "GPUEMU_FAULT": broken[1]}, capture_output=True, text=True,
             timeout=120, check=False,
         )  # fmt: skip
-        if client.returncode or server.wait(60):
-            raise RuntimeError(f"{run}: {client.stdout}{client.stderr}")
+        if ended := client.returncode or server.wait(60):
+            said = client.stdout + client.stderr + (folder / "server.out").read_text()
+            raise RuntimeError(f"{run} ended with {ended}:\n{said}{_logs(folder)[-1000:]}")
     finally:
         server.kill()
         server.wait()
@@ -143,8 +205,11 @@ def do(run: Run, folder: Path) -> tuple[UcxLog, dict[str, int]]:
             way, _, count = line.split("\t")
             if int(count):
                 carried[way] = carried.get(way, 0) + int(count)
-    text = "".join(file.read_text() for file in sorted(folder.glob("ucx.*.log")))
-    return ucx_log.parse(text), carried
+    return _logs(folder), carried
+
+
+def _logs(folder: Path) -> str:
+    return "".join(file.read_text() for file in sorted(folder.glob("ucx.*.log")))
 
 
 def compared(runs: list[Run]) -> list[dict[str, object]]:
@@ -153,12 +218,14 @@ def compared(runs: list[Run]) -> list[dict[str, object]]:
     healthy: set[str] = set()
     for run in runs:
         with tempfile.TemporaryDirectory() as folder:
-            log, carried = do(run, Path(folder))
+            text, carried = do(run, Path(folder))
         took = ways(carried)
         healthy = took if run.fault == "healthy" else healthy
+        log = ucx_log.parse(text)
         proof = prove(run.version, run.operation, run.size, run.configuration, log)
         rows.append({
             **run._asdict(), "ways": sorted(took), "means": proof.means,
-            "problems": list(proof.problems), "agrees": agrees(proof, took, healthy),
+            "problems": list(proof.problems),
+            "agrees": agrees(proof, took, healthy, lacks(run.configuration, run.fault)),
         })  # fmt: skip
     return rows

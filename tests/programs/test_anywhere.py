@@ -1,5 +1,6 @@
 """Detection on an unprepared cluster, from the output of Slurm, Linux and the driver."""
 
+import json
 import runpy
 import textwrap
 
@@ -216,6 +217,22 @@ def test_where_partitions_share_their_nodes_a_mode_runs_one_case_at_a_time(
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
     loaded = runpy.run_path(str(ROOT / f"site-config/{site}/reframe.py"))["site_configuration"]
     assert {"--exec-policy=serial" in mode["options"] for mode in loaded["modes"]} == {serial}
+
+
+@pytest.mark.parametrize("gpus", [None, 0, 2])
+def test_the_emulated_cluster_has_partitions_of_gpus_only_if_its_nodes_have_gpus(
+    monkeypatch, tmp_path, gpus
+):
+    said = {"nodes": 2, "accounting": False, **({} if gpus is None else {"gpus": gpus})}
+    (tmp_path / "cluster.json").write_text(json.dumps(said))
+    monkeypatch.setenv("ASSAY_VCLUSTER", str(tmp_path))
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
+    loaded = runpy.run_path(str(ROOT / "site-config/vcluster/reframe.py"))["site_configuration"]
+    (system,) = loaded["systems"]
+    found = {p["name"]: p["devices"] for p in system["partitions"] if "devices" in p}
+    assert set(found) == ({"gpu", "gpu-inter-node"} if gpus else set())
+    assert all(devices[0]["num_devices"] == gpus for devices in found.values())
+    assert ("ucx-1-22-0" in [stack["name"] for stack in loaded["environments"]]) == bool(gpus)
 
 
 def test_a_slurm_that_hangs_is_not_taken_for_no_slurm(found, monkeypatch):

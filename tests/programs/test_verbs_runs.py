@@ -118,6 +118,22 @@ def test_each_fault_of_two_rails_is_named(rails):
     assert said.startswith(nothing.format(ELSEWHERE))
 
 
+def test_verbs_must_open_where_a_site_names_them(bench):
+    """`ucx_info -d` of a node whose UCX opens rc_verbs, but not ud_verbs."""
+    for name, features in {"both": ["rc_verbs", "ud_verbs"], "neither": []}.items():
+        extras = {"network_device": "rxe0:1"}
+        bench.partition(name, launcher="local", features=["inter-node", *features], extras=extras)
+    said = "#      Transport: rc_verbs\n#         Device: rxe0:1\n"
+    path = bench.program("verbs", "ucx_info", f"#!/bin/sh\ncat <<'E'\n{said}E\n")
+    bench.stack("verbs", ["ucx"], path, ucx_version="1.13.1")
+    run = bench.run("-n", "TransportOpens", path="reframe/node/transport.py")
+    assert {(name, where) for name, _, where in run.cases} == {
+        (f"TransportOpens %transport={name}", "both") for name in ("rc_verbs", "ud_verbs")
+    }
+    run.says("TransportOpens %transport=rc_verbs", "")
+    run.says("TransportOpens %transport=ud_verbs", "UCX cannot open ud_verbs here, which the")
+
+
 def test_more_rails_than_devices_are_skipped(rails):
     run = rails({"healthy": over_verbs()}, number=4)
     assert run.case("OsuRails").result == "skip"

@@ -20,3 +20,13 @@ def test_evidence_follows_the_trace(version):
     rows = gpu_runs.compared(runs)
     assert [row for row in rows if not row["agrees"]] == []
     assert {row["fault"] for row in rows} == set(gpu_runs.FAULTS)
+
+
+def test_evidence_follows_the_trace_with_gdrcopy():
+    live_program("gcc")
+    version = gpu_runs.stack_with_gdrcopy()
+    if not version:
+        pytest.skip("needs a UCX with gdrcopy: VGPU_STACK names its prefix")
+    rows = gpu_runs.compared(gpu_runs.with_gdrcopy(version))
+    assert [row for row in rows if not row["agrees"]] == []
+    assert "gdr to" in rows[0]["ways"]

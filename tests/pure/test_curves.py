@@ -100,6 +100,16 @@ def test_a_launch_that_no_other_can_follow_fails_for_gross_faults_only():
     assert judged(bandwidth, peak=most / 1.1, alone=True).verdict is Verdict.INCONCLUSIVE
 
 
+def test_the_first_size_may_take_the_time_to_open_connections():
+    times = [0.65, 16.19, 3.45, 4.06, 3.62, 1.2, 3.45, 4.23, 3.53, 1.37, 3.73, 3.76]  # gather, tcp
+    rows = [{"size": 1 << at >> 1, "latency": time} for at, time in enumerate(times)]
+    assert judged(rows, "collective over a network", launches=9).verdict is Verdict.PASS
+    judgement = judged(slower(rows, 5, 1, 1), "collective over a network", launches=9)
+    assert judgement.verdict is Verdict.FAIL
+    assert "time of 1 B / least time of a larger message is 23.5" in judgement.why
+    assert judged(slower(rows, 5, 2, 2), "collective over a network", 9).verdict is Verdict.FAIL
+
+
 def test_noise_in_one_launch_of_three_passes():
     rows = rows_of("osu/osu_latency.5.7.np2.txt")
     noisy = [
@@ -136,7 +146,7 @@ def test_rows_without_sizes_are_no_curve():
 
 
 def test_every_pattern_has_all_limits_and_a_source():
-    names = {"larger", "neighbours", "neighbours_below_256B", "growth", "fastest"}
+    names = {"larger", "first", "neighbours", "neighbours_below_256B", "growth", "fastest"}
     for limit in curves.limits().values():
         assert set(limit) == names
         assert all(value > 1 for value in limit.values())

@@ -1,60 +1,70 @@
 """Evidence of CUDA IPC, held against the emulator's count of the bytes (tests/data/vgpu)."""
 
-import json
-from collections import Counter
 from dataclasses import replace
 
+import gpu_records
 import gpu_runs
 import pytest
-from gpu_runs import ways
-from real_outputs import DATA
+from gpu_records import EMULATED as RUNS
 
-from assay.evidence import gpu_ipc
+from assay.evidence import gpu_ipc, gpu_paths
 from assay.evidence.accelerator import CUDA
 from assay.evidence.gpu_ipc import Sent
+from assay.evidence.gpu_paths import INTRA, Way
 from assay.outputs import ucx_log
 
-RUNS = DATA / "vgpu"
-BYTES = {
-    run["file"]: run["bytes"]
-    for run in map(json.loads, (RUNS / "bytes.jsonl").read_text().splitlines())
-}
+ROWS = gpu_records.rows(RUNS)
 
 
 def took(file):
-    """The ways of the bytes: what the programs did, not what they said."""
-    return ways(BYTES[file])
+    return gpu_records.took(ROWS[file])
 
 
 def prove(file):
-    version, name = file.split("/")
-    operation, size, _, configuration, *_ = name.split(".")
-    log = ucx_log.parse((RUNS / file).read_text())
-    return gpu_runs.prove(version, operation, int(size), configuration, log)
+    return gpu_records.prove(RUNS, file)
 
 
-@pytest.mark.parametrize("file", BYTES)
+@pytest.mark.parametrize("file", ROWS)
 def test_a_run_is_red_exactly_if_its_bytes_took_another_way_than_those_of_the_healthy_run(file):
-    *rest, _, end = file.split(".")
-    healthy = took(".".join([*rest, "healthy", end]))
     proof = prove(file)
-    assert gpu_runs.agrees(proof, took(file), healthy), proof
+    lacking = gpu_records.lacking(file)
+    assert gpu_runs.agrees(proof, took(file), took(gpu_records.healthy(file)), lacking), proof
 
 
-def test_the_page_has_the_counts_of_these_runs():
-    counts = {}
-    for file in BYTES:
-        version, name = file.split("/")
-        *_, configuration, fault, _ = name.split(".")
-        on = "off" if "no-ipc" in configuration else "on"
-        runs = counts.setdefault((version, on, fault), Counter(runs=0, by_ipc=0, red=0))
-        by_ipc, red = any("ipc" in way for way in took(file)), bool(prove(file).problems)
-        runs.update(runs=1, by_ipc=by_ipc, red=red)
-    page = (DATA.parents[1] / "docs/vgpu.md").read_text()
-    for what, runs in counts.items():
-        assert f"| {' | '.join((*what, *map(str, runs.values())))} |" in page
-    assert f"All {len(BYTES)} agree" in page
-    assert len(BYTES) > 100
+def test_more_than_100_runs_were_recorded():
+    assert len(ROWS) > 100
+
+
+SMALL_BY_GDRCOPY = "1.22.0/tag_lat.8.two.all.healthy.txt"
+
+
+def test_small_messages_may_go_by_gdrcopy_and_not_by_ipc():
+    assert took(SMALL_BY_GDRCOPY) == {"gdr to"}
+    proof = prove(SMALL_BY_GDRCOPY)
+    assert (proof.means, proof.problems) == (gpu_ipc.UNUSED, ())
+
+
+@pytest.mark.parametrize("version", ["1.16.0", "1.20.1", "1.22.0"])
+@pytest.mark.parametrize("fault", ["gdrdrv", "gdrdrv-in-client", "gdrdrv-version"])
+def test_a_driver_of_gdrcopy_that_a_process_lacks_is_named(version, fault):
+    for configuration in ("all", "no-ipc"):
+        problems = prove(f"{version}/tag_lat.8.two.{configuration}.{fault}.txt").problems
+        assert any("transport 'gdr_copy' is not available" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("file", [file for file, run in ROWS.items() if "libgdrapi" in run])
+def test_libgdrapi_says_that_it_copied_only_if_bytes_went_that_way(file):
+    way = Way(gpu_records.run_of(file).configuration, INTRA, CUDA)
+    found = gpu_paths.gdrcopy(way, "\n".join(ROWS[file]["libgdrapi"]))
+    assert found.problems == ()
+    assert found.said == "silent" or any(name.startswith("gdr ") for name in ROWS[file]["bytes"])
+
+
+def test_libgdrapi_is_silent_about_aligned_copies_of_8_b():
+    file = "1.16.0/tag_bw.8.two.all.healthy.txt"
+    assert took(file) == {"gdr to"}
+    said = "\n".join(ROWS[file]["libgdrapi"])
+    assert gpu_paths.gdrcopy(Way("all", INTRA, CUDA), said).said == "silent"
 
 
 BROKEN = "1.22.0/tag_bw.16777216.two.no-gdrcopy.ipc-open.txt"

@@ -1,17 +1,21 @@
 """Paths to GPU memory: settings that select them, logs that prove them, and refused settings."""
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from real_outputs import DATA
 
 from assay import catalogue
 from assay.evidence import gpu_paths, transports
 from assay.evidence.accelerator import ACCELERATORS, CUDA, ROCM
 from assay.evidence.gpu_ipc import Sent
-from assay.evidence.gpu_paths import CONFIGURATIONS, INTER, INTRA, Gdrcopy, Way
+from assay.evidence.gpu_paths import CONFIGURATIONS, INTER, INTRA, TCP, Gdrcopy, Way
 from assay.onnode import provenance
+from assay.outputs import ucx_log
 from assay.outputs.ucx_log import Config, Row, Table, UcxLog
 
 ROOT = Path(__file__).parents[2]
@@ -238,6 +242,56 @@ def test_who_may_send_need_not(buffers, red):
     wanted = {"Dd": "1 to 2", "DD": "2", "dd": "0 to 2"}[buffers]
     elsewhere = f"0 ranks sent from GPU memory, {wanted} of 2 were to"
     assert (elsewhere in problems(("all", INTRA), none, buffers=buffers)) == ("D" in buffers)
+
+
+# --- over TCP, between nodes without InfiniBand --------------------------------------------------
+
+OVER_TCP = DATA / "vgpu/over-tcp"
+RUNS = {
+    run["file"]: run["bytes"]
+    for run in map(json.loads, (OVER_TCP / "bytes.jsonl").read_text().splitlines())
+}
+STAGED = Way("no-gdrcopy", INTER, CUDA, TCP)
+
+
+def over_tcp(file, text=None):
+    """The verdict on a recorded run of ucx_perftest, as UcxGpuBetween gives it."""
+    version = re.match(r"[\d.]+\d(?=\.)", file)[0]
+    sent = Sent("DD", (8,), 2) if "tag_lat" in file else Sent("Dd", (1 << 20,))
+    log = ucx_log.parse(text or (OVER_TCP / file).read_text())
+    return gpu_paths.prove(STAGED, log, sent, version, processes=2)
+
+
+@pytest.mark.parametrize("file", RUNS)
+def test_over_tcp_a_run_is_red_exactly_if_cuda_ipc_carried_its_bytes(file):
+    proof = over_tcp(file)
+    by_ipc = any("ipc" in way for way in RUNS[file])
+    assert by_ipc == ("one-node" in file and "tag_bw" in file), "two processes on a node have IPC"
+    red = ("cuda_ipc/cuda carried messages: tcp was asked for",)
+    assert proof.problems == (red if by_ipc else ())
+    if not by_ipc:
+        assert proof.means == ("count" if file.startswith("1.22") else "protocol table")
+
+
+@pytest.mark.parametrize("file", [name for name in RUNS if "two-nodes" in name])
+def test_over_tcp_what_ucx_does_not_show_is_red(file):
+    text = (OVER_TCP / file).read_text()
+    size = 8 if "tag_lat" in file else 1 << 20
+    silent = f"UCX's log does not show what carried messages of {size} B"
+    lanes = text.replace("tag(tcp/eth0)", "tag(tcp/eth0 tcp/eth1 sysv/memory)")
+    without = "\n".join(line for line in lanes.splitlines() if "|" not in line)
+    assert silent in over_tcp(file, without).problems
+    other = text.replace("tcp/eth0", "sysv/memory")
+    assert "sysv is open between the processes" in over_tcp(file, other).problems
+
+
+def test_over_tcp_nothing_of_infiniband_is_switched():
+    variables = gpu_paths.environment(STAGED, "1.22.0", "eth0")
+    assert variables["UCX_TLS"] == "tcp,self,cuda_copy,cuda_ipc"
+    assert variables["UCX_NET_DEVICES"] == "eth0"
+    assert "UCX_IB_GPU_DIRECT_RDMA" not in variables
+    with pytest.raises(ValueError, match="no-rdma makes no difference over tcp"):
+        gpu_paths.environment(Way("no-rdma", INTER, CUDA, TCP), "1.22.0")
 
 
 # --- GPUs of AMD: nothing was run, so the tests hold what the sources say -----------------------

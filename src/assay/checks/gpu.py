@@ -33,6 +33,11 @@ class GpuMixin(UcxMixin):
         raise NotImplementedError
 
     @property
+    def over(self) -> str:
+        """What carries messages between the nodes of the partition."""
+        return gpu_paths.TCP if "ethernet" in self.current_partition.features else gpu_paths.RC
+
+    @property
     def accelerator(self) -> Accelerator:
         """The vendor of the GPUs, by the features of the stack."""
         return accelerator.of_stack(self.current_environ.features, self.built)
@@ -44,6 +49,15 @@ class GpuMixin(UcxMixin):
         self.skip_if(
             bool(there) and self.accelerator not in there,
             accelerator.of_others(stack.name, [self.accelerator], partition.fullname, there),
+        )
+
+    @run_after("setup")
+    def _only_what_the_network_can_switch(self) -> None:
+        way = self.way
+        self.skip_if(
+            way.place == gpu_paths.INTER
+            and not (way.has_rdma or gpu_paths.CONFIGURATIONS[way.configuration].rdma),
+            f"the configuration {way.configuration} makes no difference over {way.over}",
         )
 
     def choose_the_path(self, device: str | None = None) -> None:

@@ -7,6 +7,9 @@ shared processor they would measure the scheduler. The client waits until the se
 
 from __future__ import annotations
 
+#: Where the server listens, for a client on the same node.
+HERE = "127.0.0.1"
+
 #: File with the output of the server.
 SERVER_FILE = "server.out"
 

@@ -1,4 +1,4 @@
-"""ucx_perftest in a job: server and client are two processes on one node.
+"""ucx_perftest in a job: server and client are two processes, usually on one node.
 
 The server gets its port as an option. A ucx_perftest that was built with MPI expects to be started
 by mpirun, unless it gets the option -P 0. Other builds do not know this option. The query for the
@@ -13,22 +13,28 @@ from assay.outputs.ucx_perftest import MIB_PER_S
 
 COMMAND = "ucx_perftest"
 
-#: Shell lines that start the server, before the client.
-SERVER = pair.server(
-    f"{COMMAND} $plain -c $1 -p $port >{pair.SERVER_FILE} 2>&1",
-    f"plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= {COMMAND} -h 2>&1"
-    " | grep -q -e '-P <0|1>' && echo '-P 0')",
-)
+
+def server(wrapper: str = "") -> list[str]:
+    """Shell lines that start the server, before the client.
+
+    :param wrapper: words that start the command after them.
+    """
+    return pair.server(
+        f"{wrapper} {COMMAND} $plain -c $1 -p $port >{pair.SERVER_FILE} 2>&1".lstrip(),
+        f"plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= {COMMAND} -h 2>&1"
+        " | grep -q -e '-P <0|1>' && echo '-P 0')",
+    )
 
 
-def client(test: str, size: int, iterations: int, *more: str) -> list[str]:
+def client(test: str, size: int, iterations: int, *more: str, host: str = pair.HERE) -> list[str]:
     """Options of the client, which selects the measurement.
 
     :param test: name of a test in ucx_perftest, such as ``tag_lat``.
     :param size: size of a message [B].
+    :param host: of the server.
     """
     return [
-        "127.0.0.1", "$plain", "-c", "$2", "-p", "$port", "-t", test, "-s", str(size),
+        host, "$plain", "-c", "$2", "-p", "$port", "-t", test, "-s", str(size),
         "-n", str(iterations), "-w", "100", *more,
     ]  # fmt: skip
 

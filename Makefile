@@ -9,13 +9,14 @@
 #   PYTHON=python3.12       the interpreter for .venv (default: the first that can run ReFrame)
 #   YES=1                   install missing packages without asking
 #   SPACK_ARGS='...'        further arguments of spack install, such as --cache-only
+#   MACHINES=uml            vcluster-up: each node has a kernel of its own, with verbs
 #   IMAGE=build/assay.sif   the image that is built, tested, signed, verified
 
 SITE ?= local
 STACK ?=
 # The links of 1 Gbit/s take ten minutes for a run that a real cluster finishes in one. The emulated
 # GPUs have no gdrcopy, which the full profile demands.
-PROFILE ?= $(if $(filter vcluster vgpu,$(SITE)),smoke)
+PROFILE ?= $(if $(filter vcluster vcluster-uml vgpu,$(SITE)),smoke)
 SPACK_ARGS ?=
 REFRAME_ARGS ?=
 PYTEST_ARGS ?=
@@ -28,7 +29,7 @@ endif
 # Modules of a cluster often set these. Packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down vgpu faults report scale test test-all fresh lint docs spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
+.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down uml-kernel vgpu faults report scale test test-all fresh lint docs spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
 .NOTPARALLEL:
 
 help:
@@ -54,6 +55,7 @@ help:
 	@echo 'make calibrate   measure SITE without judging, and write what it is judged by'
 	@echo 'make vcluster-up    start a Slurm cluster of four nodes on this machine, for SITE=vcluster'
 	@echo 'make vcluster-down  end it'
+	@echo 'make uml-kernel    build the kernel of its nodes for MACHINES=uml (vcluster-up does it)'
 	@echo 'make vgpu        build the emulated GPU, and install UCX for it, for SITE=vgpu'
 	@echo 'make faults      every fault against the suite on that cluster, and the page of it: hours'
 	@echo 'make pylock      solve the Python locks anew from pyproject.toml (LOCK_ARGS=--upgrade)'
@@ -66,7 +68,7 @@ asked:
 	@$(if $(ON_SITE),ASSAY_RESULTS='$(ON_SITE_RESULTS)') ci/asked.sh
 
 # These sites use packages of the distribution. Others bring their own stack.
-setup: $(if $(filter local vcluster vgpu,$(SITE)),system) venv osu-py $(filter vgpu,$(SITE))
+setup: $(if $(filter local vcluster vcluster-uml vgpu,$(SITE)),system) venv osu-py $(filter vgpu,$(SITE))
 
 system:
 	@ci/system-stack.sh
@@ -78,11 +80,11 @@ osu-py: venv
 	@ci/fetch-osu-py.sh
 
 # Measurements run where the site submits its jobs: for the emulated cluster, on its login machine.
-ON_SITE = $(if $(filter vcluster,$(SITE)),vcluster/vcluster run login -- \
+ON_SITE = $(if $(filter vcluster vcluster-uml,$(SITE)),vcluster/vcluster run login -- \
 	env ASSAY_RESULTS='$(ON_SITE_RESULTS)')
 
 acceptance: asked setup
-	@$(if $(ON_SITE),[ $(CALIBRATED) -nt $(UP) ] || $(MAKE) calibrate || \
+	@$(if $(filter vcluster,$(SITE)),[ $(CALIBRATED) -nt $(UP) ] || $(MAKE) calibrate || \
 		{ echo 'calibrate: a launch was disturbed or failed; once more'; $(MAKE) calibrate; })
 	@$(ON_SITE) ci/acceptance.sh $(REFRAME_ARGS)
 
@@ -94,23 +96,27 @@ paper: asked setup
 # The owner of the checkout writes them. Only its links are judged.
 CALIBRATED = site-config/vcluster/calibrated.yaml
 UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
-WITHOUT_PEAK = $(if $(ON_SITE),--without-peak 'vcluster itself sets the rate of its links')
+WITHOUT_PEAK = $(if $(filter vcluster,$(SITE)),--without-peak 'vcluster itself sets the rate of its links')
 LINKS = --system vcluster:inter-node -n 'Tournament|Census|NetPipe.*=tcp'
 
 calibrate: asked setup
-	@$(if $(ON_SITE),rm -f $(CALIBRATED))
+	@$(if $(filter vcluster,$(SITE)),rm -f $(CALIBRATED))
 	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' --profile '$(or $(PROFILE),full)' \
-		$(if $(STACK),--stack '$(STACK)') $(if $(ON_SITE),--launches 6 --dry-run) $(WITHOUT_PEAK) \
-		$(or $(CALIBRATE_ARGS),$(if $(ON_SITE),-- $(LINKS)))
-	@$(if $(ON_SITE),.venv/bin/assay calibrate --site '$(SITE)' $(WITHOUT_PEAK) \
+		$(if $(STACK),--stack '$(STACK)') $(if $(filter vcluster,$(SITE)),--launches 6 --dry-run) $(WITHOUT_PEAK) \
+		$(or $(CALIBRATE_ARGS),$(if $(filter vcluster,$(SITE)),-- $(LINKS)))
+	@$(if $(filter vcluster,$(SITE)),.venv/bin/assay calibrate --site '$(SITE)' $(WITHOUT_PEAK) \
 		--from "$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
 vcluster-up: system venv $(if $(findstring --gpus,$(VCLUSTER_ARGS)),vgpu)
-	@vcluster/packages.sh
-	@vcluster/vcluster up $(VCLUSTER_ARGS)
+	@vcluster/packages.sh $(if $(filter uml,$(MACHINES)),--uml)
+	@$(if $(filter uml,$(MACHINES)),$(MAKE) --no-print-directory uml-kernel)
+	@vcluster/vcluster up $(if $(MACHINES),--machines '$(MACHINES)') $(VCLUSTER_ARGS)
 
 vcluster-down:
 	@vcluster/vcluster down
+
+uml-kernel:
+	@vcluster/kernel.sh >/dev/null
 
 vgpu: venv
 	@command -v gcc >/dev/null || WHO=vgpu ci/packages.sh gcc libc6-dev

@@ -6,9 +6,9 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-# Building the image takes minutes of one core. The first tiers leave that core idle.
+# Building the image and a kernel takes minutes of one core. The first tiers leave that core idle.
 log=$(mktemp)
-nice -n 19 make --no-print-directory image >"$log" 2>&1 &
+nice -n 19 make --no-print-directory image uml-kernel >"$log" 2>&1 &
 image=$!
 trap 'rm -f "$log"; kill "$image" 2>/dev/null || true' EXIT
 
@@ -16,7 +16,7 @@ failed=()
 ci/test.sh --complete tests/pure tests/programs "$@" || failed+=("pure and programs")
 if ! wait "$image"; then
     cat "$log" >&2
-    failed+=(image)
+    failed+=("image or kernel")
 fi
 # Tests of clusters and containers fill the machine, so they run one at a time.
 .venv/bin/python -m pytest --complete tests/clusters "$@" || failed+=(clusters)

@@ -43,12 +43,12 @@ def up(nodes, accounting, link, expose, proven=True, **kind):
     cgroups.create(cluster.names)
     network.create(cluster)
     machine.boot("login")
-    machine.await_boot("login")  # all others need its munged
+    machine.await_boot(cluster, "login")  # all others need its munged
     for name in cluster.node_names:
         machine.boot(name)
     for name in cluster.node_names:
-        machine.await_boot(name)
-    slurm.await_idle(cluster)
+        machine.await_boot(cluster, name)
+    slurm.await_idle(cluster, seconds=60 if cluster.kernel else 15)
     for name in cluster.node_names:
         network.shape(cluster, name, link)
     network.await_relays(cluster)

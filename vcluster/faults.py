@@ -4,6 +4,7 @@ Each function is one fault of the command line. `vcluster fault --help` shows it
 arguments and the first line of its docstring.
 """
 
+import contextlib
 import os
 import re
 import signal
@@ -85,7 +86,7 @@ def drain(cluster, node):
 
 def slurmd(cluster, node):
     """slurmd of NODE is dead"""
-    if not _end_slurmd(cluster.node(node)):
+    if not _end_slurmd(cluster, cluster.node(node)):
         raise Refusal(f"{node} has no slurmd already")
 
 
@@ -98,8 +99,7 @@ def hang(cluster, node, program=""):
     """a process of the user on NODE (called PROGRAM...) stops for ever, once there is one"""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
-        for pid in _processes(cluster.node(node), program, uid=cluster.uid):
-            os.kill(pid, signal.SIGSTOP)
+        if _signal(cluster, cluster.node(node), signal.SIGSTOP, program, cluster.uid):
             return
         time.sleep(0.02)
     raise Refusal(f"no process {program!r} of {cluster.user} on {node} within {PATIENCE_S} s")
@@ -140,11 +140,21 @@ FAULTS = {
 }
 
 
+#: Faults of a node that has a kernel of its own. The others change files or mounts of the host, or
+#: cores, which such a node does not see.
+WITH_KERNEL = {"rate", "delay", "loss", "link-down", "cpu", "drain", "slurmd", "crash", "hang"}
+
+
 def inject(cluster, name, words):
     """Injects a fault and notes it for `vcluster status`.
 
-    :raises Refusal: no such node, or a value that is not valid.
+    :raises Refusal: no such node, or a value that is not valid, or a fault for other nodes.
     """
+    if cluster.kernel and name not in WITH_KERNEL:
+        raise Refusal(
+            f"{name} is for nodes that are namespaces; a node of --machines uml can have "
+            + ", ".join(sorted(WITH_KERNEL))
+        )
     FAULTS[name](cluster, *words)
     with RECORD.open("a") as record:
         record.write(" ".join([name, *words]) + "\n")
@@ -171,7 +181,7 @@ def clear(cluster):
     for name in cluster.node_names:
         if states.get(name, "").startswith("down"):
             # A new daemon registers at once. Slurm would ask an old one only after a minute.
-            _end_slurmd(name)
+            _end_slurmd(cluster, name)
         _repair(cluster, name)
     states = slurm.states(cluster)
     stopped = ("drain", "down", "unk", "fail")
@@ -189,7 +199,11 @@ def _repair(cluster, name):
             machine.crash(name)
         (STATE / "disks" / f"{name}.xfs").unlink(missing_ok=True)
         machine.boot(name)
-        machine.await_boot(name)
+        machine.await_boot(cluster, name)
+        return
+    if cluster.kernel:
+        if not _signal(cluster, name, 0, "slurmd"):
+            machine.ask(cluster, name, "slurmd", "-N", name)
         return
     cgroups.limit_disk(name, _disk(cluster, name), None)
     machine.ask(cluster, name, "rm", "-f", f"{SCRATCH}/.filler", f"{SCRATCH}/.probe")
@@ -198,18 +212,18 @@ def _repair(cluster, name):
         slurm.start_slurmd(name, *way, before=lambda: cgroups.enter(name))
 
 
-def _end_slurmd(name):
+def _end_slurmd(cluster, name):
     """Kills the daemon of a node and waits for its end. Returns whether there was one."""
-    pids = _processes(name, "slurmd")
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-    while _processes(name, "slurmd"):
+    found = _signal(cluster, name, signal.SIGKILL, "slurmd")
+    while _signal(cluster, name, 0, "slurmd"):
         time.sleep(0.02)
-    return bool(pids)
+    return found
 
 
 def _as_booted(cluster, name):
     """Whether the node's file system is mounted once, with its original options."""
+    if cluster.kernel:
+        return True  # no fault changes its mounts
     mounts = machine.ask(cluster, name, "cat", "/proc/self/mounts").splitlines()
     scratch = [line for line in mounts if f" {SCRATCH} " in line]
     return len(scratch) == 1 and ",sync" not in scratch[0]
@@ -220,11 +234,7 @@ def _end_jobs(cluster):
     machine.ask(cluster, "login", "scancel", "--signal=KILL", f"--user={cluster.user}", check=False)
     machine.ask(cluster, "login", "scancel", f"--user={cluster.user}", check=False)
     for name in cluster.node_names:
-        for pid in _processes(name, uid=cluster.uid):
-            try:
-                os.kill(pid, signal.SIGCONT)
-            except ProcessLookupError:
-                continue
+        _signal(cluster, name, signal.SIGCONT, uid=cluster.uid)
 
 
 def _change(cluster, node, **change):
@@ -238,6 +248,27 @@ def _disk(cluster, name):
     """Number ``major:minor`` of the block device under a node's file system."""
     words = ("findmnt", "-n", "-o", "MAJ:MIN", str(SCRATCH))
     return machine.ask(cluster, name, *words).strip()
+
+
+def _signal(cluster, name, number, program="", uid=None):
+    """Sends a signal to processes of a node, as `_processes` finds them. Returns whether it did.
+
+    :param number: the signal. 0 only looks; SIGSTOP stops one process.
+    """
+    if machine.first_process(name) is None:
+        return False
+    only = 1 if number == signal.SIGSTOP else None
+    if cluster.kernel:
+        words = ["pkill", f"-{int(number)}", *(["-o"] if only else [])]
+        words += [] if uid is None else ["-u", str(uid)]
+        # pkill names what it matched only if it is asked to.
+        return bool(machine.ask(cluster, name, *words, "-e", f"^{re.escape(program)}", check=False))
+    done = False
+    for pid in _processes(name, program, uid)[:only]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+            done = True
+    return done
 
 
 def _processes(name, program="", uid=None):

@@ -20,6 +20,7 @@ import etc
 import machine
 import munge
 import slurm
+import uml
 from commands import daemon, run
 from layout import ACCOUNT, CHECKOUT, DISK_MIB, NAME, SCRATCH, STATE, Cluster
 
@@ -77,7 +78,10 @@ def make_world(name, cluster):
     mount("-t", "tmpfs", "-o", "mode=1777", NAME, "/dev/shm")  # noqa: S108
     # The interpreter of an environment is where the Python that made the environment is.
     python = (CHECKOUT / ".venv/bin/python").resolve().parents[1]
-    show([STATE, CHECKOUT, python, *map(Path, cluster.expose)])
+    needed = [STATE, CHECKOUT, python, *map(Path, cluster.expose)]
+    if cluster.kernel:
+        needed += [Path(cluster.kernel), Path(sys.executable).resolve().parents[1]]
+    show(needed)
 
     # By this number UCX knows whether two processes are on one machine (cuda_ipc).
     boot = STATE / "run" / f"boot_id.{name}"
@@ -116,18 +120,26 @@ def make_disk(name):
 
 
 def start_daemons(name, cluster):
-    """Starts slurmd on a node, or on the login machine munged, slurmctld and perhaps a database."""
+    """Starts slurmd on a node, or on the login machine munged, slurmctld and perhaps a database.
+
+    Returns the process with which the machine ends: a kernel of its own; None if there is none.
+    """
+    if cluster.has_kernel(name):
+        return uml.start(cluster, name)
     if name != "login":
         slurm.start_slurmd(name)
-        return
+        return None
     munge.start()
     if cluster.accounting:
         accounting.start()
     daemon(["slurmctld", "-D"], log="slurmctld.out")
+    return None
 
 
-def reap(name):
+def reap(kernel):
     """Collects orphans for ever. If a daemon dies, its machine stays up, as on a real cluster.
+
+    :param kernel: the process with which the machine ends, or None.
 
     From time to time it looks for packages that were added to the host or removed from it.
     """
@@ -141,7 +153,9 @@ def reap(name):
     signal.setitimer(signal.ITIMER_REAL, FOLLOW_S, FOLLOW_S)
     while True:
         try:
-            os.waitpid(-1, 0)
+            pid, _ = os.waitpid(-1, 0)
+            if kernel and pid == kernel.pid:
+                return
         except ChildProcessError:
             time.sleep(0.2)
 
@@ -150,9 +164,9 @@ def main(name):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     cluster = Cluster.load()
     make_world(name, cluster)
-    start_daemons(name, cluster)
+    kernel = start_daemons(name, cluster)
     machine.ready(name).touch()
-    reap(name)
+    reap(kernel)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ class Link:
 class Cluster:
     """The arguments of ``up``, kept in ``cluster.json`` while the cluster is up.
 
+    :ivar kernel: path of the User-Mode Linux that each node runs; empty if nodes are namespaces.
     :ivar gpus: emulated GPUs of each node.
     """
 
@@ -64,6 +65,7 @@ class Cluster:
     accounting: bool
     link: Link
     expose: list
+    kernel: str = ""
     gpus: int = 0
 
     @property
@@ -76,8 +78,16 @@ class Cluster:
 
     def address(self, name):
         """The IPv4 address of a machine in 10.77.0.0/16."""
-        number = self.names.index(name)
+        number = self.number(name)
         return f"10.77.{number // 250}.{number % 250 + 1}"
+
+    def number(self, name):
+        """1 for the first node, 0 for the login machine."""
+        return self.names.index(name)
+
+    def has_kernel(self, name):
+        """Whether a machine runs a kernel of its own."""
+        return bool(self.kernel) and name != "login"
 
     def node(self, name):
         """Returns `name`. An unknown name is refused with the list of nodes."""

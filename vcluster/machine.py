@@ -1,7 +1,8 @@
 """One emulated machine: namespaces of its own, and a first process that keeps it alive.
 
 A machine has its own network, host name, processes, mounts, ``/tmp``, ``/dev/shm`` and control
-group. The rest of the file system is the host's. All machines share it.
+group. The rest of the file system is the host's. All machines share it. If the nodes have a kernel
+of their own (uml.py), it runs in such a machine.
 """
 
 import os
@@ -9,6 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
+import agent
 import cgroups
 import network
 from commands import daemon, run, wait
@@ -29,7 +31,7 @@ def boot(name):
     )
 
 
-def await_boot(name):
+def await_boot(cluster, name):
     """Waits until the machine has made its world.
 
     :raises Refusal: the machine did not start; the message has the last line of its log.
@@ -39,7 +41,8 @@ def await_boot(name):
         log = (STATE / "log" / f"boot.{name}").read_text().strip()
         return f"{name} does not start: {log.splitlines()[-1] if log else 'no word'}"
 
-    wait(ready(name).exists, 30, late)  # a database takes its time
+    # A database takes its time; a kernel has a limit of its own (uml.BOOT_S), which ends before.
+    wait(ready(name).exists, 90 if cluster.has_kernel(name) else 30, late)
 
 
 def ready(name):
@@ -74,6 +77,9 @@ def command(cluster, name, words, as_root=False):
     pid = first_process(name)
     if pid is None:
         raise Refusal(f"{name} is down; vcluster/vcluster clear starts it again")
+    if cluster.has_kernel(name):
+        ids = (0, 0) if as_root else (cluster.uid, cluster.gid)
+        return agent.command(pid, cluster.number(name), ids, words)
     user = [
         *("setpriv", f"--reuid={cluster.uid}", f"--regid={cluster.gid}", "--clear-groups"),
         *("--inh-caps=-all", "--no-new-privs"),

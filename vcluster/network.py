@@ -13,7 +13,9 @@ import signal
 import time
 from pathlib import Path
 
+import agent
 import cgroups
+import uml
 from commands import daemon, run
 from layout import HERE, STATE, SWITCH, Link, Refusal, namespace, port
 
@@ -23,6 +25,9 @@ from layout import HERE, STATE, SWITCH, Link, Refusal, namespace, port
 BURST = "256k"
 
 MTU = 1500
+
+#: The packets of verbs over Ethernet (RoCE, version 2), in the words of iptables.
+ROCE = "udp --dport 4791"
 
 #: Where the kernel lists the queues that have a reader, one a line.
 QUEUES = "/proc/net/netfilter/nfnetlink_queue"
@@ -50,8 +55,11 @@ def create(cluster):
             *("peer", "name", "eth0", "netns", space),
         )
         run("ip", "-n", SWITCH, "link", "set", port(name), "master", "br0", "up")
-        run("ip", "-n", space, "addr", "add", f"{cluster.address(name)}/16", "dev", "eth0")
-        run("ip", "-n", space, "link", "set", "eth0", "up")
+        if cluster.has_kernel(name):
+            uml.connect(cluster, name)
+        else:
+            run("ip", "-n", space, "addr", "add", f"{cluster.address(name)}/16", "dev", "eth0")
+            run("ip", "-n", space, "link", "set", "eth0", "up")
 
 
 def namespaces():
@@ -73,21 +81,40 @@ def shape(cluster, name, link):
             *("tc", "-n", where, "qdisc", "replace", "dev", device, "root"),
             *("tbf", "rate", link.rate, "burst", BURST, "latency", "20ms"),
         )
-    rules = ["*filter", ":INPUT ACCEPT [0:0]"]
-    if link.loss:
-        rules.append(
-            f"-A INPUT -i eth0 -p tcp -m statistic --mode random --probability {link.loss} -j DROP"
-        )
-    queues = []
-    for peer, delay in sorted(link.peers.items()):
-        queues.append(delay)
-        rules.append(f"-A INPUT -s {cluster.address(peer)} {_queue(len(queues))}")
-    if link.delay:
-        queues.append(link.delay)
-        rules.append(f"-A INPUT -i eth0 {_queue(len(queues))}")
-    run("ip", "netns", "exec", space, "iptables-restore", given="\n".join([*rules, "COMMIT", ""]))
-    _relay(name, queues)
+    rules, delays = _rules(cluster, name, link)
+    restores = ["iptables-restore"]
+    if cluster.has_kernel(name):
+        restores.append("ip6tables-restore")  # verbs address each other by IPv6
+    for restore in restores:
+        run("ip", "netns", "exec", space, restore, given="\n".join([*rules, "COMMIT", ""]))
+    _relay(name, delays)
     _record(name).write_text(json.dumps(dataclasses.asdict(link)))
+
+
+def _rules(cluster, name, link):
+    """Rules of iptables that lose and delay arriving packets, and the delay of each queue.
+
+    A node with a kernel of its own is behind a bridge. Its packets pass through, of both versions
+    of IP, and their sender is known by its MAC address.
+    """
+    chain, arriving, lossy = "INPUT", "-i eth0", ["tcp"]
+    if cluster.has_kernel(name):
+        chain, arriving, lossy = "FORWARD", "-m physdev --physdev-in eth0", ["tcp", ROCE]
+    rules = ["*filter", f":{chain} ACCEPT [0:0]"]
+    if link.loss:
+        chance = f"-m statistic --mode random --probability {link.loss}"
+        rules += [f"-A {chain} {arriving} -p {what} {chance} -j DROP" for what in lossy]
+    delays = []
+    for peer, delay in sorted(link.peers.items()):
+        delays.append(delay)
+        sender = f"-s {cluster.address(peer)}"
+        if cluster.has_kernel(name):
+            sender = f"{arriving} -m mac --mac-source {agent.mac_address(cluster.number(peer))}"
+        rules.append(f"-A {chain} {sender} {_queue(len(delays))}")
+    if link.delay:
+        delays.append(link.delay)
+        rules.append(f"-A {chain} {arriving} {_queue(len(delays))}")
+    return rules, delays
 
 
 def link_of(cluster, name):

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # The programs of the emulated cluster, from Debian's packages (ci/packages.sh installs them).
 #
-#   vcluster/packages.sh [--accounting]     --accounting: MariaDB and slurmdbd too
+#   vcluster/packages.sh [--accounting] [--uml]
+#
+#   --accounting: MariaDB and slurmdbd too; --uml: what nodes with a kernel of their own need beside
+#   the kernel (vcluster/kernel.sh)
 set -euo pipefail
 
 packages=(
@@ -10,6 +13,12 @@ packages=(
     libpmix-dev # libpmix.so, which mpi_pmix_v4.so opens by that name: srun --mpi=pmix
     xfsprogs util-linux # a disk for each node
 )
-[ "${1:-}" != --accounting ] || packages+=(mariadb-server-core mariadb-client-core slurmdbd)
+for word in "$@"; do
+    case $word in
+    --accounting) packages+=(mariadb-server-core mariadb-client-core slurmdbd) ;;
+    --uml) packages+=(ibverbs-providers procps) ;; # the library of soft-RoCE; pkill, for faults
+    *) echo "vcluster/packages.sh: $word: there are --accounting and --uml" >&2; exit 1 ;;
+    esac
+done
 
 WHO=vcluster exec "$(dirname "$0")/../ci/packages.sh" "${packages[@]}"

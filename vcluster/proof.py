@@ -14,7 +14,12 @@ RANKS = 4
 LIMIT_S = 30
 
 PYTHON = CHECKOUT / ".venv/bin/python"
-UCX = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"}
+#: What UCX must send messages over, with its variables; and what nodes with a kernel add to it.
+TCP = ("tcp", {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"})
+VERBS = (
+    "rc_verbs",
+    {"UCX_TLS": "rc_v,self", "UCX_NET_DEVICES": "rxe0:1", "UCX_IB_GID_INDEX": "0"},
+)
 PACKAGES = "ci/system-stack.sh && vcluster/packages.sh"
 
 
@@ -25,40 +30,42 @@ def show(cluster):
     """
     world(cluster)
     if cluster.nodes > 1:
-        ping(cluster, *cluster.node_names[:2])
+        for transport, variables in [TCP, VERBS] if cluster.kernel else [TCP]:
+            ping(cluster, *cluster.node_names[:2], transport, variables)
 
 
 def world(cluster):
-    """Four ranks, started by an ordinary user on the login machine, find each other."""
+    """Ranks that an ordinary user starts on the login machine find each other."""
     if not PYTHON.exists():
         raise Refusal(f"{PYTHON} is missing, no MPI program can be tried; type: make venv")
     nodes = min(RANKS, cluster.nodes)
+    ranks = nodes if cluster.kernel else RANKS  # such a node has one core
     words = [
-        *("srun", "--mpi=pmix", f"--nodes={nodes}", f"--ntasks={RANKS}", "--overcommit"),
+        *("srun", "--mpi=pmix", f"--nodes={nodes}", f"--ntasks={ranks}", "--overcommit"),
         *(PYTHON, "-m", "mpi4py.bench", "helloworld"),
     ]
-    what = f"{RANKS} MPI ranks on {nodes} nodes by srun --mpi=pmix"
+    what = f"{ranks} MPI ranks on {nodes} nodes by srun --mpi=pmix"
     said = _as_user(cluster, what, "login", words, OMPI_MCA_mpi_yield_when_idle="1")
-    lines = [line for line in said.splitlines() if f" of {RANKS} on " in line]
+    lines = [line for line in said.splitlines() if f" of {ranks} on " in line]
     hosts = {line.rpartition(" ")[2].rstrip(".") for line in lines}
-    if len(lines) != RANKS or len(hosts) != nodes:
+    if len(lines) != ranks or len(hosts) != nodes:
         first = next(iter(said.splitlines()), "nothing")
         raise Refusal(f"{what} are not one world: they say {first!r}; type: {PACKAGES}")
 
 
-def ping(cluster, one, other):
-    """UCX's own latency test over tcp, from one node to another."""
-    what = f"UCX over tcp from {other} to {one}"
-    variables = {**machine.environment(cluster), **UCX}
+def ping(cluster, one, other, transport, variables):
+    """UCX's own latency test over a transport, from one node to another."""
+    what = f"UCX over {transport} from {other} to {one}"
+    environment = {**machine.environment(cluster), **variables}
     server = machine.command(cluster, one, ["ucx_perftest"])
     with (STATE / "log/ucx_perftest").open("w") as log:
-        listening = subprocess.Popen(server, env=variables, stdout=log, stderr=log)
+        listening = subprocess.Popen(server, env=environment, stdout=log, stderr=log)
     words = ["ucx_perftest", one, "-t", "tag_lat", "-n", "100", "-w", "10"]
     end = time.monotonic() + 5
     try:
         while True:
             try:
-                said = _as_user(cluster, what, other, words, **UCX)
+                said = _as_user(cluster, what, other, words, **variables)
                 break
             except Refusal:
                 # The server may not have listened yet. Try again unless it has ended.

@@ -5,6 +5,7 @@ import shutil
 
 import cgroups
 import gpus
+import uml
 from commands import daemon, wait
 from layout import HERE, STATE
 from machine import ask
@@ -15,8 +16,15 @@ HOST_MIB = 2048
 
 def configure(cluster):
     """Writes slurm.conf from its template, and gres.conf if the nodes have GPUs."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    memory = max(512, (host - HOST_MIB) // cluster.nodes)
     cores = len(os.sched_getaffinity(0))
+    # Each node already is a control group of the host. Slurm makes none of its own.
+    track, task = "linuxproc", "none"
+    if cluster.kernel:
+        memory, cores, track = uml.STATED_MIB, 1, "cgroup"
+        # The limit of locked memory that verbs need is the node's, not the login machine's.
+        task = "cgroup\nPropagateResourceLimitsExcept=MEMLOCK"
     accounting = "accounting_storage/none"
     if cluster.accounting:
         accounting = (
@@ -30,10 +38,12 @@ def configure(cluster):
         "login": cluster.address("login"),
         "task_prolog": HERE / "task-prolog",
         "accounting": accounting,
+        "track": track,
+        "task": task,
         "nodes": "\n".join(
             f"NodeName={name} NodeAddr={cluster.address(name)} CPUs={cores} Boards=1 "
             f"SocketsPerBoard=1 CoresPerSocket={cores} ThreadsPerCore=1 "
-            f"RealMemory={max(512, (memory - HOST_MIB) // cluster.nodes)}{gres}"
+            f"RealMemory={memory}{gres}"
             for name in cluster.node_names
         ),
         "node_list": ",".join(cluster.node_names),
@@ -43,8 +53,13 @@ def configure(cluster):
         text = text.replace(f"@{key}@", str(value))
     (STATE / "etc/slurm.conf").write_text(text + partition)
     # slurmd needs the plugin even if it limits nothing. It cannot detect a hybrid host by itself.
-    plugin = "cgroup/v2\nIgnoreSystemd=yes" if cgroups.unified() else "cgroup/v1"
-    (STATE / "etc/cgroup.conf").write_text(f"CgroupPlugin={plugin}\n")
+    version = 2 if cluster.kernel or cgroups.unified() else 1
+    lines = [f"CgroupPlugin=cgroup/v{version}"]
+    if version == 2:
+        lines.append("IgnoreSystemd=yes")
+    if cluster.kernel:
+        lines.append("ConstrainRAMSpace=yes")
+    (STATE / "etc/cgroup.conf").write_text("\n".join([*lines, ""]))
 
 
 def start_slurmd(name, *through, before=None):

@@ -1,0 +1,249 @@
+"""Emulated nodes that have a kernel of their own: verbs between them, control groups, faults."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from bench import ROOT
+from emulated import COMMAND, Cluster, place, reason_to_skip, up
+from test_vcluster import bandwidth, traces
+
+
+def reason():
+    if shutil.which("pkill") is None:
+        return "needs pkill: vcluster/packages.sh --uml"
+    if not list(Path("/etc/libibverbs.d").glob("rxe.driver")):
+        return "needs the library of soft-RoCE: vcluster/packages.sh --uml"
+    kernel = subprocess.run(
+        [ROOT / "vcluster/kernel.sh", "--no-build"], capture_output=True, text=True, check=False
+    )
+    return f"needs a kernel for the nodes: {kernel.stderr.strip()}" if kernel.returncode else None
+
+
+WHY = reason_to_skip() or reason()
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(WHY is not None, reason=str(WHY))]
+
+VERBS = {"UCX_NET_DEVICES": "rxe0:1", "UCX_IB_GID_INDEX": "0"}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with up("--machines", "uml", "--nodes", "2") as made:
+        yield made
+
+
+@pytest.fixture
+def healthy(cluster):
+    yield cluster
+    cluster("clear")
+    assert set(cluster.states().values()) == {"idle", "login machine"}
+
+
+def test_each_node_has_a_kernel_and_an_rdma_device_of_its_own(cluster):
+    look = "$(uname -nr) $(cat /sys/class/infiniband/rxe0/ports/1/gids/0) $(nproc) $(whoami)"
+    said = cluster.job(f'echo "{look}"')
+    assert said["node01"] != said["node02"]
+    for host, line in said.items():
+        name, release, gid, cores, user = line.split()
+        assert (name, cores) == (host, "1") and user != "root"
+        assert release.endswith("-assay") and release != os.uname().release
+        assert gid.startswith("fe80:")
+
+
+def perftest(cluster, transport, **variables):
+    """The output of ucx_perftest between the nodes, one rank on each, by srun."""
+    settings = {**VERBS, "UCX_TLS": transport, "UCX_LOG_LEVEL": "info", **variables}
+    # The server listens some time after the client was started.
+    client = "ucx_perftest node01 -p 13399 -t tag_lat -n 200 -w 20"
+    tries = f"for i in 1 2 3 4 5 6 7 8 9; do {client} && break; sleep 0.5; done"
+    script = f'if [ "$SLURM_PROCID" = 0 ]; then ucx_perftest -p 13399; else {tries}; fi'
+    srun = ["srun", "-w", "node01,node02", "-N", "2", "-n", "2", "sh", "-c", script]
+    return cluster("run", "login", "--", *srun, **settings).stdout
+
+
+@pytest.mark.parametrize(("tls", "lane"), [("rc_v", "rc_verbs"), ("ud_verbs", "ud_verbs")])
+def test_messages_cross_verbs(cluster, tls, lane):
+    count = "cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts"
+    before = cluster.job(count)
+    said = perftest(cluster, f"{tls},self")
+    assert f"tag({lane}/rxe0:1)" in said and "Final:" in said
+    after = cluster.job(count)
+    for host, packets in after.items():
+        assert int(packets) - int(before[host]) > 200
+
+
+def test_the_kernel_limits_the_memory_that_a_job_asked_for(cluster):
+    here = "/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | sed 's,/step_.*,,')"
+    look = f"echo $(cat {here}/memory.max) $(cat /sys/fs/cgroup/cgroup.controllers)"
+    srun = ["srun", "-w", "node01", "--mem=100", "sh", "-c"]
+    limit, *controllers = cluster("run", "login", "--", *srun, look).stdout.split()
+    assert int(limit) == 100 << 20
+    assert {"cpu", "io", "memory", "pids"} <= {*controllers}
+    much = "python3 -c 'print(len(b\"x\" * (300 << 20)))'"
+    done = cluster("run", "login", "--", *srun, much, check=False)
+    assert done.returncode != 0 and not done.stdout.strip()
+
+
+def test_run_hands_a_command_on_as_it_is(cluster):
+    script = 'printf "%s|" "$@"; cat; echo lost >&2; exit 7'
+    words = ["sh", "-c", script, "name", "-n", "a b", "$HOME"]
+    done = subprocess.run(
+        [str(COMMAND), "run", "node02", "--", *words],
+        env=cluster.environment,
+        input="given",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("-n|a b|$HOME|given", "lost\n", 7)
+    where = cluster("run", "node02", "--", "sh", "-c", "echo $(uname -n) $(pwd) $(id -un)").stdout
+    assert where.split()[:2] == ["node02", str(Path.cwd())] and where.split()[2] != "root"
+    assert cluster("run", "--root", "node02", "--", "id", "-u").stdout == "0\n"
+    missing = cluster("run", "node02", "--", "no-such-program", check=False)
+    assert missing.returncode == 127 and "no-such-program" in missing.stderr
+
+
+def test_a_command_ends_with_its_client(cluster):
+    client = subprocess.Popen(
+        [str(COMMAND), "run", "node01", "--", "sleep", "4321"], env=cluster.environment
+    )
+    look = ["pgrep", "-f", "^sleep 4321"]
+    while cluster("run", "node01", "--", *look, check=False).returncode:
+        assert client.poll() is None
+    client.kill()
+    client.wait()
+    end = time.monotonic() + 10
+    while cluster("run", "node01", "--", *look, check=False).returncode == 0:
+        assert time.monotonic() < end
+
+
+def test_a_job_writes_files_that_all_machines_see_as_the_users(cluster):
+    file = cluster.state / "shared/written"
+    cluster.job(f"umask 022; [ $SLURM_PROCID = 1 ] || echo $(uname -n) > {file}")
+    assert file.read_text() == "node01\n"
+    said = cluster.job(f"echo $(cat {file}) $(stat -c %U {file}) $(whoami)")
+    for line in said.values():
+        words = line.split()
+        assert words[0] == "node01" and words[1] == words[2] != "root"
+
+
+def test_a_slow_link_is_slow_over_tcp_and_verbs(healthy):
+    nominal = bandwidth(healthy)
+    healthy("fault", "rate", "node02", "100mbit")
+    assert bandwidth(healthy) < 12.5 < nominal
+
+
+def latency(said):
+    """The median of ucx_perftest [us]."""
+    return float(re.search(r"^Final: +\d+ +(\S+)", said, re.M)[1])
+
+
+def test_delayed_packets_are_seen_over_verbs(healthy):
+    nominal = latency(perftest(healthy, "rc_v,self"))
+    healthy("fault", "delay", "node02", "2000")
+    assert latency(perftest(healthy, "rc_v,self")) > nominal + 800
+
+
+def test_lost_packets_are_counted_by_the_rdma_device(healthy):
+    count = "cat /sys/class/infiniband/rxe0/ports/1/hw_counters/completer_retry_err"
+    healthy("fault", "loss", "node02", "5")
+    before = healthy.job(count)
+    perftest(healthy, "rc_v,self")
+    after = healthy.job(count)
+    assert sum(map(int, after.values())) > sum(map(int, before.values()))
+
+
+def test_a_cable_that_is_out_and_in_again(healthy):
+    ask = ["timeout", "2", "python3", "-c"]
+    connect = "import socket; socket.create_connection(('node02', 6818), 1)"  # slurmd's port
+    healthy("fault", "link-down", "node02")
+    assert healthy("run", "node01", "--", *ask, connect, check=False).returncode != 0
+    assert healthy("run", "node02", "--", "uname", "-n").stdout == "node02\n"
+    healthy("clear")
+    assert healthy("run", "node01", "--", *ask, connect, check=False).returncode == 0
+
+
+def test_a_node_without_slurmd_or_drained_comes_back(healthy):
+    healthy("fault", "slurmd", "node01")
+    again = healthy("fault", "slurmd", "node01", check=False)
+    assert again.returncode == 1 and "no slurmd already" in again.stderr
+    healthy("fault", "drain", "node02")
+    assert healthy.states()["node02"].startswith("drain")
+
+
+def test_a_crashed_node_ends_its_job_and_comes_back(healthy):
+    job = subprocess.Popen(
+        [str(COMMAND), "run", "login", "--", "srun", "-w", "node01,node02", "sleep", "60"],
+        env=healthy.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not healthy.states()["node02"].startswith("alloc"):
+        assert job.poll() is None, job.stderr.read()
+    healthy("fault", "crash", "node02")
+    assert healthy.states()["node02"] == "crashed"
+    refused = healthy("run", "node02", "--", "true", check=False)
+    assert refused.returncode == 1 and "node02 is down" in refused.stderr
+    _, said = job.communicate(timeout=60)
+    assert job.returncode != 0 and "node02" in said.lower()
+
+
+def test_a_hanging_process_is_stopped_until_clear(healthy):
+    job = subprocess.Popen(
+        [str(COMMAND), "run", "login", "--", "srun", "-w", "node01", "-N1", "sleep", "2"],
+        env=healthy.environment,
+    )
+    healthy("fault", "hang", "node01", "sleep")
+    time.sleep(4)
+    healthy("run", "node01", "--", "pgrep", "-x", "-r", "T", "sleep")
+    healthy("clear")
+    job.wait(30)
+
+
+def test_the_suite_runs_over_verbs(healthy):
+    results = healthy.state / "home" / "results"
+    tests = "TransportOpens|NodeHealth|Census"
+    _, cases = healthy.suite(tests, results=results, site="vcluster-uml")
+    assert {case: reason for case, (result, reason) in cases.items() if result != "pass"} == {}
+    assert {partition for _, partition in cases} == {"ethernet", "verbs"}
+
+
+def kernels(state):
+    """Processes of the host that are kernels of this cluster: node -> pid."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if f"ASSAY_VCLUSTER={state}".encode() in words and words[-2].startswith(b"node"):
+            found.setdefault(words[-2].decode(), int(process.name))
+    return found
+
+
+def test_nothing_is_left_after_down_even_of_a_kernel_that_was_killed():
+    with up("--machines", "uml", "--nodes", "2", "--unproven") as made:
+        assert set(kernels(made.state)) == {"node01", "node02"}
+        os.kill(kernels(made.state)["node02"], signal.SIGKILL)
+        end = time.monotonic() + 10
+        while made.states()["node02"] != "crashed":
+            assert time.monotonic() < end
+        made("down")
+        assert traces(made.state) == []
+
+
+def test_the_cluster_is_not_up_without_its_kernel():
+    with place() as state:
+        made = Cluster(state)
+        done = made("up", "--machines", "uml", check=False, ASSAY_UML_KERNEL=str(state / "none"))
+        assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+        assert "type vcluster/kernel.sh" in done.stderr
+        assert traces(state) == []

@@ -1,0 +1,53 @@
+"""The kernel of emulated nodes: found in its cache, by the version and the hash of its options."""
+
+import hashlib
+import re
+
+import pytest
+from shell import ROOT, program, run
+
+SCRIPT = ROOT / "vcluster/kernel.sh"
+
+
+def place(home):
+    """Where the kernel of this checkout is kept."""
+    version = re.search(r"^version=(\S+)$", SCRIPT.read_text(), re.M)[1]
+    options = hashlib.sha256((ROOT / "vcluster/uml.config").read_bytes()).hexdigest()
+    return home / f"{version}-{options[:12]}"
+
+
+def find(home):
+    return run(SCRIPT, "--no-build", apart=True, ASSAY_UML_KERNEL=home)
+
+
+def test_a_kernel_in_the_cache_is_found(tmp_path):
+    made = place(tmp_path)
+    made.mkdir()
+    kernel = program(made, "linux", "echo 6.1")
+    done = find(tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{kernel}\n", "")
+
+
+def test_a_kernel_with_other_options_is_not_taken(tmp_path):
+    made = tmp_path / (place(tmp_path).name[:-1] + "x")
+    made.mkdir()
+    program(made, "linux", "echo 6.1")
+    done = find(tmp_path)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == f"kernel: none in {tmp_path}: type vcluster/kernel.sh\n"
+
+
+def test_a_kernel_that_does_not_start_is_named(tmp_path):
+    made = place(tmp_path)
+    made.mkdir()
+    program(made, "linux", "echo broken >&2; exit 1")
+    done = find(tmp_path)
+    assert done.returncode == 1 and done.stdout == ""
+    assert f"{made}/linux does not start" in done.stderr
+
+
+@pytest.mark.parametrize("word", ["--umll", "accounting"])
+def test_a_word_that_the_packages_do_not_know_is_refused(word):
+    done = run(ROOT / "vcluster/packages.sh", word, apart=True)
+    assert done.returncode == 1
+    assert done.stderr == f"vcluster/packages.sh: {word}: there are --accounting and --uml\n"

@@ -1,0 +1,128 @@
+"""Nodes that have a kernel of their own: what `vcluster up --machines uml` writes and refuses."""
+
+import importlib
+import ipaddress
+import re
+import sys
+
+import pytest
+from shell import ROOT
+
+MODULES = sorted(path.stem for path in (ROOT / "vcluster").glob("*.py"))
+
+
+@pytest.fixture
+def vcluster(monkeypatch, tmp_path):
+    """Imports a module of vcluster/, whose state is below a temporary directory."""
+    monkeypatch.setenv("ASSAY_VCLUSTER", str(tmp_path))
+    monkeypatch.syspath_prepend(str(ROOT / "vcluster"))
+    for name in MODULES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield importlib.import_module
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def cluster(vcluster, kernel="/cache/linux", nodes=2):
+    layout = vcluster("layout")
+    return layout.Cluster(nodes, "assay", 2000, 2000, False, layout.Link(), [], kernel=kernel)
+
+
+def configured(vcluster, tmp_path, kernel):
+    (tmp_path / "etc").mkdir()
+    vcluster("slurm").configure(cluster(vcluster, kernel))
+    return [(tmp_path / "etc" / name).read_text() for name in ("slurm.conf", "cgroup.conf")]
+
+
+def test_slurm_knows_one_core_and_limits_the_memory_of_jobs(vcluster, tmp_path):
+    slurm, cgroup = configured(vcluster, tmp_path, "/cache/linux")
+    nodes = re.findall(r"^NodeName=(\S+) .*CPUs=(\d+) .*RealMemory=(\d+)$", slurm, re.M)
+    assert nodes == [("node01", "1", "640"), ("node02", "1", "640")]
+    assert vcluster("uml").STATED_MIB < vcluster("uml").MEMORY_MIB
+    lines = slurm.splitlines()
+    assert "ProctrackType=proctrack/cgroup" in lines and "TaskPlugin=task/cgroup" in lines
+    assert "PropagateResourceLimitsExcept=MEMLOCK" in lines
+    assert cgroup == "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nConstrainRAMSpace=yes\n"
+    assert "@" not in slurm
+
+
+def test_nodes_that_are_namespaces_stay_as_they_were(vcluster, tmp_path):
+    slurm, cgroup = configured(vcluster, tmp_path, "")
+    lines = slurm.splitlines()
+    assert "ProctrackType=proctrack/linuxproc" in lines and "TaskPlugin=task/none" in lines
+    assert "MEMLOCK" not in slurm and "Constrain" not in cgroup
+
+
+@pytest.mark.parametrize("number", [1, 2, 255, 256, 300])
+def test_a_node_has_the_address_that_linux_derives_from_its_mac(vcluster, number):
+    """RFC 4291, appendix A: the first octet with bit 1 inverted, ff:fe in the middle."""
+    agent = vcluster("agent")
+    octets = bytes.fromhex(agent.mac_address(number).replace(":", ""))
+    derived = bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]
+    address = ipaddress.IPv6Address(agent.node_address(number))
+    assert address.packed == bytes.fromhex("fe80") + bytes(6) + derived
+    assert not octets[0] & 1, "not a group address"
+    hosts = {agent.host_address(each) for each in range(1, 400)}
+    assert address.compressed not in hosts and len(hosts) == 399
+
+
+def test_packets_of_both_versions_of_ip_are_delayed_and_lost_behind_the_bridge(vcluster):
+    network, link = vcluster("network"), vcluster("layout").Link
+    broken = link(loss=0.01, delay=100, peers={"node01": 500})
+    rules, delays = network._rules(cluster(vcluster), "node02", broken)
+    assert delays == [500, 100]
+    # The same rules are for iptables and ip6tables, so none may name an address.
+    assert not [rule for rule in rules if re.search(r" -[sd] ", rule)]
+    losses = [rule for rule in rules if rule.endswith("-j DROP")]
+    assert ["-p tcp" in rule or "-p udp --dport 4791" in rule for rule in losses] == [True, True]
+    mac = vcluster("agent").mac_address(1)
+    assert [mac in rule for rule in rules if "NFQUEUE" in rule] == [True, False]
+    assert all("--physdev-in eth0" in rule for rule in rules if rule.startswith("-A"))
+
+
+def test_rules_of_a_namespace_stay_as_they_were(vcluster):
+    network, link = vcluster("network"), vcluster("layout").Link
+    broken = link(loss=0.01, delay=100, peers={"node01": 500})
+    assert network._rules(cluster(vcluster, kernel=""), "node02", broken) == (
+        [
+            "*filter",
+            ":INPUT ACCEPT [0:0]",
+            "-A INPUT -i eth0 -p tcp -m statistic --mode random --probability 0.01 -j DROP",
+            "-A INPUT -s 10.77.0.2 -j NFQUEUE --queue-num 1 --queue-bypass",
+            "-A INPUT -i eth0 -j NFQUEUE --queue-num 2 --queue-bypass",
+        ],
+        [500, 100],
+    )
+
+
+def test_the_kernel_gets_the_files_of_the_host_and_the_card_of_the_node(vcluster, tmp_path):
+    words = vcluster("uml").arguments(cluster(vcluster), "node02")
+    assert words[0] == "/cache/linux"
+    assert {"rootfstype=hostfs", "rootflags=/", f"ASSAY_VCLUSTER={tmp_path}"} <= {*words}
+    mac = vcluster("agent").mac_address(2)
+    assert [word for word in words if f"ifname=tap0,mac={mac}" in word]
+    init = words.index("--")
+    assert words[init - 1] == f"init={sys.executable}"
+    assert words[init + 1 :] == [str(ROOT / "vcluster/kernel_init.py"), "node02"]
+
+
+def test_the_login_machine_has_no_kernel_of_its_own(vcluster):
+    made = cluster(vcluster)
+    assert [made.has_kernel(name) for name in made.names] == [False, True, True]
+    assert not cluster(vcluster, kernel="").has_kernel("node01")
+
+
+@pytest.mark.parametrize("name", ["disk", "disk-full", "memory", "one-core", "drift"])
+def test_a_fault_that_such_a_node_cannot_have_is_one_clear_line(vcluster, name):
+    faults = vcluster("faults")
+    with pytest.raises(vcluster("layout").Refusal, match=f"^{name} is for nodes that are namesp"):
+        faults.inject(cluster(vcluster), name, ["node01"])
+    assert set(faults.FAULTS) >= faults.WITH_KERNEL
+    assert not faults.RECORD.exists()
+
+
+def test_no_option_of_the_kernel_is_there_twice():
+    options = re.findall(r"^CONFIG_\w+", (ROOT / "vcluster/uml.config").read_text(), re.M)
+    assert len(options) > 50 and len(options) == len(set(options))
+    wanted = {"HOSTFS", "UML_NET_VECTOR", "RDMA_RXE", "MEMCG", "NET_SCH_NETEM"}
+    assert {f"CONFIG_{word}" for word in wanted} <= {*options}

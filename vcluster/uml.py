@@ -1,0 +1,97 @@
+"""A node with a kernel of its own: User-Mode Linux with InfiniBand verbs over Ethernet (soft-RoCE).
+
+The kernel is a process of the node's machine. It reads and writes the files that this machine sees,
+through hostfs, as the user who runs jobs: what this user may not write, nobody on the node may. Its
+network card is a tap on a bridge beside ``eth0``. The rest of a machine stays as it is: control
+group, disk, link. In the kernel, kernel_init.py is the first process.
+"""
+
+import os
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import agent
+import munge
+from commands import daemon, run, wait
+from layout import HERE, STATE, Refusal, namespace
+
+#: Memory of a node [MiB], and the part that Slurm allocates. The host gives only what is touched.
+MEMORY_MIB, STATED_MIB = 768, 640
+
+#: How long a node may take to start, on a busy host [s].
+BOOT_S = 60
+
+#: The machine's own directory, in memory: here the kernel keeps its memory and its names.
+SHM = Path("/dev/shm")  # noqa: S108
+
+#: The key of munge, which an ordinary user cannot read in its place; and the file into which the
+#: kernel's first process writes once the node is ready.
+KEY, READY = SHM / "munge.key", SHM / "ready"
+
+
+def kernel():
+    """Path of the kernel.
+
+    :raises Refusal: it is not built; the message says what to type.
+    """
+    return run(HERE / "kernel.sh", "--no-build").strip()
+
+
+def connect(cluster, name):
+    """Makes the bridge and the tap in the network namespace of a node."""
+    number = cluster.number(name)
+    lines = (
+        "link add br0 type bridge",
+        f"tuntap add dev tap0 mode tap user {cluster.uid}",
+        "link set tap0 master br0 up",
+        "link set eth0 master br0 up",
+        "link set br0 addrgenmode none up",
+        f"address add {agent.host_address(number)}/64 dev br0 nodad",
+    )
+    run("ip", "-n", namespace(name), "-batch", "-", given="\n".join([*lines, ""]))
+
+
+def arguments(cluster, name):
+    """The command line of the kernel."""
+    mac = agent.mac_address(cluster.number(name))
+    return [
+        *(cluster.kernel, f"mem={MEMORY_MIB}M", f"uml_dir={SHM}/", "quiet"),
+        *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"),
+        f"vec0:transport=tap,ifname=tap0,mac={mac},depth=128,gro=1",
+        *("con=null", "con0=null,fd:1", "ssl=null"),
+        *(f"ASSAY_VCLUSTER={STATE}", f"SLURM_CONF={STATE}/etc/slurm.conf"),
+        *(f"init={sys.executable}", "--", str(HERE / "kernel_init.py"), name),
+    ]
+
+
+def start(cluster, name):
+    """Starts the kernel of a node, in its machine. Returns the process once the node is ready.
+
+    :raises Refusal: the node does not start.
+    """
+    # /dev/net/tun may be for root only. The tap belongs to the user, the device file does not.
+    device = SHM / "tun"
+    os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(10, 200))
+    run("mount", "--bind", device, "/dev/net/tun")
+    KEY.touch(0o600)
+    shutil.copyfile(munge.FOLDER / "key", KEY)
+    READY.touch()
+    # The cluster's folders are root's. Only these files of the daemons are the user's.
+    logs = [STATE / "log" / f for f in (f"slurmd.{name}", f"slurmd.{name}.out", f"munged.{name}")]
+    for file in (device, KEY, READY, STATE / "run" / f"slurmd.{name}.pid", *logs):
+        file.touch()
+        os.chown(file, cluster.uid, cluster.gid)
+    process = daemon(
+        [
+            *("setpriv", f"--reuid={cluster.uid}", f"--regid={cluster.gid}", "--clear-groups"),
+            *arguments(cluster, name),
+        ],
+        log=f"kernel.{name}",
+    )
+    late = f"{name} does not start: see {STATE}/log/kernel.{name}"
+    wait(lambda: process.poll() is not None or READY.stat().st_size, BOOT_S, lambda: late)
+    if process.poll() is not None:
+        raise Refusal(late)
+    return process

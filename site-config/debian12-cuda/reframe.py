@@ -38,11 +38,7 @@ partition = {
     **machine.partition(
         "emulated-gpu",
         ["intra-node", "gpu", "cuda", "nvlink"],
-        {
-            "pml": "ucx",
-            # Configurations with gdrcopy need an emulated gdrdrv.
-            "smoke": ["no-gdrcopy", "no-ipc-no-gdrcopy", "NodeHealth", "StackHas", "SuiteLoads"],
-        },
+        {"pml": "ucx"},
     ),
     "descr": "EMULATED GPUs: nothing here is hardware",
     "environs": [STACK["name"]],

@@ -333,7 +333,7 @@ class _Reader:
         if match:
             self._remember(match[1], match[2])
         # The last words of a process that UCX ends have no level.
-        elif match := re.search(r"\S+:\d+ +Fatal: (.*)", text):
+        elif match := re.search(r":\d{1,9} +Fatal: (.*)", text):
             self._remember("FATAL", match[1])
 
     def _message(self, process: Process, level: str, said: str) -> None:

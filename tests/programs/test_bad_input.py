@@ -140,7 +140,7 @@ def test_an_unknown_site(tmp_path):
     done = assay("sites", "atlantis")
     assert done.returncode == 2
     assert re.fullmatch(
-        r"unknown site 'atlantis'; known are [\w, ]*\blocal\b[\w, ]*\n", done.stderr
+        r"unknown site 'atlantis'; known are [\w, -]*\blocal\b[\w, -]*\n", done.stderr
     )
     missing = ROOT / "site-config" / "atlantis" / "reframe.py"
     run = run_reframe(missing, tmp_path / "results", "-c", "reframe", "-R", "-r")

@@ -21,8 +21,9 @@ def server(choose: str = "", *first: str, wrapper: str = "") -> list[str]:
     :param first: lines before it, which may change ``$port``.
     :param wrapper: words that start the command after them.
     """
+    command = f"{wrapper} {COMMAND}".strip()
     return pair.server(
-        f"{choose}\n{wrapper} {COMMAND} $plain -c $1 -p $port >{pair.SERVER_FILE} 2>&1".strip(),
+        f"{choose}\n{command} $plain -c $1 -p $port >{pair.SERVER_FILE} 2>&1".strip(),
         f"plain=$(UCX_LOG_LEVEL=fatal UCX_LOG_FILE= {COMMAND} -h 2>&1"
         " | grep -q -e '-P <0|1>' && echo '-P 0')",
         *first,

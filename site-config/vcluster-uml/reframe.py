@@ -7,20 +7,10 @@ of this site is a measurement of InfiniBand: docs/vcluster.md.
 
 # Stacks: system
 
-import json
-import os
-from pathlib import Path
-
 from assay import sites
-from assay.sites import machine
+from assay.sites import emulated, machine
 
-STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))  # noqa: S108
-#: The arguments of `vcluster up`. Without them the site can only be listed.
-try:
-    cluster = json.loads((STATE / "cluster.json").read_text())
-except FileNotFoundError:
-    cluster = {"nodes": 4, "accounting": False}
-
+cluster = emulated.cluster()
 stack = machine.distribution(__file__)
 NODE = {
     "scheduler": "slurm" if cluster["accounting"] else "squeue",

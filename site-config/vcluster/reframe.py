@@ -12,21 +12,16 @@ docs/vgpu.md.
 
 # Stacks: system spack ucx-1-22-0
 
-import json
 import os
 from functools import partial
 from pathlib import Path
 
 from assay import sites
 from assay.evidence import accelerator
-from assay.sites import detect, emulated, ideal, machine
+from assay.sites import detect, emulated, machine
 
-STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))  # noqa: S108
-#: The arguments of `vcluster up`. Without them the site can only be listed.
-UP = STATE / "cluster.json"
-cluster = {"nodes": 4, "accounting": False, "gpus": 4}
-if UP.exists() and not ideal.asked():
-    cluster = json.loads(UP.read_text())
+STATE = emulated.state()
+cluster = emulated.cluster()
 nodes, cores = cluster["nodes"], os.cpu_count()
 memory = detect.memory_bytes() // (nodes + 1)
 

@@ -62,6 +62,23 @@ class Cluster:
             host: said[str(rank)] for rank, host in enumerate(nodes.split(",")) if str(rank) in said
         }
 
+    def crash_in_a_job(self):
+        """Crashes node02 while a job runs there; returns the job's exit code and its errors."""
+        job = subprocess.Popen(
+            [str(COMMAND), "run", "login", "--", "srun", "-w", "node01,node02", "sleep", "60"],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while not self.states()["node02"].startswith("alloc"):
+            assert job.poll() is None, job.stderr.read()
+        self("fault", "crash", "node02")
+        assert self.states()["node02"] == "crashed"
+        _, said = job.communicate(timeout=60)
+        return job.returncode, said
+
     def suite(self, tests, *arguments, results, site="vcluster", **variables):
         """Runs the suite on the login machine; returns its process and case -> (result, reason)."""
         self("run", "login", "--", "mkdir", "-p", str(results))

@@ -239,20 +239,8 @@ def test_a_cable_that_is_out_and_in_again(healthy):
 
 
 def test_a_crashed_node_ends_its_job_and_comes_back(healthy):
-    job = subprocess.Popen(
-        [str(COMMAND), "run", "login", "--", "srun", "-w", "node01,node02", "sleep", "60"],
-        env=healthy.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while not healthy.states()["node02"].startswith("alloc"):
-        assert job.poll() is None, job.stderr.read()
-    healthy("fault", "crash", "node02")
-    assert healthy.states()["node02"] == "crashed"
-    _, said = job.communicate(timeout=60)
-    assert job.returncode != 0 and "node02" in said.lower()
+    code, said = healthy.crash_in_a_job()
+    assert code != 0 and "node02" in said.lower()
 
 
 @pytest.mark.parametrize("what", ["mtu", "mount", "options"])

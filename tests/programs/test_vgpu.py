@@ -8,17 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from bench import ROOT, live_program
+from bench import ROOT
 
 PROCESS = Path(__file__).with_name("vgpu_process.py")
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    live_program("gcc")
-    folder = tmp_path_factory.mktemp("vgpu")
-    subprocess.run([str(ROOT / "vgpu/build.sh"), str(folder)], check=True)
-    return folder
 
 
 class Processes:

@@ -9,18 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench import ROOT, live_program
+from bench import live_program
 from gpu_runs import EMULATED, PRELOADED, STACK, stack_with_gdrcopy
 
 CLIENT = Path(__file__).with_name("gdrdrv_client.py")
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    live_program("gcc")
-    folder = tmp_path_factory.mktemp("vgpu")
-    subprocess.run([str(ROOT / "vgpu/build.sh"), str(folder)], check=True)
-    return folder
 
 
 @pytest.fixture

@@ -1,14 +1,41 @@
-"""UCX for the emulated GPU (docs/vgpu.md), as a ReFrame environment: one for each pinned wheel."""
+"""What sites read of emulated parts: the running cluster (docs/vcluster.md), and UCX for its GPUs.
+
+UCX for the emulated GPU (docs/vgpu.md) is a ReFrame environment for each pinned wheel.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import Any
 
 from assay import sites
+from assay.sites import ideal
 
 #: A model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.
 LINKS = "nvlink=20:1e9,d2d=20:1e9,h2d=20:1e9,d2h=20:1e9"
+
+#: A cluster that has all: its cases are those of every cluster.
+ALL = {"nodes": 4, "accounting": False, "gpus": 4}
+
+
+def state() -> Path:
+    """The directory of the emulated cluster."""
+    return Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))  # noqa: S108
+
+
+def cluster() -> dict[str, Any]:
+    """The arguments with which the emulated cluster was started.
+
+    If none is up, the site can only be listed, as for a cluster that has all. `assay expect` asks
+    for that cluster too.
+    """
+    file = state() / "cluster.json"
+    if ideal.asked() or not file.exists():
+        return dict(ALL)
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
 
 
 def ucx(site_file: str | Path, version: str) -> dict[str, Any]:

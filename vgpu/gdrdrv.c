@@ -1,10 +1,12 @@
 /* The emulated /dev/gdrdrv: the kernel's side of gdrcopy, under NVIDIA's own libgdrapi 2.x.
  *
- * It is preloaded (LD_PRELOAD=build/vgpu/lib/libgdrdrv.so), so that a program which opens the device
- * gets an empty file in memory, and questions to that file are answered here. Device and inode tell
- * it from every other file, for which the functions of the C library are called unchanged. The
- * numbers are those of the public interface of gdrcopy 2.5 (src/gdrdrv/gdrdrv.h), written down here
- * because the build must not need its headers.
+ * It is preloaded (LD_PRELOAD=build/vgpu/lib/libgdrdrv.so): a library that opens the device gets an
+ * empty file in memory, and questions to that file are answered here. Device and inode tell it from
+ * every other file, for which the functions of the C library are called unchanged. The library that
+ * opens the device gets its `mmap` and `munmap` from here. For the rest of the program they stay
+ * those of the C library: Open MPI and UCX overwrite the code of the `mmap` that they find, and a
+ * preloaded one would no longer see its calls. The numbers are those of the public interface of
+ * gdrcopy 2.5 (src/gdrdrv/gdrdrv.h), written down here because the build must not need its headers.
  *
  *   GPUEMU_FAULT=gdrdrv            there is no such device
  *   GPUEMU_FAULT=gdrdrv-version    the driver is too old for every libgdrapi 2.x
@@ -15,6 +17,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -88,7 +91,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* The functions of the C library behind those that this file defines. They and the driver of the GPU
  * are looked up without the lock, because a thread may have that of the dynamic linker and want this
  * one. */
-#define FUNCTIONS(_) _(open) _(open64) _(openat) _(openat64) _(ioctl) _(mmap) _(mmap64) _(munmap)
+#define FUNCTIONS(_) _(open) _(open64) _(openat) _(openat64) _(ioctl)
 #define POINTER(name) static __typeof__(&name) behind_##name;
 FUNCTIONS(POINTER)
 #define LOOK_UP(name) behind_##name = (__typeof__(&name))dlsym(RTLD_NEXT, #name);
@@ -96,7 +99,7 @@ FUNCTIONS(POINTER)
 
 __attribute__((constructor)) static void look_up(void)
 {
-    if (!behind_munmap) {
+    if (!behind_ioctl) {
         FUNCTIONS(LOOK_UP)
     }
 }
@@ -114,28 +117,6 @@ static int refused(int error)
 {
     errno = error;
     return -1;
-}
-
-static int open_device(int flags)
-{
-    struct stat status;
-    if (node_fault("gdrdrv"))
-        return refused(ENOENT);
-    int file = memfd_create("emulated-gdrdrv", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
-    struct opened *it = calloc(1, sizeof(*it));
-    if (file < 0 || !it || fstat(file, &status) != 0) {
-        free(it);
-        return refused(ENOMEM);
-    }
-    it->device = status.st_dev;
-    it->inode = status.st_ino;
-    it->process = getpid();
-    it->next_handle = 1;
-    pthread_mutex_lock(&lock);
-    it->next = all;
-    all = it;
-    pthread_mutex_unlock(&lock);
-    return file;
 }
 
 /* The opened device behind a file descriptor, or NULL. The caller holds the lock. */
@@ -195,7 +176,7 @@ static int pin(struct opened *device, uint64_t address, uint64_t size, uint64_t 
 static void withdraw(const struct pin *pin)
 {
     int empty = memfd_create("emulated-gdrdrv-unpinned", MFD_CLOEXEC);
-    behind_mmap(pin->mapped, pin->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, empty, 0);
+    mmap(pin->mapped, pin->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, empty, 0);
     close(empty);
 }
 
@@ -267,7 +248,7 @@ static void *map(struct opened *device, void *at, size_t length, int access, int
         return errno = EACCES, MAP_FAILED;
     if (!it || it->mapped || !it->aligned || length > it->size || taken_back(it))
         return errno = EINVAL, MAP_FAILED;
-    void *mapped = behind_mmap(at, length, access, flags, it->file, (off_t)it->offset);
+    void *mapped = mmap(at, length, access, flags, it->file, (off_t)it->offset);
     if (mapped != MAP_FAILED) {
         madvise(mapped, length, MADV_DONTFORK);
         it->mapped = mapped;
@@ -276,7 +257,95 @@ static void *map(struct opened *device, void *at, size_t length, int access, int
     return mapped;
 }
 
+/* --- mmap and munmap of the library that opened the device --- */
+
+static void *its_mmap(void *at, size_t length, int access, int flags, int file, off_t offset)
+{
+    pthread_mutex_lock(&lock);
+    struct opened *device = flags & MAP_ANONYMOUS ? NULL : device_of(file);
+    void *mapped = device ? map(device, at, length, access, flags, offset) : NULL;
+    pthread_mutex_unlock(&lock);
+    return device ? mapped : mmap(at, length, access, flags, file, offset);
+}
+
+static int its_munmap(void *at, size_t length)
+{
+    pthread_mutex_lock(&lock);
+    for (struct opened *device = all; device; device = device->next)
+        for (struct pin *pin = device->pins; pin; pin = pin->next)
+            if (pin->mapped == at)
+                pin->mapped = NULL;
+    pthread_mutex_unlock(&lock);
+    return munmap(at, length);
+}
+
+static void *replacement(const char *name)
+{
+    if (strcmp(name, "mmap") == 0 || strcmp(name, "mmap64") == 0)
+        return (void *)its_mmap;
+    return strcmp(name, "munmap") == 0 ? (void *)its_munmap : NULL;
+}
+
+/* Writes the replacements into a table of relocations: where a library keeps the addresses of the
+ * functions of others that it calls. */
+static void redirect_table(const struct link_map *library, const ElfW(Rela) *table, size_t bytes,
+                           const ElfW(Sym) *symbols, const char *names)
+{
+    const uintptr_t page = (uintptr_t)getpagesize();
+    for (size_t i = 0; i < bytes / sizeof(*table); ++i) {
+        void *to = replacement(names + symbols[ELF64_R_SYM(table[i].r_info)].st_name);
+        unsigned long type = ELF64_R_TYPE(table[i].r_info);
+        if (!to || (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT))
+            continue;
+        void **slot = (void **)(library->l_addr + table[i].r_offset);
+        if (mprotect((void *)((uintptr_t)slot / page * page), page, PROT_READ | PROT_WRITE) == 0)
+            *slot = to;
+    }
+}
+
+/* Redirects the calls of the library (or program) that has this address in its code. */
+static void redirect(void *inside)
+{
+    Dl_info file;
+    struct link_map *library;
+    if (!dladdr1(inside, &file, (void **)&library, RTLD_DL_LINKMAP))
+        return;
+    uintptr_t found[DT_NUM] = {0};
+    for (const ElfW(Dyn) *it = library->l_ld; it->d_tag != DT_NULL; ++it)
+        if (it->d_tag >= 0 && it->d_tag < DT_NUM)
+            found[it->d_tag] = it->d_un.d_ptr;
+    if (!found[DT_SYMTAB] || !found[DT_STRTAB])
+        return;
+    const ElfW(Sym) *symbols = (const ElfW(Sym) *)found[DT_SYMTAB];
+    const char *names = (const char *)found[DT_STRTAB];
+    redirect_table(library, (ElfW(Rela) *)found[DT_JMPREL], found[DT_PLTRELSZ], symbols, names);
+    redirect_table(library, (ElfW(Rela) *)found[DT_RELA], found[DT_RELASZ], symbols, names);
+}
+
 /* --- the functions of the C library that libgdrapi calls --- */
+
+static int open_device(int flags, void *caller)
+{
+    struct stat status;
+    if (node_fault("gdrdrv"))
+        return refused(ENOENT);
+    int file = memfd_create("emulated-gdrdrv", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+    struct opened *it = calloc(1, sizeof(*it));
+    if (file < 0 || !it || fstat(file, &status) != 0) {
+        free(it);
+        return refused(ENOMEM);
+    }
+    it->device = status.st_dev;
+    it->inode = status.st_ino;
+    it->process = getpid();
+    it->next_handle = 1;
+    pthread_mutex_lock(&lock);
+    it->next = all;
+    all = it;
+    pthread_mutex_unlock(&lock);
+    redirect(caller);
+    return file;
+}
 
 /* The C library declares that a path is never NULL; the kernel has an answer to that too. */
 __attribute__((noipa)) static bool is_device(const char *path)
@@ -296,13 +365,15 @@ __attribute__((noipa)) static bool is_device(const char *path)
     EXPORTED int name(const char *path, int flags, ...)                                            \
     {                                                                                              \
         MODE(flags, mode)                                                                          \
-        return is_device(path) ? open_device(flags) : BEHIND(name)(path, flags, mode);             \
+        return is_device(path) ? open_device(flags, __builtin_return_address(0))                   \
+                               : BEHIND(name)(path, flags, mode);                                  \
     }
 #define OPEN_AT(name)                                                                              \
     EXPORTED int name(int folder, const char *path, int flags, ...)                                \
     {                                                                                              \
         MODE(flags, mode)                                                                          \
-        return is_device(path) ? open_device(flags) : BEHIND(name)(folder, path, flags, mode);     \
+        return is_device(path) ? open_device(flags, __builtin_return_address(0))                   \
+                               : BEHIND(name)(folder, path, flags, mode);                          \
     }
 OPEN(open)
 OPEN(open64)
@@ -323,31 +394,6 @@ EXPORTED int ioctl(int file, unsigned long question, ...)
     int result = device ? answer(device, question, asked) : 0;
     pthread_mutex_unlock(&lock);
     return device ? result : BEHIND(ioctl)(file, question, asked);
-}
-
-#define MMAP(name)                                                                                 \
-    EXPORTED void *name(void *at, size_t length, int access, int flags, int file, off_t offset)    \
-    {                                                                                              \
-        if (flags & MAP_ANONYMOUS || !all)                                                         \
-            return BEHIND(name)(at, length, access, flags, file, offset);                          \
-        pthread_mutex_lock(&lock);                                                                 \
-        struct opened *device = device_of(file);                                                   \
-        void *mapped = device ? map(device, at, length, access, flags, offset) : NULL;             \
-        pthread_mutex_unlock(&lock);                                                               \
-        return device ? mapped : BEHIND(name)(at, length, access, flags, file, offset);            \
-    }
-MMAP(mmap)
-MMAP(mmap64)
-
-EXPORTED int munmap(void *at, size_t length)
-{
-    pthread_mutex_lock(&lock);
-    for (struct opened *device = all; device; device = device->next)
-        for (struct pin *pin = device->pins; pin; pin = pin->next)
-            if (pin->mapped == at)
-                pin->mapped = NULL;
-    pthread_mutex_unlock(&lock);
-    return BEHIND(munmap)(at, length);
 }
 
 /* --- the functions of libgdrapi that copy: only the trace is added --- */

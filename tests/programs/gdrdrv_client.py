@@ -1,7 +1,7 @@
 """Speaks to /dev/gdrdrv as libgdrapi does, without libgdrapi: test_vgpu_gdrdrv.py starts it.
 
-``gdrdrv_client.py LIBCUDA SCENE [ARGUMENT]`` prints what each step of a scene gave. The calls go
-through ctypes, so that a preloaded library sees them, as it sees those of a C program.
+``gdrdrv_client.py LIBCUDA LIBRARY SCENE [ARGUMENT]`` prints what each step of a scene gave. LIBRARY
+is gdrdrv_library.c: the library that opens the device must map it, as libgdrapi does.
 """
 
 import ctypes
@@ -15,7 +15,8 @@ import sys
 SIZE = 128 << 10
 PAGE = mmap.PAGESIZE
 libc = ctypes.CDLL(None, use_errno=True)
-libc.mmap.restype = ctypes.c_void_p
+library = ctypes.CDLL(sys.argv[2], use_errno=True)
+library.its_mmap.restype = ctypes.c_void_p
 FAILED = ctypes.c_void_p(-1).value
 #: From src/gdrdrv/gdrdrv.h of gdrcopy 2.5: number -> format of the question. All but two give
 #: _IOWR the type of a pointer.
@@ -43,15 +44,16 @@ def ask(file, name, *words):
 def opened(function="open"):
     flags = os.O_RDWR | os.O_CLOEXEC
     folder = (-100,) if "at" in function else ()  # AT_FDCWD
-    return said(getattr(libc, function)(*folder, b"/dev/gdrdrv", flags))
+    return said(getattr(library, f"its_{function}")(*folder, b"/dev/gdrdrv", flags))
 
 
 def mapped(file, handle, length=SIZE):
-    return said(libc.mmap(None, ctypes.c_size_t(length), 3, 1, file, ctypes.c_long(handle * PAGE)))
+    offset = ctypes.c_long(handle * PAGE)
+    return said(library.its_mmap(None, ctypes.c_size_t(length), 3, 1, file, offset))
 
 
 def unmapped(at):
-    return said(libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(SIZE)))
+    return said(library.its_munmap(ctypes.c_void_p(at), ctypes.c_size_t(SIZE)))
 
 
 class Gpu:
@@ -92,6 +94,16 @@ def copies(gpu, function):
     print(address == gpu.at.value, size == SIZE, page, kind)
     print(unmapped(at), ask(file, "ABOUT", handle)[-1], ask(file, "UNPIN", handle) != -1)
     print(ask(file, "UNPIN", handle), os.close(file))
+
+
+def overwritten(gpu, when):
+    """As `copies`, in a process where somebody overwrites the code of mmap and munmap."""
+    if when == "before":
+        assert library.overwrite() == 0
+    else:
+        os.close(opened())
+        assert library.overwrite() == 0
+    copies(gpu, "open")
 
 
 def refusals(gpu):
@@ -145,13 +157,15 @@ def others(_, folder):
         os.close(closed)
     path = f"{folder}/file".encode()
     os.umask(0)
-    file = libc.open(path, os.O_CREAT | os.O_RDWR, 0o640)
+    file = library.its_open(path, os.O_CREAT | os.O_RDWR, 0o640)
     os.write(file, b"a" * PAGE + b"b" * PAGE)
     print(oct(os.fstat(file).st_mode), ctypes.string_at(mapped(file, 1, PAGE), 1))
     print(ask(file, "VERSION"), ask(file, "PIN", 1 << 20, 1), ask(-1, "VERSION"))
-    print(mapped(-1, 1, PAGE), said(libc.open(path + b"x", 0)), said(libc.open(None, 0)))
-    unnamed = libc.openat64(-100, folder.encode(), os.O_TMPFILE | os.O_RDWR, 0o600)
-    print(oct(os.fstat(unnamed).st_mode), said(libc.open64(b"/dev/gdrdr", 0)))
+    print(
+        mapped(-1, 1, PAGE), said(library.its_open(path + b"x", 0)), said(library.its_open(None, 0))
+    )
+    unnamed = library.its_openat64(-100, folder.encode(), os.O_TMPFILE | os.O_RDWR, 0o600)
+    print(oct(os.fstat(unnamed).st_mode), said(library.its_open64(b"/dev/gdrdr", 0)))
     memory = os.memfd_create("another")
     os.ftruncate(memory, SIZE)
     print(ask(memory, "VERSION"), ctypes.string_at(mapped(memory, 0), 1))
@@ -162,8 +176,8 @@ def others(_, folder):
 
 
 def main():
-    library, scene, *rest = sys.argv[1:]
-    gpu = None if scene in ("faults", "others") else Gpu(library)
+    cuda, _, scene, *rest = sys.argv[1:]
+    gpu = None if scene in ("faults", "others") else Gpu(cuda)
     globals()[scene](gpu, *rest)
 
 

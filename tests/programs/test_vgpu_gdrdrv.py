@@ -15,13 +15,23 @@ from gpu_runs import EMULATED, PRELOADED, STACK, stack_with_gdrcopy
 CLIENT = Path(__file__).with_name("gdrdrv_client.py")
 
 
+@pytest.fixture(scope="module")
+def library(built, tmp_path_factory):
+    """The library of the client."""
+    path = tmp_path_factory.mktemp("library") / "libclient.so"
+    source = Path(__file__).with_name("gdrdrv_library.c")
+    flags = ["-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["gcc", *flags, "-o", path, source, "-ldl"], check=True)
+    return path
+
+
 @pytest.fixture
-def client(built):
+def client(built, library):
     """Plays a scene of the client; `preload` is what it runs under."""
 
     def play(*scene, preload=built / "lib/libgdrdrv.so", **variables):
         return subprocess.run(
-            [sys.executable, str(CLIENT), str(built / "lib/libcuda.so.1"), *map(str, scene)],
+            [sys.executable, CLIENT, built / "lib/libcuda.so.1", library, *map(str, scene)],
             env={**os.environ, "LD_PRELOAD": str(preload), **variables},
             capture_output=True,
             text=True,
@@ -32,9 +42,16 @@ def client(built):
     return play
 
 
-@pytest.mark.parametrize("function", ["open", "open64", "openat", "openat64"])
-def test_bytes_go_both_ways_through_a_mapping(client, function):
-    done = client("copies", function)
+@pytest.mark.parametrize(
+    "scene",
+    [
+        *(("copies", function) for function in ("open", "open64", "openat", "openat64")),
+        ("overwritten", "before"),
+        ("overwritten", "after"),
+    ],
+)
+def test_bytes_go_both_ways_through_a_mapping(client, scene):
+    done = client(*scene)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         f"1 {(2 << 16 | 5, 2 << 16)} 0",  # FD_CLOEXEC; driver 2.5, for libraries from 2.0 on

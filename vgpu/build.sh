@@ -31,7 +31,8 @@ library() { # FILE SONAME SOURCE...
 }
 
 library libcuda.so.1 context.c ipc.c lookup.c memory.c node.c pointer.c stream.c trace.c
-library libcudart.so.12 -Wl,--version-script=runtime.map runtime.c -L"$out/lib" -l:libcuda.so.1
+library libcudart.so.12 -Wl,--version-script=runtime.map runtime.c node.c trace.c \
+    -L"$out/lib" -l:libcuda.so.1
 library libnvidia-ml.so.1 nvml.c node.c
 library libgdrdrv.so gdrdrv.c node.c trace.c
 gcc "${flags[@]}" -o "$out/bin/nvidia-smi" smi.c node.c

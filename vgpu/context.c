@@ -175,6 +175,16 @@ ENTRY(cuDevicePrimaryCtxRelease_v2)(device it)
     return SUCCESS;
 }
 
+/* Frees the memory of the context. Who retained it keeps it, as with CUDA. */
+ENTRY(cuDevicePrimaryCtxReset_v2)(device it)
+{
+    NEED_DEVICE(it);
+    memory_end(&primary[it]);
+    primary[it].flags = 0;
+    primary[it].id = next_id();
+    return SUCCESS;
+}
+
 ENTRY(cuDevicePrimaryCtxGetState)(device it, unsigned *flags, int *active)
 {
     NEED_DEVICE(it);
@@ -254,30 +264,53 @@ ENTRY(cuCtxGetApiVersion)(struct context *context, unsigned *version)
     return SUCCESS;
 }
 
+static const struct {
+    result code;
+    const char *name, *text;
+} errors[] = {
+    {SUCCESS, "CUDA_SUCCESS", "no error"},
+    {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {MAP_FAILED_, "CUDA_ERROR_MAP_FAILED", "mapping of buffer object failed"},
+    {PEER_ACCESS_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+     "peer access is not supported between these two devices"},
+    {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
+    {ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+     "part or all of the requested memory range is already mapped"},
+    {NOT_REGISTERED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
+     "pointer does not correspond to a registered memory region"},
+    {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+     "system has unsupported display driver / cuda driver combination"},
+};
+
+static result describe(result code, const char **name, const char **text)
+{
+    for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); ++i)
+        if (errors[i].code == code) {
+            *name = errors[i].name;
+            *text = errors[i].text;
+            return SUCCESS;
+        }
+    *name = *text = NULL;
+    return INVALID_VALUE;
+}
+
 ENTRY(cuGetErrorString)(result code, const char **text)
 {
-    static const struct {
-        result code;
-        const char *text;
-    } known[] = {
-        {SUCCESS, "no error"},
-        {INVALID_VALUE, "invalid argument"},
-        {OUT_OF_MEMORY, "out of memory"},
-        {NOT_INITIALIZED, "initialization error"},
-        {NO_DEVICE, "no CUDA-capable device is detected"},
-        {INVALID_DEVICE, "invalid device ordinal"},
-        {INVALID_CONTEXT, "invalid device context"},
-        {MAP_FAILED_, "mapping of buffer object failed"},
-        {PEER_ACCESS_UNSUPPORTED, "peer access is not supported between these two devices"},
-        {NOT_FOUND, "named symbol not found"},
-        {NOT_READY, "device not ready"},
-        {NOT_SUPPORTED, "operation not supported"},
-        {DRIVER_MISMATCH, "system has unsupported display driver / cuda driver combination"},
-    };
-    *text = "unknown error of the emulated driver";
-    for (size_t i = 0; i < sizeof(known) / sizeof(*known); ++i)
-        if (known[i].code == code)
-            *text = known[i].text;
-    return SUCCESS;
+    const char *name;
+    return describe(code, &name, text);
 }
-ENTRY_OF(cuGetErrorName, body_of_cuGetErrorString);
+
+ENTRY(cuGetErrorName)(result code, const char **name)
+{
+    const char *text;
+    return describe(code, name, &text);
+}

@@ -175,24 +175,38 @@ __attribute__((visibility("default"))) int vgpu_pages(address at, uint64_t bytes
     return file;
 }
 
+/* Unmaps a range and forgets it. The caller holds the lock. */
+static void drop(int i)
+{
+    unmap(&ranges[i], ranges[i].base);
+    unmap(&ranges[i], ranges[i].base + DISTANCE);
+    if (ranges[i].lent && !ranges[i].imported)
+        take_back(ranges[i].fd);
+    close(ranges[i].fd);
+    --number;
+    for (; i < number; ++i)
+        ranges[i] = ranges[i + 1];
+}
+
 result memory_release(address base, bool imported)
 {
     NEED_DRIVER();
     pthread_mutex_lock(&lock);
     int i = index_of(base);
     bool held = i >= 0 && ranges[i].base == base && ranges[i].imported == imported;
-    if (held && --ranges[i].uses == 0) {
-        unmap(&ranges[i], ranges[i].base);
-        unmap(&ranges[i], ranges[i].base + DISTANCE);
-        if (ranges[i].lent && !imported)
-            take_back(ranges[i].fd);
-        close(ranges[i].fd);
-        --number;
-        for (; i < number; ++i)
-            ranges[i] = ranges[i + 1];
-    }
+    if (held && --ranges[i].uses == 0)
+        drop(i);
     pthread_mutex_unlock(&lock);
     return held ? SUCCESS : INVALID_VALUE;
+}
+
+void memory_end(const struct context *context)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = number - 1; i >= 0; --i)
+        if (ranges[i].context == context)
+            drop(i);
+    pthread_mutex_unlock(&lock);
 }
 
 result memory_share(address at, struct range *range)

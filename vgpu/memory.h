@@ -40,5 +40,6 @@ void *memory_bytes(address at, uint64_t length);
 result memory_share(address at, struct range *);                /* for a handle of IPC */
 result memory_import(struct range *, const char *path);         /* maps it; counts repeated uses */
 result memory_release(address base, bool imported);
+void memory_end(const struct context *); /* frees all memory of a context, imported or not */
 
 #endif

@@ -1,7 +1,9 @@
-/* The part of CUDA's runtime (libcudart) that UCX's programs call, over the emulated driver. */
+/* The part of CUDA's runtime (libcudart) that the programs of UCX and OSU call, over the emulated
+ * driver. Kernels are not emulated: each launch fails and names the kernel. */
 #include "driver.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -11,12 +13,14 @@ struct event;
 result cuInit(unsigned flags);
 result cuDeviceGetCount(int *count);
 result cuDevicePrimaryCtxRetain(struct context **context, device it);
+result cuDevicePrimaryCtxReset_v2(device it);
 result cuCtxGetCurrent(struct context **context);
 result cuCtxSetCurrent(struct context *context);
 result cuCtxSynchronize(void);
 result cuMemAlloc_v2(address *at, size_t bytes);
 result cuMemAllocManaged(address *at, size_t bytes, unsigned flags);
 result cuMemFree_v2(address at);
+result cuMemGetInfo_v2(size_t *unused, size_t *total);
 result cuMemHostAlloc(void **start, size_t bytes, unsigned flags);
 result cuMemFreeHost(void *start);
 result cuMemHostRegister_v2(void *start, size_t bytes, unsigned flags);
@@ -24,13 +28,19 @@ result cuMemHostUnregister(void *start);
 result cuMemcpy(address to, address from, size_t bytes);
 result cuMemcpyAsync(address to, address from, size_t bytes, struct stream *stream);
 result cuMemsetD8_v2(address at, unsigned char value, size_t bytes);
+result cuMemsetD8Async(address at, unsigned char value, size_t bytes, struct stream *stream);
+result cuMemPrefetchAsync(address at, size_t bytes, device to, struct stream *stream);
 result cuStreamCreate(struct stream **stream, unsigned flags);
 result cuStreamDestroy_v2(struct stream *stream);
 result cuStreamSynchronize(struct stream *stream);
+result cuStreamQuery(struct stream *stream);
+result cuStreamWaitEvent(struct stream *stream, struct event *event, unsigned flags);
 result cuEventCreate(struct event **event, unsigned flags);
 result cuEventDestroy_v2(struct event *event);
 result cuEventRecord(struct event *event, struct stream *stream);
 result cuEventQuery(struct event *event);
+result cuEventSynchronize(struct event *event);
+result cuEventElapsedTime(float *passed, struct event *from, struct event *to);
 result cuGetErrorString(result code, const char **text);
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -44,10 +54,10 @@ static void start(void)
     started = cuInit(0);
 }
 
-/* The codes of both interfaces agree as far as they are used here. */
+/* The codes of both interfaces agree as far as they are used here. "Not ready" is no error. */
 static result said(result code)
 {
-    last = code ? code : last;
+    last = code && code != NOT_READY ? code : last;
     return code;
 }
 
@@ -91,6 +101,21 @@ EXPORT result cudaSetDevice(int number)
     return said(problem ? problem : cuCtxSetCurrent(contexts[chosen]));
 }
 
+EXPORT result cudaGetDevice(int *number)
+{
+    *number = chosen;
+    return SUCCESS;
+}
+
+/* Frees the memory of the device; then no context is current, until the next call makes it so.
+ * Streams and events stay, which CUDA would destroy. */
+EXPORT result cudaDeviceReset(void)
+{
+    result problem = prepare();
+    problem = problem ? problem : cuDevicePrimaryCtxReset_v2(chosen);
+    return said(problem ? problem : cuCtxSetCurrent(NULL));
+}
+
 EXPORT result cudaDeviceSynchronize(void)
 {
     CALL(cuCtxSynchronize());
@@ -109,6 +134,16 @@ EXPORT result cudaMallocManaged(void **at, size_t bytes, unsigned flags)
 EXPORT result cudaFree(void *at)
 {
     CALL(cuMemFree_v2((address)at));
+}
+
+EXPORT result cudaMemGetInfo(size_t *unused, size_t *total)
+{
+    CALL(cuMemGetInfo_v2(unused, total));
+}
+
+EXPORT result cudaMallocHost(void **start_, size_t bytes)
+{
+    CALL(cuMemHostAlloc(start_, bytes, 0));
 }
 
 EXPORT result cudaHostAlloc(void **start_, size_t bytes, unsigned flags)
@@ -156,6 +191,21 @@ EXPORT result cudaMemset(void *at, int value, size_t bytes)
     CALL(cuMemsetD8_v2((address)at, (unsigned char)value, bytes));
 }
 
+EXPORT result cudaMemsetAsync(void *at, int value, size_t bytes, struct stream *stream)
+{
+    CALL(cuMemsetD8Async((address)at, (unsigned char)value, bytes, stream));
+}
+
+EXPORT result cudaMemPrefetchAsync(const void *at, size_t bytes, int to, struct stream *stream)
+{
+    CALL(cuMemPrefetchAsync((address)at, bytes, to, stream));
+}
+
+EXPORT result cudaStreamCreate(struct stream **stream)
+{
+    CALL(cuStreamCreate(stream, 0));
+}
+
 EXPORT result cudaStreamCreateWithFlags(struct stream **stream, unsigned flags)
 {
     CALL(cuStreamCreate(stream, flags));
@@ -169,6 +219,21 @@ EXPORT result cudaStreamDestroy(struct stream *stream)
 EXPORT result cudaStreamSynchronize(struct stream *stream)
 {
     CALL(cuStreamSynchronize(stream));
+}
+
+EXPORT result cudaStreamQuery(struct stream *stream)
+{
+    CALL(cuStreamQuery(stream));
+}
+
+EXPORT result cudaStreamWaitEvent(struct stream *stream, struct event *event, unsigned flags)
+{
+    CALL(cuStreamWaitEvent(stream, event, flags));
+}
+
+EXPORT result cudaEventCreate(struct event **event)
+{
+    CALL(cuEventCreate(event, 0));
 }
 
 EXPORT result cudaEventCreateWithFlags(struct event **event, unsigned flags)
@@ -191,11 +256,50 @@ EXPORT result cudaEventQuery(struct event *event)
     CALL(cuEventQuery(event));
 }
 
+EXPORT result cudaEventSynchronize(struct event *event)
+{
+    CALL(cuEventSynchronize(event));
+}
+
+EXPORT result cudaEventElapsedTime(float *passed, struct event *from, struct event *to)
+{
+    CALL(cuEventElapsedTime(passed, from, to));
+}
+
 EXPORT const char *cudaGetErrorString(result code)
 {
     const char *text;
-    cuGetErrorString(code, &text);
-    return text;
+    return cuGetErrorString(code, &text) ? "unrecognized error code" : text;
+}
+
+/* The runtime has names of its own for the codes of the driver. */
+EXPORT const char *cudaGetErrorName(result code)
+{
+    switch (code) {
+    case SUCCESS: return "cudaSuccess";
+    case INVALID_VALUE: return "cudaErrorInvalidValue";
+    case OUT_OF_MEMORY: return "cudaErrorMemoryAllocation";
+    case NOT_INITIALIZED: return "cudaErrorInitializationError";
+    case NO_DEVICE: return "cudaErrorNoDevice";
+    case INVALID_DEVICE: return "cudaErrorInvalidDevice";
+    case INVALID_CONTEXT: return "cudaErrorDeviceUninitialized";
+    case MAP_FAILED_: return "cudaErrorMapBufferObjectFailed";
+    case PEER_ACCESS_UNSUPPORTED: return "cudaErrorPeerAccessUnsupported";
+    case INVALID_HANDLE: return "cudaErrorInvalidResourceHandle";
+    case NOT_FOUND: return "cudaErrorSymbolNotFound";
+    case NOT_READY: return "cudaErrorNotReady";
+    case CONTEXT_IS_DESTROYED: return "cudaErrorContextIsDestroyed";
+    case ALREADY_REGISTERED: return "cudaErrorHostMemoryAlreadyRegistered";
+    case NOT_REGISTERED: return "cudaErrorHostMemoryNotRegistered";
+    case NOT_SUPPORTED: return "cudaErrorNotSupported";
+    case DRIVER_MISMATCH: return "cudaErrorSystemDriverMismatch";
+    default: return "unrecognized error code";
+    }
+}
+
+EXPORT result cudaPeekAtLastError(void)
+{
+    return last;
 }
 
 EXPORT result cudaGetLastError(void)
@@ -205,15 +309,75 @@ EXPORT result cudaGetLastError(void)
     return code;
 }
 
-/* There are no kernels. A program that has some registers them when it is loaded. */
-EXPORT result cudaLaunchKernel(void)
-{
-    return said(NOT_SUPPORTED);
-}
-
 EXPORT result cudaGetSymbolSize(size_t *bytes, const void *symbol)
 {
     (void)bytes, (void)symbol;
+    return said(NOT_SUPPORTED);
+}
+
+/* --- kernels ---
+ * A program registers its kernels when it is loaded. `kernel<<<grid, block>>>()` pushes the shape of
+ * the launch and calls a function of the program, which pops it and calls cudaLaunchKernel. */
+
+struct shape {
+    unsigned x, y, z;
+};
+static _Thread_local struct launch {
+    struct shape grid, block;
+    size_t shared;
+    struct stream *stream;
+} pushed;
+
+enum { KERNELS = 4096 };
+static struct kernel {
+    const void *function;
+    const char *name;
+    bool named; /* in a message */
+} kernels[KERNELS];
+static int number;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+EXPORT void __cudaRegisterFunction(void **binary, const void *function, char *on_device,
+                                   const char *name)
+{
+    (void)binary, (void)on_device;
+    pthread_mutex_lock(&lock);
+    if (number < KERNELS)
+        kernels[number++] = (struct kernel){function, name, false};
+    pthread_mutex_unlock(&lock);
+}
+
+EXPORT unsigned __cudaPushCallConfiguration(struct shape grid, struct shape block, size_t shared,
+                                            struct stream *stream)
+{
+    pushed = (struct launch){grid, block, shared, stream};
+    return 0;
+}
+
+EXPORT result __cudaPopCallConfiguration(struct shape *grid, struct shape *block, size_t *shared,
+                                         struct stream **stream)
+{
+    *grid = pushed.grid;
+    *block = pushed.block;
+    *shared = pushed.shared;
+    *stream = pushed.stream;
+    return SUCCESS;
+}
+
+/* Many programs do not look at the result, so the first launch of each kernel is also said aloud. */
+EXPORT result cudaLaunchKernel(const void *function)
+{
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < number && kernels[i].function != function)
+        ++i;
+    if (i == number || !kernels[i].named)
+        fprintf(stderr, "EMULATED GPU: cudaErrorNotSupported: kernels do not run here: %s\n",
+                i < number ? kernels[i].name : "one that was not registered");
+    if (i < number)
+        kernels[i].named = true;
+    pthread_mutex_unlock(&lock);
+    trace("refused cudaLaunchKernel", 0);
     return said(NOT_SUPPORTED);
 }
 
@@ -234,20 +398,6 @@ EXPORT void __cudaUnregisterFatBinary(void **binary)
     (void)binary;
 }
 
-EXPORT void __cudaRegisterFunction(void)
-{
-}
-
 EXPORT void __cudaRegisterVar(void)
 {
-}
-
-EXPORT unsigned __cudaPushCallConfiguration(void)
-{
-    return 1;
-}
-
-EXPORT result __cudaPopCallConfiguration(void)
-{
-    return NOT_SUPPORTED;
 }

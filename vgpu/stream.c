@@ -19,9 +19,11 @@ struct stream {
     atomic_ullong busy; /* until when [ns] */
 };
 struct event {
-    atomic_ullong when; /* [ns] */
+    atomic_ullong when; /* [ns]; 0: not recorded */
+    bool timed;
 };
 static struct stream null_stream;
+static atomic_ullong device_busy[MAX_DEVICES]; /* until when all streams of a device are [ns] */
 
 enum way { H2H, H2D, D2H, D2D, NVLINK, PCIE, WAYS };
 static const char *const NAMES[WAYS] = {"h2h", "h2d", "d2h", "d2d", "nvlink", "pcie"};
@@ -93,6 +95,11 @@ static enum way way_of(const struct range *to, const struct range *from)
     return node_nvlink(to->owner, from->owner) ? NVLINK : PCIE;
 }
 
+static unsigned long long later(unsigned long long a, unsigned long long b)
+{
+    return a > b ? a : b;
+}
+
 static result copy(address to, address from, size_t bytes, struct stream *stream, bool wait)
 {
     NEED_CONTEXT();
@@ -111,7 +118,9 @@ static result copy(address to, address from, size_t bytes, struct stream *stream
     const struct link *link = &links[way];
     if (into && out_of && pairs[way][target.owner][source.owner].said)
         link = &pairs[way][target.owner][source.owner];
-    stream->busy = done_at(way, link, stream->busy > start ? stream->busy : start, bytes);
+    stream->busy = done_at(way, link, later(stream->busy, start), bytes);
+    atomic_ullong *all = &device_busy[current_context()->device];
+    *all = later(*all, stream->busy);
     if (wait)
         wait_until(stream->busy);
     return SUCCESS;
@@ -133,7 +142,7 @@ ENTRY_OF(cuMemcpyHtoDAsync_v2, body_of_cuMemcpyAsync);
 ENTRY_OF(cuMemcpyDtoHAsync_v2, body_of_cuMemcpyAsync);
 ENTRY_OF(cuMemcpyDtoDAsync_v2, body_of_cuMemcpyAsync);
 
-ENTRY(cuMemsetD8_v2)(address at, unsigned char value, size_t bytes)
+static result set(address at, unsigned char value, size_t bytes)
 {
     NEED_CONTEXT();
     void *there = memory_bytes(at, bytes);
@@ -141,6 +150,29 @@ ENTRY(cuMemsetD8_v2)(address at, unsigned char value, size_t bytes)
         return INVALID_VALUE;
     memset(there, value, bytes);
     return SUCCESS;
+}
+
+ENTRY(cuMemsetD8_v2)(address at, unsigned char value, size_t bytes)
+{
+    return set(at, value, bytes);
+}
+
+ENTRY(cuMemsetD8Async)(address at, unsigned char value, size_t bytes, struct stream *stream)
+{
+    (void)stream; /* the model has no time for it */
+    return set(at, value, bytes);
+}
+
+/* Managed memory is one file, which host and devices see: nothing has to move. */
+ENTRY(cuMemPrefetchAsync)(address at, size_t bytes, device to, struct stream *stream)
+{
+    enum { HOST = -1 };
+    (void)stream;
+    NEED_CONTEXT();
+    struct range range;
+    if (!memory_find(at, &range) || !range.managed || !memory_bytes(at, bytes))
+        return INVALID_VALUE;
+    return to == HOST || (to >= 0 && to < visible_devices()) ? SUCCESS : INVALID_DEVICE;
 }
 
 ENTRY(cuStreamCreate)(struct stream **stream, unsigned flags)
@@ -172,6 +204,15 @@ ENTRY(cuStreamQuery)(struct stream *stream)
     return now() < stream_of(stream)->busy ? NOT_READY : SUCCESS;
 }
 
+ENTRY(cuStreamWaitEvent)(struct stream *stream, struct event *event, unsigned flags)
+{
+    (void)flags;
+    NEED_CONTEXT();
+    stream = stream_of(stream);
+    stream->busy = later(stream->busy, event->when);
+    return SUCCESS;
+}
+
 ENTRY(cuStreamAddCallback)(struct stream *stream, void (*call)(struct stream *, result, void *),
                            void *data, unsigned flags)
 {
@@ -185,16 +226,19 @@ ENTRY(cuStreamAddCallback)(struct stream *stream, void (*call)(struct stream *, 
 ENTRY(cuCtxSynchronize)(void)
 {
     NEED_CONTEXT();
-    wait_until(null_stream.busy);
+    wait_until(device_busy[current_context()->device]);
     return SUCCESS;
 }
 
 ENTRY(cuEventCreate)(struct event **event, unsigned flags)
 {
-    (void)flags;
+    enum { WITHOUT_TIME = 2 };
     NEED_CONTEXT();
     *event = calloc(1, sizeof(**event));
-    return *event ? SUCCESS : OUT_OF_MEMORY;
+    if (!*event)
+        return OUT_OF_MEMORY;
+    (*event)->timed = !(flags & WITHOUT_TIME);
+    return SUCCESS;
 }
 
 ENTRY(cuEventDestroy_v2)(struct event *event)
@@ -207,7 +251,7 @@ ENTRY(cuEventDestroy_v2)(struct event *event)
 ENTRY(cuEventRecord)(struct event *event, struct stream *stream)
 {
     NEED_CONTEXT();
-    event->when = stream_of(stream)->busy;
+    event->when = later(stream_of(stream)->busy, now());
     return SUCCESS;
 }
 
@@ -221,5 +265,17 @@ ENTRY(cuEventSynchronize)(struct event *event)
 {
     NEED_DRIVER();
     wait_until(event->when);
+    return SUCCESS;
+}
+
+/* The time between two events [ms]. */
+ENTRY(cuEventElapsedTime)(float *passed, struct event *from, struct event *to)
+{
+    NEED_DRIVER();
+    if (!from || !to || !from->timed || !to->timed || !from->when || !to->when)
+        return INVALID_HANDLE;
+    if (now() < later(from->when, to->when))
+        return NOT_READY;
+    *passed = (float)(((double)to->when - (double)from->when) / 1e6);
     return SUCCESS;
 }

@@ -218,8 +218,9 @@ def test_a_second_build_does_nothing(built):
     assert (built / "lib/libcuda.so.1").stat().st_mtime_ns == before
 
 
-def test_every_function_that_ucx_is_linked_to_is_there(built):
-    needs = (ROOT / "tests/data/spack/needs.txt").read_text().split()
+@pytest.mark.parametrize(("program", "number"), [("spack", 50), ("vgpu-osu", 25)])
+def test_every_function_that_ucx_and_osu_are_linked_to_is_there(built, program, number):
+    needs = (ROOT / f"tests/data/{program}/needs.txt").read_text().split()
     script = """
 import ctypes, sys
 libraries = [ctypes.CDLL(each, ctypes.RTLD_GLOBAL) for each in sys.argv[1:4]]
@@ -227,7 +228,7 @@ print(*[each for each in sys.argv[4:] if not any(hasattr(l, each) for l in libra
     names = ("libcuda.so.1", "libcudart.so.12", "libnvidia-ml.so.1")
     libraries = [str(built / "lib" / each) for each in names]
     command = [sys.executable, "-c", script, *libraries, *needs]
-    assert len(needs) > 50
+    assert len(needs) > number
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "\n"
 
 

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -12,6 +13,12 @@ struct event;
 /* Of the emulated libcuda. */
 result cuInit(unsigned flags);
 result cuDeviceGetCount(int *count);
+result cuDriverGetVersion(int *version);
+result cuDeviceGetAttribute(int *value, int attribute, device it);
+result cuDeviceGetName(char *name, int length, device it);
+result cuDeviceGetUuid(unsigned char *uuid, device it);
+result cuDeviceTotalMem_v2(size_t *bytes, device it);
+result cuDeviceCanAccessPeer(int *can, device a, device b);
 result cuDevicePrimaryCtxRetain(struct context **context, device it);
 result cuDevicePrimaryCtxReset_v2(device it);
 result cuCtxGetCurrent(struct context **context);
@@ -99,6 +106,62 @@ EXPORT result cudaSetDevice(int number)
     if (!contexts[chosen])
         problem = cuDevicePrimaryCtxRetain(&contexts[chosen], chosen);
     return said(problem ? problem : cuCtxSetCurrent(contexts[chosen]));
+}
+
+/* Begins the runtime without a context. */
+#define ASK(call)                                                                                  \
+    do {                                                                                           \
+        pthread_once(&once, start);                                                                \
+        return said(started ? started : (call));                                                   \
+    } while (0)
+
+EXPORT result cudaDriverGetVersion(int *version)
+{
+    return said(cuDriverGetVersion(version));
+}
+
+EXPORT result cudaRuntimeGetVersion(int *version)
+{
+    return said(cuDriverGetVersion(version));
+}
+
+EXPORT result cudaDeviceGetAttribute(int *value, int attribute, int number)
+{
+    ASK(cuDeviceGetAttribute(value, attribute, number));
+}
+
+EXPORT result cudaDeviceCanAccessPeer(int *can, int number, int peer)
+{
+    ASK(cuDeviceCanAccessPeer(can, number, peer));
+}
+
+/* cudaDeviceProp of CUDA 12, of 1032 B. What is not listed is 0. */
+static result describe(unsigned char *properties, int number)
+{
+    static const struct {
+        short at, attribute; /* offset [B]; as cuDeviceGetAttribute numbers it */
+    } known[] = {{308, 10}, {320, 1},  {360, 75}, {364, 76}, {388, 16}, {400, 19},
+                 {584, 33}, {600, 40}, {604, 41}, {652, 83}};
+    enum { NAME = 0, NAME_BYTES = 256, UUID = 256, MEMORY = 288, BYTES = 1032 };
+    size_t memory;
+    memset(properties, 0, BYTES);
+    result problem = cuDeviceTotalMem_v2(&memory, number);
+    if (problem)
+        return problem;
+    memcpy(properties + MEMORY, &memory, sizeof(memory));
+    cuDeviceGetName((char *)properties + NAME, NAME_BYTES, number);
+    cuDeviceGetUuid(properties + UUID, number);
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); ++i) {
+        int value;
+        cuDeviceGetAttribute(&value, known[i].attribute, number);
+        memcpy(properties + known[i].at, &value, sizeof(value));
+    }
+    return SUCCESS;
+}
+
+EXPORT result cudaGetDeviceProperties_v2(void *properties, int number)
+{
+    ASK(describe(properties, number));
 }
 
 EXPORT result cudaGetDevice(int *number)

@@ -9,6 +9,8 @@
 typedef struct { unsigned x, y, z; } dim3;
 typedef void *stream, *event;
 
+int cudaDriverGetVersion(int *), cudaRuntimeGetVersion(int *), cudaGetDeviceProperties_v2(void *, int);
+int cudaDeviceGetAttribute(int *, int, int), cudaDeviceCanAccessPeer(int *, int, int);
 int cudaSetDevice(int), cudaGetDevice(int *), cudaDeviceReset(void), cudaDeviceSynchronize(void);
 int cudaMalloc(void **, size_t), cudaMallocManaged(void **, size_t, unsigned), cudaFree(void *);
 int cudaMallocHost(void **, size_t), cudaFreeHost(void *), cudaMemGetInfo(size_t *, size_t *);
@@ -105,6 +107,27 @@ static void memory(void)
     SAY(cudaMemcpy(at, host, SIZE, TO_DEVICE));
 }
 
+/* The offsets are those of cudaDeviceProp in driver_types.h of CUDA 12.4. */
+static void device(void)
+{
+    enum { MEMORY = 288, MAJOR = 360, BUS = 584, BYTES = 1032 };
+    unsigned char properties[BYTES + 1], refused[BYTES];
+    int driver, runtime, bus, major, here;
+    size_t bytes;
+    memset(properties, 0x77, sizeof(properties));
+    SAY(cudaDriverGetVersion(&driver));
+    SAY(cudaRuntimeGetVersion(&runtime));
+    SAY(cudaGetDeviceProperties_v2(properties, 1));
+    SAY(cudaDeviceGetAttribute(&bus, 33, 1));
+    SAY(cudaDeviceCanAccessPeer(&here, 0, 1));
+    SAY(cudaGetDeviceProperties_v2(refused, 99));
+    memcpy(&bytes, properties + MEMORY, sizeof(bytes));
+    memcpy(&major, properties + MAJOR, sizeof(major));
+    printf("%s, %zu GiB, %d, bus %d, ends %x\n", (char *)properties, bytes >> 30, major,
+           memcmp(&bus, properties + BUS, sizeof(bus)), properties[BYTES]);
+    printf("%d %d\n", driver >= runtime && runtime >= 12000, here);
+}
+
 static void scale(char *bytes, size_t length)
 {
     dim3 grid, block;
@@ -142,6 +165,8 @@ int main(int count, char **arguments)
     const char *scene = count > 1 ? arguments[1] : "";
     if (strcmp(scene, "events") == 0)
         events();
+    else if (strcmp(scene, "device") == 0)
+        device();
     else if (strcmp(scene, "memory") == 0)
         memory();
     else if (strcmp(scene, "kernel") == 0)

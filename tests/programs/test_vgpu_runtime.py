@@ -67,6 +67,19 @@ def test_an_event_is_done_when_its_stream_is_and_measures_the_time_between(play)
     assert (lines, errors) == (["1 1"], "")  # the time of the model; no time without an answer
 
 
+def test_a_device_says_that_it_is_emulated(play):
+    said, lines, errors = play("device")
+    assert said == [
+        ("cudaDriverGetVersion(&driver)", "cudaSuccess"),
+        ("cudaRuntimeGetVersion(&runtime)", "cudaSuccess"),
+        ("cudaGetDeviceProperties_v2(properties, 1)", "cudaSuccess"),
+        ("cudaDeviceGetAttribute(&bus, 33, 1)", "cudaSuccess"),
+        ("cudaDeviceCanAccessPeer(&here, 0, 1)", "cudaSuccess"),
+        ("cudaGetDeviceProperties_v2(refused, 99)", "InvalidDevice"),
+    ]
+    assert (lines, errors) == (["EMULATED GPU, 32 GiB, 7, bus 0, ends 77", "1 1"], "")
+
+
 def test_managed_memory_moves_and_a_reset_frees_all(play):
     said, lines, errors = play("memory")
     assert said == [

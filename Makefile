@@ -121,7 +121,7 @@ uml-kernel:
 vgpu: venv
 	@command -v gcc >/dev/null || WHO=vgpu ci/packages.sh gcc libc6-dev
 	@vgpu/build.sh
-	@vgpu/ucx.sh $(subst -,.,$(patsubst ucx-%,%,$(filter ucx-%,$(STACK))))
+	@$(if $(filter vgpu-stack,$(STACK)),:,vgpu/ucx.sh $(subst -,.,$(patsubst ucx-%,%,$(filter ucx-%,$(STACK)))))
 
 faults: vcluster-up
 	@ci/setup-venv.sh dev

@@ -21,8 +21,7 @@ from assay.checks.mpi import MpiCheck
 from assay.checks.site import site_directory
 from assay.declared import GPUS as BETWEEN_GPUS
 from assay.declared import HOSTS
-from assay.evidence import gpu_paths, gpu_places, links
-from assay.evidence.gpu_ipc import Sent
+from assay.evidence import gpu_ipc, gpu_paths, gpu_places, links
 from assay.outputs import Parsed, osu
 from assay.workloads import osu as programs
 
@@ -34,12 +33,6 @@ FIGURE_AT = {"HH": HOSTS, "DH": "", "HD": ""}
 
 #: Numbers of ranks of a collective: one GPU each in one node, or one rank on each of several nodes.
 GPUS = (2, 3, 4)
-
-REDUCTIONS = ("reduce", "allreduce")
-
-#: The leaves of a broadcast and the root of a gather send nothing. Between them Open MPI chooses
-#: who sends, and in a gather also from host memory (coll/base of Open MPI 5.0).
-ONE_ENDED = ("bcast", "gather")
 
 #: The script gives each rank its GPU.
 RANK_GPU = Path(onnode.__file__).with_name("rank-gpu.sh")
@@ -163,8 +156,7 @@ class OsuGpu(OsuGpuBase):
 
     def sent(self, parsed):
         sizes = [int(row["size"]) for row in parsed.rows] if parsed else []
-        # In return for a window of messages, the receiver of osu_bw sends 4 B.
-        return Sent(self.buffers, sizes, 2 if self.benchmark == "latency" else 1)
+        return gpu_ipc.of_pair(self.benchmark, self.buffers, sizes)
 
     def examine(self, parsed):
         problems = super().examine(parsed)
@@ -199,13 +191,10 @@ class OsuGpuCollective(OsuGpuBase):
     @run_after("setup")
     def only_what_the_mpi_can_reduce(self):
         why = self.mpi_library.cannot_reduce(self.current_environ.extras, self.accelerator)
-        self.skip_if(self.benchmark in REDUCTIONS and why, why)
+        self.skip_if(self.benchmark in gpu_ipc.REDUCTIONS and why, why)
 
     def sent(self, parsed):
-        if self.benchmark in REDUCTIONS:
-            # Open MPI reduces on the host: it copies the data there first (coll/cuda of 4.1, 5.0).
-            return Sent(None)
-        return Sent("D" + ("d" if self.benchmark in ONE_ENDED else "D") * (self.gpus - 1))
+        return gpu_ipc.of_collective(self.benchmark, self.gpus)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,16 @@
 
 No number of this site is a measurement of a GPU. It shows that the tests between GPUs run, what
 proves their path, and which faults turn them red: GPUEMU_FAULT=ipc-open make acceptance SITE=vgpu.
+
+The programs of OSU are in no wheel. If VGPU_STACK names a prefix that has them, with Open MPI and
+UCX, there is a second partition, on which OsuGpu, OsuGpuCollective and OsuGpuRelation run.
 """
 
-# Stacks: ucx-1-16-0 ucx-1-20-1 ucx-1-22-0
+# Stacks: ucx-1-16-0 ucx-1-20-1 ucx-1-22-0 vgpu-stack
 
 import os
 import re
+from functools import partial
 
 from assay import sites
 from assay.sites import emulated, machine
@@ -38,8 +42,27 @@ partition = {
     "devices": [{"type": "gpu", "arch": "emulated", "num_devices": DEVICES}],
 }
 
+#: The partition of the stack that VGPU_STACK names; a machine may lack it.
+WITH_MPI = "emulated-gpu-mpi"
+named = emulated.prefix(__file__)
+with_mpi = {
+    **machine.partition(WITH_MPI, ["intra-node", "gpu", "cuda", "nvlink"], {"pml": "ucx"}),
+    "descr": "EMULATED GPUs with Open MPI: nothing here is hardware",
+    "environs": [named["name"]] if named else [],
+    "devices": partition["devices"],
+}
+# A rank for each GPU, on however few cores: no time is judged.
+cores = max(DEVICES, with_mpi["processor"]["num_cpus"])
+with_mpi["processor"].update(num_cpus=cores, num_cpus_per_core=1)
+with_mpi["env_vars"] += [
+    ["OMPI_MCA_rmaps_base_oversubscribe", "1"],  # Open MPI 4.1
+    ["PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"],  # Open MPI 5.0
+]
+partitions = [partition, *([with_mpi] if named else [])]
+
 # Only the model of the links is judged, so other work on this machine may go on.
-del partition["extras"]["others"]
+for each in partitions:
+    del each["extras"]["others"]
 
 site_configuration = sites.configuration(
     __file__,
@@ -50,9 +73,10 @@ site_configuration = sites.configuration(
             "hostnames": [".*"],
             "modules_system": "nomod",
             "max_local_jobs": 1,
-            "partitions": [partition],
+            "partitions": partitions,
         }
     ],
-    environments=STACKS,
+    environments=[*STACKS, *([named] if named else [])],
     general=machine.OFTEN,
+    found=partial(machine.found, any_stack=False, optional=frozenset({WITH_MPI})),
 )

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Recorded runs of ucx_perftest between GPUs: record them, compare two folders, write the page.
+"""Recorded runs between GPUs: record them, compare two folders, write the page.
 
     gpu_records.py record FOLDER [--real]   runs between emulated GPUs, or the real ones here
+    gpu_records.py osu FOLDER               runs of OSU of the stack that VGPU_STACK names
     gpu_records.py compare FOLDER FOLDER    where the lanes and tables of UCX differ
     gpu_records.py page                     writes the table of docs/vgpu.md
 
@@ -35,7 +36,7 @@ from assay.outputs import ucx_log
 
 EMULATED, REAL = ROOT / "tests/data/vgpu", ROOT / "tests/data/gpu"
 PAGE = ROOT / "docs/vgpu.md"
-NUMBERS = {1: "one", 2: "two"}
+NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four"}
 SIZES = (
     ("tag_lat", 8, 20), ("tag_lat", 1 << 16, 20), ("tag_lat", 1 << 20, 4),
     ("tag_bw", 1 << 20, 4), ("tag_bw", 16 << 20, 4),
@@ -81,7 +82,12 @@ def took(row: dict[str, Any]) -> set[str]:
 def prove(folder: Path, file: str) -> Proof:
     """The verdict of the suite on a recorded run."""
     run, log = run_of(file), ucx_log.parse((folder / file).read_text())
-    return gpu_runs.prove(run.version, run.operation, run.size, run.configuration, log)
+    return gpu_runs.prove(run, log)
+
+
+def judged(file: str) -> bool:
+    """Whether the suite judges the way of the bytes of a run."""
+    return gpu_runs.judged(run_of(file))
 
 
 def lacking(file: str) -> bool:
@@ -114,11 +120,12 @@ def table(folder: Path = EMULATED, real: Path = REAL) -> str:
             by_ipc=sum(any("ipc" in way for way in ways) for ways in took_of.values()),
             by_gdrcopy=sum("gdr to" in ways for ways in took_of.values()),
             red=sum(bool(proof.problems) for proof in proofs.values()),
+            judged=sum(map(judged, files)),
             agree=sum(
                 gpu_runs.agrees(
                     proofs[file], took_of[file], took(recorded[healthy(file)]), lacking(file)
                 )
-                for file in files
+                for file in filter(judged, files)
             ),
         )
         total += count
@@ -132,7 +139,8 @@ def table(folder: Path = EMULATED, real: Path = REAL) -> str:
 
 def _cells(count: Counter[str], proof: str) -> list[str]:
     numbers = [str(count[name]) for name in ("runs", "by_ipc", "by_gdrcopy", "red")]
-    return [*numbers, proof, f"{count['agree']} of {count['runs']}"]
+    agree = f"{count['agree']} of {count['judged']}" if count["judged"] else "not judged"
+    return [*numbers, proof, agree]
 
 
 def _group(file: str) -> tuple[str, ...]:
@@ -173,7 +181,7 @@ def real_gpus() -> tuple[Gpus, int]:
     names = done.stdout.splitlines()
     if not names or "EMULATED" in done.stdout:
         raise Refusal("nvidia-smi names no real GPU; without --real, emulated ones are recorded")
-    return Gpus(names[0], gpu_runs.EMULATED.ucx / "real"), min(len(names), max(NUMBERS))
+    return Gpus(names[0], gpu_runs.EMULATED.ucx / "real"), min(len(names), 2)
 
 
 def plan(gpus: Gpus, number: int) -> list[Run]:
@@ -206,7 +214,7 @@ def record(folder: Path, gpus: Gpus, runs: Sequence[Run]) -> Iterator[str]:
             except (RuntimeError, subprocess.TimeoutExpired) as error:
                 yield f"{file}: FAILED: {error}"
                 continue
-        text = text.replace(str((gpus.ucx / run.version).resolve()), "/opt/ucx")
+        text = re.sub(r"/\S+(?=/lib\S*/libuc[mpst])", "/opt/ucx", text)
         text = re.sub(rf"\[{re.escape(socket.gethostname())}:", "[node:", text)
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text)
@@ -263,6 +271,17 @@ def _record(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+def _osu(options: argparse.Namespace) -> int:
+    version = gpu_runs.stack_with_osu()
+    if not version:
+        raise Refusal("VGPU_STACK names no prefix with OSU, Open MPI, UCX and gdrcopy")
+    failed = 0
+    for line in record(options.folder, gpu_runs.EMULATED, gpu_runs.of_osu(version)):
+        print(line, flush=True)
+        failed += ": FAILED: " in line
+    return 1 if failed else 0
+
+
 def _compare(options: argparse.Namespace) -> int:
     for folder in (options.folder, options.other):
         if not rows(folder):
@@ -284,8 +303,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(required=True)
     for name, function, folders in (
-        ("record", _record, ["folder"]), ("compare", _compare, ["folder", "other"]),
-        ("page", _page, []),
+        ("record", _record, ["folder"]), ("osu", _osu, ["folder"]),
+        ("compare", _compare, ["folder", "other"]), ("page", _page, []),
     ):  # fmt: skip
         command = commands.add_parser(name)
         command.set_defaults(function=function)

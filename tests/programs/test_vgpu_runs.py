@@ -1,4 +1,4 @@
-"""ucx_perftest between emulated GPUs: the evidence of each run follows the trace of its bytes."""
+"""Programs between emulated GPUs: the evidence of each run follows the trace of its bytes."""
 
 import gpu_runs
 import pytest
@@ -20,6 +20,17 @@ def test_evidence_follows_the_trace(version):
     rows = gpu_runs.compared(runs)
     assert [row for row in rows if not row["agrees"]] == []
     assert {row["fault"] for row in rows} == set(gpu_runs.FAULTS)
+
+
+@pytest.mark.long
+def test_evidence_follows_the_trace_of_osu():
+    live_program("gcc")
+    version = gpu_runs.stack_with_osu()
+    if not version:
+        pytest.skip("needs OSU with CUDA: VGPU_STACK names its prefix")
+    rows = gpu_runs.compared(gpu_runs.of_osu(version))
+    assert [row for row in rows if not row["agrees"]] == []
+    assert any(row["problems"] for row in rows)
 
 
 def test_evidence_follows_the_trace_with_gdrcopy():

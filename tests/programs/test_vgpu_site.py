@@ -2,7 +2,11 @@
 
 import gpu_runs
 import pytest
+import shell
 from bench import ROOT, live_program, run_reframe
+from reframe.core.exceptions import ConfigError
+
+from assay.sites import emulated
 
 pytestmark = pytest.mark.slow
 
@@ -110,3 +114,77 @@ def test_a_gpu_with_itself_passes(ucx):
     outcome = ucx("operation=tag_lat%gpus=1%configuration=no-gdrcopy", GPUEMU_DEVICES="1")
     assert outcome.result == "pass", outcome.reason
     assert set(ways(ucx.trace)) == {"d2d ipc"}
+
+
+#: Programs of a stack with OSU, and what each of them says of its version.
+PROGRAMS = {
+    "bin/mpirun": "mpirun (Open MPI) 5.0.7",
+    "bin/ucx_info": "# Library version: 1.18.1",
+    "bin/ucx_perftest": "",
+    "libexec/osu-micro-benchmarks/mpi/pt2pt/osu_latency": "OSU MPI-CUDA Latency Test v7.4",
+}
+
+
+@pytest.fixture
+def named(tmp_path, monkeypatch):
+    """The stack of a prefix with these programs, which VGPU_STACK names."""
+    live_program("gcc")
+    shell.run(ROOT / "vgpu/build.sh")
+
+    def stack(programs):
+        monkeypatch.setenv("VGPU_STACK", str(tmp_path))
+        for name, said in programs.items():
+            file = tmp_path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            shell.program(file.parent, file.name, f"echo '{said}'")
+        return emulated.prefix(SITE)
+
+    return stack
+
+
+def test_a_named_prefix_is_a_stack_with_its_versions(named, tmp_path):
+    stack = named(PROGRAMS)
+    said = {name: text for name, text in stack["extras"].items() if name != "provenance"}
+    assert said == {"openmpi_version": "5.0.7", "ucx_version": "1.18.1", "osu_version": "7.4"}
+    assert stack["prepare_cmds"] == []
+    path = dict(stack["env_vars"])["PATH"].split(":")
+    folders = ("bin", "libexec/osu-micro-benchmarks/mpi/pt2pt")
+    assert path[1:3] == [str(tmp_path / folder) for folder in folders]
+
+
+def test_a_prefix_that_lacks_a_program_is_named(named, tmp_path):
+    *others, _ = PROGRAMS
+    (said, end) = named({name: PROGRAMS[name] for name in others})["prepare_cmds"]
+    assert f"VGPU_STACK={tmp_path} has no osu_latency in bin or libexec: name a prefix" in said
+    assert end == "exit 1"
+
+
+def test_a_stack_that_nobody_named_is_refused(monkeypatch):
+    monkeypatch.delenv("VGPU_STACK", raising=False)
+    assert emulated.prefix(SITE) is None
+    monkeypatch.setenv("ASSAY_STACK", "vgpu-stack")
+    with pytest.raises(ConfigError, match="name its prefix by the variable VGPU_STACK"):
+        emulated.prefix(SITE)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "fault", "said"),
+    [
+        ("benchmark=bw%buffers=DD", "", ""),
+        ("benchmark=bw%buffers=DD", "ipc-open", "cuda_ipc carried nothing: UCX did not "),
+        ("benchmark=latency%buffers=DH", "ipc-open", ""),
+        ("benchmark=latency%buffers=DD", "gdrdrv", "transport 'gdr_copy' is not available"),
+    ],
+)
+def test_osu_between_emulated_gpus(tmp_path, name, fault, said):
+    live_program("gcc")
+    if not gpu_runs.stack_with_osu():
+        pytest.skip("needs OSU with CUDA: VGPU_STACK names its prefix")
+    done = run_reframe(
+        SITE, tmp_path / "results", "-c", str(ROOT / "reframe/network/osu_gpu.py"), "-r",
+        "-n", f"OsuGpu%{name}%configuration=all$", ASSAY_STACK="vgpu-stack", GPUEMU_FAULT=fault,
+    )  # fmt: skip
+    outcome = done.case("OsuGpu ")
+    assert outcome.result == ("fail" if said else "pass"), outcome.reason
+    assert said in outcome.reason

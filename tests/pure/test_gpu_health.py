@@ -2,6 +2,7 @@
 
 import random
 
+import gpu_records
 import pytest
 from real_outputs import DATA
 
@@ -178,8 +179,8 @@ def test_the_tables_of_ucx_name_the_gpu_of_each_process():
 @pytest.mark.parametrize(
     "file", sorted(path.relative_to(DATA / "vgpu").as_posix() for path in DATA.glob("vgpu/1.*/*"))
 )
-def test_every_recorded_pair_used_two_gpus(file):
-    wanted = 2 if ".two." in file else 1
+def test_every_recorded_run_used_as_many_gpus_as_it_was_to_use(file):
+    wanted = gpu_records.run_of(file).gpus
     assert gpu_places.together(CUDA, log(file), wanted) == []
     if wanted == 1:
         assert set().union(*gpu_places.used(CUDA, log(file)).values()) <= {0}

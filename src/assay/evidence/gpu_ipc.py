@@ -53,6 +53,30 @@ class Sent(NamedTuple):
     senders: int = 1
 
 
+#: Collectives of OSU that reduce.
+REDUCTIONS = ("reduce", "allreduce")
+
+#: The leaves of a broadcast and the root of a gather send nothing. Between them Open MPI chooses
+#: who sends, and in a gather also from host memory (coll/base of Open MPI 5.0).
+ONE_ENDED = ("bcast", "gather")
+
+
+def of_pair(benchmark: str, buffers: str, sizes: Sequence[int]) -> Sent:
+    """What two ranks of OSU send to each other.
+
+    In return for a window of messages, the receiver of ``osu_bw`` sends 4 B.
+    """
+    return Sent(buffers, sizes, 2 if benchmark == "latency" else 1)
+
+
+def of_collective(benchmark: str, ranks: int) -> Sent:
+    """What the ranks of a collective of OSU send, with all buffers in GPU memory."""
+    if benchmark in REDUCTIONS:
+        # Open MPI reduces on the host: it copies the data there first (coll/cuda of 4.1, 5.0).
+        return Sent(None)
+    return Sent("D" + ("d" if benchmark in ONE_ENDED else "D") * (ranks - 1))
+
+
 class Ipc(NamedTuple):
     """What the tables show: the kind of proof as in :class:`ucx_log.Carried`, and the problems."""
 

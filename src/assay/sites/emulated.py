@@ -1,17 +1,23 @@
 """What sites read of emulated parts: the running cluster (docs/vcluster.md), and UCX for its GPUs.
 
-UCX for the emulated GPU (docs/vgpu.md) is a ReFrame environment for each pinned wheel.
+UCX for the emulated GPU (docs/vgpu.md) is a ReFrame environment for each pinned wheel, and for a
+prefix that ``VGPU_STACK`` names: Open MPI, UCX and the programs of OSU, built with CUDA.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from reframe.core.exceptions import ConfigError
+
 from assay import sites
-from assay.sites import ideal
+from assay.catalogue import PROGRAMS
+from assay.sites import detect, ideal
 
 #: A model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.
 LINKS = "nvlink=20:1e9,d2d=20:1e9,h2d=20:1e9,d2h=20:1e9"
@@ -64,3 +70,76 @@ def ucx(site_file: str | Path, version: str) -> dict[str, Any]:
         ],
         "prepare_cmds": [] if there else [f'echo "{missing}" >&2', "exit 1"],
     }
+
+
+#: The stack that VGPU_STACK names, and its programs. Without one of them, its jobs end at once.
+NAME = "vgpu-stack"
+PREFIX = ("mpi", "ucx", "ucx-perftest", "osu")
+
+
+def prefix(site_file: str | Path) -> dict[str, Any] | None:
+    """The environment of the prefix that ``VGPU_STACK`` names; None if it names none.
+
+    The prefix is that of an installation or of a view of Spack: programs in ``bin``, and those of
+    OSU there or below ``libexec``. `assay expect` gets the environment in any case.
+
+    :param site_file: the site's ``__file__``.
+    :raises ConfigError: ``ASSAY_STACK`` asks for this stack, and no prefix is named.
+    """
+    named = os.environ.get("VGPU_STACK", "")
+    if not named and os.environ.get("ASSAY_STACK") == NAME:
+        raise ConfigError(f"{site_file}: STACK={NAME}: name its prefix by the variable VGPU_STACK")
+    if not named and not ideal.asked():
+        return None
+    root = Path(named).absolute()
+    gpu = sites.repository(site_file) / "build/vgpu"
+    folders = [root / "bin", *sorted({each.parent for each in root.glob("libexec/**/osu_[lb]*")})]
+    # Programs name the folder of CUDA's own libcudart; a preloaded one takes its place.
+    preloaded = [gpu / "lib/libcudart.so.12", gpu / "lib/libgdrdrv.so"]
+    variables = {
+        "PATH": ":".join(map(str, [gpu / "bin", *folders])),
+        "LD_LIBRARY_PATH": f"{gpu}/lib:{root}/lib",
+        "LD_PRELOAD": ":".join(map(str, preloaded)),
+    }
+
+    def said(*command: str) -> str:
+        path = f"{variables['PATH']}:{os.environ['PATH']}"
+        assigned = [f"{name}={value}" for name, value in {**variables, "PATH": path}.items()]
+        return detect.output("env", *assigned, *command)
+
+    def has(name: str) -> bool:
+        return any((folder / name).exists() for folder in folders)
+
+    problem = _lacking(root, gpu, has)
+    extras = {"provenance": f"emulated GPUs; the prefix {root}, which VGPU_STACK names"}
+    for word in PREFIX:
+        asked = PROGRAMS[word].version
+        if asked and ideal.asked():
+            extras[asked.extra] = ideal.EXTRAS[asked.extra]
+        elif asked and not problem and (version := detect.version(asked.extra, said)):
+            extras[asked.extra] = version
+    return {
+        "name": NAME,
+        "features": ["mpi", "ucx", "ucx-perftest", "ucx-cuda", "osu-cuda"],
+        "extras": extras,
+        "env_vars": [
+            ["PATH", f"{variables['PATH']}:$PATH"],
+            ["LD_LIBRARY_PATH", variables["LD_LIBRARY_PATH"]],
+            ["LD_PRELOAD", variables["LD_PRELOAD"]],
+            ["GPUEMU_LINKS", LINKS],
+        ],
+        "prepare_cmds": [f"echo {shlex.quote(problem)} >&2", "exit 1"] if problem else [],
+    }
+
+
+def _lacking(root: Path, gpu: Path, has: Callable[[str], bool]) -> str:
+    """What a prefix lacks, as a line for the user; empty if it has all."""
+    if not (gpu / "sources").exists():
+        return "no emulated GPU: type vgpu/build.sh"
+    missing = [name for word in PREFIX if not has(name := PROGRAMS[word].executables[0])]
+    if not missing:
+        return ""
+    return (
+        f"VGPU_STACK={root} has no {', '.join(missing)} in bin or libexec: name a prefix with Open "
+        "MPI, UCX and the programs of OSU, built with CUDA"
+    )

@@ -33,7 +33,8 @@ PROCESSOR = {
     "num_sockets": 1,
 }
 
-_EXTRAS: Mapping[str, Any] = {
+#: What its stacks say of themselves.
+EXTRAS: Mapping[str, Any] = {
     **dict.fromkeys(VERSIONS, "5.0.0"),
     "ucx_version": "1.18.1",
     "osu_version": "7.5",
@@ -72,7 +73,7 @@ def given(
     if found.any_stack:
         without = [word for word in WORDS if word != EXCLUDES]
         environments = [
-            {"name": name, "features": words, "extras": dict(_EXTRAS)}
+            {"name": name, "features": words, "extras": dict(EXTRAS)}
             for name, words in (("all", list(WORDS)), (f"without-{EXCLUDES}", without))
         ]
     for system in systems:

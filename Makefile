@@ -108,7 +108,8 @@ calibrate: asked setup
 		--from "$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
 vcluster-up: system venv $(if $(findstring --gpus,$(VCLUSTER_ARGS)),vgpu)
-	@vcluster/packages.sh $(if $(filter uml,$(MACHINES)),--uml)
+	@vcluster/packages.sh $(if $(filter uml,$(MACHINES)),--uml) \
+		$(if $(findstring --shared,$(VCLUSTER_ARGS)),--shared)
 	@$(if $(filter uml,$(MACHINES)),$(MAKE) --no-print-directory uml-kernel)
 	@vcluster/vcluster up $(if $(MACHINES),--machines '$(MACHINES)') $(VCLUSTER_ARGS)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import cgroups
 import faults
+import gluster
 import machine
 import network
 import proof
@@ -49,6 +50,8 @@ def up(nodes, accounting, link, expose, proven=True, **kind):
     for name in cluster.node_names:
         machine.await_boot(cluster, name)
     slurm.await_idle(cluster, seconds=60 if cluster.kernel else 15)
+    if cluster.shared:
+        gluster.mount(cluster)
     for name in cluster.node_names:
         network.shape(cluster, name, link)
     network.await_relays(cluster)
@@ -84,6 +87,7 @@ def prepare(cluster):
         os.chown(folder, cluster.uid, cluster.gid)
     cluster.save()
     slurm.configure(cluster)
+    gluster.configure(cluster)
 
     hosts = [f"{cluster.address(name)} {name}" for name in cluster.names]
     (STATE / "etc/hosts").write_text("\n".join(["127.0.0.1 localhost", *hosts, ""]))

@@ -9,9 +9,9 @@ import os
 import re
 import signal
 import time
-from pathlib import Path
 
 import cgroups
+import gluster
 import gpus
 import machine
 import network
@@ -189,6 +189,7 @@ def clear(cluster):
         if states.get(name, "").startswith(stopped):
             _update(cluster, name, "state=idle" if "down" in states[name] else "state=resume")
     network.await_relays(cluster)
+    gluster.mend(cluster)
     slurm.await_idle(cluster, seconds=30)
 
 
@@ -207,7 +208,7 @@ def _repair(cluster, name):
         return
     cgroups.limit_disk(name, _disk(cluster, name), None)
     machine.ask(cluster, name, "rm", "-f", f"{SCRATCH}/.filler", f"{SCRATCH}/.probe")
-    if not _processes(name, "slurmd"):
+    if not machine.processes(name, "slurmd"):
         way = machine.command(cluster, name, [], as_root=True)
         slurm.start_slurmd(name, *way, before=lambda: cgroups.enter(name))
 
@@ -251,7 +252,7 @@ def _disk(cluster, name):
 
 
 def _signal(cluster, name, number, program="", uid=None):
-    """Sends a signal to processes of a node, as `_processes` finds them. Returns whether it did.
+    """Sends a signal to processes of a node, see `machine.processes`. Returns whether it did.
 
     :param number: the signal. 0 only looks; SIGSTOP stops one process.
     """
@@ -264,26 +265,11 @@ def _signal(cluster, name, number, program="", uid=None):
         # pkill names what it matched only if it is asked to.
         return bool(machine.ask(cluster, name, *words, "-e", f"^{re.escape(program)}", check=False))
     done = False
-    for pid in _processes(name, program, uid)[:only]:
+    for pid in machine.processes(name, program, uid)[:only]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
             done = True
     return done
-
-
-def _processes(name, program="", uid=None):
-    """Processes of a node (of one user) whose program name begins with `program`."""
-    found = []
-    for pid in network.processes(network.namespace(name)):
-        try:
-            process = Path("/proc", str(pid))
-            called = (process / "comm").read_text().strip()
-            owner = process.stat().st_uid
-        except OSError:
-            continue
-        if called.startswith(program) and uid in (None, owner):
-            found.append(pid)
-    return found
 
 
 def _update(cluster, node, *words):

@@ -17,6 +17,7 @@ from pathlib import Path
 import accounting
 import cgroups
 import etc
+import gluster
 import machine
 import munge
 import slurm
@@ -127,6 +128,8 @@ def start_daemons(name, cluster):
     if cluster.has_kernel(name):
         return uml.start(cluster, name)
     if name != "login":
+        if cluster.shared:
+            gluster.serve(name)
         slurm.start_slurmd(name)
         return None
     munge.start()

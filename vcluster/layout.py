@@ -23,6 +23,9 @@ NAME = STATE.name
 SCRATCH = STATE / "scratch"
 SHARED = STATE / "shared"
 
+#: Where all machines mount a parallel file system, if the cluster has one.
+GLUSTER = STATE / "glusterfs"
+
 #: The cluster's control group as a machine sees it. site-config/vcluster reads the file in it.
 ACCOUNT = STATE / "account"
 
@@ -56,6 +59,7 @@ class Cluster:
 
     :ivar kernel: path of the User-Mode Linux that each node runs; empty if nodes are namespaces.
     :ivar gpus: emulated GPUs of each node.
+    :ivar shared: the parallel file system over the nodes, `glusterfs`; empty if there is none.
     """
 
     nodes: int
@@ -67,6 +71,7 @@ class Cluster:
     expose: list
     kernel: str = ""
     gpus: int = 0
+    shared: str = ""
 
     @property
     def node_names(self):

@@ -63,6 +63,21 @@ def first_process(name):
     return None
 
 
+def processes(name, program="", uid=None):
+    """Processes of a machine (of one user) whose program name begins with `program`."""
+    found = []
+    for pid in network.processes(namespace(name)):
+        try:
+            process = Path("/proc", str(pid))
+            called = (process / "comm").read_text().strip()
+            owner = process.stat().st_uid
+        except OSError:
+            continue
+        if called.startswith(program) and uid in (None, owner):
+            found.append(pid)
+    return found
+
+
 def crash(name):
     """Simulates a power failure: everything in the machine dies at once."""
     pid = first_process(name)

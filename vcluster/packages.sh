@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The programs of the emulated cluster, from Debian's packages (ci/packages.sh installs them).
 #
-#   vcluster/packages.sh [--accounting] [--uml]
+#   vcluster/packages.sh [--accounting] [--uml] [--shared]
 #
 #   --accounting: MariaDB and slurmdbd too; --uml: what nodes with a kernel of their own need beside
-#   the kernel (vcluster/kernel.sh)
+#   the kernel (vcluster/kernel.sh); --shared: GlusterFS, which Debian has with the tools of clients
 set -euo pipefail
 
 packages=(
@@ -17,7 +17,11 @@ for word in "$@"; do
     case $word in
     --accounting) packages+=(mariadb-server-core mariadb-client-core slurmdbd) ;;
     --uml) packages+=(ibverbs-providers procps) ;; # the library of soft-RoCE; pkill, for faults
-    *) echo "vcluster/packages.sh: $word: there are --accounting and --uml" >&2; exit 1 ;;
+    --shared) packages+=(glusterfs-client) ;;
+    *)
+        echo "vcluster/packages.sh: $word: there are --accounting, --uml and --shared" >&2
+        exit 1
+        ;;
     esac
 done
 

@@ -1,11 +1,11 @@
-"""Shows that `up` keeps its promise: one world of MPI ranks by srun, UCX between two nodes."""
+"""Shows that `up` keeps its promise: MPI by srun, UCX between two nodes, shared files."""
 
 import subprocess
 import time
 
 import machine
 from commands import run
-from layout import CHECKOUT, STATE, Refusal
+from layout import CHECKOUT, GLUSTER, STATE, Refusal
 
 #: Ranks of the MPI world, spread over the nodes.
 RANKS = 4
@@ -24,7 +24,7 @@ PACKAGES = "ci/system-stack.sh && vcluster/packages.sh"
 
 
 def show(cluster):
-    """Both parts; the second one only if there are two nodes.
+    """All parts. UCX needs two nodes, and files a parallel file system.
 
     :raises Refusal: a part failed; the message says which one, and what to type.
     """
@@ -32,6 +32,8 @@ def show(cluster):
     if cluster.nodes > 1:
         for transport, variables in [TCP, VERBS] if cluster.kernel else [TCP]:
             ping(cluster, *cluster.node_names[:2], transport, variables)
+    if cluster.shared:
+        files(cluster)
 
 
 def world(cluster):
@@ -77,6 +79,21 @@ def ping(cluster, one, other, transport, variables):
         listening.wait()
     if "Final:" not in said:
         raise Refusal(f"{what} has no result; type: {PACKAGES}")
+
+
+def files(cluster):
+    """All machines read what the ordinary user writes into the parallel file system on a node."""
+    file = GLUSTER / ".proof"
+
+    def at(name, *words):
+        return run(*machine.command(cluster, name, [*words, str(file)]), seconds=LIMIT_S)
+
+    first = cluster.node_names[0]
+    run(*machine.command(cluster, first, ["tee", str(file)]), given=file.name, seconds=LIMIT_S)
+    for name in cluster.names:
+        if at(name, "cat") != file.name:
+            raise Refusal(f"{name} does not read what {first} wrote: {file}; see {STATE}/log")
+    at(first, "rm")
 
 
 def _as_user(cluster, what, name, words, **variables):

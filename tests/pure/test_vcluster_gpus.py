@@ -1,27 +1,9 @@
 """GPUs of the emulated cluster: what Slurm is told of them, and what their nodes tell to jobs."""
 
-import importlib
 import re
-import sys
 
 import pytest
 from shell import ROOT
-
-MODULES = [path.stem for path in (ROOT / "vcluster").glob("*.py")]
-
-
-@pytest.fixture
-def modules(monkeypatch, tmp_path):
-    """Imports modules of vcluster, for a cluster below `tmp_path`. The test forgets them again."""
-    monkeypatch.syspath_prepend(str(ROOT / "vcluster"))
-    monkeypatch.setenv("ASSAY_VCLUSTER", str(tmp_path))
-    for folder in ("etc", "run"):
-        (tmp_path / folder).mkdir()
-    others = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
-    yield importlib.import_module
-    for name in MODULES:
-        sys.modules.pop(name, None)
-    sys.modules.update(others)
 
 
 @pytest.fixture

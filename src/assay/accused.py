@@ -16,10 +16,10 @@ class How(str, enum.Enum):
 
     #: The scheduler gives the node no job.
     OUT = "out of service"
-    #: It was measured several times and compared with the other nodes.
-    SLOW = "slower than the others"
     #: A program failed there, or the node did not answer.
     FAILED = "failed"
+    #: It was measured several times and compared with the other nodes.
+    SLOW = "slower than the others"
     #: Counters show that its link loses or damages data.
     LOSSY = "loses data"
     #: Its state is not that of the other nodes, or beyond a limit of the site.

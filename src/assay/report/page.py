@@ -26,6 +26,9 @@ HERE = Path(__file__).parent
 #: How many suspects the first screen names, and how many causes if no node is accused.
 MOST_SUSPECTS, MOST_CAUSES = 5, 3
 
+#: How many characters of a message the first screen shows; "Causes" has all of it.
+SHOWN = 180
+
 #: A run that judged less than this share of its cases says so beside its verdict.
 FEW = 0.5
 
@@ -126,6 +129,7 @@ def render(
         unnamed=[cause for cause in causes if not cause.nodes],
         most=MOST_SUSPECTS,
         most_causes=MOST_CAUSES,
+        shown=SHOWN,
         attendance=suspects.attendance(cases, accused),
         harness=summary.harness(session),
         partitions=_partitions(session.cases),

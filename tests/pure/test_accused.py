@@ -48,7 +48,9 @@ def test_only_problems_with_nodes_are_kept():
 def test_the_census_accuses_the_minority():
     assert nodes_of(census.differences(found(kernel="5.10"))) == [(["n2"], "differs")]
     assert nodes_of(census.differences(found(memory={"MemTotal": 10, "limit": 10})))[0][0] == ["n2"]
-    assert nodes_of(census.clocks({"n1": 0, "n2": 9, "n3": 0}, dict.fromkeys(("n1", "n2", "n3"), 0)))
+    assert nodes_of(
+        census.clocks({"n1": 0, "n2": 9, "n3": 0}, dict.fromkeys(("n1", "n2", "n3"), 0))
+    )
     half = found()
     half["n1"] = half["n2"] = {**half["n1"], "kernel": "5.10"}
     assert census.differences(half)
@@ -92,7 +94,9 @@ def test_a_node_out_of_service_is_accused():
     lines = ["NodeName=n1 State=IDLE", "NodeName=n2 State=IDLE+DRAIN Reason=fault [root@now]"]
     nodes = [SimpleNamespace(descr=line) for line in lines]
     scheduler = SimpleNamespace(
-        registered_name="slurm", allnodes=lambda: nodes, filternodes=lambda job, all_nodes: all_nodes
+        registered_name="slurm",
+        allnodes=lambda: nodes,
+        filternodes=lambda job, all_nodes: all_nodes,
     )
     assert nodes_of(node_state.in_service(scheduler, None, 2)[1]) == [(["n2"], "out of service")]
     assert nodes_of(node_state.lost(scheduler, ["n1", "n2"])) == [(["n2"], "out of service")]

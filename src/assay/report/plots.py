@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib import ticker
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import LogNorm, Normalize
@@ -278,7 +279,7 @@ def pair_map(found: PairMap) -> Canvas:
         axes.set_xticks(range(0, count, step), names[::step], rotation=90 if count > 5 else 0)
         axes.set_yticks(range(0, count, step), names[::step])
         if count <= MOST_WRITTEN:
-            shades = patches.to_rgba(list(at.values()))
+            shades = patches.to_rgba(np.array(list(at.values())))
             for ((x, y), value), shade in zip(at.items(), shades):
                 dark = 0.2126 * shade[0] + 0.7152 * shade[1] + 0.0722 * shade[2] < 0.45
                 colour = "#fefefe" if dark else "#010101"

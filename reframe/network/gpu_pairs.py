@@ -10,6 +10,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
+from assay.accused import Against, How
 from assay.checks import StrictCheck, pair, perftest
 from assay.checks.gpu import GpuMixin
 from assay.checks.ucx import text
@@ -133,7 +134,10 @@ class GpuPairs(GpuMixin, StrictCheck):
     def accused(self, parsed):
         before, _ = self._readings
         pairs, rates = self.on_node.values(), parsed.column("bandwidth")
-        return list(gpu_pairs.slow(dict(zip(pairs, rates)), before)) if parsed.complete else []
+        if not parsed.complete:
+            return []
+        slow = gpu_pairs.slow(dict(zip(pairs, rates)), before)
+        return [Against(problem, self.hosts, How.SLOW) for problem in slow]
 
     def measure(self, parsed):
         return {"bandwidth_16MiB": min(parsed.column("bandwidth"))}

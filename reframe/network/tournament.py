@@ -14,6 +14,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError, PerformanceError
 
+from assay.accused import Against, How
 from assay.checks.nodes import AllNodesCheck
 from assay.checks.ucx import UcxMixin
 from assay.evidence import links, transports
@@ -151,7 +152,11 @@ class Tournament(UcxMixin, AllNodesCheck):
         # A failed program is not noise, even if it does better in the second pass.
         everybody = any(finding.fault is Fault.ALL_DEAD for finding in diagnosis.findings)
         blamed = set(names) if everybody else set(diagnosis.suspects)
-        unexplained = [p.error for p in self.pairs if p.error and blamed.isdisjoint((p.a, p.b))]
+        unexplained = [
+            Against(p.error, p.at, How.FAILED)
+            for p in self.pairs
+            if p.error and blamed.isdisjoint((p.a, p.b))
+        ]
         # If bytes took another path between two nodes, their speed proves nothing.
         astray = [problem for pair in self.pairs for problem in pair.problems]
         second = [
@@ -160,7 +165,11 @@ class Tournament(UcxMixin, AllNodesCheck):
             if "no_second_pass" in entry
         ]
         return [
-            *(f.reason for f in diagnosis.findings if f.fault not in SLOW),
+            *(
+                Against(f.reason, f.nodes, How.FAILED)
+                for f in diagnosis.findings
+                if f.fault not in SLOW
+            ),
             *dict.fromkeys(unexplained),
             *measured.lossy(self.pairs, self._resent),
             *dict.fromkeys(astray),
@@ -171,7 +180,8 @@ class Tournament(UcxMixin, AllNodesCheck):
     def accused(self, parsed):
         if self._diagnosis is None:
             return []
-        return [f.reason for f in self._diagnosis.findings if f.fault in SLOW]
+        findings = [f for f in self._diagnosis.findings if f.fault in SLOW]
+        return [Against(f.reason, f.nodes, How.SLOW) for f in findings]
 
     def measure(self, parsed):
         values = {}

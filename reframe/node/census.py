@@ -7,6 +7,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 import assay.onnode.provenance
+from assay.accused import Against, How
 from assay.checks.nodes import AllNodesCheck
 from assay.evidence import gpu_health, node_limits
 from assay.fleet import census
@@ -75,7 +76,7 @@ class Census(AllNodesCheck):
             *census.clocks(self.ahead, self.within),
             *node_limits.unknown(limits),
             *(
-                f"{name}: {problem}"
+                Against(f"{name}: {problem}", [name], How.DIFFERS)
                 for name, found in self.found.items()
                 for problem in (
                     *node_limits.problems(found, limits, *link),
@@ -83,7 +84,7 @@ class Census(AllNodesCheck):
                 )
             ),
             *(
-                f"{name} said nothing"
+                Against(f"{name} said nothing", [name], How.FAILED)
                 for name in self._coordinator_log.nodes
                 if name not in self.found
             ),

@@ -17,6 +17,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
 import assay.onnode.provenance
+from assay.accused import Against, How
 from assay.checks import StrictCheck
 from assay.evidence import gpu_health, node_limits
 from assay.outputs import Parsed, ParseError
@@ -103,6 +104,7 @@ class NodeHealth(StrictCheck):
         limits = extras.get("health", {})
         link = extras.get("network_device"), extras.get("gid_index")
         unfit = [*node_limits.problems(self.found, limits, *link), *self.unfit_gpus(self.found)]
+        unfit = [Against(problem, self.hosts, How.DIFFERS) for problem in unfit]
         return [*problems, *node_limits.unknown(limits), *unfit]
 
     def measure(self, parsed):

@@ -15,6 +15,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 from reframe.core.exceptions import ConfigError
 
+from assay.accused import Against, How
 from assay.checks.nodes import AllNodesCheck
 from assay.fleet import sweep
 from assay.fleet.sweep import MEASURED
@@ -117,7 +118,7 @@ class EachNode(AllNodesCheck):
             found.append(f"nodes cannot be compared, their writes differ in kind: {said}")
         measured = {row["node"] for row in parsed.rows}
         found += [
-            f"{name} measured nothing"
+            Against(f"{name} measured nothing", [name], How.FAILED)
             for name in self._coordinator_log.hosts.values()
             if name not in measured
         ]

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import reframe as rfm
 from reframe.core.exceptions import PerformanceError, SanityError
 
+from assay import accused
 from assay.checks import attempts
 from assay.judge import Verdict
 from assay.reframe_compat import testcase
@@ -47,8 +48,18 @@ class CaseBase(rfm.RegressionTestPlugin):
         places = (self.current_partition.local_env, self.current_environ, self)
         return {name: str(value) for of in places for name, value in of.env_vars.items()}
 
-    def _close_record(self, verdict: Verdict | None, problems: list[str]) -> None:
-        self._record.update(verdict=verdict.value if verdict else None, problems=problems)
+    def _close_record(
+        self,
+        verdict: Verdict | None,
+        problems: list[str],
+        against: Sequence[str] | None = None,
+    ) -> None:
+        """Writes the record; `against` are the lines that `problems` was put together from."""
+        self._record.update(
+            verdict=verdict.value if verdict else None,
+            problems=problems,
+            accused=accused.of(problems if against is None else against),
+        )
         record.write(Path(self.stagedir) / record.FILE, self._record)
 
     def _refuse(self, problems: Sequence[str]) -> NoReturn:

@@ -178,7 +178,7 @@ class Judged(CaseBase):
         said = "; ".join([f"{BUSY}: {why}" if busy else why, *against])
         if busy:
             self._record["busy"] = why
-        self._close_record(Verdict.INCONCLUSIVE, [said])
+        self._close_record(Verdict.INCONCLUSIVE, [said], against)
         self._attempts.disturb()
         if not self.measures_anew or self._attempts.disturbed >= LAUNCHES_TO_FAIL:
             self._attempts.settle(PerformanceError(said))

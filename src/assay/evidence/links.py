@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from assay import onnode
+from assay.accused import Against, How
 from assay.onnode import port_counters
 from assay.workloads.sizing import Grid, Layout
 
@@ -148,7 +149,7 @@ def prove(
     errors: dict[str, dict[str, dict[str, int]]] = {}
     carried: dict[str, dict[str, int]] = {}
     unavailable = []
-    damage = []
+    damage: list[str] = []
     for (host, device), there in ends.items():
         try:
             grown = _grown_of(there)
@@ -164,7 +165,10 @@ def prove(
                 carried.setdefault(host, {})[device] = sum(grown.values())
             if found := _errors(there):
                 errors.setdefault(host, {})[device] = found
-                damage += _damage(f"{device} on {host}", found, there, limits or {})
+                damage += [
+                    Against(problem, [host], How.LOSSY)
+                    for problem in _damage(f"{device} on {host}", found, there, limits or {})
+                ]
         except ValueError as error:
             problems.append(f"{device} on {host}: {error}")
     if not problems and not unavailable:

@@ -12,6 +12,8 @@ from typing import Any
 
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 
+from assay.accused import Against, How
+
 #: States of a node, alone or with others, in which it takes no job (``scontrol`` of Slurm 22.05,
 #: ``NODE STATE CODES`` of sinfo(1)).
 OUT = frozenset(
@@ -63,7 +65,7 @@ def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
     there = sum(not why for why in said.values())
     if there >= wanted:
         return wanted, []
-    out = [f"{name} is {why}" for name, why in sorted(said.items()) if why]
+    out = [_out(name, why) for name, why in sorted(said.items()) if why]
     if len(said) < wanted:
         out.append(f"Slurm has {len(said)} nodes for this job, {wanted} are asked for")
     return there, out
@@ -76,7 +78,11 @@ def lost(scheduler: Any, names: Iterable[str]) -> list[str]:
     except SILENT as error:
         return [_silence(error)]
     said = dict(describe(node.descr) for node in nodes)
-    return [f"{name} is {said[name]}" for name in sorted(names) if said.get(name)]
+    return [_out(name, said[name]) for name in sorted(names) if said.get(name)]
+
+
+def _out(name: str, why: str) -> str:
+    return Against(f"{name} is {why}", [name], How.OUT)
 
 
 def _nodes(scheduler: Any) -> Any:

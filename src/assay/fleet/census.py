@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from assay.accused import Against, How
+
 #: Keys of :mod:`assay.onnode.provenance` whose values must be equal on all nodes. A dot goes one
 #: level down. A mapping is compared key by key.
 COMPARED = (
@@ -77,8 +79,12 @@ def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]
         return []
     middle = statistics.median(ahead.values())
     return [
-        f"{name}: its clock is {abs(offset - middle):.3g} s "
-        f"{'ahead of' if offset > middle else 'behind'} the median of all"
+        Against(
+            f"{name}: its clock is {abs(offset - middle):.3g} s "
+            f"{'ahead of' if offset > middle else 'behind'} the median of all",
+            [name],
+            How.DIFFERS,
+        )
         for name, offset in ahead.items()
         if abs(offset - middle) - within[name] > CLOCK_TOLERANCE
     ]
@@ -111,8 +117,12 @@ def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
         camps = "; ".join(f"{_names(values, value)}: {_shown(value)}" for value in counts)
         return [f"{key}: nodes disagree, and none is in the majority: {camps}"]
     return [
-        f"{_names(values, value)}: {key} is {_shown(value, usual)}, "
-        f"{_shown(usual, value)} on {most} others"
+        Against(
+            f"{_names(values, value)}: {key} is {_shown(value, usual)}, "
+            f"{_shown(usual, value)} on {most} others",
+            [name for name, its in values.items() if its == value],
+            How.DIFFERS,
+        )
         for value in counts
         if value != usual
     ]
@@ -124,7 +134,7 @@ MEMORY = {"MemTotal": "memory", "limit": "memory left to a process"}
 
 
 def _memory(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    problems = []
+    problems: list[str] = []
     for key, what in MEMORY.items():
         sizes = {name: (found.get("memory") or {}).get(key) for name, found in nodes.items()}
         known = [size for size in sizes.values() if size]
@@ -133,7 +143,11 @@ def _memory(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
             continue
         usual = statistics.median(known)
         problems += [
-            f"{name}: {what} is {size or 0:.4g} B, {usual:.4g} B is the median"
+            Against(
+                f"{name}: {what} is {size or 0:.4g} B, {usual:.4g} B is the median",
+                [name],
+                How.DIFFERS,
+            )
             for name, size in sizes.items()
             if abs((size or 0) - usual) > MEMORY_TOLERANCE * usual
         ]

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.accused import Against, How
 from assay.outputs import ParseError, iozone
 from assay.outputs.coordinator_log import CoordinatorLog, parse
 
@@ -45,7 +46,8 @@ class Turn:
 
 def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
     """The turns of all nodes, and a line for each turn that failed."""
-    found, failed = [], []
+    found: list[Turn] = []
+    failed: list[str] = []
     for entry in log.entries:
         if "out" not in entry:
             continue
@@ -59,7 +61,7 @@ def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
             found.append(Turn(name, entry["look"], entry["turn"], rates, direct))
         except ParseError as error:
             how = {None: " (out of time)", 0: ""}.get(entry["rc"], f" (exit code {entry['rc']})")
-            failed.append(f"{name}: iozone{how}: {error}")
+            failed.append(Against(f"{name}: iozone{how}: {error}", [name], How.FAILED))
     return found, failed
 
 
@@ -110,9 +112,11 @@ def slow(found: Sequence[Turn], tolerance: float) -> Iterator[str]:
                 continue
             others = [other for its, other in middle.items() if its != name]
             usual = statistics.median(others)
-            yield (
+            yield Against(
                 f"{name}: {operation} {middle[name]:.4g} KiB/s, the median of {len(others)} others "
-                f"is {usual:.4g} KiB/s ({100 * (middle[name] / usual - 1):+.1f} %)"
+                f"is {usual:.4g} KiB/s ({100 * (middle[name] / usual - 1):+.1f} %)",
+                [name],
+                How.SLOW,
             )
 
 

@@ -48,7 +48,14 @@ PATIENCE_WITH_A_NODE = 3
 
 
 class Failed(Exception):
-    """A pair gave no value; the message gives the reason."""
+    """A pair gave no value; the message gives the reason.
+
+    :param at: the node that is at fault; empty if either may be.
+    """
+
+    def __init__(self, reason, at=""):
+        super().__init__(reason)
+        self.at = [at] if at else []
 
 
 # --- what each node does ------------------------------------------------------------------------
@@ -257,7 +264,7 @@ class Tournament:
 
     def _pair(self, pair):
         a, b = pair
-        result = {"error": "", "runs": []}
+        result = {"error": "", "at": [], "runs": []}
         try:
             for name, test in self.plan["tests"].items():
                 for launch in range(test["launches"]):
@@ -266,7 +273,7 @@ class Tournament:
                     run = self._test(name, serving, calling, self.iterations[name])
                     result["runs"].append(dict(run, test=name, serving=serving))
         except (meeting.Lost, Failed) as error:
-            result["error"] = str(error)
+            result.update(error=str(error), at=getattr(error, "at", []))
         return result
 
     def _test(self, name, a, b, count):
@@ -298,7 +305,7 @@ class Tournament:
         for member, answer in ((client, said), (server, served)):
             # Name the stopped node: its partner waited for it in vain and is not at fault.
             if answer.get("stopped"):
-                raise Failed(f"{member.host}: {program} was stopped and never went on")
+                raise Failed(f"{member.host}: {program} was stopped and never went on", member.host)
         self._checked(client, said, program)
         self._checked(server, served, program)
         return {"iterations": count, "client": said, "server": served}
@@ -306,7 +313,7 @@ class Tournament:
     @staticmethod
     def _checked(member, answer, program):
         if answer.get("error"):
-            raise Failed("{}: {}".format(member.host, answer["error"]))
+            raise Failed("{}: {}".format(member.host, answer["error"]), member.host)
         if "rc" in answer and answer["rc"] is None:
             raise Failed(f"{member.host}: {program} did not end in time")
         if answer.get("rc"):

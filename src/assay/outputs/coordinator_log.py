@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from assay.accused import Against, How
 from assay.outputs._base import ParseError
 
 
@@ -44,14 +45,19 @@ class CoordinatorLog:
     @property
     def problems(self) -> list[str]:
         """Deviations from one process on each node from beginning to end, one line each."""
-        problems = [f"{name} did not come" for name in self.absent]
+        problems: list[str] = [
+            Against(f"{name} did not come", [name], How.FAILED) for name in self.absent
+        ]
         hosts = list(self.hosts.values())
         problems += [
             f"{hosts.count(host)} processes came from {host}; each node was to send one"
             for host in dict.fromkeys(hosts)
             if hosts.count(host) > 1
         ]
-        problems += [f"{host} left before the end: {why}" for host, why in self.gone.items()]
+        problems += [
+            Against(f"{host} left before the end: {why}", [host], How.FAILED)
+            for host, why in self.gone.items()
+        ]
         if not self.complete:
             problems.append("the meeting of the nodes was cut short")
         return problems

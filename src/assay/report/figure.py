@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import html
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from matplotlib.figure import Figure as Canvas
 
@@ -39,6 +39,7 @@ class Figure:
     :ivar table: its numbers, as text.
     :ivar shows: the figures of the validation that it represents; empty for an additional figure.
     :ivar missing: its parts that this session did not measure.
+    :ivar told: id of a part of the drawing -> the text of each of its points, for a pointer.
     """
 
     name: str
@@ -51,11 +52,12 @@ class Figure:
     numbers: Tidy
     shows: frozenset[Shown] = frozenset()
     missing: tuple[Missing, ...] = ()
+    told: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def svg(self) -> str:
         """One ``<svg>`` element with ids that are unique in the page."""
-        return _embed(plots.svg(self.canvas), self.title, self.description)
+        return _embed(_pointed(plots.svg(self.canvas), self.told), self.title, self.description)
 
     @property
     def document(self) -> str:
@@ -109,6 +111,23 @@ def by_x(
         (text(x), *(units.number(column[x]) if x in column else "" for column in columns))
         for x in sorted({x for column in columns for x in column})
     )
+
+
+def _pointed(svg: str, told: Mapping[str, tuple[str, ...]]) -> str:
+    """The drawing with a text on each point, which a browser shows under the pointer."""
+    for part, texts in told.items():
+        start = svg.find(f'<g id="{part}">')
+        if start < 0:
+            continue
+        remaining = iter(texts)
+
+        def titled(match: re.Match[str], remaining: Iterator[str] = remaining) -> str:
+            return f"{match[1]}><title>{html.escape(next(remaining))}</title></{match[2]}>"
+
+        element = "path" if part == plots.PAIRS else "use"
+        pattern = rf"(<({element})\b[^>]*?)\s*/>"
+        svg = svg[:start] + re.sub(pattern, titled, svg[start:], count=len(texts))
+    return svg
 
 
 def _embed(svg: str, title: str, description: str) -> str:

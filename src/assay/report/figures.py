@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.report import btio, charts, graphs, plots, scaling, series, units, validation
+from assay.judge import Verdict
+from assay.metrics import lower_is_better
+from assay.report import btio, charts, graphs, pairs, plots, scaling, series, units, validation
 from assay.report.figure import Figure, Section, Shown, Tidy, by_x, caption
-from assay.report.series import Curves, HeatMap
+from assay.report.series import Curves, HeatMap, Mark
 from assay.results.cases import Case
 
 #: Locations of the buffers of the two ranks of a GPU test, in words.
@@ -39,7 +41,9 @@ def sections(cases: Sequence[Case]) -> list[Section]:
     ]
     storage = [[of_heat_map(found) for found in row] for row in series.heat_maps(cases)]
     writing = [of_application(application) for application in btio.applications(cases)]
+    between = [of_pairs(found) for found in pairs.maps(cases)]
     found = [
+        Section("pairs", "Pairs of nodes", "Pairs of nodes", [between]),
         Section("curves", "Point to point", "Messages between two ranks", [curves[False]]),
         Section("collectives", "Collectives", "Collectives by message size", [curves[True]]),
         Section("scaling", "HPL", "HPL over nodes and problem sizes", studies),
@@ -80,7 +84,7 @@ def of_curves(group: Curves, ways: Sequence[str]) -> Figure:
     return Figure(
         name=" ".join((*name, group.partition, group.stack)),
         title=title,
-        caption=caption(f"{better}; both scales are logarithmic.", missing),
+        caption=caption(f"{better}; both scales are logarithmic.{_failed(group)}", missing),
         description=f"{what.capitalize()} by message size. {ends}.",
         canvas=plots.curves(group, ways, [part for part, _ in missing]),
         header=("size", *(f"{line.label} [{group.unit}]" for line in group.lines)),
@@ -95,7 +99,68 @@ def of_curves(group: Curves, ways: Sequence[str]) -> Figure:
         ),
         shows=validation.shows(group.figures, group.partition, group.place),
         missing=missing,
+        told={
+            f"{plots.POINTS}{number}": tuple(
+                f"{line.label}, {units.size(x)}: {units.quantity(y, group.unit)}"
+                for x, y in list(zip(line.x, line.y))[:: plots.every(line, markers)]
+            )
+            for number, line in enumerate(group.lines)
+        },
     )
+
+
+def of_pairs(found: pairs.PairMap) -> Figure:
+    """One quantity between all pairs of nodes; the table has a row for each pair."""
+    where = f"{found.partition}, {found.environ}"
+    title = f"{found.test}: {found.quantity} between pairs of nodes, {where}"
+    order = sorted(
+        found.cells.items(), key=lambda cell: cell[1], reverse=lower_is_better(found.unit)
+    )
+    (worst, least), (best, most) = order[0], order[-1]
+    accused = f" Accused: {', '.join(sorted(found.accused))}." if found.accused else ""
+    text = (
+        f"{units.better(found.unit)}; worst: {' - '.join(worst)} with "
+        f"{units.quantity(least, found.unit)}, best: {' - '.join(best)} with "
+        f"{units.quantity(most, found.unit)}.{accused}"
+    )
+    squares = plots.pair_places(found)
+    return Figure(
+        name=f"{found.test} pairs {found.quantity} {where}",
+        title=title,
+        caption=text,
+        description=text,
+        canvas=plots.pair_map(found),
+        header=("pair", f"{found.quantity} [{found.unit}]"),
+        table=tuple((" - ".join(pair), units.number(value)) for pair, value in order),
+        numbers=Tidy(
+            ("node", "other node", f"{found.quantity} [{found.unit}]"),
+            tuple((*pair, value) for pair, value in sorted(found.cells.items())),
+        ),
+        told={
+            plots.PAIRS: tuple(
+                f"{found.nodes[y]} - {found.nodes[x]}: {units.quantity(value, found.unit)}"
+                for (x, y), value in squares.items()
+            )
+        },
+    )
+
+
+def _failed(group: Curves) -> str:
+    """A sentence about the points outside of their bounds; empty if there are none."""
+    told = [
+        f"{line.label} at {units.size(mark.size)} is {units.quantity(mark.value, group.unit)}, "
+        f"{_bounds(mark, group.unit)}"
+        for line in group.lines
+        for mark in line.marks
+        if mark.verdict is Verdict.FAIL
+    ]
+    return f" Outside its bounds: {'; '.join(told)}." if told else ""
+
+
+def _bounds(mark: Mark, unit: str) -> str:
+    ends = (("at least", mark.lower), ("at most", mark.upper))
+    said = [f"{word} {units.quantity(end, unit)}" for word, end in ends if end is not None]
+    return " and ".join([*said, f"reference {units.quantity(mark.reference, unit)}"])
 
 
 def of_heat_map(found: HeatMap) -> Figure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,13 +14,40 @@ from markupsafe import Markup
 
 from assay import files
 from assay.judge import Verdict
-from assay.report import summary, units
+from assay.report import plots, summary, suspects, units
 from assay.report.figure import Section
 from assay.report.validation import Absent
 from assay.results.cases import Case, Metric, Session
+from assay.results.sanitize import line, mapping
 from assay.results.session import ReportError
 
 HERE = Path(__file__).parent
+
+#: How many suspects the first screen names, and how many causes if no node is accused.
+MOST_SUSPECTS, MOST_CAUSES = 5, 3
+
+#: How many characters of a message the first screen shows; "Causes" has all of it.
+SHOWN = 180
+
+#: A run that judged less than this share of its cases says so beside its verdict.
+FEW = 0.5
+
+#: Colours of a drawing on white paper -> the variable of page.css that a page shows instead.
+COLOURS = {
+    "#000000": "--ink", plots.GREY: "--soft", "#dddddd": "--line", "#ffffff": "--paper",
+    plots.BLUE: "--blue", plots.VERMILLION: "--vermillion", plots.GREEN: "--green",
+    plots.PURPLE: "--purple", plots.ORANGE: "--orange", plots.SKY: "--sky",
+    plots.OUTSIDE["color"]: "--outside",
+}  # fmt: skip
+
+#: Sign of how a node fared in a test.
+FARED = {
+    suspects.ACCUSED: "\N{MULTIPLICATION X}",
+    suspects.IN_FAILED: "\N{WHITE CIRCLE}",
+    suspects.IN_DOUBT: "?",
+    suspects.PASSED: "\N{CHECK MARK}",
+    suspects.RECORDED: "\N{BULLET}",
+}
 
 #: Sign of each verdict, so that a reader does not depend on colour alone.
 SIGNS = {
@@ -60,7 +88,7 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters.update(
-        svg=lambda figure: Markup(figure.svg),  # noqa: S704
+        svg=lambda figure: Markup(themed(figure.svg)),  # noqa: S704
         number=units.number,
         quantity=units.quantity,
         expected=expected,
@@ -68,13 +96,23 @@ def render(
         # Unlike `capitalize`, this leaves the words after the first one as they are.
         sentence=lambda text: text[:1].upper() + text[1:],
     )
-    environment.globals.update(sign=SIGNS.__getitem__, links=lambda case: _links(case, beside))
+    cases = summary.sorted_cases(session.cases)
+    anchors = {id(case): f"case-{number}" for number, case in enumerate(cases, 1)}
+    environment.globals.update(
+        sign=SIGNS.__getitem__,
+        fared=FARED,
+        links=lambda case: _links(case, beside),
+        anchor=lambda case: anchors[id(case)],
+    )
     counts = summary.Counts.of(session.cases)
     faults = summary.faults(session, max_harness)
     metrics = [(case, metric) for case in session.cases for metric in case.metrics]
     worst = summary.WORST_FIRST.index
     metrics.sort(key=lambda pair: (worst(pair[1].verdict), pair[0].where, pair[0].display_name))
-    cases = summary.sorted_cases(session.cases)
+    causes = suspects.causes(cases)
+    accused = suspects.suspects(causes)
+    judged = summary.judged(cases)
+    coverage = summary.coverage(cases)
     return environment.get_template("page.html").render(
         session=session,
         site=", ".join(session.systems) or "no site",
@@ -82,10 +120,20 @@ def render(
         faults=faults,
         verdict=summary.run_verdict(counts, faults, session.partial),
         word=summary.verdict_word(counts, faults, session.partial),
-        judged_cases=summary.judged(session.cases),
+        judged_cases=judged,
+        few=judged < FEW * len(cases) and not (counts.failed or counts.inconclusive),
+        otherwise=sum(cover.judged for cover in coverage) - judged,
+        coverage=coverage,
+        facts=_facts(session),
+        suspects=accused,
+        unnamed=[cause for cause in causes if not cause.nodes],
+        most=MOST_SUSPECTS,
+        most_causes=MOST_CAUSES,
+        shown=SHOWN,
+        attendance=suspects.attendance(cases, accused),
         harness=summary.harness(session),
         partitions=_partitions(session.cases),
-        bad=[case for case in cases if case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)],
+        causes=causes,
         judged=[pair for pair in metrics if pair[1].verdict is not Verdict.RECORDED],
         recorded=[pair for pair in metrics if pair[1].verdict is Verdict.RECORDED],
         not_run=summary.reasons_not_run(session.cases),
@@ -94,6 +142,16 @@ def render(
         cases=cases,
         provenance=_provenance(session.cases),
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
+        script=Markup((HERE / "page.js").read_text(encoding="utf-8")),  # noqa: S704
+    )
+
+
+def themed(svg: str) -> str:
+    """A drawing whose colours are those of the page, light or dark."""
+    pattern = "|".join(map(re.escape, COLOURS))
+    by_name = {colour.lower(): name for colour, name in COLOURS.items()}
+    return re.sub(
+        rf"(?i)(?<=[ \"]) ?({pattern})\b", lambda found: f"var({by_name[found[1].lower()]})", svg
     )
 
 
@@ -137,6 +195,30 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, ", ".join(map(str, tree)) or "none"
     else:
         yield path, "not known" if tree is None else str(tree)
+
+
+def _facts(session: Session) -> list[tuple[str, str]]:
+    """What the first screen says about the run: (what, value)."""
+    cases = session.cases
+    nodes = sorted({node for case in cases for node in case.hosts})
+    named = ", ".join(nodes[:MOST_SUSPECTS]) + (" ..." if len(nodes) > MOST_SUSPECTS else "")
+    commits = {
+        mapping(case.provenance.get("suite")).get("commit") for case in cases if case.provenance
+    }
+    stacks = {
+        f"{case.environ} ({said})" if (said := line(case.record.get("stack"))) else case.environ
+        for case in cases
+        if case.verdict is not None
+    }
+    started = session.start.strftime("%-d %B %Y, %H:%M %Z") if session.start else "not known"
+    return [
+        ("host", session.host or "not known"),
+        ("nodes", f"{len(nodes)}: {named}" if nodes else "not recorded"),
+        ("suite", ", ".join(sorted(filter(None, map(line, commits)))) or "commit not recorded"),
+        ("stack", "; ".join(sorted(stacks)) or "nothing ran"),
+        ("date", started),
+        ("session", " ".join(filter(None, (session.file.stem, session.uuid)))),
+    ]
 
 
 def _by_reason(absent: Iterable[Absent]) -> list[tuple[str, str, str, str]]:

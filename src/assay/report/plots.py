@@ -1,7 +1,8 @@
 """The drawings themselves. Importing this module imports matplotlib, which takes a second.
 
-Colours are those of Okabe and Ito ("Color Universal Design", 2008) without yellow, which is hard to
-see on white paper. Markers differ too. The colour map is cividis, which suits colour-blind readers.
+Colours are those of Okabe and Ito ("Color Universal Design", 2008) without yellow. Purple, orange
+and sky blue are darker than there, so that each has a contrast of 3:1 on white paper (WCAG 2.2,
+1.4.11). Markers differ too. The colour map is cividis, which suits colour-blind readers.
 """
 
 from __future__ import annotations
@@ -14,19 +15,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib import ticker
 from matplotlib.collections import PatchCollection
-from matplotlib.colors import LogNorm
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from assay.judge import Verdict
+from assay.metrics import lower_is_better
 from assay.report import units
-from assay.report.series import Curves, HeatMap
+from assay.report.pairs import PairMap
+from assay.report.series import Curves, HeatMap, Line, Mark
 from assay.results.cases import Metric
 
-BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
+BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#C2659A"
+ORANGE, SKY, BLACK = "#A87400", "#2F8DC4", "#000000"
 PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
@@ -36,6 +41,21 @@ DASHES = ("-", "--", ":", "-.")
 RANK_MARKERS = {"2": "s", "3": "D", "4": "v"}
 RANK_MARKERS_ELSE = ("o", "^", "P", "X", "*")
 GREY = "#555555"
+
+#: Most nodes of a map of pairs whose squares hold their numbers.
+MOST_WRITTEN = 12
+
+#: Least span of the colours of a map of pairs, as a share of the best value.
+PAIR_SCALE = 0.2
+
+#: Ids of the squares of a map of pairs, and of the points of a line, in a drawing.
+PAIRS, POINTS = "pairs", "points-"
+
+#: The mark of a judged point that failed.
+OUTSIDE: dict[str, Any] = {
+    "color": "#B00020", "marker": "X", "markersize": 10, "linestyle": "",
+    "markeredgecolor": "white",
+}  # fmt: skip
 
 #: How many missing lines a legend names before it counts the rest.
 MOST_MISSING = 4
@@ -80,21 +100,25 @@ def curves(group: Curves, ways: Sequence[str], missing: Sequence[str] = ()) -> C
     with mpl.rc_context(STYLE):
         figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
         axes = figure.add_subplot()
+        handles: list[Any] = []
         by_ranks = any(line.ranks for line in group.lines)
         seen: dict[tuple[str, str], int] = {}
         for line in group.lines:
             number = ways.index(line.way)
             nth = seen[line.way, line.ranks] = seen.get((line.way, line.ranks), -1) + 1
-            axes.plot(
+            handles += axes.plot(
                 line.x,
                 line.y,
                 color=PALETTE[number % len(PALETTE)],
                 marker=_of_ranks(line.ranks) if by_ranks else MARKERS[number % len(MARKERS)],
-                markevery=max(1, len(line.x) // (12 if by_ranks else 24)),
+                markevery=every(line, by_ranks),
+                gid=f"{POINTS}{len(handles)}",
                 linestyle=DASHES[nth % len(DASHES)],
                 label=line.label.lstrip("_") or "?",
             )
+        judged = _marks(axes, [mark for line in group.lines for mark in line.marks])
         ys = [y for line in group.lines for y in line.y]
+        ys += [end for end in axes.dataLim.intervaly if end > 0]
         locator, formatter = decimal_ticks(min(ys), max(ys))
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(locator)
@@ -105,9 +129,37 @@ def curves(group: Curves, ways: Sequence[str], missing: Sequence[str] = ()) -> C
         axes.set_xlabel("message size")
         axes.set_ylabel(f"{group.quantity} [{group.unit}]")
         axes.grid(which="major")
-        handles = _by_way_and_ranks(group, ways) if by_ranks else axes.get_lines()
-        legend(figure, handles, missing, columns=2 if by_ranks else None)
+        handles = _by_way_and_ranks(group, ways) if by_ranks else handles
+        legend(figure, [*handles, *judged], missing, columns=2 if by_ranks else None)
     return figure
+
+
+def every(line: Line, by_ranks: bool) -> int:
+    """A marker is drawn at each of so many points of a line."""
+    return max(1, len(line.x) // (12 if by_ranks else 24))
+
+
+def _marks(axes: Any, marks: Sequence[Mark]) -> list[Line2D]:
+    """Draws reference and bounds of judged points, and a cross on those outside of their bounds.
+
+    Returns the entries of the legend.
+    """
+    entries = []
+    for mark in marks:
+        ends = [end for end in (mark.lower, mark.upper) if end is not None]
+        ends.append(mark.reference)
+        span = [mark.size, mark.size], [min(ends), max(ends)]
+        axes.plot(*span, color=GREY, linewidth=5, alpha=0.35, solid_capstyle="butt", zorder=1)
+        axes.plot([mark.size], [mark.reference], color=BLACK, marker="_", markersize=9)
+        if mark.verdict is Verdict.FAIL:
+            axes.plot([mark.size], [mark.value], **OUTSIDE)
+    if marks:
+        entries.append(
+            Line2D([], [], color=BLACK, marker="_", linestyle="", label="reference, bounds in grey")
+        )
+    if any(mark.verdict is Verdict.FAIL for mark in marks):
+        entries.append(Line2D([], [], **OUTSIDE, label="FAIL: outside its bounds"))
+    return entries
 
 
 def _of_ranks(ranks: str) -> str:
@@ -195,6 +247,57 @@ def heat_map(found: HeatMap) -> Canvas:
         bar = figure.colorbar(patches, ax=axes, ticks=locator, format=formatter, label=found.unit)
         bar.minorticks_off()
     return figure
+
+
+def pair_map(found: PairMap) -> Canvas:
+    """A square for each pair of nodes; bright is good; an empty square was not measured."""
+    with mpl.rc_context(STYLE):
+        count = len(found.nodes)
+        side = min(max(3.4, 0.55 * count + 1.4), 8.0)
+        figure = Canvas(figsize=(side + 0.9, side), layout="constrained")
+        axes = figure.add_subplot()
+        at = pair_places(found)
+        low, high = min(at.values()), max(at.values())
+        # A narrower scale would show noise in strong colours.
+        if lower_is_better(found.unit):
+            high = max(high, low * (1 + PAIR_SCALE))
+        else:
+            low = min(low, high * (1 - PAIR_SCALE))
+        patches = PatchCollection(
+            [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in at],
+            cmap="cividis_r" if lower_is_better(found.unit) else "cividis",
+            norm=Normalize(low, high),
+            edgecolor="white",
+            linewidth=0.5,
+        )
+        patches.set_array(list(at.values()))
+        patches.set_gid(PAIRS)
+        axes.add_collection(patches)
+        axes.set(xlim=(-0.5, count - 0.5), ylim=(count - 0.5, -0.5), aspect="equal")
+        step = math.ceil(count / 32)
+        names = [f"\N{MULTIPLICATION X} {n}" if n in found.accused else n for n in found.nodes]
+        axes.set_xticks(range(0, count, step), names[::step], rotation=90 if count > 5 else 0)
+        axes.set_yticks(range(0, count, step), names[::step])
+        if count <= MOST_WRITTEN:
+            shades = patches.to_rgba(np.array(list(at.values())))
+            for ((x, y), value), shade in zip(at.items(), shades):
+                dark = 0.2126 * shade[0] + 0.7152 * shade[1] + 0.0722 * shade[2] < 0.45
+                colour = "#fefefe" if dark else "#010101"
+                axes.text(
+                    x, y, units.number(value), ha="center", va="center", color=colour, fontsize=9
+                )
+        bar = figure.colorbar(patches, ax=axes, label=f"{found.quantity} [{found.unit}]")
+        bar.minorticks_off()
+    return figure
+
+
+def pair_places(found: PairMap) -> dict[tuple[int, int], float]:
+    """(column, row) of each square -> its value; a pair has two squares."""
+    place = {node: number for number, node in enumerate(found.nodes)}
+    places = {}
+    for (a, b), value in found.cells.items():
+        places[place[a], place[b]] = places[place[b], place[a]] = value
+    return places
 
 
 def peaks(metrics: Sequence[Metric], texts: Sequence[str]) -> Canvas:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from assay.declared import Figure
+from assay.judge import Verdict
 from assay.metrics import factor
+from assay.report import units
 from assay.results import locality
 from assay.results.cases import Case
 from assay.results.sanitize import finite
@@ -26,12 +28,28 @@ Missing = tuple[str, str]
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A point of a curve that was judged; values and bounds are in the unit of the figure.
+
+    :ivar reference: the expected value, with the bounds `lower` and `upper`, if it has them.
+    """
+
+    size: float
+    value: float
+    reference: float
+    lower: float | None
+    upper: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
 class Line:
     """One curve: `y` in the figure's unit over `x` in bytes, both greater than zero.
 
     :ivar way: how the bytes moved: a transport, or a configuration for GPU memory.
     :ivar ranks: number of ranks, for a collective that is measured with several numbers; ""
         otherwise.
+    :ivar marks: its points that were judged.
     """
 
     label: str
@@ -39,6 +57,7 @@ class Line:
     x: tuple[float, ...]
     y: tuple[float, ...]
     ranks: str = ""
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -166,7 +185,8 @@ def curves(cases: Sequence[Case]) -> list[Curves]:
         lines = []
         for name, (case, points) in zip(names, members):
             sizes, values = zip(*points)
-            lines.append(Line(name, way(case), sizes, values, ranks(case)))
+            judged = tuple(marks(case, column, unit, sizes))
+            lines.append(Line(name, way(case), sizes, values, ranks(case), judged))
         found.append(
             Curves(
                 family=family,
@@ -189,6 +209,18 @@ def curves(cases: Sequence[Case]) -> list[Curves]:
             )
         )
     return found
+
+
+def marks(case: Case, column: str, unit: str, sizes: Iterable[float]) -> Iterator[Mark]:
+    """The sizes of a curve at which a metric of the case was judged: ``latency_8B`` at 8 B."""
+    metrics = {metric.name: metric for metric in case.metrics if metric.unit == unit}
+    for size in sizes:
+        metric = metrics.get(f"{column}_{units.size(size)}".replace("\N{NO-BREAK SPACE}", ""))
+        if metric is None or metric.value is None or metric.reference is None:
+            continue
+        ends = (metric.value, metric.reference, metric.lower, metric.upper)
+        if all(drawable(end) for end in ends if end is not None):
+            yield Mark(size, *ends, metric.verdict)
 
 
 def heat_maps(cases: Iterable[Case]) -> list[list[HeatMap]]:

@@ -188,6 +188,38 @@ def judged(cases: Iterable[Case]) -> int:
     return sum(any(m.verdict is not Verdict.RECORDED for m in case.metrics) for case in cases)
 
 
+@dataclass(frozen=True)
+class Coverage:
+    """How far the tests of one kind judged.
+
+    :ivar kind: ``network``, ``compute``, ``storage`` or ``node``; "" where nothing says it.
+    """
+
+    kind: str
+    judged: int
+    recorded: int
+    not_run: int
+
+    def __str__(self) -> str:
+        counts = ((self.recorded, "recorded"), (self.not_run, "not run"))
+        said = [f"{count} {word}" for count, word in counts if count]
+        return f"{self.kind or 'other'} ({', '.join(said)})"
+
+
+def coverage(cases: Iterable[Case]) -> list[Coverage]:
+    """The coverage of each kind of test. A failed or undecided case counts as judged."""
+    kinds: dict[str, list[Case]] = {}
+    for case in cases:
+        kinds.setdefault(case.kind, []).append(case)
+    found = []
+    for kind, of_kind in sorted(kinds.items()):
+        ran = [case for case in of_kind if case.verdict is not None]
+        done = judged(case for case in ran if case.verdict in (Verdict.PASS, Verdict.RECORDED))
+        done += sum(case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE) for case in ran)
+        found.append(Coverage(kind, done, len(ran) - done, len(of_kind) - len(ran)))
+    return found
+
+
 def _nothing_judged(session: Session, counts: Counts) -> bool:
     """Whether a complete run is red because it only recorded numbers."""
     complete = not (session.partial or counts.unfinished or counts.failed or counts.inconclusive)

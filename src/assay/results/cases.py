@@ -39,6 +39,19 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class Accusation:
+    """A problem of a case that accuses nodes, see :mod:`assay.accused`.
+
+    :ivar nodes: names of the nodes; two for a pair.
+    :ivar how: what shows it, a value of :class:`assay.accused.How`.
+    """
+
+    nodes: tuple[str, ...]
+    how: str
+    problem: str
+
+
+@dataclass(frozen=True)
 class Case:
     """One test case: how it ended, and what its record says.
 
@@ -46,6 +59,7 @@ class Case:
     :ivar why: one line: the cause of a FAIL or INCONCLUSIVE, the reason for not running.
     :ivar parameters: ReFrame's parameters of the test, each as text.
     :ivar figures: the figures that it is a part of, as its test declares them.
+    :ivar accused: the problems that accuse nodes, as its diagnosis recorded them.
     :ivar rows: the whole curve or table; `units` holds the unit of each column.
     :ivar benchmark_seconds: wall time inside the benchmark itself; 0 where unknown.
     :ivar queue_seconds: wall time that its job spent in the scheduler, waiting or completing.
@@ -76,6 +90,7 @@ class Case:
     figures: tuple[Figure, ...] = ()
     metrics: tuple[Metric, ...] = ()
     problems: tuple[str, ...] = ()
+    accused: tuple[Accusation, ...] = ()
     rows: tuple[Mapping[str, Any], ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -111,10 +126,15 @@ class Case:
     @property
     def nodes(self) -> int:
         """How many nodes it ran on; 0 where its record does not say."""
+        return len(self.hosts)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The nodes that it ran on, as far as its record says."""
         for found in (self.proof.get("hosts"), self.record.get("nodes")):
             if isinstance(found, (Mapping, list)) and found:
-                return len(found)
-        return 0
+                return tuple(map(str, found))
+        return ()
 
     @property
     def title(self) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from assay.judge import Verdict, worst
 from assay.results import figures
-from assay.results.cases import Case, Metric
+from assay.results.cases import Accusation, Case, Metric
 from assay.results.sanitize import finite, line, mapping, sequence
 
 
@@ -22,6 +22,7 @@ def with_record(case: Case, record: Mapping[str, Any]) -> Case:
         case,
         metrics=metrics,
         problems=tuple(line(p) for p in sequence(record.get("problems"))),
+        accused=tuple(_accusations(record.get("accused"))),
         rows=tuple(r for r in sequence(parsed.get("rows")) if isinstance(r, dict)),
         units={str(k): line(v) for k, v in mapping(parsed.get("units")).items()},
         facts=mapping(parsed.get("facts")),
@@ -47,6 +48,14 @@ def with_record(case: Case, record: Mapping[str, Any]) -> Case:
         case = replace(case, figures=figures.undeclared(case.parameters, case.family))
     verdict = worst([_verdict(record.get("verdict")), *(metric.verdict for metric in metrics)])
     return replace(case, verdict=verdict, why=cause(case, verdict))
+
+
+def _accusations(raw: Any) -> Iterator[Accusation]:
+    """The entries that name a node; a record from before this key has none."""
+    for entry in map(mapping, sequence(raw)):
+        nodes = tuple(line(node) for node in sequence(entry.get("nodes")))
+        if nodes:
+            yield Accusation(nodes, line(entry.get("how")), line(entry.get("problem")))
 
 
 def _metric(name: str, raw: Mapping[str, Any]) -> Metric:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from assay.accused import Against, How
 from assay.evidence import links, steering, transports
 from assay.fleet.tournament.diagnosis import Measurement, Metric, diagnose, second_pass
 from assay.judge import Verdict
@@ -64,6 +65,7 @@ class Pair:
     :ivar again: number of segments or packets that were sent a second time, or damaged.
     :ivar uncounted: whether a network device of the two counts neither bytes nor packets; nothing
         shows then that the bytes took this device.
+    :ivar at: the nodes that `error` accuses: the one whose program failed, else both.
     """
 
     a: str
@@ -75,6 +77,7 @@ class Pair:
     sent: int = 0
     again: int = 0
     uncounted: bool = False
+    at: tuple[str, ...] = ()
 
     @property
     def measurement(self) -> Measurement:
@@ -111,7 +114,8 @@ def pairs(
             continue
         a, b, number = nodes[entry["a"]], nodes[entry["b"]], entry["number"]
         if entry["error"]:
-            yield Pair(a, b, number, error=f"{a} did not meet {b}: {entry['error']}")
+            error = f"{a} did not meet {b}: {entry['error']}"
+            yield Pair(a, b, number, error=error, at=tuple(entry.get("at") or (a, b)))
             continue
         values: dict[str, float] = {}
         problems = []
@@ -121,7 +125,7 @@ def pairs(
             try:
                 value = _value(test, said["client"]["out"])
             except ParseError as error:
-                yield Pair(a, b, number, error=f"{name}: {error}")
+                yield Pair(a, b, number, error=f"{name}: {error}", at=(a, b))
                 break
             values[test.metric] = min(value, values.get(test.metric, value))
             found = [*_path(test, said, transport, ucx_version, asked), *uncrossed(test.size, said)]
@@ -154,14 +158,17 @@ def lossy(found: Iterable[Pair], limit: float) -> list[str]:
     bad = {ends for ends, share in of.items() if share > limit}
     if len(bad) == len(of) > 1:
         return [f"all pairs: {_share(shares, bad)}"]
-    lines = []
+    lines: list[str] = []
     for node in sorted({node for ends in of for node in ends}):
         met = {ends for ends in of if node in ends}
         if len(met) > 1 and met <= bad:
-            lines.append(f"{node}: {_share(shares, met)}, with every other node")
+            said = f"{node}: {_share(shares, met)}, with every other node"
+            lines.append(Against(said, [node], How.LOSSY))
             bad -= met
     alone = sorted(ends for ends in bad if of[ends] > links.ALONE * limit)
-    return lines + [f"{a} - {b}: {_share(shares, [(a, b)])}" for a, b in alone]
+    return lines + [
+        Against(f"{a} - {b}: {_share(shares, [(a, b)])}", (a, b), How.LOSSY) for a, b in alone
+    ]
 
 
 def _share(shares: Mapping[tuple[str, str], list[int]], ends: Iterable[tuple[str, str]]) -> str:

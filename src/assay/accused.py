@@ -1,0 +1,58 @@
+"""Problems that name the nodes at fault.
+
+A diagnosis knows the nodes that it accuses. It gives them together with its line, and the record
+keeps both. So no reader of a record searches a text for the names of nodes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Any
+
+
+class How(str, enum.Enum):
+    """What shows that a node is at fault; the strongest evidence first."""
+
+    #: The scheduler gives the node no job.
+    OUT = "out of service"
+    #: A program failed there, or the node did not answer.
+    FAILED = "failed"
+    #: It was measured several times and compared with the other nodes.
+    SLOW = "slower than the others"
+    #: Counters show that its link loses or damages data.
+    LOSSY = "loses data"
+    #: Its state is not that of the other nodes, or beyond a limit of the site.
+    DIFFERS = "differs"
+
+
+class Against(str):
+    """A problem in one line, with the nodes that it accuses.
+
+    It is a string, so everything that takes a problem takes it.
+
+    :param nodes: names of the nodes; two for a pair whose link or nodes are at fault.
+    """
+
+    __slots__ = ("how", "nodes")
+
+    nodes: tuple[str, ...]
+    how: How
+
+    def __new__(cls, line: str, nodes: Iterable[str], how: How) -> Against:
+        said = super().__new__(cls, line)
+        said.nodes, said.how = tuple(nodes), how
+        return said
+
+    def __reduce__(self) -> tuple[type[Against], tuple[str, tuple[str, ...], How]]:
+        """What a copy of it is made from."""
+        return Against, (str(self), self.nodes, self.how)
+
+
+def of(problems: Iterable[str]) -> list[dict[str, Any]]:
+    """The problems that accuse nodes, as the record keeps them."""
+    return [
+        {"nodes": list(problem.nodes), "how": problem.how.value, "problem": str(problem)}
+        for problem in problems
+        if isinstance(problem, Against) and problem.nodes
+    ]

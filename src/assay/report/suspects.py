@@ -1,0 +1,172 @@
+"""What a run found at fault: the causes, the suspected nodes, and where each node took part.
+
+Everything here comes from the records. The diagnosis of each test names the nodes that it accuses
+(:mod:`assay.accused`). This module only ranks and groups; it judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.accused import How
+from assay.judge import Verdict
+from assay.report.summary import WORST_FIRST
+from assay.results.cases import Case
+
+#: A cause that accuses a node comes first, and among these the strongest evidence.
+STRENGTH = [how.value for how in How]
+
+#: How a node fared in a test, worst first: what the cell of a table shows.
+ACCUSED, IN_FAILED, IN_DOUBT, PASSED, RECORDED = (
+    *("accused", "in a failed case", "in an undecided case"),
+    *("passed", "recorded"),
+)
+FARED = (ACCUSED, IN_FAILED, IN_DOUBT, PASSED, RECORDED)
+
+_OF_VERDICT = {
+    Verdict.FAIL: IN_FAILED,
+    Verdict.INCONCLUSIVE: IN_DOUBT,
+    Verdict.PASS: PASSED,
+    Verdict.RECORDED: RECORDED,
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One message, and all cases that say it.
+
+    :ivar nodes: the nodes that it accuses; two for a pair; empty if it accuses none.
+    :ivar how: what shows that, a value of :class:`assay.accused.How`; "" without a node.
+    """
+
+    nodes: tuple[str, ...]
+    how: str
+    said: str
+    verdict: Verdict
+    cases: tuple[Case, ...]
+
+    @property
+    def evidence(self) -> str:
+        """The message without the name of its node, which the page writes before it."""
+        name = self.nodes[0] if len(self.nodes) == 1 else " - ".join(self.nodes)
+        for start in (f"{name}: ", f"{name} is ", f"{name} "):
+            if name and self.said.startswith(start):
+                return self.said[len(start) :]
+        return self.said
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Sort key: strong evidence first, a node before a pair, FAIL before INCONCLUSIVE."""
+        strength = STRENGTH.index(self.how) if self.how in STRENGTH else len(STRENGTH)
+        return len(self.nodes) != 1 if self.nodes else 2, strength, WORST_FIRST.index(self.verdict)
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A node, or a pair of nodes of which neither is accused alone, with its causes.
+
+    :ivar causes: the strongest first.
+    """
+
+    nodes: tuple[str, ...]
+    causes: tuple[Cause, ...]
+
+    @property
+    def name(self) -> str:
+        return " \N{EN DASH} ".join(self.nodes)
+
+    @property
+    def strongest(self) -> Cause:
+        return self.causes[0]
+
+    @property
+    def sure(self) -> bool:
+        """Whether a decided case accuses it; if not, the machine was busy, or more is needed."""
+        return any(cause.verdict is Verdict.FAIL for cause in self.causes)
+
+
+@dataclass(frozen=True)
+class Attendance:
+    """Where each node took part.
+
+    :ivar tests: the columns.
+    :ivar rows: node -> test -> (how it fared, the case that shows it).
+    """
+
+    tests: tuple[str, ...]
+    rows: Mapping[str, Mapping[str, tuple[str, Case]]]
+
+
+def causes(cases: Iterable[Case]) -> list[Cause]:
+    """Why cases failed or stayed undecided: diagnoses first, each message once.
+
+    A case whose record accuses nodes has one cause for each accusation. Any other case has one
+    cause, its own.
+    """
+    found: dict[tuple[tuple[str, ...], str], tuple[str, list[Case]]] = {}
+    for case in cases:
+        if case.verdict not in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+            continue
+        said = [(one.nodes, one.problem, one.how) for one in case.accused]
+        for nodes, message, how in said or [((), case.why, "")]:
+            found.setdefault((nodes, message), (how, []))[1].append(case)
+    grouped = [
+        Cause(
+            nodes,
+            how,
+            message,
+            min((case.verdict for case in members if case.verdict), key=WORST_FIRST.index),
+            tuple(members),
+        )
+        for (nodes, message), (how, members) in found.items()
+    ]
+    return sorted(grouped, key=lambda cause: (cause.rank, cause.cases[0].where))
+
+
+def suspects(found: Sequence[Cause]) -> list[Suspect]:
+    """The accused nodes, those with the strongest evidence first.
+
+    A message about a pair counts for a node that is accused alone as well. A pair of which no node
+    is accused alone is one suspect. Several nodes with one value are one suspect each.
+
+    :param found: the result of :func:`causes`.
+    """
+    alone = {node for cause in found if len(cause.nodes) == 1 for node in cause.nodes}
+    groups: dict[tuple[str, ...], list[Cause]] = {}
+    for cause in found:
+        named = [node for node in cause.nodes if node in alone]
+        if named:
+            for node in named:
+                groups.setdefault((node,), []).append(cause)
+        elif cause.how == How.DIFFERS.value:
+            for node in cause.nodes:
+                groups.setdefault((node,), []).append(cause)
+        elif cause.nodes:
+            groups.setdefault(cause.nodes, []).append(cause)
+    made = [Suspect(nodes, tuple(its)) for nodes, its in groups.items()]
+    return sorted(made, key=lambda one: (one.strongest.rank, -len(one.causes), one.nodes))
+
+
+def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
+    """Each node by each test, the suspects first; empty for a run on one node.
+
+    :param found: the result of :func:`suspects`.
+    """
+    rows: dict[str, dict[str, tuple[str, Case]]] = {}
+    tests: dict[str, None] = {}
+    for case in cases:
+        if case.verdict is None:
+            continue
+        named = {node for one in case.accused for node in one.nodes}
+        for node in dict.fromkeys((*case.hosts, *named)):
+            tests.setdefault(case.test)
+            how = ACCUSED if node in named else _OF_VERDICT[case.verdict]
+            row = rows.setdefault(node, {})
+            if case.test not in row or FARED.index(how) < FARED.index(row[case.test][0]):
+                row[case.test] = (how, case)
+    if len(rows) < 2:
+        return Attendance((), {})
+    first = [node for one in found for node in one.nodes]
+    order = dict.fromkeys([*first, *sorted(rows)])
+    return Attendance(tuple(sorted(tests)), {node: rows[node] for node in order if node in rows})

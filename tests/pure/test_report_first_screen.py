@@ -1,0 +1,216 @@
+"""The first screen: the verdict, the suspects, and what was judged, from recorded sessions.
+
+tests/data/faults has sessions of the emulated cluster, each with one fault in node02.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+from functools import cache
+
+import pytest
+from report_results import DATA
+from test_report_page import Document
+
+from assay.accused import Against, How, of
+from assay.judge import Verdict
+from assay.report import page, suspects
+from assay.results import session
+from assay.results.cases import Accusation
+
+FAULTS = DATA.parents[1] / "faults"
+
+#: Folder -> what the evidence against node02 says.
+EVIDENCE = {
+    "disk-full": "No space left on device",
+    "memory": "memory left to a process is 2.097e+08 B",
+    "node-drained": "IDLE+DRAIN (fault)",
+}
+
+
+@cache
+def run(name):
+    return session.load(FAULTS / name / "reports" / "run-report-0.json")
+
+
+def rendered(of_run):
+    return page.render(of_run, [], (), of_run.file.parents[1] / "report.html")
+
+
+@cache
+def text_of(name):
+    return rendered(run(name))
+
+
+def words(html):
+    """The text of a part of a page."""
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+def part(html, start, end):
+    return words(html[html.index(f'id="{start}"') : html.index(f'id="{end}"')])
+
+
+def banner(html):
+    return words(re.search(r'<p class="word">(.*?)</p>', html)[1])
+
+
+def accusing(case, *problems):
+    """The case as if its record had these problems, and no other."""
+    accused = tuple(Accusation(tuple(e["nodes"]), e["how"], e["problem"]) for e in of(problems))
+    return dataclasses.replace(case, accused=accused, problems=tuple(map(str, problems)))
+
+
+def test_every_recorded_fault_is_tested():
+    assert set(EVIDENCE) == {path.name for path in FAULTS.iterdir() if path.is_dir()}
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_the_bad_node_and_its_evidence_are_on_the_first_screen(name):
+    first = part(text_of(name), "suspects", "judged")
+    assert first.startswith('id="suspects"') or "Suspects node02 :" in first
+    (suspect, *_) = suspects.suspects(suspects.causes(run(name).cases))
+    assert suspect.nodes == ("node02",)
+    assert EVIDENCE[name] in first
+    assert EVIDENCE[name] in suspect.strongest.said
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_no_node_is_named_without_its_record(name, tmp_path):
+    """The names come from the diagnosis and not from the words of a message."""
+    copied = tmp_path / name
+    shutil.copytree(FAULTS / name, copied)
+    for path in copied.rglob("assay.json"):
+        record = json.loads(path.read_text())
+        record["accused"] = []
+        path.write_text(json.dumps(record))
+    blind = session.load(copied / "reports" / "run-report-0.json")
+    assert suspects.suspects(suspects.causes(blind.cases)) == []
+    assert "No test accuses a node." in rendered(blind)
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_every_cause_leads_to_its_case(name):
+    document = Document(text_of(name))
+    ids = document.all("id")
+    causes = suspects.causes(run(name).cases)
+    links = [href for href in document.all("href") if href.startswith("#case-")]
+    assert len(links) >= len(causes) > 0
+    assert {link[1:] for link in links} <= set(ids)
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_the_first_screen_says_what_ran_where(name):
+    html = text_of(name)
+    facts = part(html, "facts", "causes")
+    assert "host login" in facts
+    assert "node01" in facts
+    assert "stack system (packages of the distribution)" in facts
+    assert "22 November 2026" in facts
+    suites = [c.provenance["suite"]["commit"] for c in run(name).cases if c.provenance]
+    assert (suites[0] if suites else "commit not recorded") in facts
+
+
+def test_the_first_screen_says_how_much_was_judged():
+    judged = part(text_of("disk-full"), "judged", "facts")
+    total = len(run("disk-full").cases)
+    assert f"0 of {total} cases were judged by a reference; 1 more failed" in judged
+    assert "Not judged: node (4 recorded, 1 not run)." in judged
+
+
+def test_the_nodes_are_a_table_and_the_bad_one_is_its_first_row():
+    cases = run("disk-full").cases
+    found = suspects.attendance(cases, suspects.suspects(suspects.causes(cases)))
+    assert next(iter(found.rows)) == "node02"
+    assert found.rows["node02"]["EachNode"][0] == suspects.ACCUSED
+    assert found.rows["node03"]["EachNode"][0] == suspects.IN_FAILED
+    assert found.rows["node01"]["NodeHealth"][0] == suspects.RECORDED
+    assert "NodeHealth" not in found.rows["node03"]
+    assert '<td class="fared-accused">' in text_of("disk-full")
+
+
+def test_strong_evidence_comes_first_and_a_pair_after_a_node():
+    case = next(c for c in run("disk-full").cases if c.test == "EachNode")
+    spoken = accusing(
+        case,
+        Against("n4 - n5: slow", ("n4", "n5"), How.SLOW),
+        Against("n3: mtu is 1400", ["n3"], How.DIFFERS),
+        Against("n1: slow", ["n1"], How.SLOW),
+        Against("n1 - n2: slow", ("n1", "n2"), How.SLOW),
+        Against("n2 is DOWN", ["n2"], How.OUT),
+    )
+    found = suspects.suspects(suspects.causes([spoken]))
+    assert [one.nodes for one in found] == [("n2",), ("n1",), ("n3",), ("n4", "n5")]
+    assert [one.strongest.evidence for one in found] == ["DOWN", "slow", "mtu is 1400", "slow"]
+    assert [len(one.causes) for one in found] == [2, 2, 1, 1]
+
+
+def test_a_message_of_several_cases_is_told_once():
+    memory = suspects.causes(run("memory").cases)
+    (cause,) = [one for one in memory if one.nodes]
+    assert len(cause.cases) == 2
+
+
+def test_an_undecided_suspect_is_marked():
+    case = next(c for c in run("disk-full").cases if c.test == "EachNode")
+    doubtful = dataclasses.replace(case, verdict=Verdict.INCONCLUSIVE)
+    (one, *_) = suspects.suspects(suspects.causes([doubtful]))
+    assert not one.sure
+    html = rendered(dataclasses.replace(run("disk-full"), cases=(doubtful,)))
+    assert "undecided" in part(html, "suspects", "judged")
+
+
+def test_a_part_of_a_run_and_an_interrupted_run_never_read_pass(results):
+    results.only("Hpcc@intra-node")
+    whole = session.load(results.file)
+    assert banner(rendered(whole)).endswith("PASS")
+    partial = dataclasses.replace(whole, partial=("1 of 4 promised cases selected by -n Hpcc",))
+    assert banner(rendered(partial)).endswith("PARTIAL")
+    cut = dataclasses.replace(whole.cases[0], verdict=None, aborted=True, why="aborted")
+    for cases in ((cut,), (*whole.cases, cut)):
+        html = rendered(dataclasses.replace(whole, cases=cases))
+        assert banner(html).endswith("INTERRUPTED")
+        assert 'class="banner pass"' not in html
+        assert re.search(r"<title>INTERRUPTED: ", html)
+
+
+def test_a_run_that_judged_little_says_so_beside_its_verdict(results):
+    results.only("Hpcc@intra-node")
+    whole = session.load(results.file)
+    skipped = dataclasses.replace(whole.cases[0], verdict=None, why="no GPU", metrics=())
+    few = dataclasses.replace(whole, cases=(*whole.cases, skipped, skipped))
+    said = "This verdict is about 1 of 3 cases: the others were not judged."
+    assert said in rendered(few)
+    assert "This verdict is about" not in rendered(whole)
+
+
+def test_the_page_is_whole_without_its_script():
+    html = text_of("disk-full")
+    without = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
+    document = Document(without)
+    # The script makes every control itself, so none is dead without it.
+    assert not {"button", "input", "dialog", "noscript"} & {tag for tag, _ in document.tags}
+    names = {name for _, attributes in document.tags for name in attributes}
+    assert "hidden" not in names
+    assert [name for name in names if name.startswith("on")] == []
+    assert "node02" in part(without, "suspects", "judged")
+    style = (page.HERE / "page.css").read_text()
+    screen = style[: style.index("@media print")]
+    hiding = re.findall(r"([^{}]+)\{[^}]*display: none", screen)
+    assert {rule.strip() for rule in hiding} == {"[hidden]", "#sign", "button.zoom"}
+
+
+def test_the_paper_has_a_line_to_sign_and_leaves_out_what_fills_pages():
+    style = (page.HERE / "page.css").read_text()
+    paper = style[style.index("@media print") :]
+    assert re.search(r"\.screen[^{]*\{ display: none; \}", paper)
+    assert "#sign { display: block;" in paper
+    html = text_of("disk-full")
+    assert re.search(r'<section id="sign">.*Name.*Date.*Signature', html, re.DOTALL)
+    for section in ("metrics", "cases", "provenance"):
+        assert f'<section id="{section}" class="screen">' in html
+    for section in ("causes", "nodes", "partitions", "not-run"):
+        assert f'<section id="{section}">' in html

@@ -96,6 +96,15 @@ def test_a_program_that_is_not_linked_to_open_mpi(bench):
     bench.replayed_hpl(HPL.but(stderr="")).says("Hpl", said)
 
 
+def test_hpl_faster_than_any_core(bench):
+    """Order, time and rate agree: a clock that runs at a thousandth of its speed shows this."""
+    row = "1.11             3.3957e+01"
+    assert row in HPL.stdout
+    fast = HPL.but(stdout=HPL.stdout.replace(row, "0.00             3.3957e+04"))
+    said = "33957 GFLOP/s on 2 cores: no core computes more than 1000 GFLOP/s"
+    bench.replayed_hpl(fast).says("Hpl", said)
+
+
 def test_a_case_on_another_mpi_is_refused_before_it_runs(bench):
     """The suite cannot read what this MPI reports."""
     bench.partition(launcher="local")

@@ -386,8 +386,10 @@ def _contradiction(record: Mapping[str, Any]) -> str:
         return "none of its metrics was judged"
     for name, each in metrics.items():
         value, low, high = (finite(each.get(key)) for key in ("value", "lower", "upper"))
-        judged = each.get("verdict") == Verdict.PASS.value and value is not None
-        if judged and not (low or -math.inf) <= value <= (math.inf if high is None else high):
+        if value is None or each.get("verdict") != Verdict.PASS.value:
+            continue
+        low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
+        if not low <= value <= high:
             return f"{name} = {value:g} is outside of its own bounds"
     return ""
 

@@ -61,6 +61,25 @@ def test_a_server_whose_log_comes_late_is_waited_for(bench):
     bench.run(*cases, path="reframe/network/ucx_perftest.py").says("Ucx")
 
 
+#: Runs ucx_perftest, and leaves its logs as if they were of another host.
+STRANGE = """\
+#!/bin/sh
+{real} "$@"; rc=$?
+for log in ucx.*.log; do sed "s/ \\[[^ :]*:/ [node9:/" "$log" >"ucx.node9.7.log"; done
+exit $rc
+"""
+
+
+def test_logs_of_ucx_perftest_of_another_host(bench):
+    version, real = live_ucx(), live_program("ucx_perftest")
+    bench.partition()
+    path = bench.program("strange", "ucx_perftest", STRANGE.format(real=shlex.quote(real)))
+    bench.stack("strange", ["ucx", "ucx-perftest"], path, ucx_version=version)
+    cases = ("-n", "UcxPerftest.*posix.*tag_lat")
+    run = bench.run(*cases, path="reframe/network/ucx_perftest.py")
+    run.says("Ucx", "the program ran on node9; the job has")
+
+
 #: Replacements for mpirun, and the message about the world. A launcher of another MPI starts the
 #: program twice, and each process finds a world of one rank.
 WORLDS = {

@@ -76,7 +76,8 @@ class OsuBase(MpiTransportCheck):
         return [] if self.benchmark in COLLECTIVE else super().sizes(parsed)
 
     def requested(self):
-        asked = {"program": f"osu_{self.benchmark}"}
+        # A program for GPUs has the same name, and a title of its own.
+        asked = {"program": f"osu_{self.benchmark}", "accelerator": None}
         if self.benchmark == "mbw_mr":  # the only one that prints it
             asked["window_size"] = SMOKE_WINDOW if self.short else WINDOW[self.benchmark]
         return asked
@@ -119,7 +120,10 @@ class OsuC(OsuBase):
 
     def examine(self, parsed):
         stated = self.current_environ.extras.get("osu_version")
-        return super().examine(parsed) + programs.not_asked(parsed, stated)
+        return [
+            *super().examine(parsed),
+            *(programs.not_asked(parsed, stated) or programs.other_version(parsed, stated)),
+        ]
 
 
 @rfm.simple_test

@@ -8,7 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.checks import StrictCheck
-from assay.checks.storage import StorageMixin, in_another_mode
+from assay.checks.storage import StorageMixin, in_another_mode, too_fast
 from assay.outputs import iozone
 from assay.workloads.iozone import figures
 
@@ -80,6 +80,7 @@ class IozoneBase(StorageMixin, StrictCheck):
                 f"{len(missing)} of {len(self.cells)} cells of the table are missing, "
                 f"the first is {size} KiB by {record} KiB"
             )
+        problems += too_fast(parsed.rows, OPERATIONS)
         facts = parsed.facts
         asked = self.executable_opts[:-1]  # the last one is the file
         repeated = (facts.get("command") or "").split()[1 : len(asked) + 1]

@@ -38,7 +38,7 @@ def between_nodes(bench, **more):
 
 
 def replays(bench, recorded):
-    stated = {"osu_version": "7.2", "ucx_version": "1.13.1"}
+    stated = {"osu_version": "5.7", "ucx_version": "1.13.1"}
     bench.replays("osu_latency", ["osu"], {"recorded": recorded}, **stated)
 
 
@@ -78,7 +78,7 @@ def replayed(bench, program):
     )
     between_nodes(bench, launcher="local")
     path = bench.program("replayed", "osu_latency", script)
-    bench.stack("replayed", ["osu"], path, osu_version="7.2", ucx_version="1.13.1")
+    bench.stack("replayed", ["osu"], path, osu_version="5.7", ucx_version="1.13.1")
     return latency(bench)
 
 

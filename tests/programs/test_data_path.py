@@ -61,6 +61,25 @@ def test_a_server_whose_log_comes_late_is_waited_for(bench):
     bench.run(*cases, path="reframe/network/ucx_perftest.py").says("Ucx")
 
 
+#: Runs ucx_perftest, and leaves its logs as if they were of another host.
+STRANGE = """\
+#!/bin/sh
+{real} "$@"; rc=$?
+for log in ucx.*.log; do sed "s/ \\[[^ :]*:/ [node9:/" "$log" >"ucx.node9.7.log"; done
+exit $rc
+"""
+
+
+def test_logs_of_ucx_perftest_of_another_host(bench):
+    version, real = live_ucx(), live_program("ucx_perftest")
+    bench.partition()
+    path = bench.program("strange", "ucx_perftest", STRANGE.format(real=shlex.quote(real)))
+    bench.stack("strange", ["ucx", "ucx-perftest"], path, ucx_version=version)
+    cases = ("-n", "UcxPerftest.*posix.*tag_lat")
+    run = bench.run(*cases, path="reframe/network/ucx_perftest.py")
+    run.says("Ucx", "the program ran on node9; the job has")
+
+
 #: Replacements for mpirun, and the message about the world. A launcher of another MPI starts the
 #: program twice, and each process finds a world of one rank.
 WORLDS = {
@@ -94,6 +113,15 @@ def test_another_world_than_was_asked_for_though_it_exits_with_0(bench):
 def test_a_program_that_is_not_linked_to_open_mpi(bench):
     said = "Open MPI printed nothing about its world: is the program linked to another MPI?"
     bench.replayed_hpl(HPL.but(stderr="")).says("Hpl", said)
+
+
+def test_hpl_faster_than_any_core(bench):
+    """Order, time and rate agree: a clock that runs at a thousandth of its speed shows this."""
+    row = "1.11             3.3957e+01"
+    assert row in HPL.stdout
+    fast = HPL.but(stdout=HPL.stdout.replace(row, "0.00             3.3957e+04"))
+    said = "33957 GFLOP/s on 2 cores: no core computes more than 1000 GFLOP/s"
+    bench.replayed_hpl(fast).says("Hpl", said)
 
 
 def test_a_case_on_another_mpi_is_refused_before_it_runs(bench):

@@ -89,6 +89,10 @@ def given(**options):
         ({"prgenv": [".*", "spack"]}, ["-p spack"]),
         ({"system": "local:tmpfs"}, ["--system=local:tmpfs"]),
         ({"mode": "paper-full"}, ["--mode=paper-full"]),
+        (
+            {"vars": ["profile=smoke", "least_launches=6", "Osu.env_vars=UCX_RNDV_THRESH:0"]},
+            ["-S Osu.env_vars=UCX_RNDV_THRESH:0"],
+        ),
         ({"restore_session": "report.json"}, ["--restore-session report.json"]),
     ],
 )

@@ -13,7 +13,7 @@ import shell
 from shell import ROOT
 
 import assay
-from assay.evidence import gpu_places, node_limits
+from assay.evidence import gpu_places, node_limits, steering
 from assay.onnode import provenance
 from assay.sites import detect
 
@@ -149,3 +149,16 @@ def test_processors_are_chosen_without_a_state(tmp_path):
     script = ROOT / "src/assay/onnode/near-cores.sh"
     done = shell.run(script, tmp_path / "gone", "0,1", "3", "4", cwd=tmp_path)
     assert done.stdout.split() == ["3", "4"]
+
+
+@pytest.mark.parametrize("text", ["UCX_RNDV_THRESH: 0\n", "\ufeffUCX_RNDV_THRESH = 0\n"])
+def test_a_ucx_conf_is_read_as_ucx_reads_it(text, tmp_path):
+    (tmp_path / "witness.sh").write_text(steering.WITNESS.read_text())
+    (tmp_path / "ucx.conf").write_text(text, encoding="utf-8")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    witness = ["/bin/sh", str(tmp_path / "witness.sh"), "rank", "true"]
+    subprocess.run(witness, cwd=tmp_path, env=environment, check=True)
+    (left,) = tmp_path.glob("rank.*")
+    assert [where[2:] for where in steering.rank(left.read_text()).files] == [
+        ("UCX_RNDV_THRESH", "0")
+    ] * 2

@@ -97,7 +97,7 @@ def rails(bench):
         extras = {"network_device": "rxe0:1,rxe1:1", "gid_index": 0}
         features = ["inter-node", "rails", "rc_verbs"]
         bench.partition(launcher="local", features=features, extras=extras)
-        bench.replays("osu_bw", ["osu"], runs, osu_version="7.2", ucx_version="1.13.1")
+        bench.replays("osu_bw", ["osu"], runs, osu_version="5.7", ucx_version="1.13.1")
         bench.record_all()
         return bench.run("-n", f"OsuRails%.*rails={number}", path="reframe/network/osu.py")
 

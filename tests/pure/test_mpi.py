@@ -22,7 +22,8 @@ def settings(version):
 
 
 def unasked(world, asked=(), **allowed):
-    return OPEN_MPI.unasked(world, dict.fromkeys(asked, ""), allowed)
+    # A value that the shell of the job script replaces is compared with nothing.
+    return OPEN_MPI.unasked(world, dict.fromkeys(asked, "$ANY"), allowed)
 
 
 def test_settings_of_open_mpi_are_those_of_the_runs_that_are_kept_here():
@@ -68,6 +69,14 @@ def test_any_setting_that_nobody_requested_is_named(name, value):
     assert unasked(OpenMpi(settings={"ess": "pmi", "btl_base_verbose": "9", name: value})) == [
         f"OMPI_MCA_{name}={value} was set outside of the test: unset it, or put it into the "
         "stack's env_vars"
+    ]
+
+
+def test_a_requested_framework_with_another_component_is_named():
+    world = OpenMpi(settings={"btl": "tcp,self", "mpi_show_mca_params": "environment"})
+    asked = {"OMPI_MCA_btl": "vader,self", "OMPI_MCA_mpi_show_mca_params": "enviro"}
+    assert OPEN_MPI.unasked(world, asked, {}) == [
+        "OMPI_MCA_btl was tcp,self where the program ran, vader,self was asked for"
     ]
 
 

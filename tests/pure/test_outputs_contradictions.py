@@ -26,6 +26,35 @@ CHANGES = [
     (HPCC, "StarRandomAccess_GUPs=0.958218", "StarRandomAccess_GUPs=1.95", "section has 0.958218"),
     (HPCC, "SingleFFT_Gflops=12.4546", "SingleFFT_Gflops=2.4546", "but its section has 12.4546"),
     (HPCC, "STREAM_VectorSize=166666", "STREAM_VectorSize=100", "=100 is too small for HPL_N=1000"),
+    (
+        HPCC,
+        "PTRANS_GBs=3.21224",
+        "PTRANS_GBs=321.224",
+        "PTRANS_GBs=321.224, but its section has 3.2",
+    ),
+    (HPCC, "MPIRandomAccess_GUPs=0.003811", "MPIRandomAccess_GUPs=0.3811", "section has 0.003811"),
+    (HPCC, "MPIRandomAccess_time=0.550289", "MPIRandomAccess_time=0.0055", "updates took 0.0055 s"),
+    (HPCC, "MPIRandomAccess_Errors=0", "MPIRandomAccess_Errors=99", "=99, but its section has 0"),
+    (HPCC, "MPIFFT_Gflops=7.72656", "MPIFFT_Gflops=772.656", "but its section has 7.727"),
+    (HPCC, "MPIFFT_time1=0.000149093", "MPIFFT_time1=0.0149093", "but its parts took 0.0154"),
+    (HPCC, "MPIFFT_maxErr=1.24754e-15", "MPIFFT_maxErr=1", "an FFT is wrong by 1, at most 1e-08"),
+    (HPCC, "max(|x-x0|): 1.248e-15", "max(|x-x0|): 5.0e-01", "an FFT is wrong by 5.0e-01"),
+    (
+        HPCC,
+        "RandomlyOrderedRingBandwidth_GBytes=14.0555",
+        "RandomlyOrderedRingBandwidth_GBytes=1405.55",
+        "but its section has 14.0555",
+    ),
+    (
+        HPCC,
+        "RandomlyOrderedRingLatency_usec=0.242794",
+        "RandomlyOrderedRingLatency_usec=0.0242794",
+        "but its section has 0.243",
+    ),
+    (HPCC, "AvgPingPongBandwidth_GBytes=12.5462", "AvgPingPongBandwidth_GBytes=125.4", "not in or"),
+    (HPCC, "HPL_nprow=1", "HPL_nprow=2", "HPL_nprow=2, but HPL's own row has p 1"),
+    (HPCC, "PTRANS_n=500", "PTRANS_n=2", "PTRANS_n=2 is too small for HPL_N=1000: 500 fits"),
+    (HPCC, "MPIRandomAccess_N=524288", "MPIRandomAccess_N=16", "=16 is too small for HPL_N=1000"),
     (HPCC, "DGEMM_N=407", "DGEMM_N=10", "DGEMM_N=10 is too small for HPL_N=1000: 408 fits"),
     (BTIO, "  122.47", "122470.00", "0.83 MB in 0.01 s at 122470 MB/s"),
     (BTIO, "  10.81", " 387.00", "387 % of 0.06 s for I/O of 0.01 s"),
@@ -91,7 +120,29 @@ def test_a_long_run_of_hpcc_and_a_large_memory_agree():
         ("HPL_Tflops=0.032617", f"HPL_Tflops={rate / 1000:g}"),
         ("STREAM_VectorSize=166666", f"STREAM_VectorSize={2**30}"),
         ("DGEMM_N=407", "DGEMM_N=65319"),
+        ("PTRANS_n=500", f"PTRANS_n={n // 2}"),
+        ("\nRandomAccess_N=262144", f"\nRandomAccess_N={2**33}"),
+        ("MPIRandomAccess_N=524288", f"MPIRandomAccess_N={2**34}"),
     ):
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     assert registry.parse(text).problems == ()
+
+
+PERFTEST = "ucx-perftest/ucx_perftest.1.13.1.tag_lat.txt"
+ROW = "0.471     0.857     0.857        8.90       8.90     1166694     1166694"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("0.471 ", "0.000 ", "a median of 0 us, which no message between processes takes"),
+        ("0.471 ", "9.471 ", "median 9.471 us and average 0.857 us contradict each other"),
+        ("1166694", "9166694", "latency 0.857 us and 9.16669e+06 messages/s contradict each other"),
+    ],
+)
+def test_a_row_of_ucx_perftest_contradicts_itself(old, new, said):
+    text = (DATA / PERFTEST).read_text()
+    assert text.count(ROW) == 1
+    problems = registry.parse(text.replace(ROW, ROW.replace(old, new))).problems
+    assert any(said in problem for problem in problems), problems

@@ -173,6 +173,22 @@ def test_an_unlisted_skip_is_named_with_its_reason(tmp_path: Path) -> None:
         assert refused == f"skip not allowed: {bad.why}: 1 of {bad.test}"
 
 
+@pytest.mark.parametrize(
+    ("why", "pattern", "fits"),
+    [
+        ("this stack has no hpl", "this stack has no *", True),
+        ("a has no b", "* has no *", True),
+        ("a has b", "* has no *", False),
+        ("busy", "busy", True),
+        ("busy now", "busy", False),
+        ("aba", "ab*ba", False),
+        ("ab" * 2000, "*".join("ab" * 12) + "*x", False),
+    ],
+)
+def test_a_star_in_a_reason_is_any_text(why: str, pattern: str, fits: bool) -> None:
+    assert promise.Skip(("*",), pattern).allows(case("Osu", why=why)) is fits
+
+
 def test_a_machine_that_is_too_small_makes_a_run_partial() -> None:
     rules = [
         promise.skip(
@@ -198,6 +214,10 @@ def test_a_machine_that_is_too_small_makes_a_run_partial() -> None:
         ("cases: [{at: [x+y], tests: {Osu: {benchmark: [bw]}}}]", "states no number of cases"),
         ("nothing_judged: green\ncases: []", "nothing_judged is 'green', not red or allowed"),
         ("cases: []\nskip: []", "unknown key 'skip'"),
+        ("cases: [{at: [x+y], tests: {Osu: 0}}]", "states no number of cases"),
+        ("cases: [{at: [x+y], tests: {Osu: {full: -2, smoke: 1}}}]", "states no number of cases"),
+        ("cases: []\nmay_skip: [{test: Osu, why: '* *'}]", "allows nearly any reason; write the"),
+        ("cases: [{at: [x+y], tests: {A: 1}}]\ngrows: {A: {b: ['1']}}", "A has no case with b"),
         ("nothing_judged: red", "not a promise"),
         ("[]", "not a promise"),
     ],

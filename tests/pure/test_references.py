@@ -122,6 +122,32 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         ),
         (broken(metrics={"m": {**METRIC, "upper": 1.1}}), r"metrics/m: upper 1\.1 is beyond 1 "),
         (
+            broken(metrics={"m": {**METRIC, "unit": "MB/s", "peak_floor": 0.001}}),
+            r"metrics/m: peak_floor 0\.001 is below 0\.1 and catches little",
+        ),
+        (
+            broken(metrics={"m": {"of_peak": 0.01, "unit": "MB/s", "lower": -0.5, "upper": 1}}),
+            r"metrics/m: of_peak 0\.01 is below 0\.1 and catches little",
+        ),
+        (
+            broken(**{"for": {"partition": "ib", "profile": ["full", "smok"]}}),
+            r"references/0/for/profile: there is no profile 'smok'.*write full or smoke",
+        ),
+        (
+            broken(
+                curves={
+                    "latency": {
+                        "unit": "us",
+                        "sizes": [1, 2],
+                        "values": [1],
+                        "lower": [0],
+                        "upper": [1],
+                    }
+                }
+            ),
+            r"references/0/curves/latency: 2 sizes, 1 values, .* calibrate again",
+        ),
+        (
             broken(metrics={"m": {**METRIC, "lower": -0.5, "upper": None}}),
             r"metrics/m: upper is null, but a fault makes a metric in us greater; give upper",
         ),
@@ -151,8 +177,10 @@ def test_a_wide_tolerance_with_a_reason_is_allowed(tmp_path):
     assert load(tmp_path, wide).judged == 1
 
 
-def test_a_star_does_not_make_an_entry_more_specific(tmp_path):
-    everywhere = {**GOOD["references"][0], "for": dict.fromkeys(case(transport="dc"), "*")}
+@pytest.mark.parametrize("star", ["*", ["*"], ["ib", "*"]])
+def test_a_star_does_not_make_an_entry_more_specific(tmp_path, star):
+    everywhere = {**GOOD["references"][0], "for": dict.fromkeys(case(transport="dc"), star)}
+    everywhere["for"]["profile"] = "*"
     references = load(tmp_path, {"references": [everywhere, GOOD["references"][1]]})
     assert references.find(case(transport="dc"), "latency_8B", "us").value == 1.0
     assert references.find(case(transport="ud"), "latency_8B", "us").value == 2.0
@@ -289,6 +317,14 @@ def test_a_peak_is_looked_up_by_role_and_name():
     assert peak(SITE, {}, "link", "bandwidth") is None
     with pytest.raises(ReferencesError, match="link/edr is not there, and"):
         peak(SITE, {"link": "edr"}, "link", "bandwidth")
+
+
+@pytest.mark.parametrize("value", ["0", "-5", "fast", "[1]", "true", "1.0e+300"])
+def test_a_peak_that_is_no_number_of_hardware_is_one_line(tmp_path, value):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "hardware.yaml").write_text(f"link: {{a: {{bandwidth: {value}}}}}\n")
+    with pytest.raises(ReferencesError, match=r"link/a/bandwidth: .* is no peak; write a number"):
+        peak(tmp_path / "x", {"link": "a"}, "link", "bandwidth")
 
 
 def test_a_site_adds_hardware_and_replaces_entries_in_its_own_file(tmp_path):

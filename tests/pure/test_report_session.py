@@ -267,6 +267,11 @@ def test_no_record_makes_the_reader_raise(tmp_path_factory, record):
     assert case.verdict in Verdict
 
 
+METRIC = {
+    "m": {"value": 1.0, "unit": "1", "verdict": "PASS", "why": "", "lower": 0.9, "upper": 1.1}
+}
+
+
 def test_a_calibration_is_not_an_acceptance(results):
     def unjudged(record):
         for metric in record["metrics"].values():
@@ -283,6 +288,18 @@ def test_a_calibration_is_not_an_acceptance(results):
     [
         ({"verdict": None}, "assay.json has no verdict: nothing was judged"),
         ({"verdict": "PASS", "metrics": {}}, "assay.json says PASS without a metric"),
+        (
+            {"verdict": "PASS", "metrics": METRIC, "problems": ["it broke"]},
+            "assay.json says PASS, but it has a problem: it broke",
+        ),
+        (
+            {"verdict": "PASS", "metrics": {"m": {**METRIC["m"], "verdict": "RECORDED"}}},
+            "assay.json says PASS, but none of its metrics was judged",
+        ),
+        (
+            {"verdict": "PASS", "metrics": {"m": {**METRIC["m"], "value": 5.0}}},
+            "assay.json says PASS, but m = 5 is outside of its own bounds",
+        ),
     ],
 )
 def test_a_case_that_was_not_judged_is_no_pass(results, change, why):

@@ -190,3 +190,44 @@ def test_a_variable_in_a_recorded_log_of_ucx(tmp_path):
     assert steering.of_ucx(said, {}, {}) == [
         "UCX_PROTO_ENABLE was y where the program ran, and nobody asked for it"
     ]
+
+
+def test_a_requested_variable_with_another_value_is_steering():
+    asked = {**ASKED, "UCX_TLS": "posix,self,cma"}
+    assert steering.unasked(steering.rank(RANK), asked, {}) == [
+        "UCX_TLS was posix,self where the program ran, posix,self,cma was asked for"
+    ]
+    assert steering.unasked(steering.rank(RANK), {**ASKED, "UCX_TLS": "$LIST"}, {}) == []
+
+
+def test_a_requested_variable_that_ucx_did_not_read_is_named_with_its_process():
+    log = UcxLog(env={("vm", 1): {"UCX_RNDV_THRESH": "8k"}, ("vm", 2): {}})
+    asked = {"UCX_RNDV_THRESH": "8k", "UCX_LOG_FILE": "x", "PATH": "/bin"}
+    assert steering.of_ucx(log, asked, {}) == [
+        "UCX_RNDV_THRESH did not reach vm:2, 8k was asked for"
+    ]
+    assert steering.of_ucx(replace(log, env={("vm", 2): {}}), asked, {}) == []
+
+
+def test_variables_of_a_blas_steer_only_what_computes():
+    rank = steering.rank(RANK + "OPENBLAS_CORETYPE=Prescott\nOMP_NUM_THREADS=16\n")
+    assert steering.unasked(steering.without_computing(rank), ASKED, {}) == []
+    assert steering.unasked(rank, {**ASKED, "OMP_NUM_THREADS": "1"}, {}) == [
+        "OPENBLAS_CORETYPE=Prescott was set outside of the test: unset it, or put it into the "
+        "stack's env_vars",
+        "OMP_NUM_THREADS was 16 where the program ran, 1 was asked for",
+    ]
+
+
+def test_a_library_in_ld_so_preload_is_steering_in_each_program():
+    job = steering.of_linker(steering.rank(RANK + "preload 3:/tmp/fast.so\n"))
+    assert steering.unasked(job, ASKED, {}) == [
+        "/tmp/fast.so is loaded into each program by /etc/ld.so.preload:3: remove it there, or put "
+        "it into the stack's env_vars (LD_PRELOAD)"
+    ]
+    assert steering.unasked(job, {"LD_PRELOAD": "/tmp/fast.so"}, {}) == []
+
+
+def test_a_library_by_a_path_that_leads_out_of_the_distribution_is_foreign():
+    (said,) = steering.foreign(["/usr/lib/../../tmp/libucp.so.0"], ["/usr/bin/mpirun"], [])
+    assert said.startswith("/usr/lib/../../tmp/libucp.so.0 was loaded, which is not of this stack")

@@ -157,3 +157,10 @@ def test_the_mode_of_most_looks_counts():
     assert storage.in_another_mode(files, o_direct=False, o_sync=False) == [
         "the files were open for writing with O_SYNC in 30 of 32 looks"
     ]
+
+
+def test_a_cell_beyond_any_memory_is_named_with_its_operation():
+    rows = [{"write": 1_000_000, "read": 20_000_000}, {"write": 900_000, "read": 10**12}]
+    assert storage.too_fast(rows[:1], ["write", "read"]) == []
+    (said,) = storage.too_fast(rows, ["write", "read"])
+    assert said.startswith("read: 1e+12 KiB/s in one cell: no memory carries more than")

@@ -14,6 +14,10 @@ from assay.outputs import Parsed, Quantity, hpl
 from assay.workloads import hpl_input
 from assay.workloads.sizing import Grid, matrix_order, process_grid, usable_ranks
 
+#: More than any core computes in double precision [GFLOP/s]: 32 operations in a cycle at 6 GHz are
+#: 192, and a core of a vector computer (SX-Aurora TSUBASA) has about 300.
+FASTEST_CORE = 1000.0
+
 #: Largest order of the matrix in the smoke profile. A larger matrix takes more than a few seconds.
 SMOKE_ORDER = 4000
 #: The same limit between nodes. The table of RandomAccess grows with the matrix, and RandomAccess
@@ -113,8 +117,18 @@ class HplCheck(LinpackCheck):
         return {"program": self.reports, "threshold": hpl.THRESHOLD}
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Adds a problem if other matrices were solved than asked for."""
-        return super().examine(parsed) + (self.solved_as_asked(parsed.rows) if parsed else [])
+        """Adds a problem if other matrices were solved, or faster than any computer does."""
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        cores = self._layout.nodes * self._cores
+        rate = max((float(row["performance"]) for row in parsed.rows), default=0.0)
+        if self.reports == hpl.HOST and rate > FASTEST_CORE * cores:
+            problems.append(
+                f"{rate:g} GFLOP/s on {cores} cores: no core computes more than "
+                f"{FASTEST_CORE:g} GFLOP/s"
+            )
+        return problems + self.solved_as_asked(parsed.rows)
 
     def measure(self, parsed: Parsed) -> Mapping[str, Quantity]:
         """The performance at the largest N. The other orders are in the rows."""

@@ -272,7 +272,8 @@ class MpiCheck(StrictCheck):
             )
         asked, allowed = self.requested_variables(), extras.get("ucx", {})
         for rank in ranks:
-            problems += steering.unasked(rank, asked, allowed)
+            steered = rank if self.kind == "compute" else steering.without_computing(rank)
+            problems += steering.unasked(steered, asked, allowed)
         if node is not None:
             proof["libraries"] = dict(node.libraries)
             if "image" not in extras:
@@ -354,6 +355,9 @@ class TransportMixin(UcxMixin):
         """Adds what the logs of UCX prove, or fail to prove, about the path."""
         problems: list[str] = super().examine(parsed)
         farewells = self.mpi_library.world(text(self.stderr)).farewells if self.parallel else 0
+        if not self.parallel and self.launched:  # both processes are on the node of the job script
+            hosts = (host for host, _ in ucx.said(Path()).processes)
+            problems += launch.elsewhere(hosts, self.hosts, self.launched.host)
         proof = self.proof(Path(), parsed, farewells, self.current_environ.extras["ucx_version"])
         said = self._record.setdefault("proof", {})
         said.update({k: v for k, v in asdict(proof).items() if k != "problems"})

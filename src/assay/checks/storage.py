@@ -19,6 +19,7 @@ from reframe.core.builtins import run_before
 
 import assay.onnode
 from assay.evidence.launch import REFUSED_FILE, SKIPPED_FILE
+from assay.judge import curves
 from assay.outputs import Parsed
 
 #: File with the findings of the job, next to the output of the benchmark.
@@ -39,6 +40,9 @@ KINDS = ("lustre", "xfs", "tmpfs")
 
 #: File systems in memory. A site must name them if it means them.
 MEMORY = ("tmpfs", "ramfs")
+
+#: The rate of the fastest memory [KiB/s]; a cached file is not faster.
+FASTEST = curves.limits()["point-to-point"]["fastest"] * 1e6 / 1024
 
 _TIMES_MEMORY = re.compile(r"(\d+(?:\.\d+)?)x-memory")
 
@@ -123,6 +127,14 @@ def in_another_mode(files: Sequence[Mapping[str, Any]], o_direct: bool, o_sync: 
                 f"{looks[not wanted]} of {sum(looks.values())} looks"
             )
     return problems
+
+
+def too_fast(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> list[str]:
+    """A problem if any cell of a table of rates [KiB/s] is faster than :data:`FASTEST`."""
+    rate, name = max(((row[name], name) for row in rows for name in operations), default=(0, ""))
+    if rate <= FASTEST:
+        return []
+    return [f"{name}: {rate:.3g} KiB/s in one cell: no memory carries more than {FASTEST:.3g}"]
 
 
 class StorageMixin(rfm.RegressionTestPlugin):

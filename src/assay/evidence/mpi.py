@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from assay.evidence import steering
 from assay.evidence.accelerator import Accelerator
 from assay.outputs import openmpi
 from assay.workloads.osu import numbers
@@ -110,19 +111,24 @@ class OpenMpi:
         shared = OVERSUBSCRIBED if self.oversubscribed(asked) else ()
         for name, value in world.settings.items():
             file = world.files.get(name)
+            variable = f"OMPI_MCA_{name}"
+            if file is None and variable in asked:
+                # Open MPI prints other settings in words of its own: 10 as component, 1 as true.
+                if "_" not in name:
+                    problems += steering.other_value(variable, value, asked[variable])
+                continue
             if (
                 name.startswith(tuple(f"{word}_" for word in RUN_TIME))
                 or name in (*RUN_TIME, *SYNONYMS, *shared)
                 or any(word in name for word in PRINTED)
                 or value == HARMLESS.get(name)
                 or value == allowed.get(name)
-                or (file is None and f"OMPI_MCA_{name}" in asked)
                 or (name in COMPONENTS and PACKAGED_COMPONENTS.fullmatch(value))
                 or (value == PACKAGED.get(name) and (file or "").startswith(f"{PACKAGED_FILE}:"))
             ):
                 continue
             problems.append(
-                f"OMPI_MCA_{name}={value} was set outside of the test: unset it, or put it into "
+                f"{variable}={value} was set outside of the test: unset it, or put it into "
                 "the stack's env_vars"
                 if file is None
                 else f"{name} is set to {value} by {file}: remove it there, or put it into the "

@@ -9,6 +9,7 @@ UCX. All of it carries the nonce of the launch.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,15 @@ PLACING = ("OMPI_MCA_rmaps", "PRTE_MCA_rmaps", "PRTE_MCA_hwloc")
 #: Variables of the dynamic linker that select libraries. Their effect is judged by the libraries
 #: that were loaded, because modules set LD_LIBRARY_PATH on many machines.
 SEARCH = ("LD_LIBRARY_PATH", "LD_DEBUG", "LD_DEBUG_OUTPUT")
+
+#: Variables of libraries that compute: number and place of threads, and the code of a BLAS.
+COMPUTING = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "BLIS_", "MKL_")
+
+#: Libraries that the dynamic linker loads into each program (ld.so(8)).
+PRELOADED = "/etc/ld.so.preload"
+
+#: A value that the shell of the job script leaves as it is.
+PLAIN = re.compile(r"[\w.,:^/=+@%-]*")
 
 #: Directories of a distribution.
 SYSTEM = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64")
@@ -81,7 +91,8 @@ class Node:
 
 
 _HEAD = re.compile(r"rank (\S+) (?:\d+|-) ?(\S*)")
-_FILE = re.compile(r"file (/?[^:]*:\d+):\s*(?:(\[.*)|(\w+)\s*=\s*(.*))")
+_FILE = re.compile(r"file (/?[^:]*:\d+):\s*(?:(\[.*)|(\w+)\s*[=:]\s*(.*))")
+_PRELOAD = re.compile(r"preload (\d+):\s*(\S.*)")
 _LIBRARY = re.compile(r"([0-9a-f]{64})  (/.*)")
 _CORE = re.compile(r"\S*/cpu(\d+)/topology/thread_siblings_list:([\d,-]+)")
 _NUMA = re.compile(r"\S*/node(\d+)/cpulist:([\d,-]+)")
@@ -109,7 +120,9 @@ def rank(text: str) -> Steering:
     variables, files, sections = {}, [], {"": ""}
     for line in lines[1:]:
         name, equals, value = line.partition("=")
-        if match := _FILE.fullmatch(line):
+        if match := _PRELOAD.fullmatch(line):
+            files.append((f"{PRELOADED}:{match[1]}", "", "LD_PRELOAD", match[2].strip()))
+        elif match := _FILE.fullmatch(line):
             path = match[1].rpartition(":")[0]
             if match[2]:
                 sections[path] = match[2].strip()
@@ -156,8 +169,16 @@ def processes(names: Iterable[str]) -> set[Process]:
 
 def of_linker(process: Steering) -> Steering:
     """Only what steers the dynamic linker: it matters to every program."""
-    kept = {k: v for k, v in process.variables.items() if not k.startswith(("UCX_", "OMPI_"))}
-    return replace(process, variables=kept, files=())
+    linker = ("LD_", "GLIBC_", "MALLOC_")
+    kept = {k: v for k, v in process.variables.items() if k.startswith(linker)}
+    files = (file for file in process.files if file[0].startswith(f"{PRELOADED}:"))
+    return replace(process, variables=kept, files=tuple(files))
+
+
+def without_computing(process: Steering) -> Steering:
+    """What steers a program that does not compute: a job may have the threads of another one."""
+    kept = {k: v for k, v in process.variables.items() if not k.startswith(COMPUTING)}
+    return replace(process, variables=kept)
 
 
 def unasked(process: Steering, asked: Mapping[str, str], allowed: Mapping[str, str]) -> list[str]:
@@ -171,16 +192,25 @@ def unasked(process: Steering, asked: Mapping[str, str], allowed: Mapping[str, s
     """
     problems = []
     for name, value in process.variables.items():
-        if name.startswith(PRINTED) or name in SEARCH or name in asked:
+        if name.startswith(PRINTED) or name in SEARCH:
             continue
-        if "_MCA_" in name and not name.startswith(PLACING):
+        if "_MCA_" in name and (name in asked or not name.startswith(PLACING)):
             continue  # Open MPI itself reports the settings that its ranks read
-        if value != allowed.get(name):
+        if name in asked:
+            problems += other_value(name, value, asked[name])
+        elif value != allowed.get(name):
             problems.append(
                 f"{name}={value} was set outside of the test: unset it, or put it into the "
                 "stack's env_vars"
             )
     for where, section, name, value in process.files:
+        if where.startswith(f"{PRELOADED}:"):
+            if value != asked.get(name):
+                problems.append(
+                    f"{value} is loaded into each program by {where}: remove it there, or put it "
+                    f"into the stack's env_vars ({name})"
+                )
+            continue
         packaged = section and where.startswith(("/etc/", *SYSTEM))
         if not packaged and value != allowed.get(name) and not name.startswith(PRINTED):
             problems.append(
@@ -188,6 +218,13 @@ def unasked(process: Steering, asked: Mapping[str, str], allowed: Mapping[str, s
                 "stack's extra ucx"
             )
     return problems
+
+
+def other_value(name: str, value: str, asked: str) -> list[str]:
+    """A problem if a variable has another value than the requested one, as far as it is plain."""
+    if value == asked or not PLAIN.fullmatch(asked):
+        return []
+    return [f"{name} was {value} where the program ran, {asked} was asked for"]
 
 
 def own_libraries(extras: Mapping[str, Any], asked: Mapping[str, str]) -> list[str]:
@@ -216,7 +253,7 @@ def foreign(libraries: Collection[str], programs: Iterable[str], own: Iterable[s
         f"{path} was loaded, which is not of this stack: unset LD_LIBRARY_PATH, or put its "
         "directory into the stack's extra libraries"
         for path in sorted(libraries)
-        if not path.startswith(inside)
+        if not posixpath.normpath(path).startswith(inside)
     ]
 
 
@@ -244,9 +281,16 @@ def crowded(ranks: Sequence[Steering], cores: Mapping[int, frozenset[int]]) -> l
 
 
 def of_ucx(log: UcxLog, asked: Mapping[str, str], allowed: Mapping[str, str]) -> list[str]:
-    """The variables that UCX itself read and that have another value than the requested one."""
+    """The variables that UCX read with another value than the requested one.
+
+    Also the requested ones that reached some of the processes only.
+    """
     found: dict[str, None] = {}
-    for variables in log.env.values():
+    read = {name for variables in log.env.values() for name in variables}
+    for (host, pid), variables in log.env.items():
+        for name in sorted({*asked} & read - {*variables, "UCX_TLS"}):
+            if not name.startswith(PRINTED):
+                found[f"{name} did not reach {host}:{pid}, {asked[name]} was asked for"] = None
         for name, value in variables.items():
             wanted = asked.get(name, allowed.get(name))
             # UCX_TLS has a message of its own; a value with $ depends on the shell.

@@ -174,7 +174,7 @@ def without_farewells(transport: str, log: UcxLog, farewells: int) -> UcxLog:
     :param farewells: number of endpoints that Open MPI could not close for that reason
         (:class:`assay.outputs.openmpi.OpenMpi`). If the log has more such errors, all are kept.
     """
-    late = [text for text in log.errors if _FAREWELL.fullmatch(text)]
+    late = {text for text in log.errors if _FAREWELL.fullmatch(text)}
     if transport != "tcp" or len(late) > farewells:
         return log
     return replace(log, errors=tuple(text for text in log.errors if text not in late))

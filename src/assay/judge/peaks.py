@@ -11,6 +11,9 @@ from assay.judge.references import ReferencesError
 
 FILE = "hardware.yaml"
 
+#: Above any quantity of one piece of hardware, in the units of the file.
+MOST = 1e9
+
 
 def hardware(site: Path) -> dict[str, dict[str, Any]]:
     """The known hardware: role -> name -> quantities. An entry of the site replaces that of all.
@@ -46,12 +49,16 @@ def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> floa
         return None
     known = hardware(site)
     check(site, {role: name})
-    try:
-        return float(known[role][name][quantity])
-    except KeyError:
+    place = f"{files.of_all_sites(site, FILE)}: {role}/{name}"
+    if quantity not in known[role][name]:
+        raise ReferencesError(f"{place}: has no {quantity}; add it")
+    value = known[role][name][quantity]
+    # A bool is an int in Python. No computer of any size reaches the upper limit.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < MOST:
         raise ReferencesError(
-            f"{files.of_all_sites(site, FILE)}: {role}/{name}: has no {quantity}; add it"
-        ) from None
+            f"{place}/{quantity}: {value!r} is no peak; write a number above 0 and below {MOST:g}"
+        )
+    return float(value)
 
 
 def check(site: Path, named: Mapping[str, str]) -> None:

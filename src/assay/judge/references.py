@@ -42,6 +42,13 @@ WIDEST = {"lower": -0.5, "upper": 1.0}
 _PLACE = ("environ", "profile", "npb_class")
 
 
+#: The least share of a peak that a reference may ask for without a reason. A rate below it is that
+#: of another device.
+LEAST_OF_PEAK = 0.1
+
+#: The words of the key `profile`.
+_PROFILES = ("full", "smoke", "*")
+
 #: Side of a fault -> what the fault does to the value.
 _BY_FAULT = {"lower": "smaller", "upper": "greater"}
 
@@ -202,7 +209,7 @@ class References:
             return self._reference(entry, metric, unit, peak)
         for rule in self._recorded:
             if _matches(rule["for"], case) and _of_unit(rule, unit):
-                everywhere = rule["for"]["partition"] == "*" and "until" not in rule
+                everywhere = _is_any(rule["for"]["partition"]) and "until" not in rule
                 return Recorded(rule["why"], "until" in rule, everywhere)
         return None
 
@@ -306,9 +313,23 @@ def _read(path: Path) -> Mapping[str, Any]:
     """Reads a file of references and validates it. Raises :class:`ReferencesError`."""
     hint = "; a site is judged by this file, see docs/adding-a-site.md"
     document = files.read_yaml(path, ReferencesError, hint=hint)
-    if fault := misshapen(document, _schema()):
+    if fault := misshapen(document, _schema()) or _torn_curve(document):
         raise ReferencesError(f"{path}: {fault}")
     return cast("Mapping[str, Any]", document)
+
+
+def _torn_curve(document: Mapping[str, Any]) -> str:
+    """The first curve whose lists have different lengths; sizes without a bound judge nothing."""
+    for number, entry in enumerate(document["references"] or ()):
+        for column, spec in entry.get("curves", {}).items():
+            lengths = {name: len(spec[name]) for name in ("sizes", "values", "lower", "upper")}
+            if len({*lengths.values()}) > 1:
+                said = ", ".join(f"{length} {name}" for name, length in lengths.items())
+                return (
+                    f"references/{number}/curves/{column}: {said}: each size needs a value and two "
+                    "bounds; calibrate again"
+                )
+    return ""
 
 
 def misshapen(document: Any, schema: Mapping[str, Any]) -> str:
@@ -350,6 +371,13 @@ def _refuse_weak(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
     """
     for path, entries in files.items():
         for number, entry in enumerate(entries):
+            profile = entry["for"].get("profile", "*")
+            for word in profile if isinstance(profile, list) else [profile]:
+                if word not in _PROFILES:
+                    raise ReferencesError(
+                        f"{path}: references/{number}/for/profile: there is no profile {word!r}, "
+                        "so the entry judges nothing; write full or smoke"
+                    )
             for metric, spec in entry["metrics"].items():
                 side = metrics.fault(spec["unit"])
                 if spec.get(side, 0) is None and "peak_floor" not in spec:
@@ -361,6 +389,11 @@ def _refuse_weak(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
                     f"{side} {spec[side]:g} is beyond {most:g}"
                     for side, most in WIDEST.items()
                     if spec[side] is not None and abs(spec[side]) > abs(most)
+                ]
+                wide += [
+                    f"{key} {spec[key]:g} is below {LEAST_OF_PEAK:g}"
+                    for key in ("of_peak", "peak_floor")
+                    if spec.get(key, 1) < LEAST_OF_PEAK
                 ]
                 if wide and "wide" not in entry:
                     raise ReferencesError(
@@ -378,7 +411,7 @@ def _closest(
 ) -> Mapping[str, Any] | None:
     """The entry with the metric and the most keys; None if no entry has the metric."""
     hits = [
-        (sum(value != "*" for value in entry["for"].values()), entry)
+        (sum(not _is_any(value) for value in entry["for"].values()), entry)
         for entry in entries
         if metric in entry.get(kind, ()) and _matches(entry["for"], case)
     ]
@@ -392,10 +425,15 @@ def _closest(
     return closest[0] if closest else None
 
 
+def _is_any(value: Any) -> bool:
+    """Whether a value of a `for` block stands for all values: ``*``, also in a list."""
+    return "*" in value if isinstance(value, list) else bool(value == "*")
+
+
 def _matches(wanted: Mapping[str, Any], case: Mapping[str, Scalar]) -> bool:
     for key, value in wanted.items():
         allowed = value if isinstance(value, list) else [value]
-        if "*" not in allowed and case.get(key) not in allowed:
+        if not _is_any(value) and case.get(key) not in allowed:
             return False
     return True
 

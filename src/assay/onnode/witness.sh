@@ -15,11 +15,13 @@ stage=${0%/*}
 host=$(uname -n)
 tab=$(printf '\t')
 
-# UCX 1.13 to 1.22 reads these files and the one beside its library; a later one overrides.
+# UCX 1.13 to 1.22 reads these files and the one beside its library; a later one overrides. Its
+# reader of files takes `name: value` as `name=value`, and skips a mark of the byte order.
 settings() {
     for directory in "$@"; do
         [ -f "$directory/ucx.conf" ] || continue
-        grep -nE '^[[:space:]]*(\[|[A-Za-z_0-9]+[[:space:]]*=)' "$directory/ucx.conf" |
+        sed "1s/^$(printf '\357\273\277')//" "$directory/ucx.conf" |
+            grep -nE '^[[:space:]]*(\[|[A-Za-z_0-9]+[[:space:]]*[:=])' |
             sed "s|^|file $directory/ucx.conf:|"
     done
 }
@@ -28,7 +30,10 @@ steering() {
     while IFS=":$tab" read -r name value; do
         case $name in Cpus_allowed_list | Mems_allowed_list) echo "$name ${value#"$tab"}" ;; esac
     done </proc/self/status
-    env | grep -E '^(LD_|UCX_|OMPI_MCA_|PRTE_MCA_|GLIBC_TUNABLES=)'
+    env | grep -E '^(LD_|UCX_|OMPI_MCA_|PRTE_MCA_|GLIBC_TUNABLES=|MALLOC_)'
+    env | grep -E '^(OMP_|GOMP_|KMP_|OPENBLAS_|GOTO_|BLIS_|MKL_[A-Z])'
+    # The dynamic linker loads these libraries into each program, as those of LD_PRELOAD.
+    grep -nE '^[[:space:]]*[^[:space:]#]' /etc/ld.so.preload 2>/dev/null | sed 's|^|preload |'
     settings /etc/ucx "${HOME:-}" "${UCX_CONFIG_DIR:-}" .
 }
 

@@ -13,8 +13,10 @@ fit the number of ranks, HPCC runs with parameters of its own and still exits wi
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from assay.outputs import hpl
 from assay.outputs._base import Parsed, ParseError, Row
@@ -73,33 +75,75 @@ LONGEST_VECTOR = 2**30
 
 #: Keys of the summary that are compared with each other.
 _COMPARED = (
-    *("HPL_N", "HPL_Tflops", "HPL_time", "HPL_nprow", "HPL_npcol"),
-    *("STREAM_VectorSize", "DGEMM_N"),
+    *("HPL_N", "HPL_Tflops", "HPL_time", "HPL_nprow", "HPL_npcol", "STREAM_VectorSize", "DGEMM_N"),
+    *("PTRANS_n", "RandomAccess_N", "MPIRandomAccess_N"),
 )
 
-#: Section -> the line that repeats a metric of the summary, and the name of that metric.
-_REPEATED: Mapping[str, tuple[re.Pattern[str], str]] = {
-    **dict.fromkeys(
-        (
-            "StarRandomAccess",
-            "SingleRandomAccess",
-            "StarRandomAccess_LCG",
-            "SingleRandomAccess_LCG",
-        ),
-        (re.compile(r"(?:Average|Single) GUP/s (\S+)$"), "{section}_GUPs"),
-    ),
-    **dict.fromkeys(
-        ("StarDGEMM", "SingleDGEMM", "StarFFT", "SingleFFT"),
-        (re.compile(r"(?:Average|Single)(?: DGEMM| FFT)? Gflop/s (\S+)$"), "{section}_Gflops"),
-    ),
-    **dict.fromkeys(
-        ("StarSTREAM", "SingleSTREAM"),
-        (
-            re.compile(r"(?:Average|Single STREAM) (?P<part>Copy|Scale|Add|Triad) GB/s (\S+)$"),
-            "{section}_{part}",
-        ),
-    ),
-}
+#: An FFT and its inverse return their input but for rounding; 10^-15 is usual.
+WORST_FFT = 1e-8
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of a section that repeats a metric of the summary.
+
+    :ivar pattern: its last group is the number.
+    :ivar key: the key in the summary; ``{section}`` and the named groups are filled in.
+    :ivar factor: from the unit of the section to that of the summary.
+    """
+
+    pattern: re.Pattern[str]
+    key: str
+    factor: float = 1.0
+
+
+_UPDATES = _Line(re.compile(r"(?:Average|Single) GUP/s (\S+)$"), "{section}_GUPs")
+_ALL_UPDATES = (
+    _Line(re.compile(r"(\S+) Billion\(10\^9\) Updates +per second \[GUP/s\]$"), "{section}_GUPs"),
+    _Line(re.compile(r"Found (\d{1,18}) errors in \d+ locations"), "{section}_Errors"),
+)
+_FLOPS = _Line(re.compile(r"(?:Average|Single)(?: DGEMM| FFT)? Gflop/s (\S+)$"), "{section}_Gflops")
+_STREAM = _Line(
+    re.compile(r"(?:Average|Single STREAM) (?P<part>Copy|Scale|Add|Triad) GB/s (\S+)$"),
+    "{section}_{part}",
+)
+
+#: Section -> the lines that repeat metrics of the summary.
+_REPEATED: Mapping[str, Sequence[_Line]] = {
+    "StarRandomAccess": [_UPDATES],
+    "SingleRandomAccess": [_UPDATES],
+    "StarRandomAccess_LCG": [_UPDATES],
+    "SingleRandomAccess_LCG": [_UPDATES],
+    "MPIRandomAccess": _ALL_UPDATES,
+    "MPIRandomAccess_LCG": _ALL_UPDATES,
+    "StarDGEMM": [_FLOPS],
+    "SingleDGEMM": [_FLOPS],
+    "StarFFT": [_FLOPS],
+    "SingleFFT": [_FLOPS],
+    "MPIFFT": [_Line(re.compile(r"Gflop/s: +(\S+)$"), "MPIFFT_Gflops")],
+    "StarSTREAM": [_STREAM],
+    "SingleSTREAM": [_STREAM],
+    "LatencyBandwidth": [
+        _Line(re.compile(rf"{words}: +(\S+) {unit}$"), key, factor)
+        for words, unit, key, factor in (
+            ("Max Ping Pong Latency", "msecs", "MaxPingPongLatency_usec", 1e3),
+            ("Randomly Ordered Ring Latency", "msecs", "RandomlyOrderedRingLatency_usec", 1e3),
+            ("Min Ping Pong Bandwidth", "MB/s", "MinPingPongBandwidth_GBytes", 1e-3),
+            (
+                "Naturally Ordered Ring Bandwidth", "MB/s",
+                "NaturallyOrderedRingBandwidth_GBytes", 1e-3,
+            ),
+            (
+                "Randomly +Ordered Ring Bandwidth", "MB/s",
+                "RandomlyOrderedRingBandwidth_GBytes", 1e-3,
+            ),
+        )
+    ],
+}  # fmt: skip
+
+#: A row of PTRANS by the clock on the wall. Each size has several; the summary repeats one of them.
+_PTRANS = re.compile(r"WALL +\d.* (?:PASSED|FAILED|BYPASS) +(\S+) +\S+$")
+_FFT_ERROR = re.compile(r"max\(\|x-x0\|\): +(\S+)$")
 
 _BANNER = re.compile(
     r"This is the DARPA/DOE HPC Challenge Benchmark version ((\d{1,4}\.\d{1,4})[\w.]*)"
@@ -170,7 +214,9 @@ def parse(text: str) -> Parsed:
     problems += _unchecked(lines, sections)
     problems += linpack.problems if linpack else ()
     problems += _contradictions(summary, linpack)
+    problems += _unlike_their_times(summary)
     problems += _unlike_their_sections(lines, sections, summary)
+    problems += _wrong_transforms(lines, summary)
     if summary.get("Success", ("1", 0))[0] != "1":
         value, number = summary["Success"]
         problems.append(f"line {number}: Success={value}: HPCC says that a part of it failed")
@@ -253,7 +299,8 @@ def _contradictions(summary: Mapping[str, tuple[str, int]], linpack: Parsed | No
 
     HPCC derives the sizes of its other parts from the memory of HPL's matrix (src/hpcc.c and
     src/stream.c of HPCC 1.5.0): three vectors of STREAM or three matrices of DGEMM fill the share
-    of one rank.
+    of one rank. PTRANS has half of the order of HPL. The table of RandomAccess is the largest power
+    of two that fits.
     """
     said = {key: real(*summary[key], key) for key in _COMPARED if key in summary}
     if len(said) < len(_COMPARED):
@@ -265,6 +312,8 @@ def _contradictions(summary: Mapping[str, tuple[str, int]], linpack: Parsed | No
             ("HPL_N", "n", 1, 0.5),
             ("HPL_Tflops", "performance", 1000, 0.001 * said["HPL_Tflops"] * 1000),
             ("HPL_time", "time", 1, 0.0051 + 5e-6 * said["HPL_time"]),
+            ("HPL_nprow", "p", 1, 0.5),
+            ("HPL_npcol", "q", 1, 0.5),
         ):
             if not abs(said[key] * factor - float(row[name])) <= error:
                 problems.append(
@@ -275,6 +324,9 @@ def _contradictions(summary: Mapping[str, tuple[str, int]], linpack: Parsed | No
     for key, least in (
         ("STREAM_VectorSize", min(words / 3, LONGEST_VECTOR)),
         ("DGEMM_N", (words / 3) ** 0.5),
+        ("PTRANS_n", said["HPL_N"] / 2),
+        ("RandomAccess_N", words / 2),
+        ("MPIRandomAccess_N", said["HPL_N"] ** 2 / 2),
     ):
         if not said[key] >= 0.9 * least:
             problems.append(
@@ -284,6 +336,41 @@ def _contradictions(summary: Mapping[str, tuple[str, int]], linpack: Parsed | No
     return problems
 
 
+def _unlike_their_times(summary: Mapping[str, tuple[str, int]]) -> list[str]:
+    """Metrics of the summary that do not follow from its own counts and times, or are disordered.
+
+    RandomAccess: updates / time. FFT: 5 N log2 N operations in no less than the sum of its parts
+    (FFT/mpifft.c of HPCC 1.5.0). Ping-pong: least, average and greatest value.
+    """
+    said = {key: real(*pair, key) for key, pair in summary.items() if key.startswith(_TIMED)}
+    problems = []
+    for name in ("MPIRandomAccess", "MPIRandomAccess_LCG"):
+        time, updates, rate = (
+            said.get(f"{name}_{key}", 0.0) for key in ("time", "ExeUpdates", "GUPs")
+        )
+        if time > 0 and rate > 0 and not abs(updates / time / 1e9 - rate) <= 1e-4 * rate:
+            problems.append(
+                f"line {summary[f'{name}_GUPs'][1]}: {name}_GUPs={rate:g}, but {updates:g} updates "
+                f"took {time:g} s"
+            )
+    parts = sum(said.get(f"MPIFFT_time{part}", 0.0) for part in range(7))
+    points, rate = said.get("MPIFFT_N", 0.0), said.get("MPIFFT_Gflops", 0.0)
+    if points > 1 and parts > 0 and rate * 1e9 * parts > 1.1 * 5 * points * math.log2(points):
+        problems.append(
+            f"line {summary['MPIFFT_Gflops'][1]}: MPIFFT_Gflops={rate:g}, but its parts took "
+            f"{parts:g} s for N={points:g}"
+        )
+    for what in ("Latency_usec", "Bandwidth_GBytes"):
+        keys = [f"{order}PingPong{what}" for order in ("Min", "Avg", "Max")]
+        low, middle, high = (said.get(key, 0.0) for key in keys)
+        if not low * 0.9999 <= middle <= high * 1.0001:
+            problems.append(f"{', '.join(keys)} are {low:g}, {middle:g}, {high:g}: not in order")
+    return problems
+
+
+_TIMED = ("MPIRandomAccess", "MPIFFT_", "MinPing", "AvgPing", "MaxPing")
+
+
 def _unlike_their_sections(
     lines: Sequence[str],
     sections: Mapping[str, tuple[int, int]],
@@ -291,23 +378,42 @@ def _unlike_their_sections(
 ) -> list[str]:
     """Metrics of the summary that differ from the numbers in their own sections."""
     problems = []
-    for section, (pattern, name) in _REPEATED.items():
+
+    def compare(key: str, printed: Sequence[tuple[str, int]], factor: float = 1.0) -> None:
+        """`printed`: texts of the section with their lines; the summary must repeat one of them."""
+        if key not in summary or not printed or (said := real(*summary[key], key)) < 0:
+            return
+        owns = [real(text, number, lines[number - 1]) * factor for text, number in printed]
+        # Sections have a number of decimals, the summary has six digits.
+        half = 0.6 * 10.0 ** -len(printed[0][0].partition(".")[2]) * factor
+        if not any(abs(own - said) <= half + 1e-5 * abs(own) for own in owns):
+            problems.append(
+                f"line {summary[key][1]}: {key}={summary[key][0]}, but its section has {owns[0]:g}"
+            )
+
+    for section, repeated in _REPEATED.items():
         first, last = sections.get(section, (0, 0))
         for number in range(first + 1, last):
-            match = pattern.match(lines[number - 1])
-            if match is None:
-                continue
-            key = name.format(section=section, **match.groupdict())
-            if key not in summary:
-                continue
-            own = real(match.groups()[-1], number, lines[number - 1])
-            said = real(*summary[key], key)
-            # The sections have six decimals, the summary has six digits.
-            if not abs(own - said) <= 1e-6 + 1e-5 * abs(own):
-                problems.append(
-                    f"line {summary[key][1]}: {key}={summary[key][0]}, but its section has {own:g}"
-                )
+            for line in repeated:
+                if match := line.pattern.match(lines[number - 1]):
+                    key = line.key.format(section=section, **match.groupdict())
+                    compare(key, [(match.groups()[-1], number)], line.factor)
+    first, last = sections.get("PTRANS", (0, 0))
+    found = ((_PTRANS.match(lines[number - 1]), number) for number in range(first + 1, last))
+    compare("PTRANS_GBs", [(match[1], number) for match, number in found if match])
     return problems
+
+
+def _wrong_transforms(lines: Sequence[str], summary: Mapping[str, tuple[str, int]]) -> list[str]:
+    """Errors of FFT beyond rounding. HPCC prints them and does not judge them."""
+    found = [(match[1], n) for n, line in enumerate(lines, 1) if (match := _FFT_ERROR.match(line))]
+    if "MPIFFT_maxErr" in summary:
+        found.append(summary["MPIFFT_maxErr"])
+    return [
+        f"line {number}: the result of an FFT is wrong by {text}, at most {WORST_FFT:g}"
+        for text, number in found
+        if not real(text, number, lines[number - 1]) <= WORST_FFT
+    ]
 
 
 def _measured(summary: Mapping[str, tuple[str, int]]) -> tuple[tuple[Row, ...], list[str]]:

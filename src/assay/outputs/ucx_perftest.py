@@ -12,13 +12,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from assay.outputs._base import Parsed, ParseError, Value
+from assay.outputs._base import Parsed, ParseError, Row, Value
 from assay.outputs._table import Column, Line, body, capped, cells, crashes, quote, units
 
 FAMILY = "ucx-perftest"
 PROGRAM = "ucx_perftest"
 
 MIB_PER_S = (1 << 20) / 1e6
+
+#: Less than any message from one process to another takes [us].
+SHORTEST = 0.005
 
 _GROUPS = re.compile(
     r"\| +\| +\| +(latency|overhead) \(usec\) +\| +bandwidth \(MB/s\) +"
@@ -157,9 +160,33 @@ class _Result:
         if row is None or progress:
             return
         self.printed = columns
+        self.problems += [f"line {number}: {what}" for what in _contradictions(row, self.kind)]
         self.rows.append(
             {k: float(v) * MIB_PER_S if k.startswith("bandwidth") else v for k, v in row.items()}
         )
+
+
+def _contradictions(row: Row, kind: str) -> list[str]:
+    """Numbers of a row that do not follow from each other, or that no message can have.
+
+    One thread sends one message in the overall time of a message. The median of the last 2048
+    messages may be far below that time, but not far above it. A cache line takes longer than
+    :data:`SHORTEST` from one core to another.
+    """
+    at = {name: float(value) for name, value in row.items()}
+    found = []
+    if f"{kind}_recent" in at:  # otherwise several threads sent
+        overall, rate = at[kind], at["messages_per_s"]
+        if abs(1e6 / rate - overall) > 0.0006 + 1e-3 * overall if rate else True:
+            found.append(f"{kind} {overall:g} us and {rate:g} messages/s contradict each other")
+    if kind == "latency" and "p50" in at:
+        if at["p50"] > 10 * at[kind] + 0.001:
+            found.append(
+                f"median {at['p50']:g} us and average {at[kind]:g} us contradict each other"
+            )
+        if at["p50"] < SHORTEST:
+            found.append(f"a median of {at['p50']:g} us, which no message between processes takes")
+    return found
 
 
 def _columns(kind: str, percentile: str) -> list[Column]:

@@ -54,6 +54,17 @@ _NARROWING = {
 }
 
 
+#: Variables of tests (``-S``) that decide what runs, where, and what is measured. The run is then
+#: another one than that which the site promises.
+_DECIDING = frozenset(
+    [
+        *("env_vars", "executable", "executable_opts", "prerun_cmds", "postrun_cmds", "modules"),
+        *("num_tasks", "num_tasks_per_node", "num_cpus_per_task", "parallel", "sourcesdir"),
+        *("declares", "kind", "measures_anew", "valid_systems", "valid_prog_environs"),
+    ]
+)
+
+
 def of_reframe() -> Invocation | None:
     """The call that loads a site now; None if the site is not loaded by ReFrame's command.
 
@@ -96,6 +107,9 @@ def _narrowed(given: Any) -> Iterator[str]:
         elif isinstance(value, list):
             # The default of -p is a pattern that matches all.
             yield from (f"{option} {each}" for each in value if each != ".*")
+    for said in given.vars if isinstance(getattr(given, "vars", None), list) else ():
+        if said.partition("=")[0].rpartition(".")[2] in _DECIDING:
+            yield f"-S {said}"
     if isinstance(given.system, str) and ":" in given.system:
         yield f"--system={given.system}"
     if isinstance(given.mode, str) and given.mode.startswith("paper-"):

@@ -31,6 +31,9 @@ NOTHING_JUDGED = ("red", "allowed")
 #: How many lines name single tests; the rest is counted.
 NAMED = 12
 
+#: Least number of letters in the reason of an allowed skip, without its stars.
+LETTERS = 5
+
 #: Start of the line about skips that no entry allows.
 REFUSED = "skip not allowed"
 
@@ -127,8 +130,25 @@ class Skip:
             ("*" in self.tests or case.test in self.tests)
             and (not self.on or bool({case.partition, _place(case)} & {*self.on}))
             and all(case.parameters.get(name) in known for name, known in self.values.items())
-            and re.fullmatch(".*".join(map(re.escape, self.why.split("*"))), case.why) is not None
+            and _fits(case.why, self.why)
         )
+
+
+def _fits(text: str, pattern: str) -> bool:
+    """Whether a text matches a pattern with ``*`` for any text, in linear time."""
+    first, *others = pattern.split("*")
+    if not others:
+        return text == first
+    *middle, last = others
+    at, end = len(first), len(text) - len(last)
+    if at > end or not text.startswith(first) or not text.endswith(last):
+        return False
+    for part in middle:
+        found = text.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
 @dataclass(frozen=True)
@@ -210,15 +230,24 @@ def of(file: str, raw: Any) -> Promise:
         for one in (said if isinstance(said, list) else [said])
     ]
     skips = [skip(one) for key in ("may_skip", "skips") for one in raw.get(key) or ()]
+    for one in skips:
+        if sum(map(str.isalpha, one.why)) < LETTERS:
+            raise ValueError(
+                f"the skip of {', '.join(one.tests)} for {one.why!r} allows nearly any reason; "
+                "write the words of the reason"
+            )
     grows = {test: _values(said, frozenset()) for test, said in raw.get("grows", {}).items()}
+    for test, values in grows.items():
+        if entries and not {*values} <= {n for e in entries if e.test == test for n in e.values}:
+            raise ValueError(f"grows: {test} has no case with {', '.join(values)}")
     return Promise(file, tuple(entries), tuple(skips), word, grows)
 
 
 def _entry(on: str, test: str, said: Any) -> Entry:
     if isinstance(said, int):
-        return Entry(on, test, dict.fromkeys(PROFILES, said))
+        said = {"cases": said}
     counts = {name: int(said.get(name, said.get("cases", 0))) for name in PROFILES}
-    if not any(counts.values()):
+    if not any(counts.values()) or min(counts.values()) < 0:
         raise ValueError(f"{test} on {on} states no number of cases")
     return Entry(on, test, counts, _values(said, _KEYS), tuple(said.get("needs", ())))
 

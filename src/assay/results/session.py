@@ -28,7 +28,7 @@ from assay.results.cases import Case, Session
 from assay.results.record import BUSY, SCHEMA
 from assay.results.record import FILE as RECORD
 from assay.results.records import cause, with_record
-from assay.results.sanitize import date, finite, line, sequence
+from assay.results.sanitize import date, finite, line, mapping, sequence
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
 NOT_RUN = {"skip": "no reason was recorded", "fail_deps": "a test that it depends on failed"}
@@ -320,6 +320,8 @@ class _Reader:
             return record, f"{RECORD} has no verdict: nothing was judged"
         if record["verdict"] == Verdict.PASS.value and not record.get("metrics"):
             return record, f"{RECORD} says PASS without a metric"
+        if record["verdict"] == Verdict.PASS.value and (why := _contradiction(record)):
+            return record, f"{RECORD} says PASS, but {why}"
         return record, ""
 
     def _now(self, named: Any) -> list[Path]:
@@ -373,6 +375,23 @@ class _Reader:
                 yield replace(case, verdict=Verdict.FAIL, why=f"failed without a {RECORD}")
             else:
                 yield replace(case, aborted=True, why="the run ended before it")
+
+
+def _contradiction(record: Mapping[str, Any]) -> str:
+    """Why a record cannot be that of a case that passed; empty if it can."""
+    if problems := sequence(record.get("problems")):
+        return f"it has a problem: {line(problems[0])}"
+    metrics = {str(name): mapping(each) for name, each in mapping(record["metrics"]).items()}
+    if all(each.get("verdict") == Verdict.RECORDED.value for each in metrics.values()):
+        return "none of its metrics was judged"
+    for name, each in metrics.items():
+        value, low, high = (finite(each.get(key)) for key in ("value", "lower", "upper"))
+        if value is None or each.get("verdict") != Verdict.PASS.value:
+            continue
+        low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
+        if not low <= value <= high:
+            return f"{name} = {value:g} is outside of its own bounds"
+    return ""
 
 
 def unlisted(rules: Sequence[promise.Skip], skipped: Iterable[Case]) -> tuple[list[str], list[str]]:

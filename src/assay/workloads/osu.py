@@ -84,6 +84,18 @@ def not_asked(parsed: Parsed | None, stated: str | None) -> list[str]:
     return []
 
 
+def other_version(parsed: Parsed | None, stated: str | None) -> list[str]:
+    """A problem if another version ran than the stack states, as far as it states one."""
+    ran, wanted = numbers(parsed.version if parsed else None), numbers(stated)
+    common = min(len(ran), len(wanted))
+    if parsed is None or ran[:common] == wanted[:common]:
+        return []
+    return [
+        f"OSU {parsed.version} ran, the stack states {stated} (osu_version): is another OSU first "
+        "on PATH?"
+    ]
+
+
 def sizes_missing(parsed: Parsed | None) -> list[str]:
     """A problem if the message sizes do not begin small and double from row to row.
 

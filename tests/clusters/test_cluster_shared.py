@@ -117,6 +117,6 @@ def test_a_fault_of_a_node_is_named_by_the_test_of_the_file_system(healthy, faul
 
 def suite(cluster, tests):
     """Runs tests on the parallel file system; returns test -> result and reason."""
-    results = cluster.state / "results"
+    results = cluster.state / "home/results"
     _, cases = cluster.suite(tests, "--system=vcluster:glusterfs", results=results)
     return {name: case for (name, _), case in cases.items()}

@@ -168,3 +168,24 @@ def test_a_writer_that_does_not_read_its_own_bytes_is_named(run):
         if entry.get("wrote", {}).get("sha256"):
             entry["wrote"]["meant"] = "0"
     assert said(log)[0] == "node01 does not read what it wrote itself (new)"
+
+
+def recorded(name):
+    return parse((ROOT / f"tests/data/shared-files/{name}.jsonl").read_text())
+
+
+def test_a_recorded_run_of_four_nodes_saw_the_same():
+    log = recorded("coherence")
+    found, _ = coherence.looks(log)
+    assert said(log) == coherence.missing(found, log.nodes) == log.problems == []
+    assert list(coherence.misplaced(coherence.places(log), "fuse.glusterfs")) == []
+
+
+def test_a_recorded_cache_that_kept_pages_is_named():
+    log = recorded("coherence-kept-cache")
+    lines = said(log)
+    assert all("(changed)" in line or "(longer)" in line for line in lines)
+    changed = [line for line in lines if "(changed)" in line]
+    assert len(changed) == 9 and all(line.endswith("s: it has other bytes") for line in changed)
+    assert "its time of change differs by -1.295770 s" in lines[-1]
+    assert log.problems == ["the meeting of the nodes was cut short"]

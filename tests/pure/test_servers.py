@@ -54,8 +54,11 @@ def slow_node(node, server):
 @pytest.mark.parametrize(
     ("rate", "cause"),
     [
-        (slow_network, "; not slow on node02 itself: its network"),
-        (slow_disk, "; slow on node02 itself, too: its disk or its processor"),
+        (
+            slow_network,
+            "; node02 itself is slow with the other servers, too: its network or processor",
+        ),
+        (slow_disk, "; node02 itself is not slow with the other servers: its disk"),
     ],
 )
 def test_a_slow_server_is_named_with_its_cause(rate, cause):
@@ -142,3 +145,18 @@ def test_a_turn_without_rates_is_named(rc, out, said):
     assert failed[0] == (
         said or f"node01: the files on the servers (exit code {rc}): {out.strip()}"
     )
+
+
+def test_a_recorded_slow_link_is_named_and_healthy_servers_are_not():
+    data = ROOT / "tests/data/shared-files"
+    said = {}
+    for name in ("servers", "servers-slow-link"):
+        found, failed = servers.turns(parse((data / f"{name}.jsonl").read_text()))
+        assert failed == [] and len(found) == 4
+        said[name] = list(servers.slow(found, 0.5))
+    assert said["servers"] == []
+    assert said["servers-slow-link"][0] == (
+        "files on node02: write 4037 KiB/s, those on other servers 1.798e+04 KiB/s (-77.5 %); "
+        "node02 itself is slow with the other servers, too: its network or processor"
+    )
+    assert len(said["servers-slow-link"]) == 2

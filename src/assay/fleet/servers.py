@@ -2,8 +2,8 @@
 
 Every node writes and reads a file on each server (``onnode/servers.py``). A slow node is slow with
 all servers, so its rates are compared with each other only. A server whose files are slow for most
-nodes is named, if a second look in the same job confirms it. If servers are nodes, the rates of a
-node with itself take no network. They tell a slow network from a slow disk.
+nodes is named, if a second look in the same job confirms it. If servers are nodes, the rates of the
+slow one with the other servers tell a slow network from a slow disk.
 
 ``python -m assay.fleet.servers LOG TOLERANCE`` prints the ranks for the second look.
 """
@@ -14,7 +14,7 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,7 +92,9 @@ def slow(found: Sequence[Turn], tolerance: float) -> Iterator[str]:
         for server, share in first.items():
             if max(share, second.get(server, share)) >= 1 - tolerance:
                 continue
-            here, there = _apart(found, operation, server, lambda node, its: node != its)
+            far = _rates(found, operation, lambda node, its: node != its)
+            here = _median(rate for _, its, rate in far if its == server)
+            there = _median(rate for _, its, rate in far if its != server)
             yield (
                 f"files on {server}: {operation} {here:.4g} KiB/s, those on other servers "
                 f"{there:.4g} KiB/s ({100 * (here / there - 1):+.1f} %)"
@@ -100,30 +102,35 @@ def slow(found: Sequence[Turn], tolerance: float) -> Iterator[str]:
             )
 
 
-def _apart(
-    found: Sequence[Turn], operation: str, server: str, of: Callable[[str, str], bool]
-) -> tuple[float, float]:
-    """Median rate of the files on a server, and of those on the others; NaN if there is none.
+def _rates(
+    found: Sequence[Turn], operation: str, of: Callable[[str, str], bool]
+) -> list[tuple[str, str, float]]:
+    """Node, server and rate of all turns of which `of(node, server)` is true."""
+    return [
+        (turn.node, server, rates[operation])
+        for turn in found
+        for server, rates in turn.rates.items()
+        if of(turn.node, server)
+    ]
 
-    :param of: whether the files of a node on a server count.
-    """
-    rates: dict[bool, list[float]] = {True: [], False: []}
-    for turn in found:
-        for its, measured in turn.rates.items():
-            if of(turn.node, its):
-                rates[its == server].append(measured[operation])
-    here, there = (statistics.median(rates[key] or [math.nan]) for key in (True, False))
-    return here, there
+
+def _median(rates: Iterable[float]) -> float:
+    return statistics.median([*rates] or [math.nan])
 
 
 def _cause(found: Sequence[Turn], operation: str, server: str, tolerance: float) -> str:
-    """What the rates of nodes with their own servers say; empty if servers are not nodes."""
-    own, usual = _apart(found, operation, server, lambda node, its: node == its)
+    """What the server shows as a node; empty if servers are not nodes.
+
+    A slow network slows its rates with all other servers, too; a slow disk does not.
+    """
+    others = _rates(found, operation, lambda node, its: server != its != node)
+    own = _median(rate for node, _, rate in others if node == server)
+    usual = _median(rate for node, _, rate in others if node != server)
     if math.isnan(own / usual):
         return ""
     if own < usual * (1 - tolerance):
-        return f"; slow on {server} itself, too: its disk or its processor"
-    return f"; not slow on {server} itself: its network"
+        return f"; {server} itself is slow with the other servers, too: its network or processor"
+    return f"; {server} itself is not slow with the other servers: its disk"
 
 
 def second_look(found: Sequence[Turn], ranks: int, tolerance: float) -> list[int]:

@@ -130,12 +130,17 @@ def gpu(cluster, node, what):
     gpus.disturb(cluster, cluster.node(node), what)
 
 
+def stale_files(cluster, node):
+    """NODE keeps what it has read of a shared file, even if another node changes the file"""
+    gluster.never_look_again(cluster, cluster.node(node))
+
+
 #: Name on the command line -> function.
 FAULTS = {
     fault.__name__.replace("_", "-"): fault
     for fault in (
         *(rate, delay, loss, link_down, cpu, disk, disk_full, memory, drain, slurmd, crash, hang),
-        *(one_core, drift, gpu),
+        *(one_core, drift, gpu, stale_files),
     )
 }
 

@@ -29,6 +29,11 @@ PORT = 24007
 #: Size of the pieces of a file, in the words of GlusterFS.
 PIECE = "4MB"
 
+#: Whether the cache of a node keeps a file that is opened again. By default it does: pages that
+#: another node had changed were then read for longer than 30 s (GlusterFS 10.3, Linux 6.18).
+FRESH = ("--fopen-keep-cache=off",)
+STALE = ("--fopen-keep-cache=on", "--auto-invalidation=off")
+
 #: How long a machine waits for a brick that does not answer [s].
 SILENCE_S = 10
 
@@ -118,14 +123,35 @@ def mount(cluster):
     :raises Refusal: a machine has no mount in time, or does not reach a brick.
     """
     for name in cluster.names:
-        words = [
-            *("glusterfs", "--no-daemon", f"--volfile={STATE}/etc/glusterfs"),
-            f"--fs-display-name={','.join(cluster.node_names)}:{GLUSTER.name}",
-            *("--fuse-mountopts=allow_other,default_permissions", GLUSTER),
-        ]
-        way = machine.command(cluster, name, words, as_root=True)
-        _start("glusterfs", name, way, partial(cgroups.enter, name))
+        _mount(cluster, name, FRESH)
     wait(lambda: not missing(cluster), START_S, lambda: f"{missing(cluster)}: see {STATE}/log")
+
+
+def _mount(cluster, name, cache):
+    words = [
+        *("glusterfs", "--no-daemon", f"--volfile={STATE}/etc/glusterfs", *cache),
+        f"--fs-display-name={','.join(cluster.node_names)}:{GLUSTER.name}",
+        *("--fuse-mountopts=allow_other,default_permissions", GLUSTER),
+    ]
+    way = machine.command(cluster, name, words, as_root=True)
+    _start("glusterfs", name, way, partial(cgroups.enter, name))
+
+
+def never_look_again(cluster, name):
+    """Lets a node keep what it has read of a file, even if another node changes the file.
+
+    :raises Refusal: the cluster shares no files.
+    """
+    if not cluster.shared:
+        raise Refusal("this cluster shares no files; type: vcluster/vcluster up --shared glusterfs")
+    _stale(name).touch()
+    machine.ask(cluster, name, "umount", "-l", str(GLUSTER))
+    _mount(cluster, name, STALE)
+    wait(lambda: not missing(cluster), START_S, lambda: f"{missing(cluster)}: see {STATE}/log")
+
+
+def _stale(name):
+    return STATE / "run" / f"stale.{name}"
 
 
 def missing(cluster):
@@ -153,12 +179,14 @@ def mend(cluster):
     """Waits until all machines reach all bricks again, if the cluster shares files.
 
     A node that was started anew has an empty disk. Then the whole volume is made anew, and empty.
+    The same holds if a node was told to keep what it has read.
     """
     if not cluster.shared:
         return
     end = time.monotonic() + 2 * SILENCE_S
-    while missing(cluster):
-        if time.monotonic() > end or not all(map(mounted, cluster.names)):
+    lost = any(_stale(name).exists() or not mounted(name) for name in cluster.names)
+    while lost or missing(cluster):
+        if lost or time.monotonic() > end:
             _renew(cluster)
             return
         time.sleep(0.2)
@@ -166,6 +194,7 @@ def mend(cluster):
 
 def _renew(cluster):
     for name in cluster.names:
+        _stale(name).unlink(missing_ok=True)
         machine.ask(cluster, name, "umount", "-l", str(GLUSTER), check=False)
         while left := machine.processes(name, "glusterfs"):
             for pid in left:

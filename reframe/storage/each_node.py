@@ -13,9 +13,7 @@ from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import run_after
-from reframe.core.exceptions import ConfigError
 
-from assay.accused import Against, How
 from assay.checks.nodes import AllNodesCheck
 from assay.fleet import sweep
 from assay.fleet.sweep import MEASURED
@@ -60,12 +58,7 @@ class EachNode(AllNodesCheck):
     @run_after("setup")
     def options_of_the_site(self):
         options = self.options("each_node", OPTIONS)
-        self._tolerance = options.get("tolerance", TOLERANCE)
-        if not (isinstance(self._tolerance, (int, float)) and 0 < self._tolerance < 1):
-            raise ConfigError(
-                f"{self.current_partition.fullname}: extras: each_node: tolerance is "
-                f"{self._tolerance}; 0.3, for instance, allows a node to be 30 % slower"
-            )
+        self._tolerance = self.tolerance("each_node", OPTIONS, TOLERANCE)
         turns = TURNS * -(-self.num_tasks // (options.get("width", 1) or self.num_tasks))
         self.time_limit = f"{300 + 2 * turns * LIMIT}s"
 
@@ -107,22 +100,12 @@ class EachNode(AllNodesCheck):
             return problems
         self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
         found = list(dict.fromkeys(self._failed))
-        found += [
-            f"no second look: {entry['no_second_look']}"
-            for entry in self._coordinator_log.entries
-            if "no_second_look" in entry
-        ]
+        found += self.no_second_look()
         modes = {row["node"]: row["mode"] for row in parsed.rows}
         if len(set(modes.values())) > 1:
             said = ", ".join(f"{name}: {mode}" for name, mode in modes.items())
             found.append(f"nodes cannot be compared, their writes differ in kind: {said}")
-        measured = {row["node"] for row in parsed.rows}
-        found += [
-            Against(f"{name} measured nothing", [name], How.FAILED)
-            for name in self._coordinator_log.hosts.values()
-            if name not in measured
-        ]
-        return found + problems
+        return [*found, *self.silent({row["node"] for row in parsed.rows}), *problems]
 
     def accused(self, parsed):
         return list(sweep.slow(self._turns, self._tolerance))

@@ -8,6 +8,8 @@ stack is `system`, packages of the distribution. With STACK=spack it is the stac
 If the nodes have emulated GPUs (`vcluster up --gpus 2`), there are two partitions more, `gpu` and
 `gpu-inter-node`. Their stack is UCX from a wheel. No number of them is a measurement of a GPU:
 docs/vgpu.md.
+
+If they share files (`vcluster up --shared glusterfs`), there is a partition `glusterfs`.
 """
 
 # Stacks: system spack ucx-1-22-0
@@ -121,6 +123,26 @@ WITH_GPUS = [
 ]
 has_gpus = cluster.get("gpus", 0) > 0
 
+#: Partitions of a cluster with a parallel file system: its name is that of its directory.
+WITH_FILES = [
+    {
+        **NODE,
+        "name": name,
+        "descr": "a parallel file system on the disks of the nodes",
+        "features": ["storage", "shared"],
+        "extras": {
+            **COMMON,
+            "directory": str(STATE / name),
+            "file_system": f"fuse.{name}",
+            "nodes": nodes,
+            # All nodes' disks are on one disk of the host.
+            "each_node": {"tolerance": 0.6},
+            "each_server": {"tolerance": 0.5},
+        },
+    }
+    for name in filter(None, [cluster.get("shared")])
+]
+
 site_configuration = sites.configuration(
     __file__,
     systems=[
@@ -183,11 +205,14 @@ site_configuration = sites.configuration(
                     },
                 },
                 *(WITH_GPUS if has_gpus else []),
+                *WITH_FILES,
             ],
         }
     ],
     environments=[stack, *([wheel] if has_gpus else [])],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
-    found=partial(machine.found, optional=frozenset(each["name"] for each in WITH_GPUS)),
+    found=partial(
+        machine.found, optional=frozenset(each["name"] for each in WITH_GPUS + WITH_FILES)
+    ),
 )

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(WHY is not None, reason=str(W
 
 @pytest.fixture(scope="module")
 def cluster():
-    with up("--nodes", "3", "--delay", "0", "--shared", "glusterfs") as made:
+    with up("--nodes", "4", "--delay", "0", "--shared", "glusterfs") as made:
         yield made
         made("down")
         assert traces(made.state) == []
@@ -35,14 +35,14 @@ def shell(cluster, name, script, **options):
 def test_a_file_of_one_node_is_on_all_machines(cluster):
     write = "dd if=/dev/urandom of=big bs=1M count=24 status=none && sha256sum <big"
     written = shell(cluster, "node01", write)
-    for name in ("login", "node02", "node03"):
+    for name in ("login", "node02", "node04"):
         assert shell(cluster, name, "sha256sum <big") == written
         assert shell(cluster, name, "stat -f -c %T . && findmnt -n -o FSTYPE -T .") == (
             "fuse.glusterfs"
         )
     holds = {
         name: int(cluster("run", "--root", name, "--", "du", "-sm", where).stdout.split()[0])
-        for name in ("node01", "node02", "node03")
+        for name in ("node01", "node02", "node03", "node04")
         for where in [f"{cluster.state}/scratch/.brick"]
     }
     assert sum(holds.values()) >= 24 and max(holds.values()) < 24, "the pieces are on several nodes"
@@ -90,3 +90,33 @@ def test_nodes_with_a_kernel_of_their_own_do_not_share_files():
     assert done.stderr == (
         "vcluster: GlusterFS is for nodes that are namespaces: leave out --shared\n"
     )
+
+
+def test_the_suite_measures_it(healthy):
+    cases = suite(healthy, "Iozone.*cached|EachNode|Coherence|EachServer")
+    wanted = ("Iozone", "EachNode", "Coherence", "EachServer")
+    assert {name: result for name, (result, _) in cases.items()} == dict.fromkeys(wanted, "pass")
+
+
+@pytest.mark.parametrize(
+    ("fault", "test", "said"),
+    [
+        (
+            ("stale-files", "node02"),
+            "Coherence",
+            "node02 does not see the file of node01 (changed)",
+        ),
+        (("delay", "node02", "20000"), "EachServer", "files on node02: write"),
+    ],
+)
+def test_a_fault_of_a_node_is_named_by_the_test_of_the_file_system(healthy, fault, test, said):
+    healthy("fault", *fault)
+    result, reason = suite(healthy, test)[test]
+    assert result == "fail" and said in reason
+
+
+def suite(cluster, tests):
+    """Runs tests on the parallel file system; returns test -> result and reason."""
+    results = cluster.state / "home/results"
+    _, cases = cluster.suite(tests, "--system=vcluster:glusterfs", results=results)
+    return {name: case for (name, _), case in cases.items()}

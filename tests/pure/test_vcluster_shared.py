@@ -114,3 +114,27 @@ def test_a_mount_of_another_kind_does_not_count(modules, monkeypatch, tmp_path):
         text = f"x {gluster.GLUSTER} {kind} rw 0 0\n"
         monkeypatch.setattr(gluster.Path, "read_text", lambda self, text=text: text)
         assert gluster.mounted("node01") is there
+
+
+def test_files_that_go_stale_are_refused_where_none_are_shared(configured, modules):
+    with pytest.raises(modules("layout").Refusal, match=r"shares no files; type: .*--shared"):
+        modules("gluster").never_look_again(configured(2, shared=""), "node02")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [("", [""], False), ("", ["x", "x", ""], False), ("node02", [""], True), ("stale", [""], True)],
+)
+def test_clear_makes_the_volume_anew_only_if_something_is_lost(
+    configured, modules, monkeypatch, case
+):
+    lost, answers, renewed = case
+    gluster, cluster = modules("gluster"), configured(2)
+    if lost == "stale":
+        (gluster.STATE / "run/stale.node01").touch()
+    said, done = iter(answers), []
+    monkeypatch.setattr(gluster, "mounted", lambda name: name != lost)
+    monkeypatch.setattr(gluster, "missing", lambda cluster: next(said))
+    monkeypatch.setattr(gluster, "_renew", done.append)
+    gluster.mend(cluster)
+    assert bool(done) is renewed

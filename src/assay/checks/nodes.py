@@ -6,13 +6,14 @@ import difflib
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from reframe.core.builtins import run_after, run_before
 
 import assay.onnode.meeting
+from assay.accused import Against, How
 from assay.checks.strict import StrictCheck
 from assay.checks.ucx import text
 from assay.evidence import node_state
@@ -53,6 +54,36 @@ class AllNodesCheck(StrictCheck):
                 mend = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
                 raise self.misdescribed(f"extras: {extra}: unknown key {key!r}; {mend}")
         return said
+
+    def tolerance(self, extra: str, known: Iterable[str], default: float) -> float:
+        """The option `tolerance` of an extra: the share by which a node or server may be slower.
+
+        :raises reframe.core.exceptions.ConfigError: it is not between 0 and 1; or as `options`.
+        """
+        said = self.options(extra, known).get("tolerance", default)
+        if not (isinstance(said, (int, float)) and 0 < said < 1):
+            raise self.misdescribed(
+                f"extras: {extra}: tolerance is {said}; 0.3, for instance, allows a node to be "
+                "30 % slower"
+            )
+        return float(said)
+
+    def silent(self, measured: Container[str]) -> list[str]:
+        """A line for each node that came and is not among those that measured."""
+        hosts = self._coordinator_log.hosts.values()
+        return [
+            Against(f"{name} measured nothing", [name], How.FAILED)
+            for name in hosts
+            if name not in measured
+        ]
+
+    def no_second_look(self) -> list[str]:
+        """A line for each time that a second look was not possible."""
+        return [
+            f"no second look: {entry['no_second_look']}"
+            for entry in self._coordinator_log.entries
+            if "no_second_look" in entry
+        ]
 
     @run_after("setup")
     def _one_process_on_each_node(self) -> None:

@@ -23,7 +23,7 @@ from assay.sites import detect, ideal
 LINKS = "nvlink=20:1e9,d2d=20:1e9,h2d=20:1e9,d2h=20:1e9"
 
 #: A cluster that has all: its cases are those of every cluster.
-ALL = {"nodes": 4, "accounting": False, "gpus": 4}
+ALL = {"nodes": 4, "accounting": False, "gpus": 4, "shared": "glusterfs"}
 
 
 def state() -> Path:

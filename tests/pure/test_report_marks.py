@@ -42,7 +42,7 @@ def test_a_point_outside_of_its_bounds_has_a_cross_and_a_sentence():
     assert (list(cross.get_xdata()), list(cross.get_ydata())) == ([8], [30.0])
     assert "tcp at 8\N{NO-BREAK SPACE}B is 30\N{NO-BREAK SPACE}us, at most 12" in found.caption
     legend = [text.get_text() for text in found.canvas.legends[0].get_texts()]
-    assert "FAIL: outside its bounds" in legend
+    assert "FAIL" in legend
 
 
 def test_a_point_that_passed_has_its_reference_and_no_cross():
@@ -50,7 +50,8 @@ def test_a_point_that_passed_has_its_reference_and_no_cross():
     assert crosses(found.canvas) == []
     assert "Outside its bounds" not in found.caption
     legend = [text.get_text() for text in found.canvas.legends[0].get_texts()]
-    assert "reference, bounds in grey" in legend
+    assert "reference" in legend
+    assert "FAIL" not in legend
 
 
 def test_a_metric_that_is_not_of_this_curve_marks_nothing():

@@ -84,7 +84,7 @@ def of_curves(group: Curves, ways: Sequence[str]) -> Figure:
     return Figure(
         name=" ".join((*name, group.partition, group.stack)),
         title=title,
-        caption=caption(f"{better}; both scales are logarithmic.{_failed(group)}", missing),
+        caption=caption(f"{better}; both scales are logarithmic.{_judged(group)}", missing),
         description=f"{what.capitalize()} by message size. {ends}.",
         canvas=plots.curves(group, ways, [part for part, _ in missing]),
         header=("size", *(f"{line.label} [{group.unit}]" for line in group.lines)),
@@ -145,8 +145,8 @@ def of_pairs(found: pairs.PairMap) -> Figure:
     )
 
 
-def _failed(group: Curves) -> str:
-    """A sentence about the points outside of their bounds; empty if there are none."""
+def _judged(group: Curves) -> str:
+    """Sentences about the points that were judged; empty if there are none."""
     told = [
         f"{line.label} at {units.size(mark.size)} is {units.quantity(mark.value, group.unit)}, "
         f"{_bounds(mark, group.unit)}"
@@ -154,7 +154,8 @@ def _failed(group: Curves) -> str:
         for mark in line.marks
         if mark.verdict is Verdict.FAIL
     ]
-    return f" Outside its bounds: {'; '.join(told)}." if told else ""
+    bounds = " Grey bars are bounds." if any(line.marks for line in group.lines) else ""
+    return bounds + (f" Outside its bounds: {'; '.join(told)}." if told else "")
 
 
 def _bounds(mark: Mark, unit: str) -> str:

@@ -154,11 +154,9 @@ def _marks(axes: Any, marks: Sequence[Mark]) -> list[Line2D]:
         if mark.verdict is Verdict.FAIL:
             axes.plot([mark.size], [mark.value], **OUTSIDE)
     if marks:
-        entries.append(
-            Line2D([], [], color=BLACK, marker="_", linestyle="", label="reference, bounds in grey")
-        )
+        entries.append(Line2D([], [], color=BLACK, marker="_", linestyle="", label="reference"))
     if any(mark.verdict is Verdict.FAIL for mark in marks):
-        entries.append(Line2D([], [], **OUTSIDE, label="FAIL: outside its bounds"))
+        entries.append(Line2D([], [], **OUTSIDE, label="FAIL"))
     return entries
 
 

@@ -218,9 +218,9 @@ def test_a_second_build_does_nothing(built):
     assert (built / "lib/libcuda.so.1").stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize(("program", "number"), [("spack", 50), ("vgpu-osu", 25)])
+@pytest.mark.parametrize(("program", "number"), [("spack/needs", 50), ("vgpu/osu-needs", 25)])
 def test_every_function_that_ucx_and_osu_are_linked_to_is_there(built, program, number):
-    needs = (ROOT / f"tests/data/{program}/needs.txt").read_text().split()
+    needs = (ROOT / f"tests/data/{program}.txt").read_text().split()
     script = """
 import ctypes, sys
 libraries = [ctypes.CDLL(each, ctypes.RTLD_GLOBAL) for each in sys.argv[1:4]]

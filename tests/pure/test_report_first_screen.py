@@ -26,6 +26,9 @@ FAULTS = DATA.parents[1] / "faults"
 #: Folder -> what the evidence against node02 says.
 EVIDENCE = {
     "disk-full": "No space left on device",
+    "drift-mount": "mounts /srv/vcluster/scratch is absent",
+    "drift-mtu": "network.interfaces eth0 mtu is 1400, 1500 on 3 others",
+    "drift-sync": "mounts /srv/vcluster/scratch is with sync",
     "memory": "memory left to a process is 2.097e+08 B",
     "node-drained": "IDLE+DRAIN (fault)",
 }

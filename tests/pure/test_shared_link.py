@@ -124,6 +124,26 @@ def test_a_wider_link_saves_time_across_and_none_within():
     assert found.speed_up(1, 40_000, False) == 1
 
 
+def test_a_time_that_the_others_do_not_explain_is_named():
+    runs = simulated("hpl", seed=4)
+    assert shared_link.unpredicted(runs, LAWS["hpl"]) == []
+    at = next(n for n, run in enumerate(runs) if run.across and run.order == 40_000)
+    runs[at] = replace(runs[at], time=1.5 * runs[at].time)
+    (line,) = shared_link.unpredicted(runs, LAWS["hpl"])
+    assert line.startswith("N = 40000 on 8 processes across took ")
+
+
+def test_speed_ups_are_drawn_as_measured_and_for_wider_links():
+    runs = simulated("hpl", seed=5)
+    rows = shared_link.speed_ups(runs, shared_link.fit(runs, LAWS["hpl"]))
+    assert {row["figure"] for row in rows} == {*shared_link.FIGURES}
+    coupled = {row["line"] for row in rows if row["figure"] == shared_link.COUPLED}
+    assert coupled == {f"N = {order}" for order in ORDERS["hpl"]}
+    last = {row["line"]: row["speed_up"] for row in rows if row["figure"] == shared_link.WIDER}
+    one, two, ten = last.values()
+    assert one < two < ten
+
+
 def nothing(processes, order):
     """What a property of the link costs that does not show."""
     return 0.0

@@ -312,6 +312,69 @@ def fit(runs: Iterable[Run], law: Law) -> Fit:
     return Fit(law, terms, covariance, freedom, spread)
 
 
+def unpredicted(runs: Iterable[Run], law: Law, tolerance: float = 0.2) -> list[str]:
+    """The times across of the largest order that a fit to all other times misses, one line each.
+
+    :param tolerance: accepted difference, as a part of the measured time.
+    :raises FitError: see :func:`fit`.
+    """
+    measured = list(runs)
+    largest = max(run.order for run in measured if run.across)
+    left_out = [run for run in measured if run.across and run.order == largest]
+    found = fit([run for run in measured if run not in left_out], law)
+    lines = []
+    for run in left_out:
+        predicted = found.time(run.processes, run.order, run.across).value
+        if abs(predicted / run.time - 1) > tolerance:
+            lines.append(
+                f"N = {run.order} on {run.processes} processes across took {run.time:.3g} s, the "
+                f"model of all other times predicts {predicted:.3g} s: was one of them disturbed?"
+            )
+    return lines
+
+
+#: Factors of the bandwidth for which a speed-up is predicted, and up to how many processes.
+WIDENED, MOST_PROCESSES = (1, 2, 10), 4096
+
+#: The figures of :func:`speed_ups`.
+SINGLE, COUPLED, BOTH, WIDER = FIGURES = (
+    "speed-up on one cluster",
+    "speed-up on the coupled clusters",
+    "speed-up on one cluster and on both",
+    "speed-up on a wider link",
+)
+
+
+def speed_ups(runs: Iterable[Run], found: Fit) -> list[dict[str, Any]]:
+    """Rows ``figure``, ``line``, ``processes``, ``speed_up``: measured, and predicted.
+
+    The speed-up refers to the time that the fit gives to one process. The figures of both clusters
+    and of wider links are for the largest order across.
+    """
+    measured = sorted(runs, key=lambda run: (run.across, run.order, run.processes))
+    largest = max(run.order for run in measured if run.across)
+    rows = []
+    for run in measured:
+        speed_up = found.time(1, run.order, across=False).value / run.time
+        row = {"processes": run.processes, "speed_up": speed_up}
+        where = COUPLED if run.across else SINGLE
+        rows.append({"figure": where, "line": f"N = {run.order}", **row})
+        if run.order == largest:
+            line = "both clusters" if run.across else "one cluster"
+            rows.append({"figure": BOTH, "line": f"{line}, N = {largest}", **row})
+    counts = [1 << k for k in range(1, MOST_PROCESSES.bit_length())]
+    return rows + [
+        {
+            "figure": WIDER,
+            "line": f"{factor} x the bandwidth, N = {largest}",
+            "processes": count,
+            "speed_up": found.speed_up(count, largest, True, factor),
+        }
+        for factor in WIDENED
+        for count in counts
+    ]
+
+
 def _factors(law: Law, p: int, order: int, across: bool) -> dict[str, float]:
     """What each term is multiplied by."""
     messages, volume = law.messages(p, order), law.volume(p, order)

@@ -263,6 +263,7 @@ class CrossingPairs(PairsOfNodes):
         try:
             played = crossing.rounds(log.nodes, self.between)
             self._found = list(crossing.measured(played, second))
+            self._alone = crossing.alone(played, second)
         except ValueError as error:
             raise ParseError(str(error)) from None
         rows = tuple(
@@ -283,7 +284,7 @@ class CrossingPairs(PairsOfNodes):
         if parsed is None:
             return problems
         astray = [problem for pair in self.pairs for problem in pair.problems]
-        lossy = measured.lossy(self.pairs, self._resent)
+        lossy = measured.lossy(self._alone, self._resent)
         impossible = crossing.impossible(self._found, self.between)
         return [*dict.fromkeys(astray), *lossy, *impossible, *problems]
 

@@ -156,6 +156,11 @@ def test_each_fault_is_named(one, reason):
     assert [line for line in said(one) if line.startswith(reason)], said(one)
 
 
+def test_lost_packets_count_only_where_a_pair_has_the_link_for_itself():
+    alone = crossing.alone(crossing.rounds(NODES, LINK), pairs())
+    assert [(pair.a, pair.b) for pair in alone] == [("node01", "node02"), ("node01", "node05")]
+
+
 def test_few_pairs_need_not_fill_the_link():
     slow = [Measured(WITHIN, (40.0,), (2.0,)), Measured(ACROSS, (39.0, 40.0), (145.0, 145.0))]
     assert said(slow) == []

@@ -99,6 +99,12 @@ def measured(played: Sequence[Round], pairs: Sequence[Pair]) -> Iterator[Measure
         raise ValueError(f"the log has {len(left)} pairs beyond the {len(played)} rounds")
 
 
+def alone(played: Sequence[Round], pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs of the rounds that have one pair. Pairs that share a full link lose packets."""
+    counts = [len(one.pairs) for one in played for _ in one.pairs]
+    return [pair for pair, count in zip(pairs, counts) if count == 1]
+
+
 def impossible(found: Sequence[Measured], between: Between) -> list[str]:
     """What no such link can do, one line each: the bytes took another way, or not at once."""
     problems = []

@@ -2,6 +2,7 @@
 #
 #   SITE=local              folder below site-config/
 #   STACK=spack             only this stack of the site
+#   DOC=000|003             paper: the document whose figures are measured (default: 000)
 #   PROFILE=smoke|full      how much of the suite (default: full)
 #   DEADLINE=2h             what is not begun by then is not run, what runs is cancelled
 #   REFRAME_ARGS='...'      further arguments of reframe
@@ -90,7 +91,7 @@ acceptance: asked setup
 
 # This target judges as usual, but does not calibrate first.
 paper: asked setup
-	@$(or $(ON_SITE),env) PAPER=1 ci/acceptance.sh $(REFRAME_ARGS)
+	@$(or $(ON_SITE),env) PAPER='$(or $(DOC),000)' ci/acceptance.sh $(REFRAME_ARGS)
 
 # The emulated cluster is judged by what it did since its start, so each start needs new references.
 # The owner of the checkout writes them. Only its links are judged.

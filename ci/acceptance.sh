@@ -3,8 +3,9 @@
 #
 #   SITE=local PROFILE=smoke|full ci/acceptance.sh [further arguments of reframe]
 #
-# PAPER=1 runs only the tests behind the figures of a validation. It writes the figures that the run
-# can give to paper/ in the results, as PNG, SVG and CSV.
+# PAPER=000 runs only the tests behind the figures of a validation, PAPER=003 those of two clusters
+# over a long link. It writes the figures that the run can give to paper/ in the results, as PNG, SVG
+# and CSV.
 # MAX_HARNESS=15 fails a run that spends more than 15 % of its wall time outside of benchmarks. Only
 # the suite's own tests use it. A fast machine, or one with few programs, may well exceed it.
 # Needs .venv (make setup). Ends with 1 if ReFrame or the report ended with an error.
@@ -13,6 +14,16 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 site=${SITE:-local}
 config=site-config/$site/reframe.py
+
+case ${PAPER:=} in
+'') ;;
+1 | 000) mode=paper- ;;
+003) mode=paper-003- ;;
+*)
+    echo "acceptance: no document '$PAPER' (DOC, PAPER); there are 000 and 003" >&2
+    exit 1
+    ;;
+esac
 
 ci/asked.sh
 if [ ! -x .venv/bin/reframe ]; then
@@ -28,7 +39,7 @@ while [ -e "$results/output/$ASSAY_SESSION" ]; do ASSAY_SESSION+=-2; done
 export ASSAY_SESSION
 session=$results/output/$ASSAY_SESSION
 
-arguments=(-C "$config" -c reframe -R --mode "${PAPER:+paper-}${PROFILE:-full}")
+arguments=(-C "$config" -c reframe -R --mode "${mode-}${PROFILE:-full}")
 [ -t 1 ] || export RFM_COLORIZE=n # no escape sequences in a log
 echo "acceptance: reframe ${arguments[*]} -r${*:+ $*}"
 

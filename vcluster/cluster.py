@@ -53,7 +53,7 @@ def up(nodes, accounting, link, expose, proven=True, **kind):
     if cluster.shared:
         gluster.mount(cluster)
     for name in cluster.node_names:
-        network.shape(cluster, name, link)
+        network.shape(cluster, name, cluster.healthy(name))
     network.await_relays(cluster)
     if proven:
         try:
@@ -61,6 +61,8 @@ def up(nodes, accounting, link, expose, proven=True, **kind):
         except Refusal as refusal:
             down()
             raise Refusal(f"{refusal}; the cluster was taken down again") from None
+    if between := cluster.between:
+        say(f"two groups of {nodes // 2}: {between.rate} and {between.delay} us more between them")
     say(
         f"{nodes} nodes are up after {time.monotonic() - begin:.1f} s, "
         f"{link.rate} and {link.delay} us each; jobs run as {cluster.user}"

@@ -16,7 +16,7 @@ import gpus
 import machine
 import network
 import slurm
-from layout import SCRATCH, STATE, Refusal
+from layout import SCRATCH, STATE, Refusal, megabytes
 
 #: The injected faults, one line each; and a file that the prolog of tasks looks for.
 RECORD, ONE_CORE = STATE / "run/faults", STATE / "run/one-core"
@@ -27,19 +27,20 @@ PATIENCE_S = 60
 
 def rate(cluster, node, rate):
     """the link of NODE has RATE in both directions, in the words of tc (900mbit)"""
-    if not re.fullmatch(r"\d+(\.\d+)?[kmg]?(bit|bps)", rate):
-        raise Refusal(f"{rate!r} is not a rate of tc; write it like 900mbit")
+    megabytes(rate)
     _change(cluster, node, rate=rate)
 
 
 def delay(cluster, node, us, peer=None):
     """packets that arrive at NODE (from PEER only) are held US microseconds longer"""
     extra = _number(us, "a delay in microseconds")
-    held = int(cluster.link.delay + extra)
+    healthy = cluster.healthy(cluster.node(node))
     if peer is None:
-        _change(cluster, node, delay=held)
+        far = {name: int(held + extra) for name, held in healthy.peers.items()}
+        _change(cluster, node, delay=int(healthy.delay + extra), peers=far)
     else:
-        _change(cluster, node, peers={cluster.node(peer): held})
+        held = healthy.peers.get(cluster.node(peer), healthy.delay)
+        _change(cluster, node, peers={peer: int(held + extra)})
 
 
 def loss(cluster, node, percent):
@@ -179,8 +180,8 @@ def clear(cluster):
         cgroups.limit_memory(name, None)
         gpus.mend(cluster, name)
         network.plug_in(name)
-        if network.link_of(cluster, name) != cluster.link:
-            network.shape(cluster, name, cluster.link)
+        if network.link_of(cluster, name) != cluster.healthy(name):
+            network.shape(cluster, name, cluster.healthy(name))
     _end_jobs(cluster)
     states = slurm.states(cluster)
     for name in cluster.node_names:

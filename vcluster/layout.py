@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import pwd
+import re
 import sys
 from pathlib import Path
 
@@ -53,6 +54,52 @@ class Link:
     peers: dict = dataclasses.field(default_factory=dict)
 
 
+#: Names of the two groups of `up --groups 2`: features of Slurm, and the ends of their bridges.
+GROUPS = ("east", "west")
+
+#: Factors of tc's units of a rate.
+_UNITS = {"bit": 0.125, "bps": 1.0}
+_PREFIXES = {"": 1e0, "k": 1e3, "m": 1e6, "g": 1e9}
+
+
+def megabytes(rate):
+    """A rate in the words of tc, such as 900mbit, in MB/s.
+
+    :raises Refusal: it is not a rate.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)(bit|bps)", rate)
+    if not match or not float(match[1]):
+        raise Refusal(f"{rate!r} is not a rate of tc; write it like 900mbit")
+    return float(match[1]) * _PREFIXES[match[2]] * _UNITS[match[3]] / 1e6
+
+
+@dataclasses.dataclass(frozen=True)
+class Between:
+    """The link between two groups of nodes, which all traffic between them shares.
+
+    :ivar rate: in the words of tc, each direction.
+    :ivar delay: by which it delays a packet, beside the links of both nodes [us].
+    :ivar bandwidth: the rate in MB/s.
+    """
+
+    rate: str = "500mbit"
+    delay: int = 145
+    bandwidth: float = 62.5
+
+    @classmethod
+    def parse(cls, text):
+        """Reads ``delay=145us,rate=500mbit``; either part may be missing.
+
+        :raises Refusal: it is not such a text.
+        """
+        words = dict(word.partition("=")[::2] for word in text.split(",") if word)
+        delay = re.fullmatch(r"(\d+)us", words.pop("delay", f"{cls.delay}us"))
+        rate = words.pop("rate", cls.rate)
+        if words or not delay:
+            raise Refusal(f"--between {text!r}: write it like delay=145us,rate=500mbit")
+        return cls(rate, int(delay[1]), megabytes(rate))
+
+
 @dataclasses.dataclass
 class Cluster:
     """The arguments of ``up``, kept in ``cluster.json`` while the cluster is up.
@@ -60,6 +107,7 @@ class Cluster:
     :ivar kernel: path of the User-Mode Linux that each node runs; empty if nodes are namespaces.
     :ivar gpus: emulated GPUs of each node.
     :ivar shared: the parallel file system over the nodes, `glusterfs`; empty if there is none.
+    :ivar between: the link between the two groups of nodes; None if there is one group.
     """
 
     nodes: int
@@ -72,6 +120,27 @@ class Cluster:
     kernel: str = ""
     gpus: int = 0
     shared: str = ""
+    between: Between = None
+
+    def __post_init__(self):
+        if self.between and (self.nodes % 2 or self.nodes < 4):
+            raise Refusal(f"two groups need an even number of nodes, at least 4, not {self.nodes}")
+        if self.between and self.kernel:
+            raise Refusal("groups are for nodes that are namespaces: leave out --groups")
+
+    def group(self, name):
+        """0 or 1: the group of a machine. The login machine is in the first one."""
+        return int(bool(self.between) and self.number(name) > self.nodes // 2)
+
+    def healthy(self, name):
+        """The link of a node without faults. The link between the groups delays what it receives.
+
+        That of all others is :attr:`link`.
+        """
+        far = [peer for peer in self.node_names if self.group(peer) != self.group(name)]
+        return dataclasses.replace(
+            self.link, peers=dict.fromkeys(far, self.link.delay + self.between.delay if far else 0)
+        )
 
     @property
     def node_names(self):
@@ -113,6 +182,8 @@ class Cluster:
         except FileNotFoundError:
             raise Refusal("the cluster is not up; type: vcluster/vcluster up") from None
         found["link"] = Link(**found["link"])
+        if found.get("between"):
+            found["between"] = Between(**found["between"])
         return cls(**found)
 
 

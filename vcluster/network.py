@@ -2,6 +2,8 @@
 
 Each machine has a network namespace. Its ``eth0`` is one end of a veth pair to a bridge, which has
 a namespace of its own: the host's network is not touched. tbf limits the rate in both directions.
+Two groups of nodes have a bridge each, and one veth pair between them, whose rate all traffic
+between the groups shares.
 The helper ``nfdelay`` on the receiving side adds the delay. It works on every kernel with NFQUEUE;
 many kernels lack netem.
 """
@@ -17,12 +19,22 @@ import agent
 import cgroups
 import uml
 from commands import daemon, run
-from layout import HERE, STATE, SWITCH, Link, Refusal, namespace, port
+from layout import HERE, STATE, SWITCH, Link, Refusal, megabytes, namespace, port
 
 #: tbf's bucket. With a larger one a ping-pong would exceed the rate, with a smaller one a stream
 #: would not reach it (1 Gbit/s: 957 Mbit/s of TCP payload with 256 KiB, 101 to 104 MB/s of MPI with
 #: 16 KiB).
 BURST = "256k"
+#: The same in bytes, and the smallest bucket of the link between two groups.
+FULL_BURST, LEAST_BURST = 256 << 10, 16 << 10
+
+#: The shortest queue of that link [B], beyond 20 ms of its rate. A shorter one would lose the
+#: packets of 64 KiB that TCP gives to it at once.
+LEAST_QUEUE = 512 << 10
+
+#: The bridge of each group; with one group there is only the first. And the ends of the link
+#: between them.
+BRIDGES, TRUNK = ("br0", "br1"), ("trunk0", "trunk1")
 
 MTU = 1500
 
@@ -44,8 +56,11 @@ def build_nfdelay():
 def create(cluster):
     """Switch and links, without any shaping."""
     run("ip", "netns", "add", SWITCH)
-    run("ip", "-n", SWITCH, "link", "add", "br0", "type", "bridge")
-    run("ip", "-n", SWITCH, "link", "set", "br0", "up")
+    for bridge in BRIDGES if cluster.between else BRIDGES[:1]:
+        run("ip", "-n", SWITCH, "link", "add", bridge, "type", "bridge")
+        run("ip", "-n", SWITCH, "link", "set", bridge, "up")
+    if cluster.between:
+        _join(cluster.between)
     for name in cluster.names:
         space = namespace(name)
         run("ip", "netns", "add", space)
@@ -54,12 +69,29 @@ def create(cluster):
             *("ip", "-n", SWITCH, "link", "add", port(name), "type", "veth"),
             *("peer", "name", "eth0", "netns", space),
         )
-        run("ip", "-n", SWITCH, "link", "set", port(name), "master", "br0", "up")
+        bridge = BRIDGES[cluster.group(name)]
+        run("ip", "-n", SWITCH, "link", "set", port(name), "master", bridge, "up")
         if cluster.has_kernel(name):
             uml.connect(cluster, name)
         else:
             run("ip", "-n", space, "addr", "add", f"{cluster.address(name)}/16", "dev", "eth0")
             run("ip", "-n", space, "link", "set", "eth0", "up")
+
+
+def _join(between):
+    """The link between the two bridges, shaped at both ends."""
+    run(
+        *("ip", "-n", SWITCH, "link", "add", TRUNK[0], "type", "veth", "peer", "name", TRUNK[1]),
+    )
+    # At a lower rate, the same bucket would let longer messages through at once.
+    burst = max(int(FULL_BURST * between.bandwidth / megabytes(Link.rate)), LEAST_BURST)
+    queue = max(int(0.02e6 * between.bandwidth), LEAST_QUEUE)
+    for end, bridge in zip(TRUNK, BRIDGES):
+        run("ip", "-n", SWITCH, "link", "set", end, "master", bridge, "up")
+        run(
+            *("tc", "-n", SWITCH, "qdisc", "replace", "dev", end, "root"),
+            *("tbf", "rate", between.rate, "burst", burst, "limit", queue),
+        )
 
 
 def namespaces():
@@ -106,11 +138,14 @@ def _rules(cluster, name, link):
         rules += [f"-A {chain} {arriving} -p {what} {chance} -j DROP" for what in lossy]
     delays = []
     for peer, delay in sorted(link.peers.items()):
-        delays.append(delay)
+        if not delay:
+            continue
+        if delay not in delays:
+            delays.append(delay)
         sender = f"-s {cluster.address(peer)}"
         if cluster.has_kernel(name):
             sender = f"{arriving} -m mac --mac-source {agent.mac_address(cluster.number(peer))}"
-        rules.append(f"-A {chain} {sender} {_queue(len(delays))}")
+        rules.append(f"-A {chain} {sender} {_queue(delays.index(delay) + 1)}")
     if link.delay:
         delays.append(link.delay)
         rules.append(f"-A {chain} {arriving} {_queue(len(delays))}")
@@ -122,7 +157,7 @@ def link_of(cluster, name):
     try:
         return Link(**json.loads(_record(name).read_text()))
     except FileNotFoundError:
-        return cluster.link
+        return cluster.healthy(name)
 
 
 def _record(name):

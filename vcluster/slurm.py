@@ -7,7 +7,7 @@ import cgroups
 import gpus
 import uml
 from commands import daemon, wait
-from layout import HERE, STATE
+from layout import GROUPS, HERE, STATE
 from machine import ask
 
 #: Memory that the host keeps for itself [MiB]. The nodes state equal shares of the rest.
@@ -43,7 +43,7 @@ def configure(cluster):
         "nodes": "\n".join(
             f"NodeName={name} NodeAddr={cluster.address(name)} CPUs={cores} Boards=1 "
             f"SocketsPerBoard=1 CoresPerSocket={cores} ThreadsPerCore=1 "
-            f"RealMemory={memory}{gres}"
+            f"RealMemory={memory}{gres}{feature(cluster, name)}"
             for name in cluster.node_names
         ),
         "node_list": ",".join(cluster.node_names),
@@ -60,6 +60,11 @@ def configure(cluster):
     if cluster.kernel:
         lines.append("ConstrainRAMSpace=yes")
     (STATE / "etc/cgroup.conf").write_text("\n".join([*lines, ""]))
+
+
+def feature(cluster, name):
+    """The word for a node's line of slurm.conf that names its group; empty with one group."""
+    return f" Feature={GROUPS[cluster.group(name)]}" if cluster.between else ""
 
 
 def start_slurmd(name, *through, before=None):

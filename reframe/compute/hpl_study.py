@@ -15,18 +15,26 @@ On the host, the study runs xhpl of the stack. On GPUs, it runs NVIDIA's HPL, in
 the stack or in its own container, with one rank for each GPU. The release must fit the GPUs:
 current releases need compute capability 8.0 or above, V100 needs 21.4 (`hpc-benchmarks:21.4-hpl`).
 The GPU part has not yet been run on hardware.
+
+Where two groups of nodes share a link, `LinkFromHpl` looks for the latency and the bandwidth of the
+link in the times of the study, and predicts the speed-up on a wider link.
 """
 
 import shlex
+from dataclasses import asdict
+from functools import partial
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
+from reframe.core.runtime import runtime
 
-from assay.checks import Figure, Peak
+from assay.checks import Figure, Peak, StrictCheck
 from assay.checks.linpack import HplCheck
 from assay.evidence import accelerator
-from assay.outputs import hpl
+from assay.judge import shared_link
+from assay.outputs import Parsed, ParseError, hpl
+from assay.reframe_compat import testcase
 from assay.workloads.sizing import Grid, matrix_order, study_orders
 
 #: Numbers of nodes. A partition runs those up to its extra `nodes`.
@@ -175,3 +183,94 @@ class GpuHplStudy(HplStudyBase):
 
     def cores_used(self):
         return self._cores
+
+
+def solved(number, case, other):
+    """Whether HplStudy on `number` nodes can run at a place and belongs to the model of another.
+
+    :param case: partition and stack of the model; `other`: those of the study.
+    """
+    partition = next(p for p in runtime().system.partitions if p.name == other[0])
+    words, nodes = partition.features, partition.extras.get("nodes", 2)
+    if case[1] != other[1] or number > nodes:
+        return False
+    return number % 2 == 0 and case[0] == other[0] if "across" in words else "group" in words
+
+
+@rfm.simple_test
+class LinkFromHpl(StrictCheck):
+    """Latency and bandwidth of the link between two groups of nodes, as HPL feels them.
+
+    :mod:`assay.judge.shared_link` has the model. A fit to all times but those of the largest order
+    across must predict these.
+    """
+
+    kind = "compute"
+    descr = "the link that two groups of nodes share, from the times of HPL"
+    tags = {"compute", "doc-003"}
+    valid_systems = ["+inter-node +across"]
+    valid_prog_environs = ["+hpl"]
+    executable = "true"
+    judges_itself = True
+    declares = {"bandwidth": "MB/s", "latency": "us", "improvement_2x": "%", "improvement_10x": "%"}
+    figures = [
+        Figure("lines", name, "two clusters", "speed_up", over="processes")
+        for name in shared_link.FIGURES
+    ]
+
+    @run_after("init")
+    def operands(self):
+        for number in NODES:
+            (variant,) = HplStudy.get_variant_nums(nodes=number)
+            self.depends_on(HplStudy.variant_name(variant), partial(solved, number))
+
+    def read(self):
+        studies = [(study, row) for study in testcase.compared(self) for row in study.rows()]
+        self._runs = [
+            shared_link.Run(
+                row["p"] * row["q"],
+                row["n"],
+                # HPL rounds the time to 0.01 s, and the rate to five digits.
+                hpl.operations(row["n"]) / (row["performance"] * 1e9),
+                "across" in study.current_partition.features,
+            )
+            for study, row in studies
+        ]
+        self._law = shared_link.of_hpl(max((row["nb"] for _, row in studies), default=1))
+        try:
+            self._fit = shared_link.fit(self._runs, self._law)
+        except shared_link.FitError as error:
+            raise ParseError(str(error)) from None
+        rows = tuple(shared_link.speed_ups(self._runs, self._fit))
+        units = {"processes": "1", "speed_up": "1"}
+        return Parsed("assay", "HPL", None, True, rows, units)
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is not None:
+            self._record["model"] = {
+                "terms": {name: asdict(term) for name, term in self._fit.terms.items()},
+                "spread": self._fit.spread,
+                "times": len(self._runs),
+            }
+        return problems
+
+    def accused(self, parsed):
+        try:
+            return shared_link.unpredicted(self._runs, self._law)
+        except shared_link.FitError as error:
+            return [f"without the largest order across, {error}"]
+
+    def measure(self, parsed):
+        runs = [run for run in self._runs if run.across]
+        run, link = max(runs, key=lambda run: (run.order, run.processes)), self._fit
+        rate = {n: link.speed_up(run.processes, run.order, True, n) for n in (1, 2, 10)}
+        return {
+            "bandwidth": link.bandwidth.value / 1e6,
+            "latency": link.latency.value * 1e6,
+            "improvement_2x": 100 * (rate[2] / rate[1] - 1),
+            "improvement_10x": 100 * (rate[10] / rate[1] - 1),
+        }
+
+    def peaks(self, parsed):
+        return {"bandwidth": Peak("the link, extra `between`", self.between.bandwidth)}

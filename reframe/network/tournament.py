@@ -1,27 +1,32 @@
-"""The tournament: every node against every other. It names the node that is slow.
+"""Pairs of nodes in rounds within one job: the tournament, and pairs across a link.
 
+`Tournament`: every node meets every other. It names the node that is slow.
 A benchmark on two nodes shows only that something between them is slow. A benchmark on all nodes
 shows only that something among them is slow. The tournament measures all pairs, in rounds within
 one job. A slow node slows down all of its pairs, a slow link only one: this tells them apart. In a
 second pass of the same job, suspects meet good nodes.
+
+`CrossingPairs`: between two groups of nodes, more and more pairs at the same time.
 """
 
 import statistics
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError, PerformanceError
 
 from assay.accused import Against, How
+from assay.checks import Figure, Peak
 from assay.checks.nodes import AllNodesCheck
 from assay.checks.ucx import UcxMixin
 from assay.evidence import links, transports
+from assay.fleet import crossing
 from assay.fleet.tournament import measured, schedule
 from assay.fleet.tournament.diagnosis import Fault, conclude, diagnose
 from assay.judge import Verdict
-from assay.outputs import Parsed
+from assay.outputs import Parsed, ParseError
 
 #: Time for one test of one pair [s], and the most that start and end of a launch add to it [s].
 SECONDS, OVERHEAD = 1, 2
@@ -39,9 +44,8 @@ SLOW = (Fault.SLOW_NODE, Fault.SLOW_PAIR, Fault.ALL_SLOW)
 OPTIONS = ("width", "cpus", "seconds", "tolerances", "resent")
 
 
-@rfm.simple_test
-class Tournament(UcxMixin, AllNodesCheck):
-    """Latency and bandwidth of all pairs of nodes; names the slow node or the slow link."""
+class PairsOfNodes(UcxMixin, AllNodesCheck):
+    """ucx_perftest between pairs of nodes, in rounds that :mod:`assay.onnode.pairs` plays."""
 
     #: The data path between the nodes.
     transport = parameter([t for t in transports.TESTED if transports.TRANSPORTS[t].network])
@@ -50,15 +54,6 @@ class Tournament(UcxMixin, AllNodesCheck):
     valid_prog_environs = ["+ucx-perftest +ucx"]
     script = "pairs.py"
     judges_itself = True
-    _diagnosis = None
-    least_nodes = 3  # with two nodes, a slow node looks like a slow link
-    #: Medians over all pairs. A single pair is judged by the rounds and the second pass.
-    declares = {f"{test.metric}_median": test.unit for test in measured.TESTS.values()}
-
-    @run_after("init")
-    def select(self):
-        self.valid_systems = [f"+inter-node +{self.transport}"]
-        self.descr = f"all pairs of nodes over {self.transport}"
 
     @run_after("setup")
     def only_where_the_path_is_known(self):
@@ -67,12 +62,14 @@ class Tournament(UcxMixin, AllNodesCheck):
 
     @run_before("run")
     def reserve_time(self):
-        plan = self.plan()
-        pairs = [len(pairs) for pairs in plan["rounds"]]
-        turns = sum(-(-n // (plan["width"] or n)) for n in pairs)
+        plan, turns = self.plan(), self.turns()
         # The second pass has a few rounds, and suspects that run into their limit.
         each = sum(plan["seconds"] + test["launches"] * OVERHEAD for test in plan["tests"].values())
         self.time_limit = f"{int(600 + REPEATS * turns * each)}s"
+
+    def turns(self):
+        """How many pairs are measured one after the other."""
+        raise NotImplementedError
 
     def plan(self):
         options = self.options("tournament", OPTIONS)
@@ -132,6 +129,27 @@ class Tournament(UcxMixin, AllNodesCheck):
         units = {test.metric: test.unit for test in measured.TESTS.values()}
         facts = {"nodes": list(log.nodes)}
         return Parsed("assay", "tournament", None, log.complete, rows, units, (), facts)
+
+
+@rfm.simple_test
+class Tournament(PairsOfNodes):
+    """Latency and bandwidth of all pairs of nodes; names the slow node or the slow link."""
+
+    _diagnosis = None
+    least_nodes = 3  # with two nodes, a slow node looks like a slow link
+    #: Medians over all pairs. A single pair is judged by the rounds and the second pass.
+    declares = {f"{test.metric}_median": test.unit for test in measured.TESTS.values()}
+
+    @run_after("init")
+    def select(self):
+        # Pairs across a link between two groups are slower than others without a fault.
+        self.valid_systems = [f"+inter-node -across +{self.transport}"]
+        self.descr = f"all pairs of nodes over {self.transport}"
+
+    def turns(self):
+        plan = self.plan()
+        pairs = [len(pairs) for pairs in plan["rounds"]]
+        return sum(-(-n // (plan["width"] or n)) for n in pairs)
 
     def examine(self, parsed):
         problems = super().examine(parsed)
@@ -201,3 +219,98 @@ class Tournament(UcxMixin, AllNodesCheck):
         if doubts and not self.is_dry_run():
             self._close_record(Verdict.INCONCLUSIVE, doubts)
             raise PerformanceError(f"INCONCLUSIVE: {'; '.join(doubts)}")
+
+
+@rfm.simple_test
+class CrossingPairs(PairsOfNodes):
+    """Latency, and the rates of 1, 2, 4, ... pairs at once, within two groups and across a link."""
+
+    least_nodes = 4
+    tags = {"smoke", "network", "doc-003"}
+    figures = [
+        Figure("lines", "rates of simultaneous pairs", "two clusters", "together", over="pairs")
+    ]
+    declares = {
+        "latency_within": "us",
+        "latency_across": "us",
+        "bandwidth_within": "MB/s",
+        "bandwidth_across": "MB/s",
+        "bandwidth_all_across": "MB/s",
+    }
+
+    @run_after("init")
+    def select(self):
+        self.valid_systems = [f"+inter-node +across +{self.transport}"]
+        self.descr = f"simultaneous pairs across a link over {self.transport}"
+
+    @run_after("setup")
+    def half_on_each_side(self):
+        if self._absent:
+            self._refuse(self._absent)
+        self.job.options += self.halves(self.num_tasks)
+
+    def turns(self):
+        # A round of k pairs across takes k times as long; all rounds take less than twice the last.
+        return 4 * self.num_tasks
+
+    def plan(self):
+        plan = super().plan()
+        # The iterations are chosen on the slow path: first and last rank are on different sides.
+        plan["rounds"] = [[(0, self.num_tasks - 1)]]
+        plan["width"] = None  # all pairs of a round at once
+        plan["limit"] *= self.num_tasks  # which share the link
+        plan["repeats"] = 1
+        plan["between"] = self.partition_extra("between")
+        plan["advice"][2] = crossing.__name__
+        return plan
+
+    def read(self):
+        parsed = super().read()
+        log = self._coordinator_log
+        if unmeasured := [e["no_second_pass"] for e in log.entries if "no_second_pass" in e]:
+            raise ParseError(f"no pairs were chosen: {unmeasured[0]}")
+        second = [pair for pair in self.pairs if pair.number == 2]
+        try:
+            played = crossing.rounds(log.nodes, self.between)
+            self._found = list(crossing.measured(played, second))
+            self._alone = crossing.alone(played, second)
+        except ValueError as error:
+            raise ParseError(str(error)) from None
+        rows = tuple(
+            {
+                "line": one.where,
+                "pairs": len(one.rates),
+                "together": one.together,
+                "slowest": min(one.rates),
+                "latency": min(one.latencies),
+            }
+            for one in self._found
+        )
+        units = {"pairs": "1", "together": "MB/s", "slowest": "MB/s", "latency": "us"}
+        return replace(parsed, program="crossing", rows=rows, units=units)
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        astray = [problem for pair in self.pairs for problem in pair.problems]
+        lossy = measured.lossy(self._alone, self._resent)
+        impossible = crossing.impossible(self._found, self.between)
+        return [*dict.fromkeys(astray), *lossy, *impossible, *problems]
+
+    def accused(self, parsed):
+        return crossing.faults(self._found, self.between) if parsed.complete else []
+
+    def measure(self, parsed):
+        one = {
+            f"{column}_{where}": parsed.quantity(source, line=where, pairs=1)
+            for where in (crossing.WITHIN, crossing.ACROSS)
+            for column, source in (("latency", "latency"), ("bandwidth", "together"))
+        }
+        most = max(len(found.rates) for found in self._found if found.where == crossing.ACROSS)
+        every = parsed.quantity("together", line=crossing.ACROSS, pairs=most)
+        return {**one, "bandwidth_all_across": every}
+
+    def peaks(self, parsed):
+        link = Peak("the link, extra `between`", self.between.bandwidth)
+        return dict.fromkeys(("bandwidth_across", "bandwidth_all_across"), link)

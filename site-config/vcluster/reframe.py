@@ -10,6 +10,9 @@ If the nodes have emulated GPUs (`vcluster up --gpus 2`), there are two partitio
 docs/vgpu.md.
 
 If they share files (`vcluster up --shared glusterfs`), there is a partition `glusterfs`.
+
+If the nodes are two groups (`vcluster up --groups 2`), `inter-node` is the first group. There are
+two partitions more: `group`, the second group, and `across`, the link between them.
 """
 
 # Stacks: system spack ucx-1-22-0
@@ -69,13 +72,18 @@ COMMON = {
 }
 if clock := detect.clock_hz():
     COMMON["clock_hz"] = clock
+#: The link between two groups of nodes, if there are two. The other partitions between nodes are
+#: then within the first group. If the site is only listed, they have all nodes.
+between = emulated.between(cluster)
+apart = between and not cluster.get("ideal")
 LINK = {
     **NODE,
+    "access": [*NODE["access"], *(["--constraint=east"] if apart else [])],
     "features": ["inter-node", "ethernet", "tcp"],
     "extras": {
         **COMMON,
         "network_device": "eth0",
-        "nodes": nodes,
+        "nodes": nodes // 2 if apart else nodes,
         "cores_per_node": 1,
         "tournament": {"width": 1, "cpus": [0, cores - 1], "seconds": 0.5},
         "hardware": {"link": "vcluster-1gbit"},
@@ -143,6 +151,36 @@ WITH_FILES = [
     for name in filter(None, [cluster.get("shared")])
 ]
 
+#: Partitions of a cluster whose nodes are two groups.
+OF_GROUPS = [
+    {
+        **LINK,
+        "name": "group",
+        "descr": "one rank on each node, within the second group",
+        "access": [*NODE["access"], "--constraint=west"],
+        "features": [*LINK["features"], "group"],
+        "extras": {
+            **LINK["extras"],
+            "nodes": nodes // 2,
+            "smoke": ["NodeHealth", "ImbLong", "HplStudy"],
+        },
+    },
+    {
+        **LINK,
+        "name": "across",
+        "descr": "one rank on each node, half of them in each group",
+        "access": NODE["access"],
+        "features": [*LINK["features"], "across"],
+        "extras": {
+            **LINK["extras"],
+            "nodes": nodes,
+            "hardware": {},
+            "between": between,
+            "smoke": ["NodeHealth", "CrossingPairs", "ImbLong", "HplStudy", "LinkFromHpl"],
+        },
+    },
+]
+
 site_configuration = sites.configuration(
     __file__,
     systems=[
@@ -206,6 +244,7 @@ site_configuration = sites.configuration(
                 },
                 *(WITH_GPUS if has_gpus else []),
                 *WITH_FILES,
+                *(OF_GROUPS if between else []),
             ],
         }
     ],
@@ -213,6 +252,7 @@ site_configuration = sites.configuration(
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
     found=partial(
-        machine.found, optional=frozenset(each["name"] for each in WITH_GPUS + WITH_FILES)
+        machine.found,
+        optional=frozenset(each["name"] for each in (*WITH_GPUS, *WITH_FILES, *OF_GROUPS)),
     ),
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 #: How a figure is drawn; docs/adding-a-benchmark.md says what each kind needs of an output.
-KINDS = ("curve", "collective", "heat map", "scaling", "runs")
+KINDS = ("curve", "collective", "heat map", "scaling", "runs", "partitions", "lines")
 
 #: What the report replaces in `at`: ``in a node`` or ``between nodes``, and the partition.
 PLACE, PARTITION = "{place}", "{partition}"
@@ -26,13 +26,15 @@ class Figure:
     :ivar kind: one of :data:`KINDS`.
     :ivar name: its name in the document that the report compares with; "" if it is not in there.
     :ivar at: its place in that document.
-    :ivar column: the column of the output that a heat map shows.
+    :ivar column: the column of the output that a heat map or `lines` show.
+    :ivar over: the column of the output over which `lines` show it.
     """
 
     kind: str
     name: str = ""
     at: str = ""
     column: str = ""
+    over: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -191,14 +191,14 @@ exit $rc
 """
 
 
-def machine(bench, nodes=4, **extras):
+def machine(bench, nodes=4, features=("inter-node", "tcp"), **extras):
     """A partition of this number of "nodes", and a stack with the launcher."""
     need_namespaces()
     real = live_program("ucx_perftest")
     version = live_ucx()
     path = bench.program("live", "mpirun", LAUNCHER)
     bench.partition(
-        features=["inter-node", "tcp"],
+        features=list(features),
         extras={"network_device": "lo", "nodes": nodes, **extras},
     )
     bench.stack("live", ["ucx", "ucx-perftest", "iozone"], path, ucx_version=version)
@@ -241,6 +241,34 @@ def test_the_tournament_needs_three_nodes(bench):
     run = tournament_of(bench)
     assert run.case("Tournament").result == "skip"
     assert "has 2 nodes on offer (extra `nodes`); Tournament takes 3 or more" in run.output
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("bandwidth", "said"),
+    [
+        (2097, ""),
+        (1500, "2 pairs across moved 2097 MB/s, more than the 1500 MB/s of the link"),
+    ],
+    ids=["as stated", "faster than it can be"],
+)
+def test_pairs_across_share_the_link_that_the_site_states(bench, bandwidth, said):
+    groups = {"east": "node[01-02]", "west": "node[03-04]"}
+    real = machine(
+        bench,
+        features=["inter-node", "across", "tcp"],
+        # All "nodes" have one counter of segments, and a busy machine sends some of them again.
+        tournament={"seconds": 0.05, "resent": 0.9},
+        # Both are what the program prints, in MB/s and us.
+        between={"groups": groups, "bandwidth": bandwidth, "latency": 9},
+    )
+    bench.program("live", "ucx_perftest", LYING.format(real=real).replace("node02", "nobody"))
+    run = bench.run("-n", "CrossingPairs", path="reframe/network/tournament.py")
+    outcome = run.says("CrossingPairs", said) if said else run.says("CrossingPairs")
+    rows = outcome.record["parsed"]["rows"]
+    assert [(row["line"], row["pairs"]) for row in rows] == [
+        ("within", 1), ("within", 2), ("across", 1), ("across", 2),
+    ]  # fmt: skip
 
 
 def test_a_misspelt_option_of_the_tournament(bench):

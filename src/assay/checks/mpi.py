@@ -105,6 +105,11 @@ class MpiCheck(StrictCheck):
         """Whether the ranks are on several nodes of a partition ``+inter-node``."""
         return self.between_nodes and self._layout.nodes > 1
 
+    @property
+    def crosses_the_groups(self) -> bool:
+        """Whether the partition is a link between two groups of nodes, with ranks on both."""
+        return "across" in self.current_partition.features
+
     @run_after("setup")
     def _choose_ranks(self) -> None:
         partition = self.current_partition
@@ -127,6 +132,8 @@ class MpiCheck(StrictCheck):
             there, out = node_state.in_service(partition.scheduler, self.job, wanted)
             if there < wanted:
                 self._refuse([f"{there} of {wanted} nodes are in service", *out])
+        if self.crosses_the_groups:
+            self.job.options += self.halves(wanted)
         self.num_tasks = self._layout.ranks
         self.num_tasks_per_node = self._layout.per_node
 
@@ -209,6 +216,8 @@ class MpiCheck(StrictCheck):
                 problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
         if self.crosses_the_link and parsed:
             problems += self._crossed(self.payload(parsed))
+        if self.crosses_the_groups and hosts:
+            problems += self.between.astray(hosts)
         return problems
 
     def world_problems(self, world: openmpi.OpenMpi) -> list[str]:

@@ -9,8 +9,9 @@ from reframe.core.exceptions import ConfigError
 
 from assay.checks.site import site_directory
 from assay.checks.verdict import Peak
-from assay.evidence import accelerator, gpu_health
+from assay.evidence import accelerator, gpu_health, groups
 from assay.evidence.accelerator import Accelerator
+from assay.evidence.groups import Between
 from assay.judge import peak as hardware_peak
 
 
@@ -56,6 +57,25 @@ class OnPartition:
                 "what it is"
             )
         return partition.extras[name]
+
+    @property
+    def between(self) -> Between:
+        """The link between two groups of nodes that the partition is.
+
+        :raises reframe.core.exceptions.ConfigError: the site does not describe it, or wrongly.
+        """
+        try:
+            return groups.parse(self.partition_extra("between"))
+        except ValueError as error:
+            raise self.misdescribed(f"extras: between: {error}") from None
+
+    def halves(self, nodes: int) -> list[str]:
+        """Options of the job by which half of its nodes are in each group; else a skipped case."""
+        try:
+            return self.between.halves(nodes)
+        except ValueError as error:
+            self.skip_if(True, str(error))
+            return []
 
     def gpus_of_a_node(self) -> int:
         """How many GPUs a node of the partition has.

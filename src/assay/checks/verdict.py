@@ -232,6 +232,10 @@ class Judged(CaseBase):
         """
         return self._newest[metric]
 
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        """The rows of this case in its last launch, for a test that depends on this case."""
+        return self._parsed.rows if self._parsed else ()
+
     def launches(self) -> int:
         """How often this case was launched in this session so far."""
         return self._attempts.launches

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 
 from assay.judge import Verdict
 from assay.metrics import lower_is_better
-from assay.report import btio, charts, graphs, pairs, plots, scaling, series, units, validation
+from assay.report import (
+    btio,
+    charts,
+    columns,
+    graphs,
+    pairs,
+    plots,
+    scaling,
+    series,
+    units,
+    validation,
+)
 from assay.report.figure import Figure, Section, Shown, Tidy, by_x, caption
 from assay.report.series import Curves, HeatMap, Mark
 from assay.results.cases import Case
@@ -21,7 +32,7 @@ _MODES = {"o_sync": "SYNC", "direct": "O_DIRECT"}
 
 def sections(cases: Sequence[Case]) -> list[Section]:
     """Every figure of a session; a section without figures is left out."""
-    groups = series.curves(cases)
+    groups, joined = series.by_partition(series.curves(cases))
     curves = {
         collective: [
             of_curves(group, ways_of(group, groups))
@@ -30,6 +41,7 @@ def sections(cases: Sequence[Case]) -> list[Section]:
         ]
         for collective in (False, True)
     }
+    partitions = [of_curves(group, [line.way for line in group.lines]) for group in joined]
     studies = [
         [of_chart(study, chart) for chart in scaling.charts(study)]
         for study in scaling.studies(cases)
@@ -42,13 +54,20 @@ def sections(cases: Sequence[Case]) -> list[Section]:
     storage = [[of_heat_map(found) for found in row] for row in series.heat_maps(cases)]
     writing = [of_application(application) for application in btio.applications(cases)]
     between = [of_pairs(found) for found in pairs.maps(cases)]
+    lines = [
+        [of_columns(case, one) for one in columns.charts(case)]
+        for case in cases
+        if case.drawn_as("lines") and case.proven
+    ]
     found = [
         Section("pairs", "Pairs of nodes", "Pairs of nodes", [between]),
         Section("curves", "Point to point", "Messages between two ranks", [curves[False]]),
+        Section("partitions", "Partitions", "Messages within and across", [partitions]),
         Section("collectives", "Collectives", "Collectives by message size", [curves[True]]),
         Section("scaling", "HPL", "HPL over nodes and problem sizes", studies),
         Section("compute", "Compute", "Compute against its peaks", [compute]),
         Section("storage", "Storage", "Storage by file size and record size", storage, narrow=True),
+        Section("lines", "Two clusters", "Two clusters over a shared link", lines),
         Section("btio", "BT-IO", "BT-IO: computing and writing", writing),
     ]
     return [section for section in found if any(section.rows)]
@@ -240,6 +259,18 @@ def of_chart(study: scaling.Study, chart: charts.Chart) -> Figure:
         chart,
         "N" if chart.by_count else "P",
         [(chart.quantity, study.program)],
+    )
+
+
+def of_columns(case: Case, drawn: columns.Drawn) -> Figure:
+    """One column of a case over another one, with a line for each text in the column `line`."""
+    title = f"{case.program or case.test}, {case.partition}, {case.environ}: {drawn.name}"
+    return _of_lines(
+        f"{case.test} {drawn.name} {case.partition} {case.environ}",
+        title,
+        drawn.chart,
+        "line",
+        [(drawn.name, drawn.at)] if drawn.name and drawn.at else [],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from assay.declared import Figure
@@ -201,7 +201,12 @@ def curves(cases: Sequence[Case]) -> list[Curves]:
                 stack=panel.stack,
                 on_gpu=any("configuration" in case.parameters for case in drawn),
                 figures=tuple(
-                    dict.fromkeys(f for c in drawn for f in c.drawn_as("curve", "collective"))
+                    dict.fromkeys(
+                        figure
+                        for case in drawn
+                        for figure in case.drawn_as("curve", "collective", "partitions")
+                        if figure.kind != "partitions" or figure.column == column
+                    )
                 ),
                 place=where.get((panel.system, panel.partition), ""),
                 planned=frozenset((way(case), ranks(case)) for case in both),
@@ -221,6 +226,46 @@ def marks(case: Case, column: str, unit: str, sizes: Iterable[float]) -> Iterato
         ends = (metric.value, metric.reference, metric.lower, metric.upper)
         if all(drawable(end) for end in ends if end is not None):
             yield Mark(size, *ends, metric.verdict)
+
+
+def by_partition(groups: Iterable[Curves]) -> tuple[list[Curves], list[Curves]]:
+    """The groups that stay as they are, and those whose partitions share a figure.
+
+    A line of the latter is a partition, and the transport if there are several.
+    """
+    alone: list[Curves] = []
+    shared: dict[tuple[str, ...], list[Curves]] = {}
+    for group in groups:
+        if any(figure.kind == "partitions" for figure in group.figures):
+            key = (group.test, group.family, group.program, group.column, group.unit, group.stack)
+            shared.setdefault(key, []).append(group)
+        else:
+            alone.append(group)
+    return alone, [_joined(members) for members in shared.values()]
+
+
+def _joined(members: Sequence[Curves]) -> Curves:
+    several = len({line.way for group in members for line in group.lines}) > 1
+
+    def name(group: Curves, way: str) -> str:
+        return f"{group.partition}, {way}" if several and way else group.partition
+
+    return replace(
+        members[0],
+        partition="within and across",
+        place="",
+        lines=tuple(
+            replace(line, label=name(group, line.way), way=name(group, line.way))
+            for group in members
+            for line in group.lines
+        ),
+        planned=frozenset(
+            (name(group, way), count) for group in members for way, count in group.planned
+        ),
+        missing=tuple(
+            (f"{group.partition}, {part}", why) for group in members for part, why in group.missing
+        ),
+    )
 
 
 def heat_maps(cases: Iterable[Case]) -> list[list[HeatMap]]:

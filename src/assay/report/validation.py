@@ -24,7 +24,11 @@ from assay.results import locality
 from assay.results.cases import Case
 from assay.results.locality import BETWEEN, IN_NODE
 
-DOCUMENT = Path(__file__).with_name("barone2024.yaml")
+#: Every site is asked for the figures of the first document. A site is asked for those of another
+#: one if its tests declare a figure there.
+DOCUMENT, *OTHERS = (
+    Path(__file__).with_name(name) for name in ("barone2024.yaml", "richling2010.yaml")
+)
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,23 @@ class Absent:
 
 
 @cache
-def _document() -> Sequence[Mapping[str, Any]]:
-    groups: Sequence[Mapping[str, Any]] = yaml.safe_load(DOCUMENT.read_text(encoding="utf-8"))
+def _document(path: Path) -> Sequence[Mapping[str, Any]]:
+    groups: Sequence[Mapping[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return groups
 
 
 def wanted(cases: Iterable[Case]) -> list[Wanted]:
     """All figures of the validation; those of storage once for each file system of the session."""
-    on = {case.partition for case in cases if any(PARTITION in f.at for f in case.figures)}
+    found = list(cases)
+    on = {case.partition for case in found if any(PARTITION in f.at for f in case.figures)}
+    there = {figure.at for case in found for figure in case.figures}
+    groups = [
+        *_document(DOCUMENT),
+        *(one for path in OTHERS for one in _document(path) if there & {*one["at"]}),
+    ]
     return [
         Wanted(figure, at.replace(PARTITION, partition), **keys)
-        for group in _document()
+        for group in groups
         for at in group["at"]
         for partition in ((sorted(on) or ["any file system"]) if PARTITION in at else [""])
         for figure, keys in group["figures"].items()

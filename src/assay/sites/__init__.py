@@ -33,6 +33,9 @@ found_on: dict[Path, tuple[promise.Found | None, list[str]]] = {}
 #: latter two run only the tests that the figures of a validation are drawn from.
 PROFILES = ("smoke", "full")
 
+#: What the modes of a document begin with -> the tag of its tests.
+PAPERS = {"paper": "paper$", "paper-003": "doc-003$"}
+
 #: The fields of a perflog line that describe its test case. The metrics follow them.
 _PERFLOG = ", ".join(
     f'"{key}": "%(check_{attribute})s"'
@@ -256,7 +259,11 @@ def configuration(  # noqa: PLR0913
         "modes": [
             _mode("smoke", "smoke", "--tag=smoke", *policy),
             _mode("full", "full", *policy),
-            *(_mode(f"paper-{profile}", profile, "--tag=paper", *policy) for profile in PROFILES),
+            *(
+                _mode(f"{paper}-{profile}", profile, f"--tag={tag}", *policy)
+                for paper, tag in PAPERS.items()
+                for profile in PROFILES
+            ),
         ],
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,15 @@ from assay.sites import detect, ideal
 LINKS = "nvlink=20:1e9,d2d=20:1e9,h2d=20:1e9,d2h=20:1e9"
 
 #: A cluster that has all: its cases are those of every cluster.
-ALL = {"nodes": 4, "accounting": False, "gpus": 4, "shared": "glusterfs"}
+ALL = {
+    "nodes": 4,
+    "accounting": False,
+    "gpus": 4,
+    "shared": "glusterfs",
+    "link": {"delay": 100},
+    "between": {"bandwidth": 62.5, "delay": 145},
+    "ideal": True,
+}
 
 
 def state() -> Path:
@@ -42,6 +50,23 @@ def cluster() -> dict[str, Any]:
         return dict(ALL)
     found: dict[str, Any] = json.loads(file.read_text())
     return found
+
+
+def between(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """The extra ``between`` of a cluster whose nodes are two groups; empty if they are one.
+
+    A packet is held by the link between the groups and by that of the node that receives it.
+    """
+    link = cluster.get("between")
+    if not link:
+        return {}
+    nodes = cluster["nodes"]
+    half = nodes // 2
+    return {
+        "groups": {"east": f"node[01-{half:02d}]", "west": f"node[{half + 1:02d}-{nodes:02d}]"},
+        "bandwidth": link["bandwidth"],
+        "latency": link["delay"] + cluster["link"]["delay"],
+    }
 
 
 def ucx(site_file: str | Path, version: str) -> dict[str, Any]:

@@ -64,12 +64,20 @@ def test_arguments_reach_reframe(site: Path) -> None:
 
 
 def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) -> None:
-    done = accept(site, SITE="here", PROFILE="smoke", PAPER="1")
+    done = accept(site, SITE="here", PROFILE="smoke", PAPER="000")
     assert "--mode paper-smoke -r]" in done.stdout
     assert re.search(
         rf"ASSAY\[report --session \S+ --figures {site.parent}/results/paper\]", done.stdout
     )
-    assert "--mode paper-full -r]" in accept(site, SITE="here", PAPER="1").stdout
+    assert "--mode paper-full -r]" in accept(site, SITE="here", PAPER="000").stdout
+    assert "--mode paper-003-full -r]" in accept(site, SITE="here", PAPER="003").stdout
+
+
+def test_a_document_that_nobody_covers_is_named_before_anything_runs(site: Path) -> None:
+    done = accept(site, SITE="here", PAPER="005")
+    assert done.returncode == 1
+    assert "no document '005' (DOC, PAPER); there are 000 and 003" in done.stdout
+    assert "REFRAME" not in done.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

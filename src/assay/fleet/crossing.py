@@ -1,0 +1,172 @@
+"""Pairs of nodes at the same time: within two groups of nodes, and across the link between them.
+
+Each round has k = 1, 2, 4, ... pairs. Within the groups, pairs must not disturb each other. Across,
+they share the link: the sum of their rates must reach what the link can carry, and must not exceed
+it. Fabric and link are judged in one job.
+
+Rank 0 runs this module as a program when the nodes of the job are known: ``python -m
+assay.fleet.crossing plan.json coordinator_log.jsonl`` prints the rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.evidence import groups
+from assay.evidence.groups import Between
+from assay.fleet.tournament.measured import Pair
+from assay.outputs import coordinator_log
+
+WITHIN, ACROSS = "within", "across"
+
+#: How far a rate may be below what it should be, how far the sum above what the link carries, and
+#: how far the latency from the stated one, as parts of the value.
+SHORT, ABOVE, LATENCY = 0.1, 0.05, 0.25
+
+
+@dataclass(frozen=True)
+class Round:
+    """Pairs of nodes that are measured at the same time.
+
+    :ivar where: :data:`WITHIN` or :data:`ACROSS`.
+    """
+
+    where: str
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The rates [MB/s] and latencies [us] of the pairs of a round."""
+
+    where: str
+    rates: tuple[float, ...]
+    latencies: tuple[float, ...]
+
+    @property
+    def together(self) -> float:
+        """The sum of the rates [MB/s]."""
+        return sum(self.rates)
+
+
+def rounds(nodes: Sequence[str], between: Between) -> list[Round]:
+    """Rounds of 1, 2, 4, ... and of all pairs, first within both groups in turn, then across.
+
+    :raises ValueError: a node is in no group, or a group has fewer than two nodes.
+    """
+    sides = [[node for node in nodes if between.group_of(node) == name] for name in between.groups]
+    if problems := between.astray(nodes):
+        raise ValueError(problems[0])
+    if min(map(len, sides)) < 2:
+        raise ValueError("each group needs two nodes, or nothing is measured within it")
+    inside = [(side[at], side[at + 1]) for at in range(0, len(sides[0]) - 1, 2) for side in sides]
+    return [
+        Round(where, tuple(pairs[:count]))
+        for where, pairs in ((WITHIN, inside), (ACROSS, list(zip(*sides))))
+        for count in _counts(len(pairs))
+    ]
+
+
+def _counts(most: int) -> list[int]:
+    """1, 2, 4, ... up to `most`, which is the last one."""
+    return [*(1 << k for k in range(most.bit_length()) if 1 << k < most), most]
+
+
+def measured(played: Sequence[Round], pairs: Sequence[Pair]) -> Iterator[Measured]:
+    """What each round measured, from the pairs in the order in which they ran.
+
+    :raises ValueError: the pairs are not those of the rounds, or one of them has no value.
+    """
+    left = list(pairs)
+    for number, round_ in enumerate(played, 1):
+        here, left = left[: len(round_.pairs)], left[len(round_.pairs) :]
+        if [(pair.a, pair.b) for pair in here] != list(round_.pairs):
+            said = ", ".join(f"{pair.a} - {pair.b}" for pair in here) or "none"
+            raise ValueError(f"round {number} ({round_.where}): the log has the pairs {said}")
+        for pair in here:
+            if pair.error:
+                raise ValueError(f"round {number} ({round_.where}): {pair.error}")
+        yield Measured(
+            round_.where,
+            tuple(pair.values["bandwidth"] for pair in here),
+            tuple(pair.values["latency"] for pair in here),
+        )
+    if left:
+        raise ValueError(f"the log has {len(left)} pairs beyond the {len(played)} rounds")
+
+
+def alone(played: Sequence[Round], pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs of the rounds that have one pair. Pairs that share a full link lose packets."""
+    counts = [len(one.pairs) for one in played for _ in one.pairs]
+    return [pair for pair, count in zip(pairs, counts) if count == 1]
+
+
+def impossible(found: Sequence[Measured], between: Between) -> list[str]:
+    """What no such link can do, one line each: the bytes took another way, or not at once."""
+    problems = []
+    for one in found:
+        if one.where == ACROSS and one.together > (1 + ABOVE) * between.bandwidth:
+            problems.append(
+                f"{len(one.rates)} pairs across moved {one.together:.4g} MB/s, more than the "
+                f"{between.bandwidth:.4g} MB/s of the link: the bytes took another way, or the "
+                "pairs did not run at the same time"
+            )
+    first = _first(found, ACROSS)
+    if first.latencies[0] < (1 - LATENCY) * between.latency:
+        problems.append(
+            f"the latency across is {first.latencies[0]:.4g} us, less than the "
+            f"{between.latency:.4g} us of the link: the messages took another way"
+        )
+    return problems
+
+
+def faults(found: Sequence[Measured], between: Between) -> list[str]:
+    """Faults of the link and of the fabric of the groups, one line each."""
+    alone, across = _first(found, WITHIN), _first(found, ACROSS)
+    lines = []
+    for one in found:
+        least = min(one.rates)
+        if one.where == WITHIN and least < (1 - SHORT) * alone.rates[0]:
+            lines.append(
+                f"{len(one.rates)} pairs within the groups disturb each other: the slowest has "
+                f"{least:.4g} MB/s, one pair alone {alone.rates[0]:.4g} MB/s"
+            )
+    last = [one for one in found if one.where == ACROSS][-1]
+    reachable = min(between.bandwidth, len(last.rates) * alone.rates[0])
+    if last.together < (1 - SHORT) * reachable:
+        lines.append(
+            f"{len(last.rates)} pairs across moved {last.together:.4g} MB/s together, and should "
+            f"reach {reachable:.4g} MB/s"
+        )
+    if across.latencies[0] > (1 + LATENCY) * between.latency:
+        lines.append(
+            f"the latency across is {across.latencies[0]:.4g} us, that of the link "
+            f"{between.latency:.4g} us"
+        )
+    return lines
+
+
+def _first(found: Sequence[Measured], where: str) -> Measured:
+    return next(one for one in found if one.where == where)
+
+
+def advice(plan_file: str, log_file: str) -> dict[str, object]:
+    """The rounds as pairs of ranks, for :mod:`assay.onnode.pairs`."""
+    plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
+    nodes = coordinator_log.parse(Path(log_file).read_text(encoding="utf-8")).nodes
+    number = {name: rank for rank, name in enumerate(nodes)}
+    return {
+        "again": False,
+        "rounds": [
+            [(number[a], number[b]) for a, b in one.pairs]
+            for one in rounds(nodes, groups.parse(plan["between"]))
+        ],
+    }
+
+
+if __name__ == "__main__":
+    json.dump(advice(*sys.argv[1:]), sys.stdout)

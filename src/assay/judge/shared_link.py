@@ -1,0 +1,397 @@
+"""How well a program scales over two clusters that share one long link.
+
+The model is that of "Operating two InfiniBand grid clusters over 28 km distance" (Richling, Hau,
+Kredel, Kruse; 3PGCIC 2010, section "Performance modeling"), after Kruse (2009):
+
+- speed-up on p processes: S(p) <= p / (ln p + t_c(p) / t_B(1))
+- time of one process: t_B(1) = n t_A, with n = 2/3 n_p^3 operations for HPL of order n_p
+- communication: t_c(p) = t_c2(p) c(p), with c(p) = p^2 / 2
+- communication of two processes: t_c2(p) = t_L + <m> / (B / p), since p processes share the
+  bandwidth B of the link; <m> is the average length of a message
+- as operations: r(p) = t_c2(p) / t_A = t_L / t_A + (<m> / (t_A B)) p, and so
+  S(p) <= p / (ln p + r(p) c(p) / n)
+
+Without the link, S(p) = p / ln p. The bound grows with p up to a break, and falls after it.
+
+The inverse takes times of HPL, within a cluster and across, and looks for t_A and for the latency
+and bandwidth of both links. The time is a sum with unknown factors, the same for every law:
+
+    T(p, n_p) = t_A work(p, n_p) + t_L messages(p, n_p) + volume(p, n_p) / B
+
+The factors are fitted as logarithms (scipy), by relative deviations, so none is negative and the
+intervals are ratios. docs/two-clusters.md says what the model leaves out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+BYTES_PER_DOUBLE = 8
+
+#: Coverage of all intervals, and the logarithm of a factor beyond which one says nothing.
+COVERAGE, MOST_HALF = 0.95, 20.0
+
+#: From so many ranks on the grid of HPL has several rows.
+COLUMNS = 4
+
+
+class FitError(ValueError):
+    """The measurements do not determine the model; the message names what is missing."""
+
+
+def operations(order: float) -> float:
+    """Operations of HPL for a matrix of order n_p, as the model counts them: 2/3 n_p^3."""
+    return 2 / 3 * order**3
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A fitted value, and the interval of coverage :data:`COVERAGE`."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def inverse(self) -> Estimate:
+        """1 / value: of a time for each byte, the bandwidth."""
+        return Estimate(1 / self.value, 1 / self.high, 1 / self.low)
+
+
+@dataclass(frozen=True)
+class SharedLink:
+    """The link in units of a processor, as the bound sees it.
+
+    :ivar latency: t_L / t_A, the operations of a process during the latency.
+    :ivar message: <m> / (t_A B), its operations while an average message crosses the idle link.
+    """
+
+    latency: float
+    message: float
+
+    def speed_up(self, processes: float, order: float) -> float:
+        """The bound S(p); no program on p processes exceeds p either, which matters for p < 3."""
+        return processes / max(1.0, math.log(processes) + self._added(processes, order))
+
+    def _added(self, p: float, order: float) -> float:
+        """t_c(p) / t_B(1)."""
+        return (self.latency + self.message * p) * p**2 / 2 / operations(order)
+
+    def break_at(self, order: float) -> float:
+        """The number of processes with the greatest bound: more processes are slower.
+
+        :raises ValueError: the bound only falls: even few processes lose more than they gain.
+        """
+        from scipy import optimize  # noqa: PLC0415 - only a fit needs it, and it loads slowly
+
+        latency, message = (x / operations(order) for x in (self.latency, self.message))
+
+        def gain(p: float) -> float:
+            """Has the sign of dS/dp."""
+            return math.log(p) - 1 - latency * p**2 / 2 - message * p**3
+
+        def curvature(p: float) -> float:
+            return 1 - latency * p**2 - 3 * message * p**3
+
+        most = 1.0
+        while curvature(most) > 0:
+            most *= 2
+        steepest = optimize.brentq(curvature, most / 2 if most > 1 else 0.0, most)
+        if steepest <= 1 or gain(steepest) <= 0:
+            raise ValueError(f"order {order:g}: the link is so slow that the bound never grows")
+        while gain(most) > 0:
+            most *= 2
+        return float(optimize.brentq(gain, steepest, most))
+
+    def best(self, order: float) -> float:
+        """The greatest bound, at the break."""
+        return self.speed_up(self.break_at(order), order)
+
+    def widened(self, factor: float) -> SharedLink:
+        """The same link with `factor` times its bandwidth."""
+        return replace(self, message=self.message / factor)
+
+    def improvement(self, order: float, factor: float) -> float:
+        """By which part the best speed-up grows if the link has `factor` times its bandwidth."""
+        return self.widened(factor).best(order) / self.best(order) - 1
+
+
+def from_breaks(breaks: Mapping[float, float], latency: float = 0.0) -> tuple[SharedLink, Estimate]:
+    """The link whose bound breaks at the given numbers of processes; and the interval of `message`.
+
+    :param breaks: order n_p -> number of processes p from which the speed-up falls.
+    :param latency: t_L / t_A, if it is known.
+    :raises FitError: fewer than two breaks, which leave no deviation to judge the fit by.
+    """
+    from scipy import optimize  # noqa: PLC0415 - only a fit needs it, and it loads slowly
+
+    if len(breaks) < 2:
+        raise FitError(f"{len(breaks)} break: the fit needs at least 2 orders")
+    orders = np.array(list(breaks), dtype=float)
+
+    def places(orders: Any, log_message: float) -> Any:
+        link = SharedLink(latency, math.exp(log_message))
+        return np.log([link.break_at(order) for order in orders])
+
+    # Of the middle break alone: ln p - 1 = message p^3 / n.
+    order, p = sorted(breaks.items())[len(breaks) // 2]
+    start = math.log((math.log(p) - 1) * operations(order) / p**3)
+    found, covariance = optimize.curve_fit(places, orders, np.log(list(breaks.values())), [start])
+    message = _interval(float(found[0]), math.sqrt(float(covariance[0, 0])), len(breaks) - 1)
+    return SharedLink(latency, message.value), message
+
+
+@dataclass(frozen=True)
+class Law:
+    """What a program does on p processes for a matrix of order n_p.
+
+    :ivar work: operations on the critical path.
+    :ivar messages: messages over the link that follow each other.
+    :ivar volume: bytes over the link in one direction [B].
+    """
+
+    work: Callable[[float, float], float]
+    messages: Callable[[float, float], float]
+    volume: Callable[[float, float], float]
+
+
+def of_document(message: float) -> Law:
+    """The law of the document: T = t_B(1) / S(p).
+
+    :param message: <m>, the average length of a message [B].
+    """
+    return Law(
+        work=lambda p, order: operations(order) * max(1.0, math.log(p)) / p,
+        messages=lambda p, _: p / 2 if p > 1 else 0.0,
+        volume=lambda p, _: message * p**2 / 2 if p > 1 else 0.0,
+    )
+
+
+def of_hpl(block: int) -> Law:
+    """The law of HPL itself with block size NB, if the halves of its ranks are on two clusters.
+
+    The ranks fill the grid row by row, so its columns cross the link. From 4 ranks on, a column
+    has several ranks: they exchange each of the n_p pivots with 2 NB + 4 doubles (HPL 2.3,
+    src/pfact/HPL_pdmxswp.c; of its log2(P) steps one crosses), and the rows U, which are 4 n_p^2
+    bytes in all. On 2 or 3 ranks the only row of the grid crosses, with a panel of the same bytes
+    for each block.
+    """
+
+    def messages(p: float, order: float) -> float:
+        return 0.0 if p < 2 else order / block + (order if p >= COLUMNS else 0.0)
+
+    def volume(p: float, order: float) -> float:
+        pivots = order * (2 * block + 4) * BYTES_PER_DOUBLE if p >= COLUMNS else 0.0
+        return 0.0 if p < 2 else BYTES_PER_DOUBLE / 2 * order**2 + pivots
+
+    return Law(lambda p, order: operations(order) / p, messages, volume)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measured time of HPL.
+
+    :ivar time: [s].
+    :ivar across: whether its processes were on both clusters, half on each.
+    """
+
+    processes: int
+    order: int
+    time: float
+    across: bool
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What times of HPL say of the processes and of both links, as the program feels them.
+
+    :ivar terms: :data:`TERMS` -> the fitted factor. A term within a cluster may be missing: it
+        then adds nothing that the times show.
+    :ivar covariance: of the logarithms of the terms, in their order.
+    :ivar spread: typical relative deviation of a measured time from the model.
+    """
+
+    law: Law
+    terms: Mapping[str, Estimate]
+    covariance: Any
+    freedom: int
+    spread: float
+
+    @property
+    def latency(self) -> Estimate:
+        """t_L of the link across [s]."""
+        return self.terms[LATENCY]
+
+    @property
+    def bandwidth(self) -> Estimate:
+        """B of the link across [B/s]."""
+        return self.terms[PER_BYTE].inverse
+
+    def time(self, processes: int, order: int, across: bool, widened: float = 1.0) -> Estimate:
+        """Predicted time [s] of a problem, and the interval of a measurement of it.
+
+        :param widened: the link across has so many times its bandwidth.
+        """
+        known = _factors(self.law, processes, order, across)
+        known[PER_BYTE] /= widened
+        parts = np.array([known[name] * self.terms[name].value for name in self.terms])
+        share = parts / parts.sum()
+        deviation = math.sqrt(share @ self.covariance @ share + self.spread**2)
+        return _interval(math.log(parts.sum()), deviation, self.freedom)
+
+    def speed_up(self, processes: int, order: int, across: bool, widened: float = 1.0) -> float:
+        """The time of one process, as predicted, divided by the predicted time."""
+        alone = self.time(1, order, across=False).value
+        return alone / self.time(processes, order, across, widened).value
+
+
+#: Names of the terms: the time of an operation, of a message, and of a byte, within and across.
+OPERATION, NEAR_LATENCY, NEAR_PER_BYTE, LATENCY, PER_BYTE = TERMS = (
+    "operation", "latency within", "byte within", "latency across", "byte across"
+)  # fmt: skip
+
+#: A term that is a smaller share of every time does not show.
+SHOWN = 0.01
+
+#: What the runs must show at least, and the runs that show it.
+NEEDED = {
+    OPERATION: "small numbers of processes and large orders",
+    LATENCY: "small orders across",
+    PER_BYTE: "large orders on many processes across",
+}
+
+
+def fit(runs: Iterable[Run], law: Law) -> Fit:
+    """Fits the model to measured times.
+
+    :raises FitError: there are too few runs, or they do not show the latency or the bandwidth.
+    """
+    from scipy import optimize  # noqa: PLC0415 - only a fit needs it, and it loads slowly
+
+    measured = list(runs)
+    if bad := [run for run in measured if not (math.isfinite(run.time) and run.time > 0)]:
+        raise FitError(f"{bad[0]}: the time is not above 0")
+    if not any(run.across for run in measured):
+        raise FitError("no run is across: nothing shows the link")
+    if len(measured) <= len(TERMS):
+        raise FitError(f"{len(measured)} times: {len(TERMS)} terms need at least {len(TERMS) + 1}")
+    known = [_factors(law, run.processes, run.order, run.across) for run in measured]
+    times = np.array([run.time for run in measured])
+    matrix = np.array([[row[name] for name in TERMS] for row in known])
+    # Each equation is divided by its time, and each column by its size: deviations are relative.
+    relative = matrix / times[:, None]
+    size = np.linalg.norm(relative, axis=0)
+    size[size == 0] = 1.0
+    start, _ = optimize.nnls(relative / size, np.ones(len(times)))
+    start /= size
+    most = (relative * start).max(axis=0)  # the largest share of any time
+    names = [name for name, share in zip(TERMS, most) if share > SHOWN]
+    if hidden := [name for name in NEEDED if name not in names]:
+        raise FitError(
+            f"the times do not show the {hidden[0]}: measure {NEEDED[hidden[0]]}, more often"
+        )
+    kept = matrix[:, [TERMS.index(name) for name in names]]
+
+    def model(rows: Any, *logarithms: float) -> Any:
+        return np.log(rows @ np.exp(logarithms))
+
+    places = [math.log(start[TERMS.index(name)]) for name in names]
+    found, covariance = optimize.curve_fit(model, kept, np.log(times), places)
+    freedom = len(times) - len(names)
+    deviations = np.log(times) - model(kept, *found)
+    spread = math.sqrt(float(deviations @ deviations) / freedom)
+    terms = {
+        name: _interval(value, math.sqrt(variance), freedom)
+        for name, value, variance in zip(names, found, np.diag(covariance))
+    }
+    return Fit(law, terms, covariance, freedom, spread)
+
+
+def unpredicted(runs: Iterable[Run], law: Law, tolerance: float = 0.2) -> list[str]:
+    """The times across of the largest order that a fit to all other times misses, one line each.
+
+    :param tolerance: accepted difference, as a part of the measured time.
+    :raises FitError: see :func:`fit`.
+    """
+    measured = list(runs)
+    largest = max(run.order for run in measured if run.across)
+    left_out = [run for run in measured if run.across and run.order == largest]
+    found = fit([run for run in measured if run not in left_out], law)
+    lines = []
+    for run in left_out:
+        predicted = found.time(run.processes, run.order, run.across).value
+        if abs(predicted / run.time - 1) > tolerance:
+            lines.append(
+                f"N = {run.order} on {run.processes} processes across took {run.time:.3g} s, the "
+                f"model of all other times predicts {predicted:.3g} s: was one of them disturbed?"
+            )
+    return lines
+
+
+#: Factors of the bandwidth for which a speed-up is predicted, and up to how many processes.
+WIDENED, MOST_PROCESSES = (1, 2, 10), 4096
+
+#: The figures of :func:`speed_ups`.
+SINGLE, COUPLED, BOTH, WIDER = FIGURES = (
+    "speed-up on one cluster",
+    "speed-up on the coupled clusters",
+    "speed-up on one cluster and on both",
+    "speed-up on a wider link",
+)
+
+
+def speed_ups(runs: Iterable[Run], found: Fit) -> list[dict[str, Any]]:
+    """Rows ``figure``, ``line``, ``processes``, ``speed_up``: measured, and predicted.
+
+    The speed-up refers to the time that the fit gives to one process. The figures of both clusters
+    and of wider links are for the largest order across.
+    """
+    measured = sorted(runs, key=lambda run: (run.across, run.order, run.processes))
+    largest = max(run.order for run in measured if run.across)
+    rows = []
+    for run in measured:
+        speed_up = found.time(1, run.order, across=False).value / run.time
+        row = {"processes": run.processes, "speed_up": speed_up}
+        where = COUPLED if run.across else SINGLE
+        rows.append({"figure": where, "line": f"N = {run.order}", **row})
+        if run.order == largest:
+            line = "both clusters" if run.across else "one cluster"
+            rows.append({"figure": BOTH, "line": f"{line}, N = {largest}", **row})
+    counts = [1 << k for k in range(1, MOST_PROCESSES.bit_length())]
+    return rows + [
+        {
+            "figure": WIDER,
+            "line": f"{factor} x the bandwidth, N = {largest}",
+            "processes": count,
+            "speed_up": found.speed_up(count, largest, True, factor),
+        }
+        for factor in WIDENED
+        for count in counts
+    ]
+
+
+def _factors(law: Law, p: int, order: int, across: bool) -> dict[str, float]:
+    """What each term is multiplied by."""
+    messages, volume = law.messages(p, order), law.volume(p, order)
+    return {
+        OPERATION: law.work(p, order),
+        NEAR_LATENCY: 0.0 if across else messages,
+        NEAR_PER_BYTE: 0.0 if across else volume,
+        LATENCY: messages if across else 0.0,
+        PER_BYTE: volume if across else 0.0,
+    }
+
+
+def _interval(logarithm: float, deviation: float, freedom: int) -> Estimate:
+    """An estimate from its logarithm; without a finite deviation the interval is everything."""
+    from scipy import stats  # noqa: PLC0415 - only a fit needs it, and it loads slowly
+
+    half = float(stats.t.ppf((1 + COVERAGE) / 2, freedom)) * deviation
+    if not math.isfinite(half) or half > MOST_HALF:
+        return Estimate(math.exp(logarithm), 0.0, math.inf)
+    return Estimate(math.exp(logarithm), math.exp(logarithm - half), math.exp(logarithm + half))

@@ -1,0 +1,165 @@
+"""Two clusters over one link: the statements of the document, and the link from times of HPL."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assay.judge import shared_link
+from assay.judge.shared_link import FitError, Run, SharedLink
+
+#: "decrease for p >= 50" at n_p = 10 000, "for p >= 250" at 40 000: the document, page 38.
+BREAKS = {10_000: 50, 40_000: 250}
+
+#: A link as in the document: 145 us and 930 MB/s, and 2 us and 1300 MB/s within a cluster.
+OPERATION, LATENCY, BANDWIDTH = 1 / 5e9, 145e-6, 930e6
+NEAR_LATENCY, NEAR_BANDWIDTH = 2e-6, 1300e6
+LAWS = {"hpl": shared_link.of_hpl(192), "document": shared_link.of_document(2e3)}
+#: Orders at which latency, bandwidth and work all matter on some number of processes.
+ORDERS = {"hpl": (1000, 2500, 10_000, 20_000, 40_000), "document": (250, 500, 1000, 2000, 4000)}
+
+
+def simulated(name, seed, noise=0.02, **otherwise):
+    """Times of HPL on one cluster and across, each measured twice, with log-normal noise.
+
+    :param otherwise: what is different from the law.
+    """
+    law = replace(LAWS[name], **otherwise)
+    orders = ORDERS[name]
+    random = np.random.default_rng(seed)
+
+    def run(processes, order, across):
+        latency = LATENCY if across else NEAR_LATENCY
+        bandwidth = BANDWIDTH if across else NEAR_BANDWIDTH
+        time = law.work(processes, order) * OPERATION
+        time += law.messages(processes, order) * latency + law.volume(processes, order) / bandwidth
+        return Run(processes, order, time * math.exp(random.normal(0, noise)), across)
+
+    within = [run(p, n, False) for p in (1, 4, 16, 64, 256) for n in 2 * orders]
+    return within + [run(p, n, True) for p in (8, 32, 128, 512, 2048) for n in 2 * orders]
+
+
+@pytest.fixture(scope="module")
+def of_document():
+    link, message = shared_link.from_breaks(BREAKS)
+    return link, message
+
+
+def test_one_link_explains_both_breaks_of_the_document(of_document):
+    link, message = of_document
+    assert {n: link.break_at(n) for n in BREAKS} == pytest.approx(BREAKS, rel=0.05)
+    assert message.low < link.message == message.value < message.high
+
+
+@pytest.mark.parametrize("factor,improvement", [(2, 0.25), (10, 1.00)])
+def test_a_wider_link_improves_as_much_as_the_document_says(of_document, factor, improvement):
+    link, _ = of_document
+    assert link.improvement(40_000, factor) == pytest.approx(improvement, abs=0.05)
+
+
+def test_the_latency_alone_does_not_explain_the_breaks():
+    """The document says so: it breaks at 30 for n_p = 1000, and far too late for larger n_p."""
+    operations = 2 * (math.log(30) - 1) / 30**2 * shared_link.operations(1000)
+    link = SharedLink(operations, 0.0)
+    assert link.break_at(1000) == pytest.approx(30, rel=0.01)
+    assert link.break_at(10_000) > 20 * BREAKS[10_000]
+    # With the latency of a fast process the breaks by bandwidth hardly move.
+    both, _ = shared_link.from_breaks(BREAKS, latency=operations)
+    assert both.improvement(40_000, 2) == pytest.approx(0.25, abs=0.05)
+
+
+def test_without_a_link_the_speed_up_is_the_simple_one():
+    link = SharedLink(0.0, 1e-9)
+    assert link.speed_up(100, 40_000) == pytest.approx(100 / math.log(100))
+    assert [link.speed_up(p, 40_000) for p in (1, 2)] == [1, 2], "not above p"
+
+
+def test_a_link_that_never_pays_is_an_error_and_not_a_break():
+    with pytest.raises(ValueError, match="so slow that the bound never grows"):
+        SharedLink(0.0, 1e12).break_at(1000)
+
+
+def test_one_break_is_too_little():
+    with pytest.raises(FitError, match="at least 2 orders"):
+        shared_link.from_breaks({10_000: 50})
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("law", LAWS)
+def test_times_with_noise_give_latency_and_bandwidth_within_a_tenth(law, seed):
+    found = shared_link.fit(simulated(law, seed), LAWS[law])
+    assert found.bandwidth.value == pytest.approx(BANDWIDTH, rel=0.1)
+    assert found.latency.value == pytest.approx(LATENCY, rel=0.1)
+    assert found.spread == pytest.approx(0.02, rel=0.5)
+    for estimate, true in ((found.bandwidth, BANDWIDTH), (found.latency, LATENCY)):
+        assert estimate.low < estimate.value < estimate.high
+        assert estimate.low / 1.05 < true < estimate.high * 1.05
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_problem_that_was_not_measured_is_predicted_within_a_fifth(law):
+    runs = simulated(law, seed=7)
+    largest = max(run.order for run in runs)
+    found = shared_link.fit([run for run in runs if run.order < largest], LAWS[law])
+    for run in runs:
+        if run.order == largest:
+            predicted = found.time(run.processes, run.order, run.across)
+            assert predicted.value == pytest.approx(run.time, rel=0.2)
+            assert predicted.low < predicted.value < predicted.high
+
+
+def test_half_the_bandwidth_is_told_apart_from_the_whole():
+    law, slow = LAWS["hpl"], []
+    for run in simulated("hpl", seed=1):
+        more = law.volume(run.processes, run.order) / BANDWIDTH if run.across else 0.0
+        slow.append(Run(run.processes, run.order, run.time + more, run.across))
+    assert shared_link.fit(slow, law).bandwidth.high < 0.7 * BANDWIDTH
+
+
+def test_a_wider_link_saves_time_across_and_none_within():
+    found = shared_link.fit(simulated("hpl", seed=2), LAWS["hpl"])
+    assert found.time(64, 10_000, False, 10).value == found.time(64, 10_000, False).value
+    assert found.speed_up(512, 40_000, True, 10) > 1.1 * found.speed_up(512, 40_000, True)
+    assert found.speed_up(1, 40_000, False) == 1
+
+
+def test_a_time_that_the_others_do_not_explain_is_named():
+    runs = simulated("hpl", seed=4)
+    assert shared_link.unpredicted(runs, LAWS["hpl"]) == []
+    at = next(n for n, run in enumerate(runs) if run.across and run.order == 40_000)
+    runs[at] = replace(runs[at], time=1.5 * runs[at].time)
+    (line,) = shared_link.unpredicted(runs, LAWS["hpl"])
+    assert line.startswith("N = 40000 on 8 processes across took ")
+
+
+def test_speed_ups_are_drawn_as_measured_and_for_wider_links():
+    runs = simulated("hpl", seed=5)
+    rows = shared_link.speed_ups(runs, shared_link.fit(runs, LAWS["hpl"]))
+    assert {row["figure"] for row in rows} == {*shared_link.FIGURES}
+    coupled = {row["line"] for row in rows if row["figure"] == shared_link.COUPLED}
+    assert coupled == {f"N = {order}" for order in ORDERS["hpl"]}
+    last = {row["line"]: row["speed_up"] for row in rows if row["figure"] == shared_link.WIDER}
+    one, two, ten = last.values()
+    assert one < two < ten
+
+
+def nothing(processes, order):
+    """What a property of the link costs that does not show."""
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    "runs,reason",
+    [
+        (simulated("hpl", 0)[:50], "no run is across"),
+        (simulated("hpl", 0)[-5:], "5 times: 5 terms need at least 6"),
+        (simulated("hpl", 3, 0.0, messages=nothing), "show the latency across: measure small"),
+        (simulated("hpl", 3, 0.0, volume=nothing), "show the byte across: measure large orders"),
+        ([*simulated("hpl", 0), Run(4, 100, 0.0, True)], "time is not above 0"),
+    ],
+    ids=["within only", "too few", "no latency", "no bandwidth", "no time"],
+)
+def test_measurements_that_do_not_show_the_link_are_refused(runs, reason):
+    with pytest.raises(FitError, match=reason):
+        shared_link.fit(runs, LAWS["hpl"])

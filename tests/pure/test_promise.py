@@ -213,6 +213,8 @@ def test_a_machine_that_is_too_small_makes_a_run_partial() -> None:
         ("cases: [", "is not valid YAML"),
         ("cases: [{at: [x+y], tests: {Osu: {benchmark: [bw]}}}]", "states no number of cases"),
         ("nothing_judged: green\ncases: []", "nothing_judged is 'green', not red or allowed"),
+        ("reacceptance: 2\ncases: []", "reacceptance is 2, not a share above 0, at most 1"),
+        ("reacceptance: true\ncases: []", "reacceptance is True, not a share above 0"),
         ("cases: []\nskip: []", "unknown key 'skip'"),
         ("cases: [{at: [x+y], tests: {Osu: 0}}]", "states no number of cases"),
         ("cases: [{at: [x+y], tests: {Osu: {full: -2, smoke: 1}}}]", "states no number of cases"),

@@ -25,11 +25,12 @@ from assay.judge import (
     ReferencesError,
     Verdict,
     curves,
+    decided,
     judge,
     judge_ratios,
     worst,
 )
-from assay.outputs import Parsed
+from assay.outputs import Parsed, formulas
 from assay.reframe_compat import runner
 from assay.results import record
 from assay.results.record import BUSY, CALIBRATION
@@ -80,7 +81,7 @@ class Judged(CaseBase):
         parsed = self._parsed
         assert parsed is not None, "sanity fails without one"
         try:
-            measured = dict(self.measure(parsed))
+            measured, origins = formulas.of(self.measure, parsed)
             peaks = dict(self.peaks(parsed))
         except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
             self._fail([f"metrics cannot be read from the output of {parsed.program}: {error}"])
@@ -98,7 +99,10 @@ class Judged(CaseBase):
         ):
             return  # ReFrame stores the values, and then the case fails
         metrics = self._judge_all(self._attempts.add(values, ratios), peaks)
-        self._record["metrics"] = metrics
+        self._record["metrics"] = {
+            name: {**entry, "origin": origins[name]} if name in origins else entry
+            for name, entry in metrics.items()
+        }
         plausible = judge_ratios(self._attempts.ratios)
         verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
         self._against_all = []
@@ -113,9 +117,7 @@ class Judged(CaseBase):
         if verdict in (Verdict.PASS, Verdict.RECORDED):
             # A case with `measures_anew` false may still add a verdict of its own.
             self._attempts.passed = self.measures_anew
-        elif not self.measures_anew or (
-            verdict is Verdict.FAIL and self._attempts.counted >= LAUNCHES_TO_FAIL
-        ):
+        elif not self.measures_anew or decided(verdict, self._attempts.counted):
             self._attempts.settle(PerformanceError(self._said_against()))
 
     def _judge_all(
@@ -230,7 +232,9 @@ class Judged(CaseBase):
 
         :raises KeyError: there is no such metric.
         """
-        return self._newest[metric]
+        where = f"{self.current_partition.fullname}+{self.current_environ.name}"
+        value = float(self._newest[metric])
+        return formulas.Number(value, ["metric", self.unique_name, where, metric, value])
 
     def rows(self) -> Sequence[Mapping[str, Any]]:
         """The rows of this case in its last launch, for a test that depends on this case."""

@@ -134,6 +134,12 @@ class References:
         self.calibrated = list(calibrated)
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """The file, the files that it includes, and ``calibrated.yaml`` if it counts."""
+        beside = self.path.with_name(CALIBRATED)
+        return (*self._files, *([beside] if self.calibrated else []))
+
+    @property
     def judged(self) -> int:
         """Number of metrics that have a reference."""
         return sum(len(entry["metrics"]) for entry in [*self._entries, *self.calibrated])

@@ -96,7 +96,9 @@ class Parsed:
         :raises KeyError: as :meth:`at`, or the column has no unit.
         :raises ValueError: the value is not a number.
         """
-        return Quantity(float(self.at(column, **where)), self.units[column])
+        value = self.at(column, **where)
+        # A number that knows its place (assay.outputs.formulas) is a float, and keeps its place.
+        return Quantity(value if isinstance(value, float) else float(value), self.units[column])
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON object that ``assay parse`` prints."""

@@ -28,6 +28,10 @@ PROFILES = ("full", "smoke")
 #: Values of the site's word ``nothing_judged``: whether a run that judged no metric is red.
 NOTHING_JUDGED = ("red", "allowed")
 
+#: Least share of an earlier acceptance that a later one must reach, unless the site states another
+#: by its word ``reacceptance``.
+REACCEPTANCE = 0.9
+
 #: How many lines name single tests; the rest is counted.
 NAMED = 12
 
@@ -36,6 +40,9 @@ LETTERS = 5
 
 #: Start of the line about skips that no entry allows.
 REFUSED = "skip not allowed"
+
+#: The words of the file that are the site's own; ``assay expect`` keeps them.
+OWN_WORDS = ("nothing_judged", "reacceptance", "may_skip", "grows")
 
 #: The keys of an entry of ``tests`` that are not parameters, and those of an entry of the skips.
 _KEYS = frozenset(["cases", "needs", *PROFILES])
@@ -157,6 +164,7 @@ class Promise:
 
     :ivar grows: tests that have more cases on a larger machine -> the values of the parameters of
         those cases that every machine has. Others are not compared.
+    :ivar reacceptance: least share of the performance of an earlier acceptance.
     """
 
     file: str
@@ -164,6 +172,7 @@ class Promise:
     skips: tuple[Skip, ...]
     nothing_judged: str
     grows: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    reacceptance: float = REACCEPTANCE
 
     def counts(self, case: Case) -> bool:
         """Whether the case is compared with the promise."""
@@ -217,11 +226,14 @@ def of(file: str, raw: Any) -> Promise:
 
     :raises ValueError, KeyError, TypeError, AttributeError: it is none.
     """
-    if unknown := sorted(set(raw) - {"nothing_judged", "may_skip", "grows", "cases", "skips"}):
+    if unknown := sorted(set(raw) - {*OWN_WORDS, "cases", "skips"}):
         raise ValueError(f"unknown key {unknown[0]!r}")
     word = raw.get("nothing_judged", NOTHING_JUDGED[0])
     if word not in NOTHING_JUDGED:
         raise ValueError(f"nothing_judged is {word!r}, not {' or '.join(NOTHING_JUDGED)}")
+    share = raw.get("reacceptance", REACCEPTANCE)
+    if type(share) not in (int, float) or not 0 < share <= 1:
+        raise ValueError(f"reacceptance is {share!r}, not a share above 0, at most 1, such as 0.9")
     entries = [
         _entry(on, test, one)
         for group in raw["cases"]
@@ -240,7 +252,7 @@ def of(file: str, raw: Any) -> Promise:
     for test, values in grows.items():
         if entries and not {*values} <= {n for e in entries if e.test == test for n in e.values}:
             raise ValueError(f"grows: {test} has no case with {', '.join(values)}")
-    return Promise(file, tuple(entries), tuple(skips), word, grows)
+    return Promise(file, tuple(entries), tuple(skips), word, grows, float(share))
 
 
 def _entry(on: str, test: str, said: Any) -> Entry:

@@ -49,6 +49,7 @@ def begin(test: Any) -> dict[str, Any]:
         "nodes": test.hosts,
         "stack": test.current_environ.extras.get("provenance"),
         "attempts": test.launches(),
+        "least_launches": test.least_launches,
     }
 
 

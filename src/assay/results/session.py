@@ -67,7 +67,7 @@ def newest(results: Path) -> Path:
     return reports[-1]
 
 
-def load(file: Path) -> Session:
+def load(file: Path, sealed: bool = False) -> Session:
     """Read a run report and the records of its test cases.
 
     `file` may also be the folder of a session, ``output/TIME`` of the results. If its run report is
@@ -75,6 +75,8 @@ def load(file: Path) -> Session:
 
     A missing or unreadable record is not an error here. Its case reports the fault.
 
+    :param sealed: read only files below the results directory that `file` is in, although the run
+        report may name others that exist.
     :raises ReportError: the run report itself is missing, not JSON, or not of ReFrame's shape.
     """
     if file.is_dir():
@@ -103,7 +105,7 @@ def load(file: Path) -> Session:
             f"{file}: not a run report of ReFrame 4.10 (session_info, runs and testcases are "
             "expected); name another with --session FILE"
         ) from None
-    reader = _Reader(file, info)
+    reader = _Reader(file, info, sealed)
     ended = [reader.case(entry) for entry in entries if not _set_up(entry)]
     attempts = (*ended, *reader.unfinished(ended))
     return Session(
@@ -222,9 +224,11 @@ class _Reader:
 
     :param file: the run report.
     :param info: its ``session_info``.
+    :param sealed: see :func:`load`.
     """
 
-    def __init__(self, file: Path, info: Mapping[str, Any]) -> None:
+    def __init__(self, file: Path, info: Mapping[str, Any], sealed: bool = False) -> None:
+        self._sealed = sealed
         self._start = finite(info.get("time_start_unix"))
         prefixes = [str(info.get(f"prefix_{kind}") or "") for kind in ("output", "stage")]
         self._root_then = os.path.commonpath(prefixes) if all(map(os.path.isabs, prefixes)) else ""
@@ -332,9 +336,11 @@ class _Reader:
         """
         if not isinstance(named, str) or not named:
             return []
-        places = [Path(named)]
+        places = [] if self._sealed else [Path(named)]
         if self._root_then and named.startswith(self._root_then + os.sep):
-            places.insert(0, self._root_now / os.path.relpath(named, self._root_then))
+            inside = os.path.relpath(named, self._root_then)
+            if not (self._sealed and inside.startswith("..")):
+                places.insert(0, self._root_now / inside)
         return places
 
     def kept(self, attempts: Iterable[Case]) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def of_site(site_file: Path, words: Mapping[str, Any]) -> str:
         _restore(ideal.VARIABLE, before)
     raw = {
         "nothing_judged": words.get("nothing_judged", promise.NOTHING_JUDGED[0]),
-        **{name: words[name] for name in ("may_skip", "grows") if words.get(name)},
+        **{name: words[name] for name in promise.OWN_WORDS[1:] if words.get(name)},
         "cases": cases(runs),
         "skips": skips(every, bool(found)),
     }

@@ -1,0 +1,391 @@
+"""Certificates that OpenSSH signed: forgeries are refused and named, also on another machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from certificates import DATA, OUTPUT, Open, certify, verify
+
+import assay
+from assay.certificate import archive, signature
+
+KEYGEN = shutil.which("ssh-keygen") or ""
+
+#: The output of the first and of the last launch.
+FIRST, LAST = "Hpl/rfm_job.out", "Hpl_retry5/rfm_job.out"
+
+
+def key(folder: Path, name: str) -> Path:
+    made = folder / name
+    subprocess.run(
+        [KEYGEN, "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", made],
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    return made
+
+
+class Signed:
+    """A signed certificate, the file of its known signer, and the key of somebody else."""
+
+    def __init__(self, folder: Path) -> None:
+        if not KEYGEN:
+            pytest.skip("needs ssh-keygen of OpenSSH")
+        self.ours, self.other = key(folder, "ours"), key(folder, "other")
+        self.signers = folder / "signers"
+        public = self.ours.with_suffix(".pub").read_text()
+        self.signers.write_text(f"hpc@example.org {public}")
+        self.path = folder / "certificate.zip"
+        assert certify(self.path, "--key", self.ours) == 0
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Signed:
+    return Signed(tmp_path_factory.mktemp("signed"))
+
+
+def test_a_known_signer_is_named(signed, capsys):
+    assert verify(signed.path, "--signers", signed.signers) == 0
+    said = capsys.readouterr().out
+    assert "signed by 'hpc@example.org'" in said
+    assert "the same verdict follows: PASS" in said
+
+
+def test_an_unknown_key_is_told_from_a_wrong_signature(signed, capsys):
+    assert verify(signed.path) == 1
+    assert "UNKNOWN KEY SHA256:" in capsys.readouterr().out
+    nobody = signed.path.with_name("nobody")
+    nobody.write_text(f"other@example.org {signed.other.with_suffix('.pub').read_text()}")
+    assert verify(signed.path, "--signers", nobody) == 1
+    assert "does not have it" in capsys.readouterr().out
+    assert verify(signed.path, "--any-signer") == 0
+    assert "UNKNOWN KEY" in capsys.readouterr().out
+
+
+def test_it_is_verified_on_another_machine(signed, tmp_path):
+    """With an empty home, in another folder, without the checkout, the session and ReFrame."""
+    here = tmp_path / "elsewhere"
+    installed = tmp_path / "installed"
+    here.mkdir()
+    shutil.copytree(Path(assay.__file__).parent, installed / "assay")
+    (installed / "reframe.py").write_text("raise ImportError('no ReFrame here')\n")
+    for path in (signed.path, signed.signers):
+        shutil.copy(path, here)
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", "verify", "certificate.zip", "--signers", "signers"],
+        cwd=here,
+        env={"HOME": str(here), "PATH": str(Path(KEYGEN).parent), "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(path.name for path in here.iterdir()) == ["certificate.zip", "signers"]
+
+
+def test_openssh_alone_verifies_it(signed, tmp_path):
+    read = archive.read(signed.path)
+    (tmp_path / "sig").write_bytes(read.signature)
+    words = ("-f", signed.signers, "-I", "hpc@example.org", "-n", signature.NAMESPACE)
+    done = subprocess.run(
+        [KEYGEN, "-Y", "verify", *words, "-s", tmp_path / "sig"],
+        input=read.sums,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# --- forgeries ------------------------------------------------------------------------------------
+#
+# One forger changes a file. Another one also writes the hashes again, and keeps the signature. A
+# third one takes the signature away and says that there never was one. Only the contents can give
+# this one away, so they are accepted here without a signer.
+
+
+def unsigned(found: Open) -> None:
+    found.signature = None
+    found.state(signer=None)
+
+
+def swap(one: str, other: str) -> Callable[[Open], None]:
+    def edit(found: Open) -> None:
+        a, b = found.name(one), found.name(other)
+        found.members[a], found.members[b] = found.members[b], found.members[a]
+
+    return edit
+
+
+def remove_case(found: Open) -> None:
+    def without(report: dict) -> None:
+        for run in report["runs"]:
+            run["testcases"] = [c for c in run["testcases"] if c["name"] != "Hpl"]
+        report["session_info"]["num_cases"] -= 1
+
+    found.json("run-report-0.json", without)
+    found.json(
+        "/session.json",
+        lambda plan: plan.update(cases=[c for c in plan["cases"] if c["display_name"] != "Hpl"]),
+    )
+    for name in [name for name in found.members if "/Hpl" in name]:
+        del found.members[name]
+    found.json(
+        "certificate.json",
+        lambda said: said.update(cases=[c for c in said["cases"] if c["name"] != "Hpl"]),
+    )
+
+
+def of_metric(change: Callable[[dict], None]) -> Callable[[Open], None]:
+    def edit(found: Open) -> None:
+        found.json("Hpl_retry5/assay.json", lambda record: change(record["metrics"]["performance"]))
+
+    return edit
+
+
+def drop(ending: str) -> Callable[[Open], None]:
+    return lambda found: found.members.pop(found.name(ending)) and None
+
+
+def stated(*keys: str, to: object) -> Callable[[Open], None]:
+    def edit(found: Open) -> None:
+        def change(said: dict) -> None:
+            for each in keys[:-1]:
+                said = said[each]
+            assert said[keys[-1]] != to
+            said[keys[-1]] = to
+
+        found.json("certificate.json", change)
+        found.state()
+
+    return edit
+
+
+def replaced(ending: str, old: str, new: str) -> Callable[[Open], None]:
+    return lambda found: found.edit(ending, old, new)
+
+
+def slower(ending: str) -> Callable[[Open], None]:
+    """Another value in an output, with as many digits."""
+
+    def edit(found: Open) -> None:
+        name = found.name(ending)
+        text = found.members[name].decode()
+        match = re.search(r"^W[RC]\S+ .* (\d\.\d{4}e\+01)$", text, re.M)
+        assert match
+        found.members[name] = text.replace(match[1], "3.3955e+01").encode()
+
+    return edit
+
+
+#: Forgery -> what is done to the content, and what the refusal says.
+CONTENTS: dict[str, tuple[Callable[[Open], None], str]] = {
+    "value in an output": (slower(LAST), f"{LAST} does not give .* 3.3955e.01"),
+    "value of an earlier launch": (slower(FIRST), f"{FIRST} does not give the rows of its record"),
+    "swapped outputs of two cases": (swap(LAST, "NodeHealth/rfm_job.out"), "Hpl: read_from"),
+    "swapped outputs of two launches": (swap(FIRST, LAST), "does not give the rows of its record"),
+    "removed output": (drop(LAST), "Hpl: read_from"),
+    "removed output of an earlier launch": (drop(FIRST), "Hpl: metrics: performance: judged_from"),
+    "removed case": (remove_case, r"expected.yaml: \d+ cases are there, the session had \d+"),
+    "changed verdict of the session": (stated("verdict", to="FAIL"), "verdict: says 'FAIL'"),
+    "changed verdict of a metric": (
+        of_metric(lambda metric: metric.update(verdict="RECORDED")),
+        "performance: says RECORDED, PASS follows",
+    ),
+    "changed sample": (
+        of_metric(lambda metric: metric.update(samples=[35.0, *metric["samples"][1:]])),
+        "performance: the outputs give 33.*the record says 35",
+    ),
+    "changed median": (
+        of_metric(lambda metric: metric.update(value=40.0)),
+        "performance: its launches give 34.*, the record says 40.0",
+    ),
+    "changed formula": (
+        of_metric(lambda metric: metric.update(origin=[["*", 2, metric["origin"][0]]])),
+        "performance: the outputs give",
+    ),
+    "changed bounds": (
+        of_metric(lambda metric: metric.update(lower=1.0)),
+        "performance: was judged by .*, 1, .*the references of the site say",
+    ),
+    "changed reference": (
+        replaced("bench/references.yaml", "lower: -0.05", "lower: -0.45"),
+        "performance: was judged by .*the references of the site say",
+    ),
+    "changed exit code": (replaced("Hpl_retry5/assay.launch", "rc=0", "rc=1"), "has exit code 1"),
+    "changed date": (
+        stated("session", "start", to="2031-01-01T00:00:00+00:00"),
+        "session: start: says '2031",
+    ),
+    "changed host": (stated("session", "nodes", to=["node01"]), "session: nodes: 0: says 'node01'"),
+    "changed commit": (
+        stated("suite", to=[{"commit": "0" * 40, "requirements_sha256": "", "reframe": ""}]),
+        "suite: 0: commit: says '0000",
+    ),
+    "changed promise": (
+        replaced("expected.yaml", "nothing_judged: red", "nothing_judged: allowed"),
+        "expected.yaml: nothing_judged is allowed, the session had red",
+    ),
+    "added permission to skip": (
+        replaced("expected.yaml", "skips:\n", "skips:\n  - {test: Hpl, why: '*'}\n"),
+        "expected.yaml: allows other skips than the session had",
+    ),
+    "changed number of promised cases": (
+        replaced("expected.yaml", "Hpl: 1", "Hpl: 2"),
+        r"expected.yaml: \d+ cases are promised, the session had \d+",
+    ),
+    "changed reason of a skip": (stated("skips", to={"no reason": ["Hpl"]}), "skips: "),
+    "changed power": (stated("power", to={}), "power: .* is missing"),
+    "changed share of another acceptance": (
+        replaced("expected.yaml", "nothing_judged", "reacceptance: 0.5\nnothing_judged"),
+        "reacceptance: says 0.9, and 0.5 follows",
+    ),
+    "changed page of text": (replaced("certificate.txt", "PASS", "pass"), "does not say what"),
+    "lost record": (drop("Hpl_retry5/assay.json"), "Hpl"),
+    "another schema": (stated("schema", to=99), "is of schema 99"),
+    "statement that is none": (replaced("certificate.json", '"cases"', '"case"'), "is not the st"),
+    "path out of the certificate": (
+        stated("session", "file", to="../../etc/passwd"),
+        "is not in the certificate|is no",
+    ),
+    "included file from elsewhere": (
+        replaced("bench/references.yaml", "references:", "include: [/etc/x.yaml]\nreferences:"),
+        "includes /etc/x.yaml, which is not in the certificate",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_forged_contents_are_named_even_without_a_signature(signed, tmp_path, capsys, name):
+    change, said = CONTENTS[name]
+    found = Open(signed.path)
+    unsigned(found)
+    if name not in {"changed page of text", "statement that is none"}:
+        assert verify(found.pack(tmp_path / "unsigned.zip"), "--any-signer") == 0
+    change(found)
+    assert verify(found.pack(tmp_path / "forged.zip"), "--any-signer") == 1
+    out = capsys.readouterr().out
+    assert re.search(f"refused: .*({said})", out), out
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_hashes_that_were_written_again_do_not_fit_the_signature(signed, tmp_path, capsys, name):
+    found = Open(signed.path)
+    CONTENTS[name][0](found)
+    assert verify(found.pack(tmp_path / "forged.zip"), "--any-signer") == 1
+    assert "refused: " in capsys.readouterr().out
+
+
+def removed_signature(signed: Signed, found: Open) -> None:
+    found.signature = None
+
+
+def of_another_text(signed: Signed, found: Open) -> None:
+    found.signature = signature.sign(signed.ours, b"another text")
+
+
+def of_another_key(signed: Signed, found: Open) -> None:
+    sums = archive.pack(found.members, None)
+    path = signed.path.with_name("sums.zip")
+    path.write_bytes(sums)
+    found.signature = signature.sign(signed.other, archive.read(path).sums)
+
+
+def torn_signature(signed: Signed, found: Open) -> None:
+    found.signature = (found.signature or b"")[:-30]
+
+
+def named_another(signed: Signed, found: Open) -> None:
+    found.state(signer=signature.fingerprint(signed.other))
+    of_another_key(signed, found)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (removed_signature, "refused: SHA256SUMS.sig: the signature of SHA256:.* was removed"),
+        (of_another_text, "refused: SHA256SUMS.sig: is not the signature of SHA256SUMS"),
+        (of_another_key, "refused: SHA256SUMS.sig: is of SHA256:.*, and certificate.json says"),
+        (torn_signature, "refused: SHA256SUMS.sig: is not the signature of SHA256SUMS"),
+        (named_another, "UNKNOWN KEY .*does not have it"),
+    ],
+)
+def test_a_forged_signature_is_refused(signed, tmp_path, capsys, change, said):
+    found = Open(signed.path)
+    change(signed, found)
+    assert verify(found.pack(tmp_path / "forged.zip"), "--signers", signed.signers) == 1
+    assert re.search(said, capsys.readouterr().out)
+
+
+def test_a_changed_file_is_named_by_its_hash(signed, tmp_path, capsys):
+    found = Open(signed.path)
+    sums = archive.read(signed.path).sums
+    name = found.name(LAST)
+    assert name.startswith(f"results/{OUTPUT.partition('/')[2]}")
+    found.members[name] += b" "
+    path = tmp_path / "changed.zip"
+    packed = archive.pack(found.members, None)
+    path.write_bytes(packed)
+    # The signed hashes in place of those of the changed file.
+    with zipfile.ZipFile(path) as read, zipfile.ZipFile(tmp_path / "forged.zip", "w") as made:
+        for entry in read.infolist():
+            content = sums if entry.filename == archive.SUMS else read.read(entry)
+            made.writestr(zipfile.ZipInfo(entry.filename), content)
+    assert verify(tmp_path / "forged.zip", "--any-signer") == 1
+    assert f"refused: {name}: was changed" in capsys.readouterr().out
+
+
+def test_an_unsigned_certificate_says_so_loudly(tmp_path, capsys):
+    path = tmp_path / "unsigned.zip"
+    assert certify(path) == 0
+    assert "UNSIGNED" in capsys.readouterr().out
+    assert verify(path) == 1
+    assert "UNSIGNED: nobody vouches for it" in capsys.readouterr().out
+    assert verify(path, "--any-signer") == 0
+    assert Open(path).members["certificate.txt"].decode().splitlines()[1].startswith("UNSIGNED")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda folder: folder / "nothing", "no key of OpenSSH"),
+        (lambda folder: (folder / "text").write_text("text") and folder / "text", "no key of Open"),
+    ],
+)
+def test_a_key_that_is_none_writes_nothing(tmp_path, capsys, make, said):
+    assert certify(tmp_path / "certificate.zip", "--key", make(tmp_path)) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "certificate.zip").exists()
+
+
+def test_a_public_key_without_an_agent_cannot_sign(signed, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    public = shutil.copy(signed.ours.with_suffix(".pub"), tmp_path / "alone.pub")
+    assert certify(tmp_path / "certificate.zip", "--key", public) == 2
+    assert "cannot sign" in capsys.readouterr().err
+
+
+def test_without_openssh_nothing_is_decided(signed, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert verify(signed.path, "--signers", signed.signers) == 2
+    assert "install it" in capsys.readouterr().err
+
+
+def test_signers_that_are_not_there(signed, tmp_path, capsys):
+    assert verify(signed.path, "--signers", tmp_path / "nobody") == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_the_recorded_session_is_of_no_one_machine() -> None:
+    """The data of these tests does not name where they were recorded."""
+    for path in DATA.rglob("*"):
+        if path.is_file():
+            assert not re.search(rb"/var/tmp/|/work/|/root/", path.read_bytes()), path
+    assert json.loads((DATA / "results/reports/run-report-0.json").read_text())

@@ -1,0 +1,176 @@
+"""The file of a certificate: every byte of it is covered, and nothing large or foreign is read."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assay.certificate import archive
+from assay.certificate.archive import SIGNATURE, SUMS, CertificateError, Refused
+
+MEMBERS = {"b/two": b"2" * 300, "a.json": b"{}", "c": b"", "b/one": bytes(range(256))}
+
+
+def seal(packed: bytes) -> bytes:
+    """An archive whose last bytes are the hash of all others, as a careful forger writes it."""
+    return packed[:-64] + hashlib.sha256(packed[:-64]).hexdigest().encode()
+
+
+def zipped(*entries: tuple[str, bytes], comment: bytes = b"0" * 64) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as made:
+        for name, content in entries:
+            made.writestr(zipfile.ZipInfo(name), content)
+        made.comment = comment
+    return seal(stream.getvalue())
+
+
+def sums(**members: bytes) -> tuple[str, bytes]:
+    lines = [
+        f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in members.items()
+    ]
+    return SUMS, "".join(lines).encode()
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[[bytes], archive.Archive]:
+    def write_and_read(content: bytes) -> archive.Archive:
+        path = tmp_path / "certificate.zip"
+        path.write_bytes(content)
+        return archive.read(path)
+
+    return write_and_read
+
+
+def test_what_was_packed_is_read(read):
+    found = read(archive.pack(MEMBERS, None))
+    assert (dict(found.members), found.signature) == (MEMBERS, None)
+    assert list(found.members) == sorted(MEMBERS)
+
+
+def test_the_signature_is_of_the_sums(read):
+    found = read(archive.pack(MEMBERS, lambda text: b"signed " + text))
+    assert found.signature == b"signed " + found.sums
+
+
+def test_the_same_files_give_the_same_bytes():
+    assert archive.pack(MEMBERS, None) == archive.pack(dict(reversed(MEMBERS.items())), None)
+
+
+def test_ordinary_programs_can_check_it(tmp_path):
+    (tmp_path / "certificate.zip").write_bytes(archive.pack(MEMBERS, None))
+    with zipfile.ZipFile(tmp_path / "certificate.zip") as found:
+        assert found.testzip() is None
+        for line in found.read(SUMS).decode().splitlines():
+            digest, name = line.split("  ")
+            assert hashlib.sha256(found.read(name)).hexdigest() == digest
+
+
+def test_each_changed_byte_is_refused(read):
+    whole = archive.pack(MEMBERS, lambda text: b"x" * 64)
+    for at in range(len(whole)):
+        changed = bytearray(whole)
+        changed[at] ^= 0x10
+        with pytest.raises(Refused):
+            read(bytes(changed))
+
+
+def test_each_lost_end_is_refused(read):
+    whole = archive.pack(MEMBERS, None)
+    for length in range(len(whole)):
+        with pytest.raises(Refused):
+            read(whole[:length])
+
+
+def test_added_bytes_are_refused(read):
+    whole = archive.pack(MEMBERS, None)
+    for other in (whole + b"\n", b"#!/bin/sh\n" + whole):
+        with pytest.raises(Refused):
+            read(other)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([sums(a=b"1"), ("a", b"2")], "a: was changed"),
+        ([sums(a=b"1", b=b"2"), ("a", b"1")], "b: is missing"),
+        ([sums(a=b"1"), ("a", b"1"), ("b", b"2")], "b: was added"),
+        ([sums(a=b"1", b=b"2"), ("b", b"2"), ("a", b"1")], "b: is in place 1, where a belongs"),
+        ([sums(b=b"2", a=b"1"), ("a", b"1"), ("b", b"2")], "not in the order"),
+        ([sums(a=b"1"), ("a", b"1"), ("a", b"1")], "a: is in the archive twice"),
+        ([("a", b"1")], "SHA256SUMS is missing"),
+        ([(SUMS, b"nothing\n"), ("a", b"1")], "is not a line of a certificate"),
+        ([(SUMS, sums(a=b"1")[1] * 2), ("a", b"1")], "names a file again"),
+        *(
+            ([(SUMS, b""), (name, b"")], "is not a plain name")
+            for name in (
+                "../a",
+                "/a",
+                "a/../b",
+                "./a",
+                "a//b",
+                "C:a",
+                "a\\b",
+                "a\nb",
+                "é",
+                "a" * 500,
+            )
+        ),
+    ],
+)
+def test_a_forged_archive_is_refused(read, entries, said):
+    with pytest.raises(Refused, match=said):
+        read(zipped(*entries))
+
+
+def test_a_bomb_is_not_unpacked(read, monkeypatch):
+    monkeypatch.setattr(archive, "MOST_OF_MEMBER", 1000)
+    monkeypatch.setattr(archive, "MOST_OF_ALL", 1500)
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("a", b"\0" * 1001)
+    with pytest.raises(Refused, match="a: claims 1001 B"):
+        read(bomb.getvalue())
+    with pytest.raises(Refused, match="it claims more than"):
+        read(zipped(("a", b"1" * 800), ("b", b"1" * 800)))
+    # It claims 10 B, in both of its headers, and has more.
+    small = bomb.getvalue().replace((1001).to_bytes(4, "little"), (10).to_bytes(4, "little"))
+    with pytest.raises(Refused, match="a: "):
+        read(small)
+
+
+def test_too_many_files_and_too_large_a_file_are_not_read(read, monkeypatch):
+    monkeypatch.setattr(archive, "MOST_MEMBERS", 3)
+    with pytest.raises(Refused, match="more than 3 files"):
+        read(zipped(*((f"a{n}", b"") for n in range(4))))
+    monkeypatch.setattr(archive, "MOST_OF_FILE", 100)
+    with pytest.raises(Refused, match="larger than 100 B"):
+        read(b"0" * 101)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(CertificateError, match="No such file"):
+        archive.read(tmp_path / "nothing.zip")
+
+
+def test_what_is_too_large_is_not_packed(monkeypatch):
+    monkeypatch.setattr(archive, "MOST_OF_MEMBER", 10)
+    with pytest.raises(CertificateError, match="b/one: 256 B are more"):
+        archive.pack(MEMBERS, None)
+    monkeypatch.setattr(archive, "MOST_OF_MEMBER", 1000)
+    monkeypatch.setattr(archive, "MOST_OF_ALL", 10)
+    with pytest.raises(CertificateError, match="more than a certificate takes"):
+        archive.pack(MEMBERS, None)
+    with pytest.raises(CertificateError, match="cannot have a file of this name"):
+        archive.pack({"../a": b""}, None)
+
+
+def test_the_signature_has_its_place(read):
+    found = read(zipped(sums(a=b"1"), ("a", b"1"), (SIGNATURE, b"s")))
+    assert found.signature == b"s"

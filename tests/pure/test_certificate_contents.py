@@ -1,0 +1,337 @@
+"""Certificates without a signature: the verdicts that they may state, and two of them compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import DATA, UCX, Open, certify, verify
+from report_results import DATA as OLD
+
+from assay.certificate import compare
+
+
+class Recorded:
+    """A copy of the recorded session that can be edited."""
+
+    def __init__(self, folder: Path, data: Path = DATA) -> None:
+        self.folder = folder
+        shutil.copytree(data, folder)
+        self.report = folder / "results/reports/run-report-0.json"
+        self.output = folder / "certificate.zip"
+
+    def certify(self, session: Path | None = None) -> int:
+        return certify(
+            self.output, session=session or self.report, folder=self.folder / "site-config"
+        )
+
+    def file(self, name: str) -> Path:
+        (found,) = (path for path in self.folder.rglob("*") if str(path).endswith(name))
+        return found
+
+    def edit(self, name: str, change: Callable[[Any], Any]) -> None:
+        path = self.file(name)
+        content = json.loads(path.read_text())
+        change(content)
+        path.write_text(json.dumps(content))
+
+    def replace(self, name: str, old: str, new: str) -> None:
+        path = self.file(name)
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+
+    def stated(self) -> Any:
+        return json.loads(Open(self.output).members["certificate.json"])
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Recorded:
+    return Recorded(tmp_path / "data")
+
+
+def test_the_recorded_session_is_certified_and_verified(recorded, capsys):
+    assert recorded.certify() == 0
+    said = recorded.stated()
+    assert said["verdict"] == "PASS"
+    assert said["judged_again"]["outputs"] == 1
+    (suite,) = said["suite"]
+    assert len(suite["commit"]) == 40
+    assert said["session"]["nodes"] == ["vm"]
+    assert any("this stack has no" in why for why in said["skips"])
+    (power,) = said["power"].values()
+    assert power.startswith("on this machine's own noise (6 launches) a fault of >= ")
+    assert set(said["site"]["references"]) == {"site/site-config/bench/references.yaml"}
+    assert verify(recorded.output, "--any-signer") == 0
+    assert "the same verdict follows: PASS" in capsys.readouterr().out
+
+
+def test_the_same_session_gives_the_same_files(recorded):
+    recorded.certify()
+    first = Open(recorded.output).members
+    recorded.certify()
+    second = Open(recorded.output).members
+    assert {n for n in first if first[n] != second[n]} <= {"certificate.json", "certificate.txt"}
+
+
+def test_nothing_else_of_the_session_is_read(recorded, monkeypatch, tmp_path):
+    recorded.certify()
+    shutil.rmtree(recorded.folder / "results")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    assert verify(recorded.output, "--any-signer") == 0
+
+
+def partial(recorded: Recorded) -> None:
+    recorded.edit("session.json", lambda plan: plan["promise"].update(narrowed=["-n Hpl"]))
+
+
+def interrupted(recorded: Recorded) -> None:
+    def without_one(report: Any) -> None:
+        cases = report["runs"][0]["testcases"]
+        cases.remove(next(case for case in cases if case["name"] == "SuiteLoads"))
+        report["session_info"]["num_cases"] -= 1
+
+    recorded.edit("run-report-0.json", without_one)
+
+
+def dirty(recorded: Recorded) -> None:
+    recorded.edit(
+        "NodeHealth/assay.json",
+        lambda record: record["provenance"]["suite"].update(commit="0" * 40 + "-dirty"),
+    )
+
+
+def of_no_commit(recorded: Recorded) -> None:
+    recorded.edit(
+        "NodeHealth/assay.json", lambda record: record["provenance"]["suite"].update(commit=None)
+    )
+
+
+def without_provenance(recorded: Recorded) -> None:
+    recorded.edit("NodeHealth/assay.json", lambda record: record["provenance"].pop("suite"))
+
+
+def without_plan(recorded: Recorded) -> None:
+    recorded.file("/session.json").unlink()
+
+
+def failed(recorded: Recorded) -> None:
+    def fail(report: Any) -> None:
+        entry = next(c for c in report["runs"][0]["testcases"] if c["name"] == "SuiteLoads")
+        entry.update(result="fail", fail_reason="it failed")
+
+    recorded.edit("run-report-0.json", fail)
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "cause"),
+    [
+        (partial, "PARTIAL", "-n Hpl"),
+        (interrupted, "INTERRUPTED", "finished"),
+        (dirty, "PROVISIONAL", "changes that are in no commit"),
+        (of_no_commit, "PROVISIONAL", "the commit of the suite is not known"),
+        (without_provenance, "PROVISIONAL", "of which commit"),
+        (without_plan, "PROVISIONAL", "nothing says which cases were promised"),
+        (failed, "FAIL", "1 case failed"),
+    ],
+)
+def test_a_run_that_is_no_pass_is_certified_as_what_it_is(recorded, change, verdict, cause, capsys):
+    change(recorded)
+    assert recorded.certify() == 1
+    said = recorded.stated()
+    assert said["verdict"] == verdict
+    assert any(cause in line for line in said["causes"])
+    assert "ACCEPTANCE: PASS" not in Open(recorded.output).members["certificate.txt"].decode()
+    capsys.readouterr()
+    assert verify(recorded.output, "--any-signer") == 0
+    assert f"the same verdict follows: {verdict}" in capsys.readouterr().out
+
+
+def test_a_session_without_a_run_report_is_interrupted(recorded):
+    (folder,) = (recorded.folder / "results/output").iterdir()
+    recorded.report.unlink()
+    assert recorded.certify(folder) == 1
+    assert recorded.stated()["verdict"] == "FAIL"
+    assert any("the run report is lost" in cause for cause in recorded.stated()["causes"])
+    assert verify(recorded.output, "--any-signer") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("bench/references.yaml", "lower: -0.05", "lower: -0.04"), "performance: was judged by"),
+        (("Hpl_retry5/rfm_job.out", "WR", "WC"), "does not give the rows of its record"),
+        (("expected.yaml", "nothing_judged: red", "nothing_judged: allowed"), "nothing_judged is"),
+    ],
+)
+def test_what_does_not_follow_is_not_certified(recorded, capsys, change, said):
+    recorded.replace(*change)
+    assert recorded.certify() == 2
+    err = capsys.readouterr().err
+    assert "this verdict does not follow" in err
+    assert said in err
+    assert not recorded.output.exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("bench/references.yaml", "references: [", "bench/references.yaml: line"),
+        ("run-report-0.json", "{", "not JSON"),
+        ("expected.yaml", "reacceptance: 2\n", "reacceptance is 2, not a share above 0, at most 1"),
+        ("expected.yaml", "reacceptance: often\n", "reacceptance is 'often', not a share"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_the_file(recorded, capsys, file, content, said):
+    path = recorded.file(file)
+    path.write_text(path.read_text() + content if content.startswith("re") else content)
+    if file == "bench/references.yaml":
+        path.write_text(content)
+    assert recorded.certify() == 2
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if "nothing was" not in one]
+    assert said in line
+    assert not recorded.output.exists()
+
+
+def test_a_site_that_is_not_there(recorded, capsys):
+    shutil.rmtree(recorded.folder / "site-config")
+    assert recorded.certify() == 2
+    assert "bench/references.yaml: no such file; name the folder" in capsys.readouterr().err
+
+
+def test_nowhere_to_write(recorded, capsys):
+    recorded.output = recorded.folder / "nowhere" / "certificate.zip"
+    assert recorded.certify() == 2
+    assert "name another --output" in capsys.readouterr().err
+
+
+def test_a_record_of_an_earlier_run_is_not_certified(recorded, capsys):
+    """Where it was measured its age counts, which a certificate cannot show."""
+    os.utime(recorded.file("Hpl_retry5/assay.json"), (0, 0))
+    assert recorded.certify() == 2
+    assert "only where it was measured" in capsys.readouterr().err
+
+
+def test_a_session_of_an_older_suite_is_compared_with_its_site(capsys, tmp_path):
+    """The session of tests/data/report was judged by other references, and 43 cases are cut off."""
+    site = Path(__file__).parents[2] / "site-config"
+    report = OLD / "reports/run-report-0.json"
+    assert certify(tmp_path / "certificate.zip", session=report, folder=site) == 2
+    err = capsys.readouterr().err
+    assert "hpl_per_dgemm: was judged by 0.8, 0.08, 1.28" in err
+    assert "says 59 cases, and lists 16" in err
+
+
+def test_a_file_that_is_no_certificate(tmp_path, capsys):
+    path = tmp_path / "text"
+    path.write_text("text")
+    assert verify(path) == 1
+    assert "refused: the file is truncated, or is no certificate" in capsys.readouterr().out
+    assert verify(tmp_path / "nothing") == 2
+    assert "name the file of a certificate" in capsys.readouterr().err
+
+
+# --- accepted again -------------------------------------------------------------------------------
+
+
+def statement(value: float, unit: str, verdict: str = "PASS", share: float = 0.9) -> dict[str, Any]:
+    metric = {"value": value, "unit": unit, "samples": [value], "verdict": verdict}
+    case = {"name": "Hpl", "where": "here", "metrics": {"performance": metric}}
+    return {"reacceptance": share, "cases": [case]}
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "red"),
+    [
+        (statement(91, "GFLOP/s"), statement(100, "GFLOP/s"), False),
+        (statement(89, "GFLOP/s"), statement(100, "GFLOP/s"), True),
+        (statement(150, "GFLOP/s"), statement(100, "GFLOP/s"), False),
+        (statement(110, "us"), statement(100, "us"), False),
+        (statement(112, "us"), statement(100, "us"), True),
+        (statement(91, "GB/s", share=0.95), statement(100, "GB/s"), True),
+        (statement(91, "GB/s"), statement(100, "GB/s", share=0.95), True),
+        (statement(91, "MB/s"), statement(100, "GB/s"), True),  # in another unit
+        (statement(50, "1"), statement(100, "1"), False),  # neither side of a ratio is a fault
+    ],
+)
+def test_nine_tenths_of_the_first_acceptance_must_be_reached(new, old, red):
+    assert bool(compare.compare(new, old).red) is red
+
+
+def test_what_was_only_recorded_is_noted():
+    found = compare.compare(statement(50, "GB/s"), statement(100, "GB/s", "RECORDED"))
+    assert (found.red, len(found.noted)) == ((), 1)
+    assert "50.0% of 100 GB/s" in found.noted[0]
+
+
+def test_what_was_not_measured_again_is_red():
+    found = compare.compare({"reacceptance": 0.9, "cases": []}, statement(100, "GB/s"))
+    assert found.red == ("performance of Hpl @here: was not measured again",)
+
+
+def test_a_second_acceptance_is_compared_with_the_first(recorded, tmp_path, capsys):
+    assert recorded.certify() == 0
+    first = shutil.copy(recorded.output, tmp_path / "first.zip")
+    assert verify(recorded.output, "--any-signer", "--against", first) == 0
+    assert "1 metrics compared" in capsys.readouterr().out
+    assert verify(recorded.output, "--any-signer", "--against", tmp_path / "nothing") == 2
+    first.write_bytes(first.read_bytes()[:-1])
+    assert verify(recorded.output, "--any-signer", "--against", first) == 1
+    assert "first.zip: refused" in capsys.readouterr().out
+
+
+# --- a ratio of two cases -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ratio(tmp_path: Path) -> Recorded:
+    return Recorded(tmp_path / "data", UCX)
+
+
+def test_a_ratio_follows_from_the_outputs_of_both_cases(ratio, capsys):
+    assert ratio.certify() == 1
+    (metrics,) = (c["metrics"] for c in ratio.stated()["cases"] if "Ucx" in c["name"])
+    assert metrics["bandwidth_per_memory_copy"]["judged_from"] == "outputs"
+    assert verify(ratio.output, "--any-signer") == 0
+    assert "power" in ratio.stated()
+    assert ratio.stated()["power"] == {
+        "bandwidth_per_memory_copy of UcxPerftest transport=posix operation=tag_bw "
+        "@bench:here+system": "not known: 1 of 6 samples"
+    }
+
+
+def rescaled(record: Any) -> None:
+    """Another memory copy, told consistently in its own record."""
+    record["metrics"]["bandwidth"].update(value=50.0, samples=[50.0])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (rescaled, "MemoryCopy @.*bandwidth: the outputs give 99.*, the record says 50"),
+        (
+            lambda record: record["metrics"]["bandwidth"].pop("origin"),
+            None,  # the metric then rests on the record, and so does the ratio
+        ),
+        (
+            lambda record: record["metrics"]["bandwidth"].update(
+                origin=[["metric", "MemoryCopy", "bench:here+system", "bandwidth", 99.3]]
+            ),
+            "bandwidth of MemoryCopy is computed from itself",
+        ),
+    ],
+)
+def test_a_ratio_does_not_follow_from_another_memory_copy(ratio, capsys, change, said):
+    ratio.edit("MemoryCopy/assay.json", change)
+    assert ratio.certify() == (2 if said else 1)
+    if said:
+        assert re.search(said, capsys.readouterr().err)
+    else:
+        again = ratio.stated()["judged_again"]
+        assert again == {"its record does not say how it was computed": 2, "outputs": 1}

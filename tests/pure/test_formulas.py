@@ -1,0 +1,106 @@
+"""How a metric follows from the cells of an output, on real outputs."""
+
+from __future__ import annotations
+
+import copy
+import json
+import statistics
+from typing import Any
+
+import pytest
+from real_outputs import texts
+
+from assay.outputs import Parsed, Quantity, formulas
+from assay.outputs.registry import parse
+from assay.workloads import osu as programs
+
+LATENCY = parse(texts("osu")["osu_latency.5.7.np2"])
+HPCC = parse(texts("hpcc")["np2"])
+
+
+def none(*_of: Any) -> float:
+    raise AssertionError("no metric of another case is used here")
+
+
+def again(said: Any, parsed: Parsed) -> float:
+    # As a record keeps it.
+    return formulas.evaluate(json.loads(json.dumps(said)), parsed.rows, none)
+
+
+def test_a_value_of_a_curve_is_a_cell() -> None:
+    _, said = formulas.of(lambda parsed: programs.values("latency", parsed), LATENCY)
+    sizes = LATENCY.column("size")
+    assert said["latency_8B"] == [["cell", sizes.index(8), "latency"]]
+    for name, value in programs.values("latency", LATENCY).items():
+        assert again(said[name][0], LATENCY) == value.value
+
+
+def test_a_ratio_is_computed_from_two_cells() -> None:
+    def measure(parsed: Parsed) -> dict[str, Any]:
+        hpl = parsed.at("value", metric="HPL_Tflops") * 1000
+        dgemm = parsed.at("value", metric="StarDGEMM_Gflops")
+        return {"hpl": Quantity(hpl, "GFLOP/s"), "ratio": hpl / (2 * dgemm)}
+
+    plain, said = formulas.of(measure, HPCC)
+    assert said["ratio"][0][0] == "/"
+    measured = measure(HPCC)
+    assert plain == measured
+    assert type(plain["ratio"]) is type(plain["hpl"].value) is float
+    assert again(said["ratio"][0], HPCC) == measured["ratio"]
+    assert again(said["hpl"][0], HPCC) == measured["hpl"].value
+
+
+def test_the_median_and_the_least_of_a_column_are_followed() -> None:
+    def measure(parsed: Parsed) -> dict[str, Any]:
+        column = parsed.column("latency")
+        return {"middle": statistics.median(column), "least": min(column), "all": column}
+
+    _, said = formulas.of(measure, LATENCY)
+    assert again(said["middle"][0], LATENCY) == measure(LATENCY)["middle"]
+    assert again(said["least"][0], LATENCY) == measure(LATENCY)["least"]
+    assert [again(one, LATENCY) for one in said["all"]] == LATENCY.column("latency")
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda parsed: {"x": int(parsed.column("latency")[0])},
+        lambda parsed: {"x": 1.0},
+        lambda parsed: {},
+    ],
+)
+def test_what_cannot_be_followed_is_left_out(measure: Any) -> None:
+    assert formulas.of(measure, LATENCY) == (measure(LATENCY), {})
+
+
+def test_a_test_is_measured_once_and_its_error_is_its_own() -> None:
+    calls = []
+
+    def measure(parsed: Parsed) -> dict[str, Any]:
+        calls.append(parsed)
+        return {"size": parsed.rows[1]["size"], "latency": parsed.rows[1]["latency"]}
+
+    plain, said = formulas.of(measure, LATENCY)
+    assert (len(calls), list(said)) == (1, ["latency"])
+    assert [type(value) for value in plain.values()] == [int, float]
+    with pytest.raises(KeyError):
+        formulas.of(lambda parsed: {"x": parsed.column("nothing")}, LATENCY)
+
+
+def test_a_number_remembers_and_its_copy_is_a_plain_float() -> None:
+    number = 2 * formulas.Number(3.0, ["cell", 0, "x"]) - 1
+    assert (number, number.formula) == (5.0, ["-", ["*", 2.0, ["cell", 0, "x"]], 1.0])
+    assert type(copy.deepcopy(number)) is float
+    assert json.dumps(number) == "5.0"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("text", None, True, [], ["cell"], ["cell", 99, "x"], ["cell", -1, "x"]),
+        *(["cell", 0, "y"], ["%", 1, 2], ["/", 1, 0], ["+", 1], {"cell": 0}),
+    ],
+)
+def test_what_is_no_formula_has_no_value(said: Any) -> None:
+    with pytest.raises(ValueError, match="has no value"):
+        formulas.evaluate(said, [{"x": 1.0}], none)

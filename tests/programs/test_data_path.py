@@ -61,11 +61,15 @@ def test_a_server_whose_log_comes_late_is_waited_for(bench):
     bench.run(*cases, path="reframe/network/ucx_perftest.py").says("Ucx")
 
 
-#: Runs ucx_perftest, and leaves its logs as if they were of another host.
+#: Runs ucx_perftest, and leaves its logs as if they were of another host. Server and client both do
+#: so, and neither copies what the other one left.
 STRANGE = """\
 #!/bin/sh
 {real} "$@"; rc=$?
-for log in ucx.*.log; do sed "s/ \\[[^ :]*:/ [node9:/" "$log" >"ucx.node9.7.log"; done
+for log in ucx.*.log; do
+    case $log in ucx.node9.*) continue ;; esac
+    sed "s/ \\[[^ :]*:/ [node9:/" "$log" >"ucx.node9.$$.log"
+done
 exit $rc
 """
 

@@ -132,7 +132,7 @@ def test_the_report_knows_the_figures_of_cases_that_ran_and_of_others(bench):
     bench.ready()
     run = bench.own(DRAWN)
     assert run.case("Drawn %number=1").record["figures"] == [
-        {"kind": "curve", "name": "point to point: latency", "at": HOSTS, "column": ""}
+        {"kind": "curve", "name": "point to point: latency", "at": HOSTS, "column": "", "over": ""}
     ]
     cases = session.load(session.newest(bench.results)).cases
     assert [case.verdict is None for case in cases] == [False, True]

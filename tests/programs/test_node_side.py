@@ -159,6 +159,20 @@ def test_a_ucx_conf_is_read_as_ucx_reads_it(text, tmp_path):
     witness = ["/bin/sh", str(tmp_path / "witness.sh"), "rank", "true"]
     subprocess.run(witness, cwd=tmp_path, env=environment, check=True)
     (left,) = tmp_path.glob("rank.*")
+    assert steering.rank(left.read_text()).policy in ("", "default")  # empty without NUMA
     assert [where[2:] for where in steering.rank(left.read_text()).files] == [
         ("UCX_RNDV_THRESH", "0")
     ] * 2
+
+
+def test_what_steers_the_start_of_the_ranks_is_read_in_the_job_only(tmp_path):
+    (tmp_path / "witness.sh").write_text(steering.WITNESS.read_text())
+    steered = {"OPAL_PREFIX": "/tmp/x", "PMIX_MCA_gds": "hash", "HWLOC_XMLFILE": "/tmp/y"}
+    environment = {"PATH": os.environ["PATH"], **steered}
+    for how in (("rank", "true"), ("job",)):
+        witness = ["/bin/sh", str(tmp_path / "witness.sh"), *how]
+        subprocess.run(witness, cwd=tmp_path, env=environment, check=True)
+    (left,) = tmp_path.glob("rank.*")
+    assert steering.rank(left.read_text()).variables == {}
+    job = steering.node((tmp_path / steering.JOB).read_text()).job
+    assert steering.of_start(job).variables == steered

@@ -36,6 +36,10 @@ FAULTS = {
         "export UCX_RNDV_THRESH=0",
         "UCX_RNDV_THRESH=0 was set outside of the test",
     ),
+    "provider": (
+        "export FI_PROVIDER=tcp",
+        "FI_PROVIDER=tcp was set outside of the test",
+    ),
     "ucx-conf": (
         "export UCX_CONFIG_DIR={here}",
         "UCX_RNDV_THRESH is set to 0 by {here}/ucx.conf:1",

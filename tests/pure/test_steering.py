@@ -231,3 +231,36 @@ def test_a_library_in_ld_so_preload_is_steering_in_each_program():
 def test_a_library_by_a_path_that_leads_out_of_the_distribution_is_foreign():
     (said,) = steering.foreign(["/usr/lib/../../tmp/libucp.so.0"], ["/usr/bin/mpirun"], [])
     assert said.startswith("/usr/lib/../../tmp/libucp.so.0 was loaded, which is not of this stack")
+
+
+def test_a_variable_of_the_start_is_judged_in_the_job():
+    job = steering.of_start(steering.rank(RANK + "PMIX_MCA_gds=hash\nOPAL_PREFIX=/opt/hpcx\n"))
+    asked = {"OPAL_PREFIX": "/opt/hpcx"}
+    assert steering.unasked(job, asked, {}) == [
+        "PMIX_MCA_gds=hash was set outside of the test: unset it, or put it into the "
+        "stack's env_vars"
+    ]
+
+
+NUMA = {0: 0, 1: 1}
+
+
+@pytest.mark.parametrize("lines", ["policy default", "policy bind:0", "policy prefer:0-1", ""])
+def test_memory_beside_the_processors_is_near(lines):
+    assert steering.far_memory([steering.rank(RANK + lines + "\n")], NUMA) == []
+
+
+@pytest.mark.parametrize("mode", ["bind", "prefer", "interleave", "bind=static"])
+def test_memory_of_another_numa_node_is_named_with_both(mode):
+    rank = steering.rank(f"{RANK}policy {mode}:1\n")
+    said = (
+        "ranks on vm take their memory from NUMA node 1, their processors are on 0: is there a "
+        "numactl, or an option of the launcher?"
+    )
+    assert steering.far_memory([rank, rank], NUMA) == [said]
+    assert steering.far_memory([rank], {}) == []
+
+
+def test_a_cpuset_without_the_near_memory_is_named():
+    rank = steering.rank(RANK.replace("Mems_allowed_list 0", "Mems_allowed_list 1"))
+    assert len(steering.far_memory([rank], NUMA)) == 1

@@ -288,6 +288,8 @@ class MpiCheck(StrictCheck):
             if "image" not in extras:
                 own = steering.own_libraries(extras, asked)
                 problems += steering.foreign(node.libraries, node.programs, own)
+            problems += steering.unasked(steering.of_start(node.job), asked, {})
+            problems += steering.far_memory(ranks, node.numa)
             if not self.mpi_library.oversubscribed(asked):
                 problems += steering.crowded(ranks, node.cores)
         return list(dict.fromkeys(problems))

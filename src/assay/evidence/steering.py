@@ -39,6 +39,10 @@ SEARCH = ("LD_LIBRARY_PATH", "LD_DEBUG", "LD_DEBUG_OUTPUT")
 #: Variables of libraries that compute: number and place of threads, and the code of a BLAS.
 COMPUTING = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "BLIS_", "MKL_")
 
+#: Variables of what starts the ranks: other components of Open MPI, and another topology. Only the
+#: job script's are judged, because mpirun sets some of them for the ranks.
+STARTING = ("OPAL_", "PMIX_MCA_", "HWLOC_")
+
 #: Libraries that the dynamic linker loads into each program (ld.so(8)).
 PRELOADED = "/etc/ld.so.preload"
 
@@ -59,6 +63,8 @@ class Steering:
     :ivar nonce: the nonce of the launch, as the process read it; empty if there was none.
     :ivar cpus: the processors that it may run on.
     :ivar memories: the NUMA nodes whose memory it may use.
+    :ivar policy: where the kernel puts its pages (numa(7)): ``default``, ``bind:1``; empty if the
+        kernel does not say.
     :ivar variables: those that steer the dynamic linker, UCX and Open MPI.
     :ivar files: ``file:line``, section of the file (empty outside of one), name and value of each
         setting in a ``ucx.conf``.
@@ -70,6 +76,7 @@ class Steering:
     memories: frozenset[int] = frozenset()
     variables: Mapping[str, str] = field(default_factory=dict)
     files: tuple[tuple[str, str, str, str], ...] = ()
+    policy: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,6 +124,7 @@ def rank(text: str) -> Steering:
     if head is None:
         raise ValueError(f"its first line is not that of a rank: {text[:60]!r}")
     lists: dict[str, frozenset[int]] = {}
+    policy = ""
     variables, files, sections = {}, [], {"": ""}
     for line in lines[1:]:
         name, equals, value = line.partition("=")
@@ -130,6 +138,8 @@ def rank(text: str) -> Steering:
                 files.append((match[1], sections.get(path, ""), match[3], match[4].strip()))
         elif line.startswith(("Cpus_allowed_list ", "Mems_allowed_list ")):
             lists[line[:4]] = numbers(line.partition(" ")[2])
+        elif line.startswith("policy "):
+            policy = line.partition(" ")[2]
         elif equals and re.fullmatch(r"[A-Z]\w*", name):
             variables[name] = value
     nothing: frozenset[int] = frozenset()
@@ -140,6 +150,7 @@ def rank(text: str) -> Steering:
         lists.get("Mems", nothing),
         variables,
         tuple(files),
+        policy,
     )
 
 
@@ -175,6 +186,12 @@ def of_linker(process: Steering) -> Steering:
     return replace(process, variables=kept, files=tuple(files))
 
 
+def of_start(process: Steering) -> Steering:
+    """Only what steers the start of the ranks, see :data:`STARTING`."""
+    kept = {k: v for k, v in process.variables.items() if k.startswith(STARTING)}
+    return replace(process, variables=kept, files=())
+
+
 def without_computing(process: Steering) -> Steering:
     """What steers a program that does not compute: a job may have the threads of another one."""
     kept = {k: v for k, v in process.variables.items() if not k.startswith(COMPUTING)}
@@ -194,7 +211,9 @@ def unasked(process: Steering, asked: Mapping[str, str], allowed: Mapping[str, s
     for name, value in process.variables.items():
         if name.startswith(PRINTED) or name in SEARCH:
             continue
-        if "_MCA_" in name and (name in asked or not name.startswith(PLACING)):
+        if name.startswith(("OMPI_MCA_", "PRTE_MCA_")) and (
+            name in asked or not name.startswith(PLACING)
+        ):
             continue  # Open MPI itself reports the settings that its ranks read
         if name in asked:
             problems += other_value(name, value, asked[name])
@@ -271,13 +290,37 @@ def crowded(ranks: Sequence[Steering], cores: Mapping[int, frozenset[int]]) -> l
             inside = sum(other <= cpus for other in there)
             available = {min(cores.get(cpu, {cpu})) for cpu in cpus}
             if inside > len(available):
-                named = ", ".join(map(str, sorted(cpus)))
                 problems.append(
-                    f"{inside} ranks on {host} share {len(available)} core (processors {named}): "
+                    f"{inside} ranks on {host} share {len(available)} core "
+                    f"(processors {_named(cpus)}): "
                     "is the launcher told to bind them, or the job given too few cores?"
                 )
                 break
     return problems
+
+
+def far_memory(ranks: Sequence[Steering], numa: Mapping[int, int]) -> list[str]:
+    """Hosts whose ranks take their memory from far NUMA nodes, one line each.
+
+    :param numa: processor -> its NUMA node, on any of the (identical) nodes.
+    """
+    problems: dict[str, None] = {}
+    for rank in ranks:
+        mode, _, nodes = rank.policy.partition(":")
+        near = {numa[cpu] for cpu in rank.cpus if cpu in numa}
+        far = numbers(nodes) if mode.startswith(("bind", "prefer", "interleave")) else frozenset()
+        far = far or rank.memories
+        if near and far and not near & far:
+            problems[
+                f"ranks on {rank.host} take their memory from NUMA node {_named(far)}, their "
+                f"processors are on {_named(near)}: is there a numactl, or an option of the "
+                "launcher?"
+            ] = None
+    return list(problems)
+
+
+def _named(found: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(found)))
 
 
 def of_ucx(log: UcxLog, asked: Mapping[str, str], allowed: Mapping[str, str]) -> list[str]:

@@ -31,6 +31,7 @@ steering() {
         case $name in Cpus_allowed_list | Mems_allowed_list) echo "$name ${value#"$tab"}" ;; esac
     done </proc/self/status
     env | grep -E '^(LD_|UCX_|OMPI_MCA_|PRTE_MCA_|GLIBC_TUNABLES=|MALLOC_)'
+    env | grep -E '^(FI_|PSM2_|PSM3_)'
     env | grep -E '^(OMP_|GOMP_|KMP_|OPENBLAS_|GOTO_|BLIS_|MKL_[A-Z])'
     # The dynamic linker loads these libraries into each program, as those of LD_PRELOAD.
     grep -nE '^[[:space:]]*[^[:space:]#]' /etc/ld.so.preload 2>/dev/null | sed 's|^|preload |'
@@ -46,6 +47,8 @@ rank | inside)
     {
         echo "rank $host $$ $nonce"
         steering
+        # numactl sets a policy, which the program inherits; Mems_allowed_list does not show it.
+        read -r _ policy _ </proc/self/numa_maps && echo "policy $policy"
     } >"$stage/rank.$host.$$" 2>/dev/null
     if [ "$how" = rank ]; then
         LD_DEBUG=libs LD_DEBUG_OUTPUT=$stage/loaded.$host
@@ -57,6 +60,7 @@ job)
     {
         echo "rank $host - $nonce"
         steering
+        env | grep -E '^(OPAL_|PMIX_MCA_|HWLOC_)' # mpirun sets some of them for the ranks
         readlink -f "$(command -v mpirun)" "$(command -v ucx_info)" | sed 's/^/program /'
         libraries=$(awk -v FS='calling init: ' '
             NF == 2 && $2 ~ "/(lib(mpi|open-|oshmem|pmix|prrte|uc[cmpst][._]|uct_|hcoll|fabric|psm)|mca_)[^/]*$" &&

@@ -264,3 +264,11 @@ def test_memory_of_another_numa_node_is_named_with_both(mode):
 def test_a_cpuset_without_the_near_memory_is_named():
     rank = steering.rank(RANK.replace("Mems_allowed_list 0", "Mems_allowed_list 1"))
     assert len(steering.far_memory([rank], NUMA)) == 1
+
+
+def test_a_requested_variable_that_reached_no_rank_is_named():
+    rank = steering.rank(RANK)
+    assert steering.lost(rank, {**ASKED, "UCX_LOG_FILE": "x", "PATH": "/bin"}) == []
+    assert steering.lost(rank, {"UCX_RNDV_THRESH": "8k"}) == [
+        "UCX_RNDV_THRESH did not reach the ranks on vm, 8k was asked for"
+    ]

@@ -283,6 +283,7 @@ class MpiCheck(StrictCheck):
         for rank in ranks:
             steered = rank if self.kind == "compute" else steering.without_computing(rank)
             problems += steering.unasked(steered, asked, allowed)
+            problems += steering.lost(rank, asked)
         if node is not None:
             proof["libraries"] = dict(node.libraries)
             if "image" not in extras:

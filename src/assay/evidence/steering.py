@@ -239,6 +239,15 @@ def unasked(process: Steering, asked: Mapping[str, str], allowed: Mapping[str, s
     return problems
 
 
+def lost(process: Steering, asked: Mapping[str, str]) -> list[str]:
+    """The requested variables of UCX that did not reach a rank, one line each."""
+    return [
+        f"{name} did not reach the ranks on {process.host}, {asked[name]} was asked for"
+        for name in sorted({*asked} - {*process.variables})
+        if name.startswith("UCX_") and not name.startswith(PRINTED)
+    ]
+
+
 def other_value(name: str, value: str, asked: str) -> list[str]:
     """A problem if a variable has another value than the requested one, as far as it is plain."""
     if value == asked or not PLAIN.fullmatch(asked):

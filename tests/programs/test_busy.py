@@ -179,6 +179,19 @@ def test_one_quiet_look_is_enough(looks, processors):
     assert looks(*processors)() == ""
 
 
+def test_a_machine_that_was_quiet_since_an_earlier_reading_is_not_waited_for(monkeypatch):
+    waits = []
+    monkeypatch.setattr(busy.time, "sleep", waits.append)
+    monkeypatch.setattr(busy.time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(busy, "reading", lambda ours: Reading(100.0, 2, 50.0, 0.0, 49.0))
+    quiet, loaded = Reading(95.0, 2, 45.0, 0.0, 44.0), Reading(95.0, 2, 35.0, 0.0, 44.0)
+    assert busy.look(busy.PROCESSES, 0.75, quiet) == ""
+    assert waits == []
+    assert busy.look(busy.PROCESSES, 0.75, loaded) == ""  # a second look found it quiet
+    assert busy.look(busy.PROCESSES, 0.75, Reading(99.5, 2, 45.0, 0.0, 44.0)) == ""  # too young
+    assert waits == [busy.LOOK] * 2
+
+
 def test_a_site_changes_limits_in_its_own_folder(tmp_path):
     site = tmp_path / "site"
     site.mkdir()

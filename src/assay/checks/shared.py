@@ -34,10 +34,15 @@ def too_busy(test: Any) -> str:
     return _look(said, busy.limits(site_directory())["before"])
 
 
+#: The machine as the tests are loaded. ReFrame then needs some seconds until the first launch, in
+#: which the machine can be looked at without waiting.
+_LOADED = busy.reading(busy.PROCESSES)
+
+
 @cache
 def _look(said: str, limit: float) -> str:
     """Calls :func:`assay.evidence.busy.look` and logs its answer, once."""
-    if why := busy.look(said, limit):
+    if why := busy.look(said, limit, _LOADED if said == busy.PROCESSES else None):
         getlogger().warning(f"this machine is busy: {why}; nothing is measured or judged")
     return why
 

@@ -186,17 +186,21 @@ def _of_group(text: str) -> float:
     return int(match[1]) / 1e6 if match else int(text) / 1e9
 
 
-def look(ours: str, limit: float) -> str:
+def look(ours: str, limit: float, since: Reading | None = None) -> str:
     """Why nothing can be judged on this machine now, in one line; empty if it can be judged.
 
-    The look takes about one second, or three seconds if the machine is busy.
+    The look takes about one second, or three seconds if the machine is busy. It takes no time if the
+    machine was quiet since an earlier reading.
 
     :param limit: share of the processors that other work may take.
+    :param since: an earlier reading. It is left out if it is younger than a look.
     """
     least: Others | None = None
     for _ in range(LOOKS):
-        before = reading(ours)
-        time.sleep(LOOK)
+        before, since = since, None
+        if before is None or time.monotonic() - before.at < LOOK:
+            before = reading(ours)
+            time.sleep(LOOK)
         found = between(before, reading(ours))
         if found is None or found.processors < limit * found.cores:
             return ""

@@ -189,8 +189,8 @@ def _of_group(text: str) -> float:
 def look(ours: str, limit: float, since: Reading | None = None) -> str:
     """Why nothing can be judged on this machine now, in one line; empty if it can be judged.
 
-    The look takes about one second, or three seconds if the machine is busy. It takes no time if the
-    machine was quiet since an earlier reading.
+    The look takes about one second, or three seconds if the machine is busy. It takes no
+    time if the machine was quiet since an earlier reading.
 
     :param limit: share of the processors that other work may take.
     :param since: an earlier reading. It is left out if it is younger than a look.

@@ -148,7 +148,7 @@ WITH_FILES = [
             "each_server": {"tolerance": 0.5},
         },
     }
-    for name in filter(None, [cluster.get("shared")])
+    for name in (emulated.ALL["shared"],)
 ]
 
 #: Partitions of a cluster whose nodes are two groups.
@@ -180,6 +180,9 @@ OF_GROUPS = [
         },
     },
 ]
+
+#: The partitions that a cluster may lack.
+optional = frozenset(each["name"] for each in (*WITH_GPUS, *WITH_FILES, *OF_GROUPS))
 
 site_configuration = sites.configuration(
     __file__,
@@ -243,7 +246,7 @@ site_configuration = sites.configuration(
                     },
                 },
                 *(WITH_GPUS if has_gpus else []),
-                *WITH_FILES,
+                *(WITH_FILES if cluster.get("shared") else []),
                 *(OF_GROUPS if between else []),
             ],
         }
@@ -251,8 +254,5 @@ site_configuration = sites.configuration(
     environments=[stack, *([wheel] if has_gpus else [])],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
-    found=partial(
-        machine.found,
-        optional=frozenset(each["name"] for each in (*WITH_GPUS, *WITH_FILES, *OF_GROUPS)),
-    ),
+    found=partial(machine.found, optional=optional),
 )

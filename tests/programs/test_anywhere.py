@@ -235,6 +235,27 @@ def test_the_emulated_cluster_has_partitions_of_gpus_only_if_its_nodes_have_gpus
     assert ("ucx-1-22-0" in [stack["name"] for stack in loaded["environments"]]) == bool(gpus)
 
 
+def test_the_emulated_cluster_may_lack_each_partition_that_only_an_option_adds(
+    monkeypatch, tmp_path
+):
+    """Otherwise its promise would make a cluster red that was started without the option."""
+    monkeypatch.setenv("ASSAY_VCLUSTER", str(tmp_path))
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
+
+    def partitions(**options):
+        said = {"nodes": 2, "accounting": False, "link": {"delay": 100}, **options}
+        (tmp_path / "cluster.json").write_text(json.dumps(said))
+        loaded = runpy.run_path(str(ROOT / "site-config/vcluster/reframe.py"))
+        (system,) = loaded["site_configuration"]["systems"]
+        return {each["name"] for each in system["partitions"]}, loaded["optional"]
+
+    plain, optional = partitions()
+    for option in ({"gpus": 2}, {"shared": "glusterfs"}, {"between": {"bandwidth": 9, "delay": 9}}):
+        with_it, same = partitions(**option)
+        assert plain < with_it
+        assert with_it - plain <= optional == same
+
+
 def test_a_slurm_that_hangs_is_not_taken_for_no_slurm(found, monkeypatch):
     """Otherwise, the suite would measure the login node."""
     said = "sinfo -h did not end within 30 s"

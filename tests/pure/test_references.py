@@ -98,6 +98,10 @@ def broken(**change):
     return {"references": [{k: v for k, v in entry.items() if v is not ...}]}
 
 
+def measured(**change):
+    return broken(source={"date": "2026-11-20", "n": 10, "where": "four nodes", **change})
+
+
 METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
 
 
@@ -110,6 +114,10 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         (broken(source=...), r"references/0: 'source' is a required property"),
         (broken(source="x"), r"references/0/source"),
         (broken(source={"date": "2026", "n": 1, "where": "it"}), r"references/0/source"),
+        (measured(n=1), r"references/0/source/n: 1 is less.*one launch has no spread.*measure again"),
+        (measured(date="2026-13-45"), r"references/0/source/date: 2026-13-45 is not a date: month"),
+        (measured(date="2099-01-01"), r"source/date: 2099-01-01 lies in the future; today is 2"),
+        (measured(date=date(2026, 11, 20)), r"source/date: .*in quotes, such as '2026-11-20'"),
         (broken(**{"for": {"test": "Osu"}}), r"references/0/for: 'partition' is a required"),
         (broken(metrics={"m": {**METRIC, "value": 0}}), r"references/0/metrics/m/value: .*above 0"),
         (broken(metrics={"m": {**METRIC, "lower": 0.1}}), r"metrics/m/lower"),
@@ -156,6 +164,14 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
             r"metrics/m: lower is null, but a fault makes a metric in MB/s smaller; give lower",
         ),
         (broken(wide="short"), r"references/0/wide"),
+        (broken(wide=""), r"references/0/wide"),
+        (broken(wide="--------"), r"references/0/wide: '--------' does not match.*a text with words"),
+        (broken(wide="1 2 3 4 5"), r"references/0/wide: .*a text with words"),
+        (broken(source="12345678"), r"references/0/source: .*a text with words"),
+        # A bound of 1e308 * (1 + 1) is infinite.
+        (broken(metrics={"m": {**METRIC, "value": 1e308}}), r"metrics/m/value: .*finite"),
+        ("references: [{for: {partition: p}, source: a document, metrics: {m: {value: 1e999, "
+         "unit: us, lower: null, upper: 1}}}]", r"metrics/m/value: .*finite"),
         (broken(metrics={"m": {**METRIC, "upper": -0.1}}), r"metrics/m/upper"),
         (broken(metrics={"m": {**METRIC, "upper": None}}), r"metrics/m"),
         (
@@ -163,6 +179,15 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
             r"'upper' is a required",
         ),
         (broken(metrics={"m": {**METRIC, "tolerance": 1}}), r"tolerance"),
+        # A ratio, or a count: only a reason tells which side is the fault.
+        (
+            broken(metrics={"ratio": {**METRIC, "unit": "1", "upper": 1}}),
+            r"metrics/ratio: lower is null \(a fault may lie on either side\) and .*`wide: REASON`",
+        ),
+        (
+            broken(metrics={"ratio": {**METRIC, "unit": "1", "lower": -0.1, "upper": None}}),
+            r"metrics/ratio: upper is null \(a fault may lie on either side\) and catches",
+        ),
     ],
 )
 def test_bad_references_are_one_line_with_file_and_key(tmp_path, document, names):

@@ -114,7 +114,10 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         (broken(source=...), r"references/0: 'source' is a required property"),
         (broken(source="x"), r"references/0/source"),
         (broken(source={"date": "2026", "n": 1, "where": "it"}), r"references/0/source"),
-        (measured(n=1), r"references/0/source/n: 1 is less.*one launch has no spread.*measure again"),
+        (
+            measured(n=1),
+            r"references/0/source/n: 1 is less.*one launch has no spread.*measure again",
+        ),
         (measured(date="2026-13-45"), r"references/0/source/date: 2026-13-45 is not a date: month"),
         (measured(date="2099-01-01"), r"source/date: 2099-01-01 lies in the future; today is 2"),
         (measured(date=date(2026, 11, 20)), r"source/date: .*in quotes, such as '2026-11-20'"),
@@ -165,13 +168,19 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         ),
         (broken(wide="short"), r"references/0/wide"),
         (broken(wide=""), r"references/0/wide"),
-        (broken(wide="--------"), r"references/0/wide: '--------' does not match.*a text with words"),
+        (
+            broken(wide="--------"),
+            r"references/0/wide: '--------' does not match.*a text with words",
+        ),
         (broken(wide="1 2 3 4 5"), r"references/0/wide: .*a text with words"),
         (broken(source="12345678"), r"references/0/source: .*a text with words"),
         # A bound of 1e308 * (1 + 1) is infinite.
         (broken(metrics={"m": {**METRIC, "value": 1e308}}), r"metrics/m/value: .*finite"),
-        ("references: [{for: {partition: p}, source: a document, metrics: {m: {value: 1e999, "
-         "unit: us, lower: null, upper: 1}}}]", r"metrics/m/value: .*finite"),
+        (
+            "references: [{for: {partition: p}, source: a document, metrics: {m: {value: 1e999, "
+            "unit: us, lower: null, upper: 1}}}]",
+            r"metrics/m/value: .*finite",
+        ),
         (broken(metrics={"m": {**METRIC, "upper": -0.1}}), r"metrics/m/upper"),
         (broken(metrics={"m": {**METRIC, "upper": None}}), r"metrics/m"),
         (
@@ -330,6 +339,33 @@ def test_a_key_that_a_test_gets_at_its_setup_is_neither_idle_nor_a_gap(tmp_path)
     assert references.unanswered([(begun, units)]) == []
     chosen = case(test="BtIo", npb_class="A")
     assert "npb_class: A" in references.unanswered([(chosen, units)])[0]
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ({"partition": "ib"}, []),
+        ({"partition": ["*"], "environ": ["spack", "system"]}, []),
+        (
+            {"partition": "ib", "environ": "spakc"},
+            ["environ: the site has no environ 'spakc'; it has system, spack"],
+        ),
+        (
+            {"partition": ["ib", "bi"]},
+            ["partition: the site has no partition 'bi'; it has ib, node"],
+        ),
+    ],
+)
+def test_a_name_that_the_site_does_not_have_is_named(tmp_path, where, said):
+    """Beside a rule that records all metrics, such an entry is missed by nothing else."""
+    names = {"partition": ["ib", "node"], "environ": ["system", "spack"]}
+    rule = {"for": {"partition": "*"}, "why": "a shared machine"}
+    references = load(tmp_path, {**broken(**{"for": where}), "recorded": [rule]})
+    path = tmp_path / "references.yaml"
+    assert references.unknown(names) == [f"{path}: references/0/for/{line}" for line in said]
+    recorded = load(tmp_path, {"references": [], "recorded": [{**rule, "for": where}]})
+    assert recorded.unknown(names) == [f"{path}: recorded/0/for/{line}" for line in said]
+    assert references.unknown({}) == [], "the site describes itself"
 
 
 HARDWARE = ROOT / "site-config" / "hardware.yaml"

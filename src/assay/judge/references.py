@@ -270,6 +270,27 @@ class References:
             ]
         return lines
 
+    def unknown(self, names: Mapping[str, Sequence[str]]) -> list[str]:
+        """Names in `for` blocks of ``references.yaml`` that the site does not have, one line each.
+
+        An entry with such a name judges less than it says, and a `recorded` rule may hide that. An
+        included file is for other sites, too, and is left out.
+
+        :param names: ``partition`` and ``environ``, each with the names of the site.
+        """
+        lines = []
+        blocks = [("references", self._files[self.path]), ("recorded", self._recorded)]
+        for where, number, entry in ((w, n, e) for w, all_ in blocks for n, e in enumerate(all_)):
+            for key, known in names.items():
+                value = entry["for"].get(key, "*")
+                lines += [
+                    f"{self.path}: {where}/{number}/for/{key}: the site has no {key} {name!r}; "
+                    f"it has {', '.join(known)}"
+                    for name in (value if isinstance(value, list) else [value])
+                    if name not in ("*", *known)
+                ]
+        return lines
+
     def unanswered(
         self, cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]]
     ) -> list[str]:

@@ -193,7 +193,7 @@ def test_what_is_written_is_read_back_as_it_was(tmp_path):
 def test_a_bound_that_a_person_widened_is_refused(tmp_path, old, new, says):
     text = changes.text(compared(tmp_path, sample(TEN)).entries)
     assert old in text
-    with pytest.raises(ReferencesError, match=f"calibrated.yaml: references/0/{says}.*calibrate"):
+    with pytest.raises(ReferencesError, match=rf"calibrated\.yaml: references/0/{says}.*calibrate"):
         References.load(site(tmp_path, text.replace(old, new)))
 
 
@@ -201,7 +201,7 @@ def test_the_bounds_of_a_curve_that_a_person_widened_are_refused(tmp_path):
     (entry,) = compared(tmp_path, with_curve()).entries
     spec = entry["curves"]["latency"]
     spec["upper"][3] = 1.6
-    with pytest.raises(ReferencesError, match="curves/latency: upper has a value beyond 1.5 and"):
+    with pytest.raises(ReferencesError, match=r"curves/latency: upper has a value beyond 1\.5 and"):
         References.load(site(tmp_path, [entry]))
 
 

@@ -153,7 +153,7 @@ def compare(
             envelope = _envelope(sample, kinds)
             if reason is None:
                 faults += _worse_curves(sample, before.get(key, {}).get("curves", {}), envelope)
-            entry = {"for": dict(sample.case), "metrics": new, "curves": envelope}
+            entry: dict[str, Any] = {"for": dict(sample.case), "metrics": new, "curves": envelope}
             entry.update(wide=SPREAD if any(widths(entry)) else "", source=source)
             after[key] = {name: value for name, value in entry.items() if value}
     if faults:

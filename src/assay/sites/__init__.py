@@ -29,8 +29,8 @@ from assay.sites import ideal, invocation
 #: the stack if ``ASSAY_STACK`` leaves out others.
 found_on: dict[Path, tuple[promise.Found | None, list[str]]] = {}
 
-#: Site file -> the names that a `for` block of its references may have, by key. A site that describes
-#: itself is not here: it has other names on each machine.
+#: Site file -> the names that a `for` block of its references may have, by key. A site that
+#: describes itself is not here: it has other names on each machine.
 names_on: dict[Path, Mapping[str, Sequence[str]]] = {}
 
 #: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``. The

@@ -20,7 +20,7 @@ from assay.checks import StrictCheck
 from assay.checks.site import site_directory, site_references
 from assay.outputs import Parsed
 from assay.reframe_compat import testcase
-from assay.sites import vocabulary
+from assay.sites import names_on, vocabulary
 
 SUITE = Path(__file__).resolve().parents[1]
 
@@ -59,6 +59,7 @@ class SuiteLoads(StrictCheck):
         # A reference is not idle only because the stack lacks a program or is left out today.
         problems += references.idle(cases(made, of_any_stack=True))
         problems += references.unanswered(cases(made))
+        problems += references.unknown(names_on.get(site_directory() / "reframe.py", {}))
         self.found = Parsed("assay", "suite", None, True, tuple(rows), {}, tuple(problems))
         if problems and self.is_dry_run():
             raise SanityError("; ".join(problems))

@@ -192,7 +192,7 @@ def test_gdrcopy_that_does_not_help_small_messages(bench):
         bench.stack(name, ["osu-cuda", "ucx", "mpi"], path, **extras)
         on_emulated_gpus(bench)
     relation = {"relation": "gdrcopy-small-intra"}
-    ratio = {"value": 1.5, "unit": "1", "lower": 0, "upper": None}
+    ratio = {"value": 2.0, "unit": "1", "lower": 0, "upper": 1}
     bench.expect("OsuGpuRelation", {"ratio": ratio}, **relation)
     name = "OsuGpuRelation%relation=gdrcopy-small-intra"
     run = bench.run("-n", name, path="reframe/network/osu_gpu.py")

@@ -152,14 +152,19 @@ def test_a_file_whose_tests_are_not_strict_or_cannot_be_made_is_red(bench):
 def test_a_reference_that_no_test_can_look_up_is_red(bench):
     bench.ready("bare")
     metric = {"value": 1, "unit": "MB/s", "lower": -0.5, "upper": None}
+    latency = {"value": 1, "unit": "us", "lower": -0.5, "upper": 1}
     bench.expect("Osu", {"bandwidth_1MiB": metric}, benchmark="bw")
     bench.expect("Osu", {"bandwith_1MiB": metric}, benchmark="bw")
     bench.expect("Osu", {"bandwidth_1MiB": metric}, benchmark="latency")
     bench.expect("Osu", {"bandwidth_8B": metric}, partition="there")
-    reason = bench.run("-n", "SuiteLoads", path="reframe/node").case("SuiteLoads").reason
+    bench.expect("Osu", {"latency_8B": latency}, partition=["here", "there"], environ="bear")
+    outcome = bench.run("-n", "SuiteLoads", path="reframe/node").case("SuiteLoads")
+    reason = "; ".join(outcome.record["problems"])
     assert "references/1: no test has 'bandwith_1MiB' of {benchmark: bw, partition: *," in reason
     assert "references/2: no test has 'bandwidth_1MiB'" in reason
     assert "references/3: no test has 'bandwidth_8B' of {partition: there" in reason
+    assert "references/4/for/partition: the site has no partition 'there'; it has here" in reason
+    assert "references/4/for/environ: the site has no environ 'bear'; it has bare" in reason
     assert "references/0" not in reason
 
 

@@ -183,6 +183,34 @@ def test_what_is_written_is_read_back_as_it_was(tmp_path):
     assert changes.text(again) == changes.text(found.entries)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("lower: -0.05", "lower: -0.94", "metrics/bandwidth: lower -0.94 is beyond -0.5 and"),
+        ("upper: 0.5", "upper: 1000000", r"metrics/bandwidth: upper 1e\+06 is beyond 1 and"),
+    ],
+)
+def test_a_bound_that_a_person_widened_is_refused(tmp_path, old, new, says):
+    text = changes.text(compared(tmp_path, sample(TEN)).entries)
+    assert old in text
+    with pytest.raises(ReferencesError, match=rf"calibrated\.yaml: references/0/{says}.*calibrate"):
+        References.load(site(tmp_path, text.replace(old, new)))
+
+
+def test_the_bounds_of_a_curve_that_a_person_widened_are_refused(tmp_path):
+    (entry,) = compared(tmp_path, with_curve()).entries
+    spec = entry["curves"]["latency"]
+    spec["upper"][3] = 1.6
+    with pytest.raises(ReferencesError, match=r"curves/latency: upper has a value beyond 1\.5 and"):
+        References.load(site(tmp_path, [entry]))
+
+
+def test_a_calibration_whose_launches_spread_says_so_and_is_read_back(tmp_path):
+    (entry,) = compared(tmp_path, sample([100.0] * 8 + [20.0, 300.0])).entries
+    assert entry["wide"] == changes.SPREAD
+    assert References.load(site(tmp_path, [entry])).calibrated == [entry]
+
+
 def test_what_a_person_wrote_goes_before(tmp_path):
     by_hand = {"value": 500.0, "unit": "MB/s", "lower": -0.1, "upper": 0.1}
     entry = {"for": {"partition": "ib"}, "metrics": {"bandwidth": by_hand}, "source": "a contract"}

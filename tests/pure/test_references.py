@@ -98,6 +98,10 @@ def broken(**change):
     return {"references": [{k: v for k, v in entry.items() if v is not ...}]}
 
 
+def measured(**change):
+    return broken(source={"date": "2026-11-20", "n": 10, "where": "four nodes", **change})
+
+
 METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
 
 
@@ -110,6 +114,13 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         (broken(source=...), r"references/0: 'source' is a required property"),
         (broken(source="x"), r"references/0/source"),
         (broken(source={"date": "2026", "n": 1, "where": "it"}), r"references/0/source"),
+        (
+            measured(n=1),
+            r"references/0/source/n: 1 is less.*one launch has no spread.*measure again",
+        ),
+        (measured(date="2026-13-45"), r"references/0/source/date: 2026-13-45 is not a date: month"),
+        (measured(date="2099-01-01"), r"source/date: 2099-01-01 lies in the future; today is 2"),
+        (measured(date=date(2026, 11, 20)), r"source/date: .*in quotes, such as '2026-11-20'"),
         (broken(**{"for": {"test": "Osu"}}), r"references/0/for: 'partition' is a required"),
         (broken(metrics={"m": {**METRIC, "value": 0}}), r"references/0/metrics/m/value: .*above 0"),
         (broken(metrics={"m": {**METRIC, "lower": 0.1}}), r"metrics/m/lower"),
@@ -156,6 +167,20 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
             r"metrics/m: lower is null, but a fault makes a metric in MB/s smaller; give lower",
         ),
         (broken(wide="short"), r"references/0/wide"),
+        (broken(wide=""), r"references/0/wide"),
+        (
+            broken(wide="--------"),
+            r"references/0/wide: '--------' does not match.*a text with words",
+        ),
+        (broken(wide="1 2 3 4 5"), r"references/0/wide: .*a text with words"),
+        (broken(source="12345678"), r"references/0/source: .*a text with words"),
+        # A bound of 1e308 * (1 + 1) is infinite.
+        (broken(metrics={"m": {**METRIC, "value": 1e308}}), r"metrics/m/value: .*finite"),
+        (
+            "references: [{for: {partition: p}, source: a document, metrics: {m: {value: 1e999, "
+            "unit: us, lower: null, upper: 1}}}]",
+            r"metrics/m/value: .*finite",
+        ),
         (broken(metrics={"m": {**METRIC, "upper": -0.1}}), r"metrics/m/upper"),
         (broken(metrics={"m": {**METRIC, "upper": None}}), r"metrics/m"),
         (
@@ -163,6 +188,15 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
             r"'upper' is a required",
         ),
         (broken(metrics={"m": {**METRIC, "tolerance": 1}}), r"tolerance"),
+        # A ratio, or a count: only a reason tells which side is the fault.
+        (
+            broken(metrics={"ratio": {**METRIC, "unit": "1", "upper": 1}}),
+            r"metrics/ratio: lower is null \(a fault may lie on either side\) and .*`wide: REASON`",
+        ),
+        (
+            broken(metrics={"ratio": {**METRIC, "unit": "1", "lower": -0.1, "upper": None}}),
+            r"metrics/ratio: upper is null \(a fault may lie on either side\) and catches",
+        ),
     ],
 )
 def test_bad_references_are_one_line_with_file_and_key(tmp_path, document, names):
@@ -305,6 +339,33 @@ def test_a_key_that_a_test_gets_at_its_setup_is_neither_idle_nor_a_gap(tmp_path)
     assert references.unanswered([(begun, units)]) == []
     chosen = case(test="BtIo", npb_class="A")
     assert "npb_class: A" in references.unanswered([(chosen, units)])[0]
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ({"partition": "ib"}, []),
+        ({"partition": ["*"], "environ": ["spack", "system"]}, []),
+        (
+            {"partition": "ib", "environ": "spakc"},
+            ["environ: the site has no environ 'spakc'; it has system, spack"],
+        ),
+        (
+            {"partition": ["ib", "bi"]},
+            ["partition: the site has no partition 'bi'; it has ib, node"],
+        ),
+    ],
+)
+def test_a_name_that_the_site_does_not_have_is_named(tmp_path, where, said):
+    """Beside a rule that records all metrics, such an entry is missed by nothing else."""
+    names = {"partition": ["ib", "node"], "environ": ["system", "spack"]}
+    rule = {"for": {"partition": "*"}, "why": "a shared machine"}
+    references = load(tmp_path, {**broken(**{"for": where}), "recorded": [rule]})
+    path = tmp_path / "references.yaml"
+    assert references.unknown(names) == [f"{path}: references/0/for/{line}" for line in said]
+    recorded = load(tmp_path, {"references": [], "recorded": [{**rule, "for": where}]})
+    assert recorded.unknown(names) == [f"{path}: recorded/0/for/{line}" for line in said]
+    assert references.unknown({}) == [], "the site describes itself"
 
 
 HARDWARE = ROOT / "site-config" / "hardware.yaml"

@@ -300,6 +300,10 @@ def test_a_calibration_is_not_an_acceptance(results):
             {"verdict": "PASS", "metrics": {"m": {**METRIC["m"], "value": 5.0}}},
             "assay.json says PASS, but m = 5 is outside of its own bounds",
         ),
+        (
+            {"verdict": "PASS", "metrics": {"m": {**METRIC["m"], "samples": [0.5, 0.6, 1.0]}}},
+            "assay.json says PASS, but m = 1 is not the median of its samples, 0.6",
+        ),
     ],
 )
 def test_a_case_that_was_not_judged_is_no_pass(results, change, why):

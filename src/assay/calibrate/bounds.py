@@ -12,7 +12,7 @@ from typing import Any
 from assay import files, metrics
 from assay.calibrate import CalibrationError
 from assay.judge import median_interval
-from assay.judge.references import misshapen
+from assay.judge.references import WIDER, misshapen
 
 #: The file of the instrument floors, in ``site-config`` and in the folder of a site.
 TOLERANCES = "tolerances.yaml"
@@ -23,10 +23,6 @@ SIGMA_PER_MAD = 1.4826
 #: The least value of ``lower``. A ``lower`` of -1 would put the bound at zero, and a bound at zero
 #: has no effect. The schema of references requires more than -1.
 LEAST_LOWER = -0.95
-
-#: Tolerances of a curve, in times of those of a metric. A launch is compared at all sizes of its
-#: curve at once; docs/judging.md has the rate of false alarms.
-WIDER = 1.5
 
 #: The share of a peak of the hardware that a rate of each partition reaches in its first
 #: calibration. A link with half of its lanes, or one of two ports, stays below.

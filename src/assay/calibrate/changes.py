@@ -16,12 +16,16 @@ from assay.calibrate.bounds import LEAST_OF_PEAK, Kind, curve, kind_of
 from assay.calibrate.bounds import metric as bounded
 from assay.calibrate.launches import Sample
 from assay.judge import Recorded, References, Verdict, curves, describe, judge_ratios
+from assay.judge.references import widths
 
 HEAD = """\
 # Written by `assay calibrate`, never by hand: what references.yaml says goes before this file.
 # interval: 95 % interval of the median of the n launches; docs/adding-a-site.md has the rest.
 
 """
+
+#: The reason of a wide tolerance of a calibration.
+SPREAD = "the launches of the calibration spread this far"
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,8 @@ def compare(
             envelope = _envelope(sample, kinds)
             if reason is None:
                 faults += _worse_curves(sample, before.get(key, {}).get("curves", {}), envelope)
-            entry = {"for": dict(sample.case), "metrics": new, "curves": envelope, "source": source}
+            entry: dict[str, Any] = {"for": dict(sample.case), "metrics": new, "curves": envelope}
+            entry.update(wide=SPREAD if any(widths(entry)) else "", source=source)
             after[key] = {name: value for name, value in entry.items() if value}
     if faults:
         raise CalibrationError(*faults)
@@ -265,6 +270,8 @@ def _lines(entry: Mapping[str, Any]) -> Iterator[str]:
         yield "    curves:"
         for name, spec in entry["curves"].items():
             yield f"      {_flow(name)}: {_flow(spec)}"
+    if "wide" in entry:
+        yield f"    wide: {_flow(entry['wide'])}"
     yield "    source:"
     for key, value in entry["source"].items():
         yield f"      {key}: {_flow(value)}"

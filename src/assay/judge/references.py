@@ -15,8 +15,9 @@ never overrules a reference that a person wrote.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, Union, cast
@@ -36,6 +37,10 @@ CALIBRATED = "calibrated.yaml"
 
 #: The widest tolerances that an entry may have without a reason.
 WIDEST = {"lower": -0.5, "upper": 1.0}
+
+#: Tolerances of a curve, in times of those of a metric. A launch is compared at all sizes of its
+#: curve at once; docs/judging.md has the rate of false alarms.
+WIDER = 1.5
 
 #: Keys of a case that do not describe the test: each may have any value. The class of NPB is chosen
 #: when the test knows its partition.
@@ -166,12 +171,14 @@ class References:
         mend = "; take it back from version control, or delete it and calibrate again"
         try:
             calibrated = _read(beside)
+            entries = calibrated["references"] or ()
+            _refuse_weak({beside: entries})
         except ReferencesError as error:
             raise ReferencesError(f"{error}{mend}") from None
         for key in ("recorded", "include"):
             if key in calibrated:
                 raise ReferencesError(f"{beside}: {key}: belongs into {path.name}{mend}")
-        return cls(path, document, calibrated["references"] or (), included)
+        return cls(path, document, entries, included)
 
     def find(
         self, case: Mapping[str, Scalar], metric: str, unit: str, peak: float | None = None
@@ -263,6 +270,27 @@ class References:
             ]
         return lines
 
+    def unknown(self, names: Mapping[str, Sequence[str]]) -> list[str]:
+        """Names in `for` blocks of ``references.yaml`` that the site does not have, one line each.
+
+        An entry with such a name judges less than it says, and a `recorded` rule may hide that. An
+        included file is for other sites, too, and is left out.
+
+        :param names: ``partition`` and ``environ``, each with the names of the site.
+        """
+        lines = []
+        blocks = [("references", self._files[self.path]), ("recorded", self._recorded)]
+        for where, number, entry in ((w, n, e) for w, all_ in blocks for n, e in enumerate(all_)):
+            for key, known in names.items():
+                value = entry["for"].get(key, "*")
+                lines += [
+                    f"{self.path}: {where}/{number}/for/{key}: the site has no {key} {name!r}; "
+                    f"it has {', '.join(known)}"
+                    for name in (value if isinstance(value, list) else [value])
+                    if name not in ("*", *known)
+                ]
+        return lines
+
     def unanswered(
         self, cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]]
     ) -> list[str]:
@@ -319,7 +347,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     """Reads a file of references and validates it. Raises :class:`ReferencesError`."""
     hint = "; a site is judged by this file, see docs/adding-a-site.md"
     document = files.read_yaml(path, ReferencesError, hint=hint)
-    if fault := misshapen(document, _schema()) or _torn_curve(document):
+    if fault := misshapen(document, _schema()) or _torn_curve(document) or _false_date(document):
         raise ReferencesError(f"{path}: {fault}")
     return cast("Mapping[str, Any]", document)
 
@@ -335,6 +363,22 @@ def _torn_curve(document: Mapping[str, Any]) -> str:
                     f"references/{number}/curves/{column}: {said}: each size needs a value and two "
                     "bounds; calibrate again"
                 )
+    return ""
+
+
+def _false_date(document: Mapping[str, Any]) -> str:
+    """The first measurement on a day that does not exist, or that is still to come."""
+    for number, entry in enumerate(document["references"] or ()):
+        if isinstance(entry["source"], str):
+            continue
+        key, day = f"references/{number}/source/date", entry["source"]["date"]
+        try:
+            measured = date.fromisoformat(day)
+        except ValueError as error:
+            return f"{key}: {day} is not a date: {error}"
+        # One day more: somewhere it is tomorrow already.
+        if measured > date.today() + timedelta(days=1):
+            return f"{key}: {day} lies in the future; today is {date.today()}"
     return ""
 
 
@@ -374,6 +418,8 @@ def _refuse_weak(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
     """Refuses a reference that lets a fault pass: no bound on the side of the fault, or a wide one.
 
     An entry may give a reason for a wide tolerance.
+
+    :raises ReferencesError: there is such a reference.
     """
     for path, entries in files.items():
         for number, entry in enumerate(entries):
@@ -391,21 +437,30 @@ def _refuse_weak(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
                         f"{path}: references/{number}/metrics/{metric}: {side} is null, but a "
                         f"fault makes a metric in {spec['unit']} {_BY_FAULT[side]}; give {side}"
                     )
-                wide = [
-                    f"{side} {spec[side]:g} is beyond {most:g}"
-                    for side, most in WIDEST.items()
-                    if spec[side] is not None and abs(spec[side]) > abs(most)
-                ]
-                wide += [
-                    f"{key} {spec[key]:g} is below {LEAST_OF_PEAK:g}"
-                    for key in ("of_peak", "peak_floor")
-                    if spec.get(key, 1) < LEAST_OF_PEAK
-                ]
-                if wide and "wide" not in entry:
-                    raise ReferencesError(
-                        f"{path}: references/{number}/metrics/{metric}: {wide[0]} and catches "
-                        "little; narrow it, or add `wide: REASON` to the entry"
-                    )
+            if "wide" not in entry and (wide := next(widths(entry), "")):
+                raise ReferencesError(
+                    f"{path}: references/{number}/{wide} and catches little; narrow it, or add "
+                    "`wide: REASON` to the entry"
+                )
+
+
+def widths(entry: Mapping[str, Any]) -> Iterator[str]:
+    """The tolerances of an entry that need a reason, one text with the key for each."""
+    for metric, spec in entry["metrics"].items():
+        for side, most in WIDEST.items():
+            if spec[side] is None:
+                floor = side == "lower" and "peak_floor" in spec
+                if metrics.fault(spec["unit"]) == "both" and not floor:
+                    yield f"metrics/{metric}: {side} is null (a fault may lie on either side)"
+            elif abs(spec[side]) > abs(most):
+                yield f"metrics/{metric}: {side} {spec[side]:g} is beyond {most:g}"
+        for key in ("of_peak", "peak_floor"):
+            if spec.get(key, 1) < LEAST_OF_PEAK:
+                yield f"metrics/{metric}: {key} {spec[key]:g} is below {LEAST_OF_PEAK:g}"
+    for column, spec in entry.get("curves", {}).items():
+        for side, most in WIDEST.items():
+            if max(map(abs, spec[side]), default=0) > abs(WIDER * most):
+                yield f"curves/{column}: {side} has a value beyond {WIDER * most:g}"
 
 
 def _closest(

@@ -15,6 +15,7 @@ import json
 import math
 import os
 import re
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -394,6 +395,10 @@ def _contradiction(record: Mapping[str, Any]) -> str:
         value, low, high = (finite(each.get(key)) for key in ("value", "lower", "upper"))
         if value is None or each.get("verdict") != Verdict.PASS.value:
             continue
+        samples = [one for one in map(finite, sequence(each.get("samples"))) if one is not None]
+        if samples and not math.isclose(value, statistics.median(samples), rel_tol=1e-9):
+            middle = statistics.median(samples)
+            return f"{name} = {value:g} is not the median of its samples, {middle:g}"
         low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
         if not low <= value <= high:
             return f"{name} = {value:g} is outside of its own bounds"

@@ -29,6 +29,10 @@ from assay.sites import ideal, invocation
 #: the stack if ``ASSAY_STACK`` leaves out others.
 found_on: dict[Path, tuple[promise.Found | None, list[str]]] = {}
 
+#: Site file -> the names that a `for` block of its references may have, by key. A site that
+#: describes itself is not here: it has other names on each machine.
+names_on: dict[Path, Mapping[str, Sequence[str]]] = {}
+
 #: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``. The
 #: latter two run only the tests that the figures of a validation are drawn from.
 PROFILES = ("smoke", "full")
@@ -209,6 +213,11 @@ def configuration(  # noqa: PLR0913
         raise ConfigError(f"{site_file}: {error}") from None
     reframe_compat.install()
     machine = found(places, environments) if found else None
+    if not found:
+        names_on[site_file] = {
+            "partition": [partition["name"] for partition in places],
+            "environ": [environment["name"] for environment in environments],
+        }
     environments = ideal.given(systems, environments, machine, run=bool(call and call.run))
     everything = len(environments)
     environments = _only_asked_for(systems, environments, site_file)

@@ -156,7 +156,10 @@ class Judged(CaseBase):
             if not alone:
                 bounds = site_references().envelope(self.case(), column, parsed.units[column])
                 found.update(curves.outside(parsed.rows, bounds))
-            found.update(curves.ratios(parsed.rows, self.curve, max(links, default=None), alone))
+            peak = max(links, default=None)
+            if peak is None and column == "latency":
+                peak = self.hardware_peak("link", "bandwidth")
+            found.update(curves.ratios(parsed.rows, self.curve, peak, alone))
         return found
 
     def _disturbed(self, metrics: dict[str, Any], plausible: Judgement, why: str) -> bool:

@@ -8,6 +8,8 @@ protocols:
 - Its time continues the times of the smaller messages, or leads to those of the larger ones.
 - Twice the size takes at most about twice the time, since two messages could carry it.
 
+One message at a time also has bounds: a core must copy it, and the link must carry it.
+
 ``curves.yaml`` beside this module has the limits, with their sources. A fault that bends the curve
 less than these limits is left to references, and to the envelope that ``assay calibrate`` writes.
 """
@@ -39,6 +41,15 @@ SHORT = 256
 #: How far beyond its limit a ratio of times must be if only one launch decides. The 1392 healthy
 #: launches of docs/judging.md stayed below 4.
 ALONE = 10
+
+
+#: Faster than one core moves data [MB/s]: 128 B in each cycle at 5 GHz are 640 GB/s. The 77
+#: recorded curves of a latency up to 1 MiB or more stayed below 61 GB/s.
+FASTEST_CORE = 1e6
+
+#: From this size on [B], one message over a link has no more than :data:`MOST_OF_LINK` times its
+#: rate. A bucket lets its own bytes pass at once; that of the emulated links has 256 KiB.
+LONG, MOST_OF_LINK = 1 << 20, 2.0
 
 
 @cache
@@ -91,7 +102,8 @@ def ratios(
     :param rows: with ``size`` [B] and one of ``latency`` [us], ``messages_per_s`` and
         ``bandwidth`` [MB/s].
     :param pattern: of the communication, a key of ``curves.yaml``.
-    :param peak: the most that the path carries [MB/s], if it is known.
+    :param peak: the most that the path carries [MB/s], if it is known: of a latency, the rate of
+        the link in one direction.
     :param alone: no other launch can follow, so the limits of times are :data:`ALONE` times wider.
     """
     points = times(rows)
@@ -129,6 +141,23 @@ def ratios(
         for row in rows:
             share = float(row["bandwidth"]) / peak
             found[f"rate of {row['size']} B / peak"] = (share, MOST_OF_PEAK)
+    if pattern == "point-to-point" and column(rows) == "latency":
+        found.update(_one_message(points, peak))
+    return found
+
+
+def _one_message(points: Sequence[tuple[int, float]], peak: float | None) -> Ratios:
+    """What one message at a time may show, from :data:`LONG` on; sizes in ascending order."""
+    long = [(size, time) for size, time in points if size >= LONG]
+    found: dict[str, tuple[float, float]] = {}
+    if peak is not None:
+        for size, time in long:
+            found[f"rate of one message of {size} B / peak"] = (size / time / peak, MOST_OF_LINK)
+    short = [time for size, time in points if size <= SHORT]
+    for size, time in long[-1:] if short else ():
+        most = max(time - min(short), 1e-6)
+        what = f"{size} B / what {FASTEST_CORE:g} MB/s carry in the time that they take longer"
+        found[f"{what} than the shortest message"] = (size / most / FASTEST_CORE, 1.0)
     return found
 
 

@@ -161,6 +161,30 @@ def test_one_long_message_goes_at_most_at_twice_the_rate_of_its_link(last):
     assert f"rate of one message of {last} B / peak" in judgement.why
 
 
+#: Recorded table of IOzone -> whether its cells have neighbours.
+TABLES = {
+    **dict.fromkeys(
+        ["auto.txt", "3.414.auto.txt", "3.508.auto.txt", "osync.txt", "full.txt"], True
+    ),
+    **dict.fromkeys(["3.508.some_tests.txt", "fsync_close.txt", "direct_no_retest.txt"], False),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_cell_of_iozone_that_is_far_slower_than_its_neighbours(name):
+    parsed = registry.parse((DATA / "iozone" / name).read_text())
+    operations = [column for column in parsed.units if not column.endswith("_size")]
+    judgement = judge_ratios([curves.cells(parsed.rows, operations)])
+    assert judgement.verdict is Verdict.PASS, judgement.why
+    rows = [dict(row) for row in parsed.rows]
+    slow = rows[len(rows) // 2]
+    slow[operations[0]] = 100
+    judgement = judge_ratios([curves.cells(rows, operations)] * LAUNCHES_FOR_95_PERCENT)
+    assert (judgement.verdict is Verdict.FAIL) == TABLES[name]
+    said = f"{operations[0]} beside {slow['file_size']} KiB by {slow['record_size']} KiB / "
+    assert (said in judgement.why) == TABLES[name]
+
+
 def test_rows_without_sizes_are_no_curve():
     for rows in ((), [{"latency": 1.0}], [{"size": 1, "other": 2.0}]):
         assert curves.ratios(rows, "point-to-point") == {}

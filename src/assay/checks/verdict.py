@@ -151,6 +151,9 @@ class Judged(CaseBase):
             for name, peak in rates.items()
         }
         links = [peak.value for name, peak in rates.items() if self.declares[name] == "MB/s"]
+        if parsed.rows and {"file_size", "record_size"} <= parsed.rows[0].keys():
+            rates_of_a_table = self.declares.keys() & parsed.rows[0].keys()
+            found.update(curves.cells(parsed.rows, sorted(rates_of_a_table)))
         if column := curves.column(parsed.rows):
             alone = not runner.retries()
             if not alone:

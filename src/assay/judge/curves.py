@@ -52,6 +52,11 @@ FASTEST_CORE = 1e6
 LONG, MOST_OF_LINK = 1 << 20, 2.0
 
 
+#: How much slower a cell of a table may be than each neighbour suggests, if its file takes longer
+#: than a rank may wait for a core [s]. A recorded healthy cell of 128 KiB was 107 times slower.
+SLOW_CELL, STALL = 50.0, 0.1
+
+
 @cache
 def limits() -> Mapping[str, Mapping[str, float]]:
     """The limits of each pattern of communication, from ``curves.yaml``."""
@@ -159,6 +164,41 @@ def _one_message(points: Sequence[tuple[int, float]], peak: float | None) -> Rat
         what = f"{size} B / what {FASTEST_CORE:g} MB/s carry in the time that they take longer"
         found[f"{what} than the shortest message"] = (size / most / FASTEST_CORE, 1.0)
     return found
+
+
+def cells(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> Ratios:
+    """What is to be judged of a table of rates [KiB/s] over file size and record size.
+
+    A cell is compared with the next smaller and larger size on each axis, if there are at least two
+    and one has the same file size: a file that outgrows a cache is slow with all records. A smaller
+    file or record may take as long as its neighbour. The first row also has the first access to the
+    file system, and is left out.
+    """
+    at = {(int(row["file_size"]), int(row["record_size"])): row for row in rows}
+    axes = [sorted({size[axis] for size in at}) for axis in (0, 1)]
+    found = {}
+    for size, row in list(at.items())[1:]:
+        beside = [other for other in _beside(size, axes) if other in at]
+        if len(beside) < 2 or all(other[0] != size[0] for other in beside):
+            continue
+        shares = {o: math.prod(min(a / b, 1.0) for a, b in zip(size, o)) for o in beside}
+        for name in operations:
+            least = min(float(at[other][name]) * share for other, share in shares.items())
+            what = f"{name} beside {size[0]} KiB by {size[1]} KiB / {name} of it"
+            if float(row[name]) > 0 and size[0] / float(row[name]) > STALL:
+                found[what] = (least / float(row[name]), SLOW_CELL)
+    return found
+
+
+def _beside(size: tuple[int, int], axes: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """The cells next to a cell, whether the table has them or not."""
+    beside = []
+    for axis, known in enumerate(axes):
+        here = known.index(size[axis])
+        for step in (here - 1, here + 1):
+            if 0 <= step < len(known):
+                beside.append((known[step], size[1]) if axis == 0 else (size[0], known[step]))
+    return beside
 
 
 def _after(points: Sequence[tuple[int, float]], size: int) -> float:

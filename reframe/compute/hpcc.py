@@ -63,7 +63,10 @@ class Hpcc(LinpackCheck):
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        return problems + (self.solved_as_asked(parsed.facts["hpl"]) if parsed else [])
+        if parsed is None:
+            return problems
+        rows = parsed.facts["hpl"]
+        return problems + hpl_input.otherwise(rows) + self.solved_as_asked(rows)
 
     def measure(self, parsed):
         values = {metric: printed(parsed, name) for metric, (name, _) in METRICS.items()}

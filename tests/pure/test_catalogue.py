@@ -1,13 +1,15 @@
 """The catalogue of programs: what it refuses, and that shell and Python read the same content."""
 
 import re
+from functools import partial
+from pathlib import Path
 
 import pytest
 import yaml
 from reframe.core.exceptions import ConfigError
 from shell import ROOT
 
-from assay import catalogue
+from assay import catalogue, sites
 from assay.sites import detect
 
 
@@ -101,3 +103,15 @@ def test_programs_are_found_by_their_preferred_name_and_variants_never():
         "netpipe": "NPmpi",
         "stream": "stream_c.exe",
     }
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.VERSIONS))
+def test_a_version_that_is_a_number_is_refused(name):
+    """YAML and Python read 1.20 as 1.2, which is another version."""
+    words = {"features": {"osu": ""}, "extras": dict.fromkeys(catalogue.VERSIONS, "")}
+    stack = {"name": "s", "features": ["osu"], "extras": {name: "1.20"}}
+    check = partial(sites._check_stack, Path("here.py"), stack, [{"environs": ["s"]}], words)
+    check()
+    stack["extras"][name] = 1.20
+    with pytest.raises(ConfigError, match=f"extras: {name} is 1.2, .*: write the version in quo"):
+        check()

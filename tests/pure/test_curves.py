@@ -139,6 +139,52 @@ def test_no_size_may_exceed_the_peak_of_the_path():
     assert "B / peak is 1.1 (1.1 to 1.1, n=6), at most 1.05" in judgement.why
 
 
+def test_a_message_takes_longer_than_a_core_needs_to_copy_it():
+    rows = rows_of("osu/osu_latency.5.7.np2.txt")
+    for time in (1.0, 5.0, 400.0):
+        flat = [{**row, "latency": time} for row in rows]
+        judgement = judged(flat, launches=LAUNCHES_FOR_95_PERCENT)
+        assert judgement.verdict is Verdict.FAIL
+        assert "4194304 B / what 1e+06 MB/s carry in the time that they take" in judgement.why
+        assert judged(flat, alone=True).verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("last", [1 << 20, 1 << 22])
+def test_one_long_message_goes_at_most_at_twice_the_rate_of_its_link(last):
+    """A healthy message may have the bytes of an emulated link's bucket, 256 KiB, at once."""
+    sizes = [1 << at for at in range(last.bit_length())]
+    healthy = [{"size": s, "latency": 135 + max(s - (256 << 10), 0) / 125} for s in sizes]
+    assert judged(healthy, peak=125.0).verdict is Verdict.PASS
+    fast = [{"size": s, "latency": 135 + s / 500} for s in sizes]
+    judgement = judged(fast, launches=LAUNCHES_FOR_95_PERCENT, peak=125.0)
+    assert judgement.verdict is Verdict.FAIL
+    assert f"rate of one message of {last} B / peak" in judgement.why
+
+
+#: Recorded table of IOzone -> whether its cells have neighbours.
+TABLES = {
+    **dict.fromkeys(
+        ["auto.txt", "3.414.auto.txt", "3.508.auto.txt", "osync.txt", "full.txt"], True
+    ),
+    **dict.fromkeys(["3.508.some_tests.txt", "fsync_close.txt", "direct_no_retest.txt"], False),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_cell_of_iozone_that_is_far_slower_than_its_neighbours(name):
+    parsed = registry.parse((DATA / "iozone" / name).read_text())
+    operations = [column for column in parsed.units if not column.endswith("_size")]
+    judgement = judge_ratios([curves.cells(parsed.rows, operations)])
+    assert judgement.verdict is Verdict.PASS, judgement.why
+    rows = [dict(row) for row in parsed.rows]
+    slow = rows[len(rows) // 2]
+    slow[operations[0]] = 100
+    judgement = judge_ratios([curves.cells(rows, operations)] * LAUNCHES_FOR_95_PERCENT)
+    assert (judgement.verdict is Verdict.FAIL) == TABLES[name]
+    said = f"{operations[0]} beside {slow['file_size']} KiB by {slow['record_size']} KiB / "
+    assert (said in judgement.why) == TABLES[name]
+
+
 def test_rows_without_sizes_are_no_curve():
     for rows in ((), [{"latency": 1.0}], [{"size": 1, "other": 2.0}]):
         assert curves.ratios(rows, "point-to-point") == {}

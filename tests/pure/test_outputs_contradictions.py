@@ -56,6 +56,11 @@ CHANGES = [
     (HPCC, "PTRANS_n=500", "PTRANS_n=2", "PTRANS_n=2 is too small for HPL_N=1000: 500 fits"),
     (HPCC, "MPIRandomAccess_N=524288", "MPIRandomAccess_N=16", "=16 is too small for HPL_N=1000"),
     (HPCC, "DGEMM_N=407", "DGEMM_N=10", "DGEMM_N=10 is too small for HPL_N=1000: 408 fits"),
+    (HPCC, "PTRANS_time=0.00045593", "PTRANS_time=0.045593", "a matrix of order 500 took 0.045593"),
+    (HPCC, "PTRANS_residual=0", "PTRANS_residual=5", "PTRANS_residual=5, at most 5e-11"),
+    (HPCC, "MPIFFT_Procs=2", "MPIFFT_Procs=1", "MPIFFT_Procs=1, but 2 ranks ran"),
+    (HPCC, "MPIFFT_Procs=2", "MPIFFT_Procs=4", "MPIFFT_Procs=4, but 2 ranks ran"),
+    (HPCC, "sizeof_double=8", "sizeof_double=4", "sizeof_double=4, but a C compiler has 8"),
     (BTIO, "  122.47", "122470.00", "0.83 MB in 0.01 s at 122470 MB/s"),
     (BTIO, "  10.81", " 387.00", "387 % of 0.06 s for I/O of 0.01 s"),
     (BTIO, "seconds   :           0.01", "seconds   :           0.23", "I/O of 0.23 s in 0.06 s"),
@@ -105,6 +110,31 @@ def test_a_healthy_run_on_storage_of_any_speed_agrees(rate):
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     assert registry.parse(text).problems == ()
+
+
+def test_rates_and_times_of_a_rank_that_no_machine_has():
+    text = (DATA / HPCC).read_text()
+    for section, summary, said in (
+        ("117.868", "SingleSTREAM_Copy=117.868", "no memory carries more than 10000"),
+        ("14055", "RandomlyOrderedRingBandwidth_GBytes=14.0555", "no memory carries more than 1"),
+    ):
+        changed = text.replace(summary, summary + "e3").replace(section, section + "000")
+        changed = changed.replace(f"{summary}000e3", f"{summary}e3")
+        problems = registry.parse(changed).problems
+        assert [problem for problem in problems if said in problem], problems
+    changed = text.replace(
+        "RandomlyOrderedRingLatency_usec=0.2", "RandomlyOrderedRingLatency_usec=0.002"
+    )
+    problems = registry.parse(changed).problems
+    assert any("no message takes less than 0.005" in problem for problem in problems)
+
+
+def test_a_rate_of_ptrans_that_was_changed_in_both_places_contradicts_its_time():
+    text = (DATA / HPCC).read_text()
+    changed = text.replace("PTRANS_GBs=3.21224", "PTRANS_GBs=321.224").replace("  3.212", "321.224")
+    problems = registry.parse(changed).problems
+    said = "PTRANS_GBs=321.224, but a matrix of order 500 took 0.00045593 s"
+    assert [problem.split(": ")[1] for problem in problems] == [said]
 
 
 def test_a_long_run_of_hpcc_and_a_large_memory_agree():

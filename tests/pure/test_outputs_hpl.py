@@ -8,6 +8,7 @@ import real_outputs
 from real_outputs import has, incomplete, problems, refused, texts
 
 from assay.outputs import ParseError, hpl
+from assay.workloads import hpl_input
 
 TEXTS = texts("hpl")
 edited = partial(real_outputs.edited, TEXTS["progress_and_timing.np2"])
@@ -149,3 +150,13 @@ def test_a_rate_per_gpu_without_the_banner_of_nvidia_is_refused():
     text = of_nvidia().replace(BANNER.format("24.3.0") + RULE, "")
     with pytest.raises(ParseError, match="unknown columns in the table of HPL"):
         hpl.parse(text)
+
+
+@pytest.mark.parametrize("other", ["WC11C2R4", "WR01C2R4", "WR10C2R4", "WR11L2R4", "WR11C2C4"])
+def test_rows_show_how_hpl_factored(other):
+    text = TEXTS["plain.np2"]
+    assert hpl_input.otherwise(hpl.parse(text).rows) == []
+    rows = hpl.parse(text.replace("WR11C2R4", other)).rows
+    assert hpl_input.otherwise(rows) == [
+        f"HPL ran {other} (column T/V), its input file asks for WR11C2R4"
+    ]

@@ -151,12 +151,18 @@ class Judged(CaseBase):
             for name, peak in rates.items()
         }
         links = [peak.value for name, peak in rates.items() if self.declares[name] == "MB/s"]
+        if parsed.rows and {"file_size", "record_size"} <= parsed.rows[0].keys():
+            rates_of_a_table = self.declares.keys() & parsed.rows[0].keys()
+            found.update(curves.cells(parsed.rows, sorted(rates_of_a_table)))
         if column := curves.column(parsed.rows):
             alone = not runner.retries()
             if not alone:
                 bounds = site_references().envelope(self.case(), column, parsed.units[column])
                 found.update(curves.outside(parsed.rows, bounds))
-            found.update(curves.ratios(parsed.rows, self.curve, max(links, default=None), alone))
+            peak = max(links, default=None)
+            if peak is None and column == "latency":
+                peak = self.hardware_peak("link", "bandwidth")
+            found.update(curves.ratios(parsed.rows, self.curve, peak, alone))
         return found
 
     def _disturbed(self, metrics: dict[str, Any], plausible: Judgement, why: str) -> bool:

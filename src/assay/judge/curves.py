@@ -8,6 +8,8 @@ protocols:
 - Its time continues the times of the smaller messages, or leads to those of the larger ones.
 - Twice the size takes at most about twice the time, since two messages could carry it.
 
+One message at a time also has bounds: a core must copy it, and the link must carry it.
+
 ``curves.yaml`` beside this module has the limits, with their sources. A fault that bends the curve
 less than these limits is left to references, and to the envelope that ``assay calibrate`` writes.
 """
@@ -39,6 +41,20 @@ SHORT = 256
 #: How far beyond its limit a ratio of times must be if only one launch decides. The 1392 healthy
 #: launches of docs/judging.md stayed below 4.
 ALONE = 10
+
+
+#: Faster than one core moves data [MB/s]: 128 B in each cycle at 5 GHz are 640 GB/s. The 77
+#: recorded curves of a latency up to 1 MiB or more stayed below 61 GB/s.
+FASTEST_CORE = 1e6
+
+#: From this size on [B], one message over a link has no more than :data:`MOST_OF_LINK` times its
+#: rate. A bucket lets its own bytes pass at once; that of the emulated links has 256 KiB.
+LONG, MOST_OF_LINK = 1 << 20, 2.0
+
+
+#: How much slower a cell of a table may be than each neighbour suggests, if its file takes longer
+#: than a rank may wait for a core [s]. A recorded healthy cell of 128 KiB was 107 times slower.
+SLOW_CELL, STALL = 50.0, 0.1
 
 
 @cache
@@ -91,7 +107,8 @@ def ratios(
     :param rows: with ``size`` [B] and one of ``latency`` [us], ``messages_per_s`` and
         ``bandwidth`` [MB/s].
     :param pattern: of the communication, a key of ``curves.yaml``.
-    :param peak: the most that the path carries [MB/s], if it is known.
+    :param peak: the most that the path carries [MB/s], if it is known: of a latency, the rate of
+        the link in one direction.
     :param alone: no other launch can follow, so the limits of times are :data:`ALONE` times wider.
     """
     points = times(rows)
@@ -129,7 +146,59 @@ def ratios(
         for row in rows:
             share = float(row["bandwidth"]) / peak
             found[f"rate of {row['size']} B / peak"] = (share, MOST_OF_PEAK)
+    if pattern == "point-to-point" and column(rows) == "latency":
+        found.update(_one_message(points, peak))
     return found
+
+
+def _one_message(points: Sequence[tuple[int, float]], peak: float | None) -> Ratios:
+    """What one message at a time may show, from :data:`LONG` on; sizes in ascending order."""
+    long = [(size, time) for size, time in points if size >= LONG]
+    found: dict[str, tuple[float, float]] = {}
+    if peak is not None:
+        for size, time in long:
+            found[f"rate of one message of {size} B / peak"] = (size / time / peak, MOST_OF_LINK)
+    short = [time for size, time in points if size <= SHORT]
+    for size, time in long[-1:] if short else ():
+        most = max(time - min(short), 1e-6)
+        what = f"{size} B / what {FASTEST_CORE:g} MB/s carry in the time that they take longer"
+        found[f"{what} than the shortest message"] = (size / most / FASTEST_CORE, 1.0)
+    return found
+
+
+def cells(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> Ratios:
+    """What is to be judged of a table of rates [KiB/s] over file size and record size.
+
+    A cell is compared with the next smaller and larger size on each axis, if there are at least two
+    and one has the same file size: a file that outgrows a cache is slow with all records. A smaller
+    file or record may take as long as its neighbour. The first row also has the first access to the
+    file system, and is left out.
+    """
+    at = {(int(row["file_size"]), int(row["record_size"])): row for row in rows}
+    axes = [sorted({size[axis] for size in at}) for axis in (0, 1)]
+    found = {}
+    for size, row in list(at.items())[1:]:
+        beside = [other for other in _beside(size, axes) if other in at]
+        if len(beside) < 2 or all(other[0] != size[0] for other in beside):
+            continue
+        shares = {o: math.prod(min(a / b, 1.0) for a, b in zip(size, o)) for o in beside}
+        for name in operations:
+            least = min(float(at[other][name]) * share for other, share in shares.items())
+            what = f"{name} beside {size[0]} KiB by {size[1]} KiB / {name} of it"
+            if float(row[name]) > 0 and size[0] / float(row[name]) > STALL:
+                found[what] = (least / float(row[name]), SLOW_CELL)
+    return found
+
+
+def _beside(size: tuple[int, int], axes: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """The cells next to a cell, whether the table has them or not."""
+    beside = []
+    for axis, known in enumerate(axes):
+        here = known.index(size[axis])
+        for step in (here - 1, here + 1):
+            if 0 <= step < len(known):
+                beside.append((known[step], size[1]) if axis == 0 else (size[0], known[step]))
+    return beside
 
 
 def _after(points: Sequence[tuple[int, float]], size: int) -> float:

@@ -83,6 +83,25 @@ _COMPARED = (
 WORST_FFT = 1e-8
 
 
+#: Largest residual of PTRANS / its order; one that passes is below 16 times 2.2 * 10^-16.
+WORST_PTRANS = 1e-13
+
+#: Above the rate of any memory of one rank [GB/s]; less than any message takes [us].
+FASTEST, SHORTEST = 1e4, 0.005
+
+_OF_A_RANK = re.compile("STREAM|Ring|PingPong")
+
+#: Keys of the summary -> sizes [B] of types in C, the same on all machines that HPCC supports.
+_C_SIZES = {
+    **{"sizeof_char": 1, "sizeof_int": 4, "sizeof_float": 4, "sizeof_double": 8},
+    **{"sizeof_s64Int": 8, "sizeof_u64Int": 8, "sizeof_struct_double_double": 16},
+}
+_LIMITED = (
+    *("CommWorldProcs", "MPIFFT_Procs", "PTRANS_GBs", "PTRANS_time", "PTRANS_n"),
+    *("PTRANS_nprow", "PTRANS_npcol", "PTRANS_residual", *_C_SIZES),
+)
+
+
 @dataclass(frozen=True)
 class _Line:
     """A line of a section that repeats a metric of the summary.
@@ -215,6 +234,7 @@ def parse(text: str) -> Parsed:
     problems += linpack.problems if linpack else ()
     problems += _contradictions(summary, linpack)
     problems += _unlike_their_times(summary)
+    problems += _impossible(summary)
     problems += _unlike_their_sections(lines, sections, summary)
     problems += _wrong_transforms(lines, summary)
     if summary.get("Success", ("1", 0))[0] != "1":
@@ -370,6 +390,46 @@ def _unlike_their_times(summary: Mapping[str, tuple[str, int]]) -> list[str]:
 
 
 _TIMED = ("MPIRandomAccess", "MPIFFT_", "MinPing", "AvgPing", "MaxPing")
+
+
+def _impossible(summary: Mapping[str, tuple[str, int]]) -> list[str]:
+    """Numbers of the summary that no healthy run prints.
+
+    PTRANS: the rate is that of the slowest repetition, and the time that of the last one. Only a
+    residual below 16 times the rounding passes, if rank 0 was in the grid
+    (PTRANS/pdtransdriver.c of HPCC 1.5.0). MPIFFT: it takes the largest number of ranks that is a
+    power of two, or that has the factors 2, 3 and 5 (FFT/mpifft.c). STREAM, rings and ping-pong
+    are rates and times of one rank.
+    """
+    said = {key: real(*summary[key], key) for key in _LIMITED if key in summary}
+    problems = [
+        f"line {summary[key][1]}: {key}={summary[key][0]}, but a C compiler has {size}"
+        for key, size in _C_SIZES.items()
+        if key in said and said[key] != size
+    ]
+    for key in filter(_OF_A_RANK.search, METRICS.keys() & summary.keys()):
+        text, number = summary[key]
+        value = real(text, number, key)
+        if METRICS[key] == "GB/s" and value > FASTEST:
+            problems.append(f"line {number}: {key}={text}: no memory carries more than {FASTEST:g}")
+        if METRICS[key] == "us" and 0 < value < SHORTEST:
+            problems.append(f"line {number}: {key}={text}: no message takes less than {SHORTEST:g}")
+    if len(said) < len(_LIMITED):
+        return problems
+    order, time, rate = said["PTRANS_n"], said["PTRANS_time"], said["PTRANS_GBs"]
+    if time > 0 and rate * 1e9 * time > 1.001 * 8 * order**2:
+        problems.append(
+            f"line {summary['PTRANS_GBs'][1]}: PTRANS_GBs={rate:g}, but a matrix of order "
+            f"{order:g} took {time:g} s"
+        )
+    ranks, most = said["CommWorldProcs"], WORST_PTRANS * order
+    if said["PTRANS_nprow"] * said["PTRANS_npcol"] == ranks and said["PTRANS_residual"] > most:
+        text, number = summary["PTRANS_residual"]
+        problems.append(f"line {number}: PTRANS_residual={text}, at most {most:g}")
+    if not ranks / 2 < said["MPIFFT_Procs"] <= ranks:
+        text, number = summary["MPIFFT_Procs"]
+        problems.append(f"line {number}: MPIFFT_Procs={text}, but {ranks:g} ranks ran")
+    return problems
 
 
 def _unlike_their_sections(

@@ -151,6 +151,12 @@ def _check_stack(
         raise ConfigError(f"{where}: is in environs of no partition, so nothing runs with it")
     for kind in ("features", "extras"):
         _check_words(stack.get(kind, ()), words[kind], f"{where}: {kind}")
+    for name in catalogue.VERSIONS.keys() & stack.get("extras", {}).keys():
+        if not isinstance(said := stack["extras"][name], str):
+            raise ConfigError(
+                f"{where}: extras: {name} is {said!r}, which may have lost a 0 at its end: "
+                "write the version in quotes"
+            )
 
 
 def configuration(  # noqa: PLR0913

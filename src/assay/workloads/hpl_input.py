@@ -6,7 +6,8 @@ testing/ptest/HPL_pdinfo.c; HPCC 1.5.0, src/io.c). The order of the lines is the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from assay.workloads.sizing import Grid
 
@@ -37,6 +38,10 @@ _ALGORITHM = (
     ("8", "memory alignment in doubles"),
 )
 
+#: The same as HPL encodes it in each row (column T/V; HPL_pdtest.c of HPL 2.3): row-major mapping,
+#: depth, broadcast, recursive factorisation, NDIV, panel factorisation, NBMIN.
+VARIANT = "WR11C2R4"
+
 
 def hpl(orders: Sequence[int], blocks: Sequence[int], grid: Grid, device: int = 6) -> str:
     """``HPL.dat`` for every order N and block NB on one process grid.
@@ -59,6 +64,12 @@ def hpl(orders: Sequence[int], blocks: Sequence[int], grid: Grid, device: int = 
         *_ALGORITHM,
     ]
     return "".join(f"{value:<24} {meaning}".rstrip() + "\n" for value, meaning in lines)
+
+
+def otherwise(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A problem if a row of HPL was factored otherwise than the input file says."""
+    other = sorted({str(row["variant"]) for row in rows} - {VARIANT})
+    return [f"HPL ran {other[0]} (column T/V), its input file asks for {VARIANT}"] if other else []
 
 
 def hpcc(orders: Sequence[int], blocks: Sequence[int], grid: Grid) -> str:

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,14 @@ def test_after_a_kill_the_page_is_made_of_what_is_done(clone: Path) -> None:
     assert "reframe ended with 137" in done.stdout
 
 
+def until_it_waits(process: int) -> None:
+    """Returns once a shell waits for its child. A signal in the moment before would be lost."""
+    end = time.monotonic() + 60
+    while Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+        assert time.monotonic() < end, "the shell never waited for its child"
+        time.sleep(0.01)
+
+
 def test_a_run_that_ignores_an_interruption_is_killed_by_the_second(clone: Path) -> None:
     stays = "trap 'echo TOLD' TERM; echo STARTED; while :; do sleep 0.1; done"
     program(clone / ".venv/bin", "reframe", f"{BEGIN}; {stays}")
@@ -125,6 +134,7 @@ def test_a_run_that_ignores_an_interruption_is_killed_by_the_second(clone: Path)
         assert running.stdout
         for awaited in ("STARTED", "TOLD"):
             assert awaited in iter(lambda: running.stdout.readline().strip(), "")
+            until_it_waits(running.pid)
             running.send_signal(signal.SIGTERM)
         rest, _ = running.communicate(timeout=60)
     assert "ASSAY[report --session" in rest

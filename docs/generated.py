@@ -189,7 +189,7 @@ def _key(
 ) -> Iterator[list[str]]:
     rule = _resolved(given, top)
     said = rule.get("description", "")
-    yield [code(path), _kind(rule), "yes" if needed else "", said]
+    yield [code(path), _kind(rule, top), "yes" if needed else "", said]
     for each in [rule, *rule.get("anyOf", ())]:
         if "properties" in each:
             yield from _keys(each, top, f"{path}/")
@@ -203,15 +203,15 @@ def _resolved(rule: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
     if "$ref" not in rule:
         return rule
     found: dict[str, Any] = top["$defs"][rule["$ref"].rpartition("/")[2]]
-    return found
+    return {**found, **rule}  # what stands beside the reference says more than what it refers to
 
 
-def _kind(rule: dict[str, Any]) -> str:
+def _kind(rule: dict[str, Any], top: dict[str, Any]) -> str:
     if "const" in rule:
         return code(rule["const"])
     if "anyOf" in rule:
-        return " or ".join(_kind(each) for each in rule["anyOf"])
-    given = rule["type"]
+        return " or ".join(_kind(each, top) for each in rule["anyOf"])
+    given = _resolved(rule, top)["type"]
     return " or ".join(_KINDS[kind] for kind in ([given] if isinstance(given, str) else given))
 
 

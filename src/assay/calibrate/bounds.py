@@ -12,7 +12,7 @@ from typing import Any
 from assay import files, metrics
 from assay.calibrate import CalibrationError
 from assay.judge import median_interval
-from assay.judge.references import WIDER, misshapen
+from assay.judge.reference_files import WIDER, misshapen
 
 #: The file of the instrument floors, in ``site-config`` and in the folder of a site.
 TOLERANCES = "tolerances.yaml"

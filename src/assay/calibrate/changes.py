@@ -16,7 +16,7 @@ from assay.calibrate.bounds import LEAST_OF_PEAK, Kind, curve, kind_of
 from assay.calibrate.bounds import metric as bounded
 from assay.calibrate.launches import Sample
 from assay.judge import Recorded, References, Verdict, curves, describe, judge_ratios
-from assay.judge.references import widths
+from assay.judge.reference_files import widths
 
 HEAD = """\
 # Written by `assay calibrate`, never by hand: what references.yaml says goes before this file.

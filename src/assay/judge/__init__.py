@@ -2,14 +2,8 @@
 
 from assay.judge.peaks import hardware, peak
 from assay.judge.plausible import MOST_OF_PEAK, Ratios, judge_ratios
-from assay.judge.references import (
-    CALIBRATED,
-    Recorded,
-    Reference,
-    References,
-    ReferencesError,
-    describe,
-)
+from assay.judge.reference_files import ReferencesError
+from assay.judge.references import CALIBRATED, Recorded, Reference, References, describe
 from assay.judge.verdict import (
     LAUNCHES_FOR_95_PERCENT,
     LAUNCHES_IN_BUDGET,

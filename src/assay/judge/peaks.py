@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import files
-from assay.judge.references import ReferencesError
+from assay.judge.reference_files import ReferencesError
 
 FILE = "hardware.yaml"
 

@@ -1,9 +1,8 @@
 """References: what a partition is expected to do, read from ``site-config/<site>/references.yaml``.
 
-``references.schema.json`` beside this module defines the shape of the file, and
-``docs/adding-a-site.md`` explains it with examples. An entry applies to the test cases that its
-``for`` block describes. If several entries apply, the entry with the most keys wins; a key with the
-value ``*`` does not count.
+``reference_files.py`` reads the files and refuses weak entries; ``docs/adding-a-site.md`` explains
+them with examples. An entry applies to the test cases that its ``for`` block describes. If several
+entries apply, the entry with the most keys wins; a key with the value ``*`` does not count.
 
 A file may include other files of references, so that shared expectations are written once.
 
@@ -14,17 +13,13 @@ never overrules a reference that a person wrote.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
-from functools import cache
 from pathlib import Path
-from typing import Any, Union, cast
+from typing import Any, Union
 
-import jsonschema
-
-from assay import files, metrics
+from assay.judge import reference_files
+from assay.judge.reference_files import ReferencesError
 from assay.metrics import UNITS
 
 Scalar = Union[str, int, float, bool]
@@ -35,31 +30,9 @@ Envelope = Mapping[int, tuple[float, float]]
 #: Name of a file beside ``references.yaml``; it exists if the site has been calibrated.
 CALIBRATED = "calibrated.yaml"
 
-#: The widest tolerances that an entry may have without a reason.
-WIDEST = {"lower": -0.5, "upper": 1.0}
-
-#: Tolerances of a curve, in times of those of a metric. A launch is compared at all sizes of its
-#: curve at once; docs/judging.md has the rate of false alarms.
-WIDER = 1.5
-
 #: Keys of a case that do not describe the test: each may have any value. The class of NPB is chosen
 #: when the test knows its partition.
 _PLACE = ("environ", "profile", "npb_class")
-
-
-#: The least share of a peak that a reference may ask for without a reason. A rate below it is that
-#: of another device.
-LEAST_OF_PEAK = 0.1
-
-#: The words of the key `profile`.
-_PROFILES = ("full", "smoke", "*")
-
-#: Side of a fault -> what the fault does to the value.
-_BY_FAULT = {"lower": "smaller", "upper": "greater"}
-
-
-class ReferencesError(Exception):
-    """One line that names the file, the key and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -162,17 +135,17 @@ class References:
 
         :raises ReferencesError: a file is missing, is not YAML, or does not match the schema.
         """
-        document = _read(path)
-        included = _included(path, document)
-        _refuse_weak({path: document["references"] or (), **included})
+        document = reference_files.read(path)
+        included = reference_files.included(path, document)
+        reference_files.refuse_weak({path: document["references"] or (), **included})
         beside = path.with_name(CALIBRATED)
         if not (beside.exists() or beside.is_symlink()):
             return cls(path, document, included=included)
         mend = "; take it back from version control, or delete it and calibrate again"
         try:
-            calibrated = _read(beside)
+            calibrated = reference_files.read(beside)
             entries = calibrated["references"] or ()
-            _refuse_weak({beside: entries})
+            reference_files.refuse_weak({beside: entries})
         except ReferencesError as error:
             raise ReferencesError(f"{error}{mend}") from None
         for key in ("recorded", "include"):
@@ -343,126 +316,6 @@ def describe(case: Mapping[str, Scalar]) -> str:
     return "{" + ", ".join(f"{key}: {value}" for key, value in case.items()) + "}"
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    """Reads a file of references and validates it. Raises :class:`ReferencesError`."""
-    hint = "; a site is judged by this file, see docs/adding-a-site.md"
-    document = files.read_yaml(path, ReferencesError, hint=hint)
-    if fault := misshapen(document, _schema()) or _torn_curve(document) or _false_date(document):
-        raise ReferencesError(f"{path}: {fault}")
-    return cast("Mapping[str, Any]", document)
-
-
-def _torn_curve(document: Mapping[str, Any]) -> str:
-    """The first curve whose lists have different lengths; sizes without a bound judge nothing."""
-    for number, entry in enumerate(document["references"] or ()):
-        for column, spec in entry.get("curves", {}).items():
-            lengths = {name: len(spec[name]) for name in ("sizes", "values", "lower", "upper")}
-            if len({*lengths.values()}) > 1:
-                said = ", ".join(f"{length} {name}" for name, length in lengths.items())
-                return (
-                    f"references/{number}/curves/{column}: {said}: each size needs a value and two "
-                    "bounds; calibrate again"
-                )
-    return ""
-
-
-def _false_date(document: Mapping[str, Any]) -> str:
-    """The first measurement on a day that does not exist, or that is still to come."""
-    for number, entry in enumerate(document["references"] or ()):
-        if isinstance(entry["source"], str):
-            continue
-        key, day = f"references/{number}/source/date", entry["source"]["date"]
-        try:
-            measured = date.fromisoformat(day)
-        except ValueError as error:
-            return f"{key}: {day} is not a date: {error}"
-        # One day more: somewhere it is tomorrow already.
-        if measured > date.today() + timedelta(days=1):
-            return f"{key}: {day} lies in the future; today is {date.today()}"
-    return ""
-
-
-def misshapen(document: Any, schema: Mapping[str, Any]) -> str:
-    """The worst fault of a document against a JSON schema, with its key; empty if it has none."""
-    validator = jsonschema.Draft202012Validator(schema)
-    fault = jsonschema.exceptions.best_match(validator.iter_errors(document))
-    if fault is None:
-        return ""
-    key = "/".join(map(str, fault.absolute_path)) or "(top level)"
-    hint = fault.schema.get("description") if isinstance(fault.schema, dict) else None
-    return f"{key}: {fault.message[:200]}" + (f" ({hint})" if hint else "")
-
-
-def _included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Mapping[str, Any]]]:
-    """The entries of each file that a ``references.yaml`` includes; paths are relative to it."""
-    found: dict[Path, Sequence[Mapping[str, Any]]] = {}
-    for number, name in enumerate(document.get("include", ())):
-        other = path.parent / name
-        if not other.is_file():
-            raise ReferencesError(
-                f"{path}: include/{number}: {name}: no such file; the path is relative to "
-                f"{path.parent}"
-            )
-        content = _read(other)
-        for key in ("recorded", "include"):
-            if key in content:
-                raise ReferencesError(
-                    f"{other}: {key}: an included file has references only; "
-                    f"move it to the file that includes it ({path})"
-                )
-        found[other] = content["references"] or ()
-    return found
-
-
-def _refuse_weak(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
-    """Refuses a reference that lets a fault pass: no bound on the side of the fault, or a wide one.
-
-    An entry may give a reason for a wide tolerance.
-
-    :raises ReferencesError: there is such a reference.
-    """
-    for path, entries in files.items():
-        for number, entry in enumerate(entries):
-            profile = entry["for"].get("profile", "*")
-            for word in profile if isinstance(profile, list) else [profile]:
-                if word not in _PROFILES:
-                    raise ReferencesError(
-                        f"{path}: references/{number}/for/profile: there is no profile {word!r}, "
-                        "so the entry judges nothing; write full or smoke"
-                    )
-            for metric, spec in entry["metrics"].items():
-                side = metrics.fault(spec["unit"])
-                if spec.get(side, 0) is None and "peak_floor" not in spec:
-                    raise ReferencesError(
-                        f"{path}: references/{number}/metrics/{metric}: {side} is null, but a "
-                        f"fault makes a metric in {spec['unit']} {_BY_FAULT[side]}; give {side}"
-                    )
-            if "wide" not in entry and (wide := next(widths(entry), "")):
-                raise ReferencesError(
-                    f"{path}: references/{number}/{wide} and catches little; narrow it, or add "
-                    "`wide: REASON` to the entry"
-                )
-
-
-def widths(entry: Mapping[str, Any]) -> Iterator[str]:
-    """The tolerances of an entry that need a reason, one text with the key for each."""
-    for metric, spec in entry["metrics"].items():
-        for side, most in WIDEST.items():
-            if spec[side] is None:
-                floor = side == "lower" and "peak_floor" in spec
-                if metrics.fault(spec["unit"]) == "both" and not floor:
-                    yield f"metrics/{metric}: {side} is null (a fault may lie on either side)"
-            elif abs(spec[side]) > abs(most):
-                yield f"metrics/{metric}: {side} {spec[side]:g} is beyond {most:g}"
-        for key in ("of_peak", "peak_floor"):
-            if spec.get(key, 1) < LEAST_OF_PEAK:
-                yield f"metrics/{metric}: {key} {spec[key]:g} is below {LEAST_OF_PEAK:g}"
-    for column, spec in entry.get("curves", {}).items():
-        for side, most in WIDEST.items():
-            if max(map(abs, spec[side]), default=0) > abs(WIDER * most):
-                yield f"curves/{column}: {side} has a value beyond {WIDER * most:g}"
-
-
 def _closest(
     path: str,
     entries: Sequence[Mapping[str, Any]],
@@ -503,9 +356,3 @@ def _of_unit(rule: Mapping[str, Any], unit: str) -> bool:
     """Whether a rule is for metrics in this unit; without `units` and `kinds` it is for all."""
     kind = UNITS[unit].kind if unit in UNITS else None
     return unit in rule.get("units", [unit]) and kind in rule.get("kinds", [kind])
-
-
-@cache
-def _schema() -> Mapping[str, Any]:
-    text = Path(__file__).with_name("references.schema.json").read_text(encoding="utf-8")
-    return cast("Mapping[str, Any]", json.loads(text))

@@ -35,7 +35,7 @@ def up(nodes, accounting, link, expose, proven=True, **kind):
     if len(str(STATE)) > LONGEST or "." in STATE.name:
         raise Refusal(
             f"ASSAY_VCLUSTER={STATE}: at most {LONGEST} characters, since sockets lie below it, "
-            "and no dot in the last part, which is the cluster's name"
+            "and no dot in the last part, after which the cluster is named"
         )
     begin = time.monotonic()
     cluster = Cluster(nodes, *ordinary_user(), accounting, link, expose, **kind)

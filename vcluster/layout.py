@@ -1,11 +1,12 @@
 """Names, addresses and places of the emulated cluster, on which all other modules agree.
 
-A cluster has the name of its directory, :data:`STATE`. Several clusters can be up at the same time.
+A cluster is named after its directory, :data:`STATE`. Several clusters can be up at the same time.
 Everything created outside of that directory carries the name. ``down`` therefore finds it without
 any record of how far a start had come.
 """
 
 import dataclasses
+import hashlib
 import json
 import os
 import pwd
@@ -13,12 +14,25 @@ import re
 import sys
 from pathlib import Path
 
-STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))  # noqa: S108
+USUAL = Path("/var/tmp/assay-vcluster")  # noqa: S108
+STATE = Path(os.environ.get("ASSAY_VCLUSTER", USUAL))
 CHECKOUT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
 
+
+def name_of(state):
+    """Name of the cluster whose directory is `state`.
+
+    Two directories can have the same last part, so the name of any but the usual one also has a
+    digest of the whole path. Otherwise `down` of one cluster would end the other.
+    """
+    if state == USUAL:
+        return state.name
+    return f"{state.name}-{hashlib.sha256(bytes(state)).hexdigest()[:6]}"
+
+
 #: Name of the cluster. Its control group has this name, and its network namespaces begin with it.
-NAME = STATE.name
+NAME = name_of(STATE)
 
 #: The file system of each node, and the one that all nodes share.
 SCRATCH = STATE / "scratch"

@@ -1,6 +1,7 @@
 """An emulated cluster for a test, driven through its command as a user drives it."""
 
 import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -27,6 +28,14 @@ def reason_to_skip():
     if subprocess.run(["unshare", "-mpun", "true"], capture_output=True, check=False).returncode:
         return "needs namespaces, which this machine refuses"
     return None
+
+
+def cluster_name(state):
+    """Name of the cluster below `state`, as its control groups and namespaces have it."""
+    spec = importlib.util.spec_from_file_location("layout", ROOT / "vcluster/layout.py")
+    layout = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(layout)
+    return layout.name_of(state)
 
 
 class Cluster:

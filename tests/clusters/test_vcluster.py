@@ -1,6 +1,6 @@
 """The emulated cluster: it starts, its faults take effect and can be removed, and nothing remains.
 
-Each cluster has the name of its temporary directory.
+Each cluster is named after its temporary directory.
 """
 
 import json
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from emulated import COMMAND, Cluster, place, reason_to_skip, up
+from emulated import COMMAND, Cluster, cluster_name, place, reason_to_skip, up
 
 pytestmark = [
     pytest.mark.slow,
@@ -44,7 +44,7 @@ def healthy(cluster):
 
 def traces(state):
     """All traces of a cluster: processes, namespaces, mounts, groups, loop devices."""
-    name = state.name
+    name = cluster_name(state)
     found = [f"namespace {path}" for path in Path("/run/netns").glob(f"{name}.*")]
     found += [
         f"group {path}" for path in Path("/sys/fs/cgroup").glob(f"**/{name}") if path.is_dir()

@@ -126,3 +126,13 @@ def test_no_option_of_the_kernel_is_there_twice():
     assert len(options) > 50 and len(options) == len(set(options))
     wanted = {"HOSTFS", "UML_NET_VECTOR", "RDMA_RXE", "MEMCG", "NET_SCH_NETEM"}
     assert {f"CONFIG_{word}" for word in wanted} <= {*options}
+
+
+def test_clusters_whose_directories_share_the_last_part_have_different_names(vcluster, tmp_path):
+    layout = vcluster("layout")
+    one, two = (layout.name_of(tmp_path / part / "state") for part in ("a", "b"))
+    assert one != two
+    assert one.startswith("state-")
+    # The namespaces of a cluster are found by its name and a dot.
+    assert "." not in one
+    assert layout.name_of(layout.USUAL) == "assay-vcluster"

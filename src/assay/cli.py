@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_parse(commands)
     _add_sites(commands)
+    _add_site(commands)
     _add_expect(commands)
     report.add_parser(commands)
     certificate.add_parser(commands)

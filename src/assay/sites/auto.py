@@ -122,14 +122,11 @@ def gres_gpus(resources: str) -> int:
 
 def infiniband(root: Path = Path("/sys/class/infiniband")) -> tuple[str, str | None] | None:
     """The fastest port of InfiniBand of this machine; see :func:`fastest`."""
-    said = ("state", "link_layer", "rate")
-    ports = {f"{port.parts[-3]}:{port.name}": port for port in sorted(root.glob("*/ports/*"))}
-    return fastest(
-        {
-            at: {name: provenance.read(str(port / name)) for name in said}
-            for at, port in ports.items()
-        }
-    )
+    ports = {}
+    for port in sorted(root.glob("*/ports/*")):
+        said = {name: provenance.read(str(port / name)) for name in ("state", "link_layer", "rate")}
+        ports[f"{port.parts[-3]}:{port.name}"] = said
+    return fastest(ports)
 
 
 def fastest(ports: Mapping[str, Mapping[str, str | None]]) -> tuple[str, str | None] | None:

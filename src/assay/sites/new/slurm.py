@@ -118,10 +118,8 @@ def nodes(listing: str) -> list[Node]:
     """
     found = []
     for said in _lines(listing, "NodeName"):
-        numbers = [
-            said.get(key, "")
-            for key in ("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory")
-        ]
+        keys = ("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory")
+        numbers = [said.get(key, "") for key in keys]
         if not all(number.isdigit() for number in numbers):
             continue
         sockets, cores, threads, memory = map(int, numbers)

@@ -24,7 +24,10 @@ import struct
 import sys
 import tempfile
 
-import provenance
+if __package__:
+    from assay.onnode import provenance
+else:  # it was started by its path
+    import provenance
 
 #: What the line of the answer begins with.
 MARK = "assay-inventory: "

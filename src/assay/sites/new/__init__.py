@@ -16,7 +16,6 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
@@ -31,61 +30,12 @@ from assay.sites.new.slurm import Partition, Pool
 #: A name that is a folder, a system of ReFrame and a word on a command line.
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
-#: How long the job on the nodes may run [min], and how long it waits for nodes [s].
-MINUTES, WAIT = 10, 600
+#: How long the job on the nodes may run [min].
+MINUTES = 10
 
 
 class NewSiteError(Exception):
     """Why no site is written: one line that says what to do."""
-
-
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command ``site`` to the command line."""
-    site = commands.add_parser("site", help="write the folder of a new site", description="A site.")
-    actions = site.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    command = actions.add_parser(
-        "new",
-        help="write the folder of a new site from what Slurm and its nodes say",
-        description="Ask Slurm and, by a short job, two nodes of each partition what they have. "
-        "Write site-config/NAME, which loads, and list what could not be found out. Type it on a "
-        "login node of the cluster. Nothing is measured.",
-    )
-    command.add_argument("name", metavar="NAME", help="name of the site: a-z, 0-9, - and _")
-    command.add_argument(
-        "--partition",
-        action="append",
-        default=[],
-        metavar="P",
-        help="only this partition of Slurm; may be given again",
-    )
-    command.add_argument(
-        "--access",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="a further option of all jobs, like --access=--account=hpc; may be given again",
-    )
-    command.add_argument(
-        "--module",
-        action="append",
-        default=[],
-        metavar="M",
-        help="a module that the jobs load, like openmpi/5.0.5; may be given again",
-    )
-    command.add_argument(
-        "--wait",
-        type=int,
-        default=WAIT,
-        metavar="S",
-        help=f"how long each job may wait for its nodes, in seconds (default: {WAIT})",
-    )
-    command.add_argument(
-        "--dry-run", action="store_true", help="print the files, and write nothing"
-    )
-    command.add_argument(
-        "--folder", type=Path, default=Path("site-config"), help="default: site-config"
-    )
-    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -181,8 +131,6 @@ def check(args: argparse.Namespace) -> None:
                 f"--access: {option!r} is not one option of sbatch; write it like "
                 "--access=--account=hpc"
             )
-    if args.wait < 1:
-        raise NewSiteError(f"--wait: {args.wait} is not a number of seconds above 0")
     if shutil.which(slurm.QUERIES["nodes"][0]) is None:
         raise NewSiteError(
             "scontrol is not on PATH, so there is no Slurm here: type this on a login node; for a "

@@ -86,9 +86,9 @@ def _comment(*lines: str) -> str:
 
 #: What follows from :attr:`Draft.together`, for the reader of the file.
 TOGETHER = (
-    "The nodes are parts of one machine: they have one kernel. So ranks yield while they wait, tests "
-    "between nodes have one rank on each node, and the smoke profile between nodes leaves out HPCC "
-    "and HPL."
+    "The nodes are parts of one machine: they have one kernel. So ranks yield while they wait, "
+    "tests between nodes have one rank on each node, and the smoke profile between nodes leaves "
+    "out HPCC and HPL."
 )
 
 
@@ -101,8 +101,8 @@ def reframe(head: Head, draft: Draft) -> str:
     names = _variables(draft.common)
     number = sum(len(each) for each in draft.partitions.values())
     about = textwrap.fill(
-        f"`assay site new` wrote this file from what Slurm and {', '.join(head.asked)} said. Nothing "
-        "was measured. Compare the file with the machine before you rely on it.",
+        f"`assay site new` wrote this file from what Slurm and {', '.join(head.asked)} said. "
+        "Nothing was measured. Compare the file with the machine before you rely on it.",
         WIDTH,
     )
     parts = [
@@ -185,8 +185,8 @@ def references(head: Head, draft: Draft) -> str:
     """The file ``references.yaml``. Proposals are comments, so that they judge nothing."""
     parts = [
         _comment(
-            f"How {head.name} is judged. `assay site new` wrote this file on {head.date}, and nothing "
-            "was measured: docs/adding-a-site.md explains the file."
+            f"How {head.name} is judged. `assay site new` wrote this file on {head.date}, and "
+            "nothing was measured: docs/adding-a-site.md explains the file."
         )
     ]
     if not draft.together:

@@ -29,13 +29,13 @@ def partitions(
     :param links: the partitions between nodes, the fastest link first.
     :param gaps: gets what could not be found out.
     """
-    vendor, models = _models(place.here)
+    vendor, listed = models(place.here)
     allocated = place.pool.shape.gpus
-    if not (count := allocated or len(models)):
+    if not (count := allocated or len(listed)):
         return []
-    model = models[0] if models else None
+    model = listed[0] if listed else None
     words = ["gpu", *([vendor] if vendor else [])]
-    gaps += _unclear(place, vendor, models, stack)
+    gaps += _unclear(place, vendor, listed, stack)
     hardware = {}
     if model in known["gpu"]:
         hardware["gpu"] = str(model)
@@ -71,7 +71,7 @@ def partitions(
     return found
 
 
-def _models(here: Mapping[str, Any]) -> tuple[str | None, list[str]]:
+def models(here: Mapping[str, Any]) -> tuple[str | None, list[str]]:
     """The vendor of the GPUs of a node, and their models as ``hardware.yaml`` names them."""
     for name, gpu in ACCELERATORS.items():
         said = here["gpus"] if name == "cuda" else here["said"].get(" ".join(gpu.listing))
@@ -81,21 +81,21 @@ def _models(here: Mapping[str, Any]) -> tuple[str | None, list[str]]:
 
 
 def _unclear(
-    place: Place, vendor: str | None, models: Sequence[str], stack: Sequence[str]
+    place: Place, vendor: str | None, listed: Sequence[str], stack: Sequence[str]
 ) -> list[Gap]:
     where, allocated = "partition gpu", place.pool.shape.gpus
     gaps = []
-    if not models:
+    if not listed:
         what = f"Slurm states {allocated} GPUs, and no driver lists them on {place.host}"
         gaps.append(Gap(where, what, "look at nvidia-smi -L or rocminfo in a job"))
     elif not allocated:
         what = "Slurm does not allocate the GPUs (no gres)"
         gaps.append(Gap(where, what, "check that --exclusive gives all GPUs of a node"))
-    elif len(models) != allocated:
-        what = f"Slurm states {allocated} GPUs, the driver of {place.host} lists {len(models)}"
+    elif len(listed) != allocated:
+        what = f"Slurm states {allocated} GPUs, the driver of {place.host} lists {len(listed)}"
         gaps.append(Gap(where, what, "correct what is wrong; ranks follow from num_devices"))
-    if len({*models}) > 1:
-        what = f"the GPUs differ: {', '.join(sorted({*models}))}"
+    if len({*listed}) > 1:
+        what = f"the GPUs differ: {', '.join(sorted({*listed}))}"
         gaps.append(Gap(where, what, "describe each kind as a partition"))
     if vendor and f"ucx-{vendor}" not in stack:
         what = f"no UCX for {vendor} was found, so the cases between GPUs are skipped"

@@ -138,9 +138,9 @@ def test_wrong_usage(checkout, capsys, words, says):
     ("does", "says"),
     [
         (
-            'echo "srun: error: Unable to allocate resources: Requested nodes are busy"; exit 1',
+            'echo "srun: error: Unable to allocate resources: they are busy" >&2; exit 1',
             "no job gave an answer; the last: its job gave no answer: srun: error: Unable to "
-            "allocate resources: Requested nodes are busy; type it again: try --wait, --access or",
+            "allocate resources: they are busy; type it again: try --wait, --access or",
         ),
         ("exit 0", "it printed nothing"),
         ("/usr/bin/head -c 900 {data}/node01.txt", "its answer is cut"),
@@ -157,7 +157,7 @@ def test_nodes_that_do_not_answer(checkout, tmp_path, capsys, does, says):
 
 
 def test_a_partition_that_was_named_must_answer(checkout, tmp_path, capsys):
-    job(tmp_path, "echo no; exit 1")
+    job(tmp_path, "echo no >&2; exit 1")
     said = refused(capsys, "mine", "--partition", "batch")
     assert said.startswith("the job on partition 'batch' gave no answer: no; try --wait")
 

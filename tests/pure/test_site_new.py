@@ -13,9 +13,9 @@ from shell import ROOT
 pytest.importorskip("reframe")
 
 from assay import catalogue, sites
-from assay.judge import References, hardware
+from assay.judge import References, hardware, peak
 from assay.onnode import inventory
-from assay.sites import auto, new
+from assay.sites import auto, listing, new
 from assay.sites.new import draft, facts, gpus, modules, slurm, storage, written
 
 DATA = ROOT / "tests/data/site-new"
@@ -302,7 +302,7 @@ def test_a_cluster_with_gpus_infiniband_and_lustre():
     assert made.common["batch"]["processor"]["num_cpus_per_socket"] == 24
     said = "\n".join(map(str, made.gaps))
     for words in (
-        "the peak of eno1 (10000 Mbit/s: 1250 MB/s) is not in hardware.yaml",
+        "eno1 states 10000 Mbit/s; whether that was bought is not known",
         "/home (nfs4): no directory on it that assay can write was found",
         "no UCX for cuda was found",
         "health: {port_rate: 100 Gb/sec (4X EDR)}",
@@ -419,7 +419,7 @@ CASE = {
 
 def test_a_proposal_judges_nothing_until_somebody_takes_its_mark_away(tmp_path):
     made = drafted(gpu_place())
-    assert [each.case["partition"] for each in made.proposals] == ["infiniband", "gpu"]
+    assert [each.case["partition"] for each in made.proposals] == ["infiniband", "ethernet", "gpu"]
     without = written.references(HEAD, drafted(place(answers=recorded()[:1])))
     assert "No proposal" in without
     of_ratios = references(tmp_path, without).judged
@@ -436,6 +436,53 @@ def test_a_proposal_judges_nothing_until_somebody_takes_its_mark_away(tmp_path):
     assert found.value == 0.95 * 12500
     assert found.upper_bound <= 12500 * 1.001
     assert found.source.startswith("proposal, not measured: 0.95 of the peak of infiniband-edr")
+
+
+def test_a_site_with_gpus_and_modules_is_accepted(tmp_path, monkeypatch):
+    site = tmp_path / "site-config/mine"
+    site.mkdir(parents=True)
+    for path in (ROOT / "site-config").glob("*.yaml"):
+        (site.parent / path.name).symlink_to(path)
+    made = drafted(gpu_place(), place(), modules=["openmpi/5.0.5"])
+    head = written.Head("mine", ["login[0-9]+$"], "lmod", "2026-11-23", ["gpu01", "node01"])
+    made_files = {
+        "reframe.py": written.reframe(head, made),
+        "references.yaml": written.references(head, made),
+        "hardware.yaml": written.hardware(head, made),
+    }
+    assert "ethernet-10gbit" in made_files["hardware.yaml"]
+    written.write(site, made_files)
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
+    monkeypatch.delenv("ASSAY_STACK", raising=False)
+    configuration, loaded = listing.load(site / "reframe.py")
+    lines = listing.describe(configuration, loaded, set(catalogue.WORDS))
+    assert "partition gpu: intra-node gpu cuda nvlink" in lines
+    assert "partition batch-scratch: storage xfs" in lines
+    assert configuration["environments"][0]["modules"] == ["openmpi/5.0.5"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "link", "bandwidth"),
+    [
+        ("100 Gb/sec (4X EDR)", "infiniband-edr", 12500),
+        ("56 Gb/sec (4X FDR)", "infiniband-fdr", 6818),
+        ("100 Gb/sec (2X HDR)", "infiniband-hdr-100gbit", 12500),
+        ("100 Gb/sec", "infiniband-100gbit", 12500),
+    ],
+)
+def test_a_link_has_the_rate_that_its_port_states(tmp_path, rate, link, bandwidth):
+    network = {"infiniband": {"mlx5_0:1": {**EDR, "rate": rate}}, "interfaces": {}}
+    made = drafted(place(GPU_NODES, [{**gpu_node(), "network": network, "toward_peer": None}]))
+    named = by_name(made)["infiniband"]["extras"]["hardware"]
+    assert named == {"link": link}
+    site = tmp_path / "site-config/mine"
+    site.mkdir(parents=True)
+    (site.parent / "hardware.yaml").symlink_to(ROOT / "site-config/hardware.yaml")
+    text = written.hardware(HEAD, made)
+    assert bool(text) is (link not in KNOWN["link"])
+    if text:
+        (site / "hardware.yaml").write_text(text)
+    assert peak(site, named, "link", "bandwidth") == bandwidth
 
 
 def test_on_nodes_of_one_machine_nothing_is_judged(tmp_path):

@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -264,20 +265,26 @@ def _places(pools: Sequence[Pool], args: argparse.Namespace, gaps: list[Gap]) ->
 
 def _asked(command: Sequence[str], wait: int) -> tuple[list[dict[str, object]], str]:
     """The answers of the nodes, and why there is none."""
-    provenance.hung.pop(command[0], None)  # another partition may have been too slow
     try:
-        _, said = provenance.bounded(list(command), wait + 60 * MINUTES + 30)
+        # In the session of this process: Ctrl-C also ends srun, which then cancels its job.
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=wait + 60 * MINUTES + 30,
+            check=False,
+        )
     except OSError as error:
         return [], f"{command[0]}: {error.strerror}"
-    if hung := provenance.hung.get(command[0]):
-        return [], hung.partition(" --")[0] + " did not end"
-    text = said.decode(errors="replace")
+    except subprocess.TimeoutExpired as error:
+        return [], f"{command[0]} did not end within {error.timeout:g} s"
+    out, err = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
     try:
-        found = facts.answers(text)
+        found = facts.answers(out)
     except ValueError:
         return [], "its answer is cut"
-    lines = [line for line in text.splitlines() if line.strip()]
-    return found, lines[-1].strip() if lines else "it printed nothing"
+    lines = [line.strip() for line in (out + err).splitlines() if line.strip()]
+    return found, lines[-1] if lines else "it printed nothing"
 
 
 # --- what is written ------------------------------------------------------------------------------
@@ -289,6 +296,8 @@ def _write(args: argparse.Namespace, head: written.Head, made: draft.Draft) -> N
         "reframe.py": written.reframe(head, made),
         "references.yaml": written.references(head, made),
     }
+    if text := written.hardware(head, made):
+        texts["hardware.yaml"] = text
     if args.dry_run:
         for name, text in texts.items():
             print(f"# --- {target / name}\n{text}")

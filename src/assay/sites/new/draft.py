@@ -45,6 +45,7 @@ class Draft:
     :ivar common: partition of Slurm -> what all partitions on its nodes have in common.
     :ivar partitions: partition of Slurm -> partitions in the format of ReFrame.
     :ivar stack: the one environment.
+    :ivar links: links with the rate that a device states, for ``hardware.yaml`` of the site.
     :ivar gaps: what could not be found out.
     :ivar together: the nodes are parts of one machine.
     """
@@ -53,13 +54,14 @@ class Draft:
     together: bool
     common: dict[str, dict[str, Any]] = field(default_factory=dict)
     partitions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    links: dict[str, Any] = field(default_factory=dict)
     proposals: list[Proposal] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
 
 
 def of(  # noqa: PLR0913
     places: Sequence[Place],
-    known: Mapping[str, Mapping[str, Any]],
+    known: links.Known,
     *,
     scheduler: str,
     launcher: str,
@@ -77,6 +79,7 @@ def of(  # noqa: PLR0913
     made = stack(places[0], modules, osu_py)
     draft = Draft(made, together=any(place.together for place in places))
     draft.gaps += _of_stack(made, places[0])
+    before, known = known["link"], {**known, "link": dict(known["link"])}
     jobs = {"scheduler": scheduler, "launcher": launcher, "access": access}
     seen: set[str] = set()
     for number, place in enumerate(places):
@@ -97,6 +100,7 @@ def of(  # noqa: PLR0913
         draft.partitions[slurm] = found
         draft.gaps += gaps
         draft.proposals += proposals(found, known, made["features"])
+    draft.links = {name: link for name, link in known["link"].items() if name not in before}
     return draft
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from assay.evidence.transports import SWITCHED
 from assay.sites import auto
 from assay.sites.new.facts import ADD_PEAK, Gap, Place
+
+#: What is known about hardware: role -> name -> quantities, as in ``hardware.yaml``.
+Known = Mapping[str, dict[str, Any]]
+
+#: A port states a rounded rate: 56 Gb/s for the 54.5 Gb/s of FDR.
+ROUNDED = 0.05
 
 #: Tests and benchmarks of the smoke profile between nodes that share one machine. HPCC and HPL are
 #: left out: all nodes would compute on the same cores.
@@ -17,12 +24,11 @@ SMOKE = (
 )
 
 
-def partitions(
-    place: Place, known: Mapping[str, Mapping[str, Any]], gaps: list[Gap]
-) -> list[dict[str, Any]]:
+def partitions(place: Place, known: Known, gaps: list[Gap]) -> list[dict[str, Any]]:
     """A partition for each link between nodes.
 
-    :param known: the known hardware, :func:`assay.judge.hardware`.
+    :param known: the known hardware, :func:`assay.judge.hardware`. It gets the links whose rate a
+        device states, if they are not there.
     :param gaps: gets what could not be found out.
     """
     if len(place.pool.up) < 2:
@@ -41,7 +47,7 @@ def partitions(
     device = place.here["toward_peer"] or auto.ethernet(place.here["routes"] or "")
     # IP over InfiniBand is no link of its own.
     if device and not device.startswith("ib"):
-        found.append(_ethernet(place, device, gaps))
+        found.append(_ethernet(place, device, known, gaps))
     if not found:
         do = "add a partition with inter-node and its network_device"
         gaps.append(Gap("links", "no device toward another node was found", do))
@@ -49,19 +55,13 @@ def partitions(
 
 
 def _infiniband(
-    place: Place,
-    port: tuple[str, str | None],
-    known: Mapping[str, Mapping[str, Any]],
-    gaps: list[Gap],
+    place: Place, port: tuple[str, str | None], known: Known, gaps: list[Gap]
 ) -> dict[str, Any]:
     where, (name, link) = "partition infiniband", port
-    rate = place.ports[name]["rate"]
-    if link in known["link"]:
-        what = f"{name} has {rate} on {place.host}; whether that was bought is not known"
-        gaps.append(Gap(where, what, f"compare, and write health: {{port_rate: {rate}}}"))
-    else:
-        link = None
-        gaps.append(Gap(where, f"the peak of {name} ({rate}) is not in hardware.yaml", ADD_PEAK))
+    rate = place.ports[name]["rate"] or ""
+    link = _stated(known, link or "infiniband", float(rate.split()[0]), f"{name} of {place.host}")
+    what = f"{name} has {rate} on {place.host}; whether that was bought is not known"
+    gaps.append(Gap(where, what, f"compare, and write health: {{port_rate: {rate}}}"))
     equal = [
         other
         for other, said in place.ports.items()
@@ -75,18 +75,36 @@ def _infiniband(
     return _between(place, "infiniband", name, link, gaps)
 
 
-def _ethernet(place: Place, device: str, gaps: list[Gap]) -> dict[str, Any]:
+def _ethernet(place: Place, device: str, known: Known, gaps: list[Gap]) -> dict[str, Any]:
+    where, link = "partition ethernet", None
     said = place.here["network"]["interfaces"].get(device, {}).get("speed_mbit")
     if device not in place.here["physical"]:
         what = f"{device} is no device of hardware, so the rate of the link is not known"
-    elif not (said and said.isdigit()):
-        what = f"{device} does not state its rate"
+        gaps.append(Gap(where, what, ADD_PEAK))
+    elif not (said and said.isdigit() and int(said)):
+        gaps.append(Gap(where, f"{device} does not state its rate", ADD_PEAK))
     else:
-        what = (
-            f"the peak of {device} ({said} Mbit/s: {int(said) / 8:g} MB/s) is not in hardware.yaml"
-        )
-    gaps.append(Gap("partition ethernet", what, ADD_PEAK))
-    return _between(place, "ethernet", device, None, gaps)
+        link = _stated(known, "ethernet", int(said) / 1000, f"{device} of {place.host}")
+        what = f"{device} states {said} Mbit/s; whether that was bought is not known"
+        gaps.append(Gap(where, what, "compare"))
+    return _between(place, "ethernet", device, link, gaps)
+
+
+def _stated(known: Known, name: str, rate: float, device: str) -> str:
+    """The name of a link with a rate that a device states.
+
+    If no link of this name has that rate, such as half of the lanes of HDR, it becomes known.
+
+    :param rate: [Gbit/s].
+    """
+    bandwidth = rate * 125
+    entry = known["link"].get(name)
+    if entry and abs(entry["bandwidth"] - bandwidth) <= ROUNDED * bandwidth:
+        return name
+    own = re.sub(r"[^a-z0-9-]", "-", f"{name}-{rate:g}gbit")
+    source = f"the rate that {device} states, {rate:g} Gbit/s; not measured"
+    known["link"].setdefault(own, {"bandwidth": bandwidth, "source": source})
+    return own
 
 
 def _between(

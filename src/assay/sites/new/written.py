@@ -240,6 +240,27 @@ def _proposed(proposals: Sequence[Proposal]) -> list[str]:
     return lines
 
 
+def hardware(head: Head, draft: Draft) -> str:
+    """The file ``hardware.yaml``; empty if the site needs none."""
+    if not draft.links:
+        return ""
+    lines = [
+        _comment(
+            f"Links of {head.name}, with the rate that their devices stated on {head.date}. A link "
+            "that came up too slow states a lower rate: compare. "
+            "bandwidth: payload in one direction [MB/s]."
+        ),
+        "link:",
+    ]
+    for name, said in draft.links.items():
+        lines += [
+            f"  {name}:",
+            f"    bandwidth: {said['bandwidth']:g}",
+            f"    source: {json.dumps(said['source'])}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
 # --- folder ---------------------------------------------------------------------------------------
 
 

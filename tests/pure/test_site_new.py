@@ -30,8 +30,10 @@ def recorded():
 
 
 def place(nodes=NODES, answers=None):
-    """The emulated cluster."""
-    pool = slurm.pool(slurm.partitions(PARTITIONS)[0], slurm.nodes(nodes))
+    """The emulated cluster, or the made one: its partition has the name `gpu`."""
+    name = "batch" if "Partitions=batch" in nodes else "gpu"
+    (partition,) = slurm.partitions(PARTITIONS.replace("=batch", f"={name}"))
+    pool = slurm.pool(partition, slurm.nodes(nodes))
     return facts.Place(pool, *(answers or recorded()))
 
 
@@ -50,6 +52,7 @@ EDR = {"rate": "100 Gb/sec (4X EDR)", "state": "4: ACTIVE", "link_layer": "Infin
 GPU_NODES = "".join(
     NODES.splitlines(keepends=True)[0]
     .replace("node01", f"gpu{number:02}")
+    .replace("Partitions=batch", "Partitions=gpu")
     .replace("Gres=(null)", "Gres=gpu:v100:3(S:0-1)")
     .replace("Sockets=1", "Sockets=2")
     .replace("CoresPerSocket=2", "CoresPerSocket=24")
@@ -298,8 +301,8 @@ def test_a_cluster_with_gpus_infiniband_and_lustre():
     assert gpu["extras"]["hardware"] == {"gpu": "v100-sxm2-32gb", "link": "nvlink2-2-links"}
     assert partitions["lustre"]["features"] == ["storage", "lustre", "shared"]
     assert partitions["lustre"]["extras"]["directory"] == "/lustre/users/me"
-    assert made.common["batch"]["access"] == ["--partition=batch", "--exclusive", "--account=hpc"]
-    assert made.common["batch"]["processor"]["num_cpus_per_socket"] == 24
+    assert made.common["gpu"]["access"] == ["--partition=gpu", "--exclusive", "--account=hpc"]
+    assert made.common["gpu"]["processor"]["num_cpus_per_socket"] == 24
     said = "\n".join(map(str, made.gaps))
     for words in (
         "eno1 states 10000 Mbit/s; whether that was bought is not known",

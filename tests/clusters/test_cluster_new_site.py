@@ -36,6 +36,8 @@ def checkout(cluster):
     (folder / "site-config").mkdir(parents=True)
     for path in (ROOT / "site-config").glob("*.yaml"):
         shutil.copy(path, folder / "site-config")
+    for name in (".git_archival.txt", "requirements.lock"):  # the record of a node names them
+        shutil.copy(ROOT / name, folder)
     shutil.copytree(
         ROOT / "reframe", folder / "reframe", ignore=shutil.ignore_patterns("__pycache__")
     )

@@ -488,6 +488,15 @@ def test_a_link_has_the_rate_that_its_port_states(tmp_path, rate, link, bandwidt
     assert peak(site, named, "link", "bandwidth") == bandwidth
 
 
+def test_ratios_are_included_only_where_each_of_them_applies(tmp_path):
+    # UcxPerftest and SharedMemoryAgainstTcp would have no case: no transport of UCX is known.
+    answers = [{**recorded()[0], "ucx_devices": []}]
+    text = written.references(HEAD, drafted(place(answers=answers)))
+    assert references(tmp_path, text).judged == 0
+    text = written.references(HEAD, drafted(place(answers=recorded()[:1])))
+    assert references(tmp_path, text).judged > 0
+
+
 def test_on_nodes_of_one_machine_nothing_is_judged(tmp_path):
     loaded = references(tmp_path, written.references(HEAD, drafted(place())))
     assert loaded.judged == 0

@@ -262,6 +262,8 @@ def test_the_emulated_cluster():
         "tmpfs": ["storage", "tmpfs"],
         "scratch": ["storage", "xfs"],
     }
+    said = "the ranks on one node (processors: 2, sockets: 1, NUMA nodes: 1)"
+    assert partitions["intra-node"]["descr"] == said
     extras = partitions["ethernet"]["extras"]
     assert extras["network_device"] == "eth0" and extras["nodes"] == 4
     assert extras["memory_bytes"] == 5514 << 20  # Slurm's; the node has more
@@ -318,8 +320,8 @@ def test_a_cluster_with_gpus_infiniband_and_lustre():
     [
         ({"gpus": None, "topology_of_gpus": None}, "no driver lists them on gpu01"),
         ({"gpus": "GPU 0: NVIDIA X9000 (UUID: GPU-1)\n"}, "the peak of x9000 is not in"),
-        ({"topology": {"cpus": 96, "cores": 48, "sockets": 2}}, "48 processors, gpu01 has 96"),
-        ({"topology": {"cpus": None, "cores": None, "sockets": None}}, "does not describe its"),
+        ({"topology": {"cpus": 96, "cores": 48, "sockets": 2, "numa_nodes": 2}}, "48 processors, gpu01 has 96"),
+        ({"topology": dict.fromkeys(["cpus", "cores", "sockets", "numa_nodes"])}, "does not describe its"),
         ({"clock": {"cpuinfo": "", "base_frequency": None}}, "clock of a core is not known"),
         ({"toward_peer": None, "routes": None, "network": {"infiniband": {}, "interfaces": {}}},
          "no device toward another node was found"),

@@ -242,9 +242,12 @@ def _intra_node(place: Place, gaps: list[Gap]) -> dict[str, Any]:
         gaps.append(
             Gap("partition intra-node", "the memory of a node is not known", "correct memory_bytes")
         )
+    seen = place.here["topology"]
+    shape = [("processors", "cpus"), ("sockets", "sockets"), ("NUMA nodes", "numa_nodes")]
+    said = ", ".join(f"{name}: {seen[key]}" for name, key in shape if seen[key])
     return {
         "name": "intra-node",
-        "descr": "the ranks on one node",
+        "descr": "the ranks on one node" + (f" ({said})" if said else ""),
         "features": ["intra-node", *over],
         "extras": {**extras, "network_device": "lo"},
     }

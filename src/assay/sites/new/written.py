@@ -221,31 +221,30 @@ def _has_ratios(draft: Draft) -> bool:
     return not draft.together and "tcp" in words and bool(words & {"posix", "sysv"})
 
 
-#: What a line of a proposal begins with. Without it, the line is YAML.
-PROPOSED = "  #"
-
-
 def _proposed(proposals: Sequence[Proposal]) -> list[str]:
+    """Comments below the key ``references``. Without its ``#``, each line of a proposal is YAML."""
     if not proposals:
-        return ["  # No proposal: no partition names a link whose peak is in hardware.yaml."]
+        return ["# No proposal: no partition names a link whose peak is in hardware.yaml."]
     lines = [
-        "  # Proposals, from peaks of hardware.yaml. They judge nothing before you take away their",
-        "  # `#`. `of_peak` is a share of the peak of what the partition names in `hardware`.",
+        _comment(
+            "Proposals, from peaks of hardware.yaml. They judge nothing before you take away the `#` "
+            "of their lines. `of_peak` is a share of the peak of the partition's `hardware`."
+        )
     ]
     for each in proposals:
         case = ", ".join(f"{key}: {value}" for key, value in each.case.items())
         # No more than the peak itself.
         upper = f"lower: -0.1, upper: {1 / each.share - 1:.2f}"
-        metric = f"bandwidth_1MiB: {{of_peak: {each.share:g}, unit: MB/s, {upper}}}"
         source = (
             f"proposal, not measured: {each.share:g} of the peak of {each.hardware}, "
             f"{each.peak:g} MB/s, is {each.share * each.peak:g} MB/s ({each.source})"
         )
         lines += [
-            f"{PROPOSED}- for: {{{case}}}",
-            f"{PROPOSED}  metrics:",
-            f"{PROPOSED}    {metric}",
-            f"{PROPOSED}  source: {json.dumps(source, ensure_ascii=False)}",
+            f"#  - for: {{{case}}}",
+            "#    metrics:",
+            f"#      bandwidth_1MiB: {{of_peak: {each.share:g}, unit: MB/s, {upper}}}",
+            "#    source: >-",
+            *(f"#      {line}" for line in textwrap.wrap(source, WIDTH - 8)),
         ]
     return lines
 

@@ -227,8 +227,8 @@ def _proposed(proposals: Sequence[Proposal]) -> list[str]:
         return ["# No proposal: no partition names a link whose peak is in hardware.yaml."]
     lines = [
         _comment(
-            "Proposals, from peaks of hardware.yaml. They judge nothing before you take away the `#` "
-            "of their lines. `of_peak` is a share of the peak of the partition's `hardware`."
+            "Proposals, from peaks of hardware.yaml. They judge nothing before you take away the "
+            "`#` of their lines. `of_peak` is a share of the peak of the partition's `hardware`."
         )
     ]
     for each in proposals:

@@ -172,6 +172,28 @@ def test_where_there_is_no_slurm_or_it_does_not_answer(checkout, tmp_path, capsy
     assert "scontrol is not on PATH" in refused(capsys, "mine")
 
 
+def modules_of(tmp_path, listing):
+    """A login shell with a command `module` that lists these modules, one per line."""
+    said = "Modules based on Lua: Version 8.7.32\\n\\n" + "\\n".join(listing) + "\\n"
+    shell.program(tmp_path / "bin", "bash", f"printf '{said}'")
+
+
+def test_modules_that_bring_mpi_are_said_and_an_unknown_one_is_refused(checkout, tmp_path, capsys):
+    # Made after the documentation of Lmod.
+    modules_of(tmp_path, ["gcc/13.2.0", "openmpi/5.0.5", *(f"cuda/12.{n}" for n in range(14))])
+    assert cli.main(["site", "new", "mine", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "the stack loads no module; there are openmpi/5.0.5, cuda/12.0, " in said
+    assert "cuda/12.10 and 3 more; name those that you want by --module" in said
+    assert refused(capsys, "mine", "--module", "openmpi/5.0.4") == (
+        "--module: there is no 'openmpi/5.0.4'; did you mean 'openmpi/5.0.5'?"
+    )
+    assert cli.main(["site", "new", "mine", "--dry-run", "--module", "openmpi/5.0.5"]) == 0
+    said = capsys.readouterr().out
+    assert '"modules_system": "lmod"' in said and '"modules": ["openmpi/5.0.5"]' in said
+    assert "module load openmpi/5.0.5 >&2 && exec python3 " in (tmp_path / "srun").read_text()
+
+
 def test_a_site_that_is_refused_leaves_nothing(checkout, monkeypatch, capsys):
     def fails(site_file, words):
         assert (site_file.parent / "references.yaml").exists()

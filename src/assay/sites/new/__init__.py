@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
@@ -33,6 +34,10 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 #: How long the job on the nodes may run [min].
 MINUTES = 10
+
+
+#: How many modules a line names.
+SHOWN = 12
 
 
 class NewSiteError(Exception):
@@ -77,13 +82,13 @@ def _run(args: argparse.Namespace) -> int:
         raise NewSiteError(
             f"no program that the suite knows is on PATH of {places[0].host}: "
             + (
-                f"name modules by --module, for example {', '.join(of_modules)}"
+                f"name modules by --module, for example {_some(of_modules)}"
                 if of_modules
                 else "install Open MPI and benchmarks, or name modules that have them by --module"
             )
         )
     if not args.module and of_modules:
-        what = f"the stack loads no module; there are {', '.join(of_modules)}"
+        what = f"the stack loads no module; there are {_some(of_modules)}"
         gaps.append(
             Gap(f"stack {made.stack['name']}", what, "name those that you want by --module")
         )
@@ -102,6 +107,12 @@ def _run(args: argparse.Namespace) -> int:
     )
     _write(args, head, made)
     return 0
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names in a line; of many, the first ones."""
+    shown = ", ".join(names[:SHOWN])
+    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
 
 
 # --- what is asked --------------------------------------------------------------------------------
@@ -316,9 +327,10 @@ def _write(args: argparse.Namespace, head: written.Head, made: draft.Draft) -> N
     if args.dry_run:
         return
     site = f"{os.path.relpath(target)}/reframe.py"
+    where = "" if args.folder == Path("site-config") else f" --folder {args.folder}"
     print(
         "next:\n"
-        f"  assay sites {args.name}\n"
+        f"  assay sites {args.name}{where}\n"
         f"  reframe -C {site} --system={args.name} -c reframe -R -r --mode smoke\n"
-        f"  assay calibrate --site {args.name}; then delete nothing_judged in {promise.FILE}"
+        f"  assay calibrate --site {args.name}{where}; then delete nothing_judged in {promise.FILE}"
     )

@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_parse(commands)
     _add_sites(commands)
+    _add_site(commands)
     _add_expect(commands)
     report.add_parser(commands)
     certificate.add_parser(commands)
@@ -88,6 +89,49 @@ def _sites(args: argparse.Namespace) -> int:
     return listing.run(args.names, args.folder)
 
 
+def _add_site(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    site = commands.add_parser("site", help="write the folder of a new site")
+    actions = site.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    command = actions.add_parser(
+        "new",
+        help="ask Slurm and its nodes what they have, and write a site that loads",
+        description="Ask Slurm and, by a short job, two nodes of each partition what they have. "
+        "Write site-config/NAME, which loads, and list what could not be found out. Type it on a "
+        "login node of the cluster. Nothing is measured.",
+    )
+    command.add_argument("name", metavar="NAME", help="name of the site: a-z, 0-9, - and _")
+    for option, metavar, text in (
+        ("--partition", "P", "only this partition of Slurm; may be given again"),
+        (
+            "--access",
+            "OPTION",
+            "an option of all jobs (--access=--account=hpc); may be given again",
+        ),
+        ("--module", "M", "a module that the jobs load (openmpi/5.0.5); may be given again"),
+    ):
+        command.add_argument(option, action="append", default=[], metavar=metavar, help=text)
+    command.add_argument(
+        "--wait",
+        type=_seconds,
+        default=600,
+        metavar="S",
+        help="how long each job may wait for its nodes, in seconds (default: 600)",
+    )
+    command.add_argument(
+        "--dry-run", action="store_true", help="print the files, and write nothing"
+    )
+    command.add_argument(
+        "--folder", type=Path, default=Path("site-config"), help="default: site-config"
+    )
+    command.set_defaults(run=_site_new)
+
+
+def _site_new(args: argparse.Namespace) -> int:
+    from assay.sites import new  # noqa: PLC0415
+
+    return new.run(args)
+
+
 def _add_expect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "expect",
@@ -112,6 +156,12 @@ def _expect(args: argparse.Namespace) -> int:
     from assay.sites import expect  # noqa: PLC0415
 
     return expect.command(args)
+
+
+def _seconds(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 7 and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return int(text)
 
 
 def _size(text: str) -> int:

@@ -143,6 +143,12 @@ def _matrix(lines: list[str]) -> dict[int, dict[str, str]]:
     return found
 
 
+def ways(topology: str) -> set[str]:
+    """The cells between two different GPUs in an output of ``nvidia-smi topo -m``: NV4, SYS ..."""
+    matrix = _matrix(topology.splitlines())
+    return {cell for number in matrix for cell in _others(number, matrix).values()}
+
+
 def _others(number: int, matrix: Mapping[int, Mapping[str, str]]) -> dict[int, str]:
     """The cells of the row of a GPU below the heads of the others."""
     columns = [(_GPU.fullmatch(head), cell) for head, cell in matrix.get(number, {}).items()]

@@ -48,6 +48,12 @@ NODES = 4
 #: of a core, memory [MiB], generic resources, state.
 SINFO = ("sinfo", "-h", "-o", "%P|%D|%c|%X|%Y|%Z|%m|%G|%t")
 
+#: The query for Slurm's settings.
+CONFIG = ("scontrol", "show", "config")
+
+#: How a job asks Slurm for GPUs, in the format of ReFrame's configuration.
+GPU_RESOURCE = [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}]
+
 #: States in which a node accepts jobs (NODE STATE CODES of sinfo(1), in the compact form).
 _TAKING = ("alloc", "comp", "idle", "mix", "plnd", "resv")
 
@@ -106,24 +112,37 @@ def slurm_nodes(listing: str, wanted: str | None = None) -> Nodes | None:
     (*numbers, resources), count = alike.most_common(1)[0]
     # "64+" means at least 64.
     sockets, cores, threads, memory = (int(text.rstrip("+")) for text in numbers)
-    gpus = sum(int(number) for number in re.findall(r"\bgpu:(?:[^,:(]+:)?(\d+)", resources))
-    return Nodes(name, count, sockets, cores, threads, memory << 20, gpus)
+    return Nodes(name, count, sockets, cores, threads, memory << 20, gres_gpus(resources))
+
+
+def gres_gpus(resources: str) -> int:
+    """The GPUs among the generic resources of a node, such as ``gpu:v100:4(S:0-1)``."""
+    return sum(int(number) for number in re.findall(r"\bgpu:(?:[^,:(]+:)?(\d+)", resources))
 
 
 def infiniband(root: Path = Path("/sys/class/infiniband")) -> tuple[str, str | None] | None:
+    """The fastest port of InfiniBand of this machine; see :func:`fastest`."""
+    ports = {}
+    for port in sorted(root.glob("*/ports/*")):
+        said = {name: provenance.read(str(port / name)) for name in ("state", "link_layer", "rate")}
+        ports[f"{port.parts[-3]}:{port.name}"] = said
+    return fastest(ports)
+
+
+def fastest(ports: Mapping[str, Mapping[str, str | None]]) -> tuple[str, str | None] | None:
     """The fastest active port of InfiniBand, and the name of its link in ``hardware.yaml``.
 
+    :param ports: ``state``, ``link_layer`` and ``rate`` of each port, as the kernel writes them.
     :returns: ``mlx5_0:1`` and ``infiniband-edr`` (None where the kernel does not name the speed).
     """
     best: tuple[float, str, str | None] | None = None
-    for port in sorted(root.glob("*/ports/*")):
-        said = {name: provenance.read(str(port / name)) for name in ("state", "link_layer", "rate")}
+    for name, said in ports.items():
         # "4: ACTIVE", "InfiniBand", "100 Gb/sec (4X EDR)"
         rate = re.match(r"([\d.]+) Gb/sec(?: \(\d+X (\w+)\))?", said["rate"] or "")
         if rate and "ACTIVE" in (said["state"] or "") and said["link_layer"] == "InfiniBand":
             link = f"infiniband-{rate[2].lower()}" if rate[2] else None
             if best is None or float(rate[1]) > best[0]:
-                best = (float(rate[1]), f"{port.parts[-3]}:{port.name}", link)
+                best = (float(rate[1]), name, link)
     return best[1:] if best else None
 
 
@@ -193,7 +212,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
                 partition["extras"].pop(name, None)
             partition["extras"].pop("others")
             partition["env_vars"].append(["SLURM_MPI_TYPE", "pmix"])
-    words |= {name: _over(name, SWITCHED) for name in LINKS}
+    words |= {name: over(name, SWITCHED) for name in LINKS}
     descr = "as it was found: " + (nodes.partition if nodes else "this machine")
     systems = [machine.system(site_file, descr, [".*"], partitions)]
     found = partial(machine.found, words=words, optional=frozenset(LINKS))
@@ -235,14 +254,8 @@ def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], list[str
 
 def _on_slurm(nodes: Nodes, launcher: str) -> dict[str, Any]:
     """The settings that all partitions under Slurm have in common."""
-    # sacct knows ended jobs only if Slurm keeps accounting records.
-    accounts = re.search(
-        r"^AccountingStorageType\s*=\s*accounting_storage/slurmdbd",
-        detect.output("scontrol", "show", "config"),
-        re.MULTILINE,
-    )
     found: dict[str, Any] = {
-        "scheduler": "slurm" if accounts else "squeue",
+        "scheduler": scheduler(detect.output(*CONFIG)),
         "launcher": launcher,
         "max_jobs": 1,
         "access": [
@@ -253,12 +266,20 @@ def _on_slurm(nodes: Nodes, launcher: str) -> dict[str, Any]:
         "processor": nodes.processor,
     }
     if nodes.gpus:
-        option = "--gres=gpu:{num_gpus_per_node}"
-        found["resources"] = [{"name": "_rfm_gpu", "options": [option]}]
+        found["resources"] = GPU_RESOURCE
     return found
 
 
-def _over(link: str, transports: Iterable[str]) -> list[str]:
+def scheduler(config: str) -> str:
+    """ReFrame's backend for Slurm: sacct knows ended jobs only if Slurm keeps accounting records.
+
+    :param config: what :data:`CONFIG` prints.
+    """
+    slurmdbd = r"^AccountingStorageType\s*=\s*accounting_storage/slurmdbd"
+    return "slurm" if re.search(slurmdbd, config, re.MULTILINE) else "squeue"
+
+
+def over(link: str, transports: Iterable[str]) -> list[str]:
     """The transports that reach other nodes over a link."""
     network = [name for name in transports if TRANSPORTS[name].network]
     return [name for name in network if (name == "tcp") == (link == "ethernet")]
@@ -284,12 +305,12 @@ def _links(count: int, transports: list[str], known: Mapping[str, Any]) -> list[
         raise ConfigError(f"ASSAY_NODES: {number!r} is not a number from 2 to {count}")
     found = []
     for name, where, link in links:
-        over = _over(name, transports)
+        reach = over(name, transports)
         extras = {
             "memory_fraction": machine.MEMORY_FRACTION,
             "network_device": where,
             "nodes": int(number),
             **({"hardware": {"link": link}} if link in known else {}),
         }
-        found.append(machine.partition(name, ["inter-node", name, *over], extras))
+        found.append(machine.partition(name, ["inter-node", name, *reach], extras))
     return found

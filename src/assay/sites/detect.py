@@ -176,20 +176,27 @@ def memory_bytes() -> int:
 
 
 def clock_hz() -> float | None:
+    """Nominal clock of a core of this machine [Hz]; see :func:`clock`."""
+    base = provenance.read("/sys/devices/system/cpu/cpu0/cpufreq/base_frequency")
+    return clock(provenance.read("/proc/cpuinfo") or "", base)
+
+
+def clock(info: str, base: str | None) -> float | None:
     """Nominal clock of a core [Hz], from the model name or the base frequency; None if unknown.
 
     The kernel's ``cpu MHz`` is normally the current clock. In a virtual machine it is the nominal
     clock, because a virtual machine knows no other clock. It is therefore used only there.
+
+    :param info: text of ``/proc/cpuinfo``, or of its first processor.
+    :param base: the base frequency as the kernel states it [kHz], None if it does not.
     """
-    info = provenance.read("/proc/cpuinfo") or ""
     if match := re.search(r"^model name\s*:.* @ ([\d.]+)GHz", info, re.MULTILINE):
         return float(match[1]) * 1e9
-    base = provenance.read("/sys/devices/system/cpu/cpu0/cpufreq/base_frequency")
     if base and base.isdigit():
         return float(base) * 1e3
     virtual = re.search(r"^flags\s*:.*\bhypervisor\b", info, re.MULTILINE)
-    clock = re.search(r"^cpu MHz\s*:\s*([\d.]+)", info, re.MULTILINE)
-    return float(clock[1]) * 1e6 if virtual and clock else None
+    mhz = re.search(r"^cpu MHz\s*:\s*([\d.]+)", info, re.MULTILINE)
+    return float(mhz[1]) * 1e6 if virtual and mhz else None
 
 
 def pml(root: Path = Path("/sys/class/infiniband")) -> dict[str, str]:

@@ -45,14 +45,18 @@ def distribution(site_file: str | Path) -> dict[str, Any]:
     """
     features, extras = detect.described(detect.programs(), detect.btio())
     extras["provenance"] = "packages of the distribution"
-    repository = sites.repository(site_file)
-    python, ports = repository / ".venv/bin/python", repository / ".cache/osu-py"
-    if python.exists() and (ports / "osu_latency.py").exists():
+    if command := osu_py(sites.repository(site_file)):
         features.append("osu-py")
-        extras["osu_py_command"] = (
-            f"{shlex.quote(str(python))} {shlex.quote(str(ports))}/osu_{{benchmark}}.py"
-        )
+        extras["osu_py_command"] = command
     return {"name": "system", "features": features, "extras": extras}
+
+
+def osu_py(repository: Path) -> str | None:
+    """How the checkout's own Python ports of OSU are started; None if `make setup` made none."""
+    python, ports = repository / ".venv/bin/python", repository / ".cache/osu-py"
+    if not (python.exists() and (ports / "osu_latency.py").exists()):
+        return None
+    return f"{shlex.quote(str(python))} {shlex.quote(str(ports))}/osu_{{benchmark}}.py"
 
 
 def stack(site_file: str | Path) -> dict[str, Any]:

@@ -1,0 +1,336 @@
+"""``assay site new``: writes the folder of a site from what Slurm and its nodes say.
+
+Slurm says which partitions and nodes there are. A job of a second on two nodes of each partition
+says what they have (:mod:`assay.onnode.inventory`). What nobody says is listed with what to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from reframe.core.exceptions import ReframeError
+
+from assay.judge import ReferencesError, hardware
+from assay.onnode import inventory, provenance
+from assay.results import promise, session
+from assay.sites import auto, expect, machine
+from assay.sites.new import draft, facts, modules, slurm, written
+from assay.sites.new.facts import Gap, Place
+from assay.sites.new.slurm import Partition, Pool
+
+#: A name that is a folder, a system of ReFrame and a word on a command line.
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+
+#: How long the job on the nodes may run [min].
+MINUTES = 10
+
+
+#: How many modules a line names.
+SHOWN = 12
+
+
+class NewSiteError(Exception):
+    """Why no site is written: one line that says what to do."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the folder, or with ``--dry-run`` prints it; returns the exit code."""
+    try:
+        return _run(args)
+    except (
+        NewSiteError,
+        ReferencesError,
+        promise.PromiseError,
+        session.ReportError,
+        ReframeError,
+    ) as error:
+        print(f"assay site new: {error}", file=sys.stderr)
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        print(f"assay site new: {named}{error.strerror or error}", file=sys.stderr)
+    return 2
+
+
+def _run(args: argparse.Namespace) -> int:
+    check(args)
+    said = answers()
+    gaps: list[Gap] = []
+    pools = chosen(slurm.partitions(said.partitions), slurm.nodes(said.nodes), args.partition, gaps)
+    system, of_modules = _modules(args.module)
+    places = _places(pools, args, gaps)
+    made = draft.of(
+        places,
+        hardware(args.folder / args.name),
+        scheduler=auto.scheduler(said.config),
+        launcher="srun" if auto.pmix(said.mpi) else "mpirun",
+        access=args.access,
+        modules=args.module,
+        osu_py=machine.osu_py(args.folder.resolve().parent),
+    )
+    if not made.stack["features"]:
+        raise NewSiteError(
+            f"no program that the suite knows is on PATH of {places[0].host}: "
+            + (
+                f"name modules by --module, for example {_some(of_modules)}"
+                if of_modules
+                else "install Open MPI and benchmarks, or name modules that have them by --module"
+            )
+        )
+    if not args.module and of_modules:
+        what = f"the stack loads no module; there are {_some(of_modules)}"
+        gaps.append(
+            Gap(f"stack {made.stack['name']}", what, "name those that you want by --module")
+        )
+    made.gaps[:0] = gaps
+    host = socket.gethostname()
+    made.gaps.append(
+        Gap("hostnames", f"written from the name of this host, {host}; whether jobs are started on "
+            "others, too, is not known", "add their names")
+    )  # fmt: skip
+    head = written.Head(
+        name=args.name,
+        hostnames=[re.sub(r"\d+", "[0-9]+", re.escape(host)) + "$"],
+        modules_system=system if args.module else "nomod",
+        date=time.strftime("%Y-%m-%d"),
+        asked=[place.host for place in places],
+    )
+    _write(args, head, made)
+    return 0
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names in a line; of many, the first ones."""
+    shown = ", ".join(names[:SHOWN])
+    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
+
+
+# --- what is asked --------------------------------------------------------------------------------
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuses a command that cannot lead to a site.
+
+    :raises NewSiteError: the name or an option is wrong, the folder exists, or there is no suite.
+    """
+    target = args.folder / args.name
+    if not NAME.fullmatch(args.name):
+        raise NewSiteError(
+            f"the name {args.name!r} is not of a-z, 0-9, - and _, or too long: choose another one"
+        )
+    if not (args.folder / "vocabulary.yaml").is_file():
+        raise NewSiteError(
+            f"{args.folder}: has no vocabulary.yaml, so it is no folder of sites; type this in the "
+            "repository, or name its site-config by --folder"
+        )
+    if not (args.folder.resolve().parent / "reframe").is_dir():
+        raise NewSiteError(f"{args.folder}: there is no suite (reframe/) beside it; name another")
+    if target.exists() or target.is_symlink():
+        raise NewSiteError(f"{target}: is there already; choose another name, or delete it")
+    for option in args.access:
+        if not option.startswith("-") or len(option.split()) != 1:
+            raise NewSiteError(
+                f"--access: {option!r} is not one option of sbatch; write it like "
+                "--access=--account=hpc"
+            )
+    if shutil.which(slurm.QUERIES["nodes"][0]) is None:
+        raise NewSiteError(
+            "scontrol is not on PATH, so there is no Slurm here: type this on a login node; for a "
+            "machine without a scheduler use SITE=local or SITE=any"
+        )
+
+
+def answers() -> slurm.Answers:
+    """What Slurm answers on this machine.
+
+    :raises NewSiteError: it does not answer.
+    """
+    said = slurm.ask()
+    for silence in provenance.hung.values():
+        raise NewSiteError(f"{silence}: Slurm does not answer; ask its administrator")
+    if not slurm.partitions(said.partitions):
+        first = next(iter(said.partitions.splitlines()), "nothing")
+        raise NewSiteError(f"scontrol lists no partition, it says: {first}; ask its administrator")
+    return said
+
+
+def chosen(
+    partitions: Sequence[Partition],
+    nodes: Sequence[slurm.Node],
+    wanted: Sequence[str],
+    gaps: list[Gap],
+) -> list[Pool]:
+    """The partitions of Slurm that become partitions of the site, the default one first.
+
+    Without a wish, a partition is left out if others have all its nodes already.
+
+    :param gaps: gets what is left out.
+    :raises NewSiteError: a wanted partition does not exist, or no node takes jobs.
+    """
+    known = {partition.name: partition for partition in partitions}
+    for name in wanted:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            mend = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+            raise NewSiteError(f"--partition: Slurm has no {name!r}; {mend}")
+    ordered = sorted(known.values(), key=lambda partition: not partition.default)
+    asked = [known[name] for name in dict.fromkeys(wanted)] or [p for p in ordered if p.open]
+    found: list[Pool] = []
+    covered: set[str] = set()
+    for partition in asked:
+        pool = slurm.pool(partition, nodes)
+        where = f"partition {partition.name} of Slurm"
+        if pool is None:
+            if wanted:
+                raise NewSiteError(
+                    f"--partition: no node of {partition.name!r} takes jobs now: name another one, "
+                    "or wait until scontrol show node says IDLE"
+                )
+            gaps.append(Gap(where, "no node takes jobs now", "describe it when its nodes are up"))
+            continue
+        names = {node.name for node in pool.nodes}
+        if not wanted and names <= covered:
+            gaps.append(Gap(where, "left out, for others have its nodes", "name it by --partition"))
+            continue
+        covered |= names
+        found.append(pool)
+    if not found:
+        raise NewSiteError("no node of Slurm takes jobs now: scontrol show node says why")
+    return found
+
+
+def _modules(wanted: Sequence[str]) -> tuple[str, list[str]]:
+    """The module system, and the modules that may bring MPI or programs.
+
+    :raises NewSiteError: a wanted module is not available.
+    """
+    said = modules.ask() if shutil.which(modules.QUERY[0]) else ""
+    names, system = modules.available(said), modules.system(said)
+    if wanted and system == "nomod":
+        raise NewSiteError("--module: a login shell has no command `module` here: leave it out")
+    if lost := modules.unknown(wanted, names):
+        near = difflib.get_close_matches(lost, names, n=1)
+        mend = f"did you mean {near[0]!r}?" if near else "module avail lists what there is"
+        raise NewSiteError(f"--module: there is no {lost!r}; {mend}")
+    useful = [
+        *modules.that_bring_mpi(names),
+        *modules.that_bring_cuda(names),
+        *modules.that_bring_programs(names),
+    ]
+    return system, list(dict.fromkeys(useful)) if system != "nomod" else []
+
+
+def job(pool: Pool, access: Sequence[str], loaded: Sequence[str], wait: int) -> list[str]:
+    """The command that asks two nodes of a partition what they have.
+
+    :param loaded: modules that it loads.
+    :param wait: how long it waits for the nodes [s].
+    """
+    count = min(len(pool.up), 2)
+    script = ["python3", inventory.__file__, facts.questions(pool.up[-1].address)]
+    if loaded:
+        load = f"module load {shlex.join(loaded)} >&2 && exec {shlex.join(script)}"
+        script = ["bash", "-lc", load]
+    gpus = [f"--gres=gpu:{pool.shape.gpus}"] if pool.shape.gpus else []
+    return [
+        *("srun", f"--partition={pool.partition.name}", "--exclusive", *access, *gpus),
+        *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--mpi=none"),
+        *("--input=none", f"--time={MINUTES}", f"--immediate={wait}", "--job-name=assay-site-new"),
+        *script,
+    ]
+
+
+def _places(pools: Sequence[Pool], args: argparse.Namespace, gaps: list[Gap]) -> list[Place]:
+    """What the nodes of each partition have.
+
+    :raises NewSiteError: no node answers, or not those of a partition that was named.
+    """
+    found = []
+    for pool in pools:
+        name = pool.partition.name
+        print(f"a job asks nodes of {name} what they have; it waits at most {args.wait} s",
+              file=sys.stderr)  # fmt: skip
+        said, why = _asked(job(pool, args.access, args.module, args.wait), args.wait)
+        if said:
+            found.append(Place(pool, said[0], said[1] if len(said) > 1 else None))
+            continue
+        mend = "try --wait, --access or --partition"
+        if args.partition:
+            raise NewSiteError(f"the job on partition {name!r} gave no answer: {why}; {mend}")
+        what = f"its job gave no answer: {why}"
+        gaps.append(Gap(f"partition {name} of Slurm", what, f"type it again: {mend}"))
+    if not found:
+        raise NewSiteError(f"no job gave an answer; the last: {gaps[-1].what}; {gaps[-1].do}")
+    return found
+
+
+def _asked(command: Sequence[str], wait: int) -> tuple[list[dict[str, object]], str]:
+    """The answers of the nodes, and why there is none."""
+    try:
+        # In the session of this process: Ctrl-C also ends srun, which then cancels its job.
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=wait + 60 * MINUTES + 30,
+            check=False,
+        )
+    except OSError as error:
+        return [], f"{command[0]}: {error.strerror}"
+    except subprocess.TimeoutExpired as error:
+        return [], f"{command[0]} did not end within {error.timeout:g} s"
+    out, err = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
+    try:
+        found = facts.answers(out)
+    except ValueError:
+        return [], "its answer is cut"
+    lines = [line.strip() for line in (out + err).splitlines() if line.strip()]
+    return found, lines[-1] if lines else "it printed nothing"
+
+
+# --- what is written ------------------------------------------------------------------------------
+
+
+def _write(args: argparse.Namespace, head: written.Head, made: draft.Draft) -> None:
+    target = args.folder / args.name
+    texts = {
+        "reframe.py": written.reframe(head, made),
+        "references.yaml": written.references(head, made),
+    }
+    if text := written.hardware(head, made):
+        texts["hardware.yaml"] = text
+    if args.dry_run:
+        for name, text in texts.items():
+            print(f"# --- {target / name}\n{text}")
+    else:
+        with written.beside(args.folder, args.name) as folder:
+            written.write(folder, texts)
+            print("a dry run of the suite says which cases the site promises", file=sys.stderr)
+            # Nothing has a reference yet that a complete run would need.
+            promised = expect.of_site(folder / "reframe.py", {"nothing_judged": "allowed"})
+            written.write(folder, {promise.FILE: promised})
+            written.publish(folder, target)
+        print(f"{target}: written, and it loads")
+    print(f"not found out: {len(made.gaps)}")
+    for gap in made.gaps:
+        print(f"  - {gap}")
+    if args.dry_run:
+        return
+    site = f"{os.path.relpath(target)}/reframe.py"
+    where = "" if args.folder == Path("site-config") else f" --folder {args.folder}"
+    print(
+        "next:\n"
+        f"  assay sites {args.name}{where}\n"
+        f"  reframe -C {site} --system={args.name} -c reframe -R -r --mode smoke\n"
+        f"  assay calibrate --site {args.name}{where}; then delete nothing_judged in {promise.FILE}"
+    )

@@ -1,0 +1,314 @@
+"""The files of a new site as texts, and their folder: it is written whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import tempfile
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay import files
+from assay.sites.new.draft import Draft, Proposal
+from assay.sites.new.facts import Gap
+
+#: Longest line of the files.
+WIDTH = 96
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a site is called, and where it came from.
+
+    :ivar hostnames: regular expressions for the beginning of the names of its login nodes.
+    :ivar modules_system: as ReFrame names it.
+    :ivar date: day of the answers, ``2026-11-23``.
+    :ivar asked: the nodes that answered.
+    """
+
+    name: str
+    hostnames: Sequence[str]
+    modules_system: str
+    date: str
+    asked: Sequence[str]
+
+
+# --- reframe.py -----------------------------------------------------------------------------------
+
+
+def literal(value: Any, indent: int = 0, first: int = 0) -> str:
+    """A value as Python, in as few lines as fit.
+
+    :param indent: of the line that the value ends in.
+    :param first: what the first line has before the value, with its indent.
+    """
+    flat = _flat(value)
+    if len(flat) + max(indent, first) < WIDTH or not isinstance(value, (dict, list)) or not value:
+        return flat
+    inner, lines = " " * (indent + 4), []
+    for entry in value.items() if isinstance(value, dict) else value:
+        key = f"{_flat(entry[0])}: " if isinstance(value, dict) else ""
+        said = entry[1] if isinstance(value, dict) else entry
+        lines.append(f"{inner}{key}{literal(said, indent + 4, indent + 4 + len(key))},")
+    open_, close = "{}" if isinstance(value, dict) else "[]"
+    return "\n".join([open_, *lines, " " * indent + close])
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_flat(k)}: {_flat(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_flat, value)) + "]"
+    return repr(value)
+
+
+def _comment(*lines: str) -> str:
+    """Comments; the later lines of an item of a list are indented."""
+    wrapped = []
+    for line in lines:
+        more = "#   " if line.startswith("-") else "# "
+        wrapped += textwrap.wrap(
+            *(line, WIDTH),
+            initial_indent="# ",
+            subsequent_indent=more,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return "\n".join(wrapped)
+
+
+#: What follows from :attr:`Draft.together`, for the reader of the file.
+TOGETHER = (
+    "The nodes are parts of one machine: they have one kernel. So ranks yield while they wait, "
+    "tests between nodes have one rank on each node, and the smoke profile between nodes leaves "
+    "out HPCC and HPL."
+)
+
+
+def _unknown(gaps: Sequence[Gap]) -> list[str]:
+    return ["What could not be found out, and what to do:", *(f"- {gap}" for gap in gaps)]
+
+
+def reframe(head: Head, draft: Draft) -> str:
+    """The file ``reframe.py``."""
+    names = _variables(draft.common)
+    number = sum(len(each) for each in draft.partitions.values())
+    about = textwrap.fill(
+        f"`assay site new` wrote this file from what Slurm and {', '.join(head.asked)} said. "
+        "Nothing was measured. Compare the file with the machine before you rely on it.",
+        WIDTH,
+    )
+    parts = [
+        f'"""{head.name}: {number} partitions on nodes of Slurm, found on {head.date}.\n\n'
+        f'{about}\n"""',
+        f"# Stacks: {draft.stack['name']}",
+        "from assay import sites",
+    ]
+    if draft.gaps:
+        parts.append(_comment(*_unknown(draft.gaps)))
+    if draft.together:
+        parts.append(_comment(TOGETHER))
+    for slurm, common in draft.common.items():
+        said = f"#: What all partitions on the nodes of Slurm's partition {slurm} have in common."
+        parts.append(f"{said}\n{names[slurm]} = {literal_block(common)}")
+    partitions = [
+        _entry(each, 16, f"**{names[slurm]}")
+        for slurm, every in draft.partitions.items()
+        for each in every
+    ]
+    parts.append(
+        "\n".join(
+            [
+                "site_configuration = sites.configuration(",
+                "    __file__,",
+                "    systems=[",
+                "        {",
+                f'            "name": {_flat(head.name)},',
+                f'            "hostnames": {_flat(head.hostnames)},  # regular expressions',
+                f'            "modules_system": {_flat(head.modules_system)},',
+                '            "partitions": [',
+                *partitions,
+                "            ],",
+                "        }",
+                "    ],",
+                f"    environments=[\n{_entry(draft.stack, 8)}\n    ],",
+                "    # The partitions share nodes and network, so cases run one at a time.",
+                "    one_at_a_time=True,",
+                ")",
+            ]
+        )
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def literal_block(value: Mapping[str, Any], indent: int = 0) -> str:
+    """A mapping as Python with one entry on each line."""
+    inner = " " * (indent + 4)
+    lines = [
+        f"{inner}{_flat(key)}: {literal(said, indent + 4, indent + 6 + len(_flat(key)))},"
+        for key, said in value.items()
+    ]
+    return "\n".join(["{", *lines, " " * indent + "}"])
+
+
+def _entry(value: Mapping[str, Any], indent: int, *first: str) -> str:
+    """A mapping as an element of a list, with lines of its own at the beginning."""
+    head, *rest = literal_block(value, indent).splitlines()
+    inner = " " * (indent + 4)
+    return "\n".join(
+        [" " * indent + head, *(f"{inner}{line}," for line in first), *rest[:-1], rest[-1] + ","]
+    )
+
+
+def _variables(common: Iterable[str]) -> dict[str, str]:
+    """Partition of Slurm -> name of the variable with what its nodes have in common."""
+    found: dict[str, str] = {}
+    for slurm in common:
+        name = "NODE" if not found else "NODE_" + re.sub(r"\W", "_", slurm.upper())
+        while name in found.values():
+            name += "_"
+        found[slurm] = name
+    return found
+
+
+# --- references.yaml ------------------------------------------------------------------------------
+
+
+def references(head: Head, draft: Draft) -> str:
+    """The file ``references.yaml``. Proposals are comments, so that they judge nothing."""
+    parts = [
+        _comment(
+            f"How {head.name} is judged. `assay site new` wrote this file on {head.date}, and "
+            "nothing was measured: docs/adding-a-site.md explains the file."
+        )
+    ]
+    if _has_ratios(draft):
+        parts.append(
+            "# Ratios within one run, which hold for any machine.\ninclude: [../ratios.yaml]"
+        )
+    parts.append("\n".join(["references:", *_proposed(draft.proposals)]))
+    why = (
+        f"nothing was measured yet; type assay calibrate --site {head.name}"
+        if not draft.together
+        else "the nodes share the cores, the memory and the disks of one machine"
+    )
+    parts.append(
+        f"""\
+recorded:
+  - for: {{partition: "*", test: NodeHealth}}
+    why: the state before the run; its limits are the partition's `health`
+  - for: {{partition: "*"}}
+    until: calibrated
+    why: {why}"""
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _has_ratios(draft: Draft) -> bool:
+    """Whether each reference of ``ratios.yaml`` applies to the first partition of the site.
+
+    A reference that never applies is refused by the test SuiteLoads.
+    """
+    first = next(iter(draft.partitions.values()))[0]
+    words = {*first["features"]}
+    return not draft.together and "tcp" in words and bool(words & {"posix", "sysv"})
+
+
+def _proposed(proposals: Sequence[Proposal]) -> list[str]:
+    """Comments below the key ``references``. Without its ``#``, each line of a proposal is YAML."""
+    if not proposals:
+        return ["# No proposal: no partition names a link whose peak is in hardware.yaml."]
+    lines = [
+        _comment(
+            "Proposals, from peaks of hardware.yaml. They judge nothing before you take away the "
+            "`#` of their lines. `of_peak` is a share of the peak of the partition's `hardware`."
+        )
+    ]
+    for each in proposals:
+        case = ", ".join(f"{key}: {value}" for key, value in each.case.items())
+        # No more than the peak itself.
+        upper = f"lower: -0.1, upper: {1 / each.share - 1:.2f}"
+        source = (
+            f"proposal, not measured: {each.share:g} of the peak of {each.hardware}, "
+            f"{each.peak:g} MB/s, is {each.share * each.peak:g} MB/s ({each.source})"
+        )
+        lines += [
+            f"#  - for: {{{case}}}",
+            "#    metrics:",
+            f"#      bandwidth_1MiB: {{of_peak: {each.share:g}, unit: MB/s, {upper}}}",
+            "#    source: >-",
+            *(f"#      {line}" for line in textwrap.wrap(source, WIDTH - 8)),
+        ]
+    return lines
+
+
+def hardware(head: Head, draft: Draft) -> str:
+    """The file ``hardware.yaml``; empty if the site needs none."""
+    if not draft.links:
+        return ""
+    lines = [
+        _comment(
+            f"Links of {head.name}, with the rate that their devices stated on {head.date}. A link "
+            "that came up too slow states a lower rate: compare. "
+            "bandwidth: payload in one direction [MB/s]."
+        ),
+        "link:",
+    ]
+    for name, said in draft.links.items():
+        lines += [
+            f"  {name}:",
+            f"    bandwidth: {said['bandwidth']:g}",
+            f"    source: {json.dumps(said['source'])}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+# --- folder ---------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def beside(folder: Path, name: str) -> Iterator[Path]:
+    """A temporary folder for a site, in which the site can be loaded. It is removed at the end.
+
+    It lies beside the folder of all sites, so :func:`publish` can rename it. The files that all
+    sites share are linked beside it.
+
+    :param folder: of all sites, ``site-config``.
+    :param name: of the site.
+    :raises OSError: it cannot be made.
+    """
+    parent = Path(tempfile.mkdtemp(prefix=".site-new-", dir=folder.resolve().parent))
+    try:
+        for shared in folder.resolve().glob("*.yaml"):
+            (parent / shared.name).symlink_to(shared)
+        made = parent / name
+        made.mkdir()
+        yield made
+    finally:
+        shutil.rmtree(parent, ignore_errors=True)
+
+
+def publish(made: Path, target: Path) -> None:
+    """Puts a complete folder in its place.
+
+    :raises OSError: something is there, or it cannot be renamed.
+    """
+    shutil.rmtree(made / "__pycache__", ignore_errors=True)
+    # A rename replaces an empty folder, and no other.
+    made.rename(target)
+
+
+def write(made: Path, texts: Mapping[str, str]) -> None:
+    """Writes the files of a folder.
+
+    :raises OSError: a file cannot be written.
+    """
+    for name, text in texts.items():
+        files.write(made / name, text)

@@ -1,0 +1,115 @@
+"""`assay site new` on the emulated cluster: the folder loads, and runs smoke without an edit."""
+
+import json
+import os
+import shutil
+import sys
+
+import pytest
+from bench import PORTS, REFRAME
+from emulated import reason_to_skip, up
+from shell import ROOT
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(reason_to_skip() is not None, reason=str(reason_to_skip())),
+]
+
+#: Tests that must have passed, each on a partition that the command described.
+PASSED = {
+    *(("Tournament", "ethernet"), ("Census", "ethernet"), ("NetPipe", "ethernet")),
+    *(("NetPipe", "intra-node"), ("UcxPerftest", "intra-node"), ("NodeHealth", "intra-node")),
+    *(("Iozone", "scratch"), ("EachNode", "scratch"), ("Iozone", "tmpfs")),
+}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with up("--nodes", "4") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def checkout(cluster):
+    """A checkout without sites, which belongs to the user who runs jobs."""
+    folder = cluster.state / "home/checkout"
+    (folder / "site-config").mkdir(parents=True)
+    for path in (ROOT / "site-config").glob("*.yaml"):
+        shutil.copy(path, folder / "site-config")
+    for name in (".git_archival.txt", "requirements.lock"):  # the record of a node names them
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(
+        ROOT / "reframe", folder / "reframe", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (folder / ".venv").symlink_to(sys.prefix)
+    (folder / ".cache").mkdir()
+    (folder / ".cache/osu-py").symlink_to(PORTS)
+    user = json.loads((cluster.state / "cluster.json").read_text())
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, user["uid"], user["gid"], follow_symlinks=False)
+    return folder
+
+
+def on_login(cluster, checkout, *words, **options):
+    """Runs a command on the login machine, as the user who runs jobs."""
+    variables = [f"PYTHONPATH={ROOT}/src", f"ASSAY_RESULTS={cluster.state}/home/results"]
+    words = ("env", "-C", str(checkout), *variables, "RFM_COLORIZE=n", *words)
+    return cluster("run", "login", "--", *words, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def site(cluster, checkout):
+    """The folder that the command has written, and what the command printed."""
+    assay = (sys.executable, "-m", "assay")
+    done = on_login(cluster, checkout, *assay, "site", "new", "mine", timeout=600)
+    assert done.returncode == 0, done.stderr
+    return checkout / "site-config/mine", done.stdout
+
+
+def test_the_folder_loads_and_says_what_it_does_not_know(cluster, checkout, site):
+    folder, said = site
+    assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {
+        "reframe.py", "references.yaml", "expected.yaml"
+    }  # fmt: skip
+    assert "eth0 is no device of hardware, so the rate of the link is not known" in said
+    listed = on_login(cluster, checkout, sys.executable, "-m", "assay", "sites", "mine")
+    assert listed.returncode == 0, listed.stdout
+    for line in (
+        "partition intra-node: intra-node posix sysv cma tcp",
+        "partition ethernet: inter-node ethernet tcp",
+        "partition scratch: storage xfs",
+    ):
+        assert f"  {line}\n" in listed.stdout
+    text = (folder / "reframe.py").read_text()
+    assert f'"directory": "{cluster.state}/scratch"' in text
+    assert '"OMPI_MCA_mpi_yield_when_idle"' in text, "the nodes share one machine"
+
+
+def test_a_second_site_of_the_same_name_is_refused(cluster, checkout, site):
+    folder, _ = site
+    before = (folder / "reframe.py").read_bytes()
+    done = on_login(cluster, checkout, sys.executable, "-m", "assay", "site", "new", "mine")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "assay site new: site-config/mine: is there already; choose another name, or delete it\n"
+    )
+    assert (folder / "reframe.py").read_bytes() == before
+
+
+def test_it_runs_smoke_without_an_edit(cluster, checkout, site):
+    folder, _ = site
+    done = on_login(
+        cluster,
+        *(checkout, str(REFRAME), "-C", f"{folder}/reframe.py", "-c", "reframe"),
+        *("-R", "-r", "--mode", "smoke"),
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    (report,) = (cluster.state / "home/results/reports").glob("run-report-*.json")
+    cases = [case for part in json.loads(report.read_text())["runs"] for case in part["testcases"]]
+    passed = {
+        (case["display_name"].split()[0], case["partition"])
+        for case in cases
+        if case["result"] == "pass"
+    }
+    assert passed >= PASSED

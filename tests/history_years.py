@@ -2,14 +2,15 @@
 
     .venv/bin/python tests/history_years.py [--metrics 100] [--years 3] [--changes 20] [--seed 1]
 
-Every number here is simulated. Each metric has one run a day. Its noise has a standard deviation of
-0.3, 1 or 2 %, with a correlation of 0 or 0.3 from day to day. On 1 % of the days begins a disturbance of
-1 to 3 days by up to half, and 3 % of the runs are missing. Changes of 3 to 10 %, up or down, are planted into as many metrics. Two
-planned changes of 4 % alter every metric and are in planned.yaml, so none of them may be reported.
+Every number here is simulated. Each metric has one run a day. Its noise has a standard deviation
+of 0.3, 1 or 2 %, with a correlation of 0 or 0.3 from day to day. On 1 % of the days begins a
+disturbance of 1 to 3 days by up to half, and 3 % of the runs are missing. Changes of 3 to 10 %, up
+or down, are planted into as many metrics. Two planned changes of 4 % alter every metric and are in
+planned.yaml, so none of them may be reported.
 
 The script asks after each day, as a site would: a change is found on the first day on which it is
-reported within 7 days of its true day and in its direction. Any other change that is reported on any
-day is a false alarm, and counts once, even if later days do not report it any more.
+reported within 7 days of its true day and in its direction. Any other change that is reported on
+any day is a false alarm, and counts once, even if later days do not report it any more.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def metric(rng: np.random.Generator, number: int, years: int, planted: bool) -> 
 
 
 def replay(one: Metric, tolerance: float, rules: changes.Rules) -> tuple[int | None, int]:
-    """The delay in runs until the planted change is found, if it is, and the number of false alarms.
+    """The delay in runs until the planted change is found, and the number of false alarms.
 
     Only the baseline since the last planned change is searched, because earlier ones are complete.
     """

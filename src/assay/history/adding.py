@@ -1,8 +1,8 @@
 """Adds the sessions of many results directories to one history.
 
-A run that is split into jobs leaves a ``results.db`` for each job. Each session is stored once, even
-if it is added several times, and a session in the store is never changed. SQLite writes all new
-sessions or none.
+A run that is split into jobs leaves a ``results.db`` for each job. Each session is stored once,
+however often it is added. A session in the store is never changed. SQLite writes all new sessions
+or none.
 """
 
 from __future__ import annotations

@@ -33,6 +33,10 @@ _NEIGHBOURS, _FAR = 3, 4.0
 #: runs shows at the larger ones.
 _LAGS = (1, 3, 7)
 
+#: A larger distance is used only in a series so many times as long: a change of level alters as many
+#: differences as the distance is long, and few of them must be altered.
+_FEW = 10
+
 #: Least noise, as a share of the tolerance: a metric that hardly varies has no noise to estimate.
 _LEAST_NOISE = 0.1
 
@@ -146,7 +150,7 @@ def _noise(values: Any) -> float:
     return max(
         _SIGMA_PER_MAD * float(np.median(np.abs(values[lag:] - values[:-lag]))) / math.sqrt(2)
         for lag in _LAGS
-        if lag < len(values)
+        if lag == 1 or lag * _FEW < len(values)
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes a history as one table that every analytics engine reads: CSV, or one JSON object a line."""
+"""Writes a history as one table that every analytics engine reads: CSV, or JSON lines."""
 
 from __future__ import annotations
 

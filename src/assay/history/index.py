@@ -57,7 +57,7 @@ _Ids = dict[tuple[str, tuple[object, ...]], int]
 
 
 def ask(folder: Path, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
-    """The answer of a function that reads the index of a history, which is brought up to date first.
+    """The answer of a function that reads the index of a history, once it is up to date.
 
     :param folder: holds ``results.db``. If nobody may write there, a copy of the index is used.
     :raises StoreError: the store is missing or damaged, or the index cannot be written.

@@ -188,7 +188,7 @@ def examine(
 
 
 def newest_first(found: Iterable[Change]) -> list[Change]:
-    """The changes in the order of a reader: the newest first, then the largest for its tolerance."""
+    """The changes in a reader's order: the newest first, then the largest for its tolerance."""
     return sorted(found, key=lambda change: (-change.start, -change.tolerances))
 
 

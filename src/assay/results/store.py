@@ -1,7 +1,7 @@
 """ReFrame's store of results: opens it, creates it, and names its damage.
 
-A store of years has gigabytes. No function here but :func:`refuse_torn` reads all of it, so a damage
-in the middle of a store is named by whoever reads that place.
+A store of years has gigabytes. Only :func:`refuse_torn` reads all of it. A damage in the middle of
+a store is therefore named by whoever reads that place.
 """
 
 from __future__ import annotations

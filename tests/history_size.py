@@ -4,7 +4,7 @@
 
 The script makes a store of ReFrame with sessions of 1,000 cases each, and times each command in a
 process of its own. The cases are made: their fields are those that ReFrame 4.10 stores, their
-numbers are noise of 1 %, and one metric drops by 6 % half-way. One million cases need 10 GB of disk.
+numbers are noise of 1 %, and one metric drops by 6 % half-way. One million cases need 10 GB.
 """
 
 from __future__ import annotations

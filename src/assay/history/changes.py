@@ -33,9 +33,13 @@ _NEIGHBOURS, _FAR = 3, 4.0
 #: runs shows at the larger ones.
 _LAGS = (1, 3, 7)
 
-#: A larger distance is used only in a series so many times as long: a change of level alters as many
-#: differences as the distance is long, and few of them must be altered.
+#: A larger distance is used only in a series so many times as long: a change of level alters as
+#: many differences as the distance is long, and few of them must be altered.
 _FEW = 10
+
+#: How many values a baseline has at least, in units of ``Rules.persist``, even if the search took
+#: them for several levels.
+_BASELINE = 4
 
 #: Least noise, as a share of the tolerance: a metric that hardly varies has no noise to estimate.
 _LEAST_NOISE = 0.1
@@ -117,29 +121,33 @@ def _in_part(values: Any, tolerance: float, rules: Rules) -> list[Step]:
     ends = search.predict(pen=rules.penalty * math.log(len(calm)))
     return [
         step
-        for step in _large([int(end) for end in ends], calm, rules.share * tolerance)
+        for step in _large([int(end) for end in ends], calm, rules.share * tolerance, rules.persist)
         if _lasts(step, values, rules.persist)
     ]
 
 
-def _large(ends: Sequence[int], values: Any, least: float) -> list[Step]:
-    """The steps whose size is at least a fraction of the level since the last of them."""
+def _large(ends: Sequence[int], values: Any, least: float, persist: int) -> list[Step]:
+    """The steps whose size is at least a fraction of the level since the last of them.
+
+    That level is the first one that lasted, so a slow decline is compared with its beginning.
+    """
     found = []
-    first = 0  # of the level that later values are compared with
+    first, known = 0, ends[0]  # the values of the level that later ones are compared with
     for begin, end in zip(ends, ends[1:]):
-        before, after = float(np.median(values[first:begin])), float(np.median(values[begin:end]))
+        known = max(known, min(begin, first + _BASELINE * persist))
+        before, after = float(np.median(values[first:known])), float(np.median(values[begin:end]))
         step = Step(begin, before, after)
         if abs(step.relative) >= least:
             found.append(step)
-            first = begin
+            first, known = begin, end
     return found
 
 
 def _lasts(step: Step, values: Any, persist: int) -> bool:
     """Whether enough values before a step are nearer to the old level, and after it to the new one.
 
-    The search alone may take values of the old level for values of the new one. The values are those
-    that were measured, with their spikes: two disturbed runs and two more are no level.
+    The search alone may take values of the old level for values of the new one. The values are
+    those that were measured, with their spikes: two disturbed runs and two more are no level.
     """
     new = np.abs(values - step.after) < np.abs(values - step.before)
     return bool((~new[: step.at]).sum() >= persist and new[step.at :].sum() >= persist)

@@ -17,6 +17,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -47,8 +48,11 @@ CREATE TABLE known(perflog_bytes INTEGER NOT NULL);
 INSERT INTO known VALUES (0);
 """
 
-#: Sessions that are written in one transaction, and after how many of them to say how far it is.
-_BATCH, _SAY = 20, 100
+#: Sessions that are written in one transaction.
+_BATCH = 20
+
+#: How long [s] the command is silent while it reads sessions.
+_SILENT = 10.0
 
 Answer = TypeVar("Answer")
 
@@ -182,14 +186,15 @@ def update(connection: sqlite3.Connection, database: Path) -> None:
             with _transaction(connection):
                 _forget(connection, gone)
         ids: _Ids = {}
+        said = time.monotonic()
         for first in range(0, len(new), _BATCH):
             connection.execute("BEGIN IMMEDIATE")
             with _transaction(connection):
                 for uuid in new[first : first + _BATCH]:
                     _insert(connection, source, uuid, ids)
-            done = first + _BATCH
-            if done % _SAY == 0 and done < len(new):
-                print(f"assay history: {done} of {len(new)} sessions are read", file=sys.stderr)
+            if time.monotonic() - said > _SILENT:
+                said = time.monotonic()
+                print(f"assay history: {first} of {len(new)} sessions are read", file=sys.stderr)
 
 
 def _stored(source: sqlite3.Connection, database: Path) -> dict[str, None]:

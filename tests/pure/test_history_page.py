@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import histories
@@ -96,3 +97,17 @@ def test_changes_come_first_with_their_marks_and_names_are_not_trusted(tmp_path:
     assert first.count('<line class="change"') == 1
     assert "Calm" in text[runs:]
     assert text[runs:].count("<polyline") == 2
+
+
+def test_the_report_links_the_page_of_the_history(tmp_path: Path) -> None:
+    data = Path(__file__).parents[1] / "data/faults/memory"
+    run = shutil.copytree(data, tmp_path / "run")
+    target = tmp_path / "report.html"
+    command = ["report", "--session", str(run / "reports/run-report-0.json"), "--output", str(target)]
+    assert main(command) == 1
+    assert "History and changes" not in target.read_text()
+    (tmp_path / "history.html").write_text("a page")
+    assert main(command) == 1
+    assert '<a href="history.html">History and changes</a>' in target.read_text()
+    assert main([*command, "--history", "../all.html"]) == 1
+    assert '<a href="../all.html">History and changes</a>' in target.read_text()

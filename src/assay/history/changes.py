@@ -39,7 +39,7 @@ _FEW = 10
 
 #: How many values a baseline has at least, in units of ``Rules.persist``, even if the search took
 #: them for several levels.
-_BASELINE = 4
+_BASELINE = 8
 
 #: Least noise, as a share of the tolerance: a metric that hardly varies has no noise to estimate.
 _LEAST_NOISE = 0.1

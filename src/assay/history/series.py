@@ -124,9 +124,9 @@ def read(connection: sqlite3.Connection, least: int = 1) -> Iterator[Series]:
     """
     starts = dict(connection.execute("SELECT id, start FROM sessions WHERE problem IS NULL"))
     nodes = dict(connection.execute("SELECT id, name FROM nodes WHERE single"))
-    about = {
-        number: about
-        for number, *about in connection.execute(
+    about: dict[int, tuple[str, str, str, str, str]] = {
+        number: (case, system, partition, metric, unit)
+        for number, case, system, partition, metric, unit in connection.execute(
             "SELECT m.id, t.name || ' @' || t.system || ':' || t.partition || '+' || t.environ, "
             "t.system, t.partition, m.name, m.unit FROM metrics m JOIN tests t ON t.id = m.test"
         )

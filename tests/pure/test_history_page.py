@@ -101,9 +101,9 @@ def test_changes_come_first_with_their_marks_and_names_are_not_trusted(tmp_path:
 
 def test_the_report_links_the_page_of_the_history(tmp_path: Path) -> None:
     data = Path(__file__).parents[1] / "data/faults/memory"
-    run = shutil.copytree(data, tmp_path / "run")
+    report = shutil.copytree(data, tmp_path / "run") / "reports/run-report-0.json"
     target = tmp_path / "report.html"
-    command = ["report", "--session", str(run / "reports/run-report-0.json"), "--output", str(target)]
+    command = ["report", "--session", str(report), "--output", str(target)]
     assert main(command) == 1
     assert "History and changes" not in target.read_text()
     (tmp_path / "history.html").write_text("a page")

@@ -106,7 +106,7 @@ def command(args: argparse.Namespace) -> int:
         absent = validation.absent(run.cases, drawn)
         beside = "history.html" if output.with_name("history.html").exists() else None
         history = args.history or beside
-        text = page.render(run, sections, absent, output, args.max_harness, history)
+        text = page.render(run, sections, absent, output, args.max_harness, history=history)
         page.write(output, text)
         if args.figures:
             export.write(args.figures, drawn, absent)

@@ -66,12 +66,13 @@ class Link(NamedTuple):
     href: str
 
 
-def render(
+def render(  # noqa: PLR0913
     session: Session,
     sections: Sequence[Section],
     absent: Iterable[Absent],
     beside: Path,
     max_harness: float | None = None,
+    *,
     history: str | None = None,
 ) -> str:
     """The page as HTML.

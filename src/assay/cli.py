@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from assay import __version__, calibrate, certificate, locks, report
-from assay.results import history
+from assay import __version__, calibrate, certificate, history, locks, report
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
@@ -126,20 +127,30 @@ def write(path: Path, content: str | bytes) -> None:
 
     :raises OSError: the file cannot be written.
     """
+    with replacing(path) as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write piece by piece, which replaces `path` at the end if nothing was raised.
+
+    :raises OSError: the file cannot be written.
+    """
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(
             dir=path.parent, prefix=f".{path.name}.", delete=False
         ) as stream:
             temporary = Path(stream.name)
-            stream.write(content.encode() if isinstance(content, str) else content)
+            yield stream.file
             stream.flush()
             os.fsync(stream.fileno())
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
         raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shutil
 import sqlite3
@@ -15,7 +14,7 @@ import pytest
 from bench import HPL, Bench, run_reframe
 
 from assay.cli import main
-from assay.results import history
+from assay.history import adding, index, table
 
 pytestmark = pytest.mark.slow
 
@@ -44,6 +43,10 @@ def content(folder: Path) -> tuple[bytes, bytes]:
     return (folder / "results.db").read_bytes(), (folder / "perflog.jsonl").read_bytes()
 
 
+def latest(folder: Path) -> list[list[str]]:
+    return table.rows(index.ask(folder, lambda connection: table.runs(connection, 10)))
+
+
 def counted(folder: Path) -> tuple[int, int]:
     with sqlite3.connect(folder / "results.db") as store:
         sessions = store.execute("SELECT count(*) FROM sessions").fetchone()[0]
@@ -55,12 +58,12 @@ def test_two_runs_are_two_columns_however_often_they_are_added(
     results: list[Path], tmp_path: Path
 ) -> None:
     into = tmp_path / "history"
-    assert history.add(into, results[:1]) == (1, [])
-    assert history.add(into, results) == (1, [])
+    assert adding.add(into, results[:1]) == (1, [])
+    assert adding.add(into, results) == (1, [])
     once = content(into)
-    assert history.add(into, results) == (0, [])
+    assert adding.add(into, results) == (0, [])
     assert content(into) == once
-    head, *rows = history.rows(history.runs(into / "results.db"))
+    head, *rows = latest(into)
     assert [title.split()[-1] for title in head[2:]] == ["41", "42"]
     assert rows
     # Both pipelines replay the same recorded run, so their numbers are equal and side by side.
@@ -70,23 +73,23 @@ def test_two_runs_are_two_columns_however_often_they_are_added(
 
 
 def test_reframe_goes_on_with_what_was_merged(results: list[Path], bench: Bench) -> None:
-    history.add(bench.results, results)
+    adding.add(bench.results, results)
     assert bench.replayed_hpl(HPL).returncode == 0
     listed = run_reframe(bench.write(), bench.results, "--list-stored-sessions").output
     assert re.findall(r" (4\d) +\S$", listed, re.MULTILINE) == ["41", "42"]
     assert counted(bench.results) == (3, 3)
 
 
-DAMAGES = ["torn", "empty", "no store", "another schema", "torn session"]
+DAMAGES = ["torn", "empty", "no store", "another schema"]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", [*DAMAGES, "torn session"])
 def test_a_damaged_source_is_named_and_the_others_are_added(
     results: list[Path], tmp_path: Path, damage: str
 ) -> None:
     into = tmp_path / "history"
     harm(results[0] / "results.db", damage)
-    new, (why,) = history.add(into, results)
+    new, (why,) = adding.add(into, results)
     assert new == 1
     assert why.startswith(f"{results[0] / 'results.db'}: ")
     assert counted(into) == (1, 1)
@@ -97,7 +100,7 @@ def test_a_damaged_history_stays_as_it_is(
     results: list[Path], tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     into = tmp_path / "history"
-    history.add(into, results[:1])
+    adding.add(into, results[:1])
     harm(into / "results.db", damage)
     before = content(into)
     assert main(["history", "add", str(into), *map(str, results)]) == 2
@@ -105,6 +108,26 @@ def test_a_damaged_history_stays_as_it_is(
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert said[0].startswith(f"assay history: {into / 'results.db'}: ")
+
+
+def test_a_torn_session_of_the_history_is_named_until_it_is_mended(
+    results: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into = tmp_path / "history"
+    adding.add(into, results[:1])
+    whole = (into / "results.db").read_bytes()
+    harm(into / "results.db", "torn session")
+    (into / "history.db").unlink()  # the index still has the numbers of the session
+    for _ in range(2):
+        new, (why,) = adding.add(into, results)
+        assert re.fullmatch(r"session \S+ is torn", why)
+    assert main(["history", "show", str(into)]) == 0
+    said = capsys.readouterr()
+    assert said.err == f"assay history: left out: {why}\n"
+    assert said.out.splitlines()[0].split()[-1] == "42"
+    (into / "results.db").write_bytes(whole)
+    assert adding.add(into, results) == (1, [])
+    assert [title.split()[-1] for title in latest(into)[0][2:]] == ["41", "42"]
 
 
 def harm(store: Path, damage: str) -> None:
@@ -128,7 +151,7 @@ def harm(store: Path, damage: str) -> None:
 def test_half_a_line_of_the_perflog_is_left_out(results: list[Path], tmp_path: Path) -> None:
     log = results[0] / "perflog.jsonl"
     log.write_text(log.read_text() + '{"completed": "2026')
-    history.add(tmp_path / "history", results)
+    adding.add(tmp_path / "history", results)
     assert len((tmp_path / "history/perflog.jsonl").read_text().splitlines()) == 2
 
 
@@ -136,11 +159,11 @@ def test_a_perflog_that_cannot_be_written_leaves_the_store_as_it_is(
     results: list[Path], tmp_path: Path
 ) -> None:
     into = tmp_path / "history"
-    history.add(into, results[:1])
+    adding.add(into, results[:1])
     (into / "perflog.jsonl").unlink()
     (into / "perflog.jsonl").mkdir()
     with pytest.raises(OSError, match=r"perflog\.jsonl"):
-        history.add(into, results[1:])
+        adding.add(into, results[1:])
     assert counted(into) == counted(results[0])
 
 
@@ -153,22 +176,11 @@ def test_a_failed_case_has_its_place(results: list[Path], tmp_path: Path) -> Non
             "'$.runs[0].testcases[0].perfvalues', json('{}'))"
         )
     store.close()
-    history.add(tmp_path / "history", results)
-    _, *rows = history.rows(history.runs(tmp_path / "history/results.db"))
+    adding.add(tmp_path / "history", results)
+    _, *rows = latest(tmp_path / "history")
     (failed,) = [row for row in rows if row[1] == "result"]
     assert failed[2:] == ["", "failed"]
     assert all(row[3] == "" for row in rows if row is not failed)
-
-
-def test_a_trend_shows_each_run_at_its_place_from_the_least_to_the_greatest() -> None:
-    drawn = history.trend([1.0, None, 3.0, 2.0])
-    (points,) = re.findall(r'points="([^"]*)"', drawn)
-    x, y = zip(*(tuple(map(float, point.split(","))) for point in points.split()))
-    assert x == (3.0, 79.0, 117.0)  # the second run has no value but keeps its place
-    assert y == (21.0, 3.0, 12.0)
-    assert 'aria-label="1 to 3"' in drawn
-    assert history.trend([5.0, 5.0]).count("<polyline") == 1
-    assert history.trend([None, 5.0]) == history.trend([]) == history.trend([1.0, math.nan]) == ""
 
 
 def test_the_page_needs_nothing_beside_itself_and_trusts_no_name(
@@ -178,7 +190,7 @@ def test_the_page_needs_nothing_beside_itself_and_trusts_no_name(
     with sqlite3.connect(results[0] / "results.db") as store:
         store.execute(f"UPDATE sessions SET json_blob = json_set(json_blob, {name})")
     store.close()
-    history.add(tmp_path / "history", results)
+    adding.add(tmp_path / "history", results)
     page = tmp_path / "history.html"
     assert main(["history", "show", str(tmp_path / "history"), "--page", str(page)]) == 0
     text = page.read_text()

@@ -50,6 +50,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="PERCENT",
         help="fail when more of the wall time than this went outside of benchmarks",
     )
+    parser.add_argument(
+        "--history",
+        metavar="ADDRESS",
+        help="of the page of `assay history show --page`, to link to (default: history.html, if it "
+        "is beside the page)",
+    )
     parser.set_defaults(run=command)
     packed = commands.add_parser(
         "archive",
@@ -98,7 +104,10 @@ def command(args: argparse.Namespace) -> int:
         sections = figures.sections(run.cases)
         drawn = figure.of(sections)
         absent = validation.absent(run.cases, drawn)
-        page.write(output, page.render(run, sections, absent, output, args.max_harness))
+        beside = "history.html" if output.with_name("history.html").exists() else None
+        history = args.history or beside
+        text = page.render(run, sections, absent, output, args.max_harness, history=history)
+        page.write(output, text)
         if args.figures:
             export.write(args.figures, drawn, absent)
     except session.ReportError as error:

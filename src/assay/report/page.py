@@ -66,12 +66,14 @@ class Link(NamedTuple):
     href: str
 
 
-def render(
+def render(  # noqa: PLR0913
     session: Session,
     sections: Sequence[Section],
     absent: Iterable[Absent],
     beside: Path,
     max_harness: float | None = None,
+    *,
+    history: str | None = None,
 ) -> str:
     """The page as HTML.
 
@@ -79,6 +81,7 @@ def render(
     :param absent: the figures that the session does not have.
     :param beside: path of the page; links to outputs are relative to its directory.
     :param max_harness: as for :func:`assay.report.summary.faults`.
+    :param history: address of the page of the history; None for no link.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
@@ -115,6 +118,7 @@ def render(
     coverage = summary.coverage(cases)
     return environment.get_template("page.html").render(
         session=session,
+        history=history,
         site=", ".join(session.systems) or "no site",
         counts=counts,
         faults=faults,

@@ -21,7 +21,7 @@ from reframe.core.exceptions import ConfigError
 from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
-from assay.results import history, promise, run_folder, running
+from assay.results import promise, run_folder, running, store
 from assay.results.cases import Case
 from assay.sites import ideal, invocation
 
@@ -242,8 +242,8 @@ def configuration(  # noqa: PLR0913
     log = results / "listing.log"
     if call and call.run:
         try:
-            history.refuse_damaged(results / history.DATABASE)
-        except history.HistoryError as error:
+            store.refuse_damaged(results / store.DATABASE)
+        except store.StoreError as error:
             raise ConfigError(str(error)) from None
         folder = running.begin(results)
         running.promise(partial(_promised, call, site_file, machine, fewer))
@@ -267,7 +267,7 @@ def configuration(  # noqa: PLR0913
             {
                 "enable": True,
                 "backend": "sqlite",
-                "sqlite_db_file": str(results / history.DATABASE),
+                "sqlite_db_file": str(results / store.DATABASE),
             }
         ],
         "logging": [_logging(results, log)],

@@ -1,0 +1,183 @@
+"""Change points of one metric: when its level changed, and by how much.
+
+The search is PELT (Killick, Fearnhead, Eckley: "Optimal detection of changepoints with a linear
+computational cost", JASA 107, 2012) with the squared error as cost, as ruptures 1.1.10 has it
+(``KernelCPD`` with the linear kernel). What surrounds it:
+
+- A value far from its neighbours, such as one disturbed run, is replaced by their median (Hampel
+  filter), so it neither makes nor hides a change.
+- The noise is estimated from the differences of values. A few changes of level do not alter their
+  median.
+- A change counts only if the new level lasted for some runs, and only if its size is a share of the
+  tolerance of the metric. Many small changes in one direction count when their sum is that large.
+- A planned change begins a new series, so it is no change here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+#: The standard deviation of a normal distribution, in units of its median absolute deviation.
+_SIGMA_PER_MAD = 1.4826
+
+#: Values on either side that a value is compared with, and how many standard deviations it may be
+#: off their median.
+_NEIGHBOURS, _FAR = 3, 4.0
+
+#: Distances [runs] of the differences that the noise is estimated from. Noise that lasts for some
+#: runs shows at the larger ones.
+_LAGS = (1, 3, 7)
+
+#: A larger distance is used only in a series so many times as long: a change of level alters as
+#: many differences as the distance is long, and few of them must be altered.
+_FEW = 10
+
+#: How many values a baseline has at least, in units of ``Rules.persist``, even if the search took
+#: them for several levels.
+_BASELINE = 8
+
+#: Least noise, as a share of the tolerance: a metric that hardly varies has no noise to estimate.
+_LEAST_NOISE = 0.1
+
+
+class NoLibrary(Exception):
+    """The library of change points is not installed; the message says how to get it."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What counts as a change.
+
+    :ivar persist: how many runs a level must last.
+    :ivar share: its least size, as a share of the tolerance.
+    :ivar penalty: what each further level costs in the search, in units of the variance of the
+        noise times the logarithm of the number of runs. A larger one gives fewer false alarms and
+        longer delays.
+    """
+
+    persist: int = 5
+    share: float = 0.5
+    penalty: float = 5.0
+
+
+RULES = Rules()
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of level.
+
+    :ivar at: index of the first value at the new level.
+    :ivar before: the level before it: the median of its values, in the unit of the metric.
+    :ivar after: the level from `at` on.
+    """
+
+    at: int
+    before: float
+    after: float
+
+    @property
+    def relative(self) -> float:
+        """The size as a fraction of the level before; infinite if that was 0."""
+        if not self.before:
+            return math.copysign(math.inf, self.after) if self.after else 0.0
+        return (self.after - self.before) / abs(self.before)
+
+
+def find(
+    values: Sequence[float], tolerance: float, rules: Rules = RULES, cuts: Sequence[int] = ()
+) -> list[Step]:
+    """The changes of level, in order of time.
+
+    :param values: the value of each run, in order of time, all finite.
+    :param tolerance: how far the metric may lie from its reference, as a fraction.
+    :param cuts: indices at which a planned change begins a new baseline.
+    :raises NoLibrary: ruptures is not installed.
+    """
+    found = []
+    edges = sorted({0, len(values), *cuts})
+    for first, end in zip(edges, edges[1:]):
+        part = np.asarray(values[first:end], dtype=float)
+        found += [
+            Step(first + step.at, step.before, step.after)
+            for step in _in_part(part, tolerance, rules)
+        ]
+    return found
+
+
+def _in_part(values: Any, tolerance: float, rules: Rules) -> list[Step]:
+    if len(values) < 2 * rules.persist or not values.any() or values.min() == values.max():
+        return []
+    level = abs(np.median(values)) or np.abs(values).max()
+    sigma = max(_noise(values), _LEAST_NOISE * tolerance * level)
+    calm = _without_spikes(values, sigma)
+    search = library()(kernel="linear", min_size=rules.persist)
+    search.fit(((calm - np.median(calm)) / sigma).reshape(-1, 1))
+    ends = search.predict(pen=rules.penalty * math.log(len(calm)))
+    return [
+        step
+        for step in _large([int(end) for end in ends], calm, rules.share * tolerance, rules.persist)
+        if _lasts(step, values, rules.persist)
+    ]
+
+
+def _large(ends: Sequence[int], values: Any, least: float, persist: int) -> list[Step]:
+    """The steps whose size is at least a fraction of the level since the last of them.
+
+    That level is the first one that lasted, so a slow decline is compared with its beginning.
+    """
+    found = []
+    first, known = 0, ends[0]  # the values of the level that later ones are compared with
+    for begin, end in zip(ends, ends[1:]):
+        known = max(known, min(begin, first + _BASELINE * persist))
+        before, after = float(np.median(values[first:known])), float(np.median(values[begin:end]))
+        step = Step(begin, before, after)
+        if abs(step.relative) >= least:
+            found.append(step)
+            first, known = begin, end
+    return found
+
+
+def _lasts(step: Step, values: Any, persist: int) -> bool:
+    """Whether enough values before a step are nearer to the old level, and after it to the new one.
+
+    The search alone may take values of the old level for values of the new one. The values are
+    those that were measured, with their spikes: two disturbed runs and two more are no level.
+    """
+    new = np.abs(values - step.after) < np.abs(values - step.before)
+    return bool((~new[: step.at]).sum() >= persist and new[step.at :].sum() >= persist)
+
+
+def _noise(values: Any) -> float:
+    """The standard deviation of the noise, in the unit of the values."""
+    return max(
+        _SIGMA_PER_MAD * float(np.median(np.abs(values[lag:] - values[:-lag]))) / math.sqrt(2)
+        for lag in _LAGS
+        if lag == 1 or lag * _FEW < len(values)
+    )
+
+
+def _without_spikes(values: Any, sigma: float) -> Any:
+    wide = np.pad(values, _NEIGHBOURS, mode="reflect")
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(wide, 2 * _NEIGHBOURS + 1), axis=-1)
+    return np.where(np.abs(values - middle) > _FAR * sigma, middle, values)
+
+
+def library() -> Any:
+    """The search of ruptures.
+
+    :raises NoLibrary: it is not installed.
+    """
+    try:
+        from ruptures import KernelCPD  # noqa: PLC0415 - takes a second
+    except ImportError as error:
+        raise NoLibrary(
+            f"change points need ruptures, which is not installed ({error}); install "
+            "requirements.lock. ruptures 1.1.10 does not support Python 3.14"
+        ) from None
+    return KernelCPD

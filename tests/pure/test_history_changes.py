@@ -1,0 +1,224 @@
+"""Change points: what is found, what is not, and how it is judged."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import sys
+from pathlib import Path
+
+import histories
+import numpy as np
+import pytest
+
+from assay.cli import main
+from assay.history import changes, planned
+
+NOISE = np.random.default_rng(5).normal(scale=0.01, size=200)
+#: A made metric: noise of 1 % about 100.
+CALM = 100 * (1 + NOISE)
+
+
+def dropped(share: float, first: int, end: int | None = None) -> np.ndarray:
+    values = CALM.copy()
+    values[first:end] *= 1 - share
+    return values
+
+
+def test_a_drop_is_found_at_its_run_with_both_levels() -> None:
+    (step,) = changes.find(dropped(0.05, 120), 0.05)
+    assert step.at == 120
+    assert step.before == pytest.approx(100, rel=0.005)
+    assert step.after == pytest.approx(95, rel=0.005)
+    assert step.relative == pytest.approx(-0.05, abs=0.005)
+
+
+def test_noise_is_no_change() -> None:
+    assert changes.find(CALM, 0.05) == []
+
+
+@pytest.mark.parametrize(("runs", "found"), [(3, 0), (4, 0), (6, 1)])
+def test_a_change_counts_once_it_has_lasted(runs: int, found: int) -> None:
+    assert len(changes.find(dropped(0.05, 120)[: 120 + runs], 0.05)) == found
+
+
+def test_four_disturbed_runs_that_end_are_no_change_and_six_are_two() -> None:
+    assert changes.find(dropped(0.4, 120, 124), 0.05) == []
+    assert [step.at for step in changes.find(dropped(0.4, 120, 126), 0.05)] == [120, 126]
+
+
+@pytest.mark.parametrize(("tolerance", "found"), [(0.05, 1), (0.15, 0)])
+def test_a_change_is_judged_by_the_tolerance(tolerance: float, found: int) -> None:
+    assert len(changes.find(dropped(0.05, 120), tolerance)) == found
+
+
+def test_many_small_changes_count_when_their_sum_is_large() -> None:
+    values = 100 * (1 + NOISE / 10)
+    for first in range(40, 200, 40):
+        values[first:] *= 0.99
+    (step,) = changes.find(values, 0.05)  # half of the tolerance is 2.5 %
+    assert step.at == 120
+
+
+def test_a_spike_neither_makes_nor_hides_a_change() -> None:
+    values = dropped(0.05, 120)
+    values[[30, 119, 150]] = 1.0
+    assert [abs(step.at - 120) <= 1 for step in changes.find(values, 0.05)] == [True]
+
+
+def test_a_planned_change_is_no_change_and_its_level_is_the_new_baseline() -> None:
+    values = dropped(0.05, 120)
+    assert changes.find(values, 0.05, cuts=[120]) == []
+    values[160:] /= 0.95
+    (step,) = changes.find(values, 0.05, cuts=[120])
+    assert step.at == 160
+    assert step.before == pytest.approx(95, rel=0.005)
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [5.0] * 50, [0.0] * 50, [1.0, 2.0] * 4])
+def test_short_and_constant_series_have_no_change(values: list[float]) -> None:
+    assert changes.find(values, 0.05) == []
+
+
+def test_a_change_from_zero_is_infinite() -> None:
+    (step,) = changes.find([0.0] * 20 + [3.0] * 20, 0.1)
+    assert step.at == 20
+    assert step.relative == math.inf
+
+
+def test_without_the_library_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ruptures", None)
+    folder = histories.write(
+        tmp_path / "h", [histories.session(day, histories.case(day)) for day in range(1, 21)]
+    )
+    assert main(["history", "changes", str(folder)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "change points need ruptures, which is not installed" in said
+    # The page is written, and says so.
+    page = tmp_path / "page.html"
+    assert main(["history", "show", str(folder), "--page", str(page)]) == 0
+    assert "Not known: change points need ruptures" in page.read_text()
+    assert "<polyline" in page.read_text()
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def sites(tmp_path: Path, text: str = "") -> list[str]:
+    """A folder of sites with the site `made`, as an option of the command."""
+    folder = tmp_path / "sites"
+    (folder / "made").mkdir(parents=True)
+    common = Path(__file__).parents[2] / "site-config/tolerances.yaml"
+    (folder / "tolerances.yaml").write_text(common.read_text())
+    (folder / "made" / planned.PLANNED).write_text(text)
+    return ["--folder", str(folder)]
+
+
+def history(tmp_path: Path, *nodes: np.ndarray) -> str:
+    """A history with one case on each node, a session a day."""
+    days = zip(*nodes)
+    return str(
+        histories.write(
+            tmp_path / "history",
+            [
+                histories.session(
+                    day,
+                    *(
+                        histories.case(float(value), f"node{number:02}")
+                        for number, value in enumerate(values, 1)
+                    ),
+                )
+                for day, values in enumerate(days, 1)
+            ],
+        )
+    )
+
+
+def printed(capsys: pytest.CaptureFixture[str], *command: str) -> list[str]:
+    assert main(["history", *command]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert last == f"assay history: {len(lines)} changes"
+    return lines
+
+
+def test_a_slow_node_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calm = np.roll(CALM, 50)
+    at = history(tmp_path, calm, dropped(0.06, 120), np.roll(CALM, 20), np.roll(CALM, 90))
+    (line,) = printed(capsys, "changes", at, *sites(tmp_path))
+    assert "| Made @made:net+mpi | bandwidth | node node02 |" in line
+    assert line.endswith("| for the worse")
+    assert "| -5.7%, 1.1 x tolerance |" in line
+
+
+def test_what_all_nodes_show_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = history(tmp_path, dropped(0.06, 120), dropped(0.06, 120))
+    (line,) = printed(capsys, "changes", at, *sites(tmp_path))
+    assert "| all nodes |" in line
+
+
+def test_the_newest_change_is_first_and_better_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = history(tmp_path, dropped(0.06, 80, 140))
+    newest, oldest = printed(capsys, "changes", at, *sites(tmp_path))
+    assert newest.endswith("for the better")
+    assert oldest.endswith("for the worse")
+
+
+DATE = f"{datetime.date.fromtimestamp(121 * histories.DAY)}"
+
+
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        ("", 0),
+        (", partitions: [net]", 0),
+        (", metrics: [bandwidth]", 0),
+        (", partitions: [memory]", 1),
+        (", metrics: [latency]", 1),
+    ],
+)
+def test_a_planned_change_of_the_site_concerns_what_it_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], entry: str, found: int
+) -> None:
+    at = history(tmp_path, dropped(0.06, 120))
+    options = sites(tmp_path, f"- {{date: {DATE}, what: new firmware{entry}}}\n")
+    assert len(printed(capsys, "changes", at, *options)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("date: 2026-03-01", "is not a list"),
+        ("- 2026-03-01", "change 1: is not a mapping"),
+        ("- {date: 2026-03-01}", "change 1: what: is missing"),
+        ("- {what: firmware}", "change 1: date: is missing"),
+        ("- {date: 2026-03-01, what: 7}", "change 1: what: 7 is no text"),
+        ("- {date: '2026-03-01', what: firmware}", "change 1: date: '2026-03-01' is no date"),
+        ("- {date: 2026-03-01, what: firmware, metric: [a]}", "unknown key 'metric'"),
+        ("- {date: 2026-03-01, what: firmware, metrics: a}", "metrics: 'a' is no list"),
+        ("- {date: 2026-13-01, what: firmware}", "is not valid YAML"),
+    ],
+)
+def test_a_wrong_planned_change_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    at = history(tmp_path, CALM)
+    assert main(["history", "changes", at, *sites(tmp_path, text)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "made/planned.yaml" in line
+    assert said in line
+
+
+def test_tolerances_that_are_not_there_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = history(tmp_path, CALM)
+    assert main(["history", "changes", at, "--folder", str(tmp_path / "nowhere")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "tolerances.yaml" in line
+    assert "--folder" in line

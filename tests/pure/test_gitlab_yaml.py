@@ -105,6 +105,35 @@ def test_each_run_has_its_budget_in_the_file() -> None:
         assert float(budget["ASSAY_NODE_HOURS"]) > 0, run
 
 
+def test_a_word_that_is_no_run_is_refused_by_the_plan_and_not_by_gitlab() -> None:
+    """A plan that a mistyped ASSAY_RUN left out had no artefact, and no job said why."""
+    plan = jobs(site="local")["plan"]
+    assert plan["rules"][-1] == {"when": "on_success"}
+    assert plan["script"][0].startswith(': "${ASSAY_MODE:?')
+
+
+def test_an_open_merge_request_does_not_suppress_the_acceptance() -> None:
+    """One from the default branch did: GitLab then starts no pipeline of that branch."""
+    (never,) = [r for r in interpolated(site="x")["workflow"]["rules"] if r.get("when") == "never"]
+    assert "$CI_COMMIT_BRANCH != $CI_DEFAULT_BRANCH && " in never["if"]
+
+
+def test_no_variable_of_the_pipeline_means_something_else_to_the_suite() -> None:
+    """ASSAY_IMAGE was `none`, which the site `any` took for the path of an image."""
+    pipeline = interpolated(site="any")
+    ours = set(pipeline["variables"])
+    for job in jobs(site="any").values():
+        for rule in job.get("rules", []):
+            ours |= set(rule.get("variables", {}))
+    ours |= set(re.findall(r'"(ASSAY_\w+)":', (ROOT / "ci/gitlab/plan.py").read_text()))
+    assert {"ASSAY_SYSTEM", "ASSAY_IMAGE_JOBS", "ASSAY_MODE"} <= ours
+    read = set()
+    for file in [*ROOT.glob("src/**/*.py"), *ROOT.glob("site-config/*/reframe.py")]:
+        read |= set(re.findall(r"\b(?:ASSAY|RFM)_[A-Z_]+\b", file.read_text()))
+    # The plan gives the stack of a job by the variable that chooses it everywhere.
+    assert ours & read == {"ASSAY_STACK"}
+
+
 def test_paths_are_as_gitlab_has_them_in_its_archives() -> None:
     """GitLab would not find `./x` when it takes a child pipeline from an artefact."""
     for given in ({"site": "x"}, {"site": "x", "directory": "assay/"}):

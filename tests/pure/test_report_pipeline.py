@@ -115,8 +115,12 @@ def test_a_torn_report_is_no_report(run: Run) -> None:
         (lambda first: (first / "reports/run-report-0.json").write_text("{"), "cannot be read"),
         (lambda first: shutil.rmtree(first / "reports"), "left no run report"),
         (lambda first: first.rename(first.with_name("1.part")), "left no run report"),
+        (
+            lambda first: (first / "cancelled").write_text("SIGTERM\n"),
+            "was cancelled: what it left",
+        ),
     ],
-    ids=["torn", "empty", "its runner died"],
+    ids=["torn", "empty", "its runner died", "cancelled"],
 )
 def test_a_lost_attempt_is_a_fault_though_the_next_one_passed(
     run: Run, spoil: Callable[[Path], object], said: str

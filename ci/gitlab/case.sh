@@ -14,6 +14,7 @@ mkdir -p "$kept.part"
 # Runs also if the job was cancelled: what it left then stays a part, and says so. Scratch files of
 # benchmarks are large and prove nothing.
 told=
+# shellcheck disable=SC2329 # for the trap
 keep() {
     [ -z "$told" ] || echo "$told at $(date +%Y%m%dT%H%M%S%z)" >"$kept.part/cancelled"
     [ -d "$ASSAY_RESULTS" ] || return 0
@@ -25,6 +26,7 @@ trap keep EXIT
 
 # On the first signal, ReFrame cancels its jobs and reports what is done; on the second, it ends.
 reframe='' next=TERM
+# shellcheck disable=SC2329 # for the traps
 interrupt() { # interrupt SIGNAL CODE
     told=$1
     [ -n "$reframe" ] || exit "$2"

@@ -1,4 +1,4 @@
-"""ci/gitlab/case.sh and end.sh: a job that was cancelled leaves a part, and nothing that runs on."""
+"""ci/gitlab/case.sh and end.sh: a cancelled job leaves a part, and nothing that runs on."""
 
 from __future__ import annotations
 

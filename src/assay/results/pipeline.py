@@ -223,7 +223,7 @@ def _missing(promise: Promise, name: str, where: str, why: str) -> Case:
     if (name, where) in promise.figures:
         entry["figures"] = promise.figures[name, where]
     case = named(entry)
-    return replace(case, verdict=Verdict.FAIL, why=f"missing: {why}")
+    return replace(case, verdict=Verdict.FAIL, why=f"missing: {why}", missing=True)
 
 
 def node_hours(attempts: list[Case]) -> float:

@@ -9,7 +9,7 @@
 #   ci/image-sign.sh digest [IMAGE]                        IMAGE.sha256; sign writes it, too
 set -euo pipefail
 cd "$(dirname "$0")/.."
-name=image-sign
+name=$(basename "$0" .sh)
 die() {
     echo "$name: $*" >&2
     exit 1

@@ -186,7 +186,7 @@ def test_a_visitor_takes_the_tests_along(image: Path, tmp_path: Path) -> None:
     # A machine without Python and without a network: the programs that the site looks for at most.
     path = tmp_path / "bin"
     path.mkdir()
-    for name in os.listdir("/usr/bin"):
+    for name in (each.name for each in Path("/usr/bin").iterdir()):
         if not name.startswith(("python", "pip")):
             (path / name).symlink_to(f"/usr/bin/{name}")
     alone = ["unshare", "--net"] if os.geteuid() == 0 else []

@@ -235,6 +235,7 @@ def _nothing_judged(session: Session, counts: Counts) -> bool:
 def closing_lines(session: Session, max_harness: float | None = None) -> list[str]:
     """The last lines of a run: causes, reasons, counts, harness cost and verdict."""
     counts = Counts.of(session.cases)
+    failed = counts.failed - counts.missing
     lines = []
     for case in sorted_cases(session.cases):
         if case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
@@ -252,7 +253,7 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
     when = f" of {session.start:%Y-%m-%d %H:%M}" if session.start else ""
     lines.append(
         f"{session.file.stem}{when}: {counts.ran} of {_cases(len(session.cases))} ran: "
-        f"{counts.passed} {WORDS[Verdict.PASS]}, {counts.failed - counts.missing} {WORDS[Verdict.FAIL]}, "
+        f"{counts.passed} {WORDS[Verdict.PASS]}, {failed} {WORDS[Verdict.FAIL]}, "
         f"{counts.inconclusive} {WORDS[Verdict.INCONCLUSIVE]}, "
         f"{counts.recorded} {WORDS[Verdict.RECORDED]}; {counts.not_run} not run"
         + (f", {counts.unfinished} not finished" if counts.unfinished else "")

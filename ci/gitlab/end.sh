@@ -8,6 +8,7 @@
 # Ends with 1 if something is left.
 set -euo pipefail
 
+trap '' PIPE # a runner that is gone reads no messages
 mark=assay.${CI_PROJECT_ID:-0}.$SITE # of all jobs that never run at the same time
 own=$mark.${CI_PIPELINE_ID:-0}.${CI_JOB_ID:-0}
 grace=${ASSAY_GRACE:-20}      # seconds until KILL
@@ -61,7 +62,7 @@ found=$(left)
 while read -r id whose; do
     what="job $id of Slurm"
     [ ! -r "/proc/$id/comm" ] || what="process $id ($(cat "/proc/$id/comm" 2>/dev/null))"
-    echo "end: $what is left of $whose" >&2
+    echo "end: $what is left of $whose" >&2 || true
 done <<<"$found"
 
 tell TERM

@@ -91,7 +91,7 @@ def measuring(
         job.kill()
     run("bash", checkout / "ci/gitlab/end.sh", **environment)  # their sessions are their own
     for job in started:
-        job.communicate(timeout=60)
+        job.wait(timeout=60)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -113,6 +113,18 @@ def test_a_cancelled_job_leaves_a_part_and_no_process(
     assert (part / "reports/run-report-0.json").exists()
     assert not running(int(Path(environment["PIDS"]).read_text()))
     assert f"(sleep) is left of {MARK}" in said
+
+
+def test_a_runner_that_is_gone_and_reads_nothing_leaves_no_process(
+    measuring: Callable[..., subprocess.Popen[str]], environment: dict[str, str]
+) -> None:
+    """The first line about what was left ended end.sh by SIGPIPE, and a benchmark ran on."""
+    job = measuring()
+    assert job.stdout is not None
+    job.stdout.close()
+    os.killpg(job.pid, signal.SIGTERM)
+    job.wait(timeout=60)
+    assert not running(int(Path(environment["PIDS"]).read_text()))
 
 
 def test_jobs_of_slurm_have_the_name_of_the_pipelines_job(

@@ -14,7 +14,7 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay.sites import container, verified
+from assay.sites import auto, container, detect, verified
 
 #: Answers what is asked of an image, and notes each start. It verifies by the key `good.pub` alone.
 APPTAINER = """\
@@ -132,3 +132,18 @@ def test_the_label_of_another_lock_is_named(image: Path, tmp_path: Path) -> None
         file.write("# another\n")
     found = container.look(image, other)
     assert "(no lock of this checkout); unverified" in found.provenance
+
+
+def test_the_demand_of_a_site_that_describes_itself_holds(
+    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a site whose file says auto.configuration(__file__, Demand(required=True))."""
+    (tmp_path / "site-config").symlink_to(ROOT / "site-config")
+    (tmp_path / "ci").mkdir()
+    monkeypatch.setenv("ASSAY_IMAGE", str(image))
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
+    for name in ("ASSAY_STACK", "ASSAY_PARTITION", "RFM_SYSTEM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(detect, "output", lambda *_: "")  # no Slurm
+    with pytest.raises(ConfigError, match="nothing verifies it, and the site demands that"):
+        auto.configuration(tmp_path / "site-config/any/reframe.py", verified.Demand(required=True))

@@ -96,6 +96,8 @@ as_user "$APPTAINER" build --fakeroot "${base[@]}" \
     die "no image; $image.log has all of it"
 }
 cp "$work/image.sif" "$image.new"
+rm -f "$image.sha256"
 mv "$image.new" "$image" # whole or not at all
+ci/image-sign.sh digest "$image"
 say "wrote $image: $(($(stat -c %s "$image") / 1000000)) MB," \
     "sha256 $(sha256sum "$image" | cut -d' ' -f1), after $SECONDS s"

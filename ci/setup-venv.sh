@@ -20,15 +20,30 @@ dev) locks=(requirements.lock requirements-dev.lock) ;; # the second holds the f
 esac
 lock=${locks[${#locks[@]} - 1]}
 
+content() { # what the environment holds once LOCK is installed
+    sha256sum "$1" pyproject.toml
+}
+
+# `export` of an image brings an environment with a Python of its own (containers/kit.sh). It needs
+# neither a network nor a Python of this machine, only the path of the checkout.
+if [ "$kind" = run ] && [ -f .venv/.assay-kit ]; then
+    [ "$(content requirements.lock)" = "$(cat .venv/.assay-kit)" ] ||
+        die "requirements.lock or pyproject.toml is not as the image had it, and .venv is of the" \
+            "image: restore them, or remove .venv to make one by this machine's Python"
+    settings="home = $PWD/.venv/python/bin"$'\n'"include-system-site-packages = false"
+    if [ "$settings" != "$(cat .venv/pyvenv.cfg 2>/dev/null)" ]; then
+        echo "$settings" >".venv/pyvenv.cfg.$$"
+        mv ".venv/pyvenv.cfg.$$" .venv/pyvenv.cfg
+        echo "setup-venv: .venv of the image is ready"
+    fi
+    exit 0
+fi
+
 chosen=$(ci/find-python.sh)
 version=$("$chosen" -c 'import sys; print(*sys.version_info[:3], sep=".")')
 
 # An environment breaks if its interpreter or its path changes. A change of either remakes it.
 home="$version $PWD"
-content() { # what the environment holds once LOCK is installed
-    sha256sum "$1" pyproject.toml
-}
-
 if [ ! -x .venv/bin/python ] || [ "$home" != "$(cat .venv/.assay-home 2>/dev/null)" ]; then
     "$chosen" -c 'import ensurepip, venv' 2>/dev/null ||
         die "$chosen cannot make environments (no ensurepip): install python3-venv," \

@@ -3,8 +3,9 @@
 #
 #   acceptance [ARGUMENTS OF REFRAME]   the suite on this node, all of it inside of the image;
 #                                       leaves results/report.html in the current directory
-#   export DIR                          writes the suite to DIR, with a site to be filled in: the
-#                                       tests then run on many nodes, with programs of this image
+#   export DIR                          writes the suite to DIR, with its Python and a site to be
+#                                       filled in: the tests then run on many nodes, with programs of
+#                                       this image; nothing is fetched
 #
 # SITE, PROFILE and ASSAY_RESULTS as with `make acceptance`; SITE is one of the image's.
 set -euo pipefail
@@ -46,19 +47,22 @@ write_out() {
         die "$target is there and not empty: name another directory"
     fi
     mkdir -p "$target" || die "$target cannot be made: is it bound into the container (--bind)?"
-    # Environments do not survive a move: .venv is made at the target.
     tar -C "$suite" --exclude=./.venv --exclude=./.cache --exclude=./packages.tsv \
         --exclude='*.egg-info' -cf - . | tar -C "$target" -xf -
     chmod -R u+w "$target"
+    mkdir -p "$target/.cache"
+    cp -R "$suite/.cache/osu-py" "$target/.cache/"
     cp -R "$suite/site-config/$anywhere" "$target/site-config/mysite"
     target=$(cd "$target" && pwd)
+    "$suite/containers/kit.sh" "$target" || die "$target is not complete: remove it, and try again"
     cat <<END
 assay: wrote the suite to $target
   site-config/mysite/ is a site that reads this node: say there how your nodes are reached;
   docs/adding-a-site.md is how. Then, on the login node:
-    cd $target && make venv
+    cd $target
     export ASSAY_IMAGE=$image
     make acceptance SITE=mysite
+  It needs make, bash and Apptainer there, but no Python and no network.
 END
 }
 

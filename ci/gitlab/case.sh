@@ -11,20 +11,55 @@ rm -rf "$ASSAY_RESULTS" # of a job before, where the runner keeps its checkout
 kept=$ASSAY_RUN_DIR/jobs/$ASSAY_JOB/$CI_JOB_ID
 mkdir -p "$kept.part"
 
-# Runs also if the job was cancelled. Scratch files of benchmarks are large and prove nothing.
+# Runs also if the job was cancelled: what it left then stays a part, and says so. Scratch files of
+# benchmarks are large and prove nothing.
+told=
+# shellcheck disable=SC2329 # for the trap
 keep() {
+    [ -z "$told" ] || echo "$told at $(date +%Y%m%dT%H%M%S%z)" >"$kept.part/cancelled"
     [ -d "$ASSAY_RESULTS" ] || return 0
     (cd "$ASSAY_RESULTS" && find . -path ./scratch -prune -o -type f -size -8192k -print0 |
         tar --null -T - -cf -) | tar -xf - -C "$kept.part"
-    mv "$kept.part" "$kept"
+    [ -n "$told" ] || mv "$kept.part" "$kept"
 }
 trap keep EXIT
-trap 'exit 143' TERM
-trap 'exit 130' INT
+
+# On the first signal, ReFrame cancels its jobs and reports what is done; on the second, it ends.
+reframe='' next=TERM
+# shellcheck disable=SC2329 # for the traps
+interrupt() { # interrupt SIGNAL CODE
+    told=$1
+    [ -n "$reframe" ] || exit "$2"
+    kill -s "$next" "$reframe" 2>/dev/null || true
+    next=KILL
+}
+trap 'interrupt SIGHUP 129' HUP
+trap 'interrupt SIGINT 130' INT
+trap 'interrupt SIGTERM 143' TERM
+
+# One acceptance of a site runs at a time, so whatever else is there belongs to a job that was ended.
+[ "${GITLAB_CI:-}" != true ] || ci/gitlab/end.sh --others
 
 make setup
 selected=()
 for test in $ASSAY_TESTS; do selected+=(-n "$test"); done
-.venv/bin/reframe -C "site-config/$SITE/reframe.py" -c reframe -R --mode "$ASSAY_MODE" \
-    --system "$ASSAY_PARTITION" "${selected[@]}" \
-    --session-extras "pipeline=$ASSAY_PIPELINE,commit=${CI_COMMIT_SHORT_SHA:-unknown}" -r
+# In a session of its own: the runner's signals reach ReFrame once, through this script.
+mark=assay.${CI_PROJECT_ID:-0}.$SITE.${CI_PIPELINE_ID:-0}.$CI_JOB_ID
+ASSAY_MARK=$mark SBATCH_JOB_NAME=$mark setsid \
+    .venv/bin/reframe -C "site-config/$SITE/reframe.py" -c reframe -R --mode "$ASSAY_MODE" \
+    --system "$ASSAY_SYSTEM" "${selected[@]}" \
+    --session-extras "pipeline=$ASSAY_PIPELINE,commit=${CI_COMMIT_SHORT_SHA:-unknown}" -r &
+reframe=$!
+code=0
+wait "$reframe" || code=$?
+while kill -0 "$reframe" 2>/dev/null; do # a signal ended the wait
+    code=0
+    wait "$reframe" || code=$?
+done
+# The verdict reads the shared folder: what GitLab does not take is not lost.
+[ ! -d "$ASSAY_RESULTS" ] || ci/gitlab/fits.sh artefact "$ASSAY_RESULTS" || true
+if [ -n "$told" ]; then
+    ci/gitlab/end.sh || true
+    [ "$code" -ne 0 ] || code=1
+fi
+exit "$code"

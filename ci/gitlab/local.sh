@@ -15,6 +15,13 @@ for program in node npm rsync; do
         exit 1
     }
 done
+# Two pipelines in one checkout overwrite each other's results, and measure at the same time.
+mkdir -p .cache
+exec 9>>.cache/gitlab-local.lock
+flock -n 9 || {
+    echo "local: another pipeline runs in $PWD: wait for its end, or use another checkout" >&2
+    exit 1
+}
 if ! cmp -s ci/gitlab/package-lock.json "$tool/done"; then
     mkdir -p "$tool"
     cp ci/gitlab/package.json ci/gitlab/package-lock.json "$tool/"

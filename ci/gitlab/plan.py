@@ -126,9 +126,11 @@ def job(group, options):
         # Two measurements never share nodes.
         "resource_group": f"assay-nodes-{options.site}",
         "script": [f"{options.directory}ci/gitlab/case.sh"],
+        # GitLab 17 and newer runs this after a cancelled job, too.
+        "after_script": [f"{options.directory}ci/gitlab/end.sh"],
         "variables": {
             "ASSAY_JOB": folder(group),
-            "ASSAY_PARTITION": system,
+            "ASSAY_SYSTEM": system,
             "ASSAY_STACK": environ,
             "ASSAY_TESTS": " ".join(f"/{case.hash}" for case in group),
         },

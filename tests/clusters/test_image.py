@@ -183,11 +183,21 @@ def test_a_visitor_takes_the_tests_along(image: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert str(image) in done.stdout
     out = tmp_path / "suite"
+    # A machine without Python and without a network: the programs that the site looks for at most.
+    path = tmp_path / "bin"
+    path.mkdir()
+    for name in (each.name for each in Path("/usr/bin").iterdir()):
+        if not name.startswith(("python", "pip")):
+            (path / name).symlink_to(f"/usr/bin/{name}")
+    alone = ["unshare", "--net"] if os.geteuid() == 0 else []
+    given = {"PATH": f"{path}:/usr/sbin", "ASSAY_RESULTS": tmp_path / "results"}
+    done = run(*alone, "make", "setup", "SITE=mysite", cwd=out, **given)
+    assert done.returncode == 0, done.stdout
     listed = run(
-        *(Path(sys.executable).with_name("reframe"), "-C", out / "site-config/mysite/reframe.py"),
-        *("-c", out / "reframe", "-R", "-l"),
-        PYTHONPATH=out / "src",
-        ASSAY_RESULTS=tmp_path / "results",
+        *(*alone, ".venv/bin/reframe", "-C", "site-config/mysite/reframe.py"),
+        *("-c", "reframe", "-R", "-l"),
+        cwd=out,
+        **given,
     )
     assert listed.returncode == 0, listed.stdout
     assert "- NodeHealth" in listed.stdout

@@ -55,7 +55,10 @@ def test_features_versions_and_provenance_are_the_images(site, image):
     assert extras["openmpi_version"] == "5.0.8"
     assert extras["ucx_version"] == "1.18.1"
     assert extras["osu_version"] == "7.5"
-    assert extras["provenance"] == f"image x y.sif sha256 {image.sha256}, assay.lock.spack 12ef"
+    assert (
+        extras["provenance"]
+        == f"image x y.sif sha256 {image.sha256}, assay.lock.spack 12ef; unverified"
+    )
     assert image.transports == ["posix", "tcp"]
 
 

@@ -147,7 +147,7 @@ def test_an_older_go_is_told_to_fetch_what_the_source_needs(bare: Path, checkout
     [
         ("image-test.sh", ["none.sif"], "none.sif does not exist: type make image"),
         ("image-sign.sh", ["sign", "none.sif"], "none.sif does not exist: type make image"),
-        ("image-sign.sh", ["seal", "ci/image.sh"], "sign or verify?"),
+        ("image-sign.sh", ["seal", "ci/image.sh"], "sign, verify or digest?"),
         ("image-sign.sh", ["sign", "ci/image.sh"], "IMAGE_KEY names no private key"),
         ("image-sign.sh", ["verify", "ci/image.sh"], "IMAGE_PUB names no public key"),
     ],

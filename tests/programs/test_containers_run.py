@@ -22,6 +22,8 @@ def suite(tmp_path: Path) -> Path:
     (suite / "reframe/test.py").write_text("# a test\n")
     (suite / ".venv/bin/python").write_text("")
     (suite / ".cache/osu-py/osu_latency.py").write_text("")
+    (suite / ".cache/large").write_text("")
+    shell.program(suite / "containers", "kit.sh", 'mkdir "$1/.venv"; exit ${KIT:-0}')
     shell.program(suite / "ci", "acceptance.sh", 'echo "ARGS[$*]"; env; exit ${WANT:-0}')
     return suite
 
@@ -83,16 +85,23 @@ def test_results_that_cannot_be_written_are_one_line(suite: Path) -> None:
     ]
 
 
-def test_export_writes_tests_and_a_site_but_no_environment(suite: Path, tmp_path: Path) -> None:
+def test_export_writes_tests_a_site_and_what_runs_them(suite: Path, tmp_path: Path) -> None:
     done = run(suite, "export", "out", APPTAINER_CONTAINER="/images/assay.sif")
     assert done.returncode == 0, done.stdout
     out = tmp_path / "out"
     assert (out / "reframe/test.py").read_text() == "# a test\n"
     assert (out / "site-config/mysite/reframe.py").read_text() == "# a site\n"
-    assert not (out / ".venv").exists()
-    assert not (out / ".cache").exists()
-    assert f"cd {out} && make venv" in done.stdout
+    assert (out / ".venv").is_dir()
+    # `make setup` then fetches nothing.
+    assert [path.name for path in (out / ".cache").iterdir()] == ["osu-py"]
+    assert f"cd {out}\n" in done.stdout
     assert "ASSAY_IMAGE=/images/assay.sif" in done.stdout
+
+
+def test_an_export_without_its_python_is_no_export(suite: Path) -> None:
+    done = run(suite, "export", "out", KIT=1)
+    assert done.returncode == 1
+    assert done.stdout.endswith("out is not complete: remove it, and try again\n")
 
 
 def test_export_keeps_its_hands_off_what_is_there(suite: Path, tmp_path: Path) -> None:

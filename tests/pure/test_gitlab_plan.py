@@ -215,3 +215,9 @@ def test_the_promise_keeps_the_figures_and_the_pipeline(
     assert promise.figures["Iozone %sync=cached", "local:tmpfs+system"] == [figure]
     assert promise.extras == {"pipeline": "77", "commit": "0a1b2c3d"}
     assert promise.planned is not None
+
+
+def test_what_a_cancelled_job_left_is_ended(made: Make) -> None:
+    child, promise = made("--directory", "assay/")
+    for name in promise.titles.values():
+        assert child[name]["after_script"] == ["assay/ci/gitlab/end.sh"]

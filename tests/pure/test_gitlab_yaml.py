@@ -90,12 +90,12 @@ def test_what_jobs_type_exists() -> None:
         for file in re.findall(r"\bci/[\w/.-]+", script):
             assert (ROOT / file).stat().st_mode & 0o111, file
         for line in re.findall(r"^make (.+)$", script, re.MULTILINE):
-            assert set(line.split()) <= targets, line
+            assert {word for word in line.split() if "=" not in word} <= targets, line
 
 
 def test_each_run_has_its_budget_in_the_file() -> None:
     rules = jobs(site="local")["plan"]["rules"]
-    (chosen,) = [rule["variables"] for rule in rules if '"precheck"' in rule["if"]]
+    (chosen,) = [rule["variables"] for rule in rules if '"precheck"' in rule.get("if", "")]
     assert chosen["ASSAY_SELECT"] == "-t node"
     runs = interpolated(site="local")["variables"]["ASSAY_RUN"]["options"]
     budgets = [rule["variables"] for rule in rules if "variables" in rule]
@@ -103,6 +103,35 @@ def test_each_run_has_its_budget_in_the_file() -> None:
     for run, budget in zip(runs, budgets):
         assert float(budget["ASSAY_MINUTES"]) > 0, run
         assert float(budget["ASSAY_NODE_HOURS"]) > 0, run
+
+
+def test_a_word_that_is_no_run_is_refused_by_the_plan_and_not_by_gitlab() -> None:
+    """A plan that a mistyped ASSAY_RUN left out had no artefact, and no job said why."""
+    plan = jobs(site="local")["plan"]
+    assert plan["rules"][-1] == {"when": "on_success"}
+    assert plan["script"][0].startswith(': "${ASSAY_MODE:?')
+
+
+def test_an_open_merge_request_does_not_suppress_the_acceptance() -> None:
+    """One from the default branch did: GitLab then starts no pipeline of that branch."""
+    (never,) = [r for r in interpolated(site="x")["workflow"]["rules"] if r.get("when") == "never"]
+    assert "$CI_COMMIT_BRANCH != $CI_DEFAULT_BRANCH && " in never["if"]
+
+
+def test_no_variable_of_the_pipeline_means_something_else_to_the_suite() -> None:
+    """ASSAY_IMAGE was `none`, which the site `any` took for the path of an image."""
+    pipeline = interpolated(site="any")
+    ours = set(pipeline["variables"])
+    for job in jobs(site="any").values():
+        for rule in job.get("rules", []):
+            ours |= set(rule.get("variables", {}))
+    ours |= set(re.findall(r'"(ASSAY_\w+)":', (ROOT / "ci/gitlab/plan.py").read_text()))
+    assert {"ASSAY_SYSTEM", "ASSAY_IMAGE_JOBS", "ASSAY_MODE"} <= ours
+    read = set()
+    for file in [*ROOT.glob("src/**/*.py"), *ROOT.glob("site-config/*/reframe.py")]:
+        read |= set(re.findall(r"\b(?:ASSAY|RFM)_[A-Z_]+\b", file.read_text()))
+    # The plan gives the stack of a job by the variable that chooses it everywhere.
+    assert ours & read == {"ASSAY_STACK"}
 
 
 def test_paths_are_as_gitlab_has_them_in_its_archives() -> None:
@@ -128,7 +157,19 @@ def test_the_verdict_comes_whatever_the_acceptance_did() -> None:
 def test_the_signing_key_is_known_to_one_job() -> None:
     signing = jobs(site="local", image="sign")["image sign"]
     assert signing["environment"]["name"] == "assay-signing"
-    assert signing["artifacts"]["paths"] == ["build/assay.sif"]
+    assert signing["artifacts"]["paths"] == ["build/assay.sif.sha256"]
     for name, job in jobs(site="local", image="sign").items():
         assert "IMAGE_KEY" not in json.dumps(job), name
         assert ("environment" in job) == (name == "image sign")
+
+
+def test_what_grows_without_end_is_no_artefact() -> None:
+    """GitLab's default takes 100 MB: the image has more, and the store of results grows."""
+    for name, job in jobs(site="x", image="sign").items():
+        assert not [p for p in job.get("artifacts", {}).get("paths", []) if p.endswith(".sif")], (
+            name
+        )
+    pages = "\n".join(jobs(site="x")["pages"]["script"])
+    assert "ci/gitlab/fits.sh pages" in pages
+    assert not re.findall(r"^cp .*(?:results\.db|perflog|-r).*$", pages, re.MULTILINE)
+    assert "cache" not in jobs(site="x")["pages"]  # the shared folder holds the history

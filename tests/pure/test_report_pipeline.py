@@ -89,6 +89,12 @@ def test_a_job_that_left_nothing_is_named_for_each_of_its_cases(
             "report: it did not run, or was lost"
         ) in said
     lost, promised = len(run.parts["second"]), len(WHOLE.cases)
+    first = [tuple(_case(entry).values()) for entry in run.parts["first"]]
+    there = [case for case in WHOLE.cases if (case.display_name, case.where) in first]
+    ran = sum(case.verdict is not None for case in there)
+    (counts,) = [line for line in said if line.startswith("promise of ")]
+    assert f": {ran} of {promised} cases ran: " in counts
+    assert counts.endswith(f", {lost} missing")
     assert said[-2].startswith(f"verdict: FAIL: {lost} of {promised} promised cases are missing; ")
 
 
@@ -115,8 +121,12 @@ def test_a_torn_report_is_no_report(run: Run) -> None:
         (lambda first: (first / "reports/run-report-0.json").write_text("{"), "cannot be read"),
         (lambda first: shutil.rmtree(first / "reports"), "left no run report"),
         (lambda first: first.rename(first.with_name("1.part")), "left no run report"),
+        (
+            lambda first: (first / "cancelled").write_text("SIGTERM\n"),
+            "was cancelled: what it left",
+        ),
     ],
-    ids=["torn", "empty", "its runner died"],
+    ids=["torn", "empty", "its runner died", "cancelled"],
 )
 def test_a_lost_attempt_is_a_fault_though_the_next_one_passed(
     run: Run, spoil: Callable[[Path], object], said: str

@@ -24,7 +24,10 @@ WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.RECORDE
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of test cases by their outcome."""
+    """Numbers of test cases by their outcome.
+
+    :ivar missing: the cases without a record; `failed` counts them, too.
+    """
 
     passed: int
     failed: int
@@ -32,6 +35,7 @@ class Counts:
     recorded: int
     not_run: int
     unfinished: int = 0
+    missing: int = 0
 
     @classmethod
     def of(cls, cases: Iterable[Case]) -> Counts:
@@ -45,11 +49,12 @@ class Counts:
             recorded=verdicts.count(Verdict.RECORDED),
             not_run=verdicts.count(None) - unfinished,
             unfinished=unfinished,
+            missing=sum(case.missing for case in cases),
         )
 
     @property
     def ran(self) -> int:
-        return self.passed + self.failed + self.inconclusive + self.recorded
+        return self.passed + self.failed + self.inconclusive + self.recorded - self.missing
 
     @property
     def verdict(self) -> Verdict | None:
@@ -213,7 +218,7 @@ def coverage(cases: Iterable[Case]) -> list[Coverage]:
         kinds.setdefault(case.kind, []).append(case)
     found = []
     for kind, of_kind in sorted(kinds.items()):
-        ran = [case for case in of_kind if case.verdict is not None]
+        ran = [case for case in of_kind if case.verdict is not None and not case.missing]
         done = judged(case for case in ran if case.verdict in (Verdict.PASS, Verdict.RECORDED))
         done += sum(case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE) for case in ran)
         found.append(Coverage(kind, done, len(ran) - done, len(of_kind) - len(ran)))
@@ -230,6 +235,7 @@ def _nothing_judged(session: Session, counts: Counts) -> bool:
 def closing_lines(session: Session, max_harness: float | None = None) -> list[str]:
     """The last lines of a run: causes, reasons, counts, harness cost and verdict."""
     counts = Counts.of(session.cases)
+    failed = counts.failed - counts.missing
     lines = []
     for case in sorted_cases(session.cases):
         if case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
@@ -247,10 +253,11 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
     when = f" of {session.start:%Y-%m-%d %H:%M}" if session.start else ""
     lines.append(
         f"{session.file.stem}{when}: {counts.ran} of {_cases(len(session.cases))} ran: "
-        f"{counts.passed} {WORDS[Verdict.PASS]}, {counts.failed} {WORDS[Verdict.FAIL]}, "
+        f"{counts.passed} {WORDS[Verdict.PASS]}, {failed} {WORDS[Verdict.FAIL]}, "
         f"{counts.inconclusive} {WORDS[Verdict.INCONCLUSIVE]}, "
         f"{counts.recorded} {WORDS[Verdict.RECORDED]}; {counts.not_run} not run"
         + (f", {counts.unfinished} not finished" if counts.unfinished else "")
+        + (f", {counts.missing} missing" if counts.missing else "")
     )
     of = "" if session.promised is None else f"; the site promises {_cases(session.promised)}"
     lines.append(f"judged: {judged(session.cases)} of {_cases(counts.ran)} that ran{of}")

@@ -68,6 +68,7 @@ class Case:
     :ivar launches: how many launches the verdict is based on.
     :ivar launched: False for an attempt that was ended before its job began.
     :ivar dependency_failed: the case was not run because a test that it depends on failed.
+    :ivar missing: a job was to run the case, and left no record of it. `verdict` is then FAIL.
     :ivar busy: what other work took of the machine, if the case could not be decided for that.
     :ivar record: the record as it was read.
     """
@@ -102,6 +103,7 @@ class Case:
     launches: int = 1
     launched: bool = True
     dependency_failed: bool = False
+    missing: bool = False
     busy: str = ""
     record: Mapping[str, Any] = field(default_factory=dict, repr=False)
 

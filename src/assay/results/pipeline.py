@@ -40,9 +40,13 @@ JOBS = "jobs"
 #: Ending of the name of a folder that a job has not completed (``ci/gitlab/case.sh``).
 UNFINISHED = ".part"
 
+#: File in such a folder that says how the job was cancelled.
+CANCELLED = "cancelled"
+
 CLOCK_SKEW = timedelta(seconds=CLOCK_SKEW_SECONDS)
 
 NO_REPORT = "left no run report: it did not run, or was lost"
+A_PART = "was cancelled: what it left is a part of its evidence"
 
 
 @dataclass(frozen=True)
@@ -195,6 +199,9 @@ def _of_job(folder: Path) -> tuple[list[Session], dict[str, str]]:
     for attempt in attempts:
         number = attempt.name.removesuffix(UNFINISHED)
         reports = sorted(attempt.glob("reports/run-report-*.json"))
+        if (attempt / CANCELLED).exists():
+            lacks[f"attempt {number}"] = A_PART
+            continue
         if attempt.name != number or not reports:
             lacks[f"attempt {number}"] = NO_REPORT
             continue
@@ -216,7 +223,7 @@ def _missing(promise: Promise, name: str, where: str, why: str) -> Case:
     if (name, where) in promise.figures:
         entry["figures"] = promise.figures[name, where]
     case = named(entry)
-    return replace(case, verdict=Verdict.FAIL, why=f"missing: {why}")
+    return replace(case, verdict=Verdict.FAIL, why=f"missing: {why}", missing=True)
 
 
 def node_hours(attempts: list[Case]) -> float:

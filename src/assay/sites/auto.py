@@ -6,6 +6,8 @@ node and differs from the compute nodes, set the variables below, or start the s
 
 =====================  =========================================================================
 ``ASSAY_IMAGE``        image whose programs are the stack; default: Spack's or the distribution's
+``ASSAY_IMAGE_SHA256`` digest that this image must have: :mod:`assay.sites.verified`
+``ASSAY_IMAGE_KEY``    public key of the owner who must have signed it
 ``ASSAY_CONTAINED=1``  run all ranks in one container, on one node, by the mpirun of the image
 ``ASSAY_COMPARE=1``    add the native stack to that of the image, for tests that compare the two
 ``ASSAY_PARTITION``    partition of Slurm; default: Slurm's default partition
@@ -36,7 +38,7 @@ from assay.evidence.accelerator import ACCELERATORS
 from assay.evidence.transports import SWITCHED, TRANSPORTS
 from assay.judge import hardware
 from assay.onnode import provenance
-from assay.sites import container, detect, ideal, machine
+from assay.sites import container, detect, ideal, machine, verified
 
 #: The partitions that are links between nodes.
 LINKS = ("infiniband", "ethernet")
@@ -168,10 +170,11 @@ def pmix(listing: str) -> bool:
     return re.search(r"^\s*(?:pmix|pmix_v\d+)\s*$", listing, re.MULTILINE) is not None
 
 
-def configuration(site_file: str | Path) -> dict[str, Any]:
+def configuration(site_file: str | Path, image: verified.Demand = verified.ANY) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.
 
     :param site_file: the site's ``__file__``.
+    :param image: what the site demands of an image.
     :raises ConfigError: a variable above names something that does not exist, there is no MPI at
         all, Slurm does not answer, or as :func:`assay.sites.configuration`.
     """
@@ -182,7 +185,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
     nodes = slurm_nodes(listing, os.environ.get("ASSAY_PARTITION"))
     srun = nodes is not None and _launcher() == "srun"
-    stacks, transports = _stacks(site_file, srun)
+    stacks, transports = _stacks(site_file, srun, image)
     names = [stack["name"] for stack in stacks]
     contained = "contained" in stacks[0]["extras"]
     common = _on_slurm(nodes, "srun" if srun and not contained else "mpirun") if nodes else {}
@@ -230,7 +233,9 @@ def _launcher() -> str:
     return said
 
 
-def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], list[str]]:
+def _stacks(
+    site_file: Path, srun: bool, demand: verified.Demand
+) -> tuple[list[dict[str, Any]], list[str]]:
     """The environments, and the transports that their UCX opens on this machine."""
     path = os.environ.get("ASSAY_IMAGE")
     # If the suite itself runs inside an image, the image takes the place of the distribution.
@@ -242,7 +247,7 @@ def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], list[str
                 "image by ASSAY_IMAGE"
             )
         return found, [name for name in detect.ucx_transports() if name in SWITCHED]
-    image = container.look(path, sites.repository(site_file))
+    image = container.look(path, sites.repository(site_file), demand)
     # Ranks in separate containers find each other only through a launcher that supports PMIx.
     hybrid = srun or detect.version("openmpi_version") is not None
     contained = os.environ.get("ASSAY_CONTAINED") == "1" or not hybrid

@@ -33,7 +33,7 @@ from reframe.core.exceptions import ConfigError
 from assay import files, sites
 from assay.catalogue import IN_IMAGE, PROGRAMS, VERSIONS
 from assay.evidence.accelerator import ACCELERATORS
-from assay.sites import detect
+from assay.sites import detect, verified
 
 #: Labels of an image. One of them holds the hash of the lock that its software was installed from.
 LOCK_LABELS = ("assay.lock.spack", "assay.lock.requirements")
@@ -97,6 +97,8 @@ class Image:
     :ivar lock: label and hash of the lock, empty if the image names none.
     :ivar programs: names of all programs on its PATH.
     :ivar said: output of the commands that ran inside the image, by the words of each command.
+    :ivar verified: what showed that it is the image that is meant; "" for nothing.
+    :ivar foreign: whether its lock is none of this checkout.
     """
 
     path: Path
@@ -105,6 +107,8 @@ class Image:
     lock: str
     programs: frozenset[str]
     said: dict[tuple[str, ...], str] = field(repr=False)
+    verified: str = ""
+    foreign: bool = False
 
     @property
     def transports(self) -> list[str]:
@@ -119,9 +123,12 @@ class Image:
 
     @property
     def provenance(self) -> str:
-        """Name and hash of the image, and the lock that its software was installed from."""
+        """Name and hash of the image, the lock of its software, and what verified the image."""
         lock = self.lock or "which names no lock"
-        return f"image {self.path.name} sha256 {self.sha256}, {lock}"
+        if self.foreign:
+            lock += " (no lock of this checkout)"
+        verified_by = f"verified by {self.verified}" if self.verified else "unverified"
+        return f"image {self.path.name} sha256 {self.sha256}, {lock}; {verified_by}"
 
 
 def apptainer(repository: Path) -> str:
@@ -140,13 +147,13 @@ def apptainer(repository: Path) -> str:
     return done.stdout.strip()
 
 
-def look(path: str | Path, repository: Path) -> Image:
-    """Starts an image once and reads what it contains.
+def look(path: str | Path, repository: Path, demand: verified.Demand = verified.ANY) -> Image:
+    """Verifies an image, starts it once, and reads what it contains.
 
     :param path: the image, a file (SIF).
     :param repository: see :func:`apptainer`.
-    :raises ConfigError: there is no Apptainer, there is no such file, or the file is not an image
-        that starts on this machine.
+    :raises ConfigError: there is no Apptainer, there is no such file, the file is not an image
+        that starts on this machine, or as :func:`assay.sites.verified.check`.
     """
     path = Path(path).absolute()
     program = apptainer(repository)
@@ -154,6 +161,7 @@ def look(path: str | Path, repository: Path) -> Image:
         digest = _sha256(path)
     except OSError as error:
         raise ConfigError(f"image {path}: {error.strerror}; correct ASSAY_IMAGE") from None
+    held = verified.check(path, digest, program, _run, demand)
     inspected = _run([program, "inspect", "--json", "--labels", str(path)])
     try:
         labels = json.loads(inspected.stdout)["data"]["attributes"]["labels"] or {}
@@ -168,7 +176,8 @@ def look(path: str | Path, repository: Path) -> Image:
     names, *answers = re.split(rf"^{_MARK}(.*)\n", probed.stdout, flags=re.MULTILINE)
     said = {tuple(shlex.split(a)): b for a, b in zip(answers[::2], answers[1::2])}
     lock = next((f"{name} {labels[name]}" for name in LOCK_LABELS if name in labels), "")
-    return Image(path, program, digest, lock, frozenset(names.splitlines()), said)
+    foreign = verified.of_another_lock(lock, repository)
+    return Image(path, program, digest, lock, frozenset(names.splitlines()), said, held, foreign)
 
 
 def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def test_a_job_that_began_is_seen_to_have(checkout: Path, reframe: str, left: li
         ASSAY_RUN_DIR=checkout.parent / "run",
         ASSAY_TESTS="/1",
         ASSAY_MODE="smoke",
-        ASSAY_PARTITION="here",
+        ASSAY_SYSTEM="here",
         ASSAY_PIPELINE="1",
         SITE="local",
         CI_JOB_ID="7",

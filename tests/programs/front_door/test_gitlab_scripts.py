@@ -1,0 +1,123 @@
+"""What jobs of the pipeline type, and ci/gitlab/local.sh, run by bash."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from shell import ROOT, program, run
+
+
+def test_a_word_that_is_no_run_is_refused_in_one_line() -> None:
+    pipeline = yaml.safe_load((ROOT / "ci/gitlab-ci.yml").read_text().split("\n---\n")[1])
+    refusal = pipeline["plan"]["script"][0]
+    done = run("bash", "-c", refusal, ASSAY_RUN="ful")
+    assert done.returncode != 0
+    assert "ASSAY_RUN=ful - set it to smoke, precheck or full" in done.stdout
+    assert run("bash", "-c", refusal, ASSAY_RUN="full", ASSAY_MODE="full").returncode == 0
+
+
+def test_a_second_pipeline_in_one_checkout_is_refused(checkout: Path) -> None:
+    programs = checkout.parent / "programs"
+    for name in ("node", "npm", "rsync"):
+        program(programs, name)
+    tool = checkout / ".cache/gitlab-ci-local"
+    program(tool / "node_modules/.bin", "gitlab-ci-local", "echo RUNS; read -r _")
+    (tool / "done").write_bytes((checkout / "ci/gitlab/package-lock.json").read_bytes())
+    local = ["bash", str(checkout / "ci/gitlab/local.sh")]
+    path = f"{programs}:/usr/bin:/bin"
+    with subprocess.Popen(
+        local, env={"PATH": path}, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "RUNS\n"
+        second = run(*local, PATH=path)
+        assert second.returncode == 1
+        assert second.stdout == (
+            f"local: another pipeline runs in {checkout}: wait for its end, "
+            "or use another checkout\n"
+        )
+        first.communicate("\n", timeout=60)
+    assert first.returncode == 0
+    assert run(*local, PATH=path).stdout == "RUNS\n"
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "setting"),
+    [
+        ("artefact", "ASSAY_ARTIFACT_MB", "Maximum artifacts size"),
+        ("pages", "ASSAY_PAGES_MB", "Maximum size of pages"),
+    ],
+)
+def test_what_gitlab_would_refuse_is_named_with_its_excess_and_the_key(
+    tmp_path: Path, kind: str, key: str, setting: str
+) -> None:
+    (tmp_path / "outputs").write_bytes(os.urandom(3 * MIB // 2))
+    fits = [ROOT / "ci/gitlab/fits.sh", kind, tmp_path]
+    assert run(*fits).returncode == 0  # 100 MiB
+    assert run(*fits, **{key: "2"}).returncode == 0
+    done = run(*fits, **{key: "1"})
+    assert done.returncode == 1
+    assert "has 1.5 MiB, 0.5 MiB above the limit of 1 MiB: " in done.stdout
+    assert f"raise '{setting}' in the settings of GitLab, and {key} to the same" in done.stdout
+    assert f"{key}=1G is no number of MiB" in run(*fits, **{key: "1G"}).stdout
+
+
+def test_gitlab_compresses_artefacts_and_not_pages(tmp_path: Path) -> None:
+    (tmp_path / "outputs").write_bytes(bytes(2 * MIB))
+    given = {"ASSAY_ARTIFACT_MB": "1", "ASSAY_PAGES_MB": "1"}
+    codes = {
+        k: run(ROOT / "ci/gitlab/fits.sh", k, tmp_path, **given) for k in ("artefact", "pages")
+    }
+    assert {k: done.returncode for k, done in codes.items()} == {"artefact": 0, "pages": 1}
+
+
+@pytest.fixture
+def left(checkout: Path) -> Path:
+    """What a job left: a run report, a record, and an output of 1.5 MiB."""
+    program(checkout / ".venv/bin", "assay", 'echo REPORT >"$5"; exit ${WANT:-0}')
+    run_folder = checkout.parent / "run"
+    job = run_folder / "jobs/Hpl-1/7"
+    (job / "output").mkdir(parents=True)
+    for name in ("run-report-0.json", "output/assay.json"):
+        (job / name).write_text("{}")
+    (job / "output/rfm_job.out").write_bytes(os.urandom(3 * MIB // 2))
+    (run_folder / "promise.json").write_text("{}")
+    return run_folder
+
+
+def kept(checkout: Path) -> set[str]:
+    return {f.name for f in (checkout / "results/pipeline").rglob("*") if f.is_file()}
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_verdict_is_that_of_the_report(checkout: Path, left: Path, code: int) -> None:
+    done = run(checkout / "ci/gitlab/verdict.sh", ASSAY_RUN_DIR=left, WANT=code)
+    assert done.returncode == code, done.stdout
+    assert "rfm_job.out" in kept(checkout)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_evidence_that_gitlab_would_refuse_is_red_and_its_smaller_part_is_kept(
+    checkout: Path, left: Path, code: int
+) -> None:
+    script = checkout / "ci/gitlab/verdict.sh"
+    done = run(script, ASSAY_RUN_DIR=left, WANT=code, ASSAY_ARTIFACT_MB=1)
+    assert done.returncode == (code or 1)
+    assert kept(checkout) == {"report.html", "promise.json", "run-report-0.json", "assay.json"}
+    assert f"they are in {left} for 30 days" in done.stdout
+    assert (left / "jobs/Hpl-1/7/output/rfm_job.out").exists()
+
+
+def test_a_verdict_without_a_plan_says_so(checkout: Path) -> None:
+    done = run(checkout / "ci/gitlab/verdict.sh")
+    assert done.returncode != 0
+    assert "nothing was planned, so nothing ran - see the jobs before" in done.stdout

@@ -24,7 +24,8 @@ from assay.checks.ucx import UcxMixin
 from assay.evidence import links, transports
 from assay.fleet import crossing
 from assay.fleet.tournament import measured, schedule
-from assay.fleet.tournament.diagnosis import Fault, conclude, diagnose
+from assay.fleet.tournament.diagnosis import conclude, diagnose
+from assay.fleet.tournament.model import Fault
 from assay.judge import Verdict
 from assay.outputs import Parsed, ParseError
 

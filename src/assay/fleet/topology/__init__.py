@@ -1,1 +1,1 @@
-"""The topology of a network: its switches, its trunks, and what the path between two nodes crosses."""
+"""Switches and trunks of a network, and what the path between two nodes crosses."""

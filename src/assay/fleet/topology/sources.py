@@ -78,8 +78,8 @@ def of_slurm(text: str) -> Fabric:
 
     :raises ValueError: it names no switch, or a line is damaged.
     """
-    switches: dict[str, list[str]] = {}
-    trunks = []
+    listed: dict[str, list[str]] = {}
+    below: dict[str, list[str]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = dict(word.partition("=")[::2] for word in line.split())
         if "BlockName" in words:
@@ -88,15 +88,17 @@ def of_slurm(text: str) -> Fabric:
             continue
         name = words["SwitchName"]
         if not name or not (words.get("Nodes") or words.get("Switches")):
-            raise ValueError(
-                f"line {number}: no switch with nodes or switches: {line.strip()[:60]}"
-            )
-        below = nodelist_expand(words["Switches"]) if words.get("Switches") else []
-        trunks += [(name, other) for other in below]
-        nodes = [] if below else nodelist_expand(words["Nodes"])
-        switches[name] = [short_name(node) for node in nodes]
-    if not switches:
+            raise ValueError(f"line {number}: no switch with nodes: {line.strip()[:60]}")
+        below[name] = nodelist_expand(words["Switches"]) if words.get("Switches") else []
+        nodes = nodelist_expand(words["Nodes"]) if words.get("Nodes") else []
+        listed[name] = [short_name(node) for node in nodes]
+    if not listed:
         raise ValueError("it names no switch; Slurm needs the plugin topology/tree")
+    trunks = [(name, other) for name, others in below.items() for other in others]
+    switches = {}
+    for name, nodes in listed.items():
+        lower = {node for other in below[name] for node in listed.get(other, ())}
+        switches[name] = [node for node in nodes if node not in lower]
     return Fabric(switches, trunks)
 
 

@@ -15,7 +15,9 @@ from typing import Any
 
 from assay.accused import Against, How
 from assay.evidence import links, steering, transports
-from assay.fleet.tournament.diagnosis import Measurement, Metric, diagnose, second_pass
+from assay.fleet.tournament.again import second_pass
+from assay.fleet.tournament.diagnosis import diagnose
+from assay.fleet.tournament.model import Measurement, Metric
 from assay.judge import Verdict
 from assay.metrics import lower_is_better
 from assay.outputs import ParseError, ucx_log, ucx_perftest

@@ -63,7 +63,7 @@ def part_cost() -> str:
     machine = cost.values(parameters["production"])
     rows, runs = [], []
     for n in cost.SIZES:
-        full, few = cost.schedule.count(n), cost.sparse_rounds(n)
+        full, few = cost.schedule.count(n), cost.schedule.sparse(n)
         row = [f"{n}"]
         for rounds in (full, few):
             total = cost.tournament(machine, n, rounds)

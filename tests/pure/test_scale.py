@@ -90,13 +90,13 @@ def test_hpl_takes_longer_with_the_root_of_the_nodes():
 
 @pytest.mark.parametrize(("n", "rounds"), [(4, 3), (5, 5), (16, 6), (1024, 10), (10_000, 14)])
 def test_rounds_of_the_sparse_tournament(n, rounds):
-    assert cost.sparse_rounds(n) == rounds
+    assert cost.schedule.sparse(n) == rounds
 
 
 def test_an_acceptance_run_is_its_tests_and_the_tournament():
     parameters = cost.load()
     parts = [one for _, one in cost.tests(parameters, 64)]
-    tournament = cost.tournament(MACHINE, 64, cost.sparse_rounds(64))
+    tournament = cost.tournament(MACHINE, 64, cost.schedule.sparse(64))
     whole = cost.acceptance(parameters, 64)
     assert whole.wall == pytest.approx(sum(part.wall for part in [*parts, tournament]))
     assert whole.node_seconds < 64 * whole.wall  # nodes are given back between cases

@@ -17,7 +17,7 @@ import numpy as np
 from assay.fleet.topology.fabric import Fabric, Kind, Part
 from assay.fleet.tournament.blame import Crossings
 from assay.fleet.tournament.localise import SIGMA_OF_MEDIAN, Floats, Mask, Pairs, quantile
-from assay.fleet.tournament.model import Diagnosis, Finding, Link, Metric
+from assay.fleet.tournament.model import Diagnosis, Fault, Finding, Level, Link, Metric
 
 #: Partners of each suspect in the second pass; the median of three values ignores one outlier.
 PARTNERS = 3
@@ -77,11 +77,11 @@ def second_pass(
 
 
 def _near(node: str, good: list[str], partners: int, fabric: Fabric | None) -> list[str]:
-    """The good nodes that a suspect may meet: those of its switch, if they are enough."""
+    """The good nodes that a suspect may meet: those of its switch, if these are two or more."""
     if fabric is None:
         return good
     near = [other for other in good if fabric.leaf(other) == fabric.leaf(node)]
-    return near if len(near) >= partners else good
+    return near if len(near) >= min(2, partners) else good
 
 
 def _neighbours(idle: list[str], count: int, fabric: Fabric | None) -> list[Link]:
@@ -106,7 +106,9 @@ def _of_parts(
     between = any(part.kind is Kind.BETWEEN for part in bad)
     wanted: dict[Link, None] = {}
     for parts in accused:
-        tests = list(_crossing(fabric, groups, {parts[0]}, ()))
+        others = bad - set(parts)
+        tests = list(_crossing(fabric, groups, {parts[0]}, others))
+        tests = tests or list(_crossing(fabric, groups, {parts[0]}, ()))
         wanted.update(dict.fromkeys(tests))
         for hops in sorted({0, *(fabric.hops(a, b) for a, b in tests)}):
             wanted.update(dict.fromkeys(_crossing(fabric, standard, None, bad, hops)))
@@ -183,13 +185,13 @@ class Repeated:
     """The values of the second pass in one metric.
 
     :ivar suspects: the nodes that are suspects themselves; their pairs show nothing of a part.
-    :ivar noise: standard deviation of one pair, as a logarithm.
+    :ivar level: what healthy pairs had in the first pass.
     """
 
     pairs: Pairs
     crossings: Crossings
     suspects: Mask
-    noise: float
+    level: Level
 
     def judge(
         self, findings: Sequence[Finding], metric: Metric
@@ -208,20 +210,36 @@ class Repeated:
         standard = {
             int(k): float(np.median(values[clean & (hops == k)])) for k in np.unique(hops[clean])
         }
+        if metric.distance and 0 in standard:
+            for trunks, level in self.level.distance.items():
+                standard.setdefault(trunks, standard[0] + level)
         cost = np.zeros(len(values))
         if metric.distance and 0 in standard:
-            for k, level in standard.items():
-                cost[hops == k] += level - standard[0]
+            for trunks, level in standard.items():
+                cost[hops == trunks] += level - standard[0]
+        least = None if metric.distance else standard.get(0)
+        expected = [standard.get(k, least) for k in hops.tolist()]
+        healthy = np.array([np.nan if level is None else level for level in expected])
         effects: dict[Finding, float | None] = {}
-        for finding, members in crossing.items():
-            least = None if metric.distance else standard.get(0)
+        # Pairs within a switch show it alone. What is known of switches is then taken out of the
+        # values by which trunks are judged, where no pair crosses one trunk only.
+        for finding in sorted(crossing, key=lambda f: f.fault is not Fault.SLOW_SWITCH):
+            members = crossing[finding]
+            alone = members.copy()
+            for other in crossing.values():
+                alone &= members if other is members else ~other
+            of = alone if (alone & usable).any() else members
+            known = np.zeros(len(values))
+            for earlier, effect in effects.items():
+                known[crossing[earlier]] += effect or 0.0
+            gaps = values - healthy - known
             found = [
-                (int(hops[p]), float(values[p]) - level)
-                for p in np.flatnonzero(members & usable).tolist()
-                if (level := standard.get(int(hops[p]), least)) is not None
+                (int(hops[p]), float(gaps[p]))
+                for p in np.flatnonzero(of & usable & ~np.isnan(gaps)).tolist()
             ]
             effects[finding] = self._effect(found, metric, int(clean.sum()))
-            cost[members] += effects[finding] or 0.0
+        for finding, effect in effects.items():
+            cost[crossing[finding]] += effect or 0.0
         return effects, cost
 
     def _effect(self, found: Sequence[tuple[int, float]], metric: Metric, of: int) -> float | None:
@@ -231,7 +249,7 @@ class Repeated:
         """
         if not found:
             return None
-        spread = SIGMA_OF_MEDIAN * self.noise * math.sqrt(1 / len(found) + 1 / of)
+        spread = SIGMA_OF_MEDIAN * self.level.noise * math.sqrt(1 / len(found) + 1 / max(1, of))
         limit = max(metric.threshold, quantile(1) * spread)
         effect = float(np.median([gap for _, gap in found]))
         within = [gap for hops, gap in found if not hops]

@@ -16,7 +16,7 @@ after the other: S. Mallat and Z. Zhang, "Matching pursuits", IEEE Trans. Signal
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,11 +68,13 @@ class Suspicion:
     :ivar cost: for each pair, the logarithm of goodness that it lacks by slow parts, and in
         latencies by its trunks. Without this, all pairs are as if they were within one switch.
     :ivar base: the logarithm of goodness of pairs within a switch.
+    :ivar distance: number of trunks -> the logarithm that pairs over so many lack; for latencies.
     """
 
     blamed: tuple[Blame, ...]
     cost: Floats
     base: float
+    distance: Mapping[int, float]
 
 
 class Crossings:
@@ -127,59 +129,93 @@ class _Search:
     ) -> None:
         self.pairs, self.crossings, self.leaf = pairs, crossings, leaf
         self.threshold, self.costs = threshold, costs
-        self.base: float | None = None
-        within = [level for _, level in self._levels(pairs.values, crossings.hops == 0)]
-        if within:
-            self.base = better(within)
+        self.within = dict(self._levels(pairs.values, crossings.hops == 0))
+        self.base = better(list(self.within.values())) if self.within else None
         self.noise = self._noise()
         self.cost = np.zeros(len(pairs.values))
+        self.distance: dict[int, float] = {}
+        self.blamed: list[Blame] = []
 
     def run(self) -> Suspicion:
         assert self.base is not None
-        blamed = self._distances()
+        self._distances()
         candidates = {
             parts: members
             for parts, members in self.crossings.of.items()
             if not self._of_one_node(members)
         }
-        while len(blamed) < MOST:
+        # No trunk explains slow pairs within a switch: these accuse the switch first.
+        for parts, members in self._slow_within(candidates):
+            rest = self.pairs.values - self.base - self.cost
+            within = members[self.crossings.hops[members] == 0]
+            self._blame(parts, candidates.pop(parts), self._level(rest, within))
+        while len(self.blamed) < MOST:
             rest = self.pairs.values - self.base - self.cost
             best: tuple[float, tuple[Part, ...], float] | None = None
             for parts, members in candidates.items():
-                effect, gain = self._explains(rest, parts, members, len(candidates))
+                effect, gain = self._explains(rest, members, len(candidates))
                 if gain > 0 and (best is None or gain > best[0]):
                     best = gain, parts, effect
             if best is None:
                 break
-            _, parts, effect = best
-            members = candidates.pop(parts)
-            self.cost[members] += effect
-            if not (self.costs and self._by_distance(members)):
-                blamed.append(Blame(parts, effect, members))
-        return Suspicion(tuple(blamed), self.cost, self.base)
+            self._blame(best[1], candidates.pop(best[1]), best[2])
+        return Suspicion(tuple(self.blamed), self.cost, self.base, self.distance)
 
-    def _distances(self) -> list[Blame]:
+    def _blame(self, parts: tuple[Part, ...], members: Ints, effect: float) -> None:
+        self.cost[members] += effect
+        if self.costs and self._by_distance(members):
+            self.distance[int(self.crossings.hops[members[0]])] = effect
+        else:
+            self.blamed.append(Blame(parts, effect, members))
+
+    def _slow_within(
+        self, candidates: Mapping[tuple[Part, ...], Ints]
+    ) -> list[tuple[tuple[Part, ...], Ints]]:
+        """The switches whose own pairs are slow, and all of whose nodes are affected."""
+        assert self.base is not None
+        rest = self.pairs.values - self.base - self.cost
+        found = []
+        for parts, members in candidates.items():
+            within = members[self.crossings.hops[members] == 0]
+            if len(within) and self._level(rest, within) < -self._limit(
+                len(within), len(self.within)
+            ):
+                _, gain = self._explains(rest, members, len(candidates))
+                if gain > 0:
+                    found.append((parts, members))
+        return found[:MOST]
+
+    def _level(self, values: Floats, members: Ints) -> float:
+        """The median over the nodes of some pairs of the medians of their values."""
+        node = np.concatenate([self.pairs.first[members], self.pairs.second[members]])
+        return better(_medians(node, np.concatenate([values[members], values[members]]))[1])
+
+    def _distances(self) -> None:
         """Takes the typical cost of each distance out, where several switches show what is typical.
 
         With two switches, all pairs between them cross the same trunk. The search decides then.
         """
-        blamed: list[Blame] = []
+        assert self.base is not None
+        named = False
         for hops in sorted(set(self.crossings.hops.tolist()) - {0}):
-            members = np.flatnonzero(self.crossings.hops == hops)
-            levels = self._levels(self.pairs.values - self.base, self.crossings.hops == hops)
+            here = self.crossings.hops == hops
+            levels = self._levels(self.pairs.values - self.base, here)
             if len(levels) <= 2:
                 continue
+            members = np.flatnonzero(here)
             typical = better([level for _, level in levels])
             slow = typical < -self._limit(len(members), 1)
+            if self.costs:
+                self.distance[hops] = typical
             if self.costs or slow:
                 self.cost[members] += typical
-            if slow and not self.costs and not blamed:
+            if slow and not self.costs and not named:
+                named = True
                 parts = next(
                     (p for p, m in self.crossings.of.items() if np.array_equal(m, members)),
                     (Part(Kind.BETWEEN, (str(hops),)),),
                 )
-                blamed.append(Blame(parts, typical, members))
-        return blamed
+                self.blamed.append(Blame(parts, typical, members))
 
     def _levels(self, values: Floats, where: Mask) -> list[tuple[int, float]]:
         """For each switch, the median over its nodes of their medians over some of their pairs."""
@@ -192,9 +228,7 @@ class _Search:
         groups = np.split(middles[order], starts[1:]) if len(nodes) else []
         return [(int(leaf), better(group)) for leaf, group in zip(leaves, groups)]
 
-    def _explains(
-        self, rest: Floats, parts: tuple[Part, ...], members: Ints, count: int
-    ) -> tuple[float, float]:
+    def _explains(self, rest: Floats, members: Ints, count: int) -> tuple[float, float]:
         """The effect of a candidate, and how much of what its pairs lack it explains; or zeros."""
         nothing = 0.0, 0.0
         here = rest[members]

@@ -17,7 +17,7 @@ import numpy as np
 
 from assay.fleet.topology.fabric import Fabric, Kind
 from assay.fleet.tournament.again import Repeated
-from assay.fleet.tournament.blame import Crossings, search
+from assay.fleet.tournament.blame import Crossings, Suspicion, search
 from assay.fleet.tournament.localise import Fit, Floats, Ints, Known, Pairs, localise
 from assay.fleet.tournament.model import (
     Diagnosis,
@@ -60,10 +60,12 @@ def diagnose(
         if not board.alive:
             break
         pairs = board.pairs(metric)
-        cost, slow = board.parts(metric, pairs, fabric)
+        suspicion = board.suspicion(metric, pairs, fabric)
+        cost = suspicion.cost if suspicion else None
         rest = pairs.without(cost)
         fit = localise(rest, metric.threshold)
-        levels[metric.name] = _level(metric, fit)
+        levels[metric.name] = _level(metric, fit, suspicion.distance if suspicion else {})
+        slow = [] if suspicion is None else _parts(metric, suspicion)
         slow += board.slow(metric, pairs, fit, cost)
         findings += slow
         if not slow:
@@ -99,7 +101,7 @@ def conclude(
         pairs, cost = board.pairs(metric), None
         if fabric:
             mine = [finding for finding in accused if finding.metric == metric.name]
-            repeated = Repeated(pairs, board.crossings(fabric), ~good, level.noise)
+            repeated = Repeated(pairs, board.crossings(fabric), ~good, level)
             of_parts, cost = repeated.judge(mine, metric)
             effects.update(of_parts)
         if suspects:
@@ -238,32 +240,15 @@ class _Board:
             self._crossings = Crossings(fabric, ends)
         return self._crossings
 
-    def parts(
-        self, metric: Metric, pairs: Pairs, fabric: Fabric | None
-    ) -> tuple[Floats | None, list[Finding]]:
-        """What slow parts of the network and distance cost each pair, and these parts in words."""
+    def suspicion(self, metric: Metric, pairs: Pairs, fabric: Fabric | None) -> Suspicion | None:
+        """The slow parts of the network, and what they and distance cost; None if unknown."""
         if fabric is None:
-            return None, []
+            return None
         leaves: Ints = np.zeros(len(self.nodes), dtype=np.int64)
         for number, places in enumerate(fabric.leaves(self.nodes)):
             leaves[places] = number
-        found = search(pairs, self.crossings(fabric), leaves, metric.threshold, metric.distance)
-        if found is None:
-            return None, []
-        findings = []
-        for blame in found.blamed:
-            change = metric.change(blame.effect)
-            switch = all(part.kind is Kind.SWITCH for part in blame.parts)
-            reason = (
-                f"{blame.name}: {metric.name} {metric.said(found.base + blame.effect)} between the "
-                f"nodes that use it, pairs without it have {metric.said(found.base)} "
-                f"({_percent(change)})"
-            )
-            fault = Fault.SLOW_SWITCH if switch else Fault.SLOW_TRUNK
-            findings.append(
-                Finding(fault, (), reason, metric.name, change, False, tuple(blame.parts))
-            )
-        return found.cost, findings
+        crossings = self.crossings(fabric)
+        return search(pairs, crossings, leaves, metric.threshold, metric.distance)
 
     def slow(
         self, metric: Metric, pairs: Pairs, fit: Fit, cost: Floats | None = None
@@ -347,6 +332,21 @@ class _Board:
         return doubts
 
 
+def _parts(metric: Metric, found: Suspicion) -> list[Finding]:
+    """The slow parts of the network in words."""
+    findings = []
+    for blame in found.blamed:
+        change = metric.change(blame.effect)
+        switch = all(part.kind is Kind.SWITCH for part in blame.parts)
+        reason = (
+            f"{blame.name}: {metric.name} {metric.said(found.base + blame.effect)} through it, "
+            f"pairs of nodes without it have {metric.said(found.base)} ({_percent(change)})"
+        )
+        fault = Fault.SLOW_SWITCH if switch else Fault.SLOW_TRUNK
+        findings.append(Finding(fault, (), reason, metric.name, change, False, blame.parts))
+    return findings
+
+
 def _check(run: Measurement, metrics: Sequence[Metric]) -> None:
     for metric in metrics:
         value = run.values.get(metric.name)
@@ -366,12 +366,13 @@ def _whose(link: bool) -> str:
     return "both are well with others" if link else "the link, or one of the two"
 
 
-def _level(metric: Metric, fit: Fit) -> Level:
+def _level(metric: Metric, fit: Fit, distance: Mapping[int, float]) -> Level:
     return Level(
         base=math.exp(metric.sign * fit.base),
         noise=fit.noise,
         least_node=abs(metric.change(-fit.node_limit)),
         least_pair=abs(metric.change(-fit.pair_limit)),
+        distance=distance,
     )
 
 

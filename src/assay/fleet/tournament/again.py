@@ -101,7 +101,8 @@ def _of_parts(
     suspects = set(diagnosis.suspects)
     nodes = [node for node in diagnosis.nodes if node not in suspects]
     groups = [[nodes[place] for place in leaf] for leaf in fabric.leaves(nodes)]
-    standard = [[node for node in group if node in set(good)] for group in groups]
+    standing = set(good)
+    standard = [[node for node in group if node in standing] for group in groups]
     bad = {part for parts in accused for part in parts}
     between = any(part.kind is Kind.BETWEEN for part in bad)
     wanted: dict[Link, None] = {}

@@ -23,6 +23,7 @@ from assay.checks.nodes import AllNodesCheck
 from assay.checks.site import site_directory
 from assay.checks.ucx import UcxMixin
 from assay.evidence import links, transports
+from assay.evidence.launch import short_name
 from assay.fleet import crossing
 from assay.fleet.topology import sources
 from assay.fleet.tournament import draw, measured, schedule
@@ -220,7 +221,8 @@ class Tournament(PairsOfNodes):
         ]
         # If bytes took another path between two nodes, their speed proves nothing.
         astray = [problem for pair in self.pairs for problem in pair.problems]
-        if self._fabric and (lacking := self._fabric.lacking(names)):
+        came = self._coordinator_log.hosts.values()
+        if self._fabric and (lacking := self._fabric.lacking(map(short_name, came))):
             problems.append(
                 f"the topology has no switch for {', '.join(lacking)}: switches and trunks were "
                 "not judged; correct the source that extras: tournament: topology names"

@@ -222,3 +222,5 @@ def test_a_topology_that_lacks_a_node_is_not_used():
     assert measured.known_fabric(said, ["node01", "node08"]) is not None
     assert measured.known_fabric(said, ["node01", "node09"]) is None
     assert measured.known_fabric(None, ["node01"]) is None
+    whole = measured.known_fabric(said, ["node01.hpc.example", "node05.hpc.example"])
+    assert whole.hops("node01.hpc.example", "node05.hpc.example") == 1

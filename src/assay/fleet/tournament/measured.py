@@ -15,6 +15,7 @@ from typing import Any
 
 from assay.accused import Against, How
 from assay.evidence import links, steering, transports
+from assay.evidence.launch import short_name
 from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament.again import second_pass
 from assay.fleet.tournament.diagnosis import diagnose
@@ -223,10 +224,16 @@ def known_fabric(said: Mapping[str, Any] | None, nodes: Sequence[str]) -> Fabric
     """The network of a plan; None if none is stated, or if a node is on no switch of it.
 
     :param said: what :meth:`assay.fleet.topology.fabric.Fabric.said` wrote.
+    :param nodes: as the nodes name themselves, with or without their domain.
     """
     if said is None:
         return None
-    fabric = Fabric.of(said)
+    known = {short_name(node): node for node in nodes}
+    switches = {
+        switch: [known.get(node, node) for node in there]
+        for switch, there in said["switches"].items()
+    }
+    fabric = Fabric.of({**said, "switches": switches})
     return None if fabric.lacking(nodes) else fabric
 
 

@@ -32,6 +32,10 @@ from assay.fleet.tournament.localise import (
     quantile,
 )
 
+#: A part that costs this share of the tolerance, and more than noise explains, is taken out of the
+#: values. Its nodes are then compared with each other, and not named for it.
+NOTABLE = 0.5
+
 #: At most this many parts are named in one pass: noise at the limit could make the search go on.
 MOST = 16
 
@@ -149,7 +153,7 @@ class _Search:
             rest = self.pairs.values - self.base - self.cost
             within = members[self.crossings.hops[members] == 0]
             self._blame(parts, candidates.pop(parts), self._level(rest, within))
-        while len(self.blamed) < MOST:
+        for _ in range(MOST):
             rest = self.pairs.values - self.base - self.cost
             best: tuple[float, tuple[Part, ...], float] | None = None
             for parts, members in candidates.items():
@@ -165,7 +169,7 @@ class _Search:
         self.cost[members] += effect
         if self.costs and self._by_distance(members):
             self.distance[int(self.crossings.hops[members[0]])] = effect
-        else:
+        elif effect < -self.threshold:
             self.blamed.append(Blame(parts, effect, members))
 
     def _slow_within(
@@ -204,7 +208,7 @@ class _Search:
                 continue
             members = np.flatnonzero(here)
             typical = better([level for _, level in levels])
-            slow = typical < -self._limit(len(members), 1)
+            slow = typical < -max(self.threshold, self._limit(len(members), 1))
             if self.costs:
                 self.distance[hops] = typical
             if self.costs or slow:
@@ -250,7 +254,7 @@ class _Search:
         # The standard has a median's error, too: that of the pairs within one switch.
         within = max(1, int(np.count_nonzero(self.crossings.hops == 0)))
         spread = SIGMA_OF_MEDIAN * self.noise * math.sqrt(1 / count + 1 / within)
-        return max(self.threshold, quantile(candidates) * spread)
+        return max(NOTABLE * self.threshold, quantile(candidates) * spread)
 
     def _noise(self) -> float:
         """Standard deviation of one pair, from pairs between the same two switches."""

@@ -6,7 +6,6 @@ runs on compute nodes with the Python that is installed there. So it needs Pytho
 only the standard library, and imports no other module of Assay.
 """
 
-import math
 from typing import List, Optional, Sequence, Tuple
 
 Pair = Tuple[int, int]
@@ -69,7 +68,7 @@ def sparse(n: int) -> int:
 
     :raises ValueError: fewer than two nodes.
     """
-    return min(count(n), max(FEWEST_ROUNDS, math.ceil(math.log2(n))))
+    return min(count(n), max(FEWEST_ROUNDS, (n - 1).bit_length()))
 
 
 def by_switch(groups: Sequence[Sequence[int]], limit: int) -> List[List[Pair]]:

@@ -93,7 +93,7 @@ def _well(node: str, case: Case) -> bool:
 
 def _accused(one: Suspect) -> Row:
     kind = DEVICE if one.part else NODE if len(one.nodes) == 1 else CABLE
-    if one.part.startswith(("trunk", "uplinks")):
+    if one.part.startswith(("trunk", "uplinks", "all paths")):
         kind = CABLE
     tests = dict.fromkeys(case.test for cause in one.causes for case in cause.cases)
     return Row(

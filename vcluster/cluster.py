@@ -63,6 +63,8 @@ def up(nodes, accounting, link, expose, proven=True, **kind):
             raise Refusal(f"{refusal}; the cluster was taken down again") from None
     if between := cluster.between:
         say(f"two groups of {nodes // 2}: {between.rate} and {between.delay} us more between them")
+    if cluster.switches == 2:
+        say(f"two switches of {nodes // 2} nodes, with a trunk between them")
     say(
         f"{nodes} nodes are up after {time.monotonic() - begin:.1f} s, "
         f"{link.rate} and {link.delay} us each; jobs run as {cluster.user}"

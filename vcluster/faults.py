@@ -51,6 +51,23 @@ def loss(cluster, node, percent):
     _change(cluster, node, loss=share)
 
 
+def trunk(cluster, rate):
+    """the trunk between the two switches has RATE in both directions, in the words of tc"""
+    if cluster.switches < 2:
+        raise Refusal("there is no trunk; start the cluster with: up --switches 2")
+    megabytes(rate)
+    network.limit_trunk(rate)
+
+
+def switch(cluster, switch, rate):
+    """all ports of SWITCH (s1, s2) have RATE in both directions"""
+    megabytes(rate)
+    for node in cluster.on_switch(switch):
+        link = network.link_of(cluster, node)
+        network.shape(cluster, node, network.faulty(link, rate=rate))
+    network.await_relays(cluster)
+
+
 def link_down(cluster, node):
     """the cable of NODE is out"""
     network.unplug(cluster.node(node))
@@ -141,7 +158,7 @@ FAULTS = {
     fault.__name__.replace("_", "-"): fault
     for fault in (
         *(rate, delay, loss, link_down, cpu, disk, disk_full, memory, drain, slurmd, crash, hang),
-        *(one_core, drift, gpu, stale_files),
+        *(one_core, drift, gpu, stale_files, trunk, switch),
     )
 }
 
@@ -175,6 +192,8 @@ def clear(cluster):
     """Undoes every fault: the cluster is then as after `up`, and its queue is empty."""
     RECORD.unlink(missing_ok=True)
     ONE_CORE.unlink(missing_ok=True)
+    if cluster.switches == 2:
+        network.limit_trunk(None)
     for name in cluster.node_names:
         cgroups.limit_cpu(name, None)
         cgroups.limit_memory(name, None)

@@ -71,6 +71,9 @@ class Link:
 #: Names of the two groups of `up --groups 2`: features of Slurm, and the ends of their bridges.
 GROUPS = ("east", "west")
 
+#: Names of the two switches of `up --switches 2`, as Slurm's topology has them.
+SWITCHES = ("s1", "s2")
+
 #: Factors of tc's units of a rate.
 _UNITS = {"bit": 0.125, "bps": 1.0}
 _PREFIXES = {"": 1e0, "k": 1e3, "m": 1e6, "g": 1e9}
@@ -122,6 +125,7 @@ class Cluster:
     :ivar gpus: emulated GPUs of each node.
     :ivar shared: the parallel file system over the nodes, `glusterfs`; empty if there is none.
     :ivar between: the link between the two groups of nodes; None if there is one group.
+    :ivar switches: 1, or 2 with half of the nodes each and a trunk between them.
     """
 
     nodes: int
@@ -135,8 +139,19 @@ class Cluster:
     gpus: int = 0
     shared: str = ""
     between: Between = None
+    switches: int = 1
 
     def __post_init__(self):
+        if self.switches == 2:
+            if self.nodes % 2 or self.nodes < 4:
+                raise Refusal(
+                    f"two switches need an even number of nodes, at least 4, not {self.nodes}"
+                )
+            if self.between or self.kernel:
+                raise Refusal(
+                    "two switches are for one group of nodes that are namespaces: leave out "
+                    "--groups and --machines"
+                )
         if self.between and (self.nodes % 2 or self.nodes < 4):
             raise Refusal(f"two groups need an even number of nodes, at least 4, not {self.nodes}")
         if self.between and self.kernel:
@@ -145,6 +160,22 @@ class Cluster:
     def group(self, name):
         """0 or 1: the group of a machine. The login machine is in the first one."""
         return int(bool(self.between) and self.number(name) > self.nodes // 2)
+
+    def side(self, name):
+        """0 or 1: the bridge of a machine. The login machine is on the first one."""
+        apart = self.between or self.switches == 2
+        return int(bool(apart) and self.number(name) > self.nodes // 2)
+
+    def on_switch(self, switch):
+        """The nodes on a switch. An unknown switch is refused.
+
+        :param switch: a name of :data:`SWITCHES`.
+        """
+        if self.switches < 2 or switch not in SWITCHES:
+            there = ", ".join(SWITCHES) if self.switches == 2 else "only one: up --switches 2"
+            raise Refusal(f"no switch {switch!r}; there are {there}")
+        at = SWITCHES.index(switch)
+        return [name for name in self.node_names if self.side(name) == at]
 
     def healthy(self, name):
         """The link of a node without faults. The link between the groups delays what it receives.

@@ -3,7 +3,8 @@
 Each machine has a network namespace. Its ``eth0`` is one end of a veth pair to a bridge, which has
 a namespace of its own: the host's network is not touched. tbf limits the rate in both directions.
 Two groups of nodes have a bridge each, and one veth pair between them, whose rate all traffic
-between the groups shares.
+between the groups shares. Two switches of one group are the same; the rate of the trunk between
+them is not limited, unless a fault limits it.
 The helper ``nfdelay`` on the receiving side adds the delay. It works on every kernel with NFQUEUE;
 many kernels lack netem.
 """
@@ -56,11 +57,14 @@ def build_nfdelay():
 def create(cluster):
     """Switch and links, without any shaping."""
     run("ip", "netns", "add", SWITCH)
-    for bridge in BRIDGES if cluster.between else BRIDGES[:1]:
+    apart = cluster.between or cluster.switches == 2
+    for bridge in BRIDGES if apart else BRIDGES[:1]:
         run("ip", "-n", SWITCH, "link", "add", bridge, "type", "bridge")
         run("ip", "-n", SWITCH, "link", "set", bridge, "up")
+    if apart:
+        _join()
     if cluster.between:
-        _join(cluster.between)
+        limit_trunk(cluster.between.rate)
     for name in cluster.names:
         space = namespace(name)
         run("ip", "netns", "add", space)
@@ -69,7 +73,7 @@ def create(cluster):
             *("ip", "-n", SWITCH, "link", "add", port(name), "type", "veth"),
             *("peer", "name", "eth0", "netns", space),
         )
-        bridge = BRIDGES[cluster.group(name)]
+        bridge = BRIDGES[cluster.side(name)]
         run("ip", "-n", SWITCH, "link", "set", port(name), "master", bridge, "up")
         if cluster.has_kernel(name):
             uml.connect(cluster, name)
@@ -78,19 +82,29 @@ def create(cluster):
             run("ip", "-n", space, "link", "set", "eth0", "up")
 
 
-def _join(between):
-    """The link between the two bridges, shaped at both ends."""
+def _join():
+    """The link between the two bridges."""
     run(
         *("ip", "-n", SWITCH, "link", "add", TRUNK[0], "type", "veth", "peer", "name", TRUNK[1]),
     )
-    # At a lower rate, the same bucket would let longer messages through at once.
-    burst = max(int(FULL_BURST * between.bandwidth / megabytes(Link.rate)), LEAST_BURST)
-    queue = max(int(0.02e6 * between.bandwidth), LEAST_QUEUE)
     for end, bridge in zip(TRUNK, BRIDGES):
         run("ip", "-n", SWITCH, "link", "set", end, "master", bridge, "up")
+
+
+def limit_trunk(rate):
+    """Limits the link between the two bridges at both ends; None: no limit any more."""
+    if rate is None:
+        for end in TRUNK:
+            run("tc", "-n", SWITCH, "qdisc", "del", "dev", end, "root", check=False)
+        return
+    # At a lower rate, the same bucket would let longer messages through at once.
+    bandwidth = megabytes(rate)
+    burst = max(int(FULL_BURST * bandwidth / megabytes(Link.rate)), LEAST_BURST)
+    queue = max(int(0.02e6 * bandwidth), LEAST_QUEUE)
+    for end in TRUNK:
         run(
             *("tc", "-n", SWITCH, "qdisc", "replace", "dev", end, "root"),
-            *("tbf", "rate", between.rate, "burst", burst, "limit", queue),
+            *("tbf", "rate", rate, "burst", burst, "limit", queue),
         )
 
 

@@ -7,7 +7,7 @@ import cgroups
 import gpus
 import uml
 from commands import daemon, wait
-from layout import GROUPS, HERE, STATE
+from layout import GROUPS, HERE, STATE, SWITCHES
 from machine import ask
 
 #: Memory that the host keeps for itself [MiB]. The nodes state equal shares of the rest.
@@ -48,6 +48,11 @@ def configure(cluster):
         ),
         "node_list": ",".join(cluster.node_names),
     }
+    tree, switches = STATE / "etc/topology.conf", topology(cluster)
+    tree.unlink(missing_ok=True)
+    if switches:
+        tree.write_text(switches)
+    values["topology"] = "TopologyPlugin=topology/tree" if switches else "# one switch"
     text = (HERE / "slurm.conf.in").read_text()
     for key, value in values.items():
         text = text.replace(f"@{key}@", str(value))
@@ -60,6 +65,19 @@ def configure(cluster):
     if cluster.kernel:
         lines.append("ConstrainRAMSpace=yes")
     (STATE / "etc/cgroup.conf").write_text("\n".join([*lines, ""]))
+
+
+def topology(cluster):
+    """The text of topology.conf: two switches, and the trunk between them; empty with one switch.
+
+    Slurm has no links between switches of one level. A switch above both stands for the trunk.
+    """
+    if cluster.switches < 2:
+        return ""
+    lines = [
+        f"SwitchName={switch} Nodes={','.join(cluster.on_switch(switch))}" for switch in SWITCHES
+    ]
+    return "\n".join([*lines, f"SwitchName=core Switches={','.join(SWITCHES)}", ""])
 
 
 def feature(cluster, name):

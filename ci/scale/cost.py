@@ -21,9 +21,6 @@ PARAMETERS = Path(__file__).with_name("parameters.yaml")
 #: Numbers of nodes in the tables.
 SIZES = (4, 16, 64, 256, 1024, 4096, 10_000)
 
-#: With fewer partners a median is not reliable. Six partners outvote two faulty ones.
-FEWEST_ROUNDS = 6
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -54,11 +51,6 @@ def load() -> dict[str, Any]:
 def values(entries: Mapping[str, Any]) -> dict[str, float]:
     """The values of a block of the parameters."""
     return {name: float(entry["value"]) for name, entry in entries.items()}
-
-
-def sparse_rounds(n: int) -> int:
-    """Rounds of the sparse tournament: log2 of the nodes, but at least six; at most all rounds."""
-    return min(schedule.count(n), max(FEWEST_ROUNDS, math.ceil(math.log2(n))))
 
 
 def by_steps(machine: Mapping[str, float], n: int, rounds: int, at_once: int | None = None) -> Cost:
@@ -109,7 +101,7 @@ def tests(parameters: Mapping[str, Any], n: int) -> Iterator[tuple[str, Cost]]:
 
 def acceptance(parameters: Mapping[str, Any], n: int) -> Cost:
     """All tests, and the sparse tournament."""
-    total = tournament(values(parameters["production"]), n, sparse_rounds(n))
+    total = tournament(values(parameters["production"]), n, schedule.sparse(n))
     for _, cost in tests(parameters, n):
         total += cost
     return total

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Writes the generated parts of docs/scale.md, and its figure: ``make scale``.
 
+``page.py --only switches --trials 10`` writes one simulated part alone, with fewer trials.
+
 Each part stands between two marks, and is the same in every run. Without SimGrid, the part that
 comes from SimGrid stays as it is.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ import cost
 import matplotlib as mpl
 import power
 import simgrid
+import switches
 from matplotlib.figure import Figure
 
 from assay.report.plots import BLACK, BLUE, GREEN, MARKERS, ORANGE, PURPLE, STYLE, VERMILLION
@@ -33,6 +38,7 @@ FOUND = 0.95
 COLOURS = (BLUE, GREEN, ORANGE, VERMILLION, PURPLE, BLACK)
 
 Outcomes = dict[power.Cell, power.Outcome]
+OfSwitches = dict[switches.Cell, power.Outcome]
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -63,7 +69,7 @@ def part_cost() -> str:
     machine = cost.values(parameters["production"])
     rows, runs = [], []
     for n in cost.SIZES:
-        full, few = cost.schedule.count(n), cost.sparse_rounds(n)
+        full, few = cost.schedule.count(n), cost.schedule.sparse(n)
         row = [f"{n}"]
         for rounds in (full, few):
             total = cost.tournament(machine, n, rounds)
@@ -124,8 +130,14 @@ def part_check() -> str:
 def simulated(tournaments: tuple[power.Tournament, ...]) -> Outcomes:
     """All cells, on all processors."""
     cells = [cell for tournament in tournaments for cell in power.cells(tournament)]
+    return at_once(power.simulate, cells)
+
+
+def at_once(simulate: Callable[[Any], power.Outcome], cells: Iterable[Any]) -> dict[Any, Any]:
+    """The outcome of each cell, on all processors."""
+    listed = list(cells)
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return dict(zip(cells, pool.map(power.simulate, cells, chunksize=4)))
+        return dict(zip(listed, pool.map(simulate, listed, chunksize=4)))
 
 
 def least(outcomes: Outcomes, tournament: power.Tournament, fault: str, noise: float) -> str:
@@ -154,6 +166,42 @@ def part_power(outcomes: Outcomes) -> str:
         for t in power.TOURNAMENTS
     ]
     return table(head, rows)
+
+
+def switches_entry(outcomes: OfSwitches, tournament: switches.Sparse, noise: float) -> str:
+    """An entry of the table: the smallest fault of each kind that is found, and false alarms."""
+    if noise not in tournament.noises:
+        return ""
+    found = []
+    for fault in switches.FAULTS:
+        smallest = "-"
+        for severity in sorted(tournament.severities, reverse=True):
+            if outcomes[switches.Cell(tournament, fault, severity, noise)].right < FOUND:
+                break
+            smallest = f"{100 * severity:g} %"
+        found.append(smallest)
+    alarms = outcomes[switches.Cell(tournament, "", 0.0, noise)].wrong
+    wrong = max(
+        outcomes[switches.Cell(tournament, fault, severity, noise)].wrong
+        for fault in switches.FAULTS
+        for severity in tournament.severities
+    )
+    return f"{' / '.join(found)} / {100 * alarms:.1f} % / {100 * wrong:.1f} %"
+
+
+def part_switches(tournaments: tuple[switches.Sparse, ...], outcomes: OfSwitches) -> str:
+    head = ["tournament", "trials", *(f"noise {100 * noise:g} %" for noise in switches.NOISES)]
+    rows = [
+        [f"{t}", f"{t.trials}", *(switches_entry(outcomes, t, noise) for noise in switches.NOISES)]
+        for t in tournaments
+    ]
+    return table(head, rows)
+
+
+def write_switches(trials: int | None) -> None:
+    tournaments = switches.TOURNAMENTS if trials is None else switches.fewer(trials)
+    outcomes = at_once(switches.simulate, (c for t in tournaments for c in switches.cells(t)))
+    write({"switches": part_switches(tournaments, outcomes)})
 
 
 def part_simgrid() -> str:
@@ -247,6 +295,14 @@ def write(parts: dict[str, Any]) -> None:
 
 def main() -> None:
     began = time.monotonic()
+    parser = argparse.ArgumentParser(description="Writes the generated parts of docs/scale.md.")
+    parser.add_argument("--only", choices=["switches"], help="write this part alone")
+    parser.add_argument("--trials", type=int, help="at most so many trials of each of its cells")
+    options = parser.parse_args()
+    if options.only:
+        write_switches(options.trials)
+        print(f"scale: {options.only} written in {time.monotonic() - began:.0f} s")
+        return
     write({"cost": part_cost(), "check": part_check()})
     if why := simgrid.missing():
         print(f"scale: the part of SimGrid stays as it was: {why}", file=sys.stderr)
@@ -254,6 +310,7 @@ def main() -> None:
         write({"simgrid": part_simgrid()})
     outcomes = simulated(power.TOURNAMENTS)
     write({"power": part_power(outcomes)})
+    write_switches(options.trials)
     save(draw(outcomes))
     print(f"scale: docs/scale.md and its figure written in {time.monotonic() - began:.0f} s")
 

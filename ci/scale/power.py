@@ -17,17 +17,10 @@ from functools import lru_cache
 import numpy as np
 
 from assay.fleet.tournament import schedule
-from assay.fleet.tournament.diagnosis import (
-    Diagnosis,
-    Fault,
-    Finding,
-    Level,
-    Measurement,
-    Metric,
-    conclude,
-    second_pass,
-)
+from assay.fleet.tournament.again import second_pass
+from assay.fleet.tournament.diagnosis import conclude
 from assay.fleet.tournament.localise import Floats, Ints, Pairs, localise
+from assay.fleet.tournament.model import Diagnosis, Fault, Finding, Level, Measurement, Metric
 
 Names = tuple[str, ...]
 

@@ -20,11 +20,15 @@ from reframe.core.exceptions import ConfigError, PerformanceError
 from assay.accused import Against, How
 from assay.checks import Figure, Peak
 from assay.checks.nodes import AllNodesCheck
+from assay.checks.site import site_directory
 from assay.checks.ucx import UcxMixin
 from assay.evidence import links, transports
+from assay.evidence.launch import short_name
 from assay.fleet import crossing
-from assay.fleet.tournament import measured, schedule
-from assay.fleet.tournament.diagnosis import Fault, conclude, diagnose
+from assay.fleet.topology import sources
+from assay.fleet.tournament import draw, measured, schedule
+from assay.fleet.tournament.diagnosis import conclude, diagnose
+from assay.fleet.tournament.model import Fault
 from assay.judge import Verdict
 from assay.outputs import Parsed, ParseError
 
@@ -38,10 +42,19 @@ REPEATS = 3
 PATIENCE = 20
 
 #: Faults of speed.
-SLOW = (Fault.SLOW_NODE, Fault.SLOW_PAIR, Fault.ALL_SLOW)
+SLOW = (
+    Fault.SLOW_NODE,
+    Fault.SLOW_PAIR,
+    Fault.ALL_SLOW,
+    Fault.SLOW_SWITCH,
+    Fault.SLOW_TRUNK,
+)
 
 #: The options that a site may give in the extra `tournament` of a partition.
-OPTIONS = ("width", "cpus", "seconds", "tolerances", "resent")
+OPTIONS = ("width", "cpus", "seconds", "tolerances", "resent", "rounds", "topology")
+
+#: The word for few rounds in the option `rounds`.
+SPARSE = "sparse"
 
 
 class PairsOfNodes(UcxMixin, AllNodesCheck):
@@ -112,6 +125,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
                 sys.executable, "-m", measured.__name__, "plan.json", "coordinator_log.jsonl"
             ],
             "tolerances": self._tolerances,
+            "topology": None,
             "transport": self.transport,
             "ucx_version": self._version,
         }  # fmt: skip
@@ -146,6 +160,34 @@ class Tournament(PairsOfNodes):
         self.valid_systems = [f"+inter-node -across +{self.transport}"]
         self.descr = f"all pairs of nodes over {self.transport}"
 
+    @run_after("setup")
+    def read_the_topology(self):
+        source = self.options("tournament", OPTIONS).get("topology")
+        self._fabric = None
+        if source is None or (source == sources.SLURM and self.is_dry_run()):
+            return
+        try:
+            self._fabric = sources.read(str(source), site_directory())
+        except ValueError as error:
+            raise self.misdescribed(f"extras: tournament: topology: {error}") from None
+
+    def plan(self):
+        plan = super().plan()
+        plan["topology"] = self._fabric and self._fabric.said()
+        said = self.options("tournament", OPTIONS).get("rounds", "all")
+        if said == "all":
+            return plan
+        limit = schedule.sparse(self.num_tasks) if said == SPARSE else said
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 2:
+            raise self.misdescribed(
+                f"extras: tournament: rounds: {said!r} is not all, sparse, or a number from 2 on"
+            )
+        plan["sparse"] = limit
+        plan["rounds"] = schedule.rounds(self.num_tasks, limit)
+        if self._fabric:
+            plan["draw"] = [sys.executable, "-m", draw.__name__, *plan["advice"][3:]]
+        return plan
+
     def turns(self):
         plan = self.plan()
         pairs = [len(pairs) for pairs in plan["rounds"]]
@@ -160,7 +202,9 @@ class Tournament(PairsOfNodes):
         names = self._coordinator_log.nodes
         if len(set(names)) < len(names):
             return problems  # nodes of one name cannot be told apart; this is reported already
-        diagnosis = self._diagnosis = conclude(diagnose(names, metrics, passes[0]), passes[1])
+        fabric = measured.known_fabric(self._fabric and self._fabric.said(), names)
+        first = diagnose(names, metrics, passes[0], fabric)
+        diagnosis = self._diagnosis = conclude(first, passes[1], fabric)
         self._doubts = list(diagnosis.doubts)
         failed = [pair.error for pair in self.pairs if pair.error]
         self._record["tournament"] = {**asdict(diagnosis), "failed": failed}
@@ -177,6 +221,17 @@ class Tournament(PairsOfNodes):
         ]
         # If bytes took another path between two nodes, their speed proves nothing.
         astray = [problem for pair in self.pairs for problem in pair.problems]
+        came = self._coordinator_log.hosts.values()
+        if self._fabric and (lacking := self._fabric.lacking(map(short_name, came))):
+            problems.append(
+                f"the topology has no switch for {', '.join(lacking)}: switches and trunks were "
+                "not judged; correct the source that extras: tournament: topology names"
+            )
+        undrawn = [
+            f"no rounds by switches: {entry['no_draw']}"
+            for entry in self._coordinator_log.entries
+            if "no_draw" in entry
+        ]
         second = [
             f"no second pass: {entry['no_second_pass']}"
             for entry in self._coordinator_log.entries
@@ -191,6 +246,7 @@ class Tournament(PairsOfNodes):
             *dict.fromkeys(unexplained),
             *measured.lossy(self.pairs, self._resent),
             *dict.fromkeys(astray),
+            *undrawn,
             *second,
             *problems,
         ]
@@ -199,7 +255,7 @@ class Tournament(PairsOfNodes):
         if self._diagnosis is None:
             return []
         findings = [f for f in self._diagnosis.findings if f.fault in SLOW]
-        return [Against(f.reason, f.nodes, How.SLOW) for f in findings]
+        return [Against(f.reason, f.nodes, How.SLOW, f.part) for f in findings]
 
     def measure(self, parsed):
         values = {}

@@ -11,6 +11,8 @@ docs/vgpu.md.
 
 If they share files (`vcluster up --shared glusterfs`), there is a partition `glusterfs`.
 
+If the nodes are on two switches (`vcluster up --switches 2`), the tournament asks Slurm for them.
+
 If the nodes are two groups (`vcluster up --groups 2`), `inter-node` is the first group. There are
 two partitions more: `group`, the second group, and `across`, the link between them.
 """
@@ -85,7 +87,12 @@ LINK = {
         "network_device": "eth0",
         "nodes": nodes // 2 if apart else nodes,
         "cores_per_node": 1,
-        "tournament": {"width": 1, "cpus": [0, cores - 1], "seconds": 0.5},
+        "tournament": {
+            "width": 1,
+            "cpus": [0, cores - 1],
+            "seconds": 0.5,
+            **({"topology": "slurm"} if cluster.get("switches", 1) > 1 else {}),
+        },
         "hardware": {"link": "vcluster-1gbit"},
     },
 }

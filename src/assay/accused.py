@@ -32,27 +32,34 @@ class Against(str):
     It is a string, so everything that takes a problem takes it.
 
     :param nodes: names of the nodes; two for a pair whose link or nodes are at fault.
+    :param part: the part of the network that it accuses instead of nodes: ``switch leaf1``.
     """
 
-    __slots__ = ("how", "nodes")
+    __slots__ = ("how", "nodes", "part")
 
     nodes: tuple[str, ...]
     how: How
+    part: str
 
-    def __new__(cls, line: str, nodes: Iterable[str], how: How) -> Against:
+    def __new__(cls, line: str, nodes: Iterable[str], how: How, part: str = "") -> Against:
         said = super().__new__(cls, line)
-        said.nodes, said.how = tuple(nodes), how
+        said.nodes, said.how, said.part = tuple(nodes), how, part
         return said
 
-    def __reduce__(self) -> tuple[type[Against], tuple[str, tuple[str, ...], How]]:
+    def __reduce__(self) -> tuple[type[Against], tuple[str, tuple[str, ...], How, str]]:
         """What a copy of it is made from."""
-        return Against, (str(self), self.nodes, self.how)
+        return Against, (str(self), self.nodes, self.how, self.part)
 
 
 def of(problems: Iterable[str]) -> list[dict[str, Any]]:
-    """The problems that accuse nodes, as the record keeps them."""
+    """The problems that accuse nodes or a part of the network, as the record keeps them."""
     return [
-        {"nodes": list(problem.nodes), "how": problem.how.value, "problem": str(problem)}
+        {
+            "nodes": list(problem.nodes),
+            "how": problem.how.value,
+            "problem": str(problem),
+            **({"part": problem.part} if problem.part else {}),
+        }
         for problem in problems
-        if isinstance(problem, Against) and problem.nodes
+        if isinstance(problem, Against) and (problem.nodes or problem.part)
     ]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from assay import __version__, calibrate, certificate, history, locks, report
+from assay.report import nodes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_site(commands)
     _add_expect(commands)
     report.add_parser(commands)
+    nodes.add_parser(commands)
     certificate.add_parser(commands)
     calibrate.add_parser(commands)
     locks.add_parser(commands)

@@ -88,7 +88,7 @@ class Cluster:
         _, said = job.communicate(timeout=60)
         return job.returncode, said
 
-    def suite(self, tests, *arguments, results, site="vcluster", **variables):
+    def suite(self, tests, *arguments, results, site="vcluster", timeout=600, **variables):
         """Runs the suite on the login machine; returns its process and case -> (result, reason)."""
         self("run", "login", "--", "mkdir", "-p", str(results))
         before = set(results.glob("reports/*.json"))
@@ -98,7 +98,7 @@ class Cluster:
             *(str(REFRAME), "-C", str(ROOT / f"site-config/{site}/reframe.py")),
             *("-c", str(ROOT / "reframe"), "-R", "-r", "--mode", "smoke", "-n", tests, *arguments),
             check=False,
-            timeout=600,
+            timeout=timeout,
         )
         (report,) = set(results.glob("reports/run-report-*.json")) - before
         cases = {}

@@ -236,6 +236,52 @@ def test_the_tournament_names_the_slow_node(bench):
     assert any(row["pass"] == 2 for row in outcome.record["parsed"]["rows"])
 
 
+@pytest.mark.alone
+@pytest.mark.parametrize("rounds", ["all", "sparse"])
+def test_the_tournament_names_the_slow_switch(bench, rounds):
+    (bench.site / "fabric.yaml").write_text(
+        "switches: {s1: 'node[01-02]', s2: 'node[03-04]'}\ntrunks: [[s1, s2]]\n"
+    )
+    options = {"seconds": 0.05, "width": 1, "topology": "fabric.yaml", "rounds": rounds}
+    real = machine(bench, nodes=4, tournament={**options, "resent": 0.9})
+    of_switch = LYING.format(real=real).replace(
+        '[ "$(uname -n)" = node02 ]', 'uname -n | grep -q "node0[12]"'
+    )
+    bench.program("live", "ucx_perftest", of_switch)
+    outcome = tournament_of(bench).says("Tournament", "switch s1: bandwidth 524.3 MB/s through it")
+    (finding,) = outcome.record["tournament"]["findings"]
+    assert (finding["fault"], finding["nodes"]) == ("slow switch", [])
+    (accused,) = outcome.record["accused"]
+    assert (accused["part"], accused["nodes"]) == ("switch s1", [])
+    assert any(row["pass"] == 2 for row in outcome.record["parsed"]["rows"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"rounds": "few"}, "rounds: 'few' is not all, sparse, or a number from 2 on"),
+        ({"topology": "nowhere.yaml"}, "nowhere.yaml: No such file or directory"),
+    ],
+)
+def test_a_wrong_option_of_the_schedule(bench, options, said):
+    machine(bench, tournament=options)
+    tournament_of(bench).says("Tournament", f"extras: tournament: {next(iter(options))}: ")
+    tournament_of(bench).says("Tournament", said)
+
+
+def test_rounds_that_cannot_be_drawn_are_those_of_the_plan(tournament):
+    job = tournament(3, draw=["sh", "-c", "echo no numpy here >&2; exit 1"]).start(0, 1, 2)
+    job.end()
+    assert len(pairs(job)) == 3
+    assert {"no_draw": "no numpy here"} in job.coordinator_log().entries
+
+
+def test_the_drawn_rounds_replace_those_of_the_plan(tournament):
+    job = tournament(3, draw=["echo", '{"rounds": [[[0, 2]]]}']).start(0, 1, 2)
+    job.end()
+    assert [(pair.a, pair.b) for pair in pairs(job)] == [("node01", "node03")]
+
+
 def test_the_tournament_needs_three_nodes(bench):
     machine(bench, nodes=2)
     run = tournament_of(bench)

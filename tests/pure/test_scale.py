@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT / "ci" / "scale"))
 import cost
 import page
 import power
+import switches
 
 MACHINE = cost.values(cost.load()["production"])
 
@@ -52,6 +53,33 @@ def test_little_noise_names_what_is_above_the_tolerance_and_nothing_below(tourna
     assert power.simulate(power.Cell(few, "", 0.0, 0.02)) == power.Outcome(1.0, 0.0)
 
 
+def test_the_page_has_a_row_for_each_sparse_tournament_by_switches():
+    rows = page.written("switches").splitlines()[2:]
+    assert [row.split(" | ")[0].strip("| ") for row in rows] == list(map(str, switches.TOURNAMENTS))
+
+
+def test_parts_of_a_network_above_the_tolerance_are_named_and_none_below_and_none_healthy():
+    few = switches.Sparse(320, 4)
+    for fault in switches.FAULTS:
+        found = switches.simulate(switches.Cell(few, fault, 0.15, 0.01))
+        assert found == power.Outcome(1.0, 0.0), fault
+        assert switches.simulate(switches.Cell(few, fault, 0.02, 0.01)).wrong == 0.0
+        assert switches.simulate(switches.Cell(few, fault, 0.02, 0.01)).right == 0.0
+    assert switches.simulate(switches.Cell(few, "", 0.0, 0.02)) == power.Outcome(1.0, 0.0)
+
+
+def test_an_entry_has_the_smallest_faults_and_both_kinds_of_alarms():
+    few = switches.Sparse(64, 1, (0.1, 0.3), (0.01,))
+    outcomes = {
+        cell: power.Outcome(float(cell.severity != 0.1 or cell.fault != "pair"), 0.0)
+        for cell in switches.cells(few)
+    }
+    outcomes[switches.Cell(few, "trunk", 0.1, 0.01)] = power.Outcome(0.9, 0.1)
+    said = page.switches_entry(outcomes, few, 0.01)
+    assert said == "10 % / 30 % / 10 % / 30 % / 0.0 % / 10.0 %"
+    assert page.switches_entry(outcomes, few, 0.02) == ""
+
+
 def test_every_number_of_the_model_has_a_source():
     def entries(block):
         if isinstance(block, dict) and "value" in block:
@@ -90,13 +118,13 @@ def test_hpl_takes_longer_with_the_root_of_the_nodes():
 
 @pytest.mark.parametrize(("n", "rounds"), [(4, 3), (5, 5), (16, 6), (1024, 10), (10_000, 14)])
 def test_rounds_of_the_sparse_tournament(n, rounds):
-    assert cost.sparse_rounds(n) == rounds
+    assert cost.schedule.sparse(n) == rounds
 
 
 def test_an_acceptance_run_is_its_tests_and_the_tournament():
     parameters = cost.load()
     parts = [one for _, one in cost.tests(parameters, 64)]
-    tournament = cost.tournament(MACHINE, 64, cost.sparse_rounds(64))
+    tournament = cost.tournament(MACHINE, 64, cost.schedule.sparse(64))
     whole = cost.acceptance(parameters, 64)
     assert whole.wall == pytest.approx(sum(part.wall for part in [*parts, tournament]))
     assert whole.node_seconds < 64 * whole.wall  # nodes are given back between cases

@@ -8,14 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.fleet.tournament import schedule
-from assay.fleet.tournament.diagnosis import (
-    Fault,
-    Measurement,
-    Metric,
-    conclude,
-    diagnose,
-    second_pass,
-)
+from assay.fleet.tournament.again import second_pass
+from assay.fleet.tournament.diagnosis import conclude, diagnose
+from assay.fleet.tournament.model import Fault, Measurement, Metric
 from assay.judge import Verdict
 
 BANDWIDTH = Metric("bandwidth", "MB/s", True, 0.05)

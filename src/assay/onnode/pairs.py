@@ -5,6 +5,8 @@ of a meeting, the plan has:
 
 ===============  ================================================================================
 ``rounds``       lists of pairs of ranks; no rank is twice in one list
+``draw``         a command that reads the log and prints the ``rounds``; they replace those of the
+                 plan. Null or absent: the plan has them
 ``width``        number of pairs of a round that run at the same time; null for all
 ``tests``        name -> ``options``, ``launches`` for each pair, and the ``iterations`` of a first
                  trial. The program is ucx_perftest, or a ``program`` whose server and client take
@@ -336,6 +338,12 @@ class Tournament:
 
 def preside(plan, members, log):
     """The part of rank 0: the first pass, repeated while it is inconclusive, and the second."""
+    if plan.get("draw"):
+        try:
+            plan["rounds"] = meeting.advice(plan["draw"])["rounds"]
+        except meeting.NoAdvice as error:
+            # The rounds of the plan are played: they need no knowledge of the nodes.
+            log.add({"no_draw": str(error)})
     tournament = Tournament(plan, members, log)
     if plan["seconds"] is not None:
         tournament.choose_iterations()

@@ -130,7 +130,7 @@ def render(  # noqa: PLR0913
         coverage=coverage,
         facts=_facts(session),
         suspects=accused,
-        unnamed=[cause for cause in causes if not cause.nodes],
+        unnamed=[cause for cause in causes if not (cause.nodes or cause.part)],
         most=MOST_SUSPECTS,
         most_causes=MOST_CAUSES,
         shown=SHOWN,

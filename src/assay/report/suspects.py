@@ -38,6 +38,7 @@ class Cause:
 
     :ivar nodes: the nodes that it accuses; two for a pair; empty if it accuses none.
     :ivar how: what shows that, a value of :class:`assay.accused.How`; "" without a node.
+    :ivar part: the part of the network that it accuses, for example ``switch leaf1``; else "".
     """
 
     nodes: tuple[str, ...]
@@ -45,11 +46,12 @@ class Cause:
     said: str
     verdict: Verdict
     cases: tuple[Case, ...]
+    part: str = ""
 
     @property
     def evidence(self) -> str:
         """The message without the name of its node, which the page writes before it."""
-        name = self.nodes[0] if len(self.nodes) == 1 else " - ".join(self.nodes)
+        name = self.part or " - ".join(self.nodes)
         for start in (f"{name}: ", f"{name} is ", f"{name} "):
             if name and self.said.startswith(start):
                 return self.said[len(start) :]
@@ -59,22 +61,25 @@ class Cause:
     def rank(self) -> tuple[int, int, int]:
         """Sort key: strong evidence first, a node before a pair, FAIL before INCONCLUSIVE."""
         strength = STRENGTH.index(self.how) if self.how in STRENGTH else len(STRENGTH)
-        return len(self.nodes) != 1 if self.nodes else 2, strength, WORST_FIRST.index(self.verdict)
+        whole = bool(self.part) or len(self.nodes) == 1
+        return (0 if whole else 1 if self.nodes else 2), strength, WORST_FIRST.index(self.verdict)
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A node, or a pair of nodes of which neither is accused alone, with its causes.
+    """A node, a part of the network, or a pair of which neither node is accused alone.
 
     :ivar causes: the strongest first.
+    :ivar part: the part of the network, for example ``switch leaf1``; "" for nodes.
     """
 
     nodes: tuple[str, ...]
     causes: tuple[Cause, ...]
+    part: str = ""
 
     @property
     def name(self) -> str:
-        return " \N{EN DASH} ".join(self.nodes)
+        return self.part or " \N{EN DASH} ".join(self.nodes)
 
     @property
     def strongest(self) -> Cause:
@@ -104,13 +109,13 @@ def causes(cases: Iterable[Case]) -> list[Cause]:
     A case whose record accuses nodes has one cause for each accusation. Any other case has one
     cause, its own.
     """
-    found: dict[tuple[tuple[str, ...], str], tuple[str, list[Case]]] = {}
+    found: dict[tuple[tuple[str, ...], str, str], tuple[str, list[Case]]] = {}
     for case in cases:
         if case.verdict not in (Verdict.FAIL, Verdict.INCONCLUSIVE):
             continue
-        said = [(one.nodes, one.problem, one.how) for one in case.accused]
-        for nodes, message, how in said or [((), case.why, "")]:
-            found.setdefault((nodes, message), (how, []))[1].append(case)
+        said = [(one.nodes, one.problem, one.how, one.part) for one in case.accused]
+        for nodes, message, how, part in said or [((), case.why, "", "")]:
+            found.setdefault((nodes, part, message), (how, []))[1].append(case)
     grouped = [
         Cause(
             nodes,
@@ -118,14 +123,15 @@ def causes(cases: Iterable[Case]) -> list[Cause]:
             message,
             min((case.verdict for case in members if case.verdict), key=WORST_FIRST.index),
             tuple(members),
+            part,
         )
-        for (nodes, message), (how, members) in found.items()
+        for (nodes, part, message), (how, members) in found.items()
     ]
     return sorted(grouped, key=lambda cause: (cause.rank, cause.cases[0].where))
 
 
 def suspects(found: Sequence[Cause]) -> list[Suspect]:
-    """The accused nodes, those with the strongest evidence first.
+    """The accused nodes and parts of the network, those with the strongest evidence first.
 
     A message about a pair counts for a node that is accused alone as well. A pair of which no node
     is accused alone is one suspect. Several nodes with one value are one suspect each.
@@ -134,9 +140,12 @@ def suspects(found: Sequence[Cause]) -> list[Suspect]:
     """
     alone = {node for cause in found if len(cause.nodes) == 1 for node in cause.nodes}
     groups: dict[tuple[str, ...], list[Cause]] = {}
+    parts: dict[str, list[Cause]] = {}
     for cause in found:
         named = [node for node in cause.nodes if node in alone]
-        if named:
+        if cause.part:
+            parts.setdefault(cause.part, []).append(cause)
+        elif named:
             for node in named:
                 groups.setdefault((node,), []).append(cause)
         elif cause.how == How.DIFFERS.value:
@@ -145,7 +154,8 @@ def suspects(found: Sequence[Cause]) -> list[Suspect]:
         elif cause.nodes:
             groups.setdefault(cause.nodes, []).append(cause)
     made = [Suspect(nodes, tuple(its)) for nodes, its in groups.items()]
-    return sorted(made, key=lambda one: (one.strongest.rank, -len(one.causes), one.nodes))
+    made += [Suspect((), tuple(its), part) for part, its in parts.items()]
+    return sorted(made, key=lambda one: (one.strongest.rank, -len(one.causes), one.nodes, one.part))
 
 
 def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:

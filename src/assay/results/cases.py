@@ -42,13 +42,15 @@ class Metric:
 class Accusation:
     """A problem of a case that accuses nodes, see :mod:`assay.accused`.
 
-    :ivar nodes: names of the nodes; two for a pair.
+    :ivar nodes: names of the nodes; two for a pair; empty for a part of the network.
     :ivar how: what shows it, a value of :class:`assay.accused.How`.
+    :ivar part: the part of the network, for example ``switch leaf1``; "" if it accuses nodes.
     """
 
     nodes: tuple[str, ...]
     how: str
     problem: str
+    part: str = ""
 
 
 @dataclass(frozen=True)

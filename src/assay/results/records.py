@@ -51,11 +51,12 @@ def with_record(case: Case, record: Mapping[str, Any]) -> Case:
 
 
 def _accusations(raw: Any) -> Iterator[Accusation]:
-    """The entries that name a node; a record from before this key has none."""
+    """The entries that name a node or a part of the network; an old record has none."""
     for entry in map(mapping, sequence(raw)):
         nodes = tuple(line(node) for node in sequence(entry.get("nodes")))
-        if nodes:
-            yield Accusation(nodes, line(entry.get("how")), line(entry.get("problem")))
+        part = line(entry.get("part"))
+        if nodes or part:
+            yield Accusation(nodes, line(entry.get("how")), line(entry.get("problem")), part)
 
 
 def _metric(name: str, raw: Mapping[str, Any]) -> Metric:

@@ -1,167 +1,43 @@
 """Finds the node or the link that is at fault from measured pairs, and states it in words.
 
 There are three steps: :func:`diagnose` judges the measurements of the tournament; then the pairs
-of :func:`second_pass` are measured; then :func:`conclude` combines both passes. A deviation that
-the second pass does not confirm is not a fault.
+of :func:`.again.second_pass` are measured; then :func:`conclude` combines both passes. A deviation
+that the second pass does not confirm is not a fault.
 """
 
 from __future__ import annotations
 
-import enum
 import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
+from assay.fleet.topology.fabric import Fabric, Kind
+from assay.fleet.tournament.again import Repeated
+from assay.fleet.tournament.blame import Crossings, Suspicion, search
 from assay.fleet.tournament.localise import Fit, Floats, Ints, Known, Pairs, localise
-from assay.judge.verdict import Verdict
-
-Link = tuple[str, str]
-
-#: Partners of each suspect in the second pass; the median of three values ignores one outlier.
-PARTNERS = 3
+from assay.fleet.tournament.model import (
+    Diagnosis,
+    Fault,
+    Finding,
+    Level,
+    Measurement,
+    Metric,
+)
 
 #: If a group of at least this share of the nodes has faster links than all other nodes, the group
 #: may be the healthy nodes.
 MINORITY = 0.25
 
 
-class Fault(str, enum.Enum):
-    """The kinds of faults."""
-
-    SLOW_NODE = "slow node"
-    SLOW_PAIR = "slow pair"
-    DEAD_NODE = "dead node"
-    DEAD_PAIR = "dead pair"
-    #: All pairs are affected: the fault is in a part that all nodes share and not in a node, or the
-    #: expected value is wrong.
-    ALL_SLOW = "all slow"
-    ALL_DEAD = "all dead"
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A quantity that is measured for each pair.
-
-    :param tolerance: how much worse than the others a pair may be, relative: 0.05 is 5 %.
-    :param expected: the value of a healthy pair, in `unit`. Without it, pairs are only compared
-        with each other, and two nodes cannot be judged at all.
-    :raises ValueError: the tolerance is not such a fraction, or the expected value is not positive.
-    """
-
-    name: str
-    unit: str
-    higher_is_better: bool
-    tolerance: float
-    expected: float | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 < self.tolerance < (1 if self.higher_is_better else math.inf):
-            raise ValueError(f"{self.name}: a tolerance of {self.tolerance} is not a fraction")
-        if self.expected is not None and not 0 < self.expected < math.inf:
-            raise ValueError(f"{self.name}: {self.expected} is not a possible expected value")
-
-    @property
-    def sign(self) -> int:
-        return 1 if self.higher_is_better else -1
-
-    @property
-    def threshold(self) -> float:
-        """The tolerance as a logarithm."""
-        return -self.sign * math.log1p(-self.sign * self.tolerance)
-
-    def said(self, logarithm: float) -> str:
-        """The value that belongs to a logarithm of goodness, with its unit."""
-        return f"{math.exp(self.sign * logarithm):.4g} {self.unit}"
-
-    def change(self, effect: float) -> float:
-        """The relative change of the value that belongs to an effect on its goodness."""
-        return math.expm1(self.sign * effect)
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """The result of one run between two nodes: a value for each metric, or only an error."""
-
-    a: str
-    b: str
-    values: Mapping[str, float] = field(default_factory=dict)
-    error: str = ""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One fault.
-
-    :ivar nodes: one node, the two nodes of a pair, or empty if all pairs are affected.
-    :ivar metric: name of the metric; empty if nothing could be measured.
-    :ivar deviation: relative deviation with its sign: -0.1 is 10 % less; None if nothing was
-        measured.
-    :ivar reason: one line for an operator.
-    :ivar ambiguous: for a pair: the fault is in its link or in one of its nodes, and the measured
-        pairs do not show in which.
-    """
-
-    fault: Fault
-    nodes: tuple[str, ...]
-    reason: str
-    metric: str = ""
-    deviation: float | None = None
-    ambiguous: bool = False
-
-
-@dataclass(frozen=True)
-class Level:
-    """The level of healthy pairs in one metric, and the deviations that are visible above noise.
-
-    :ivar base: the value of a healthy pair, in the unit of the metric.
-    :ivar noise: relative standard deviation of one pair; too small if there are few nodes.
-    :ivar least_node: the smallest relative deviation for which a node is named.
-    :ivar least_pair: the smallest relative deviation for which a pair is named.
-    """
-
-    base: float
-    noise: float
-    least_node: float
-    least_pair: float
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """The result of judging all pairs.
-
-    :ivar findings: the faults, dead before slow, then the worst first.
-    :ivar doubts: reasons why the measured pairs do not prove all nodes healthy, one line each.
-    :ivar remarks: observations that are not faults, one line each.
-    :ivar levels: the level of each metric; empty if no pair gave a value.
-    """
-
-    nodes: tuple[str, ...]
-    metrics: tuple[Metric, ...]
-    findings: tuple[Finding, ...]
-    doubts: tuple[str, ...]
-    remarks: tuple[str, ...]
-    levels: Mapping[str, Level]
-
-    @property
-    def verdict(self) -> Verdict:
-        """FAIL when something is at fault, INCONCLUSIVE when it cannot be excluded."""
-        if self.findings:
-            return Verdict.FAIL
-        return Verdict.INCONCLUSIVE if self.doubts else Verdict.PASS
-
-    @property
-    def suspects(self) -> tuple[str, ...]:
-        """Every node that a finding names, alone or in a pair, in the order of `nodes`."""
-        named = {node for finding in self.findings for node in finding.nodes}
-        return tuple(node for node in self.nodes if node in named)
-
-
 def diagnose(
-    nodes: Sequence[str], metrics: Sequence[Metric], measurements: Iterable[Measurement]
+    nodes: Sequence[str],
+    metrics: Sequence[Metric],
+    measurements: Iterable[Measurement],
+    fabric: Fabric | None = None,
 ) -> Diagnosis:
     """Judge the nodes of a tournament by the measurements of their pairs.
 
@@ -171,6 +47,9 @@ def diagnose(
 
     :param measurements: in any order. A pair that was measured several times counts with its
         medians. An absent pair does not count against its nodes.
+    :param fabric: the network with all these nodes. With it, slow switches and trunks are found,
+        too, and what they cost is taken out of the values before nodes are judged. Without it, a
+        network looks like one switch.
     :raises ValueError: an unknown node, a pair of a node with itself, or a value that is not a
         positive number.
     """
@@ -181,83 +60,70 @@ def diagnose(
         if not board.alive:
             break
         pairs = board.pairs(metric)
-        fit = localise(pairs, metric.threshold)
-        levels[metric.name] = _level(metric, fit)
-        slow = board.slow(metric, pairs, fit)
+        suspicion = board.suspicion(metric, pairs, fabric)
+        cost = suspicion.cost if suspicion else None
+        rest = pairs.without(cost)
+        fit = localise(rest, metric.threshold)
+        levels[metric.name] = _level(metric, fit, suspicion.distance if suspicion else {})
+        slow = [] if suspicion is None else _parts(metric, suspicion)
+        slow += board.slow(metric, pairs, fit, cost)
         findings += slow
         if not slow:
-            doubts += board.hidden(metric, pairs, fit)
+            doubts += board.hidden(metric, rest, fit)
     for node in nodes:
         if node not in board.met:
             doubts.append(f"{node} was not measured")
     return Diagnosis(tuple(nodes), tuple(metrics), _ordered(findings), tuple(doubts), (), levels)
 
 
-def second_pass(diagnosis: Diagnosis, partners: int = PARTNERS) -> list[list[Link]]:
-    """Rounds of pairs that show whether the suspects are at fault; empty without suspects.
-
-    Each suspect meets `partners` good nodes. A suspected pair is measured again the same number of
-    times. An equal number of pairs of good nodes run at the same time as controls. No node is in
-    two pairs of a round.
-    """
-    suspects = diagnosis.suspects
-    good = [node for node in diagnosis.nodes if node not in set(suspects)]
-    links = [finding.nodes for finding in diagnosis.findings if len(finding.nodes) == 2]
-    wanted: list[Link] = []
-    for turn in range(partners):
-        wanted += [(a, b) for a, b in dict.fromkeys(links)]
-        # Partners are spread over the machine, and two suspects never need the same one at once.
-        step = turn * max(1, len(good) // partners)
-        if turn < len(good):
-            wanted += [(node, good[(i + step) % len(good)]) for i, node in enumerate(suspects)]
-    rounds: list[list[Link]] = []
-    busy: list[set[str]] = []
-    for a, b in wanted:
-        free = next((i for i, nodes in enumerate(busy) if not {a, b} & nodes), len(rounds))
-        if free == len(rounds):
-            rounds.append([])
-            busy.append(set())
-        rounds[free].append((a, b))
-        busy[free] |= {a, b}
-    for turn, (pairs, taken) in enumerate(zip(rounds, busy)):
-        idle = [node for node in good[turn:] + good[:turn] if node not in taken]
-        half = min(len(idle) // 2, len(pairs))
-        pairs.extend(zip(idle[:half], idle[-half:]))
-    return rounds
-
-
-def conclude(first: Diagnosis, measurements: Iterable[Measurement]) -> Diagnosis:
+def conclude(
+    first: Diagnosis, measurements: Iterable[Measurement], fabric: Fabric | None = None
+) -> Diagnosis:
     """The verdict of both passes: the faults that the first suspected and the second confirmed.
 
     :param first: the diagnosis of the tournament by :func:`diagnose`.
-    :param measurements: the measurements of the pairs of :func:`second_pass`. A suspect without a
-        measurement stays named.
+    :param measurements: the measurements of the pairs of :func:`.again.second_pass`. A suspect
+        without a measurement stays named.
+    :param fabric: as for :func:`diagnose`.
     :raises ValueError: as :func:`diagnose`.
     """
     suspects = set(first.suspects)
-    if not suspects:
+    accused = [finding for finding in first.findings if finding.parts]
+    if not suspects and not (accused and fabric):
         return first
     board = _Board(first.nodes, first.metrics, measurements)
     good = np.array([node not in suspects for node in first.nodes])
     seen, doubts = board.failures(np.flatnonzero(good).tolist())
+    remarks = list(first.remarks)
+    effects: dict[Finding, float | None] = dict.fromkeys(accused)
     for metric in first.metrics if board.alive else ():
         level = first.levels[metric.name]
-        base = metric.sign * math.log(level.base)
-        known = Known(good, base, level.noise) if good.any() else None
-        pairs = board.pairs(metric)
-        seen += board.slow(metric, pairs, localise(pairs, metric.threshold, known))
+        pairs, cost = board.pairs(metric), None
+        if fabric:
+            mine = [finding for finding in accused if finding.metric == metric.name]
+            repeated = Repeated(pairs, board.crossings(fabric), ~good, level)
+            of_parts, cost = repeated.judge(mine, metric)
+            effects.update(of_parts)
+        if suspects:
+            base = metric.sign * math.log(level.base)
+            known = Known(good, base, level.noise) if good.any() else None
+            fit = localise(pairs.without(cost), metric.threshold, known)
+            seen += board.slow(metric, pairs, fit, cost)
+    # A part that was not measured again stays named, as a node does.
+    findings = [finding for finding, effect in effects.items() if effect != 0]
+    acquitted = [finding for finding, effect in effects.items() if effect == 0]
+    remarks += [f"{finding.reason}; not so in the second pass" for finding in acquitted]
     named = {finding.nodes for finding in first.findings}
-    findings, remarks = [], list(first.remarks)
     for finding in seen:
         if finding.nodes in named or (len(finding.nodes) == 1 and suspects & set(finding.nodes)):
             findings.append(finding)
         elif finding.nodes:
             doubts.append(f"{finding.reason}; seen in the second pass only")
-    again = {node for finding in findings for node in finding.nodes}
-    for finding in first.findings:
+    met_again = {node for finding in findings for node in finding.nodes}
+    for finding in (finding for finding in first.findings if not finding.parts):
         if not finding.nodes or not set(finding.nodes) <= board.met:
             findings.append(finding)
-        elif not set(finding.nodes) & again:
+        elif not set(finding.nodes) & met_again:
             line = f"{finding.reason}; not so in the second pass"
             (doubts if not finding.metric else remarks).append(line)
     return replace(
@@ -302,6 +168,7 @@ class _Board:
         ends = np.array(self.alive, dtype=np.int64).reshape(-1, 2)
         self.first: Ints = ends[:, 0]
         self.second: Ints = ends[:, 1]
+        self._crossings: Crossings | None = None
 
     @staticmethod
     def _pair(run: Measurement, number: Mapping[str, int]) -> tuple[int, int]:
@@ -366,8 +233,30 @@ class _Board:
                 )
         return findings, self.flaky
 
-    def slow(self, metric: Metric, pairs: Pairs, fit: Fit) -> list[Finding]:
-        """The faults that a fit of these pairs shows, in words."""
+    def crossings(self, fabric: Fabric) -> Crossings:
+        """What the pairs that have values cross."""
+        if self._crossings is None:
+            ends = [(self.nodes[a], self.nodes[b]) for a, b in self.alive]
+            self._crossings = Crossings(fabric, ends)
+        return self._crossings
+
+    def suspicion(self, metric: Metric, pairs: Pairs, fabric: Fabric | None) -> Suspicion | None:
+        """The slow parts of the network, and what they and distance cost; None if unknown."""
+        if fabric is None:
+            return None
+        leaves: Ints = np.zeros(len(self.nodes), dtype=np.int64)
+        for number, places in enumerate(fabric.leaves(self.nodes)):
+            leaves[places] = number
+        crossings = self.crossings(fabric)
+        return search(pairs, crossings, leaves, metric.threshold, metric.distance)
+
+    def slow(
+        self, metric: Metric, pairs: Pairs, fit: Fit, cost: Floats | None = None
+    ) -> list[Finding]:
+        """The faults that a fit of these pairs shows, in words.
+
+        :param cost: what was taken out of the values of the pairs before the fit.
+        """
         findings = []
         base = metric.said(fit.base)
         if metric.expected is not None:
@@ -390,7 +279,9 @@ class _Board:
         for p in fit.slow_pairs.tolist():
             pair = self.alive[p]
             value = float(pairs.values[p])
-            change = metric.change(value - fit.base - float(fit.effects[list(pair)].sum()))
+            less = 0.0 if cost is None else float(cost[p])
+            lack = value - less - fit.base - float(fit.effects[list(pair)].sum())
+            change = metric.change(lack)
             reason = (
                 f"{self.name(pair)}: {metric.name} {metric.said(value)}, the others have {base} "
                 f"({_percent(change)}); {_whose(p not in unsure)}"
@@ -441,6 +332,21 @@ class _Board:
         return doubts
 
 
+def _parts(metric: Metric, found: Suspicion) -> list[Finding]:
+    """The slow parts of the network in words."""
+    findings = []
+    for blame in found.blamed:
+        change = metric.change(blame.effect)
+        switch = all(part.kind is Kind.SWITCH for part in blame.parts)
+        reason = (
+            f"{blame.name}: {metric.name} {metric.said(found.base + blame.effect)} through it, "
+            f"pairs of nodes without it have {metric.said(found.base)} ({_percent(change)})"
+        )
+        fault = Fault.SLOW_SWITCH if switch else Fault.SLOW_TRUNK
+        findings.append(Finding(fault, (), reason, metric.name, change, False, blame.parts))
+    return findings
+
+
 def _check(run: Measurement, metrics: Sequence[Metric]) -> None:
     for metric in metrics:
         value = run.values.get(metric.name)
@@ -460,12 +366,13 @@ def _whose(link: bool) -> str:
     return "both are well with others" if link else "the link, or one of the two"
 
 
-def _level(metric: Metric, fit: Fit) -> Level:
+def _level(metric: Metric, fit: Fit, distance: Mapping[int, float]) -> Level:
     return Level(
         base=math.exp(metric.sign * fit.base),
         noise=fit.noise,
         least_node=abs(metric.change(-fit.node_limit)),
         least_pair=abs(metric.change(-fit.pair_limit)),
+        distance=distance,
     )
 
 

@@ -91,6 +91,12 @@ class Pairs:
         self._seen = both[order]
         self.degree = np.bincount(self._node, minlength=n)
 
+    def without(self, cost: Floats | None) -> Pairs:
+        """The same pairs without what a known cause takes from each value; None: nothing."""
+        if cost is None:
+            return self
+        return Pairs(self.n, self.first, self.second, self.values - cost)
+
     def medians(self, good: Mask) -> tuple[Floats, Ints]:
         """For each node the median over its pairs with good nodes, and the number of these pairs.
 
@@ -124,7 +130,7 @@ def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
             base = float(np.median(controls)) if controls.size else known.base
             most = max(1, int(partners[suspect].max()))
             spread = known.noise * SIGMA_OF_MEDIAN / math.sqrt(most)
-            node_limit = max(threshold, _quantile(1) * spread)
+            node_limit = max(threshold, quantile(1) * spread)
             effects = np.where(suspect & (partners > 0), levels - base, 0.0)
         else:
             base = float(np.median(judged))
@@ -171,9 +177,9 @@ def _sigma(values: Floats) -> float:
 
 def _reach(values: Floats, count: int) -> float:
     """The largest expected deviation of noise with the spread of `values`, in `count` draws."""
-    return _quantile(count) * _sigma(values)
+    return quantile(count) * _sigma(values)
 
 
-def _quantile(count: int) -> float:
+def quantile(count: int) -> float:
     """The number of standard deviations that the largest of `count` normal draws rarely reaches."""
     return NormalDist().inv_cdf(1 - FALSE_NAMES / count)

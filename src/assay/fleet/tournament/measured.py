@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from assay.accused import Against, How
 from assay.evidence import links, steering, transports
-from assay.fleet.tournament.diagnosis import Measurement, Metric, diagnose, second_pass
+from assay.evidence.launch import short_name
+from assay.fleet.topology.fabric import Fabric
+from assay.fleet.tournament.again import second_pass
+from assay.fleet.tournament.diagnosis import diagnose
+from assay.fleet.tournament.model import Measurement, Metric
 from assay.judge import Verdict
 from assay.metrics import lower_is_better
 from assay.outputs import ParseError, ucx_log, ucx_perftest
@@ -216,17 +220,36 @@ def uncrossed(size: int, said: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
+def known_fabric(said: Mapping[str, Any] | None, nodes: Sequence[str]) -> Fabric | None:
+    """The network of a plan; None if none is stated, or if a node is on no switch of it.
+
+    :param said: what :meth:`assay.fleet.topology.fabric.Fabric.said` wrote.
+    :param nodes: as the nodes name themselves, with or without their domain.
+    """
+    if said is None:
+        return None
+    known = {short_name(node): node for node in nodes}
+    switches = {
+        switch: [known.get(node, node) for node in there]
+        for switch, there in said["switches"].items()
+    }
+    fabric = Fabric.of({**said, "switches": switches})
+    return None if fabric.lacking(nodes) else fabric
+
+
 def advice(plan_file: str, log_file: str) -> dict[str, Any]:
     """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     log = parse(Path(log_file).read_text(encoding="utf-8"))
     found = [p.measurement for p in pairs(log, plan["transport"], plan["ucx_version"])]
     nodes = log.nodes
-    diagnosis = diagnose(nodes, metrics(plan["tolerances"]), found)
+    fabric = known_fabric(plan.get("topology"), nodes)
+    diagnosis = diagnose(nodes, metrics(plan["tolerances"]), found, fabric)
     number = {name: rank for rank, name in enumerate(nodes)}
+    again = second_pass(diagnosis, fabric=fabric)
     return {
         "again": diagnosis.verdict is Verdict.INCONCLUSIVE,
-        "rounds": [[(number[a], number[b]) for a, b in pairs] for pairs in second_pass(diagnosis)],
+        "rounds": [[(number[a], number[b]) for a, b in pairs] for pairs in again],
     }
 
 

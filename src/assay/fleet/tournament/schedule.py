@@ -6,9 +6,12 @@ runs on compute nodes with the Python that is installed there. So it needs Pytho
 only the standard library, and imports no other module of Assay.
 """
 
-from typing import List, Optional, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 Pair = Tuple[int, int]
+
+#: With fewer partners a median is not reliable. Six partners outvote two faulty ones.
+FEWEST_ROUNDS = 6
 
 
 def count(n: int) -> int:
@@ -58,3 +61,44 @@ def rounds(n: int, limit: Optional[int] = None) -> List[List[Pair]]:
     if limit < 1:
         raise ValueError(f"a tournament needs a round, not {limit}")
     return [pairs(n, step * total // limit) for step in range(limit)]
+
+
+def sparse(n: int) -> int:
+    """Rounds of a sparse tournament: log2 of the nodes, but at least six; at most all rounds.
+
+    :raises ValueError: fewer than two nodes.
+    """
+    return min(count(n), max(FEWEST_ROUNDS, (n - 1).bit_length()))
+
+
+def by_switch(groups: Sequence[Sequence[int]], limit: int) -> List[List[Pair]]:
+    """`limit` rounds of which half are within switches; the others are spread over all nodes.
+
+    A sparse tournament on a large machine would otherwise have hardly a pair within a switch, and
+    a slow switch would look like slow uplinks.
+
+    :param groups: the nodes 0 ... n - 1, switch by switch. A node that is left over in its switch
+        meets one that is left over in another.
+    :raises ValueError: fewer than two nodes, or a limit below one.
+    """
+    order = [node for group in groups for node in group]
+    most = max((count(len(group)) for group in groups if len(group) > 1), default=0)
+    within = min(limit // 2, most)
+    made = []
+    for number in range(within):
+        found = []
+        left = []
+        for group in groups:
+            if len(group) > 1:
+                total = count(len(group))
+                met = pairs(len(group), number * max(1, total // within) % total)
+                found += [(group[a], group[b]) for a, b in met]
+                met_nodes = {place for pair in met for place in pair}
+                left += [node for place, node in enumerate(group) if place not in met_nodes]
+            else:
+                left += group
+        found += list(zip(left[::2], left[1::2]))
+        made.append([(min(pair), max(pair)) for pair in found])
+    for met in rounds(len(order), limit - within):
+        made.append([(min(order[a], order[b]), max(order[a], order[b])) for a, b in met])
+    return made

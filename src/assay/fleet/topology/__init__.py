@@ -1,0 +1,1 @@
+"""Switches and trunks of a network, and what the path between two nodes crosses."""

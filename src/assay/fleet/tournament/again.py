@@ -1,0 +1,265 @@
+"""The second pass: which pairs show whether the suspects are at fault, and what they show of parts.
+
+A suspected node meets good nodes. A suspected switch or trunk is crossed by one pair at a time, so
+that no other traffic of the tournament shares it; pairs within the switches on both sides, and
+pairs that cross as many other trunks, are the standard.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from assay.fleet.topology.fabric import Fabric, Kind, Part
+from assay.fleet.tournament.blame import Crossings
+from assay.fleet.tournament.localise import SIGMA_OF_MEDIAN, Floats, Mask, Pairs, quantile
+from assay.fleet.tournament.model import Diagnosis, Fault, Finding, Level, Link, Metric
+
+#: Partners of each suspect in the second pass; the median of three values ignores one outlier.
+PARTNERS = 3
+
+#: Pairs that cross a suspected part in the second pass.
+CROSSINGS = 6
+
+#: At most this many pairs of switches are looked at to find those that a part lies between.
+LOOKED_AT = 4000
+
+#: Parts on which pairs of one round would share a rate. A switch carries all its ports at once.
+SHARED = (Kind.TRUNK, Kind.UPLINKS)
+
+
+def second_pass(
+    diagnosis: Diagnosis, partners: int = PARTNERS, fabric: Fabric | None = None
+) -> list[list[Link]]:
+    """Rounds of pairs that show whether the suspects are at fault; empty without suspects.
+
+    Each suspect meets `partners` good nodes, those of its own switch first. A suspected pair is
+    measured again the same number of times. An equal number of pairs of good nodes run at the same
+    time as controls. No node is in two pairs of a round. Suspected parts of the network are
+    crossed by :data:`CROSSINGS` pairs each, in rounds after these.
+    """
+    suspects = diagnosis.suspects
+    good = [node for node in diagnosis.nodes if node not in set(suspects)]
+    accused = [finding.parts for finding in diagnosis.findings if finding.parts]
+    if fabric and accused:
+        slow = {part.names[0] for parts in accused for part in parts if part.kind is Kind.SWITCH}
+        good = [node for node in good if fabric.leaf(node) not in slow] or good
+    links = [finding.nodes for finding in diagnosis.findings if len(finding.nodes) == 2]
+    wanted: list[Link] = []
+    for turn in range(partners):
+        wanted += [(a, b) for a, b in dict.fromkeys(links)]
+        for i, node in enumerate(suspects):
+            pool = _near(node, good, partners, fabric)
+            # Partners are spread over the machine, and two suspects never need the same at once.
+            step = turn * max(1, len(pool) // partners)
+            if turn < len(pool):
+                wanted.append((node, pool[(i + step) % len(pool)]))
+    rounds: list[list[Link]] = []
+    busy: list[set[str]] = []
+    for a, b in wanted:
+        free = next((i for i, nodes in enumerate(busy) if not {a, b} & nodes), len(rounds))
+        if free == len(rounds):
+            rounds.append([])
+            busy.append(set())
+        rounds[free].append((a, b))
+        busy[free] |= {a, b}
+    for turn, (pairs, taken) in enumerate(zip(rounds, busy)):
+        idle = [node for node in good[turn:] + good[:turn] if node not in taken]
+        half = min(len(idle) // 2, len(pairs))
+        pairs.extend(_neighbours(idle, half, fabric))
+    if fabric and accused:
+        rounds += _of_parts(fabric, good, diagnosis, accused)
+    return rounds
+
+
+def _near(node: str, good: list[str], partners: int, fabric: Fabric | None) -> list[str]:
+    """The good nodes that a suspect may meet: those of its switch, if these are two or more."""
+    if fabric is None:
+        return good
+    near = [other for other in good if fabric.leaf(other) == fabric.leaf(node)]
+    return near if len(near) >= min(2, partners) else good
+
+
+def _neighbours(idle: list[str], count: int, fabric: Fabric | None) -> list[Link]:
+    """`count` pairs of idle nodes; those of one switch first, where the switches are known."""
+    if fabric is None:
+        return list(zip(idle[:count], idle[-count:] if count else []))
+    groups = [[idle[place] for place in leaf] for leaf in fabric.leaves(idle)]
+    within = [(group[at], group[at + 1]) for group in groups for at in range(0, len(group) - 1, 2)]
+    left = [group[-1] for group in groups if len(group) % 2]
+    return [*within, *zip(left[::2], left[1::2])][:count]
+
+
+def _of_parts(
+    fabric: Fabric, good: Sequence[str], diagnosis: Diagnosis, accused: Sequence[tuple[Part, ...]]
+) -> list[list[Link]]:
+    """Rounds in which no two pairs share a trunk or a node."""
+    suspects = set(diagnosis.suspects)
+    nodes = [node for node in diagnosis.nodes if node not in suspects]
+    groups = [[nodes[place] for place in leaf] for leaf in fabric.leaves(nodes)]
+    standing = set(good)
+    standard = [[node for node in group if node in standing] for group in groups]
+    bad = {part for parts in accused for part in parts}
+    between = any(part.kind is Kind.BETWEEN for part in bad)
+    wanted: dict[Link, None] = {}
+    for parts in accused:
+        others = bad - set(parts)
+        tests = list(_crossing(fabric, groups, {parts[0]}, others))
+        tests = tests or list(_crossing(fabric, groups, {parts[0]}, ()))
+        wanted.update(dict.fromkeys(tests))
+        for hops in sorted({0, *(fabric.hops(a, b) for a, b in tests)}):
+            wanted.update(dict.fromkeys(_crossing(fabric, standard, None, bad, hops)))
+    rounds: list[list[Link]] = []
+    busy: list[set[str | Part]] = []
+    for a, b in wanted:
+        path = fabric.path(a, b).parts
+        takes: set[str | Part] = {a, b}
+        takes |= {part for part in path if part.kind in SHARED}
+        takes |= {part for part in path if between and part.kind is Kind.BETWEEN}
+        free = next((i for i, taken in enumerate(busy) if not takes & taken), len(rounds))
+        if free == len(rounds):
+            rounds.append([])
+            busy.append(set())
+        rounds[free].append((a, b))
+        busy[free] |= takes
+    return rounds
+
+
+def _crossing(
+    fabric: Fabric,
+    groups: Sequence[Sequence[str]],
+    parts: Collection[Part] | None,
+    without: Collection[Part],
+    hops: int | None = None,
+) -> Iterator[Link]:
+    """Up to :data:`CROSSINGS` pairs of nodes that cross one of some parts and none of others.
+
+    :param parts: None for pairs of any parts.
+    :param hops: only pairs over so many trunks. For a switch, half of the pairs are within it.
+    """
+    found: dict[bool, list[tuple[Sequence[str], Sequence[str]]]] = {True: [], False: []}
+    full = [group for group in groups if group]
+    spread = itertools.chain.from_iterable(
+        ((full[at], full[(at + step) % len(full)]) for at in range(len(full)))
+        for step in range(len(full) // 2 + 1)
+    )
+    if parts and (ends := {part.names[0] for part in parts} & {fabric.leaf(g[0]) for g in full}):
+        first = [group for group in full if fabric.leaf(group[0]) in ends]
+        spread = itertools.chain(itertools.product(first, full), spread)
+    for one, other in itertools.islice(spread, LOOKED_AT):
+        if one is other and len(one) < 2:
+            continue
+        path = fabric.path(one[0], other[0])
+        mine = found[one is other]
+        if (
+            len(mine) < CROSSINGS
+            and (hops is None or path.hops == hops)
+            and (parts is None or not set(parts).isdisjoint(path.parts))
+            and set(without).isdisjoint(path.parts)
+            and (other, one) not in mine
+        ):
+            mine.append((one, other))
+    kinds = [kind for kind in found.values() if kind]
+    made: dict[Link, None] = {}
+    for number in range(CROSSINGS * 4):
+        if len(made) == CROSSINGS or not kinds:
+            break
+        blocks = kinds[number % len(kinds)]
+        one, other = blocks[number // len(kinds) % len(blocks)]
+        turn = number // len(kinds) // len(blocks)
+        if one is other:
+            shift = 1 + 2 * turn // len(one)
+            a, b = one[2 * turn % len(one)], one[(2 * turn + shift) % len(one)]
+        else:
+            a, b = one[turn % len(one)], other[(turn + turn // len(one)) % len(other)]
+        if a != b:
+            made.setdefault((min(a, b), max(a, b)))
+    yield from made
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """The values of the second pass in one metric.
+
+    :ivar suspects: the nodes that are suspects themselves; their pairs show nothing of a part.
+    :ivar level: what healthy pairs had in the first pass.
+    """
+
+    pairs: Pairs
+    crossings: Crossings
+    suspects: Mask
+    level: Level
+
+    def judge(
+        self, findings: Sequence[Finding], metric: Metric
+    ) -> tuple[Mapping[Finding, float | None], Floats]:
+        """What these values say of suspected parts, and what parts and distance cost each pair.
+
+        :returns: finding -> the effect of its part as a logarithm of goodness, 0 if it is healthy,
+            None if it was not measured; and for each pair the logarithm that it lacks.
+        """
+        values, hops = self.pairs.values, self.crossings.hops
+        usable = ~self.suspects[self.pairs.first] & ~self.suspects[self.pairs.second]
+        crossing = {finding: self._members(finding) for finding in findings}
+        clean = usable.copy()
+        for members in crossing.values():
+            clean &= ~members
+        standard = {
+            int(k): float(np.median(values[clean & (hops == k)])) for k in np.unique(hops[clean])
+        }
+        if metric.distance and 0 in standard:
+            for trunks, level in self.level.distance.items():
+                standard.setdefault(trunks, standard[0] + level)
+        cost = np.zeros(len(values))
+        if metric.distance and 0 in standard:
+            for trunks, level in standard.items():
+                cost[hops == trunks] += level - standard[0]
+        least = None if metric.distance else standard.get(0)
+        expected = [standard.get(k, least) for k in hops.tolist()]
+        healthy = np.array([np.nan if level is None else level for level in expected])
+        effects: dict[Finding, float | None] = {}
+        # Pairs within a switch show it alone. What is known of switches is then taken out of the
+        # values by which trunks are judged, where no pair crosses one trunk only.
+        for finding in sorted(crossing, key=lambda f: f.fault is not Fault.SLOW_SWITCH):
+            members = crossing[finding]
+            alone = members.copy()
+            for other in crossing.values():
+                alone &= members if other is members else ~other
+            of = alone if (alone & usable).any() else members
+            known = np.zeros(len(values))
+            for earlier, effect in effects.items():
+                known[crossing[earlier]] += effect or 0.0
+            gaps = values - healthy - known
+            found = [
+                (int(hops[p]), float(gaps[p]))
+                for p in np.flatnonzero(of & usable & ~np.isnan(gaps)).tolist()
+            ]
+            effects[finding] = self._effect(found, metric, int(clean.sum()))
+        for finding, effect in effects.items():
+            cost[crossing[finding]] += effect or 0.0
+        return effects, cost
+
+    def _effect(self, found: Sequence[tuple[int, float]], metric: Metric, of: int) -> float | None:
+        """The effect of a part on pairs: their trunks, and by how much each is off its standard.
+
+        :param of: number of pairs that gave the standard.
+        """
+        if not found:
+            return None
+        spread = SIGMA_OF_MEDIAN * self.level.noise * math.sqrt(1 / len(found) + 1 / max(1, of))
+        limit = max(metric.threshold, quantile(1) * spread)
+        effect = float(np.median([gap for _, gap in found]))
+        within = [gap for hops, gap in found if not hops]
+        # A switch slows down the pairs within it, too. If it does not, it is not the switch.
+        whole = not within or float(np.median(within)) < effect / 2
+        return effect if effect < -limit and whole else 0.0
+
+    def _members(self, finding: Finding) -> Mask:
+        members = np.zeros(len(self.pairs.values), dtype=np.bool_)
+        for part in finding.parts:
+            members[self.crossings.each.get(part, [])] = True
+        return members

@@ -1,0 +1,167 @@
+"""What a tournament measures and finds, as :mod:`.diagnosis` and its callers exchange it."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assay.fleet.topology.fabric import Part
+from assay.judge.verdict import Verdict
+
+Link = tuple[str, str]
+
+
+class Fault(str, enum.Enum):
+    """The kinds of faults."""
+
+    SLOW_NODE = "slow node"
+    SLOW_PAIR = "slow pair"
+    DEAD_NODE = "dead node"
+    DEAD_PAIR = "dead pair"
+    #: A part of the network that several nodes share: a switch, a trunk, or all of a distance.
+    SLOW_SWITCH = "slow switch"
+    SLOW_TRUNK = "slow trunk"
+    #: All pairs are affected: the fault is in a part that all nodes share and not in a node, or the
+    #: expected value is wrong.
+    ALL_SLOW = "all slow"
+    ALL_DEAD = "all dead"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A quantity that is measured for each pair.
+
+    :param tolerance: how much worse than the others a pair may be, relative: 0.05 is 5 %.
+    :param expected: the value of a healthy pair, in `unit`. Without it, pairs are only compared
+        with each other, and two nodes cannot be judged at all.
+    :raises ValueError: the tolerance is not such a fraction, or the expected value is not positive.
+    """
+
+    name: str
+    unit: str
+    higher_is_better: bool
+    tolerance: float
+    expected: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tolerance < (1 if self.higher_is_better else math.inf):
+            raise ValueError(f"{self.name}: a tolerance of {self.tolerance} is not a fraction")
+        if self.expected is not None and not 0 < self.expected < math.inf:
+            raise ValueError(f"{self.name}: {self.expected} is not a possible expected value")
+
+    @property
+    def sign(self) -> int:
+        return 1 if self.higher_is_better else -1
+
+    @property
+    def distance(self) -> bool:
+        """Whether a healthy pair is worse the more trunks lie between its nodes.
+
+        This holds for latencies. A pair that has the trunks for itself has the bandwidth of its
+        nodes' links.
+        """
+        return not self.higher_is_better
+
+    @property
+    def threshold(self) -> float:
+        """The tolerance as a logarithm."""
+        return -self.sign * math.log1p(-self.sign * self.tolerance)
+
+    def said(self, logarithm: float) -> str:
+        """The value that belongs to a logarithm of goodness, with its unit."""
+        return f"{math.exp(self.sign * logarithm):.4g} {self.unit}"
+
+    def change(self, effect: float) -> float:
+        """The relative change of the value that belongs to an effect on its goodness."""
+        return math.expm1(self.sign * effect)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The result of one run between two nodes: a value for each metric, or only an error."""
+
+    a: str
+    b: str
+    values: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault.
+
+    :ivar nodes: one node, the two nodes of a pair, or empty if all pairs are affected, or a part
+        of the network.
+    :ivar metric: name of the metric; empty if nothing could be measured.
+    :ivar deviation: relative deviation with its sign: -0.1 is 10 % less; None if nothing was
+        measured.
+    :ivar reason: one line for an operator.
+    :ivar ambiguous: for a pair: the fault is in its link or in one of its nodes, and the measured
+        pairs do not show in which.
+    :ivar parts: the part of the network; several if the measured pairs do not tell them apart.
+    """
+
+    fault: Fault
+    nodes: tuple[str, ...]
+    reason: str
+    metric: str = ""
+    deviation: float | None = None
+    ambiguous: bool = False
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def part(self) -> str:
+        """The name of the part of the network; "" for a fault of nodes."""
+        return " or ".join(map(str, self.parts))
+
+
+@dataclass(frozen=True)
+class Level:
+    """The level of healthy pairs in one metric, and the deviations that are visible above noise.
+
+    :ivar base: the value of a healthy pair, in the unit of the metric.
+    :ivar noise: relative standard deviation of one pair; too small if there are few nodes.
+    :ivar least_node: the smallest relative deviation for which a node is named.
+    :ivar least_pair: the smallest relative deviation for which a pair is named.
+    :ivar distance: number of trunks between two nodes -> logarithm of the goodness that a healthy
+        pair lacks for them; empty where they are unknown, or cost nothing.
+    """
+
+    base: float
+    noise: float
+    least_node: float
+    least_pair: float
+    distance: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The result of judging all pairs.
+
+    :ivar findings: the faults, dead before slow, then the worst first.
+    :ivar doubts: reasons why the measured pairs do not prove all nodes healthy, one line each.
+    :ivar remarks: observations that are not faults, one line each.
+    :ivar levels: the level of each metric; empty if no pair gave a value.
+    """
+
+    nodes: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    findings: tuple[Finding, ...]
+    doubts: tuple[str, ...]
+    remarks: tuple[str, ...]
+    levels: Mapping[str, Level]
+
+    @property
+    def verdict(self) -> Verdict:
+        """FAIL when something is at fault, INCONCLUSIVE when it cannot be excluded."""
+        if self.findings:
+            return Verdict.FAIL
+        return Verdict.INCONCLUSIVE if self.doubts else Verdict.PASS
+
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """Every node that a finding names, alone or in a pair, in the order of `nodes`."""
+        named = {node for finding in self.findings for node in finding.nodes}
+        return tuple(node for node in self.nodes if node in named)

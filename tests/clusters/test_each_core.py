@@ -16,7 +16,7 @@ pytestmark = [
 #: memory of one host, and their turns follow each other (`width` 1).
 CO_RUNNER = """
 while :; do
-  if grep -sqa onnode/cores.py /proc/[0-9]*/cmdline; then
+  if grep -sqa "onnode/core[s].py" /proc/[0-9]*/cmdline; then
     timeout 1 python3 -c 'a = bytearray(1 << 26)
 while True: b = bytes(a)'
   else

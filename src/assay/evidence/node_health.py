@@ -187,8 +187,8 @@ def parse(text: str, root: str = "") -> Reading:
         numbers = [int(word) for word in rest.split() if word.isdigit()]
         counters[name.strip(), ""] = sum(numbers)
     unread = [line for line in parts["kernel"] if line.startswith("dmesg: ")]
-    lines = tuple(line for line in parts["kernel"] if line not in unread)
-    return Reading(up, counters, _links(parts["links"], root), lines, "".join(unread[:1]))
+    kernel = tuple(line for line in parts["kernel"] if line not in unread)
+    return Reading(up, counters, _links(parts["links"], root), kernel, "".join(unread[:1]))
 
 
 def _counters(lines: list[str], root: str) -> dict[tuple[str, str], int]:

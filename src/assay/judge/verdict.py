@@ -82,7 +82,7 @@ def median_interval(samples: Sequence[float], coverage: float = 0.95) -> tuple[f
 def _chance(n: int, k: int) -> float:
     """Probability of k heads of n coins; beyond 1000 coins without their huge integers."""
     if n <= 1000:
-        return math.comb(n, k) / 2**n
+        return float(math.comb(n, k) / 2**n)
     logarithm = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
     return math.exp(logarithm - n * math.log(2))
 

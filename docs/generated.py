@@ -109,9 +109,9 @@ def words(owner: str, kind: str) -> str:
 
 def programs() -> str:
     return table(
-        ["word", "program", "executables", "Spack", "Debian"],
+        ["word", "program", "executables", "Spack", "Debian", "why no test runs it"],
         [
-            [code(p.word), p.descr, code(*p.executables), code(p.spack), code(p.debian)]
+            [code(p.word), p.descr, code(*p.executables), code(p.spack), code(p.debian), p.untested]
             for p in catalogue.PROGRAMS.values()
         ],
     )

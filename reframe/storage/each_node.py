@@ -98,6 +98,7 @@ class EachNode(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
+        self._record["population"] = sweep.criteria(self._turns, self._tolerance)
         self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
         found = list(dict.fromkeys(self._failed))
         found += self.no_second_look()
@@ -107,8 +108,8 @@ class EachNode(AllNodesCheck):
             found.append(f"nodes cannot be compared, their writes differ in kind: {said}")
         return [*found, *self.silent({row["node"] for row in parsed.rows}), *problems]
 
-    def accused(self, parsed):
-        return list(sweep.slow(self._turns, self._tolerance))
+    def slow(self):
+        return sweep.slow(self._turns, self._tolerance)
 
     def measure(self, parsed):
         return {

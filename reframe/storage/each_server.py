@@ -87,14 +87,15 @@ class EachServer(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
+        self._record["population"] = servers.criteria(self._turns, self._tolerance)
         self._record["second_look"] = any(turn.look == 2 for turn in self._turns)
         alone = len({row["server"] for row in parsed.rows}) < self.least_nodes
         few = ["files are on fewer than 3 servers: nothing can be compared"] if alone else []
         found = [*dict.fromkeys(self._failed), *self.no_second_look()]
         return [*found, *self.silent({turn.node for turn in self._turns}), *few, *problems]
 
-    def accused(self, parsed):
-        return list(servers.slow(self._turns, self._tolerance))
+    def slow(self):
+        return servers.slow(self._turns, self._tolerance)
 
     def measure(self, parsed):
         values = {}

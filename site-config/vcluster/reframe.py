@@ -93,6 +93,8 @@ LINK = {
             "seconds": 0.5,
             **({"topology": "slurm"} if cluster.get("switches", 1) > 1 else {}),
         },
+        # The nodes share the cores and the memory of the host, so one after the other measures.
+        "each_core": {"width": 1, "tolerance": 0.4},
         "hardware": {"link": "vcluster-1gbit"},
     },
 }
@@ -110,7 +112,7 @@ GPUS = {
 ALONGSIDE = {name: value for name, value in COMMON.items() if name != "others"}
 
 #: Tests, and benchmarks of OSU, that the smoke profile runs between nodes.
-TESTS = ("Tournament", "Census", "NetPipe", "NodeHealth", "OsuCollective", "HplStudy")
+TESTS = ("Tournament", "Census", "EachCore", "NetPipe", "NodeHealth", "OsuCollective", "HplStudy")
 OSU = ("latency", "bw", "bcast", "alltoall")
 
 #: Partitions of a cluster whose nodes have GPUs. The wheels have no gdrcopy, so configurations with

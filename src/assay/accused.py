@@ -22,7 +22,7 @@ class How(str, enum.Enum):
     SLOW = "slower than the others"
     #: Counters show that its link loses or damages data.
     LOSSY = "loses data"
-    #: Its state is not that of the other nodes, or beyond a limit of the site.
+    #: Its state is not that of the other nodes, or beyond a limit; or a counter moved in a run.
     DIFFERS = "differs"
 
 

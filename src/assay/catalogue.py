@@ -49,6 +49,7 @@ class Program:
     variant_of: str = ""
     command_extra: str = ""
     version: Version | None = field(default=None, repr=False)
+    untested: str = ""
     spack: str = ""
     debian: str = ""
 

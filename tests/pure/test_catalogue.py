@@ -1,7 +1,7 @@
 """The catalogue of programs: what it refuses, and that shell and Python read the same content."""
 
 import re
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from reframe.core.exceptions import ConfigError
 from shell import ROOT
 
 from assay import catalogue, sites
+from assay.evidence.accelerator import ACCELERATORS
 from assay.sites import detect
 
 
@@ -36,6 +37,30 @@ def test_the_image_of_debian_has_the_packages_of_the_catalogue():
         # iozone3 is in non-free, so the builder of the image decides about it.
         if program.debian and program.debian != "iozone3":
             assert f" {program.debian} " in definition.replace("\n", " ")
+
+
+@cache
+def asked_for():
+    """The words that tests select stacks by: `+word` in their text, and programs between GPUs."""
+    texts = [path.read_text() for path in (ROOT / "reframe").glob("*/*.py")]
+    texts += [path.read_text() for path in (ROOT / "src/assay").glob("*/*.py")]
+    words = {word for text in texts for word in re.findall(r"\+([a-z][a-z-]+)", text)}
+    built = {word for text in texts for word in re.findall(r'built = "(\w+)"', text)}
+    return words | {f"{word}-{gpu}" for word in built for gpu in ACCELERATORS}
+
+
+@pytest.mark.parametrize("word", catalogue.PROGRAMS)
+def test_every_program_has_a_test_or_a_reason_and_not_both(word):
+    """A program that is built, and that nothing runs, promises more than the suite does."""
+    program = catalogue.PROGRAMS[word]
+    assert (word in asked_for()) != bool(program.untested), program.untested or (
+        f"no test has +{word}: write one, or say why not (untested) in {catalogue.FILE.name}"
+    )
+
+
+def test_which_programs_tests_ask_for():
+    assert {"hpl", "osu", "osu-cuda", "ucx-rocm", "iozone", "ib-perftest"} <= asked_for()
+    assert asked_for().isdisjoint({"stream", "hpcg", "ior", "nvbandwidth"})
 
 
 @pytest.mark.parametrize(

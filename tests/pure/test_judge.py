@@ -13,6 +13,10 @@ BAND = Reference(100.0, "MB/s", -0.1, 0.2, "a test")
 def test_six_launches_cover_the_median_with_their_range_and_ten_with_less():
     assert median_interval([3, 1, 2, 6, 5, 4]) == (1, 6)
     assert median_interval(range(10)) == (1, 8)  # 1 - 2 * (1 + 10) / 1024 = 0.979
+    # Of many it is the median -/+ 0.98 sqrt(n), whether the chances are exact or from logarithms.
+    assert median_interval(range(1000)) == (468, 531)
+    assert median_interval(range(1001)) == (469, 531)
+    assert median_interval(range(100_000)) == (49_689, 50_310)
 
 
 @given(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=60))

@@ -65,36 +65,48 @@ def test_a_slow_server_is_named_with_its_cause(rate, cause):
     first = look(1, rate)
     assert servers.suspects(first, 0.5) == ["node02"]
     assert servers.second_look(first, 4, 0.5) == [0, 1, 2, 3]
-    assert list(servers.slow(first + look(2, rate), 0.5)) == [
+    assert servers.slow(first + look(2, rate), 0.5) == ([
         f"files on node02: {operation} 5000 KiB/s, those on other servers 2e+04 KiB/s (-75.0 %)"
         f"{cause}"
         for operation in servers.MEASURED
-    ]
+    ], [])  # fmt: skip
 
 
 @pytest.mark.parametrize("rate", [healthy, slow_node])
 def test_healthy_servers_are_not_named_even_beside_a_slow_node(rate):
     first = look(1, rate)
     assert servers.second_look(first, 4, 0.3) == []
-    assert list(servers.slow(first + look(2, rate), 0.3)) == []
+    assert servers.slow(first + look(2, rate), 0.3) == ([], [])
 
 
 def test_a_disturbance_of_the_first_look_names_nobody():
     found = look(1, slow_network) + look(2, healthy)
     assert servers.suspects(found, 0.5) == ["node02"]
-    assert list(servers.slow(found, 0.5)) == []
+    assert servers.slow(found, 0.5) == ([], [])
 
 
 def test_servers_that_are_not_nodes_are_named_without_a_cause():
     first = look(1, lambda node, s: 1e3 if s == "oss2" else 1e4, ("oss1", "oss2", "oss3"))
-    lines = list(servers.slow(first, 0.5))
+    lines, _ = servers.slow(first, 0.5)
     assert lines[0].endswith("others 1e+04 KiB/s (-90.0 %)".replace("others", "other servers"))
     assert len(lines) == 2
 
 
 def test_two_servers_accuse_nobody_where_each_node_is_one():
     """Each node then has only one server over the network, and nothing to compare it with."""
-    assert servers.shares(look(1, slow_network, NODES[:2])[:2], "write", 1) == {}
+    found = look(1, slow_network, NODES[:2])[:2]
+    assert servers.suspects(found, 0.5) == [] and servers.slow(found, 0.5) == ([], [])
+
+
+def test_two_of_four_servers_are_undecided():
+    """Half of the servers are slow: nothing says which half is as it should be."""
+    found = look(
+        1, lambda node, s: 1e3 if s in ("oss1", "oss2") else 1e4, ("oss1", "oss2", "oss3", "oss4")
+    )
+    accused, undecided = servers.slow(found, 0.5)
+    assert accused == []
+    assert len(undecided) == 4
+    assert undecided[0].endswith("; nobody is accused: no majority of the 4 agrees")
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -104,7 +116,7 @@ def test_noise_of_a_shared_disk_accuses_nobody(seed):
     def noisy(node, server):
         return healthy(node, server) * chance.uniform(0.5, 1.0)
 
-    alarms = sum(bool(list(servers.slow(look(1, noisy) + look(2, noisy), 0.5))) for _ in range(20))
+    alarms = sum(any(servers.slow(look(1, noisy) + look(2, noisy), 0.5)) for _ in range(20))
     assert alarms == 0
 
 
@@ -153,10 +165,12 @@ def test_a_recorded_slow_link_is_named_and_healthy_servers_are_not():
     for name in ("servers", "servers-slow-link"):
         found, failed = servers.turns(parse((data / f"{name}.jsonl").read_text()))
         assert failed == [] and len(found) == 4
-        said[name] = list(servers.slow(found, 0.5))
+        said[name], undecided = servers.slow(found, 0.5)
+        assert undecided == []
     assert said["servers"] == []
     assert said["servers-slow-link"][0] == (
-        "files on node02: write 4037 KiB/s, those on other servers 1.798e+04 KiB/s (-77.5 %); "
+        "files on node02: write 4037 KiB/s, those on other servers 1.798e+04 KiB/s (-77.5 %), "
+        "21.5 times the spread of the others (10.7%); "
         "node02 itself is slow with the other servers, too: its network or processor"
     )
     assert len(said["servers-slow-link"]) == 2

@@ -14,7 +14,7 @@ from reframe.core.exceptions import SanityError
 from assay import deadline
 from assay.checks import attempts, shared
 from assay.checks.case import CaseBase
-from assay.evidence import busy, launch, steering
+from assay.evidence import busy, launch, node_health, steering
 from assay.reframe_compat import testcase
 from assay.results import record
 from assay.results.record import BUSY
@@ -103,7 +103,8 @@ class JobScript(CaseBase):
             self._attempts.settle(failure := SanityError(self._undecided(why, [])))
             raise failure
         shutil.copy(steering.WITNESS, self.stagedir)
-        self.prerun_cmds.insert(0, launch.FIRST)
+        (Path(self.stagedir) / node_health.SCRIPT).write_text(node_health.script())
+        self.prerun_cmds[:0] = [launch.FIRST, node_health.in_job("before")]
         self.postrun_cmds[:0] = launch.BEHIND
         if ours := shared.ours(self):
             self.prerun_cmds += [*busy.script(ours), launch.SHARED_BEFORE]
@@ -111,7 +112,8 @@ class JobScript(CaseBase):
         if self.kind != "node":
             self.postrun_cmds.append(steering.OF_JOB)
         self.prerun_cmds.append(launch.BEFORE)
-        self.postrun_cmds.append(launch.LAST)
-        self.keep_files.extend([record.FILE, launch.FILE, steering.RANKS, steering.JOB])
+        self.postrun_cmds += [node_health.in_job("after"), launch.LAST]
+        self.keep_files += [record.FILE, launch.FILE, steering.RANKS, steering.JOB]
+        self.keep_files += node_health.FILES
         if not self.is_dry_run():
             self._attempts.begin(self.stagedir)

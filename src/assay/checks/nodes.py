@@ -68,6 +68,23 @@ class AllNodesCheck(StrictCheck):
             )
         return float(said)
 
+    def slow(self) -> tuple[list[str], list[str]]:
+        """What is worse than its population, one line each: accused, and undecided.
+
+        Runs after :meth:`read`. See :mod:`assay.judge.population`.
+        """
+        return [], []
+
+    def accused(self, parsed: Parsed) -> list[str]:
+        """The accused of :meth:`slow`, and with them the undecided."""
+        accused, undecided = self.slow()
+        return [*accused, *undecided] if accused else []
+
+    def missed(self) -> str:
+        """The undecided of :meth:`slow`, if nobody is accused."""
+        accused, undecided = self.slow()
+        return "" if accused else "; ".join(undecided)
+
     def silent(self, measured: Container[str]) -> list[str]:
         """A line for each node that came and is not among those that measured."""
         hosts = self._coordinator_log.hosts.values()

@@ -14,7 +14,7 @@ from reframe.core.exceptions import SanityError
 from assay.checks import shared
 from assay.checks.case import CaseBase
 from assay.checks.ucx import text
-from assay.evidence import busy, launch, node_state, steering
+from assay.evidence import busy, launch, node_health, node_state, steering
 from assay.judge import Verdict
 from assay.outputs import Parsed, ParseError
 from assay.results import record
@@ -84,7 +84,7 @@ class Believed(CaseBase):
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
         problems += self._not_as_requested(parsed) + self._of_another_launch(parsed)
         problems += self.examine(parsed)
-        problems[:0] = self.causes()
+        problems[:0] = [*self._health_of_nodes(), *self.causes()]
         if parsed is not None:
             doubts += self.accused(parsed)
         missed = "" if problems else self.missed()
@@ -155,6 +155,13 @@ class Believed(CaseBase):
             problems = [refused.read_text(encoding="utf-8").strip()]
             self._close_record(Verdict.FAIL, problems)
             self._refuse(problems)
+
+    def _health_of_nodes(self) -> list[str]:
+        """Counters of the nodes that moved during the launch beyond their limits, one line each."""
+        limits = self.current_partition.extras.get("health", {})
+        nodes = node_health.of_job(Path(), limits.get("counters_max"))
+        self._record["node_health"] = nodes.record
+        return list(nodes.problems)
 
     def _program(self) -> str:
         return Path(str(self.executable)).name

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from assay.evidence import node_health
+
 #: Limit in the partition's extra `health` -> what it limits; the site sets the values.
 LIMITS = {
     "load_per_cpu_max": "1-minute load divided by the processors",
@@ -17,13 +19,14 @@ LIMITS = {
     "link_layer": "InfiniBand or Ethernet, for these ports",
     "gid_type": "type of the GID at `gid_index`, as the kernel writes it",
     "link_errors_max": "errors of a port of InfiniBand or RoCE during a run; 0 unless said",
+    "counters_max": "counter of node_health.yaml -> how much it may grow during a run",
     "link_resent_max": "share of its packets that may be sent again during a run",
 }
 
 
 def unknown(limits: Mapping[str, Any]) -> list[str]:
-    """One line for each unknown limit."""
-    return [
+    """One line for each unknown limit, and for each unknown counter."""
+    return node_health.unknown(limits.get("counters_max", {})) + [
         f"health limit {name!r} is unknown; known are {', '.join(LIMITS)}"
         for name in limits
         if name not in LIMITS

@@ -14,10 +14,12 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from assay.judge import population
 from assay.outputs.coordinator_log import CoordinatorLog, parse
 
 MEASURED = ("write", "read")
@@ -57,49 +59,51 @@ def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
     return found, failed
 
 
-def shares(found: Sequence[Turn], operation: str, look: int) -> dict[str, float]:
-    """Server -> rate of its files relative to those on the other servers: median over all turns.
+def rounds(found: Sequence[Turn], operation: str, look: int) -> list[population.Round]:
+    """The rates of the servers in each turn of one look [KiB/s].
 
     A node that is a server itself is not compared with its own files.
     """
-    ratios: dict[str, list[float]] = {}
-    for turn in found:
-        if turn.look != look:
-            continue
-        far = {s: rates[operation] for s, rates in turn.rates.items() if s != turn.node}
-        for server, rate in far.items():
-            others = [other for its, other in far.items() if its != server]
-            if others:
-                ratios.setdefault(server, []).append(rate / statistics.median(others))
-    return {server: statistics.median(values) for server, values in ratios.items()}
+    return [
+        {server: rates[operation] for server, rates in turn.rates.items() if server != turn.node}
+        for turn in found
+        if turn.look == look
+    ]
 
 
 def suspects(found: Sequence[Turn], tolerance: float) -> list[str]:
     """The servers that the first look finds slow."""
-    slow = [
-        server
-        for operation in MEASURED
-        for server, share in shares(found, operation, 1).items()
-        if share < 1 - tolerance
-    ]
-    return list(dict.fromkeys(slow))
+    return population.suspects((rounds(found, o, 1) for o in MEASURED), tolerance)
 
 
-def slow(found: Sequence[Turn], tolerance: float) -> Iterator[str]:
-    """The servers that both looks find slow, one line for each operation."""
+def criteria(found: Sequence[Turn], tolerance: float) -> dict[str, Any]:
+    """Operation -> the criterion that the servers gave in the first look, for the record."""
+    return {o: population.of(rounds(found, o, 1), tolerance).record() for o in MEASURED}
+
+
+def slow(found: Sequence[Turn], tolerance: float) -> tuple[list[str], list[str]]:
+    """The servers that both looks find slow, one line for each operation: accused, and undecided.
+
+    :mod:`assay.judge.population` says which are accused.
+    """
+    accused: list[str] = []
+    undecided: list[str] = []
     for operation in MEASURED:
-        first, second = (shares(found, operation, look) for look in (1, 2))
-        for server, share in first.items():
-            if max(share, second.get(server, share)) >= 1 - tolerance:
-                continue
+        first, second = (rounds(found, operation, look) for look in (1, 2))
+        for finding in population.confirmed(first, second, tolerance):
+            server = finding.name
             far = _rates(found, operation, lambda node, its: node != its)
             here = _median(rate for _, its, rate in far if its == server)
             there = _median(rate for _, its, rate in far if its != server)
-            yield (
+            line = (
                 f"files on {server}: {operation} {here:.4g} KiB/s, those on other servers "
-                f"{there:.4g} KiB/s ({100 * (here / there - 1):+.1f} %)"
-                f"{_cause(found, operation, server, tolerance)}"
+                f"{there:.4g} KiB/s ({100 * (here / there - 1):+.1f} %){finding.said}"
             )
+            if finding.accused:
+                accused.append(line + _cause(found, operation, server, tolerance))
+            else:
+                undecided.append(line)
+    return accused, undecided
 
 
 def _rates(

@@ -2,7 +2,8 @@
 
 A resource that the nodes share, such as the disk of their host, may be busy during the turn of one
 node. So each rate is compared with the rates of the other nodes in the same round, and the median
-over the rounds counts. A node is named only if a second look in the same job confirms the result.
+over the rounds counts (:mod:`assay.judge.population`). A node is named only if a second look in the
+same job confirms the result.
 
 ``python -m assay.fleet.sweep LOG TOLERANCE`` prints the ranks for the second look.
 """
@@ -13,11 +14,13 @@ import itertools
 import json
 import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from assay.accused import Against, How
+from assay.judge import population
 from assay.outputs import ParseError, iozone
 from assay.outputs.coordinator_log import CoordinatorLog, parse
 
@@ -65,21 +68,13 @@ def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
     return found, failed
 
 
-def shares(found: Sequence[Turn], operation: str, look: int) -> dict[str, float]:
-    """Node -> its rate relative to the other nodes, as the median over the rounds.
-
-    In each round, the rate of a node is divided by the median rate of the other nodes. A round
-    with only one node does not count.
-    """
-    ratios: dict[str, list[float]] = {}
+def rounds(found: Sequence[Turn], operation: str, look: int) -> list[population.Round]:
+    """The rates of the nodes in each round of one look [KiB/s]."""
     chosen = sorted((turn for turn in found if turn.look == look), key=lambda turn: turn.number)
-    for _, of_round in itertools.groupby(chosen, key=lambda turn: turn.number):
-        rates = {turn.node: turn.rates[operation] for turn in of_round}
-        for name, rate in rates.items():
-            others = [other for its, other in rates.items() if its != name]
-            if others:
-                ratios.setdefault(name, []).append(rate / statistics.median(others))
-    return {name: statistics.median(of_node) for name, of_node in ratios.items()}
+    return [
+        {turn.node: turn.rates[operation] for turn in of_round}
+        for _, of_round in itertools.groupby(chosen, key=lambda turn: turn.number)
+    ]
 
 
 def suspects(found: Sequence[Turn], tolerance: float) -> list[str]:
@@ -87,37 +82,40 @@ def suspects(found: Sequence[Turn], tolerance: float) -> list[str]:
 
     :param tolerance: how much slower a node may be, relative: 0.3 is 30 %.
     """
-    slow = [
-        name
-        for operation in MEASURED
-        for name, share in shares(found, operation, 1).items()
-        if share < 1 - tolerance
-    ]
-    return list(dict.fromkeys(slow))
+    return population.suspects((rounds(found, o, 1) for o in MEASURED), tolerance)
 
 
-def slow(found: Sequence[Turn], tolerance: float) -> Iterator[str]:
-    """The nodes that both looks find slow, one line for each operation.
+def criteria(found: Sequence[Turn], tolerance: float) -> dict[str, Any]:
+    """Operation -> the criterion that the nodes gave in the first look, for the record."""
+    return {o: population.of(rounds(found, o, 1), tolerance).record() for o in MEASURED}
 
-    A node without a turn in the second look stays named.
+
+def slow(found: Sequence[Turn], tolerance: float) -> tuple[list[str], list[str]]:
+    """The nodes that both looks find slow, one line for each operation: accused, and undecided.
+
+    :mod:`assay.judge.population` says who is accused. A node without a turn in the second look
+    stays named.
     """
+    accused: list[str] = []
+    undecided: list[str] = []
     for operation in MEASURED:
-        first, second = (shares(found, operation, look) for look in (1, 2))
         rates: dict[str, list[float]] = {}
         for turn in found:
             rates.setdefault(turn.node, []).append(turn.rates[operation])
         middle = {name: statistics.median(of_node) for name, of_node in rates.items()}
-        for name, share in first.items():
-            if max(share, second.get(name, share)) >= 1 - tolerance:
-                continue
-            others = [other for its, other in middle.items() if its != name]
-            usual = statistics.median(others)
-            yield Against(
-                f"{name}: {operation} {middle[name]:.4g} KiB/s, the median of {len(others)} others "
-                f"is {usual:.4g} KiB/s ({100 * (middle[name] / usual - 1):+.1f} %)",
-                [name],
-                How.SLOW,
+        first, second = (rounds(found, operation, look) for look in (1, 2))
+        for finding in population.confirmed(first, second, tolerance):
+            others = [other for its, other in middle.items() if its != finding.name]
+            usual, own = statistics.median(others), middle[finding.name]
+            line = (
+                f"{finding.name}: {operation} {own:.4g} KiB/s, the median of {len(others)} others "
+                f"is {usual:.4g} KiB/s ({100 * (own / usual - 1):+.1f} %){finding.said}"
             )
+            if finding.accused:
+                accused.append(Against(line, [finding.name], How.SLOW))
+            else:
+                undecided.append(line)
+    return accused, undecided
 
 
 def second_look(found: Sequence[Turn], tolerance: float) -> list[str]:
@@ -125,7 +123,8 @@ def second_look(found: Sequence[Turn], tolerance: float) -> list[str]:
     suspected = suspects(found, tolerance)
     if not suspected:
         return []
-    healthy = {n: s for n, s in shares(found, MEASURED[0], 1).items() if n not in suspected}
+    shares = population.of(rounds(found, MEASURED[0], 1), tolerance).shares
+    healthy = {name: share for name, share in shares.items() if name not in suspected}
     beside = sorted(healthy, key=lambda name: abs(healthy[name] - 1))[:BESIDE]
     return [name for pair in itertools.zip_longest(suspected, beside) for name in pair if name]
 

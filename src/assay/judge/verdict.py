@@ -71,12 +71,20 @@ def median_interval(samples: Sequence[float], coverage: float = 0.95) -> tuple[f
     k = 0
     # Coverage of [x_(k+1), x_(n-k)] is 1 - 2 P(Binomial(n, 1/2) <= k).
     while k < n // 2:
-        tail += math.comb(n, k) / 2**n
+        tail += _chance(n, k)
         if 1 - 2 * tail < coverage:
             break
         k += 1
     k = max(k - 1, 0)
     return ordered[k], ordered[n - 1 - k]
+
+
+def _chance(n: int, k: int) -> float:
+    """Probability of k heads of n coins; beyond 1000 coins without their huge integers."""
+    if n <= 1000:
+        return float(math.comb(n, k) / 2**n)
+    logarithm = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return math.exp(logarithm - n * math.log(2))
 
 
 def judge(samples: Sequence[float], reference: Reference) -> Judgement:

@@ -5,12 +5,16 @@
 # ./link.HOST.PID; assay.evidence.links reads them. DEVICES as in UCX_NET_DEVICES: `eth0`, or
 # `mlx5_0:1,mlx5_1:1`, device and port of InfiniBand or RoCE, of which it writes all counters:
 # assay.onnode.port_counters says what they mean.
+# The first rank of a node also keeps what node-health.sh beside this script prints of the node, before
+# and after it (assay.evidence.node_health); the job script has done that of its own node.
 # The program gets our standard input and our signals; its exit code, or its signal, is ours.
 set -u
 devices=$1
 shift
 host=$(uname -n)
 witness=link.$host.$$
+stage=${0%/*}
+first=
 
 counters() {
     for device in $(echo "$devices" | tr , ' '); do
@@ -46,6 +50,16 @@ port() {
     echo "$1 $host $2 counters$all"
 }
 
+health() {
+    timeout 20 sh "$stage/node-health.sh" >"$stage/health.$host.$1.$$" 2>/dev/null
+    mv "$stage/health.$host.$1.$$" "$stage/health.$host.$1"
+}
+
+# With noclobber, only one of the ranks makes the file.
+if [ -f "$stage/node-health.sh" ] && (set -C && : >"$stage/health.$host.before") 2>/dev/null; then
+    first=1
+    health before
+fi
 counters before >"$witness" 2>/dev/null
 # What is put into the background has no standard input, unless it is told.
 exec 3<&0
@@ -66,6 +80,7 @@ while [ -n "$interrupted" ]; do
     [ "$again" -eq 127 ] || code=$again # 127: it had ended already
 done
 counters after >>"$witness" 2>/dev/null
+[ -z "$first" ] || health after
 if [ "$code" -gt 128 ]; then
     trap - HUP INT QUIT TERM USR1 USR2
     kill -s "$((code - 128))" $$ 2>/dev/null

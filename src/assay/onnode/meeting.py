@@ -27,6 +27,9 @@ ADDRESS = "meeting.json"
 #: File with the log, one JSON object on each line; each entry is written as it happens.
 LOG_FILE = "coordinator_log.jsonl"
 
+#: Script that prints the state of a node, if the job has one, and the longest that it may take [s].
+HEALTH, PATIENCE = "node-health.sh", 20
+
 #: Variables that hold the rank, by launcher. That of Open MPI comes first, because its ranks
 #: inherit the Slurm variables of the daemon that started them.
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -213,6 +216,17 @@ def obey_cancel():
     signal.signal(signal.SIGTERM, _cancel)
 
 
+def witness(when):
+    """Keep the state of this node in the shared directory, ``before`` or ``after`` the meeting."""
+    if not os.path.exists(HEALTH):
+        return
+    path = "health.{}.{}".format(os.uname().nodename, when)
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        with open(path + ".part", "wb") as file:
+            subprocess.run(["sh", HEALTH], stdout=file, timeout=PATIENCE, check=False)
+        os.replace(path + ".part", path)
+
+
 def hold(plan_file, preside, work):
     """Take part in a meeting; returns when it is over.
 
@@ -226,6 +240,7 @@ def hold(plan_file, preside, work):
     # When the job is cancelled, the programs that were started here must end too.
     obey_cancel()
     number = rank(plan["nodes"])
+    witness("before")
     failures = []
     chair = None
     if number == 0:
@@ -247,6 +262,8 @@ def hold(plan_file, preside, work):
         # Nothing may interrupt the clean-up; the process ends after it anyway.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         work(None)
+        if not CANCELLED.is_set():
+            witness("after")
     if chair:
         chair.join()
     if failures:

@@ -18,6 +18,7 @@ export UCX_LOG_FILE=ucx.%h.%p.log
 assay_stage=$PWD assay_nonce=$(cat assay.nonce)
 read -r assay_up _ </proc/uptime; assay_start=$(date +%s.%N)
 read -r assay_up_by _ </proc/uptime
+rm -f "$assay_stage"/health.*; timeout 20 sh "$assay_stage"/node-health.sh >"$assay_stage/health.$(uname -n).before" 2>/dev/null
 timeout 60 sh "$assay_stage"/gpu-state.sh >"$assay_stage/gpus.$(uname -n).before"
 gpus=${CUDA_VISIBLE_DEVICES:-$(nvidia-smi --query-gpu=uuid --format=csv,noheader | paste -s -d ,)}
 export CUDA_VISIBLE_DEVICES=$(echo "$gpus" | cut -d , -f 1-2)
@@ -53,4 +54,5 @@ done
 kill $server 2>/dev/null
 wait $server 2>/dev/null
 "$assay_stage"/witness.sh job
+timeout 20 sh "$assay_stage"/node-health.sh >"$assay_stage/health.$(uname -n).after" 2>/dev/null
 exit $assay_rc

@@ -1,0 +1,110 @@
+"""Every core of every node: matrices, copies and reads of memory, and the clock under load.
+
+All cores of all nodes work at the same time, and each is compared with all others. A slow core, a
+slow memory and a low clock are named with their node, without any reference
+(:mod:`assay.fleet.cores`).
+"""
+
+import shlex
+import statistics
+import sys
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import run_after
+
+import assay.onnode
+from assay import metrics
+from assay.checks.nodes import AllNodesCheck
+from assay.fleet import cores
+from assay.outputs import Parsed
+
+#: Length of one window [s], windows of a turn, turns of each node, and time limit of one turn [s].
+SECONDS, WINDOWS, TURNS, LIMIT = 0.3, 3, 3, 120
+
+#: A core may be worse than the median of the others by this share. Processors of one model differ
+#: by some percent. Not yet compared with a healthy cluster of real nodes.
+TOLERANCE = 0.2
+
+#: The options that a site may give in the extra `each_core` of a partition.
+OPTIONS = ("width", "tolerance", "seconds")
+
+
+@rfm.simple_test
+class EachCore(AllNodesCheck):
+    """DGEMM, copy and latency of each core of each node; names the slow one with its node."""
+
+    kind = "compute"
+    descr = "every core of all nodes at once"
+    tags = {"smoke", "compute"}
+    valid_systems = ["+inter-node"]
+    valid_prog_environs = ["*"]
+    script = "each.py"
+    judges_itself = True
+    declares = {
+        f"{quantity}_{which}": unit
+        for quantity, unit in cores.UNITS.items()
+        for which in ("median", "worst")
+    }
+
+    @run_after("setup")
+    def options_of_the_site(self):
+        options = self.options("each_core", OPTIONS)
+        self._tolerance = self.tolerance("each_core", OPTIONS, TOLERANCE)
+        self._seconds = options.get("seconds", SECONDS)
+        turns = TURNS * -(-self.num_tasks // (options.get("width") or self.num_tasks))
+        self.time_limit = f"{300 + 2 * turns * LIMIT}s"
+
+    def plan(self):
+        script = Path(assay.onnode.__file__).with_name("cores.py")
+        words = [sys.executable, str(script), str(self._seconds), str(WINDOWS)]
+        return {
+            "command": ["sh", "-c", "exec " + " ".join(map(shlex.quote, words))],
+            "limit": LIMIT,
+            "width": self.options("each_core", OPTIONS).get("width"),
+            "turns": TURNS,
+            "advice": [
+                sys.executable, "-m", cores.__name__, "coordinator_log.jsonl", str(self._tolerance)
+            ],
+        }  # fmt: skip
+
+    def read(self):
+        log = self.coordinator_log()
+        self._turns, self._failed = cores.turns(log)
+        of_cores = {}
+        for turn in self._turns:
+            for cpu, values in turn.cores.items():
+                of_cores.setdefault((turn.node, cpu), []).append(values)
+        known = cores.quantities(self._turns)
+        rows = tuple(
+            {
+                "node": node,
+                "cpu": cpu,
+                **{q: statistics.median(values[q] for values in found) for q in known},
+            }
+            for (node, cpu), found in of_cores.items()
+        )
+        units = {quantity: unit for quantity, (unit, _) in known.items()}
+        return Parsed("assay", "each_core", None, log.complete, rows, units)
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        self._record["population"] = cores.criteria(self._turns, self._tolerance)
+        self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
+        found = [*dict.fromkeys(self._failed), *self.no_second_look(), *cores.unlike(self._turns)]
+        return [*found, *self.silent({turn.node for turn in self._turns}), *problems]
+
+    def slow(self):
+        return cores.slow(self._turns, self._tolerance)
+
+    def measure(self, parsed):
+        return {
+            f"{quantity}_{which}": of(row[quantity] for row in parsed.rows)
+            for quantity, unit in cores.UNITS.items()
+            for which, of in (
+                ("median", statistics.median),
+                ("worst", max if metrics.lower_is_better(unit) else min),
+            )
+        }

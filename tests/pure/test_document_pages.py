@@ -9,12 +9,13 @@ from shell import ROOT
 
 #: Page -> tag of its tests, and the list of its figures.
 PAGES = {
+    "streaming": ("doc-001", "chu2016"),
     "many-cores": ("doc-002", "elken2008"),
     "two-clusters": ("doc-003", "richling2010"),
 }
 
 
-def tests_by_tag():
+def _tags_of_tests():
     """Name of each test -> the tags that its class states."""
     found = {}
     for path in sorted((ROOT / "reframe").rglob("*.py")):
@@ -30,7 +31,7 @@ def tests_by_tag():
     return found
 
 
-TESTS = tests_by_tag()
+TESTS = _tags_of_tests()
 
 
 def rows(page):

@@ -42,19 +42,21 @@ METRICS = {
 class StreamMixin(rfm.RegressionTestPlugin):
     """What the tests with host memory and with GPUs share."""
 
-    kind = "network"
-    time_limit = "30m"
-    tags = {"network", "doc-001"}
-    over_all_nodes = True
     judges_itself = True
-    executable = "./bcast_stream"
-    keep_files = ["compiler.log"]
-    declares = {metric: unit for metric, (_, unit, _) in METRICS.items()}
-    figures = [
-        Figure("lines", name, streaming.AT, column, over=over)
-        for name, (column, over) in streaming.FIGURES.items()
-    ]
     memory = "host"
+
+    @run_after("init")
+    def declare(self):
+        self.kind = "network"
+        self.time_limit = "30m"
+        self.over_all_nodes = True
+        self.executable = "./bcast_stream"
+        self.keep_files = ["compiler.log"]
+        self.declares = {metric: unit for metric, (_, unit, _) in METRICS.items()}
+        self.figures = [
+            Figure("lines", name, streaming.AT, column, over=over)
+            for name, (column, over) in streaming.FIGURES.items()
+        ]
 
     @run_after("setup")
     def a_compiler(self):
@@ -121,6 +123,7 @@ class StreamMixin(rfm.RegressionTestPlugin):
 class BcastStream(StreamMixin, MpiTransportCheck):
     """Frames between buffers in host memory, over each transport of the partition."""
 
+    tags = {"network", "doc-001"}
     valid_prog_environs = ["+mpi +ucx"]
 
     @run_after("init")
@@ -132,6 +135,7 @@ class BcastStream(StreamMixin, MpiTransportCheck):
 class BcastStreamGpu(StreamMixin, MpiCheck):
     """The same, and each worker copies each frame to its GPU and back. Not yet run on hardware."""
 
+    tags = {"network", "doc-001"}
     valid_systems = ["+intra-node +gpu +cuda", "+inter-node +gpu +cuda"]
     valid_prog_environs = ["+mpi"]
     descr = "broadcast of frames without a pause to workers with GPUs"

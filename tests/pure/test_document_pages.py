@@ -11,6 +11,7 @@ from shell import ROOT
 PAGES = {
     "streaming": ("doc-001", "chu2016"),
     "many-cores": ("doc-002", "elken2008"),
+    "affinity": ("doc-004", "ganapathi2018"),
     "two-clusters": ("doc-003", "richling2010"),
 }
 

@@ -28,7 +28,13 @@ from assay.results.locality import BETWEEN, IN_NODE
 #: one if its tests declare a figure there.
 DOCUMENT, *OTHERS = (
     Path(__file__).with_name(name)
-    for name in ("barone2024.yaml", "chu2016.yaml", "elken2008.yaml", "richling2010.yaml")
+    for name in (
+        "barone2024.yaml",
+        "chu2016.yaml",
+        "elken2008.yaml",
+        "richling2010.yaml",
+        "ganapathi2018.yaml",
+    )
 )
 
 

@@ -137,9 +137,8 @@ class MoreRails(StrictCheck):
 
 
 class BoundBase(OsuC):
-    """Between two nodes; `side` says where each rank runs: near, far, or free as launched."""
+    """Between two nodes. Needs ``side``: where each rank runs, near, far, or free as launched."""
 
-    side = nearness.FREE
     transport = parameter(VERBS)
     tags = {"network", "doc-004"}
     figure_at = ""
@@ -290,6 +289,7 @@ class NearestDevice(BoundBase):
     """All cores of two nodes, bound as the launcher does: each rank must use a device near it."""
 
     benchmark = "mbw_mr"
+    side = nearness.FREE
 
     @run_after("init")
     def all_cores(self):

@@ -63,7 +63,7 @@ class OsuBase(MpiTransportCheck):
         if self.short:
             window, least = min(window, SMOKE_WINDOW), SMOKE_LARGE
         of_one = links.message_bytes(self.benchmark, self._layout, window)
-        return least * of_one * sum(row["size"] for row in parsed.rows)
+        return least * of_one * sum(float(row["size"]) for row in parsed.rows)
 
     @property
     def curve(self) -> str:  # type: ignore[override]
@@ -77,7 +77,7 @@ class OsuBase(MpiTransportCheck):
     def requested(self) -> Mapping[str, Any]:
         """The program, for buffers in host memory."""
         # A program for GPUs has the same name, and a title of its own.
-        asked = {"program": f"osu_{self.benchmark}", "accelerator": None}
+        asked: dict[str, Any] = {"program": f"osu_{self.benchmark}", "accelerator": None}
         if self.benchmark == "mbw_mr":  # the only one that prints it
             asked["window_size"] = SMOKE_WINDOW if self.short else WINDOW[self.benchmark]
         return asked

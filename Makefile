@@ -2,7 +2,7 @@
 #
 #   SITE=local              folder below site-config/
 #   STACK=spack             only this stack of the site
-#   DOC=000|003             paper: the document whose figures are measured (default: 000)
+#   DOC=000|001|..|004|all  paper: the document whose figures are measured (default: 000)
 #   PROFILE=smoke|full      how much of the suite (default: full)
 #   DEADLINE=2h             what is not begun by then is not run, what runs is cancelled
 #   REFRAME_ARGS='...'      further arguments of reframe

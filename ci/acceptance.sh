@@ -3,9 +3,10 @@
 #
 #   SITE=local PROFILE=smoke|full ci/acceptance.sh [further arguments of reframe]
 #
-# PAPER=000 runs only the tests behind the figures of a validation, PAPER=003 those of two clusters
-# over a long link. It writes the figures that the run can give to paper/ in the results, as PNG, SVG
-# and CSV.
+# PAPER=000 runs only the tests behind the figures of a validation. PAPER=001 runs those of broadcasts
+# for streaming, 002 of nodes with many cores, 003 of two clusters over a long link, 004 of processes
+# near their network device, and all runs all of these. It writes the figures that the run can give to
+# paper/ in the results, as PNG, SVG and CSV.
 # MAX_HARNESS=15 fails a run that spends more than 15 % of its wall time outside of benchmarks. Only
 # the suite's own tests use it. A fast machine, or one with few programs, may well exceed it.
 # Needs .venv (make setup). Ends with 1 if ReFrame or the report ended with an error.
@@ -18,9 +19,9 @@ config=site-config/$site/reframe.py
 case ${PAPER:=} in
 '') ;;
 1 | 000) mode=paper- ;;
-003) mode=paper-003- ;;
+001 | 002 | 003 | 004 | all) mode=paper-$PAPER- ;;
 *)
-    echo "acceptance: no document '$PAPER' (DOC, PAPER); there are 000 and 003" >&2
+    echo "acceptance: no document '$PAPER' (DOC, PAPER); there are 000 to 004, and all" >&2
     exit 1
     ;;
 esac

@@ -184,6 +184,8 @@ class OsuGpuCollective(OsuGpuBase):
     def describe(self):
         self.descr = f"OSU {self.benchmark} over {self.gpus} GPUs, {self.configuration}"
         self.nodes_taken = self.gpus
+        if self.benchmark == "bcast":
+            self.tags = {*self.tags, "doc-001"}
 
     def ranks_on(self, cores):
         return self.gpus

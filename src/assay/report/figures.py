@@ -67,7 +67,7 @@ def sections(cases: Sequence[Case]) -> list[Section]:
         Section("scaling", "HPL", "HPL over nodes and problem sizes", studies),
         Section("compute", "Compute", "Compute against its peaks", [compute]),
         Section("storage", "Storage", "Storage by file size and record size", storage, narrow=True),
-        Section("lines", "Two clusters", "Two clusters over a shared link", lines),
+        Section("lines", "More and more", "More and more pairs, ranks or devices", lines),
         Section("btio", "BT-IO", "BT-IO: computing and writing", writing),
     ]
     return [section for section in found if any(section.rows)]

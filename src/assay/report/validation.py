@@ -27,7 +27,14 @@ from assay.results.locality import BETWEEN, IN_NODE
 #: Every site is asked for the figures of the first document. A site is asked for those of another
 #: one if its tests declare a figure there.
 DOCUMENT, *OTHERS = (
-    Path(__file__).with_name(name) for name in ("barone2024.yaml", "richling2010.yaml")
+    Path(__file__).with_name(name)
+    for name in (
+        "barone2024.yaml",
+        "chu2016.yaml",
+        "elken2008.yaml",
+        "richling2010.yaml",
+        "ganapathi2018.yaml",
+    )
 )
 
 

@@ -38,7 +38,11 @@ names_on: dict[Path, Mapping[str, Sequence[str]]] = {}
 PROFILES = ("smoke", "full")
 
 #: What the modes of a document begin with -> the tag of its tests.
-PAPERS = {"paper": "paper$", "paper-003": "doc-003$"}
+PAPERS = {
+    "paper": "paper$",
+    **{f"paper-{number}": f"doc-{number}$" for number in ("001", "002", "003", "004")},
+    "paper-all": r"(paper|doc-\d+)$",
+}
 
 #: The fields of a perflog line that describe its test case. The metrics follow them.
 _PERFLOG = ", ".join(

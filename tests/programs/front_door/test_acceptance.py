@@ -70,13 +70,15 @@ def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) 
         rf"ASSAY\[report --session \S+ --figures {site.parent}/results/paper\]", done.stdout
     )
     assert "--mode paper-full -r]" in accept(site, SITE="here", PAPER="000").stdout
-    assert "--mode paper-003-full -r]" in accept(site, SITE="here", PAPER="003").stdout
+    for document in ("001", "002", "003", "004", "all"):
+        done = accept(site, SITE="here", PAPER=document)
+        assert f"--mode paper-{document}-full -r]" in done.stdout
 
 
 def test_a_document_that_nobody_covers_is_named_before_anything_runs(site: Path) -> None:
     done = accept(site, SITE="here", PAPER="005")
     assert done.returncode == 1
-    assert "no document '005' (DOC, PAPER); there are 000 and 003" in done.stdout
+    assert "no document '005' (DOC, PAPER); there are 000 to 004, and all" in done.stdout
     assert "REFRAME" not in done.stdout
 
 

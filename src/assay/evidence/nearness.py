@@ -1,0 +1,155 @@
+"""Ranks and network devices of a node: which processors are near which device.
+
+The kernel knows the NUMA node of each device of the PCI bus. ``near-device.sh`` reads it on the
+node of each rank, and binds the rank if the test asks for it. The witness of the rank
+(:mod:`assay.evidence.steering`) reads the processors that the rank then had. The counters of the
+devices (:mod:`assay.evidence.links`) tell which device carried the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assay import metrics
+from assay.evidence.steering import Steering, numbers
+
+#: Files that the script leaves in the directory of the job.
+FILES = "near.*.*"
+
+NEAR, FAR, FREE = "near", "far", "free"
+
+#: Least share of the bytes that the devices near a rank must carry, as a part of the share of the
+#: ranks that are near them. Chosen, not measured.
+LEAST = 0.5
+
+#: How much faster the far side may be [%] before the description of the node is doubted.
+WORSE = 10.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node as the script saw it for one rank.
+
+    :ivar near: device -> the processors near it; empty if the kernel does not say.
+    """
+
+    host: str
+    near: Mapping[str, frozenset[int]]
+
+
+def parse(text: str) -> Place:
+    """The file of one rank.
+
+    :raises ValueError: it is not such a file, or has no device.
+    """
+    host, near = "", {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if words[:1] == ["host"] and len(words) == 6:
+            host = words[1]
+        elif words[:1] == ["device"] and words[2:3] == ["near"] and len(words) <= 4:
+            near[words[1]] = numbers(words[3]) if len(words) == 4 else frozenset()
+        else:
+            raise ValueError(f"line {number} is not of near-device.sh: {line[:60]!r}")
+    if not host or not near:
+        raise ValueError("it names no host or no device: did the rank end before it began?")
+    return Place(host, near)
+
+
+def unplaced(ranks: Iterable[Steering], places: Mapping[str, Place]) -> list[str]:
+    """Hosts of ranks that left no file, and devices of which the kernel knows no place."""
+    lines = [f"{host}: no rank wrote where its devices are" for host in _hosts(ranks, places)]
+    return lines + [
+        f"{place.host} does not say which processors are near {device}"
+        for place in places.values()
+        for device, cpus in place.near.items()
+        if not cpus
+    ]
+
+
+def _hosts(ranks: Iterable[Steering], places: Mapping[str, Place]) -> list[str]:
+    return sorted({rank.host for rank in ranks} - places.keys())
+
+
+def wrong_side(ranks: Iterable[Steering], places: Mapping[str, Place], side: str) -> list[str]:
+    """Ranks that may run on the other side of the first device than was asked for."""
+    lines = []
+    for rank in ranks:
+        place = places.get(rank.host)
+        near = next(iter(place.near.values())) if place else frozenset()
+        outside = rank.cpus - near if side == NEAR else rank.cpus & near
+        if place and (outside or not rank.cpus):
+            lines.append(
+                f"a rank on {rank.host} may run on processors {_said(rank.cpus)}, {side} of "
+                f"{next(iter(place.near))} was asked for: near it are {_said(near)}"
+            )
+    return list(dict.fromkeys(lines))
+
+
+def mapping(place: Place) -> dict[str, str]:
+    """The mapping that the node should have: processors -> the devices near them."""
+    found: dict[str, list[str]] = {}
+    for device, cpus in place.near.items():
+        found.setdefault(_said(cpus), []).append(device)
+    return {cpus: ",".join(devices) for cpus, devices in found.items()}
+
+
+def misplaced(
+    ranks: Sequence[Steering],
+    places: Mapping[str, Place],
+    carried: Mapping[str, Mapping[str, int]],
+) -> list[str]:
+    """Ranks that are not bound near a device, and devices that the ranks near them do not use.
+
+    :param carried: host -> device -> bytes.
+    """
+    lines = []
+    for host, place in sorted(places.items()):
+        here = [rank for rank in ranks if rank.host == host]
+        total = sum(carried.get(host, {}).values())
+        sides = dict.fromkeys(place.near.values())
+        loose = sum(not any(rank.cpus and rank.cpus <= cpus for cpus in sides) for rank in here)
+        if loose:
+            lines.append(
+                f"{loose} of {len(here)} ranks on {host} are near no single device: the launcher "
+                f"must bind them to {' or '.join(_said(cpus) for cpus in sides)}"
+            )
+        for cpus in sides:
+            devices = [device for device, near in place.near.items() if near == cpus]
+            ours = sum(bool(rank.cpus) and rank.cpus <= cpus for rank in here)
+            share = sum(carried.get(host, {}).get(name, 0) for name in devices) / (total or 1)
+            part = ours / len(here) if here else 0.0
+            if total and share < LEAST * part:
+                lines.append(
+                    f"{ours} of {len(here)} ranks on {host} run near {','.join(devices)} "
+                    f"(processors {_said(cpus)}), which carried {share:.0%} of the bytes: the "
+                    "others took a far device"
+                )
+    return lines
+
+
+def gain(near: float, far: float, unit: str) -> float:
+    """By how much the near device is better than the far one [%], of a time or of a rate."""
+    return 100 * (far / near - 1 if metrics.lower_is_better(unit) else near / far - 1)
+
+
+def reversed_(gains: Mapping[str, float]) -> list[str]:
+    """A line for each benchmark that is faster with the far device."""
+    return [
+        f"{benchmark}: the near device is {-percent:.0f} % worse than the far one: does the node "
+        "say rightly where its devices are?"
+        for benchmark, percent in gains.items()
+        if percent < -WORSE
+    ]
+
+
+def _said(cpus: Iterable[int]) -> str:
+    """Processors as the kernel lists them: ``0-3,8``."""
+    parts: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if parts and parts[-1][1] == cpu - 1:
+            parts[-1][1] = cpu
+        else:
+            parts.append([cpu, cpu])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts) or "none"

@@ -1,0 +1,118 @@
+"""Broadcast for streaming: the parser on real outputs, derived columns, judgement, and figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import report_records as records
+from real_outputs import edited, has, texts
+
+from assay.declared import Figure
+from assay.outputs import ParseError, bcast_stream
+from assay.report import figure, figures, validation
+from assay.workloads import streaming
+
+REAL = texts("bcast-stream")
+HEALTHY = REAL["np2"]
+
+
+def test_a_real_stream_is_whole_and_every_frame_is_accounted_for():
+    parsed = bcast_stream.parse(HEALTHY)
+    assert parsed.sound
+    assert parsed.facts["ranks"] == 2
+    assert len(parsed.rows) == 8
+    for row in parsed.rows:
+        assert row["verified"] == row["frames"] + row["alone"]
+    assert {row["dropped"] > 0 for row in parsed.rows if row["error_rate"]} == {True}
+
+
+def test_a_damaged_payload_and_a_lost_frame_are_problems():
+    assert has(bcast_stream.parse(REAL["damaged.np2"]).problems, "1 frames had a wrong payload")
+    assert has(bcast_stream.parse(REAL["withheld.np2"]).problems, "1 frames were lost for good")
+
+
+ROW = "2 rma 0 64 48 48 0.202254 237.33 0.02 79449.835 0 0 0 0 96"
+
+
+@pytest.mark.parametrize(
+    "new,words",
+    [
+        (ROW.replace(" 96", " 95"), "96 frames went to the workers, and 95 verified"),
+        (ROW.replace("0 0 0 0 96", "30 30 0 0 96"), "30 of 96 frames were dropped, not 0 of them"),
+        (ROW.replace("0 0 0 0 96", "1 0 0 0 96"), "1 frames were dropped, 0 retrieved and 0 lost"),
+        (ROW.replace("237.33", "500.00"), "contradict each other"),
+        (ROW.replace("237.33", "nan"), "a value is not a measurement"),
+    ],
+)
+def test_numbers_that_do_not_agree_are_a_problem(new, words):
+    assert has(bcast_stream.parse(edited(HEALTHY, ROW, new)).problems, words)
+
+
+def test_an_output_that_is_not_understood_is_an_error():
+    with pytest.raises(ParseError, match="the program refused"):
+        bcast_stream.parse(REAL["refused.np2"])
+    with pytest.raises(ParseError, match="unknown version '2'"):
+        bcast_stream.parse(edited(HEALTHY, "bcast_stream 1", "bcast_stream 2"))
+    with pytest.raises(ParseError, match="2 runs in one text"):
+        bcast_stream.parse(HEALTHY + HEALTHY)
+    with pytest.raises(ParseError, match="14 values for 15 columns"):
+        bcast_stream.parse(edited(HEALTHY, ROW, ROW[:-3]))
+    assert not bcast_stream.parse(HEALTHY[: HEALTHY.index("# end")]).complete
+
+
+def test_numbers_of_ranks_double_up_to_all():
+    assert [streaming.counts(n) for n in (2, 3, 4, 12)] == [[2], [2, 3], [2, 4], [2, 4, 8, 12]]
+
+
+def rounds(ranks=4, cost=1.0):
+    """Made rounds: a rate that falls by `cost` times ten times the error rate."""
+    return [
+        {"ranks": p, "repair": repair, "error_rate": rate, "frame_size": size, "frames": 100,
+         "alone": 10, "time": 1.0, "rate": (1000.0 if repair == "rma" else 800.0) / p
+         / (1 + 10 * cost * rate), "bandwidth": 100.0, "latency": 2.0 + p, "dropped": 0,
+         "retrieved": 0, "lost": 0, "wrong": 0, "verified": 100, "round_trip": 4.0}
+        for p in streaming.counts(ranks)
+        for rate in streaming.ERROR_RATES
+        for size in streaming.SIZES
+        for repair in ("nack", "rma")
+    ]  # fmt: skip
+
+
+def test_a_round_that_did_not_run_is_named():
+    assert streaming.unmeasured(rounds(), 4) == []
+    (line,) = streaming.unmeasured(rounds()[1:], 4)
+    assert line == "63 rounds ran, 64 were asked for, and 1 of these are missing"
+    assert streaming.unmeasured(rounds() + rounds()[:1], 4)
+
+
+def test_loss_that_halves_the_stream_is_named_for_each_size():
+    assert streaming.slowed(rounds()) == []
+    lines = streaming.slowed(rounds(cost=20))
+    assert len(lines) == len(streaming.SIZES)
+    assert "with 1% lost, 250 without: at least 50% must remain" in lines[0]
+
+
+def test_the_backup_buffer_is_what_two_round_trips_of_the_stream_carry():
+    # 1 GB/s for 2 x 5 us are 10 kB.
+    assert streaming.backup(1000.0, 5.0) == pytest.approx(10_000)
+
+
+def test_all_figures_of_the_document_are_drawn_with_a_line_for_each_error_rate():
+    rows = list(streaming.drawn(rounds()))
+    case = records.case("Stream", rows, {**bcast_stream.UNITS, **streaming.UNITS}, family="assay")
+    declared = [
+        Figure("lines", name, streaming.AT, column, over=over)
+        for name, (column, over) in streaming.FIGURES.items()
+    ]
+    case = replace(case, figures=tuple(declared))
+    drawn = figure.of(figures.sections([case]))
+    by_name = {name: one for one in drawn for name, _ in one.shows}
+    assert by_name.keys() == streaming.FIGURES.keys()
+    part = by_name["broadcast rate as a part of nack"]
+    assert part.header == ("frame_size", "0 % [%]", "0.01 % [%]", "0.1 % [%]", "1 % [%]")
+    assert {cell for row in part.table for cell in row[1:]} == {"125"}
+    over = by_name["broadcast rate over ranks"]
+    assert [row[0] for row in over.table] == ["2", "4"]
+    assert len(over.header) == 1 + 8
+    assert not [a for a in validation.absent([case], drawn) if a.at == streaming.AT]

@@ -119,7 +119,7 @@ def test_a_torn_session_of_the_history_is_named_until_it_is_mended(
     harm(into / "results.db", "torn session")
     (into / "history.db").unlink()  # the index still has the numbers of the session
     for _ in range(2):
-        new, (why,) = adding.add(into, results)
+        _, (why,) = adding.add(into, results)
         assert re.fullmatch(r"session \S+ is torn", why)
     assert main(["history", "show", str(into)]) == 0
     said = capsys.readouterr()

@@ -37,6 +37,10 @@ _LAGS = (1, 3, 7)
 #: many differences as the distance is long, and few of them must be altered.
 _FEW = 10
 
+#: The standard error of the median of n values, in units of their standard deviation over the root
+#: of n, for a normal distribution.
+_ERROR_OF_MEDIAN = 1.2533
+
 #: How many values a baseline has at least, in units of ``Rules.persist``, even if the search took
 #: them for several levels.
 _BASELINE = 8
@@ -119,26 +123,27 @@ def _in_part(values: Any, tolerance: float, rules: Rules) -> list[Step]:
     search = library()(kernel="linear", min_size=rules.persist)
     search.fit(((calm - np.median(calm)) / sigma).reshape(-1, 1))
     ends = search.predict(pen=rules.penalty * math.log(len(calm)))
-    return [
-        step
-        for step in _large([int(end) for end in ends], calm, rules.share * tolerance, rules.persist)
-        if _lasts(step, values, rules.persist)
-    ]
+    ends = [int(end) for end in ends]
+    found = _large(ends, calm, sigma, rules.share * tolerance, rules.persist)
+    return [step for step in found if _lasts(step, values, rules.persist)]
 
 
-def _large(ends: Sequence[int], values: Any, least: float, persist: int) -> list[Step]:
+def _large(
+    ends: Sequence[int], values: Any, sigma: float, least: float, persist: int
+) -> list[Step]:
     """The steps whose size is at least a fraction of the level since the last of them.
 
-    That level is the first one that lasted, so a slow decline is compared with its beginning.
+    That level is the first one that lasted, so a slow decline is compared with its beginning. The
+    size is also that much above its own standard error, which falls as the new level lasts.
     """
     found = []
     first, known = 0, ends[0]  # the values of the level that later ones are compared with
     for begin, end in zip(ends, ends[1:]):
         known = max(known, min(begin, first + _BASELINE * persist))
         before, after = float(np.median(values[first:known])), float(np.median(values[begin:end]))
-        step = Step(begin, before, after)
-        if abs(step.relative) >= least:
-            found.append(step)
+        error = _ERROR_OF_MEDIAN * sigma * math.sqrt(1 / (known - first) + 1 / (end - begin))
+        if after != before and abs(after - before) >= least * abs(before) + error:
+            found.append(Step(begin, before, after))
             first, known = begin, end
     return found
 

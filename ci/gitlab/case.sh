@@ -45,9 +45,12 @@ selected=()
 for test in $ASSAY_TESTS; do selected+=(-n "$test"); done
 # In a session of its own: the runner's signals reach ReFrame once, through this script.
 mark=assay.${CI_PROJECT_ID:-0}.$SITE.${CI_PIPELINE_ID:-0}.$CI_JOB_ID
-ASSAY_MARK=$mark SBATCH_JOB_NAME=$mark setsid \
+# ReFrame takes SBATCH_JOB_NAME away from sbatch, so the name is an option of its jobs.
+named=()
+! command -v squeue >/dev/null || named=(-J "job-name=$mark")
+ASSAY_MARK=$mark setsid \
     .venv/bin/reframe -C "site-config/$SITE/reframe.py" -c reframe -R --mode "$ASSAY_MODE" \
-    --system "$ASSAY_SYSTEM" "${selected[@]}" \
+    --system "$ASSAY_SYSTEM" "${selected[@]}" "${named[@]}" \
     --session-extras "pipeline=$ASSAY_PIPELINE,commit=${CI_COMMIT_SHORT_SHA:-unknown}" -r &
 reframe=$!
 code=0

@@ -122,6 +122,8 @@ def test_only_what_was_signed_is_verified(image: Path, tmp_path: Path) -> None:
     assert unsigned.returncode == 1
     assert "signature not found" in unsigned.stdout
     assert sign("sign").returncode == 0
+    checked = run("sha256sum", "--check", "copy.sif.sha256", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout
     assert sign("verify").returncode == 0
     assert sign("verify", "other").returncode == 1
     with copy.open("r+b") as file:

@@ -179,3 +179,11 @@ def test_a_deadline_that_is_no_time_is_refused(bench, slurm, words, says):
     done = run(bench, slurm, checks("Sound"), ASSAY_DEADLINE=words)
     assert done.returncode == 1 and not done.cases
     assert f"ASSAY_DEADLINE: {words!r}"[:10] in done.output and says in done.output
+
+
+def test_the_name_that_a_pipeline_gives_to_its_jobs_is_the_last_in_the_script(bench, slurm):
+    """ci/gitlab/case.sh cancels jobs by this name. ReFrame keeps SBATCH_JOB_NAME from sbatch."""
+    run(bench, slurm, checks("A"), "-J", "job-name=assay.1.here.2.3")
+    (script,) = bench.results.rglob("rfm_job.sh")
+    names = [line for line in script.read_text().splitlines() if "--job-name" in line]
+    assert names == ['#SBATCH --job-name="rfm_A"', "#SBATCH --job-name=assay.1.here.2.3"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,9 @@ def test_a_job_that_left_nothing_is_named_for_each_of_its_cases(
     assert f": {ran} of {promised} cases ran: " in counts
     assert counts.endswith(f", {lost} missing")
     assert said[-2].startswith(f"verdict: FAIL: {lost} of {promised} promised cases are missing; ")
+    failed = sum(case.verdict is Verdict.FAIL for case in there)
+    assert f"; {failed} case" in said[-2]
+    assert f"<b>{lost}</b> missing" in re.sub(r"\s+", " ", (run.folder / "page.html").read_text())
 
 
 def test_a_case_that_its_job_did_not_run_is_missing(run: Run) -> None:

@@ -156,8 +156,8 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
         found.append("no test was selected")
     elif not (counts.ran or interrupted or any(c.why.startswith(BUSY) for c in session.cases)):
         found.append("no test ran")
-    if counts.failed:
-        found.append(f"{_cases(counts.failed)} failed")
+    if counts.failed > counts.missing:  # what is missing is a fault of its own
+        found.append(f"{_cases(counts.failed - counts.missing)} failed")
     unjudged = sum(any(m.why == CALIBRATION for m in case.metrics) for case in session.cases)
     if unjudged:
         found.append(f"{_cases(unjudged)} measured to calibrate, and not judged")

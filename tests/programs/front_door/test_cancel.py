@@ -24,7 +24,7 @@ for f in "$JOBS"/*; do case "$*" in *--name="$(cat "$f")") rm "$f" ;; esac; done
 #: A benchmark in a session of its own, as ReFrame starts it, and ReFrame waiting for it.
 MEASURES = """\
 mkdir -p "$ASSAY_RESULTS/reports"; touch "$ASSAY_RESULTS/reports/run-report-0.json"
-env >"$ASSAY_RESULTS/env"
+echo "$*" >"$ASSAY_RESULTS/arguments"
 setsid sleep 600 & echo $! >"$PIDS"
 trap 'echo told >"$ASSAY_RESULTS/told"; exit 1' TERM
 echo STARTED
@@ -138,7 +138,7 @@ def test_jobs_of_slurm_have_the_name_of_the_pipelines_job(
     os.killpg(job.pid, signal.SIGTERM)
     said, _ = job.communicate(timeout=60)
     part = Path(environment["ASSAY_RUN_DIR"]) / "jobs/Hpl-1/7.part"
-    assert f"SBATCH_JOB_NAME={MARK}" in (part / "env").read_text().splitlines()
+    assert f" -J job-name={MARK} " in (part / "arguments").read_text()
     assert sorted(path.name for path in jobs.iterdir()) == ["101", "102"]
     assert f"end: job 100 of Slurm is left of {MARK}" in said
 

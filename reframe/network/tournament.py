@@ -214,10 +214,15 @@ class Tournament(PairsOfNodes):
         # A failed program is not noise, even if it does better in the second pass.
         everybody = any(finding.fault is Fault.ALL_DEAD for finding in diagnosis.findings)
         blamed = set(names) if everybody else set(diagnosis.suspects)
+        dead = {part for f in diagnosis.findings if f.fault not in SLOW for part in f.parts}
+
+        def over_dead_part(pair):
+            return dead and not dead.isdisjoint(fabric.path(pair.a, pair.b).parts)
+
         unexplained = [
             Against(p.error, p.at, How.FAILED)
             for p in self.pairs
-            if p.error and blamed.isdisjoint((p.a, p.b))
+            if p.error and blamed.isdisjoint((p.a, p.b)) and not over_dead_part(p)
         ]
         # If bytes took another path between two nodes, their speed proves nothing.
         astray = [problem for pair in self.pairs for problem in pair.problems]
@@ -239,7 +244,7 @@ class Tournament(PairsOfNodes):
         ]
         return [
             *(
-                Against(f.reason, f.nodes, How.FAILED)
+                Against(f.reason, f.nodes, How.FAILED, f.part)
                 for f in diagnosis.findings
                 if f.fault not in SLOW
             ),

@@ -55,6 +55,8 @@ class Network:
         latency = 130 * math.prod(f for _, f in factors) * self.hop**path.hops
         if path.hops and not alone:
             bandwidth *= self.shared
+        if 0 in (bandwidth, latency):
+            return Measurement(a, b, error="timed out")
         noise = [math.exp(self.random.gauss(0, self.noise)) for _ in BOTH]
         return Measurement(a, b, {"bandwidth": bandwidth * noise[0], "latency": latency * noise[1]})
 
@@ -136,6 +138,32 @@ def test_a_slow_node_is_found_beside_a_slow_trunk():
 def test_some_slow_nodes_of_a_switch_are_nodes():
     network = Network(3).slow("node01", bandwidth=0.7).slow("node02", bandwidth=0.7)
     assert named(network.both()) == {"node01", "node02"}
+
+
+@pytest.mark.parametrize("switches", [2, 3])
+@pytest.mark.parametrize("fault", ["switch s1", "trunk", "node03", "node01 - node05"])
+def test_dead_parts_and_dead_nodes_are_told_apart(switches, fault):
+    if fault == "trunk":
+        fault = "trunk s1 - s2" if switches == 2 else "trunk s1 - spine"
+    network = Network(switches).slow(fault, bandwidth=0)
+    first = network.first()
+    for diagnosis in (first, network.both()):
+        assert named(diagnosis) == {fault}
+        assert diagnosis.verdict is Verdict.FAIL
+        assert diagnosis.findings[0].fault.value.startswith("dead ")
+    if fault.startswith(("switch", "trunk")):
+        assert first.findings[0].reason.endswith("pairs through it (timed out)")
+        assert second_pass(first, fabric=network.fabric) == []
+
+
+def test_two_dead_nodes_are_no_dead_trunk():
+    network = Network(3).slow("node01", bandwidth=0).slow("node06", bandwidth=0)
+    assert named(network.both()) == {"node01", "node06"}
+
+
+def test_a_slow_node_is_found_beside_a_dead_trunk():
+    network = Network(3).slow("trunk s1 - spine", bandwidth=0).slow("node10", bandwidth=0.7)
+    assert named(network.both()) == {"trunk s1 - spine", "node10"}
 
 
 def test_what_was_slow_once_is_a_remark():

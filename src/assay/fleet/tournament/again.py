@@ -44,7 +44,7 @@ def second_pass(
     """
     suspects = diagnosis.suspects
     good = [node for node in diagnosis.nodes if node not in set(suspects)]
-    accused = [finding.parts for finding in diagnosis.findings if finding.parts]
+    accused = [finding.parts for finding in diagnosis.findings if finding.repeatable]
     if fabric and accused:
         slow = {part.names[0] for parts in accused for part in parts if part.kind is Kind.SWITCH}
         good = [node for node in good if fabric.leaf(node) not in slow] or good

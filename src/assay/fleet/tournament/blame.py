@@ -113,6 +113,30 @@ def _told(parts: Iterable[Part]) -> tuple[Part, ...]:
     return concrete or tuple(parts)
 
 
+def dead_parts(
+    crossings: Crossings, ends: Sequence[tuple[int, int]], dead: Mask
+) -> list[tuple[tuple[Part, ...], Ints]]:
+    """The parts over which no pair had a value, and their pairs; the largest first.
+
+    :param ends: the numbers of the two nodes of each pair.
+    :param dead: for each pair, whether it had no value. A trunk is named only if :data:`BLOCK` of
+        its pairs are between nodes that had a value with others.
+    """
+    living = {node for pair, lost in zip(ends, dead.tolist()) if not lost for node in pair}
+    taken = np.zeros(len(dead), dtype=np.bool_)
+    found = []
+    for parts, members in sorted(crossings.of.items(), key=lambda item: -len(item[1])):
+        if not dead[members].all() or taken[members].all():
+            continue
+        pairs = [ends[p] for p in members.tolist()]
+        whole = all(part.kind is Kind.SWITCH for part in parts)
+        support = [pair for pair in pairs if whole or living.issuperset(pair)]
+        if len(support) >= BLOCK and not set.intersection(*map(set, support)):
+            found.append((parts, members))
+            taken[members] = True
+    return found
+
+
 def search(
     pairs: Pairs, crossings: Crossings, leaf: Ints, threshold: float, distance_costs: bool
 ) -> Suspicion | None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from assay.fleet.topology.fabric import Fabric, Kind
 from assay.fleet.tournament.again import Repeated
-from assay.fleet.tournament.blame import Crossings, Suspicion, search
+from assay.fleet.tournament.blame import Crossings, Suspicion, dead_parts, search
 from assay.fleet.tournament.localise import Fit, Floats, Ints, Known, Pairs, localise
 from assay.fleet.tournament.model import (
     Diagnosis,
@@ -54,7 +54,9 @@ def diagnose(
         positive number.
     """
     board = _Board(nodes, metrics, measurements)
+    dead = board.take_dead_parts(fabric)
     findings, doubts = board.failures()
+    findings += dead
     levels = {}
     for metric in metrics:
         if not board.alive:
@@ -88,7 +90,7 @@ def conclude(
     :raises ValueError: as :func:`diagnose`.
     """
     suspects = set(first.suspects)
-    accused = [finding for finding in first.findings if finding.parts]
+    accused = [finding for finding in first.findings if finding.repeatable]
     if not suspects and not (accused and fabric):
         return first
     board = _Board(first.nodes, first.metrics, measurements)
@@ -120,7 +122,7 @@ def conclude(
         elif finding.nodes:
             doubts.append(f"{finding.reason}; seen in the second pass only")
     met_again = {node for finding in findings for node in finding.nodes}
-    for finding in (finding for finding in first.findings if not finding.parts):
+    for finding in (finding for finding in first.findings if not finding.repeatable):
         if not finding.nodes or not set(finding.nodes) <= board.met:
             findings.append(finding)
         elif not set(finding.nodes) & met_again:
@@ -193,6 +195,25 @@ class _Board:
             ]
         )
         return Pairs(len(self.nodes), self.first, self.second, values)
+
+    def take_dead_parts(self, fabric: Fabric | None) -> list[Finding]:
+        """The dead switches and trunks; their pairs then count against no node any more."""
+        if fabric is None or not self.alive or not self.dead:
+            return []
+        pairs = [*self.alive, *self.dead]
+        crossings = Crossings(fabric, [(self.nodes[a], self.nodes[b]) for a, b in pairs])
+        lost = np.array([pair in self.dead for pair in pairs])
+        findings = []
+        for parts, members in dead_parts(crossings, pairs, lost):
+            errors = [self.dead.pop(pairs[p], "") for p in members.tolist()]
+            switch = all(part.kind is Kind.SWITCH for part in parts)
+            reason = (
+                f"{' or '.join(map(str, parts))}: no value from any of {len(errors)} pairs "
+                f"through it{_because(next(filter(None, errors), ''))}"
+            )
+            fault = Fault.DEAD_SWITCH if switch else Fault.DEAD_TRUNK
+            findings.append(Finding(fault, (), reason, parts=parts))
+        return findings
 
     def failures(self, good: Iterable[int] = ()) -> tuple[list[Finding], list[str]]:
         """Dead nodes and pairs, and pairs that failed only sometimes.

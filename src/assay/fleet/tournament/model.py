@@ -23,6 +23,8 @@ class Fault(str, enum.Enum):
     #: A part of the network that several nodes share: a switch, a trunk, or all of a distance.
     SLOW_SWITCH = "slow switch"
     SLOW_TRUNK = "slow trunk"
+    DEAD_SWITCH = "dead switch"
+    DEAD_TRUNK = "dead trunk"
     #: All pairs are affected: the fault is in a part that all nodes share and not in a node, or the
     #: expected value is wrong.
     ALL_SLOW = "all slow"
@@ -110,6 +112,14 @@ class Finding:
     deviation: float | None = None
     ambiguous: bool = False
     parts: tuple[Part, ...] = ()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it is a part of the network that the second pass measures again.
+
+        Pairs over a dead part would only run into their limits again.
+        """
+        return bool(self.parts) and bool(self.metric)
 
     @property
     def part(self) -> str:

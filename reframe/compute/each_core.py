@@ -2,9 +2,11 @@
 
 All cores of all nodes work at the same time, and each is compared with all others. A slow core, a
 slow memory and a low clock are named with their node, without any reference
-(:mod:`assay.fleet.cores`).
+(:mod:`assay.fleet.cores`). With the option `hours` the same goes on for that long, and what changed
+meanwhile is kept (:mod:`assay.fleet.drift`).
 """
 
+import math
 import shlex
 import statistics
 import sys
@@ -16,18 +18,21 @@ from reframe.core.builtins import run_after
 import assay.onnode
 from assay import metrics
 from assay.checks.nodes import AllNodesCheck
-from assay.fleet import cores
+from assay.fleet import cores, drift
 from assay.outputs import Parsed
 
 #: Length of one window [s], windows of a turn, turns of each node, and time limit of one turn [s].
 SECONDS, WINDOWS, TURNS, LIMIT = 0.3, 3, 3, 120
+
+#: Turns of a long run. They bound the size of the log; the windows become longer instead.
+TURNS_OF_HOURS = 120
 
 #: A core may be worse than the median of the others by this share. Processors of one model differ
 #: by some percent. Not yet compared with a healthy cluster of real nodes.
 TOLERANCE = 0.2
 
 #: The options that a site may give in the extra `each_core` of a partition.
-OPTIONS = ("width", "tolerance", "seconds")
+OPTIONS = ("width", "tolerance", "seconds", "hours")
 
 
 @rfm.simple_test
@@ -51,18 +56,27 @@ class EachCore(AllNodesCheck):
     def options_of_the_site(self):
         options = self.options("each_core", OPTIONS)
         self._tolerance = self.tolerance("each_core", OPTIONS, TOLERANCE)
-        self._seconds = options.get("seconds", SECONDS)
-        turns = TURNS * -(-self.num_tasks // (options.get("width") or self.num_tasks))
-        self.time_limit = f"{300 + 2 * turns * LIMIT}s"
+        self._seconds, self._number = options.get("seconds", SECONDS), TURNS
+        groups = -(-self.num_tasks // (options.get("width") or self.num_tasks))
+        hours = options.get("hours", 0)
+        if not (isinstance(hours, (int, float)) and hours >= 0):
+            raise self.misdescribed(f"extras: each_core: hours is {hours}; 8, for instance")
+        if hours:
+            self._number = TURNS_OF_HOURS
+            of_turn = len(cores.UNITS) * (WINDOWS + 0.25)  # each quantity warms up for a quarter
+            self._seconds = hours * 3600 / (self._number * groups * of_turn)
+        self._limit = LIMIT + math.ceil(2 * len(cores.UNITS) * WINDOWS * self._seconds)
+        self.time_limit = f"{math.ceil(300 + (self._number + TURNS) * groups * self._limit)}s"
 
     def plan(self):
         script = Path(assay.onnode.__file__).with_name("cores.py")
         words = [sys.executable, str(script), str(self._seconds), str(WINDOWS)]
         return {
             "command": ["sh", "-c", "exec " + " ".join(map(shlex.quote, words))],
-            "limit": LIMIT,
+            "limit": self._limit,
             "width": self.options("each_core", OPTIONS).get("width"),
-            "turns": TURNS,
+            "turns": self._number,
+            "turns_again": TURNS,
             "advice": [
                 sys.executable, "-m", cores.__name__, "coordinator_log.jsonl", str(self._tolerance)
             ],
@@ -92,12 +106,14 @@ class EachCore(AllNodesCheck):
         if parsed is None:
             return problems
         self._record["population"] = cores.criteria(self._turns, self._tolerance)
+        self._record["drift"] = drift.record(self._turns)
         self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
         found = [*dict.fromkeys(self._failed), *self.no_second_look(), *cores.unlike(self._turns)]
         return [*found, *self.silent({turn.node for turn in self._turns}), *problems]
 
     def slow(self):
-        return cores.slow(self._turns, self._tolerance)
+        slow, worse = (of(self._turns, self._tolerance) for of in (cores.slow, drift.worse))
+        return [*slow[0], *worse[0]], [*slow[1], *worse[1]]
 
     def measure(self, parsed):
         return {

@@ -4,7 +4,7 @@ Start ``python3 each.py plan.json`` in a directory that all nodes share. In addi
 of a meeting, the plan has: ``command``, the words of the command; ``limit``, how long it may run
 [s]; ``width``, the number of nodes that run it at the same time; ``turns``, the number of turns of
 each node. If some nodes need a second look, the plan also has ``advice``, a command that reads the
-log and prints the ranks that get the same number of turns again.
+log and prints the ranks that get the same number of turns again, or ``turns_again``.
 """
 
 import sys
@@ -43,7 +43,8 @@ def preside(plan, members, log):
     order = {"do": "run", "command": plan["command"], "limit": plan["limit"]}
 
     def look(which, chosen):
-        for turn in range(plan["turns"]):
+        turns = plan["turns"] if which == 1 else plan.get("turns_again", plan["turns"])
+        for turn in range(turns):
 
             def ask(member, turn=turn):
                 try:

@@ -167,7 +167,9 @@ def test_a_stack_has_what_its_lock_has(site: Path) -> None:
     locked = {node["name"]: node for node in nodes(lock_beside(site))}
     assert stack["env_vars"] == [["PATH", "'/a view/bin':/b:$PATH"]]
     assert "prepare_cmds" not in stack
-    assert set(stack["features"]) == {"mpi", "ucx", "ucx-perftest", "osu", "hpcc", "hpl", "btio"}
+    assert set(stack["features"]) == {
+        "mpi", "mpicc", "ucx", "ucx-perftest", "osu", "hpcc", "hpl", "btio",
+    }  # fmt: skip
     assert stack["extras"]["osu_version"] == locked["osu-micro-benchmarks"]["version"]
     # The order is by size and not by letter, because the tests take the first class.
     assert stack["extras"]["btio_classes"] == ["S", "W", "A"]

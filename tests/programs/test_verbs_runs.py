@@ -99,7 +99,7 @@ def rails(bench):
         bench.partition(launcher="local", features=features, extras=extras)
         bench.replays("osu_bw", ["osu"], runs, osu_version="5.7", ucx_version="1.13.1")
         bench.record_all()
-        return bench.run("-n", f"OsuRails%.*rails={number}", path="reframe/network/osu.py")
+        return bench.run("-n", f"OsuRails%.*rails={number}", path="reframe/network/affinity.py")
 
     return make
 

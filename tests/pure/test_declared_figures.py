@@ -25,7 +25,7 @@ def test_no_room_behind_the_tests_names_a_test(room):
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef) and node.bases  # a test has a base
     }
-    assert {"OsuBase", "OsuGpu", "BtIo", "HplStudy"} <= names
+    assert {"OsuGpuBase", "OsuGpu", "BtIo", "HplStudy"} <= names
     assert not {"Probe", "Relation"} & names
     for path in (ROOT / "src/assay" / room).iterdir():
         if path.is_file():

@@ -2,10 +2,13 @@
 
 import ast
 import re
+import shlex
 
 import pytest
 import yaml
 from shell import ROOT
+
+from assay import sites
 
 #: Page -> tag of its tests, and the list of its figures.
 PAGES = {
@@ -82,3 +85,13 @@ def test_a_row_that_says_nothing_would_be_found(tmp_path, monkeypatch):
         test_no_cell_is_empty_and_each_row_says_where_it_ran("many-cores")
     with pytest.raises(AssertionError):
         test_the_tables_name_every_test_with_the_tag_and_no_test_that_is_not_there("many-cores")
+
+
+def test_the_mode_of_all_documents_selects_the_tests_of_each():
+    """ReFrame matches the tag from its begin, and reads the options of a mode as a shell does."""
+    (pattern,) = shlex.split(sites.PAPERS["paper-all"])
+    for tag in ("paper", *(tag for tag, _ in PAGES.values())):
+        assert re.match(pattern, tag)
+        assert tag in {each for tags in TESTS.values() for each in tags}
+    assert not re.match(pattern, "smoke")
+    assert {f"paper-{tag.removeprefix('doc-')}" for tag, _ in PAGES.values()} <= sites.PAPERS.keys()

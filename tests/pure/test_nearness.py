@@ -44,7 +44,13 @@ def test_a_device_without_a_place_and_a_host_without_a_file_are_named():
     place = nearness.parse(FILE.replace("near 4-7", "near"))
     found = nearness.unplaced([made([0])], {"node1": place})
     assert found == ["node1 does not say which processors are near mlx5_1:1"]
-    assert nearness.unplaced([made([0])], {}) == ["node1: no rank wrote where its devices are"]
+    elsewhere = {"node2": replace(PLACE, host="node2")}
+    assert nearness.unplaced([made([0])], elsewhere) == [
+        "node1: no rank wrote where its devices are"
+    ]
+    for ranks in ([], [made([0])]):
+        (line,) = nearness.unplaced(ranks, {})
+        assert line == "no rank wrote where its devices are: did near-device.sh start the ranks?"
 
 
 def test_a_rank_on_the_other_side_is_named():

@@ -59,6 +59,8 @@ def parse(text: str) -> Place:
 
 def unplaced(ranks: Iterable[Steering], places: Mapping[str, Place]) -> list[str]:
     """Hosts of ranks that left no file, and devices of which the kernel knows no place."""
+    if not places:
+        return ["no rank wrote where its devices are: did near-device.sh start the ranks?"]
     lines = [f"{host}: no rank wrote where its devices are" for host in _hosts(ranks, places)]
     return lines + [
         f"{place.host} does not say which processors are near {device}"

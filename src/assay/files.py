@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Hashable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import yaml
 
@@ -143,7 +143,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             dir=path.parent, prefix=f".{path.name}.", delete=False
         ) as stream:
             temporary = Path(stream.name)
-            yield stream.file
+            yield cast("IO[bytes]", stream)
             stream.flush()
             os.fsync(stream.fileno())
         umask = os.umask(0)

@@ -59,12 +59,8 @@ class StreamMixin(rfm.RegressionTestPlugin):
         ]
 
     @run_after("setup")
-    def a_compiler(self):
+    def no_image(self):
         stack = self.current_environ
-        self.skip_if(
-            "mpicc" not in stack.features,
-            f"the stack {stack.name} has no mpicc, and the test compiles its program",
-        )
         self.skip_if(
             "image" in stack.extras,
             f"the programs of the stack {stack.name} are in an image; this one is compiled",
@@ -124,7 +120,7 @@ class BcastStream(StreamMixin, MpiTransportCheck):
     """Frames between buffers in host memory, over each transport of the partition."""
 
     tags = {"network", "doc-001"}
-    valid_prog_environs = ["+mpi +ucx"]
+    valid_prog_environs = ["+mpi +mpicc +ucx"]
 
     @run_after("init")
     def describe(self):
@@ -137,7 +133,7 @@ class BcastStreamGpu(StreamMixin, MpiCheck):
 
     tags = {"network", "doc-001"}
     valid_systems = ["+intra-node +gpu +cuda", "+inter-node +gpu +cuda"]
-    valid_prog_environs = ["+mpi"]
+    valid_prog_environs = ["+mpi +mpicc"]
     descr = "broadcast of frames without a pause to workers with GPUs"
     memory = "cuda"
 

@@ -93,6 +93,11 @@ def described(
         asked = PROGRAMS[word].version
         if asked and (found := version(asked.extra, said)):
             extras[asked.extra] = found
+    # The wrapper can be there without a compiler and without mpi.h. This compiles nothing: it
+    # reads the header.
+    header = ("mpicc", "-E", "-include", "mpi.h", "-x", "c", os.devnull)
+    if "mpi" in programs and "MPI_Bcast" in said(*header):
+        features.append("mpicc")
     if "netpipe" in programs:
         extras["netpipe_command"] = programs["netpipe"]
     # UCX lists only transports that this machine has a driver for.

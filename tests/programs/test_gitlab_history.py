@@ -89,7 +89,7 @@ def test_a_damaged_source_is_named_and_the_others_are_added(
 ) -> None:
     into = tmp_path / "history"
     harm(results[0] / "results.db", damage)
-    _, (why,) = adding.add(into, results)
+    new, (why,) = adding.add(into, results)
     assert new == 1
     assert why.startswith(f"{results[0] / 'results.db'}: ")
     assert counted(into) == (1, 1)

@@ -33,6 +33,7 @@ LEFT_OUT = ("nodes_found", "mounts", "variables", "programs", "python", "hung")
 def trimmed(text: str, results: Path) -> str:
     """A text without paths of this machine."""
     text = text.replace(str(results), "/srv/assay/results")
+    text = text.replace(str(results.parents[1]), "/srv/assay")  # results/vcluster of a checkout
     return re.sub(r"/[\w./-]*/\.venv/", "/srv/assay/.venv/", text)
 
 

@@ -162,7 +162,7 @@ class MorePairsBase(StrictCheck):
     def several(self):
         most = many_cores.most_pairs(*place_of(self.current_partition))
         where = self.current_partition.fullname
-        self.skip_if(most < 2, f"{where} has cores for {most} pairs: nothing can be compared")
+        self.skip_if(most < 2, f"4 ranks are needed; {where} has cores for {2 * most}")
 
     def read(self):
         _, column, unit = PAIR_FIGURES[self.benchmark]

@@ -237,7 +237,7 @@ def test_the_tournament_names_the_slow_node(bench):
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("rounds", ["all", "sparse"])
+@pytest.mark.parametrize("rounds", [pytest.param("all", marks=pytest.mark.long), "sparse"])
 def test_the_tournament_names_the_slow_switch(bench, rounds):
     (bench.site / "fabric.yaml").write_text(
         "switches: {s1: 'node[01-02]', s2: 'node[03-04]'}\ntrunks: [[s1, s2]]\n"
@@ -293,7 +293,7 @@ def test_the_tournament_needs_three_nodes(bench):
 @pytest.mark.parametrize(
     ("bandwidth", "said"),
     [
-        (2097, ""),
+        pytest.param(2097, "", marks=pytest.mark.long),
         (1500, "2 pairs across moved 2097 MB/s, more than the 1500 MB/s of the link"),
     ],
     ids=["as stated", "faster than it can be"],

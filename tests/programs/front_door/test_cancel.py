@@ -12,8 +12,10 @@ import pytest
 from shell import program, run
 
 #: Job 7 of pipeline 3 on the site `here`.
-JOB = {"SITE": "here", "CI_PROJECT_ID": "11", "CI_PIPELINE_ID": "3", "CI_JOB_ID": "7"}
-MARK = "assay.11.here.3.7"
+# `end.sh` looks at all processes of the machine, also at those of tests that run beside this one.
+PROJECT = str(os.getpid())
+JOB = {"SITE": "here", "CI_PROJECT_ID": PROJECT, "CI_PIPELINE_ID": "3", "CI_JOB_ID": "7"}
+MARK = f"assay.{PROJECT}.here.3.7"
 
 #: Jobs that Slurm lists, one file each, named by the number, with the name of the job.
 SQUEUE = 'cd "$JOBS" && for f in *; do [ ! -e "$f" ] || echo "$f $(cat "$f")"; done'
@@ -133,7 +135,7 @@ def test_jobs_of_slurm_have_the_name_of_the_pipelines_job(
     job = measuring()
     jobs = Path(environment["JOBS"])
     (jobs / "100").write_text(MARK)
-    (jobs / "101").write_text("assay.11.here.3.8")
+    (jobs / "101").write_text(f"assay.{PROJECT}.here.3.8")
     (jobs / "102").write_text("of somebody else")
     os.killpg(job.pid, signal.SIGTERM)
     said, _ = job.communicate(timeout=60)
@@ -186,7 +188,7 @@ def test_a_slurm_that_does_not_answer_is_named_once(
 def test_a_job_on_gitlab_first_ends_what_others_left(
     measuring: Callable[..., subprocess.Popen[str]], environment: dict[str, str]
 ) -> None:
-    (Path(environment["JOBS"]) / "100").write_text("assay.11.here.2.5")
+    (Path(environment["JOBS"]) / "100").write_text(f"assay.{PROJECT}.here.2.5")
     environment["GITLAB_CI"] = "true"
-    measuring("end: job 100 of Slurm is left of assay.11.here.2.5\n")
+    measuring(f"end: job 100 of Slurm is left of assay.{PROJECT}.here.2.5\n")
     assert not list(Path(environment["JOBS"]).iterdir())

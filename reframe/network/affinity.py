@@ -124,6 +124,14 @@ class MoreRails(StrictCheck):
         units = {"rails": "1", "bandwidth": "MB/s"}
         return Parsed("assay", "rails", None, bool(rows), rows, units)
 
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is not None and len(parsed.rows) < 2:
+            problems.append(
+                "only one number of rails was measured: name all devices in network_device"
+            )
+        return problems
+
     def accused(self, parsed):
         rates = {row["rails"]: row["bandwidth"] for row in parsed.rows}
         return growth.stalls(rates, "rails", "MB/s", float("inf"))
@@ -202,6 +210,7 @@ class OsuNear(BoundBase):
         # The launcher would bind each rank to one processor, near or far as it happens.
         self.env_vars["SLURM_CPU_BIND"] = "none"
         self.env_vars["OMPI_MCA_hwloc_base_binding_policy"] = "none"
+        self.env_vars["PRTE_MCA_hwloc_default_binding_policy"] = "none"  # Open MPI 5
 
     def ranks_on(self, cores):
         return 2
@@ -305,4 +314,5 @@ class NearestDevice(BoundBase):
     def rail_problems(self, crossing):
         wrong, ranks, found = self.near_problems()
         self._record["mapping"] = {host: nearness.mapping(place) for host, place in found.items()}
-        return [*wrong, *nearness.misplaced(ranks, found, crossing.carried)]
+        # Without the counters of all devices, nothing shows which one a rank took.
+        return [*wrong, *crossing.unavailable, *nearness.misplaced(ranks, found, crossing.carried)]

@@ -34,7 +34,7 @@ def checkout(tmp_path, monkeypatch):
         for word, file in (("partition", "partitions"), ("node", "nodes"), ("config", "config"))
     )
     shell.program(tmp_path / "bin", "scontrol", f'case "$2" in {scontrol} esac')
-    job(tmp_path, f"exec /bin/cat {DATA}/node02.txt {DATA}/node01.txt")
+    job(tmp_path, "; ".join(f"/bin/sed 's/^/{k}: /' {DATA}/node0{2 - k}.txt" for k in (0, 1)))
     provenance.hung.clear()
     yield folder
     provenance.hung.clear()
@@ -143,9 +143,9 @@ def test_wrong_usage(checkout, capsys, words, says):
             "allocate resources: they are busy; type it again: try --wait, --access or",
         ),
         ("exit 0", "it printed nothing"),
-        ("/usr/bin/head -c 900 {data}/node01.txt", "its answer is cut"),
+        ("/usr/bin/head -c 900 {data}/node01.txt | /bin/sed 's/^/0: /'", "its answer is cut"),
         (
-            '/bin/sed \'s/"programs": {{[^}}]*}}/"programs": {{}}/\' {data}/node01.txt',
+            '/bin/sed \'s/"programs": {{[^}}]*}}/"programs": {{}}/;s/^/0: /\' {data}/node01.txt',
             "no program that the suite knows is on PATH of node01: install Open MPI",
         ),
     ],

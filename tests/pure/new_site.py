@@ -5,6 +5,7 @@ InfiniBand, Lustre) is written here by hand, after the manual pages.
 """
 
 import copy
+import itertools
 
 from shell import ROOT
 
@@ -12,14 +13,24 @@ from assay.judge import hardware
 from assay.sites.new import draft, facts, slurm, written
 
 DATA = ROOT / "tests/data/site-new"
+NAMES = ("node02", "node01")
 KNOWN = hardware(ROOT / "site-config" / "mine")
 PARTITIONS = (DATA / "partitions.txt").read_text()
 NODES = (DATA / "nodes.txt").read_text()
 HEAD = written.Head("mine", ["login$"], "nomod", "2026-11-23", ["node01"])
 
 
+def labelled(*answers):
+    """Answers as `srun --label` passes them on: in pieces of 1 KiB, which mix."""
+    pieces = [
+        [f"{task}: {text[k : k + 1024]}\n" for k in range(0, len(text), 1024)]
+        for task, text in enumerate(answer.rstrip("\n") for answer in answers)
+    ]
+    return "".join(piece for turn in itertools.zip_longest(*pieces, fillvalue="") for piece in turn)
+
+
 def recorded():
-    return facts.answers((DATA / "node02.txt").read_text() + (DATA / "node01.txt").read_text())
+    return facts.answers(labelled(*((DATA / f"{name}.txt").read_text() for name in NAMES)))
 
 
 def place(nodes=NODES, answers=None):

@@ -136,3 +136,9 @@ def test_the_figures_of_the_document_are_drawn():
     assert not [a for a in validation.absent(cases, drawn) if a.at == AT]
     (missing,) = [a for a in validation.absent(cases[:1], drawn[:1]) if a.at == AT]
     assert missing.figure == "bandwidth over rails"
+
+
+def test_ranks_of_a_numa_node_without_a_device_are_not_accused():
+    carried = {"node1": {"mlx5_0:1": 250, "mlx5_1:1": 250}}
+    far = [made(range(8, 12)), made(range(12, 16))]
+    assert nearness.misplaced([*BOUND, *far], PLACES, carried) == []

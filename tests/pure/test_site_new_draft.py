@@ -16,6 +16,7 @@ from new_site import (
     drafted,
     gpu_node,
     gpu_place,
+    labelled,
     place,
     recorded,
 )
@@ -44,7 +45,7 @@ def test_nodes_with_one_kernel_are_parts_of_one_machine():
 
 def test_an_answer_that_is_cut_is_not_read():
     with pytest.raises(ValueError):
-        facts.answers((DATA / "node01.txt").read_text()[:900])
+        facts.answers(labelled((DATA / "node01.txt").read_text()[:900]))
     assert facts.answers("srun: error: Unable to allocate resources\n") == []
 
 

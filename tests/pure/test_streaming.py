@@ -70,8 +70,8 @@ def rounds(ranks=4, cost=1.0):
     return [
         {"ranks": p, "repair": repair, "error_rate": rate, "frame_size": size, "frames": 100,
          "alone": 10, "time": 1.0, "rate": (1000.0 if repair == "rma" else 800.0) / p
-         / (1 + 10 * cost * rate), "bandwidth": 100.0, "latency": 2.0 + p, "dropped": 0,
-         "retrieved": 0, "lost": 0, "wrong": 0, "verified": 100, "round_trip": 4.0}
+         / (1 + 10 * cost * rate), "bandwidth": 100.0, "latency": 2.0 + p,
+         "dropped": int(100 * rate), "retrieved": 0, "lost": 0, "wrong": 0, "verified": 100, "round_trip": 4.0}
         for p in streaming.counts(ranks)
         for rate in streaming.ERROR_RATES
         for size in streaming.SIZES
@@ -84,6 +84,15 @@ def test_a_round_that_did_not_run_is_named():
     (line,) = streaming.unmeasured(rounds()[1:], 4)
     assert line == "63 rounds ran, 64 were asked for, and 1 of these are missing"
     assert streaming.unmeasured(rounds() + rounds()[:1], 4)
+
+
+def test_rounds_that_repaired_nothing_are_named():
+    nothing = [{**row, "dropped": 0} for row in rounds()]
+    assert streaming.unmeasured(nothing, 4) == ["no frame was dropped at 1%, so no repair ran"]
+
+
+def test_a_round_of_a_millisecond_is_not_judged():
+    assert streaming.slowed([{**row, "time": 0.001} for row in rounds(cost=20)]) == []
 
 
 def test_loss_that_halves_the_stream_is_named_for_each_size():

@@ -111,7 +111,13 @@ def misplaced(
         here = [rank for rank in ranks if rank.host == host]
         total = sum(carried.get(host, {}).values())
         sides = dict.fromkeys(place.near.values())
-        loose = sum(not any(rank.cpus and rank.cpus <= cpus for cpus in sides) for rank in here)
+        near = frozenset().union(*sides)
+        # A NUMA node may have no device: its ranks are near none, however they are bound.
+        loose = sum(
+            not rank.cpus
+            or (bool(rank.cpus & near) and not any(rank.cpus <= cpus for cpus in sides))
+            for rank in here
+        )
         if loose:
             lines.append(
                 f"{loose} of {len(here)} ranks on {host} are near no single device: the launcher "

@@ -230,5 +230,4 @@ def collect(questions):
 
 if __name__ == "__main__":
     answer = json.dumps(collect(json.loads(sys.argv[1])))
-    # One write, so that the lines of two nodes do not mix.
     sys.stdout.write(MARK + answer + "\n")

@@ -19,6 +19,13 @@ from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
 from assay.evidence.accelerator import ACCELERATORS
 from assay.onnode import provenance
 
+#: Command that shows whether `mpicc` has a compiler, and the `mpi.h` of Open MPI. The wrapper alone
+#: shows neither. It compiles nothing; the header is long.
+HEADER = (
+    *("sh", "-c"),
+    "mpicc -E -include mpi.h -x c /dev/null 2>&1 | grep -m 1 ompi_communicator_t",
+)
+
 #: Time limit for a program to report what it is [s].
 LIMIT = 30
 
@@ -93,10 +100,7 @@ def described(
         asked = PROGRAMS[word].version
         if asked and (found := version(asked.extra, said)):
             extras[asked.extra] = found
-    # The wrapper can be there without a compiler and without mpi.h. This compiles nothing: it
-    # reads the header.
-    header = ("mpicc", "-E", "-include", "mpi.h", "-x", "c", os.devnull)
-    if "mpi" in programs and "MPI_Bcast" in said(*header):
+    if "mpi" in programs and "ompi_communicator_t" in said(*HEADER):
         features.append("mpicc")
     if "netpipe" in programs:
         extras["netpipe_command"] = programs["netpipe"]

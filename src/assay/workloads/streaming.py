@@ -22,6 +22,9 @@ ROUND_TRIPS = 2
 #: not measured: a read of a lost frame must not stall the others.
 KEPT = 0.5
 
+#: Shortest round whose rate is judged [s]: a pause of the scheduler takes milliseconds.
+LONG = 0.05
+
 #: Where the figures belong, and each figure: what it shows, over what.
 AT = "streaming"
 FIGURES: Mapping[str, tuple[str, str]] = {
@@ -55,7 +58,8 @@ def options(ranks: int, frames: int, volume: int, memory: str) -> list[str]:
 
 
 def unmeasured(rows: Iterable[Row], ranks: int) -> list[str]:
-    """A line if the rounds are not the ones that :func:`options` asks for."""
+    """A line if the rounds are not the ones that :func:`options` asks for, or repaired nothing."""
+    rows = list(rows)
     asked = {
         (p, repair, rate, size)
         for p in counts(ranks)
@@ -65,7 +69,9 @@ def unmeasured(rows: Iterable[Row], ranks: int) -> list[str]:
     }
     ran = [(row["ranks"], row["repair"], row["error_rate"], row["frame_size"]) for row in rows]
     if len(ran) == len(asked) and set(ran) == asked:
-        return []
+        if any(row["dropped"] for row in rows if row["error_rate"] == max(ERROR_RATES)):
+            return []
+        return [f"no frame was dropped at {max(ERROR_RATES):.0%}, so no repair ran"]
     lacks = len(asked - set(ran))
     return [f"{len(ran)} rounds ran, {len(asked)} were asked for, and {lacks} of these are missing"]
 
@@ -113,14 +119,15 @@ def _key(row: Row) -> tuple[Any, ...]:
 def slowed(rows: Sequence[Row]) -> list[str]:
     """A line for each size of frames whose stream loses too much of its rate, repaired by rma."""
     most, worst = max(row["ranks"] for row in rows), max(ERROR_RATES)
-    rates = {
-        (row["frame_size"], row["error_rate"]): row["rate"]
+    of = {
+        (row["frame_size"], row["error_rate"]): row
         for row in rows
         if row["ranks"] == most and row["repair"] == "rma"
     }
+    rates = {key: row["rate"] for key, row in of.items()}
     return [
         f"{most} ranks, frames of {size} B: {rates[size, worst]:.4g} frames/s with {worst:.0%} "
         f"lost, {rates[size, 0.0]:.4g} without: at least {KEPT:.0%} must remain"
         for size in SIZES
-        if rates[size, worst] < KEPT * rates[size, 0.0]
+        if of[size, 0.0]["time"] >= LONG and rates[size, worst] < KEPT * rates[size, 0.0]
     ]

@@ -218,7 +218,8 @@ def _modules(wanted: Sequence[str]) -> tuple[str, list[str]]:
     names, system = modules.available(said), modules.system(said)
     if wanted and system == "nomod":
         raise NewSiteError("--module: a login shell has no command `module` here: leave it out")
-    if lost := modules.unknown(wanted, names):
+    # The first module may make others visible. The job says which of those cannot be loaded.
+    if lost := modules.unknown(wanted[:1], names):
         near = difflib.get_close_matches(lost, names, n=1)
         mend = f"did you mean {near[0]!r}?" if near else "module avail lists what there is"
         raise NewSiteError(f"--module: there is no {lost!r}; {mend}")
@@ -237,7 +238,7 @@ def job(pool: Pool, access: Sequence[str], loaded: Sequence[str], wait: int) -> 
     :param wait: how long it waits for the nodes [s].
     """
     count = min(len(pool.up), 2)
-    script = ["python3", inventory.__file__, facts.questions(pool.up[-1].address)]
+    script = ["python3", "-B", inventory.__file__, facts.questions(pool.up[-1].address)]
     if loaded:
         load = f"module load {shlex.join(loaded)} >&2 && exec {shlex.join(script)}"
         script = ["bash", "-lc", load]
@@ -245,7 +246,13 @@ def job(pool: Pool, access: Sequence[str], loaded: Sequence[str], wait: int) -> 
     return [
         *("srun", f"--partition={pool.partition.name}", "--exclusive", *access, *gpus),
         *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--mpi=none"),
-        *("--input=none", f"--time={MINUTES}", f"--immediate={wait}", "--job-name=assay-site-new"),
+        *(
+            "--input=none",
+            "--label",
+            f"--time={MINUTES}",
+            f"--immediate={wait}",
+            "--job-name=assay-site-new",
+        ),
         *script,
     ]
 
@@ -262,6 +269,9 @@ def _places(pools: Sequence[Pool], args: argparse.Namespace, gaps: list[Gap]) ->
               file=sys.stderr)  # fmt: skip
         said, why = _asked(job(pool, args.access, args.module, args.wait), args.wait)
         if said:
+            if len(said) < min(len(pool.up), 2):
+                what = f"one of two nodes gave no answer: {why}"
+                gaps.append(Gap(f"partition {name} of Slurm", what, "look why, and type it again"))
             found.append(Place(pool, said[0], said[1] if len(said) > 1 else None))
             continue
         mend = "try --wait, --access or --partition"
@@ -275,7 +285,7 @@ def _places(pools: Sequence[Pool], args: argparse.Namespace, gaps: list[Gap]) ->
 
 
 def _asked(command: Sequence[str], wait: int) -> tuple[list[dict[str, object]], str]:
-    """The answers of the nodes, and why there is none."""
+    """The answers of the nodes, and why one is missing."""
     try:
         # In the session of this process: Ctrl-C also ends srun, which then cancels its job.
         done = subprocess.run(
@@ -294,7 +304,7 @@ def _asked(command: Sequence[str], wait: int) -> tuple[list[dict[str, object]], 
         found = facts.answers(out)
     except ValueError:
         return [], "its answer is cut"
-    lines = [line.strip() for line in (out + err).splitlines() if line.strip()]
+    lines = [line.strip() for line in (err if found else out + err).splitlines() if line.strip()]
     return found, lines[-1] if lines else "it printed nothing"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -115,7 +116,7 @@ def questions(peer: str | None) -> str:
     return json.dumps(
         {
             "programs": [*names, *built],
-            "commands": [*commands, ["ucx_info", "-d"], *listings],
+            "commands": [*commands, ["ucx_info", "-d"], list(detect.HEADER), *listings],
             "peer": peer,
         }
     )
@@ -126,6 +127,12 @@ def answers(text: str) -> list[dict[str, Any]]:
 
     :raises ValueError: a line of an answer is cut.
     """
-    lines = [line for line in text.splitlines() if inventory.MARK in line]
-    found = [json.loads(line.partition(inventory.MARK)[2]) for line in lines]
+    # srun passes a line on in pieces of 1 KiB, which mix with those of the other node. Its option
+    # --label says whose piece it is.
+    tasks: dict[str, str] = {}
+    for line in text.splitlines():
+        if piece := re.match(r" *(\d+): (.*)", line):
+            tasks[piece[1]] = tasks.get(piece[1], "") + piece[2]
+    parts = [part for said in tasks.values() for part in said.split(inventory.MARK)[1:]]
+    found = [json.JSONDecoder().raw_decode(part)[0] for part in parts]
     return sorted(found, key=lambda answer: str(answer["host"]))

@@ -66,7 +66,9 @@ class EachCore(AllNodesCheck):
             of_turn = len(cores.UNITS) * (WINDOWS + 0.25)  # each quantity warms up for a quarter
             self._seconds = hours * 3600 / (self._number * groups * of_turn)
         self._limit = LIMIT + math.ceil(2 * len(cores.UNITS) * WINDOWS * self._seconds)
-        self.time_limit = f"{math.ceil(300 + (self._number + TURNS) * groups * self._limit)}s"
+        # The limit of a turn has a reserve for a slow start, which 120 turns do not all need.
+        first = 1.25 * hours * 3600 if hours else self._number * groups * self._limit
+        self.time_limit = f"{math.ceil(300 + first + TURNS * groups * self._limit)}s"
 
     def plan(self):
         script = Path(assay.onnode.__file__).with_name("cores.py")
@@ -108,6 +110,13 @@ class EachCore(AllNodesCheck):
         self._record["population"] = cores.criteria(self._turns, self._tolerance)
         self._record["drift"] = drift.record(self._turns)
         self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
+        part = self.current_partition
+        wanted = part.extras.get("cores_per_node", part.processor.num_cores) or 0
+        few = {turn.node: len(turn.cores) for turn in self._turns if len(turn.cores) < wanted}
+        problems += [
+            f"{node}: {number} of {wanted} cores were measured: the job may not use the others"
+            for node, number in few.items()
+        ]
         found = [*dict.fromkeys(self._failed), *self.no_second_look(), *cores.unlike(self._turns)]
         return [*found, *self.silent({turn.node for turn in self._turns}), *problems]
 

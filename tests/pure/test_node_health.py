@@ -161,6 +161,8 @@ SLOW, NARROW = {"current_link_speed": "8.0 GT/s PCIe"}, {"current_link_width": "
         ("0x020700", {**NARROW, "../max_link_width": "8"}, None),
         ("0x020700", {"current_link_speed": "Unknown", "current_link_width": "0"}, None),
         ("0x020700", {"max_link_width": "255", "../max_link_width": "255"}, None),
+        # The bridge of a virtual machine states nothing.
+        ("0x020700", {**SLOW, "../max_link_speed": "Unknown"}, None),
     ],
 )
 def test_a_link_below_what_both_ends_can_have_is_red(kind, files, end):
@@ -170,6 +172,23 @@ def test_a_link_below_what_both_ends_can_have_is_red(kind, files, end):
     else:
         (problem,) = found
         assert problem.startswith("0000:3b:00.0 (") and f"the {end} of its PCIe link is" in problem
+
+
+def test_a_site_may_leave_out_a_link_and_allow_an_old_error():
+    narrow = reading(links=pci("0000:3b:00.0", "0x020700", **NARROW))
+    assert node_health.problems(narrow, narrow)
+    assert node_health.problems(narrow, narrow, {"network": 1}) == []
+    assert node_limits.unknown({"counters_max": {"network": 1}}) == []
+    old = of_counter("memory_uncorrected", 2)
+    assert node_health.problems(old, old, {"memory_uncorrected": 2}) == []
+
+
+def test_an_adapter_that_vanished_during_the_run_is_red():
+    there = reading(links=pci("0000:3b:00.0", "0x020700"))
+    (line,) = node_health.problems(there, reading())
+    assert line.startswith("0000:3b:00.0 (") and line.endswith(
+        "it was there before the run, and is gone"
+    )
 
 
 #: Lines that count, by their rule.
@@ -186,6 +205,9 @@ LINES = {
     "throttled": (
         "[76747.169397] mce: CPU2: Core temperature above threshold, cpu clock throttled (total "
         "events = 2675)",
+        # Made, after therm_throt.c of newer kernels.
+        "[  9.1] mce: CPU2: Core temperature is above threshold, cpu clock is throttled (total "
+        "events = 1)",
     ),
     "lockup": ("[  9.1] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [xhpl:1234]",),
     "hung_task": ("[  9.1] INFO: task xhpl:1234 blocked for more than 120 seconds.",),
@@ -205,6 +227,9 @@ HARMLESS = (
     "[  9.1] EDAC MC1: 1 CE memory scrubbing error on CPU_SrcID#1_Ha#0_Chan#0_DIMM#0 (channel:0)",
     "[  9.1] Memory cgroup out of memory: Killed process 1234 (xhpl) total-vm:1kB",
     "[  9.1] mce: CPU6: Core temperature/speed normal",
+    # Made: an image on a loop device, and an empty drive.
+    "[  9.1] I/O error, dev loop0, sector 20971392 op 0x0:(READ) flags 0x80700 phys_seg 1 prio 2",
+    "[  9.1] blk_update_request: I/O error, dev sr0, sector 0 op 0x0:(READ) flags 0x0",
 )
 
 

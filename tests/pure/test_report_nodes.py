@@ -114,8 +114,11 @@ def call(capsys, *words):
     return code, capsys.readouterr()
 
 
-def test_exit_codes(capsys, tmp_path, monkeypatch):
-    assert call(capsys, "--session", DATA / "reports/run-report-0.json")[0] == 0
+def test_exit_codes(capsys, tmp_path, monkeypatch, results):
+    # A case of this session failed, and accuses nobody.
+    assert call(capsys, "--session", DATA / "reports/run-report-0.json")[0] == 1
+    results.only("Hpcc@intra-node")
+    assert call(capsys, "--session", results.file)[0] == 0
     code, said = call(capsys, "--session", FAULTS / "drift-mtu/reports/run-report-0.json")
     assert code == 1
     assert "To drain the failed nodes (not executed):\nscontrol update nodename=node02" in said.out

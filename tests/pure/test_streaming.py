@@ -71,7 +71,8 @@ def rounds(ranks=4, cost=1.0):
         {"ranks": p, "repair": repair, "error_rate": rate, "frame_size": size, "frames": 100,
          "alone": 10, "time": 1.0, "rate": (1000.0 if repair == "rma" else 800.0) / p
          / (1 + 10 * cost * rate), "bandwidth": 100.0, "latency": 2.0 + p,
-         "dropped": int(100 * rate), "retrieved": 0, "lost": 0, "wrong": 0, "verified": 100, "round_trip": 4.0}
+         "dropped": int(100 * rate), "retrieved": 0, "lost": 0, "wrong": 0, "verified": 100,
+         "round_trip": 4.0}
         for p in streaming.counts(ranks)
         for rate in streaming.ERROR_RATES
         for size in streaming.SIZES

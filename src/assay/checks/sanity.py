@@ -84,10 +84,12 @@ class Believed(CaseBase):
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
         problems += self._not_as_requested(parsed) + self._of_another_launch(parsed)
         problems += self.examine(parsed)
-        problems[:0] = [*self._health_of_nodes(), *self.causes()]
+        problems[:0] = self.causes()
+        # Other work on a shared machine can move a counter, too.
+        doubts += (health := self._health_of_nodes())
         if parsed is not None:
             doubts += self.accused(parsed)
-        missed = "" if problems else self.missed()
+        missed = "" if problems or health else self.missed()
         busy_with = shared.disturbance(self) if doubts and not problems else ""
         problems[:0] = doubts
         if problems:

@@ -66,7 +66,7 @@ def rows(cases: Sequence[Case]) -> list[Row]:
         passed = _passed(node, cases)
         doubt = [test for test, how in fared.items() if how == IN_FAILED]
         word = Verdict.PASS.value if passed else NOT_JUDGED
-        why = () if passed or not doubt else (f"took part in failed cases of {', '.join(doubt)}",)
+        why = () if not doubt else (f"took part in failed cases of {', '.join(doubt)}",)
         found.append(Row(NODE, node, (node,), word, why, tuple(passed)))
     return found
 
@@ -168,9 +168,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="print a verdict for each node, device and cable of a run",
         description="Print a verdict for each node of a run, and for each accused switch and "
         "cable, with the evidence; the commands that would drain the failed nodes, which are not "
-        "executed; and the command that measures again. Exit code 0 when nothing is accused and a "
-        "node was judged, 1 when something is accused or no node was judged, 2 when there is no "
-        "run to read.",
+        "executed; and the command that measures again. Exit code 0 when nothing is accused, "
+        "no case failed and a node was judged, 2 when there is no run to read, otherwise 1.",
     )
     parser.add_argument(
         "--session",
@@ -196,7 +195,8 @@ def command(args: argparse.Namespace) -> int:
     else:
         _show(run, found)
     judged = any(row.verdict == Verdict.PASS.value for row in found)
-    return 0 if judged and not any(row.verdict in _OPEN for row in found) else 1
+    failed = any(case.verdict is Verdict.FAIL for case in run.cases)
+    return 0 if judged and not failed and not any(row.verdict in _OPEN for row in found) else 1
 
 
 def _show(run: Session, found: Sequence[Row]) -> None:

@@ -99,7 +99,9 @@ def conclude(
     remarks = list(first.remarks)
     effects: dict[Finding, float | None] = dict.fromkeys(accused)
     for metric in first.metrics if board.alive else ():
-        level = first.levels[metric.name]
+        level = first.levels.get(metric.name)
+        if level is None:  # the first pass has no value to compare with
+            continue
         pairs, cost = board.pairs(metric), None
         if fabric:
             mine = [finding for finding in accused if finding.metric == metric.name]

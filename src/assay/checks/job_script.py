@@ -103,17 +103,23 @@ class JobScript(CaseBase):
             self._attempts.settle(failure := SanityError(self._undecided(why, [])))
             raise failure
         shutil.copy(steering.WITNESS, self.stagedir)
-        (Path(self.stagedir) / node_health.SCRIPT).write_text(node_health.script())
-        self.prerun_cmds[:0] = [launch.FIRST, node_health.in_job("before")]
+        # A test of a node without a benchmark has nothing that a counter could disturb.
+        measures = self.kind != "node"
+        if measures:
+            (Path(self.stagedir) / node_health.SCRIPT).write_text(node_health.script())
+            self.prerun_cmds.insert(0, node_health.in_job("before"))
+            self.postrun_cmds.insert(0, node_health.in_job("after"))
+        self.prerun_cmds.insert(0, launch.FIRST)
         self.postrun_cmds[:0] = launch.BEHIND
         if ours := shared.ours(self):
             self.prerun_cmds += [*busy.script(ours), launch.SHARED_BEFORE]
             self.postrun_cmds[len(launch.BEHIND) : len(launch.BEHIND)] = launch.SHARED_BEHIND
-        if self.kind != "node":
-            self.postrun_cmds.append(steering.OF_JOB)
+        if measures:
+            self.prerun_cmds.append(node_health.WAIT)
+            self.postrun_cmds += [steering.OF_JOB, node_health.WAIT]
         self.prerun_cmds.append(launch.BEFORE)
-        self.postrun_cmds += [node_health.in_job("after"), launch.LAST]
+        self.postrun_cmds.append(launch.LAST)
         self.keep_files += [record.FILE, launch.FILE, steering.RANKS, steering.JOB]
-        self.keep_files += node_health.FILES
+        self.keep_files += node_health.FILES if measures else []
         if not self.is_dry_run():
             self._attempts.begin(self.stagedir)

@@ -131,13 +131,21 @@ def rules() -> Rules:
     )
 
 
+#: Line of a job script that waits for the reading that :func:`in_job` began.
+WAIT = 'wait "$assay_health"'
+
+
 def in_job(when: str) -> str:
-    """A line of a job script that keeps the state of its node, ``before`` or ``after``."""
+    """A line of a job script that keeps the state of its node, ``before`` or ``after``.
+
+    The reading runs beside other evidence, so that it costs no time. :data:`WAIT` is its end.
+    """
     file = f"health.$(uname -n).{when}"
     # Files of an earlier launch in this directory would stand for nodes of this one.
     clean = 'rm -f "$assay_stage"/health.*; ' if when == "before" else ""
     return (
-        f'{clean}timeout {PATIENCE} sh "$assay_stage"/{SCRIPT} >"$assay_stage/{file}" 2>/dev/null'
+        f'{clean}timeout {PATIENCE} sh "$assay_stage"/{SCRIPT} >"$assay_stage/{file}" 2>/dev/null '
+        "& assay_health=$!"
     )
 
 

@@ -25,15 +25,17 @@ export OMPI_MCA_coll=^sm,xhc,hcoll,ucc
 assay_stage=$PWD assay_nonce=$(cat assay.nonce)
 read -r assay_up _ </proc/uptime; assay_start=$(date +%s.%N)
 read -r assay_up_by _ </proc/uptime
-rm -f "$assay_stage"/health.*; timeout 20 sh "$assay_stage"/node-health.sh >"$assay_stage/health.$(uname -n).before" 2>/dev/null
+rm -f "$assay_stage"/health.*; timeout 20 sh "$assay_stage"/node-health.sh >"$assay_stage/health.$(uname -n).before" 2>/dev/null & assay_health=$!
 timeout 60 sh "$assay_stage"/gpu-state.sh >"$assay_stage/gpus.$(uname -n).before"
+wait "$assay_health"
 assay_begin=$(date +%s.%N)
 srun "$assay_stage"/rank-gpu.sh "$assay_stage"/witness.sh rank osu_bw -c -d cuda H D
 assay_rc=$?
 read -r assay_down _ </proc/uptime; assay_end=$(date "+%s.%N zone=%z")
 read -r assay_down_by _ </proc/uptime
 printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s down=%s..%s nonce=%s\n" "$assay_rc" "$assay_start" "$assay_begin" "$assay_end" "$(uname -n)" "$assay_up" "$assay_up_by" "$assay_down" "$assay_down_by" "$assay_nonce" >"$assay_stage"/assay.launch
+timeout 20 sh "$assay_stage"/node-health.sh >"$assay_stage/health.$(uname -n).after" 2>/dev/null & assay_health=$!
 timeout 60 sh "$assay_stage"/gpu-state.sh >"$assay_stage/gpus.$(uname -n).after"
 "$assay_stage"/witness.sh job
-timeout 20 sh "$assay_stage"/node-health.sh >"$assay_stage/health.$(uname -n).after" 2>/dev/null
+wait "$assay_health"
 exit $assay_rc

@@ -203,6 +203,9 @@ def _show(run: Session, found: Sequence[Row]) -> None:
     print("\n".join(table(found)))
     if not found:
         print("no node: no case of this run says on which nodes it ran")
+    failed = [case for case in run.cases if case.verdict is Verdict.FAIL and not case.accused]
+    if failed:
+        print(f"{len(failed)} failed cases accuse nobody; type: assay report")
     for said, lines in (
         ("To drain the failed nodes (not executed):", drains(found)),
         ("To confirm, run these tests again:", repeats(run, found)),

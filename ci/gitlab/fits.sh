@@ -15,7 +15,8 @@ die() {
 case $1 in
 artefact)
     limit=${ASSAY_ARTIFACT_MB:-100} key=ASSAY_ARTIFACT_MB setting="Maximum artifacts size"
-    size=$(tar -C "$2" --exclude=./scratch -cf - . | gzip -c | wc -c)
+    # GitLab's archive is a zip, which compresses each file alone.
+    size=$(cd "$2" && find . -path ./scratch -prune -o -type f -exec gzip -c {} + | wc -c)
     ;;
 pages)
     limit=${ASSAY_PAGES_MB:-100} key=ASSAY_PAGES_MB setting="Maximum size of pages"

@@ -53,7 +53,10 @@ def changes(file, seen=()):
         includes = document.get("include", [])
         for entry in includes if isinstance(includes, list) else [includes]:
             local = entry if isinstance(entry, str) else (entry or {}).get("local")
-            if not local or ":" in local or "*" in local or "$" in local:
+            if not local or ":" in local:
+                continue
+            if "*" in local or "$" in local:
+                yield f"{file}: include: {local}: cannot be followed; name each file"
                 continue
             more = project() / local.lstrip("/")
             if more.resolve() != PIPELINE and more not in seen:

@@ -160,6 +160,15 @@ def test_what_all_nodes_show_is_said_once(
     assert "| all nodes |" in line
 
 
+def test_of_two_nodes_the_slow_one_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = history(tmp_path, np.roll(CALM, 50), dropped(0.2, 120))
+    assert any(
+        "| node node02 |" in line for line in printed(capsys, "changes", at, *sites(tmp_path))
+    )
+
+
 def test_the_newest_change_is_first_and_better_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,7 +56,7 @@ def add(into: Path, sources: Sequence[Path]) -> tuple[int, list[str]]:
 
 @contextlib.contextmanager
 def _locked(into: Path) -> Iterator[None]:
-    with (into / ".history.lock").open("w") as lock:
+    with (into / ".history.lock").open("a") as lock:  # "w" would empty what a link names
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import sqlite3
 import sys
@@ -70,9 +71,9 @@ def ask(folder: Path, question: Callable[[sqlite3.Connection], Answer]) -> Answe
     store.check(database)
     with contextlib.ExitStack() as stack:
         path = folder / INDEX
-        if not _writable(folder):
+        if not _writable(folder) or (path.exists() and not os.access(path, os.W_OK)):
             copy = Path(stack.enter_context(tempfile.TemporaryDirectory())) / INDEX
-            if path.exists():
+            if path.exists() and not path.with_name(f"{INDEX}-journal").exists():
                 shutil.copyfile(path, copy)
             path = copy
         return _attempt(path, lambda connection: _answer(connection, database, question))
@@ -227,7 +228,9 @@ def _insert(
         if row is None:
             return  # ReFrame has just removed it
         start = float(row[1] or 0)
-        found = sessions.read(json.loads(row[0]), start)
+        document = json.loads(row[0])
+        json.dumps(document, ensure_ascii=False).encode()  # SQLite takes no lone surrogate
+        found = sessions.read(document, start)
     except sqlite3.Error as error:
         problem = f"cannot be read ({error})"
     except (ValueError, TypeError, RecursionError):

@@ -14,6 +14,10 @@ from assay.calibrate import CalibrationError, bounds
 from assay.history import changes, planned
 from assay.results.store import StoreError
 
+#: A change of a node that is so much larger than that of all nodes together is the node's own. The
+#: median of two nodes shows half of what one of them lost.
+LARGER = 1.5
+
 
 @dataclass(frozen=True)
 class Series:
@@ -203,6 +207,8 @@ def _among(change: Change, together: Sequence[Change], runs: int) -> bool:
         first = max(other.step.at - runs, 0)
         last = min(other.step.at + runs, len(other.series.starts) - 1)
         same = (other.step.after < other.step.before) == (change.step.after < change.step.before)
-        if same and other.series.starts[first] <= change.start <= other.series.starts[last]:
+        alike = abs(change.step.relative) < LARGER * abs(other.step.relative)
+        meets = other.series.starts[first] <= change.start <= other.series.starts[last]
+        if same and alike and meets:
             return True
     return False

@@ -1,8 +1,10 @@
 """The programs that run on compute nodes, with whichever Python the nodes have."""
 
 import ast
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -176,3 +178,22 @@ def test_what_steers_the_start_of_the_ranks_is_read_in_the_job_only(tmp_path):
     assert steering.rank(left.read_text()).variables == {}
     job = steering.node((tmp_path / steering.JOB).read_text()).job
     assert steering.of_start(job).variables == steered
+
+
+@pytest.mark.parametrize("openssl", ["as installed", "absent", "broken"])
+def test_the_witness_hashes_the_loaded_libraries_by_openssl_or_without(openssl, tmp_path):
+    library = tmp_path / "libmpi.so.40"
+    library.write_bytes(b"a library of this test")
+    (tmp_path / "loaded.here.7").write_text(f"    7:\tcalling init: {library}\n")
+    (tmp_path / "assay.nonce").write_text("0badcafe\n")
+    witness = Path(shutil.copy(steering.WITNESS, tmp_path))
+    used = tmp_path / "used"
+    real = shutil.which("openssl") or "false"
+    bodies = {"as installed": f': >{used}; exec {real} "$@"', "broken": "exit 127"}
+    tools = shell.tools(tmp_path / "bin", "awk cat env grep readlink sed sh sha256sum uname xargs")
+    if openssl in bodies:
+        shell.program(tools, "openssl", bodies[openssl])
+    assert shell.run(witness, "job", path=tools).returncode == 0
+    assert used.exists() == (openssl == "as installed")
+    node = steering.node((tmp_path / "assay.witness").read_text())
+    assert node.libraries == {str(library): hashlib.sha256(library.read_bytes()).hexdigest()}

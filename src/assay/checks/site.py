@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import reframe.core.runtime as rt
@@ -17,6 +18,13 @@ def site_directory() -> Path:
 def site_references() -> References:
     """The references of the site that ReFrame was started with.
 
+    All cases of a run are judged by the same references: a file that changes during the run counts
+    in the next one.
+
     :raises assay.judge.ReferencesError: its ``references.yaml`` cannot be read.
     """
-    return References.load(site_directory() / "references.yaml")
+    return _read_once(site_directory() / "references.yaml")
+
+
+# A run looks up hundreds of metrics, and strict YAML takes milliseconds to read.
+_read_once = cache(References.load)

@@ -100,7 +100,7 @@ class Node:
 _HEAD = re.compile(r"rank (\S+) (?:\d+|-) ?(\S*)")
 _FILE = re.compile(r"file (/?[^:]*:\d+):\s*(?:(\[.*)|(\w+)\s*[=:]\s*(.*))")
 _PRELOAD = re.compile(r"preload (\d+):\s*(\S.*)")
-_LIBRARY = re.compile(r"([0-9a-f]{64})  (/.*)")
+_LIBRARY = re.compile(r"([0-9a-f]{64}) [ *](/.*)")
 _CORE = re.compile(r"\S*/cpu(\d+)/topology/thread_siblings_list:([\d,-]+)")
 _NUMA = re.compile(r"\S*/node(\d+)/cpulist:([\d,-]+)")
 

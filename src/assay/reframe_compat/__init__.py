@@ -6,6 +6,7 @@ was tried with the versions in :data:`TRIED`. With another version, run ``tests/
 ================  ==============================================================================
 ``schedulers``    Slurm and local jobs that always end
 ``runner``        contexts around all cases of a run
+``polling``       the pause between two looks at all cases, cut short when there is something to do
 ``dependencies``  launches a retried case again together with the cases that it compares
 ``warnings``      loads tests without reading their sources
 ``testcase``      facts about a test that have no public name
@@ -27,8 +28,9 @@ TRIED = ("4.10.4",)
 def install() -> None:
     """Replace the functions of ReFrame that have to be replaced, once."""
     # The imports are here because reports are also read on machines without ReFrame.
-    from assay.reframe_compat import runner, schedulers, warnings  # noqa: PLC0415
+    from assay.reframe_compat import polling, runner, schedulers, warnings  # noqa: PLC0415
 
     warnings.install()
     schedulers.install()
     runner.install()
+    polling.install()

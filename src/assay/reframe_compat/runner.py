@@ -12,6 +12,7 @@ from reframe.core.exceptions import ForceExitError, ReframeError
 from reframe.frontend.executors import Runner
 
 from assay import deadline
+from assay.reframe_compat import polling
 
 #: Called with the runner and its cases.
 Around = Callable[[Any, Sequence[Any]], AbstractContextManager[Any]]
@@ -60,6 +61,7 @@ def _run_all(self: Any, of_reframe: Any, cases: Sequence[Any], *more: Any) -> An
         stack.callback(_running.pop)
         for context in _around:
             stack.enter_context(context(self, cases))
+        stack.enter_context(polling.woken_by_children())
         done = of_reframe(self, cases, *more)
         if why := deadline.struck():
             # Cases that were not begun count as skipped, and ReFrame's exit code does not show it.

@@ -33,9 +33,10 @@ SERIAL = ("iozone",)
 #: Share of the memory that a matrix may take. A laptop can spare this much for a minute.
 MEMORY_FRACTION = 0.02
 
-#: Polling rates of ReFrame for local jobs. Polling a process of our own costs nothing, and frequent
-#: polling keeps the waiting times short.
-OFTEN = {"poll_rate_max": 50, "poll_rate_min": 20}
+#: Polling rates of ReFrame for local jobs [1/s]. The end of a job ends the pause between two polls
+#: (:mod:`assay.reframe_compat.polling`), so only time limits wait for the next poll. A poll takes
+#: milliseconds of a processor that may belong to the benchmark.
+OFTEN = {"poll_rate_max": 20, "poll_rate_min": 5}
 
 
 def distribution(site_file: str | Path) -> dict[str, Any]:

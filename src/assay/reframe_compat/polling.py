@@ -1,0 +1,93 @@
+"""The pause between two looks at all cases, cut short when there is something to do.
+
+ReFrame pauses after each look, also when a case has just moved to its next stage, and when the only
+job ends just after the look began. With one short job after the other, these pauses take more time
+than all other work of the suite.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from reframe.frontend.executors import policies
+
+#: The end of a pipe that becomes readable when a child of this process ends; None outside of a run.
+_child_ended: list[int] = []
+
+#: Whether a case moved in the last look.
+_moved = [False]
+
+
+@contextlib.contextmanager
+def woken_by_children() -> Iterator[None]:
+    """Within this context, a pause ends as soon as a local job ends."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may handle signals
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    # Python writes to the pipe only for a signal that has a handler.
+    handler = signal.signal(signal.SIGCHLD, lambda *_: None) or signal.SIG_DFL
+    descriptor = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    _child_ended.append(reader)
+    try:
+        yield
+    finally:
+        _child_ended.pop()
+        signal.set_wakeup_fd(descriptor)
+        signal.signal(signal.SIGCHLD, handler)
+        os.close(reader)
+        os.close(writer)
+
+
+def pause(seconds: float) -> None:
+    """Waits, but not beyond the end of a child of this process.
+
+    A child that ended before does not count: a command that asks a scheduler is one, too.
+    """
+    if not _child_ended:
+        time.sleep(seconds)
+        return
+    reader = _child_ended[-1]
+    with contextlib.suppress(BlockingIOError):
+        os.read(reader, 4096)
+    select.select([reader], [], [], seconds)
+
+
+def _snooze(self: Any, of_reframe: Any) -> None:
+    if _moved[0]:
+        _moved[0] = False
+    else:
+        of_reframe(self)
+
+
+def _advance_all(self: Any, of_reframe: Any, tasks: Any, *more: Any) -> None:
+    before = [(task, task.state) for task in tasks]
+    of_reframe(self, tasks, *more)
+    _moved[0] = any(task.state != state for task, state in before)
+
+
+class _Time:
+    """The replacement of the module ``time`` where ReFrame pauses."""
+
+    sleep = staticmethod(pause)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+def install() -> None:
+    """Replaces ReFrame's pause and its look at all cases."""
+    policies.time = _Time()
+    controller, policy = policies._PollController, policies.AsynchronousExecutionPolicy
+    controller.snooze = functools.partialmethod(_snooze, controller.snooze)
+    policy._advance_all = functools.partialmethod(_advance_all, policy._advance_all)

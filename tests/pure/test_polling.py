@@ -1,0 +1,102 @@
+"""The pause between two looks at all cases ends when there is something to do."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from reframe.frontend.executors import policies
+
+from assay import reframe_compat
+from assay.reframe_compat import polling
+
+#: A pause that no test waits for [s].
+LONG = 60
+
+#: A program that ends with its input.
+WAITS = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+
+
+def open_files():
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+def took(seconds):
+    before = time.monotonic()
+    polling.pause(seconds)
+    return time.monotonic() - before
+
+
+@pytest.fixture
+def controller(monkeypatch):
+    """ReFrame's controller of pauses, whose sleeps are only noted."""
+    reframe_compat.install()
+    options = {"rate_max": 10, "rate_min": 0.1, "rate_decay": 0.1, "randomize_ms": None}
+    values = {f"general/0/poll_{name}": value for name, value in options.items()}
+    runtime = SimpleNamespace(get_option=values.__getitem__)
+    monkeypatch.setattr(policies.rt, "runtime", lambda: runtime)
+    slept = []
+    monkeypatch.setattr(type(policies.time), "sleep", staticmethod(slept.append))
+    made = policies._PollController()
+    made.reset_poll_rate()
+    made.slept = slept
+    return made
+
+
+def test_the_end_of_a_child_ends_the_pause():
+    with polling.woken_by_children(), subprocess.Popen(WAITS, stdin=subprocess.PIPE) as child:
+        threading.Timer(0.1, child.stdin.close).start()
+        assert took(LONG) < LONG / 2
+
+
+def test_a_child_that_ended_before_does_not_shorten_the_pause():
+    """A command that asks a scheduler is a child, too: it must not make ReFrame ask at once."""
+    with polling.woken_by_children():
+        subprocess.run([sys.executable, "-c", ""], check=True)
+        assert took(0.2) >= 0.2
+
+
+def test_a_pause_outside_of_a_run_and_in_another_thread_is_a_pause():
+    assert took(0.05) >= 0.05
+    seen = []
+
+    def other():
+        with polling.woken_by_children():
+            seen.append(took(0.05))
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert seen[0] >= 0.05
+
+
+def test_the_handler_and_the_descriptors_are_given_back():
+    before = signal.getsignal(signal.SIGCHLD)
+    open_before = open_files()
+    with polling.woken_by_children():
+        assert signal.getsignal(signal.SIGCHLD) is not before
+    assert signal.getsignal(signal.SIGCHLD) is before
+    assert signal.set_wakeup_fd(-1) == -1
+    assert open_files() == open_before
+
+
+def test_no_pause_follows_a_look_that_moved_a_case(controller):
+    task = SimpleNamespace(state="ready_run")
+    policy = SimpleNamespace(
+        _advance_ready_run=lambda task: setattr(task, "state", "running") or 1,
+        _advance_running=lambda task: 0,
+        _pipeline_statistics=False,
+    )
+    advance = policies.AsynchronousExecutionPolicy._advance_all
+    advance.__get__(policy)([task])
+    controller.snooze()
+    assert controller.slept == []
+    controller.snooze()
+    assert len(controller.slept) == 1
+    advance.__get__(policy)([task])
+    controller.snooze()
+    assert len(controller.slept) == 2

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 import report_records
+from report_results import DATA
 
-from assay.report import figures, page, plots
+from assay.report import figures, page, pairs, plots
+from assay.results import session
 
+FAULTS = DATA.parents[1] / "faults"
 STYLE = (Path(page.__file__).parent / "page.css").read_text()
 
 #: Least contrasts of text and of marks: WCAG 2.2, 1.4.3 and 1.4.11.
@@ -70,6 +74,19 @@ def test_text_and_marks_stand_out(name):
     theme = themes()[name]
     assert too_weak(theme) == []
     assert too_weak({**theme, "orange": theme["paper"], "soft": theme["ground"]})
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_a_square_of_a_map_is_told_from_an_empty_one(name):
+    """The ends of the colour map are near to the paper: yellow in light, dark blue in dark."""
+    theme = themes()[name]
+    ends = {mpl.colors.to_hex(mpl.colormaps["cividis"](end)) for end in (0.0, 1.0)}
+    assert min(contrast(end, theme["paper"]) for end in ends) < MARK
+    run = session.load(FAULTS / "rate" / "reports" / "run-report-0.json")
+    drawn = page.themed(plots.svg(plots.pair_map(pairs.maps(run.cases)[0])))
+    squares = drawn[drawn.index(f'id="{plots.PAIRS}"') :]
+    (edge,) = set(re.findall(r"stroke: ?var\(--([a-z]+)\)", squares[: squares.index("</g>")]))
+    assert contrast(theme[edge], theme["paper"]) >= MARK
 
 
 def test_every_colour_has_a_name_in_both_themes():

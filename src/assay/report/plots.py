@@ -232,7 +232,7 @@ def heat_map(found: HeatMap) -> Canvas:
             ],
             cmap="cividis",
             norm=LogNorm(low, high),
-            edgecolor="white",
+            edgecolor=GREY,
             linewidth=0.5,
         )
         patches.set_array(list(found.cells.values()))
@@ -265,7 +265,7 @@ def pair_map(found: PairMap) -> Canvas:
             [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in at],
             cmap="cividis_r" if lower_is_better(found.unit) else "cividis",
             norm=Normalize(low, high),
-            edgecolor="white",
+            edgecolor=GREY,
             linewidth=0.5,
         )
         patches.set_array(list(at.values()))

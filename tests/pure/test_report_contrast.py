@@ -10,6 +10,7 @@ import pytest
 import report_records
 from report_results import DATA
 
+from assay import history
 from assay.report import figures, page, pairs, plots
 from assay.results import session
 
@@ -32,6 +33,9 @@ MARKS = [
     (mark, "paper")
     for mark in ("blue", "vermillion", "green", "purple", "orange", "sky", "outside", "focus")
 ] + [("focus", "ground")]
+# In the trend of a metric (the page of a history): what is drawn on the band of its tolerance. The
+# border of the band is green.
+MARKS += [(mark, "pass-bg") for mark in ("blue", "vermillion", "outside", "soft")]
 
 
 def themes() -> dict[str, dict[str, str]]:
@@ -107,3 +111,14 @@ def test_a_drawing_takes_the_colours_of_the_theme():
     drawn = page.themed(section.rows[0][0].svg)
     assert "var(--blue)" in drawn
     assert re.findall(r"(?:fill|stroke): #[0-9a-f]{6}", drawn) == []
+
+
+def test_the_page_of_a_history_uses_these_colours():
+    text = (Path(history.__file__).parent / "page.html").read_text()
+    used = dict(
+        re.findall(r"\.trend (\S+) \{ (?:fill: none; )?(?:fill|stroke): var\(--([\w-]+)\)", text)
+    )
+    assert set(used.values()) == {"blue", "vermillion", "pass-bg", "outside", "soft"}
+    assert used[".band"] == "pass-bg"
+    assert re.search(r"\.trend \.band \{[^}]*stroke: var\(--green\)", text)
+    assert not re.findall(r"(?:color|fill|stroke|background): *#", text)

@@ -50,6 +50,19 @@ def test_each_baseline_has_its_band_and_each_change_its_mark() -> None:
     assert 'aria-label="90 to 120, last 120, with a change"' in svg
 
 
+def test_a_pointer_hits_a_line_from_some_pixels_away() -> None:
+    svg = drawing.draw([100.0] * 10 + [90.0] * 10, 0.05, [Mark(10, "slower", "change")])
+    at = float(re.findall(r'<line class="change" x1="(\S+)"', svg)[0])
+    ((title, left, wide),) = re.findall(
+        r'<g><title>(\w+)</title><line [^>]*/><rect class="reach" x="(\S+)" y="0" width="(\d+)"',
+        svg,
+    )
+    assert title == "slower"
+    assert (float(left) + int(wide) / 2, int(wide)) == (pytest.approx(at, abs=0.1), 10)
+    # A picture that paper or a phone makes smaller stays whole.
+    assert f'viewBox="0 0 {drawing.WIDE} {drawing.HIGH}"' in svg
+
+
 def test_an_old_mark_is_not_drawn_but_its_baseline_counts() -> None:
     values = [100.0] * 10 + [120.0] * 10
     svg = drawing.draw(values, 0.05, [Mark(10, "firmware", "planned")], first=15)
@@ -91,12 +104,20 @@ def test_changes_come_first_with_their_marks_and_names_are_not_trusted(tmp_path:
     changes, runs = text.index('id="changes"'), text.index('id="runs"')
     assert changes < runs
     first = text[changes:runs]
-    assert "1 changes of level, 1 of them beyond" in first
+    assert "1 change of level, 1 of them beyond" in first
     assert "-10.0%, 2.0 x tolerance" in first
     assert "Calm" not in first
     assert first.count('<line class="change"') == 1
     assert "Calm" in text[runs:]
     assert text[runs:].count("<polyline") == 2
+    # A narrow window cuts off the last columns, so the newest run is the first one.
+    days_of = re.findall(r'<th scope="col" class="n">(\d{4}-\d\d-\d\d) ', text[runs:])
+    assert len(days_of) == 10
+    assert days_of == sorted(days_of, reverse=True)
+    values = re.findall(r'<td class="n">([\d.]+)</td>', text[runs:])
+    assert values[:3] == ["90", "90.2", "90.1"]
+    # A keyboard reaches each table that is wider than the window.
+    assert text.count("<table") == text.count('<div class="scroll" role="region" tabindex="0"') == 2
 
 
 def test_the_report_links_the_page_of_the_history(tmp_path: Path) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 import report_records
+from report_results import DATA
 
-from assay.report import figures, page, plots
+from assay import history
+from assay.report import figures, page, pairs, plots
+from assay.results import session
 
+FAULTS = DATA.parents[1] / "faults"
 STYLE = (Path(page.__file__).parent / "page.css").read_text()
 
 #: Least contrasts of text and of marks: WCAG 2.2, 1.4.3 and 1.4.11.
@@ -28,6 +33,9 @@ MARKS = [
     (mark, "paper")
     for mark in ("blue", "vermillion", "green", "purple", "orange", "sky", "outside", "focus")
 ] + [("focus", "ground")]
+# In the trend of a metric (the page of a history): what is drawn on the band of its tolerance. The
+# border of the band is green.
+MARKS += [(mark, "pass-bg") for mark in ("blue", "vermillion", "outside", "soft")]
 
 
 def themes() -> dict[str, dict[str, str]]:
@@ -72,6 +80,19 @@ def test_text_and_marks_stand_out(name):
     assert too_weak({**theme, "orange": theme["paper"], "soft": theme["ground"]})
 
 
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_a_square_of_a_map_is_told_from_an_empty_one(name):
+    """The ends of the colour map are near to the paper: yellow in light, dark blue in dark."""
+    theme = themes()[name]
+    ends = {mpl.colors.to_hex(mpl.colormaps["cividis"](end)) for end in (0.0, 1.0)}
+    assert min(contrast(end, theme["paper"]) for end in ends) < MARK
+    run = session.load(FAULTS / "rate" / "reports" / "run-report-0.json")
+    drawn = page.themed(plots.svg(plots.pair_map(pairs.maps(run.cases)[0])))
+    squares = drawn[drawn.index(f'id="{plots.PAIRS}"') :]
+    (edge,) = set(re.findall(r"stroke: ?var\(--([a-z]+)\)", squares[: squares.index("</g>")]))
+    assert contrast(theme[edge], theme["paper"]) >= MARK
+
+
 def test_every_colour_has_a_name_in_both_themes():
     light, dark = (
         set(re.findall(r"--([\w-]+): #", b)) for b in re.findall(r":root \{(.*?)\}", STYLE, re.S)
@@ -90,3 +111,14 @@ def test_a_drawing_takes_the_colours_of_the_theme():
     drawn = page.themed(section.rows[0][0].svg)
     assert "var(--blue)" in drawn
     assert re.findall(r"(?:fill|stroke): #[0-9a-f]{6}", drawn) == []
+
+
+def test_the_page_of_a_history_uses_these_colours():
+    text = (Path(history.__file__).parent / "page.html").read_text()
+    used = dict(
+        re.findall(r"\.trend (\S+) \{ (?:fill: none; )?(?:fill|stroke): var\(--([\w-]+)\)", text)
+    )
+    assert set(used.values()) == {"blue", "vermillion", "pass-bg", "outside", "soft"}
+    assert used[".band"] == "pass-bg"
+    assert re.search(r"\.trend \.band \{[^}]*stroke: var\(--green\)", text)
+    assert not re.findall(r"(?:color|fill|stroke|background): *#", text)

@@ -143,6 +143,16 @@ def test_the_nodes_are_a_table_and_the_bad_one_is_its_first_row():
     assert '<td class="fared-accused">' in text_of("disk-full")
 
 
+def test_the_tests_that_accuse_a_node_are_the_first_columns():
+    """A phone and paper cut off the last ones."""
+    cases = run("rate").cases
+    found = suspects.attendance(cases, suspects.suspects(suspects.causes(cases)))
+    assert found.tests == ("Tournament", "Census", "EachNode", "NetPipe", "UcxPerftest")
+    assert suspects.attendance(cases, ()).tests == found.tests
+    calm = [dataclasses.replace(case, accused=()) for case in cases]
+    assert suspects.attendance(calm, ()).tests == tuple(sorted(found.tests))
+
+
 def test_strong_evidence_comes_first_and_a_pair_after_a_node():
     case = next(c for c in run("disk-full").cases if c.test == "EachNode")
     spoken = accusing(
@@ -163,6 +173,14 @@ def test_a_message_of_several_cases_is_told_once():
     memory = suspects.causes(run("memory").cases)
     (cause,) = [one for one in memory if one.nodes]
     assert len(cause.cases) == 2
+
+
+@pytest.mark.parametrize(("cases", "said"), [(4, "and 1 more case"), (5, "and 2 more cases")])
+def test_a_message_of_many_cases_names_three_and_counts_the_others(cases, said):
+    (case, *_) = (c for c in run("memory").cases if c.accused)
+    html = rendered(dataclasses.replace(run("memory"), cases=(case,) * cases))
+    # The message with its links ends where its entry in the list ends.
+    assert f"{said}</span></li>" in html
 
 
 def test_an_undecided_suspect_is_marked():
@@ -221,6 +239,9 @@ def test_the_paper_has_a_line_to_sign_and_leaves_out_what_fills_pages():
     assert "#sign { display: block;" in paper
     html = text_of("disk-full")
     assert re.search(r'<section id="sign">.*Name.*Date.*Signature', html, re.DOTALL)
+    # The second sheet may lie alone, so it says which run is signed.
+    signed = words(html[html.index('id="sign"') :])
+    assert "vcluster, 22 November 2026, 19:33 UTC, session d9e6a8fd-" in signed
     for section in ("metrics", "cases", "provenance"):
         assert f'<section id="{section}" class="screen">' in html
     for section in ("causes", "nodes", "partitions", "not-run"):

@@ -101,6 +101,21 @@ def test_noise_between_pairs_does_not_fill_the_scale_of_colours():
     assert (norm.vmin, norm.vmax) == (100.0, pytest.approx(120.0))
 
 
+@pytest.mark.parametrize(("name", "upright"), [("n{}", 0), ("compute-0-{}", 90)])
+def test_long_names_of_few_nodes_do_not_overlap(name, upright):
+    (found,) = pairs.maps(tournament())
+    named = {node: name.format(node[1:]) for node in found.nodes}
+    cells = {(named[a], named[b]): value for (a, b), value in found.cells.items()}
+    nodes = tuple(named.values())
+    figure = plots.pair_map(pairs.PairMap(**{**vars(found), "nodes": nodes, "cells": cells}))
+    figure.draw_without_rendering()
+    labels = figure.axes[0].get_xticklabels()
+    assert [label.get_text() for label in labels] == list(nodes)
+    assert {label.get_rotation() for label in labels} == {upright}
+    boxes = [label.get_window_extent() for label in labels]
+    assert all(left.x1 < right.x0 for left, right in zip(boxes, boxes[1:]))
+
+
 def test_each_marker_of_a_curve_tells_its_value():
     _, found = drawn(curve("PASS", 11.0))
     told = re.findall(r"<title>([^<]*)</title></use>", found.svg)

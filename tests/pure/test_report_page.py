@@ -191,6 +191,13 @@ def test_partitions_are_counted_worst_first(real):
         ]  # fmt: skip
 
 
+def test_what_is_absolute_inside_a_table_scrolls_with_it():
+    """Seen at 390 px: the hidden words of the nodes made the whole page 501 px wide."""
+    style = (page.HERE / "page.css").read_text()
+    assert re.search(r"\.spoken \{ position: absolute;", style)
+    assert re.search(r"^\.scroll \{ position: relative; overflow-x: auto;", style, re.MULTILINE)
+
+
 def test_provenance_that_all_nodes_share_is_told_once(real):
     provenance = real.text[real.text.index('id="provenance"') :]
     assert len(re.findall(r'<th scope="row">kernel', provenance)) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_results import BTIO, HEALTH, HPCC, LOADS, Results, key
+from report_results import BTIO, DATA, HEALTH, HPCC, LOADS, Results, key
 
 from assay.judge import Verdict
 from assay.report.summary import faults
@@ -75,6 +75,17 @@ def test_the_cause_of_a_failure_is_its_first_problem(results):
     case = load_one(results, LOADS)
     assert case.verdict is Verdict.FAIL
     assert case.why.startswith(problems[0])
+
+
+def test_a_failure_is_not_told_by_a_problem_that_decides_nothing():
+    """A real session: a latency is above its bound, and a point of the curve is only doubtful."""
+    faulty = session.load(DATA.parents[1] / "faults/cpu/reports/run-report-0.json")
+    (case,) = (c for c in faulty.cases if c.test == "NetPipe" and c.verdict is Verdict.FAIL)
+    assert case.problems[0].startswith("INCONCLUSIVE: ")
+    assert case.why == (
+        "latency_1MiB: 2.981e+04 us (range 2.248e+04 to 3.052e+04, n=3) is above the upper bound "
+        "1.002e+04 us (and 1 more)"
+    )
 
 
 def test_a_failure_without_a_record_has_the_reason_of_reframe(results):

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 #: Width and height of a picture, and its margin, which leaves room for the last point.
 WIDE, HIGH, ROOM = 180, 36, 3
 
+#: How far from a line a pointer may be to be told what it is.
+REACH = 5
+
 #: Height above and below the baseline, in tolerances; more if a value needs it.
 _SCALE = 2.0
 
@@ -75,18 +78,14 @@ def draw(values: Sequence[float], tolerance: float, marks: Sequence[Mark], first
     def y(value: float) -> float:
         return HIGH - ROOM - (value - least) * up
 
-    parts = [
+    bars = [
         f'<rect class="band" x="{x(begin):.1f}" y="{y(level + width):.1f}" '
         f'width="{x(min(end, len(values) - 1)) - x(begin):.1f}" '
         f'height="{max(2 * width * up, 1):.1f}"/>'
         for begin, end, level, width in bands
     ]
-    parts += [
-        f'<line class="{mark.kind}" x1="{x(mark.at) - across / 2:.1f}" y1="0" '
-        f'x2="{x(mark.at) - across / 2:.1f}" y2="{HIGH}">'
-        f"<title>{html.escape(mark.what)}</title></line>"
-        for mark in marks
-        if first < mark.at < len(values)
+    lines = [
+        _line(mark, x(mark.at) - across / 2) for mark in marks if first < mark.at < len(values)
     ]
     points = " ".join(f"{x(first + n):.1f},{y(value):.1f}" for n, value in enumerate(shown))
     last = f'cx="{x(len(values) - 1):.1f}" cy="{y(values[-1]):.1f}"'
@@ -94,6 +93,16 @@ def draw(values: Sequence[float], tolerance: float, marks: Sequence[Mark], first
     if any(mark.kind == "change" for mark in marks):
         said += ", with a change"
     return (
-        f'<svg class="trend" width="{WIDE}" height="{HIGH}" role="img" aria-label="{said}">'
-        f'{"".join(parts)}<polyline points="{points}"/><circle {last} r="2.5"/></svg>'
+        f'<svg class="trend" width="{WIDE}" height="{HIGH}" viewBox="0 0 {WIDE} {HIGH}" role="img" '
+        f'aria-label="{said}">{"".join(bars)}<polyline points="{points}"/><circle {last} r="2.5"/>'
+        f"{''.join(lines)}</svg>"
+    )
+
+
+def _line(mark: Mark, x: float) -> str:
+    """A vertical line, and a wider area around it that a pointer can hit."""
+    return (
+        f"<g><title>{html.escape(mark.what)}</title>"
+        f'<line class="{mark.kind}" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{HIGH}"/>'
+        f'<rect class="reach" x="{x - REACH:.1f}" y="0" width="{2 * REACH}" height="{HIGH}"/></g>'
     )

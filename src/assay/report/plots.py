@@ -63,6 +63,9 @@ MOST_MISSING = 4
 #: Resolution of a PNG: 4.3 inches are 860 pixels.
 DPI = 200
 
+#: A warning that says nothing: the browser has the fonts, and matplotlib's only measure text.
+NO_GLYPH = "Glyph .* missing from font"
+
 #: Width of a figure and of a heat map [inch]; their text is 10 pt. A phone shows them at 1 px per
 #: point or more, so the text stays readable. A desktop shows four heat maps in a row.
 WIDTH, NARROW = 4.3, 3.7
@@ -232,7 +235,7 @@ def heat_map(found: HeatMap) -> Canvas:
             ],
             cmap="cividis",
             norm=LogNorm(low, high),
-            edgecolor="white",
+            edgecolor=GREY,
             linewidth=0.5,
         )
         patches.set_array(list(found.cells.values()))
@@ -265,7 +268,7 @@ def pair_map(found: PairMap) -> Canvas:
             [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in at],
             cmap="cividis_r" if lower_is_better(found.unit) else "cividis",
             norm=Normalize(low, high),
-            edgecolor="white",
+            edgecolor=GREY,
             linewidth=0.5,
         )
         patches.set_array(list(at.values()))
@@ -274,7 +277,7 @@ def pair_map(found: PairMap) -> Canvas:
         axes.set(xlim=(-0.5, count - 0.5), ylim=(count - 0.5, -0.5), aspect="equal")
         step = math.ceil(count / 32)
         names = [f"\N{MULTIPLICATION X} {n}" if n in found.accused else n for n in found.nodes]
-        axes.set_xticks(range(0, count, step), names[::step], rotation=90 if count > 5 else 0)
+        axes.set_xticks(range(0, count, step), names[::step])
         axes.set_yticks(range(0, count, step), names[::step])
         if count <= MOST_WRITTEN:
             shades = patches.to_rgba(np.array(list(at.values())))
@@ -286,7 +289,18 @@ def pair_map(found: PairMap) -> Canvas:
                 )
         bar = figure.colorbar(patches, ax=axes, label=f"{found.quantity} [{found.unit}]")
         bar.minorticks_off()
+        if count > 5 or _touch(figure, axes):
+            axes.tick_params(axis="x", labelrotation=90)
     return figure
+
+
+def _touch(figure: Canvas, axes: Any) -> bool:
+    """Whether labels of the horizontal axis overlap, or nearly do."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=NO_GLYPH)
+        figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    return any(right.x0 - left.x1 < 2 for left, right in zip(boxes, boxes[1:]))
 
 
 def pair_places(found: PairMap) -> dict[tuple[int, int], float]:
@@ -332,8 +346,7 @@ def png(figure: Canvas) -> bytes:
 def _saved(figure: Canvas, **options: Any) -> bytes:
     stream = io.BytesIO()
     with mpl.rc_context(STYLE), warnings.catch_warnings():
-        # The browser has the fonts; matplotlib uses its own fonts only to measure text.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        warnings.filterwarnings("ignore", message=NO_GLYPH)
         figure.savefig(stream, **options)
     return stream.getvalue()
 

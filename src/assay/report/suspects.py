@@ -95,7 +95,8 @@ class Suspect:
 class Attendance:
     """Where each node took part.
 
-    :ivar tests: the columns.
+    :ivar tests: the columns: tests that accuse a node come first, since a phone and paper cut off
+        the last columns.
     :ivar rows: node -> test -> (how it fared, the case that shows it).
     """
 
@@ -179,4 +180,6 @@ def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
         return Attendance((), {})
     first = [node for one in found for node in one.nodes]
     order = dict.fromkeys([*first, *sorted(rows)])
-    return Attendance(tuple(sorted(tests)), {node: rows[node] for node in order if node in rows})
+    accusing = {test for row in rows.values() for test, (how, _) in row.items() if how == ACCUSED}
+    columns = sorted(tests, key=lambda test: (test not in accusing, test))
+    return Attendance(tuple(columns), {node: rows[node] for node in order if node in rows})

@@ -85,12 +85,18 @@ def _metric(name: str, raw: Mapping[str, Any]) -> Metric:
 
 
 def cause(case: Case, verdict: Verdict) -> str:
-    """Why a case is not a PASS, in one line: its first problem, else its first bad metric."""
+    """Why a case is not a PASS, in one line: its first problem, else its first bad metric.
+
+    In a case that failed, a problem that decides nothing (its text begins with INCONCLUSIVE)
+    comes last: it is not why the case failed.
+    """
     if verdict not in (Verdict.FAIL, Verdict.INCONCLUSIVE):
         return ""
     causes = list(case.problems) + [
         f"{metric.name}: {metric.why}" for metric in case.metrics if metric.verdict is verdict
     ]
+    if verdict is Verdict.FAIL:
+        causes.sort(key=lambda text: text.startswith(f"{Verdict.INCONCLUSIVE.value}: "))
     more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
     return causes[0] + more if causes else ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import sqlite3
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -138,22 +139,38 @@ def read(connection: sqlite3.Connection, least: int = 1) -> Iterator[Series]:
     ordered = connection.execute(
         "SELECT metric, node, session, value FROM measured ORDER BY metric, node, session, number"
     )
-    for metric, group in itertools.groupby(ordered, key=lambda row: int(row[0])):
-        everywhere: dict[int, list[float]] = {}
-        of_node: dict[int, dict[int, list[float]]] = {}
-        for _, node, session, value in group:
-            if value is not None and session in starts:
-                everywhere.setdefault(session, []).append(value)
-                of_node.setdefault(node, {}).setdefault(session, []).append(value)
-        single = {nodes[node]: found for node, found in of_node.items() if node in nodes}
-        split = single if len(of_node) > 1 else {}
-        for node, found in {"": everywhere, **dict(sorted(split.items()))}.items():
-            if len(found) >= least:
-                times = sorted(found, key=starts.__getitem__)
-                yield Series(
-                    *about[metric], node, [starts[session] for session in times],
-                    [statistics.median(found[session]) for session in times],
-                )  # fmt: skip
+    for metric, of_metric in itertools.groupby(ordered, key=operator.itemgetter(0)):
+        of_node: dict[int, list[tuple[float, int, float]]] = {}
+        for node, rows in itertools.groupby(of_metric, key=operator.itemgetter(1)):
+            launches = [
+                (starts[session], session, value)
+                for _, _, session, value in rows
+                if value is not None and session in starts
+            ]
+            if launches:
+                of_node[node] = launches
+        parts = {"": list(itertools.chain.from_iterable(of_node.values()))}
+        if len(of_node) > 1:
+            parts.update(sorted((nodes[node], of_node[node]) for node in of_node if node in nodes))
+        for node, launches in parts.items():
+            times, values = _of_sessions(sorted(launches))
+            if len(times) >= least:
+                yield Series(*about[metric], node, times, values)
+
+
+def _of_sessions(launches: Sequence[tuple[float, int, float]]) -> tuple[list[float], list[float]]:
+    """The start and the median of each session.
+
+    :param launches: start and number of the session, and the value, in this order.
+    """
+    starts, sessions, values = zip(*launches) if launches else ((), (), ())
+    if len(set(sessions)) == len(sessions):
+        return list(starts), list(values)
+    found = [
+        (start, statistics.median(value for _, _, value in of_session))
+        for (start, _), of_session in itertools.groupby(launches, key=operator.itemgetter(0, 1))
+    ]
+    return [start for start, _ in found], [value for _, value in found]
 
 
 def cuts(series: Series, site: Site) -> list[tuple[int, planned.Planned]]:

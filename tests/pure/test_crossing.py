@@ -161,6 +161,11 @@ def test_lost_packets_count_only_where_a_pair_has_the_link_for_itself():
     assert [(pair.a, pair.b) for pair in alone] == [("node01", "node02"), ("node01", "node05")]
 
 
+def test_a_pair_that_ends_last_and_alone_does_not_add_to_what_the_link_carried():
+    """Two pairs share 200 MB/s as 3 to 2. When the first one ends, the second has it all."""
+    assert Measured(ACROSS, (120.0, 100.0), (145.0, 145.0)).together == 200
+
+
 def test_few_pairs_need_not_fill_the_link():
     slow = [Measured(WITHIN, (40.0,), (2.0,)), Measured(ACROSS, (39.0, 40.0), (145.0, 145.0))]
     assert said(slow) == []

@@ -23,8 +23,8 @@ from assay.outputs import coordinator_log
 
 WITHIN, ACROSS = "within", "across"
 
-#: How far a rate may be below what it should be, how far the sum above what the link carries, and
-#: how far the latency from the stated one, as parts of the value.
+#: How far a rate may be below what it should be, how far that of all pairs above what the link
+#: carries, and how far the latency from the stated one, as parts of the value.
 SHORT, ABOVE, LATENCY = 0.1, 0.05, 0.25
 
 
@@ -49,8 +49,12 @@ class Measured:
 
     @property
     def together(self) -> float:
-        """The sum of the rates [MB/s]."""
-        return sum(self.rates)
+        """What all pairs moved per second until the last one was done [MB/s].
+
+        The pairs begin at the same time and move the same number of bytes. The sum of their rates
+        would be too large, because a pair that shares the link unequally ends it alone.
+        """
+        return len(self.rates) * min(self.rates)
 
 
 def rounds(nodes: Sequence[str], between: Between) -> list[Round]:

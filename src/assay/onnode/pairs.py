@@ -8,11 +8,13 @@ of a meeting, the plan has:
 ``draw``         a command that reads the log and prints the ``rounds``; they replace those of the
                  plan. Null or absent: the plan has them
 ``width``        number of pairs of a round that run at the same time; null for all
+``together``     whether all pairs of a round also begin each launch at the same time, because they
+                 are to share a link. Absent: each begins when its last launch has ended
 ``tests``        name -> ``options``, ``launches`` for each pair, and the ``iterations`` of a first
                  trial. The program is ucx_perftest, or a ``program`` whose server and client take
                  the same options, on a ``device`` of its own
-``seconds``      intended duration of all launches of a test; trials choose the iterations. Null:
-                 they stay as they are
+``seconds``      intended duration of all launches of a test, which may have its own; trials
+                 choose the iterations. Null: they stay as they are
 ``limit``        longest duration of a launch [s]
 ``environment``  variables of the program
 ``device``       its network device, as UCX names it
@@ -25,12 +27,14 @@ of a meeting, the plan has:
 
 import contextlib
 import glob
+import itertools
 import json
 import os
 import shutil
 import socket
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -233,8 +237,11 @@ class Tournament:
             pairs = [pair for pair in all_pairs if not any(map(self._left_alone, pair))]
             if not pairs:
                 continue
-            with ThreadPoolExecutor(self.plan["width"] or len(pairs)) as pool:
-                results = list(pool.map(self._pair, pairs))
+            width, begin = self.plan["width"] or len(pairs), None
+            if self.plan.get("together"):
+                width, begin = len(pairs), threading.Barrier(len(pairs))
+            with ThreadPoolExecutor(width) as pool:
+                results = list(pool.map(self._pair, pairs, itertools.repeat(begin)))
             for (a, b), result in zip(pairs, results):
                 self.log.add(dict(result, a=a, b=b, number=number))
                 self._remember(a, b, not result["error"])
@@ -255,7 +262,8 @@ class Tournament:
 
     def _by_trial(self, name, a, b):
         test = self.plan["tests"][name]
-        count, least, wanted = test["iterations"], None, self.plan["seconds"] / test["launches"]
+        count, least = test["iterations"], None
+        wanted = test.get("seconds", self.plan["seconds"]) / test["launches"]
         while True:
             took = self._test(name, a, b, count)["client"]["seconds"]
             least = took if least is None else min(took, least)
@@ -264,7 +272,7 @@ class Tournament:
                 return max(1, int(count * wanted / max(spent, 1e-9)))
             count *= 4
 
-    def _pair(self, pair):
+    def _pair(self, pair, begin):
         a, b = pair
         result = {"error": "", "at": [], "runs": []}
         try:
@@ -272,16 +280,19 @@ class Tournament:
                 for launch in range(test["launches"]):
                     # The nodes take turns as the server, to test both directions and both roles.
                     serving, calling = (b, a) if launch % 2 else (a, b)
-                    run = self._test(name, serving, calling, self.iterations[name])
+                    run = self._test(name, serving, calling, self.iterations[name], begin)
                     result["runs"].append(dict(run, test=name, serving=serving))
         except (meeting.Lost, Failed) as error:
             result.update(error=str(error), at=getattr(error, "at", []))
+            if begin:
+                begin.abort()  # the other pairs of the round must not wait for this one
         return result
 
-    def _test(self, name, a, b, count):
+    def _test(self, name, a, b, count, begin=None):
         """Run one test; returns the answers of server and client.
 
-        Raises Failed or meeting.Lost.
+        `begin` is a barrier that the client waits for, with those of the other pairs. Raises Failed
+        or meeting.Lost.
         """
         for rank in (a, b):
             if rank not in self.members:
@@ -300,6 +311,8 @@ class Tournament:
         order.update(same, options=options)
         said = None
         try:
+            if begin:
+                self._wait(begin)
             said = client.ask(order, self.plan["limit"] + 10)
         finally:
             well = bool(said) and said.get("rc") == 0
@@ -311,6 +324,12 @@ class Tournament:
         self._checked(client, said, program)
         self._checked(server, served, program)
         return {"iterations": count, "client": said, "server": served}
+
+    def _wait(self, begin):
+        try:
+            begin.wait(self.plan["limit"] + 30)
+        except threading.BrokenBarrierError:
+            raise Failed("another pair of its round failed: they did not run together") from None
 
     @staticmethod
     def _checked(member, answer, program):

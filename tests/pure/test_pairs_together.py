@@ -1,0 +1,67 @@
+"""The pairs of a round that share a link begin each launch at the same time."""
+
+import importlib
+import sys
+import threading
+
+import pytest
+from shell import ROOT
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """The script of the nodes, as a module."""
+    sys.path.insert(0, str(ROOT / "src/assay/onnode"))
+    yield importlib.import_module("pairs")
+    sys.path.pop(0)
+    sys.modules.pop("pairs", None)
+
+
+class Node:
+    """A member that only notes its orders."""
+
+    def __init__(self, rank, orders, serve=lambda: {"addresses": ["127.0.0.1"], "port": 1}):
+        self.host, self.rank, self.orders, self.serve = f"node{rank}", rank, orders, serve
+
+    def ask(self, order, limit):
+        answer = self.serve() if order["do"] == "serve" else {"rc": 0, "seconds": 1.0}
+        self.orders.append((order["do"], self.rank))
+        return answer
+
+
+class Log(list):
+    add = list.append
+
+
+def play(pairs, together, serve):
+    """Two pairs of one round; the first server answers as `serve` says. Returns orders and log."""
+    orders, log = [], Log()
+    members = {rank: Node(rank, orders) for rank in range(4)}
+    members[0].serve = lambda: serve(orders)
+    tests = {"tag_bw": {"options": [], "launches": 1, "iterations": 1}}
+    plan = {"width": None, "limit": 20, "tests": tests, "together": together}
+    pairs.Tournament(plan, members, log).play([[(0, 1), (2, 3)]], 2)
+    return orders, log
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_no_client_begins_before_the_server_of_each_pair_is_ready(pairs, together):
+    def slow(orders):
+        """Waits until the other pair has begun, which it must not do if both begin together."""
+        for _ in range(200):
+            if ("connect", 3) in orders:
+                break
+            threading.Event().wait(0.002)
+        return {"addresses": ["127.0.0.1"], "port": 1}
+
+    orders, log = play(pairs, together, slow)
+    assert [entry["error"] for entry in log] == ["", ""]
+    assert (orders.index(("serve", 0)) < orders.index(("connect", 3))) is together
+
+
+def test_a_pair_that_fails_does_not_make_the_others_wait(pairs):
+    _, log = play(pairs, True, lambda orders: {"error": "no port"})
+    assert [entry["error"] for entry in log] == [
+        "node0: no port",
+        "another pair of its round failed: they did not run together",
+    ]

@@ -1,0 +1,156 @@
+"""Nodes with made network devices, and ranks that print recorded outputs, for runs between nodes.
+
+The scripts of the job are the real ones: they read the host name, the processors and the variables
+of each rank. Made are the host names (each in a UTS namespace), the files of the kernel about
+devices, and the program: each rank says what Open MPI and UCX said in a recorded run, moves the
+counters of its node, and rank 0 prints a table that the test chose.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import Bench, Recorded
+from nodes import UNSHARE, need_namespaces
+
+#: Says in its lines what one rank, and the first rank of a world, write.
+RECORDED = Recorded.load("osu-latency-tcp")
+LEADER, OTHER = "20795", "20796"
+
+#: Names of the nodes: without their domains they are this machine, which has all of them.
+HERE = os.uname().nodename
+NODES = [f"{HERE}.node{number}" for number in range(1, 5)]
+
+#: mpirun. `bind` is the command that binds a rank, the one with number $place on its node.
+LAUNCHER = """#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in -np) np=$2; shift 2 ;; -x) shift 2 ;; *) break ;; esac; done
+[ ! -e link-witness.sh ] || sed -i 's|/sys/class|{made}/$host/class|' link-witness.sh
+pids= each={per_node}
+for rank in $(seq 0 $((np - 1))); do
+  place=$((rank % each))
+  node={here}.node$((rank / each + 1))
+  MADE_RANK=$rank MADE_SIZE=$np MADE_PLACE=$place ASSAY_SYSFS={made}/$node \\
+    {unshare} sh -c 'hostname "$0"; exec "$@"' "$node" {bind} "$@" &
+  pids="$pids $!"
+done
+worst=0
+for pid in $pids; do wait "$pid" || worst=$?; done
+exit $worst
+"""
+
+#: One rank. `lanes` is a shell command that prints the lanes to its peers, `table` one that prints
+#: what rank 0 prints. UCX repeats the variables that it read.
+RANK = """#!/bin/sh
+host=$(uname -n)
+own() {{ sed "s/\\[vm:[0-9]*/[$host:$$/" "$1"; }}
+if [ "$MADE_RANK" = 0 ]; then own {made}/leader.err; else own {made}/other.err; fi >&2
+read_by_ucx=$(env | grep ^UCX_ | tr '\\n' ' ')
+lanes=$({lanes})
+own {made}/ucx.log | sed "s|LANES|$lanes|; s|VARIABLES|$read_by_ucx|" >"ucx.$host.$$.log"
+if [ "$MADE_PLACE" = 0 ] && [ -d {made}/$host ]; then
+  while read -r file more; do
+    read -r value <"$file" && echo $((value + more)) >"$file"
+  done <{made}/$host/moved
+fi
+[ "$MADE_RANK" != 0 ] || {{ {table}; }}
+"""
+
+
+def scaled(text: str, factor: float, first: int = 0) -> str:
+    """An output of OSU with the values of all sizes times a factor, from the `first` size on [B].
+
+    The bandwidth of ``osu_mbw_mr`` follows from its rate.
+    """
+    lines = []
+    for line in text.splitlines():
+        size, *values = line.split() or [""]
+        if size.isdigit() and int(size) >= first:
+            numbers = [float(values[-1]) * factor]
+            if len(values) > 1:
+                numbers.insert(0, numbers[0] * int(size) / 1e6)
+            line = f"{size:<10}{''.join(f'{number:>18.2f}' for number in numbers)}"  # noqa: PLW2901
+        lines.append(f"{line}\n")
+    return "".join(lines)
+
+
+class MadeNodes:
+    """Nodes for the stacks of a bench.
+
+    :param per_node: ranks on each node; a shell word, which may use ``$np``, the ranks of all.
+    :param devices: device of a network (`mlx5_0`) -> the processors near it. The devices are those
+        of InfiniBand, and port 1 of each counts what it moved.
+    """
+
+    def __init__(
+        self, bench: Bench, nodes: int, per_node: str, devices: Mapping[str, str] | None = None
+    ) -> None:
+        need_namespaces()
+        self.bench, self.per_node, self.devices = bench, per_node, devices or {}
+        self.names, self.made = NODES[:nodes], bench.folder / "made"
+        self.made.mkdir()
+        for name, rank in (("leader", LEADER), ("other", OTHER)):
+            lines = RECORDED.stderr.splitlines(keepends=True)
+            own = "".join(line for line in lines if f"[vm:{rank}]" in line)
+            (self.made / f"{name}.err").write_text(own)
+        log = RECORDED.files[f"ucx.vm.{LEADER}.log"].replace("tag(tcp/lo)", "tag(LANES)")
+        before, _, _ = log.partition("UCX_TLS=")
+        (self.made / "ucx.log").write_text(
+            f"{before}VARIABLES\n{log[log.index(chr(10), len(before)) + 1 :]}"
+        )
+
+    def stack(  # noqa: PLR0913
+        self,
+        name: str,
+        features: Sequence[str],
+        programs: Sequence[str],
+        table: str,
+        *,
+        lanes: str = "echo posix/memory",
+        bind: str = "env",
+        moved: Mapping[str, int] | None = None,
+        **extras: Any,
+    ) -> None:
+        """A stack with its own launcher and programs.
+
+        :param table: shell command of rank 0; it knows MADE_SIZE, the number of ranks, and $0.
+        :param lanes: shell command of each rank; it knows MADE_PLACE, its number on its node.
+        :param bind: command before each rank; the shell variable `place` is its number.
+        :param moved: device -> bytes that a run adds to its counters on each node [B].
+        """
+        folder = self.made / name
+        for node in self.names if self.devices else ():
+            self._kernel(folder / node, moved or {})
+        for file in ("leader.err", "other.err", "ucx.log"):
+            folder.mkdir(exist_ok=True)
+            (folder / file).symlink_to(self.made / file)
+        words = {"made": shlex.quote(str(folder)), "lanes": lanes, "table": table}
+        for program in programs:
+            self.bench.program(name, program, RANK.format(**words))
+        launcher = LAUNCHER.format(
+            **words, here=HERE, per_node=self.per_node, unshare=" ".join(UNSHARE), bind=bind
+        )
+        path = self.bench.program(name, "mpirun", launcher)
+        self.bench.stack(name, list(features), path, ucx_version="1.13.1", **extras)
+        if self.devices:
+            # The job script itself asks on its node whether the devices have a place.
+            variable = ["ASSAY_SYSFS", str(folder / self.names[0])]
+            self.bench.environments[-1]["env_vars"].append(variable)
+
+    def _kernel(self, root: Path, moved: Mapping[str, int]) -> None:
+        """The files of the kernel of one node, and what a run adds to its counters."""
+        grows = []
+        for number, (device, cpus) in enumerate(self.devices.items()):
+            folder = root / "class" / "infiniband" / device
+            (folder / "device").mkdir(parents=True)
+            (folder / "device" / "numa_node").write_text(f"{number}\n")
+            (folder / "device" / "local_cpulist").write_text(f"{cpus}\n")
+            counters = folder / "ports" / "1" / "counters"
+            counters.mkdir(parents=True)
+            for name in ("port_rcv_data", "port_xmit_data"):  # in words of 4 B
+                (counters / name).write_text("0\n")
+                grows.append(f"{counters / name} {moved.get(device, 0) // 8}\n")
+        (root / "moved").write_text("".join(grows))

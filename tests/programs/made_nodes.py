@@ -14,12 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import Bench, Recorded
+from bench import OF_NOW, Bench, Recorded
 from nodes import UNSHARE, need_namespaces
 
-#: Says in its lines what one rank, and the first rank of a world, write.
-RECORDED = Recorded.load("osu-latency-tcp")
-LEADER, OTHER = "20795", "20796"
+#: The rank of this run that is not the first one says which pml it chose, and no settings.
+RECORDED, RANK_OF_IT = Recorded.load("osu-latency-tcp"), "20796"
 
 #: Names of the nodes: without their domains they are this machine, which has all of them.
 HERE = os.uname().nodename
@@ -43,11 +42,14 @@ exit $worst
 """
 
 #: One rank. `lanes` is a shell command that prints the lanes to its peers, `table` one that prints
-#: what rank 0 prints. UCX repeats the variables that it read.
-RANK = """#!/bin/sh
+#: what rank 0 prints. UCX and rank 0 of Open MPI repeat the variables that they read.
+RANK = """
 host=$(uname -n)
 own() {{ sed "s/\\[vm:[0-9]*/[$host:$$/" "$1"; }}
-if [ "$MADE_RANK" = 0 ]; then own {made}/leader.err; else own {made}/other.err; fi >&2
+own {made}/selected.err >&2
+if [ "$MADE_RANK" = 0 ]; then
+  env | sed -n "s/^OMPI_MCA_\\(.*\\)/[$host:$$] \\1 (environment)/p" >&2
+fi
 read_by_ucx=$(env | grep ^UCX_ | tr '\\n' ' ')
 lanes=$({lanes})
 own {made}/ucx.log | sed "s|LANES|$lanes|; s|VARIABLES|$read_by_ucx|" >"ucx.$host.$$.log"
@@ -92,11 +94,10 @@ class MadeNodes:
         self.bench, self.per_node, self.devices = bench, per_node, devices or {}
         self.names, self.made = NODES[:nodes], bench.folder / "made"
         self.made.mkdir()
-        for name, rank in (("leader", LEADER), ("other", OTHER)):
-            lines = RECORDED.stderr.splitlines(keepends=True)
-            own = "".join(line for line in lines if f"[vm:{rank}]" in line)
-            (self.made / f"{name}.err").write_text(own)
-        log = RECORDED.files[f"ucx.vm.{LEADER}.log"].replace("tag(tcp/lo)", "tag(LANES)")
+        lines = RECORDED.stderr.splitlines(keepends=True)
+        own = "".join(line for line in lines if f"[vm:{RANK_OF_IT}]" in line)
+        (self.made / "selected.err").write_text(own)
+        log = RECORDED.files[f"ucx.vm.{RANK_OF_IT}.log"].replace("tag(tcp/lo)", "tag(LANES)")
         before, _, _ = log.partition("UCX_TLS=")
         (self.made / "ucx.log").write_text(
             f"{before}VARIABLES\n{log[log.index(chr(10), len(before)) + 1 :]}"
@@ -116,7 +117,8 @@ class MadeNodes:
     ) -> None:
         """A stack with its own launcher and programs.
 
-        :param table: shell command of rank 0; it knows MADE_SIZE, the number of ranks, and $0.
+        :param table: shell command of rank 0; it knows MADE_SIZE, the number of ranks, $0, and
+            the function `of_now`.
         :param lanes: shell command of each rank; it knows MADE_PLACE, its number on its node.
         :param bind: command before each rank; the shell variable `place` is its number.
         :param moved: device -> bytes that a run adds to its counters on each node [B].
@@ -124,12 +126,12 @@ class MadeNodes:
         folder = self.made / name
         for node in self.names if self.devices else ():
             self._kernel(folder / node, moved or {})
-        for file in ("leader.err", "other.err", "ucx.log"):
-            folder.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True)
+        for file in ("selected.err", "ucx.log"):
             (folder / file).symlink_to(self.made / file)
         words = {"made": shlex.quote(str(folder)), "lanes": lanes, "table": table}
         for program in programs:
-            self.bench.program(name, program, RANK.format(**words))
+            self.bench.program(name, program, f"#!/bin/sh{OF_NOW}{RANK.format(**words)}")
         launcher = LAUNCHER.format(
             **words, here=HERE, per_node=self.per_node, unshare=" ".join(UNSHARE), bind=bind
         )

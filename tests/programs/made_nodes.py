@@ -41,6 +41,9 @@ for pid in $pids; do wait "$pid" || worst=$?; done
 exit $worst
 """
 
+#: What a run moves over each device that UCX was told to use [B].
+ASKED = """echo "$UCX_NET_DEVICES" | tr , '\\n' | sed 's/:1$/ 1000000000000/'"""
+
 #: One rank. `lanes` is a shell command that prints the lanes to its peers, `table` one that prints
 #: what rank 0 prints. UCX and rank 0 of Open MPI repeat the variables that they read.
 RANK = """
@@ -53,11 +56,11 @@ fi
 read_by_ucx=$(env | grep ^UCX_ | tr '\\n' ' ')
 lanes=$({lanes})
 own {made}/ucx.log | sed "s|LANES|$lanes|; s|VARIABLES|$read_by_ucx|" >"ucx.$host.$$.log"
-if [ "$MADE_PLACE" = 0 ] && [ -d {made}/$host ]; then
-  while read -r file more; do
-    read -r value <"$file" && echo $((value + more)) >"$file"
-  done <{made}/$host/moved
-fi
+[ "$MADE_PLACE" != 0 ] || {{ {moved}; }} | while read -r device more; do
+  for counter in {made}/$host/class/infiniband/$device/ports/1/counters/*; do
+    [ ! -e "$counter" ] || {{ read -r value <"$counter"; echo $((value + more / 8)) >"$counter"; }}
+  done
+done
 [ "$MADE_RANK" != 0 ] || {{ {table}; }}
 """
 
@@ -112,7 +115,7 @@ class MadeNodes:
         *,
         lanes: str = "echo posix/memory",
         bind: str = "env",
-        moved: Mapping[str, int] | None = None,
+        moved: str = ASKED,
         **extras: Any,
     ) -> None:
         """A stack with its own launcher and programs.
@@ -121,15 +124,16 @@ class MadeNodes:
             the function `of_now`.
         :param lanes: shell command of each rank; it knows MADE_PLACE, its number on its node.
         :param bind: command before each rank; the shell variable `place` is its number.
-        :param moved: device -> bytes that a run adds to its counters on each node [B].
+        :param moved: shell command that prints device and bytes, which a run adds to its counters
+            on each node [B].
         """
         folder = self.made / name
         for node in self.names if self.devices else ():
-            self._kernel(folder / node, moved or {})
+            self._kernel(folder / node)
         folder.mkdir(exist_ok=True)
         for file in ("selected.err", "ucx.log"):
             (folder / file).symlink_to(self.made / file)
-        words = {"made": shlex.quote(str(folder)), "lanes": lanes, "table": table}
+        words = {"made": shlex.quote(str(folder)), "lanes": lanes, "table": table, "moved": moved}
         for program in programs:
             self.bench.program(name, program, f"#!/bin/sh{OF_NOW}{RANK.format(**words)}")
         launcher = LAUNCHER.format(
@@ -142,9 +146,8 @@ class MadeNodes:
             variable = ["ASSAY_SYSFS", str(folder / self.names[0])]
             self.bench.environments[-1]["env_vars"].append(variable)
 
-    def _kernel(self, root: Path, moved: Mapping[str, int]) -> None:
-        """The files of the kernel of one node, and what a run adds to its counters."""
-        grows = []
+    def _kernel(self, root: Path) -> None:
+        """The files of the kernel of one node."""
         for number, (device, cpus) in enumerate(self.devices.items()):
             folder = root / "class" / "infiniband" / device
             (folder / "device").mkdir(parents=True)
@@ -154,5 +157,9 @@ class MadeNodes:
             counters.mkdir(parents=True)
             for name in ("port_rcv_data", "port_xmit_data"):  # in words of 4 B
                 (counters / name).write_text("0\n")
-                grows.append(f"{counters / name} {moved.get(device, 0) // 8}\n")
-        (root / "moved").write_text("".join(grows))
+
+    def kernel(self, stack: str, pattern: str) -> list[Path]:
+        """Files of the kernel of all nodes of a stack, for a test that changes them."""
+        found = sorted((self.made / stack).glob(f"*/class/infiniband/{pattern}"))
+        assert found, pattern
+        return found

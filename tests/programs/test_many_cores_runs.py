@@ -106,8 +106,8 @@ def test_long_messages_of_more_pairs_fill_the_link(bench):
         if name == "narrow":  # from 64 KiB on, four pairs reach hardly more than two
             path = folder / "osu_mbw_mr.8"
             path.write_text(scaled(path.read_text(), 0.55, first=64 << 10))
-        moved = {"lanes": "echo rc_verbs/mlx5_0:1", "moved": {"mlx5_0": 10**12}}
-        nodes.stack(name, ["osu"], ["osu_mbw_mr"], table, osu_version="5.7", **moved)
+        lanes = "echo rc_verbs/mlx5_0:1"
+        nodes.stack(name, ["osu"], ["osu_mbw_mr"], table, lanes=lanes, osu_version="5.7")
     run = bench.run("-n", "MorePairs%.*rc_verbs.*mbw_mr", path="reframe/network/osu.py")
     run.says("MorePairs", "", environ="healthy")
     said = ("messages of 65536 B: 4 pairs reach 4952 MB/s together, 1 reach 2501 MB/s: at least ",)

@@ -81,11 +81,16 @@ def test_a_device_that_the_ranks_near_it_do_not_use_is_named():
     )
 
 
+def test_devices_of_which_one_counts_nothing_are_not_compared():
+    assert nearness.misplaced(BOUND, PLACES, {"node1": {"mlx5_0:1": 900}}) == []
+
+
 def test_ranks_that_the_launcher_did_not_bind_are_named_with_the_mapping():
     carried = {"node1": {"mlx5_0:1": 500, "mlx5_1:1": 500}}
     (line,) = nearness.misplaced([made(range(8))] * 4, PLACES, carried)
     assert line == (
-        "4 of 4 ranks on node1 are near no single device: the launcher must bind them to 0-3 or 4-7"
+        "4 of 4 ranks on node1 are near no single device: the launcher must bind them to "
+        "0-3 (mlx5_0:1) or 4-7 (mlx5_1:1)"
     )
 
 

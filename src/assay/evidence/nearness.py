@@ -110,7 +110,9 @@ def misplaced(
     lines = []
     for host, place in sorted(places.items()):
         here = [rank for rank in ranks if rank.host == host]
-        total = sum(carried.get(host, {}).values())
+        counted = carried.get(host, {})
+        # A device that counts nothing may have carried everything.
+        total = sum(counted.values()) if place.near.keys() <= counted.keys() else 0
         sides = dict.fromkeys(place.near.values())
         near = frozenset().union(*sides)
         # A NUMA node may have no device: its ranks are near none, however they are bound.
@@ -122,12 +124,12 @@ def misplaced(
         if loose:
             lines.append(
                 f"{loose} of {len(here)} ranks on {host} are near no single device: the launcher "
-                f"must bind them to {' or '.join(_said(cpus) for cpus in sides)}"
+                f"must bind them to {' or '.join(f'{c} ({d})' for c, d in mapping(place).items())}"
             )
         for cpus in sides:
             devices = [device for device, near in place.near.items() if near == cpus]
             ours = sum(bool(rank.cpus) and rank.cpus <= cpus for rank in here)
-            share = sum(carried.get(host, {}).get(name, 0) for name in devices) / (total or 1)
+            share = sum(counted.get(name, 0) for name in devices) / (total or 1)
             part = ours / len(here) if here else 0.0
             if total and share < LEAST * part:
                 lines.append(

@@ -138,6 +138,11 @@ class BcastStream(StreamMixin, MpiTransportCheck):
     def describe(self):
         self.descr = f"broadcast of frames without a pause over {self.transport}"
 
+    @run_before("run")
+    def repair_over_the_transport(self):
+        # Open MPI would read shared memory within a node, whatever the transport is.
+        self.env_vars.update(self.mpi_library.remote_memory)
+
 
 @rfm.simple_test
 class BcastStreamGpu(StreamMixin, MpiCheck):

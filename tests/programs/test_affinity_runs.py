@@ -121,7 +121,7 @@ def test_a_rank_that_is_not_where_it_was_asked_to_be(bench, nodes):
 
 
 def railed(bench, name, two):
-    """A shell command that prints the output for the number of rails; two have so many times one."""
+    """A shell command that prints the output for the number of rails: two have `two` times one."""
     folder = bench.folder / "tables" / name
     folder.mkdir(parents=True)
     for rails, factor in ((1, 1), (2, two)):
@@ -139,9 +139,8 @@ def test_each_rail_must_add_its_bandwidth(bench, nodes):
     assert [row["rails"] for row in record["parsed"]["rows"]] == [1, 2]
     said = ("2 rails reach ", " MB/s together, 1 reach ", " MB/s were to be reached")
     done.says("MoreRails", *said, environ="stalls")
-    done.says(
-        "OsuRails %transport=rc_verbs %rails=2", "mlx5_1:1 on ", "carried 0.0%", environ="idle"
-    )
+    said = f"mlx5_1:1 on {HERE} carried 0.0% of the bytes"
+    done.says("OsuRails %transport=rc_verbs %rails=2", said, environ="idle")
     assert done.case("MoreRails", environ="idle").result == "fail_deps"
 
 

@@ -72,19 +72,19 @@ def nodes(bench):
     return MadeNodes(bench, 4, "1", {"mlx5_0": "0-3"})
 
 
-def hpcc(bench, nodes, name, two, four, moved=10**12):
-    folder = bench.folder / "outputs" / name
+def hpcc(nodes, name, outputs, moved=10**12):
+    folder = nodes.bench.folder / "outputs" / name
     folder.mkdir(parents=True)
-    (folder / "2").write_text(two)
-    (folder / "4").write_text(four)
+    for ranks, text in zip((2, 4), outputs):
+        (folder / str(ranks)).write_text(text)
     table = f"of_now {folder}/$MADE_SIZE >hpccoutf.txt"
     nodes.stack(name, ["hpcc"], ["hpcc"], table, moved=f"echo mlx5_0 {moved}")
 
 
 def test_more_nodes_must_not_carry_less(bench, nodes):
     for name, (two, four, _, _) in RUNS.items():
-        hpcc(bench, nodes, name, two, four)
-    hpcc(bench, nodes, "another-way", slower(TWO, 600), FOUR, moved=1000)
+        hpcc(nodes, name, (two, four))
+    hpcc(nodes, "another-way", (slower(TWO, 600), FOUR), moved=1000)
     words = ("-n", "HpccOverRanks", "-S", "HpccStudy.block=80")
     run = bench.run(*words, path="reframe/compute/hpcc.py")
     for name, (_, _, failed, cause) in RUNS.items():

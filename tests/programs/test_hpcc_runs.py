@@ -1,4 +1,8 @@
-"""HpccStudy and HpccOverRanks on two and four nodes: the real tests on recorded outputs."""
+"""HpccStudy and HpccOverRanks on two and four nodes: the real tests on recorded outputs.
+
+The outputs are of HPCC 1.5.0 with the input files that the test writes for two and four nodes. All
+ranks ran on one machine and shared less than one core.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from made_nodes import MadeNodes
 
 pytestmark = pytest.mark.slow
 
-TWO, FOUR = ((DATA / f"hpcc/study.np{ranks}.txt").read_text() for ranks in (2, 4))
+TWO, FOUR = ((DATA / f"replay/hpcc-study/np{ranks}.txt").read_text() for ranks in (2, 4))
 
 #: The memory of a node for which the recorded runs have the orders that the test asks for [B].
 MEMORY = 50_688_000

@@ -58,7 +58,10 @@ lanes=$({lanes})
 own {made}/ucx.log | sed "s|LANES|$lanes|; s|VARIABLES|$read_by_ucx|" >"ucx.$host.$$.log"
 [ "$MADE_PLACE" != 0 ] || {{ {moved}; }} | while read -r device more; do
   for counter in {made}/$host/class/infiniband/$device/ports/1/counters/*; do
-    [ ! -e "$counter" ] || {{ read -r value <"$counter"; echo $((value + more / 8)) >"$counter"; }}
+    [ -e "$counter" ] || continue
+    read -r value <"$counter"
+    # Another rank of the node may read it at this moment.
+    echo $((value + more / 8)) >{made}/moving.$$ && mv {made}/moving.$$ "$counter"
   done
 done
 [ "$MADE_RANK" != 0 ] || {{ {table}; }}

@@ -172,7 +172,7 @@ class BoundBase(OsuC):
         return self.partition_extra("network_device").split(",")
 
     def near_problems(self):
-        """What is wrong with the places of the ranks, and the places of the devices by host."""
+        """What is wrong with the places of the ranks; the ranks by process; the places by host."""
         found, problems = {}, []
         for path in sorted(Path().glob(nearness.FILES)):
             try:
@@ -181,17 +181,19 @@ class BoundBase(OsuC):
                 problems.append(f"{path.name}: {error}")
             else:
                 found[place.host] = place
-        ranks = []
+        ranks = {}
         for path in sorted(Path().glob(steering.RANKS)):
             try:
-                ranks.append(steering.rank(text(path)))
+                rank = steering.rank(text(path))
             except ValueError as error:
                 problems.append(f"{path.name}: {error}")
+            else:
+                ranks.update(dict.fromkeys(steering.processes([path.name]), rank))
         self._record["proof"]["devices"] = {
             host: {name: sorted(cpus) for name, cpus in place.near.items()}
             for host, place in found.items()
         }
-        return [*problems, *nearness.unplaced(ranks, found)], ranks, found
+        return [*problems, *nearness.unplaced(ranks.values(), found)], ranks, found
 
 
 @rfm.simple_test
@@ -227,7 +229,12 @@ class OsuNear(BoundBase):
     def examine(self, parsed):
         problems = super().examine(parsed)
         wrong, ranks, found = self.near_problems()
-        return [*problems, *wrong, *nearness.wrong_side(ranks, found, self.side)]
+        return [
+            *problems,
+            *wrong,
+            *nearness.wrong_side(ranks.values(), found, self.side),
+            *transports.rails(said(Path()), self.devices()),
+        ]
 
 
 @rfm.simple_test
@@ -315,4 +322,9 @@ class NearestDevice(BoundBase):
         wrong, ranks, found = self.near_problems()
         self._record["mapping"] = {host: nearness.mapping(place) for host, place in found.items()}
         # Without the counters of all devices, nothing shows which one a rank took.
-        return [*wrong, *crossing.unavailable, *nearness.misplaced(ranks, found, crossing.carried)]
+        return [
+            *wrong,
+            *crossing.unavailable,
+            *nearness.misplaced(list(ranks.values()), found, crossing.carried),
+            *nearness.far_lanes(ranks, found, transports.devices_to_peers(said(Path()))),
+        ]

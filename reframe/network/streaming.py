@@ -90,7 +90,12 @@ class StreamMixin(rfm.RegressionTestPlugin):
         return sum(row["time"] for row in self._measured)
 
     def requested(self):
-        return {"program": "bcast_stream", "ranks": self.num_tasks, "buffers": self.memory}
+        return {
+            "program": "bcast_stream",
+            "ranks": self.num_tasks,
+            "buffers": self.memory,
+            "window": streaming.WINDOW,
+        }
 
     def payload(self, parsed):
         everywhere = [row for row in self._measured if row["ranks"] == self.num_tasks]
@@ -103,10 +108,13 @@ class StreamMixin(rfm.RegressionTestPlugin):
         problems = super().examine(parsed)
         if parsed is None or not parsed.complete:
             return problems
-        return problems + streaming.unmeasured(self._measured, self.num_tasks)
+        return problems + self.unmeasured()
+
+    def unmeasured(self):
+        return streaming.unmeasured(self._measured, self.num_tasks, *ROUND[self.profile])
 
     def accused(self, parsed):
-        if not parsed.complete or streaming.unmeasured(self._measured, self.num_tasks):
+        if not parsed.complete or self.unmeasured():
             return []
         return streaming.slowed(self._measured)
 
@@ -129,6 +137,11 @@ class BcastStream(StreamMixin, MpiTransportCheck):
     @run_after("init")
     def describe(self):
         self.descr = f"broadcast of frames without a pause over {self.transport}"
+
+    @run_before("run")
+    def repair_over_the_transport(self):
+        # Open MPI would read shared memory within a node, whatever the transport is.
+        self.env_vars.update(self.mpi_library.remote_memory)
 
 
 @rfm.simple_test

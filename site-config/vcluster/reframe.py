@@ -115,6 +115,12 @@ ALONGSIDE = {name: value for name, value in COMMON.items() if name != "others"}
 TESTS = ("Tournament", "Census", "EachCore", "NetPipe", "NodeHealth", "OsuCollective", "HplStudy")
 OSU = ("latency", "bw", "bcast", "alltoall")
 
+#: Tests of the documents 001 and 002. They have no tag `smoke`, so only `make paper` runs them.
+DOCUMENTS = (
+    *("BcastStream", "OsuPairs", "OsuPyPairs", "MorePairs", "MorePyPairs"),
+    *("HpccStudy", "HpccOverRanks"),
+)
+
 #: Partitions of a cluster whose nodes have GPUs. The wheels have no gdrcopy, so configurations with
 #: gdrcopy cannot run.
 WITH_GPUS = [
@@ -216,7 +222,7 @@ site_configuration = sites.configuration(
                     # Leave out HPCC: it waits half a minute for links of 1 Gbit/s.
                     "extras": {
                         **LINK["extras"],
-                        "smoke": [*TESTS, *OSU],
+                        "smoke": [*TESTS, *DOCUMENTS, *OSU],
                     },
                 },
                 {

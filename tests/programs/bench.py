@@ -344,6 +344,10 @@ class Bench:
         self.partition(launcher="local")
         stack = spec["stack"]
         self.replays(spec["program"], stack["features"], runs, **stack.get("extras", {}))
+        if compiler := spec.get("compiler"):
+            for name in runs:
+                made = self.folder / "programs" / name / spec["program"]
+                self.program(name, compiler, f"#!/bin/sh\ncp {shlex.quote(str(made))} .\n")
         done = self.run("-n", spec["case"], *spec.get("arguments", ()), path=path)
         healthy = done.case("", "healthy")
         assert healthy.result == "pass", healthy.reason

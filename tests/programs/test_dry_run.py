@@ -55,3 +55,30 @@ def test_every_case_of_a_site_has_a_job_script(config, tmp_path, monkeypatch):
         assert any(" osu_bw -c -d rocm D D" in text for text in on_gpus)
         assert any(" -m rocm,rocm" in text for text in on_gpus)
         assert not [text for text in on_gpus if re.search("cuda|nvidia|gdr_?copy", text, re.I)]
+
+
+#: Document -> its tests that the smoke profile runs between the nodes of vcluster.
+BETWEEN_NODES = {
+    "001": {"BcastStream"},
+    "002": {"OsuPairs", "OsuPyPairs", "HpccStudy", "HpccOverRanks"},
+}
+
+
+@pytest.mark.parametrize("number", BETWEEN_NODES)
+def test_the_smoke_profile_of_a_document_runs_between_emulated_nodes(number, tmp_path):
+    """On the machine that has all programs; the plain smoke run has none of these cases."""
+    live_program("mpirun")
+    config, tests = ROOT / "site-config/vcluster/reframe.py", BETWEEN_NODES[number]
+    where = ("-c", "reframe", "-R", "--dry-run", "--system=vcluster:inter-node")
+    machine = {
+        "ASSAY_EXPECT": "1",
+        "ASSAY_VCLUSTER": str(tmp_path / "none"),
+        "PATH": without_slurm(tmp_path / "bin"),
+    }
+    pattern = ("-n", "|".join(sorted(tests)))
+    for mode, expected in ((f"paper-{number}-smoke", tests), ("smoke", set())):
+        run = run_reframe(config, tmp_path / mode, *where, *pattern, "--mode", mode, **machine)
+        made = {
+            name.split()[0] for (name, _, _), case in run.cases.items() if case.result == "pass"
+        }
+        assert made == expected, run.output[-3000:]

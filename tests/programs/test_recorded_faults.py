@@ -6,6 +6,7 @@ file       file of the test, below reframe/
 case       option -n of ReFrame, which selects one case
 arguments  further options of ReFrame
 program    name of the program that replays the run
+compiler   may be absent: name of the compiler by which the job makes the program
 stack      features of the stack, and its extras
 healthy    part of the record of the unchanged run, which must pass
 faults     name -> `reason` of the failure, and `changes`: each names a `file` of the run (a shell

@@ -81,12 +81,40 @@ def test_a_device_that_the_ranks_near_it_do_not_use_is_named():
     )
 
 
+def test_devices_of_which_one_counts_nothing_are_not_compared():
+    assert nearness.misplaced(BOUND, PLACES, {"node1": {"mlx5_0:1": 900}}) == []
+
+
 def test_ranks_that_the_launcher_did_not_bind_are_named_with_the_mapping():
     carried = {"node1": {"mlx5_0:1": 500, "mlx5_1:1": 500}}
     (line,) = nearness.misplaced([made(range(8))] * 4, PLACES, carried)
     assert line == (
-        "4 of 4 ranks on node1 are near no single device: the launcher must bind them to 0-3 or 4-7"
+        "4 of 4 ranks on node1 are near no single device: the launcher must bind them to "
+        "0-3 (mlx5_0:1) or 4-7 (mlx5_1:1)"
     )
+
+
+def test_ranks_that_all_take_the_far_device_are_named_although_the_bytes_are_shared():
+    ranks = {("node1", 1): made([0]), ("node1", 2): made([1]), ("node1", 3): made([4])}
+    right = {("node1", 1): {"mlx5_0:1"}, ("node1", 2): {"mlx5_0:1"}, ("node1", 3): {"mlx5_1:1"}}
+    assert nearness.far_lanes(ranks, PLACES, right) == []
+    swapped = {process: {"mlx5_0:1", "mlx5_1:1"} - found for process, found in right.items()}
+    assert nearness.far_lanes(ranks, PLACES, swapped) == [
+        "2 ranks on node1 run near mlx5_0:1 (processors 0-3), and all their lanes to other ranks "
+        "are over mlx5_1:1: UCX chose a far device",
+        "1 ranks on node1 run near mlx5_1:1 (processors 4-7), and all their lanes to other ranks "
+        "are over mlx5_0:1: UCX chose a far device",
+    ]
+
+
+def test_ranks_whose_lanes_or_devices_decide_nothing_are_not_accused():
+    both, far = {"mlx5_0:1", "mlx5_1:1"}, {"mlx5_1:1"}
+    cases = [([0], both), ([0], ()), ([0, 4], far), ([], far), ([9], far)]
+    for number, (cpus, taken) in enumerate(cases):
+        process = ("node1", number)
+        assert nearness.far_lanes({process: made(cpus)}, PLACES, {process: taken}) == []
+    same = {"node1": nearness.parse(FILE.replace("near 4-7", "near 0-3"))}
+    assert nearness.far_lanes({("node1", 1): made([0])}, same, {("node1", 1): far}) == []
 
 
 def test_devices_on_one_side_are_one():

@@ -41,8 +41,12 @@ ROW = "2 rma 0 64 48 48 0.202254 237.33 0.02 79449.835 0 0 0 0 96"
         (ROW.replace(" 96", " 95"), "96 frames went to the workers, and 95 verified"),
         (ROW.replace("0 0 0 0 96", "30 30 0 0 96"), "30 of 96 frames were dropped, not 0 of them"),
         (ROW.replace("0 0 0 0 96", "1 0 0 0 96"), "1 frames were dropped, 0 retrieved and 0 lost"),
-        (ROW.replace("237.33", "500.00"), "contradict each other"),
+        (ROW.replace("237.33", "239.00"), "rate, time and number of frames contradict each other"),
+        (ROW.replace("0.202254 237.33", "0.000202 237624.00"), "bandwidth, rate and size"),
+        (ROW.replace("237.33 0.02", "237.33 0.03"), "bandwidth, rate and size of the frames contr"),
         (ROW.replace("237.33", "nan"), "a value is not a measurement"),
+        (ROW.replace("79449.835", "0.000"), "a value is not a measurement"),
+        (ROW.replace(" 0.02 ", " inf "), "a value is not a measurement"),
     ],
 )
 def test_numbers_that_do_not_agree_are_a_problem(new, words):
@@ -69,7 +73,7 @@ def rounds(ranks=4, cost=1.0):
     """Made rounds: a rate that falls by `cost` times ten times the error rate."""
     return [
         {"ranks": p, "repair": repair, "error_rate": rate, "frame_size": size, "frames": 100,
-         "alone": 10, "time": 1.0, "rate": (1000.0 if repair == "rma" else 800.0) / p
+         "alone": 100, "time": 1.0, "rate": (1000.0 if repair == "rma" else 800.0) / p
          / (1 + 10 * cost * rate), "bandwidth": 100.0, "latency": 2.0 + p,
          "dropped": int(100 * rate), "retrieved": 0, "lost": 0, "wrong": 0, "verified": 100,
          "round_trip": 4.0}
@@ -80,16 +84,30 @@ def rounds(ranks=4, cost=1.0):
     ]  # fmt: skip
 
 
+#: What the made rounds were asked for: 100 frames, whatever their size.
+ASKED = (4, 100, 1 << 40)
+
+
 def test_a_round_that_did_not_run_is_named():
-    assert streaming.unmeasured(rounds(), 4) == []
-    (line,) = streaming.unmeasured(rounds()[1:], 4)
+    assert streaming.unmeasured(rounds(), *ASKED) == []
+    (line,) = streaming.unmeasured(rounds()[1:], *ASKED)
     assert line == "63 rounds ran, 64 were asked for, and 1 of these are missing"
-    assert streaming.unmeasured(rounds() + rounds()[:1], 4)
+    assert streaming.unmeasured(rounds() + rounds()[:1], *ASKED)
 
 
-def test_rounds_that_repaired_nothing_are_named():
-    nothing = [{**row, "dropped": 0} for row in rounds()]
-    assert streaming.unmeasured(nothing, 4) == ["no frame was dropped at 1%, so no repair ran"]
+def test_rounds_that_sent_fewer_frames_are_named():
+    assert streaming.unmeasured(rounds(), 4, 1 << 40, 100) == []  # at least two windows
+    (line,) = streaming.unmeasured(rounds(), 4, 1000, 1000 * 64)
+    assert line == "a round sent 100 frames of 64 B and 100 alone, 1000 and 100 were asked for"
+    few = [{**row, "alone": 99 if row["repair"] == "rma" else 100} for row in rounds()]
+    assert len(streaming.unmeasured(few, *ASKED)) == len(streaming.SIZES)
+
+
+@pytest.mark.parametrize("repair", ["nack", "rma"])
+def test_a_repair_that_repaired_nothing_is_named(repair):
+    nothing = [{**row, "dropped": row["dropped"] * (row["repair"] != repair)} for row in rounds()]
+    (line,) = streaming.unmeasured(nothing, *ASKED)
+    assert line == f"no frame was dropped at 1%, so no repair by {repair} ran"
 
 
 def test_a_round_of_a_millisecond_is_not_judged():

@@ -8,11 +8,12 @@ devices (:mod:`assay.evidence.links`) tell which device carried the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay import metrics
-from assay.evidence.steering import Steering, numbers
+from assay.evidence.steering import Process, Steering, numbers
 
 #: Files that the script leaves in the directory of the job.
 FILES = "near.*.*"
@@ -109,7 +110,9 @@ def misplaced(
     lines = []
     for host, place in sorted(places.items()):
         here = [rank for rank in ranks if rank.host == host]
-        total = sum(carried.get(host, {}).values())
+        counted = carried.get(host, {})
+        # A device that counts nothing may have carried everything.
+        total = sum(counted.values()) if place.near.keys() <= counted.keys() else 0
         sides = dict.fromkeys(place.near.values())
         near = frozenset().union(*sides)
         # A NUMA node may have no device: its ranks are near none, however they are bound.
@@ -121,12 +124,12 @@ def misplaced(
         if loose:
             lines.append(
                 f"{loose} of {len(here)} ranks on {host} are near no single device: the launcher "
-                f"must bind them to {' or '.join(_said(cpus) for cpus in sides)}"
+                f"must bind them to {' or '.join(f'{c} ({d})' for c, d in mapping(place).items())}"
             )
         for cpus in sides:
             devices = [device for device, near in place.near.items() if near == cpus]
             ours = sum(bool(rank.cpus) and rank.cpus <= cpus for rank in here)
-            share = sum(carried.get(host, {}).get(name, 0) for name in devices) / (total or 1)
+            share = sum(counted.get(name, 0) for name in devices) / (total or 1)
             part = ours / len(here) if here else 0.0
             if total and share < LEAST * part:
                 lines.append(
@@ -135,6 +138,33 @@ def misplaced(
                     "others took a far device"
                 )
     return lines
+
+
+def far_lanes(
+    ranks: Mapping[Process, Steering],
+    places: Mapping[str, Place],
+    devices: Mapping[Process, Collection[str]],
+) -> list[str]:
+    """Ranks near a device that have lanes over other devices only, a line for each such mapping.
+
+    Counters cannot show that: if the ranks of both sides take the far device, each device carries
+    its share.
+
+    :param devices: the devices of the lanes that each process has to other processes.
+    """
+    found: Counter[tuple[str, str, str, str]] = Counter()
+    for process, rank in ranks.items():
+        place, taken = places.get(rank.host), set(devices.get(process, ()))
+        sides = place.near if place else {}
+        near = [name for name, cpus in sides.items() if rank.cpus and rank.cpus <= cpus]
+        if near and taken and not taken & {*near}:
+            cpus = _said(sides[near[0]])
+            found[rank.host, ",".join(near), cpus, ",".join(sorted(taken))] += 1
+    return [
+        f"{number} ranks on {host} run near {near} (processors {cpus}), and all their lanes to "
+        f"other ranks are over {taken}: UCX chose a far device"
+        for (host, near, cpus, taken), number in sorted(found.items())
+    ]
 
 
 def gain(near: float, far: float, unit: str) -> float:

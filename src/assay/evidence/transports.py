@@ -210,15 +210,22 @@ def prove(
     return Proof(carried.means, ", ".join(versions) or None, dict(carried.lanes), tuple(problems))
 
 
+def devices_to_peers(log: UcxLog) -> dict[ucx_log.Process, set[str]]:
+    """The devices of the lanes that each process has to other processes."""
+    found: dict[ucx_log.Process, set[str]] = {}
+    for config in log.peer_configs():
+        # Some versions name a path behind the device: rc_mlx5/mlx5_0:1/path0.
+        devices = {lane.split("/")[1] for lane in config.lanes if "/" in lane}
+        found.setdefault(config.process, set()).update(devices)
+    return found
+
+
 def rails(log: UcxLog, devices: Sequence[str]) -> list[str]:
     """Devices that have no lane to the peer, and lanes over other devices, one line each.
 
     :param devices: the devices that the run was to use side by side (``mlx5_0:1``).
     """
-    # Some versions name a path behind the device: rc_mlx5/mlx5_0:1/path0.
-    open_to_peer = {
-        lane.split("/")[1] for config in log.peer_configs() for lane in config.lanes if "/" in lane
-    }
+    open_to_peer = {device for found in devices_to_peers(log).values() for device in found}
     return [
         *(f"UCX has no lane over {device} to the peer" for device in devices
           if device not in open_to_peer),

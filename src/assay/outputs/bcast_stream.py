@@ -146,8 +146,11 @@ def _row(number: int, line: str, trips: Mapping[int, float]) -> Row:
 def _doubts(row: Row) -> Sequence[str]:
     """What is wrong with the numbers of a round."""
     at = {name: float(value) for name, value in row.items() if name != "repair"}
-    measured = ("time", "rate", "bandwidth", "latency", "round_trip")
-    if any(not math.isfinite(at[name]) or at[name] < 0 for name in measured):
+    measured = [at[name] for name in ("time", "rate", "latency", "round_trip")]
+    # The bandwidth of a slow stream of short frames is printed as 0.00.
+    if not all(math.isfinite(value) and value > 0 for value in measured) or not (
+        0 <= at["bandwidth"] < math.inf
+    ):
         return ["a value is not a measurement"]
     doubts = []
     workers = at["ranks"] - 1
@@ -172,7 +175,10 @@ def _doubts(row: Row) -> Sequence[str]:
         doubts.append(
             f"{at['dropped']:.0f} of {sent:.0f} frames were dropped, not {rate:g} of them"
         )
-    # The time is printed to 1 us.
-    if at["time"] > 1e-3 and abs(at["rate"] * at["time"] - at["frames"]) > 0.01 * at["frames"] + 1:
+    # The time is printed to 1 us, rate and bandwidth to two decimals.
+    if abs(at["rate"] * at["time"] - at["frames"]) > 0.6e-6 * at["rate"] + 0.001 * at["frames"]:
         doubts.append("rate, time and number of frames contradict each other")
+    megabytes = at["frame_size"] / 1e6
+    if abs(at["bandwidth"] - at["rate"] * megabytes) > 0.0051 * (1 + megabytes):
+        doubts.append("bandwidth, rate and size of the frames contradict each other")
     return doubts

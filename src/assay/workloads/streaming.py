@@ -11,6 +11,12 @@ KIB, MIB = 1 << 10, 1 << 20
 SIZES = (64, 4 * KIB, 64 * KIB, MIB)
 ERROR_RATES = (0.0, 0.0001, 0.001, 0.01)
 
+#: Broadcasts in flight.
+WINDOW = 16
+
+#: Most frames that a round sends one by one, for the latency (``ALONE`` of the program).
+ALONE = 100
+
 #: Size of the frames whose values are drawn over the number of ranks [B].
 OVER_RANKS = 64 * KIB
 
@@ -54,11 +60,14 @@ def options(ranks: int, frames: int, volume: int, memory: str) -> list[str]:
     """
     lists = {"-p": counts(ranks), "-s": SIZES, "-e": ERROR_RATES}
     said = [word for key, values in lists.items() for word in (key, ",".join(map(str, values)))]
-    return [*said, "-f", str(frames), "-b", str(volume), "-m", memory]
+    return [*said, "-f", str(frames), "-b", str(volume), "-w", str(WINDOW), "-m", memory]
 
 
-def unmeasured(rows: Iterable[Row], ranks: int) -> list[str]:
-    """A line if the rounds are not the ones that :func:`options` asks for, or repaired nothing."""
+def unmeasured(rows: Iterable[Row], ranks: int, frames: int, volume: int) -> list[str]:
+    """What is missing of the rounds that :func:`options` asks for, and repairs that never ran.
+
+    The parameters are those of :func:`options`.
+    """
     rows = list(rows)
     asked = {
         (p, repair, rate, size)
@@ -68,12 +77,27 @@ def unmeasured(rows: Iterable[Row], ranks: int) -> list[str]:
         for size in SIZES
     }
     ran = [(row["ranks"], row["repair"], row["error_rate"], row["frame_size"]) for row in rows]
-    if len(ran) == len(asked) and set(ran) == asked:
-        if any(row["dropped"] for row in rows if row["error_rate"] == max(ERROR_RATES)):
-            return []
-        return [f"no frame was dropped at {max(ERROR_RATES):.0%}, so no repair ran"]
-    lacks = len(asked - set(ran))
-    return [f"{len(ran)} rounds ran, {len(asked)} were asked for, and {lacks} of these are missing"]
+    if len(ran) != len(asked) or set(ran) != asked:
+        lacks = len(asked - set(ran))
+        return [
+            f"{len(ran)} rounds ran, {len(asked)} were asked for, and {lacks} of these are missing"
+        ]
+    lines = []
+    for size in SIZES:
+        wanted = max(min(frames, volume // size), 2 * WINDOW)
+        sent = min(row["frames"] for row in rows if row["frame_size"] == size)
+        alone = min(row["alone"] for row in rows if row["frame_size"] == size)
+        if sent < wanted or alone < min(wanted, ALONE):
+            lines.append(
+                f"a round sent {sent} frames of {size} B and {alone} alone, {wanted} and "
+                f"{min(wanted, ALONE)} were asked for"
+            )
+    repaired = {row["repair"] for row in rows if row["dropped"]}
+    return lines + [
+        f"no frame was dropped at {max(ERROR_RATES):.0%}, so no repair by {repair} ran"
+        for repair in ("nack", "rma")
+        if repair not in repaired
+    ]
 
 
 def backup(bandwidth: float, round_trip: float) -> float:

@@ -18,7 +18,7 @@ line          keys
 ``gpu``       the number of a GPU: its `name`, `uuid`, `bus` (PCI), `driver` (version, as nvidia-smi
               prints it), and `near`: whether the memory of the host was near it
               (``yes``, ``no``, ``unknown``)
-``smi``       what nvidia-smi prints of GPUs and topology, in the form of ``assay.outputs.nvidia_smi``
+``smi``       what nvidia-smi prints of GPUs and topology: ``assay.outputs.nvidia_smi`` has the form
 ``copy``      ``h2d``, ``d2h`` or ``d2d``: the numbers of the GPUs `from` and `to` (null is the
               host), `access` (whether `from` may access the memory of `to`), `copies` of each
               repeat, `gpu_seconds` and `host_seconds` of each repeat, and `wrong_at`, the first

@@ -10,6 +10,7 @@ import math
 import shlex
 import statistics
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
@@ -26,8 +27,8 @@ from assay.outputs.each_gpu import BETWEEN, TO_DEVICE, TO_HOST
 #: [s].
 SIZE, REPEATS, TURNS, LIMIT = 64 << 20, 5, 3, 300
 
-#: A copy may be slower than those of the others by this share; a link that lost half of its lanes is
-#: far below. Not yet compared with healthy GPUs.
+#: A copy may be slower than those of the others by this share; a link that lost half of its lanes
+#: is far below. Not yet compared with healthy GPUs.
 TOLERANCE = 0.2
 
 #: The options that a site may give in the extra `each_gpu` of a partition.
@@ -132,3 +133,13 @@ class EachGpu(AllNodesCheck):
                 found[f"{name}_median"] = statistics.median(rates)
                 found[f"{name}_worst"] = min(rates)
         return found
+
+    def peaks(self, parsed):
+        # The link of a partition between nodes is not that between the GPUs of a node.
+        if "intra-node" not in self.current_partition.features:
+            return {}
+        between = [metric for metric in self.declares if metric.startswith(KINDS[BETWEEN])]
+        return {
+            metric: replace(peak, value=peak.value / 1000)  # the metric is in GB/s
+            for metric, peak in self.link_peaks(between).items()
+        }

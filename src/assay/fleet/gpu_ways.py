@@ -131,7 +131,8 @@ def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
             if parsed.complete and not entry["rc"]:
                 found.append(_turn(node, entry["look"], entry["turn"], parsed.rows, parsed.facts))
             elif not problems:
-                problems = ["the output is cut short"]
+                whole = "its output is whole, but it failed"
+                problems = [whole if parsed.complete else "the output is cut short"]
         except ParseError as error:
             last = (entry["out"].strip().splitlines() or ["it said nothing"])[-1]
             problems = [f"{last[:300]} ({error.why})"]

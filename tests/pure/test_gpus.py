@@ -202,7 +202,7 @@ def test_clocks_that_disagree_are_named():
     doubtful = replace(first, host_rate=first.rate / 3)
     assert gpu_ways.clocks([turn]) == []
     (line,) = gpu_ways.clocks([replace(turn, copies=(doubtful, *rest))])
-    assert line.startswith("node01: host -> bus0: ") and "by that of the host" in line
+    assert line.startswith("node01: host -> GPU 0: ") and "by that of the host" in line
 
 
 def log(name, rc=0, nodes=1, change=("", "")):

@@ -91,6 +91,10 @@ class Turn:
     copies: Sequence[Copy]
     drivers: Sequence[str] = ()
 
+    def named(self, copy: Copy) -> str:
+        """Both ends of a copy, as a message names them."""
+        return " -> ".join(self.gpus.get(end, end) for end in (copy.source, copy.target))
+
 
 @dataclass(frozen=True)
 class Worse:
@@ -161,8 +165,8 @@ def _turn(node: str, look: int, number: int, rows: Iterable[Row], facts: Mapping
 def clocks(found: Sequence[Turn]) -> list[str]:
     """The ways whose rate by the clock of the GPU is far above that by the host, one line each."""
     lines = {
-        f"{turn.node}: {copy.source} -> {copy.target}: {copy.rate:.3g} GB/s by the clock of the "
-        f"GPU, {copy.host_rate:.3g} GB/s by that of the host"
+        f"{turn.node}: {turn.named(copy)}: {copy.rate:.3g} GB/s by the clock of the GPU, "
+        f"{copy.host_rate:.3g} GB/s by that of the host"
         for turn in found
         for copy in turn.copies
         if copy.rate > CLOCKS * copy.host_rate
@@ -311,8 +315,7 @@ def not_compared(found: Sequence[Turn]) -> list[str]:
         for copy in turn.copies:
             name = f"{turn.node} {copy.way}"
             places[name] = (turn.node, copy.way), f"{copy.direction} {copy.kind}"
-            ends = [turn.gpus.get(end, end) for end in (copy.source, copy.target)]
-            names[name] = f"{turn.node}: {' -> '.join(ends)}"
+            names[name] = f"{turn.node}: {turn.named(copy)}"
     enough = {
         name for groups in _groups(places) for group in groups.values() if len(group) >= FEWEST
         for name in group

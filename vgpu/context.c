@@ -156,6 +156,36 @@ ENTRY(cuDeviceCanAccessPeer)(int *can, device a, device b)
     return SUCCESS;
 }
 
+/* [a][b]: a context of `a` may access the memory of `b`. Each device has one context, its primary. */
+static atomic_bool enabled[MAX_DEVICES][MAX_DEVICES];
+
+ENTRY(cuCtxEnablePeerAccess)(struct context *other, unsigned flags)
+{
+    NEED_CONTEXT();
+    if (!other || flags)
+        return INVALID_VALUE;
+    device here = current_context()->device;
+    if (!peers(here, other->device))
+        return PEER_ACCESS_UNSUPPORTED;
+    return atomic_exchange(&enabled[here][other->device], true) ? PEER_ACCESS_ALREADY_ENABLED
+                                                                : SUCCESS;
+}
+
+ENTRY(cuCtxDisablePeerAccess)(struct context *other)
+{
+    NEED_CONTEXT();
+    if (!other)
+        return INVALID_VALUE;
+    return atomic_exchange(&enabled[current_context()->device][other->device], false)
+               ? SUCCESS
+               : PEER_ACCESS_NOT_ENABLED;
+}
+
+bool peer_access(device a, device b)
+{
+    return enabled[a][b] || enabled[b][a];
+}
+
 ENTRY(cuDevicePrimaryCtxRetain)(struct context **context, device it)
 {
     NEED_DEVICE(it);
@@ -278,6 +308,10 @@ static const struct {
     {MAP_FAILED_, "CUDA_ERROR_MAP_FAILED", "mapping of buffer object failed"},
     {PEER_ACCESS_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
      "peer access is not supported between these two devices"},
+    {PEER_ACCESS_ALREADY_ENABLED, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
+     "peer access is already enabled"},
+    {PEER_ACCESS_NOT_ENABLED, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED",
+     "peer access has not been enabled"},
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},

@@ -27,6 +27,8 @@ enum {
     INVALID_HANDLE = 400,
     NOT_FOUND = 500,
     NOT_READY = 600,
+    PEER_ACCESS_ALREADY_ENABLED = 704,
+    PEER_ACCESS_NOT_ENABLED = 705,
     CONTEXT_IS_DESTROYED = 709,
     ALREADY_REGISTERED = 712,
     NOT_REGISTERED = 713,
@@ -60,6 +62,7 @@ int visible_devices(void);
 int node_device(device visible); /* its number on the node */
 int visible_device(int of_node); /* the reverse, -1 if it is not visible */
 unsigned long long next_id(void);
+bool peer_access(device a, device b); /* visible numbers; whether one of both enabled it */
 
 /* A body begins with one of these. */
 #define NEED_DRIVER()                                                                              \

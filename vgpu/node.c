@@ -136,6 +136,12 @@ bool node_fault_between(const char *name, int a, int b)
     return node_fault(name) || pair_listed(getenv("GPUEMU_FAULT"), before, a, b);
 }
 
+bool node_fault_of_copy(const char *name, int a, int b)
+{
+    bool of_end = (a >= 0 && node_fault_of(name, a)) || (b >= 0 && node_fault_of(name, b));
+    return of_end || (a >= 0 && b >= 0 && a != b && node_fault_between(name, a, b));
+}
+
 bool node_nvlink(int a, int b)
 {
     const char *pairs = getenv("GPUEMU_NVLINK");

@@ -35,6 +35,9 @@ bool node_fault(const char *name);
 bool node_fault_of(const char *name, int device);
 /* A fault of all pairs ("p2p") or of this pair ("p2p:0-1"). */
 bool node_fault_between(const char *name, int a, int b);
+/* A fault of copies from device `a` to device `b` ("slow:0-1", in both directions), of all copies of
+ * a device ("slow:0"), or of all ("slow"); -1 stands for the host. */
+bool node_fault_of_copy(const char *name, int a, int b);
 
 /* Adds one event and its bytes to the trace of this process; `what` must live for ever. */
 void trace(const char *what, uint64_t bytes);

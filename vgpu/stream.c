@@ -76,11 +76,12 @@ static struct stream *stream_of(struct stream *stream)
     return (uintptr_t)stream <= 2 ? &null_stream : stream;
 }
 
-/* When a copy that may begin at `start` is done. One engine serves each way. */
+/* When a copy that may begin at `start` is done. One engine serves each way. `slow`: at half the
+ * rate. */
 static unsigned long long done_at(enum way way, const struct link *link, unsigned long long start,
-                                  size_t bytes)
+                                  size_t bytes, bool slow)
 {
-    double transfer = link->rate > 0 ? (double)bytes / link->rate * 1e9 : 0;
+    double transfer = link->rate > 0 ? (double)bytes / link->rate * (slow ? 2e9 : 1e9) : 0;
     unsigned long long begin = engine_busy[way] > start ? engine_busy[way] : start;
     engine_busy[way] = begin + (unsigned long long)transfer;
     return engine_busy[way] + (unsigned long long)(link->latency * 1e3);
@@ -100,7 +101,9 @@ static unsigned long long later(unsigned long long a, unsigned long long b)
     return a > b ? a : b;
 }
 
-static result copy(address to, address from, size_t bytes, struct stream *stream, bool wait)
+/* `staged`: between devices without peer access, through the memory of the host. */
+static result copy(address to, address from, size_t bytes, struct stream *stream, bool wait,
+                   bool staged)
 {
     NEED_CONTEXT();
     struct range target, source;
@@ -110,15 +113,25 @@ static result copy(address to, address from, size_t bytes, struct stream *stream
     if (!written || !read || (!into && memory_is_device(to)) || (!out_of && memory_is_device(from)))
         return INVALID_VALUE;
     enum way way = way_of(into ? &target : NULL, out_of ? &source : NULL);
+    int owner = out_of ? source.owner : -1, receiver = into ? target.owner : -1;
     bool ipc = (into && target.imported) || (out_of && source.imported);
-    trace(ipc ? BY_IPC[way] : NAMES[way], bytes);
+    bool slow = node_fault_of_copy("slow", owner, receiver);
     stream = stream_of(stream);
     unsigned long long start = now();
     memmove(written, read, bytes);
+    if (bytes && node_fault_of_copy("corrupt", owner, receiver))
+        ++((unsigned char *)written)[bytes / 2];
+    start = later(stream->busy, start);
+    if (staged) {
+        trace(NAMES[D2H], bytes);
+        start = done_at(D2H, &links[D2H], start, bytes, slow);
+        way = H2D;
+    }
+    trace(ipc ? BY_IPC[way] : NAMES[way], bytes);
     const struct link *link = &links[way];
-    if (into && out_of && pairs[way][target.owner][source.owner].said)
-        link = &pairs[way][target.owner][source.owner];
-    stream->busy = done_at(way, link, later(stream->busy, start), bytes);
+    if (into && out_of && pairs[way][receiver][owner].said)
+        link = &pairs[way][receiver][owner];
+    stream->busy = done_at(way, link, start, bytes, slow);
     atomic_ullong *all = &device_busy[current_context()->device];
     *all = later(*all, stream->busy);
     if (wait)
@@ -128,7 +141,7 @@ static result copy(address to, address from, size_t bytes, struct stream *stream
 
 ENTRY(cuMemcpy)(address to, address from, size_t bytes)
 {
-    return copy(to, from, bytes, NULL, true);
+    return copy(to, from, bytes, NULL, true, false);
 }
 ENTRY_OF(cuMemcpyHtoD_v2, body_of_cuMemcpy);
 ENTRY_OF(cuMemcpyDtoH_v2, body_of_cuMemcpy);
@@ -136,11 +149,36 @@ ENTRY_OF(cuMemcpyDtoD_v2, body_of_cuMemcpy);
 
 ENTRY(cuMemcpyAsync)(address to, address from, size_t bytes, struct stream *stream)
 {
-    return copy(to, from, bytes, stream, false);
+    return copy(to, from, bytes, stream, false, false);
 }
 ENTRY_OF(cuMemcpyHtoDAsync_v2, body_of_cuMemcpyAsync);
 ENTRY_OF(cuMemcpyDtoHAsync_v2, body_of_cuMemcpyAsync);
 ENTRY_OF(cuMemcpyDtoDAsync_v2, body_of_cuMemcpyAsync);
+
+/* Each pointer must belong to its context. */
+static result copy_peer(address to, const struct context *receiver, address from,
+                        const struct context *owner, size_t bytes, struct stream *stream, bool wait)
+{
+    NEED_CONTEXT();
+    struct range target, source;
+    if (!receiver || !owner || !memory_find(to, &target) || !memory_find(from, &source) ||
+        target.device != receiver->device || source.device != owner->device)
+        return INVALID_VALUE;
+    bool staged = owner->device != receiver->device && !peer_access(owner->device, receiver->device);
+    return copy(to, from, bytes, stream, wait, staged);
+}
+
+ENTRY(cuMemcpyPeer)(address to, const struct context *receiver, address from,
+                    const struct context *owner, size_t bytes)
+{
+    return copy_peer(to, receiver, from, owner, bytes, NULL, true);
+}
+
+ENTRY(cuMemcpyPeerAsync)(address to, const struct context *receiver, address from,
+                         const struct context *owner, size_t bytes, struct stream *stream)
+{
+    return copy_peer(to, receiver, from, owner, bytes, stream, false);
+}
 
 static result set(address at, unsigned char value, size_t bytes)
 {

@@ -110,6 +110,7 @@ GPUS = {
 }
 # Nothing of an emulated GPU is judged, so other work on the host may go on.
 ALONGSIDE = {name: value for name, value in COMMON.items() if name != "others"}
+ALONGSIDE["each_gpu"] = emulated.EACH_GPU
 
 #: Tests, and benchmarks of OSU, that the smoke profile runs between nodes.
 TESTS = ("Tournament", "Census", "EachCore", "NetPipe", "NodeHealth", "OsuCollective", "HplStudy")

@@ -33,7 +33,11 @@ partition = {
         {
             "hardware": {"link": "emulated-nvlink"},
             # The wheels have no gdrcopy, so configurations with gdrcopy cannot run.
-            "smoke": ["no-gdrcopy", "no-ipc-no-gdrcopy", "NodeHealth", "StackHas", "SuiteLoads"],
+            "smoke": [
+                *("no-gdrcopy", "no-ipc-no-gdrcopy", "EachGpu", "NodeHealth"),
+                *("StackHas", "SuiteLoads"),
+            ],
+            "each_gpu": emulated.EACH_GPU,
         },
     ),
     "descr": "EMULATED GPUs: nothing here is hardware",
@@ -46,7 +50,11 @@ partition = {
 WITH_MPI = "emulated-gpu-mpi"
 named = emulated.prefix(__file__)
 with_mpi = {
-    **machine.partition(WITH_MPI, ["intra-node", "gpu", "cuda", "nvlink"], {"pml": "ucx"}),
+    **machine.partition(
+        WITH_MPI,
+        ["intra-node", "gpu", "cuda", "nvlink"],
+        {"pml": "ucx", "each_gpu": emulated.EACH_GPU},
+    ),
     "descr": "EMULATED GPUs with Open MPI: nothing here is hardware",
     "environs": [named["name"]] if named else [],
     "devices": partition["devices"],

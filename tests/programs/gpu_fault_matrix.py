@@ -19,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from bench import ROOT, Bench
 
+from assay.sites.emulated import EACH_GPU
+
 DOCUMENT = ROOT / "docs" / "vgpu.md"
 BEGIN, END = "<!-- begin: GPU faults -->", "<!-- end: GPU faults -->"
 
@@ -30,7 +32,7 @@ RATE = 1e9
 LINKS = f"nvlink=20:{RATE:g},d2d=20:{RATE:g},h2d=20:{RATE:g},d2h=20:{RATE:g}"
 
 LATENCY, BANDWIDTH, NODE = "UcxGpu tag_lat", "UcxGpu tag_bw", "NodeHealth"
-PAIRS = "GpuPairs"
+PAIRS, EACH = "GpuPairs", "EachGpu"
 
 #: Test -> its file, and the case as ReFrame's option -n selects it.
 TESTS = {
@@ -38,6 +40,7 @@ TESTS = {
     BANDWIDTH: ("network/ucx_gpu.py", "UcxGpu%operation=tag_bw%gpus=2%configuration=no-gdrcopy$"),
     PAIRS: ("network/gpu_pairs.py", "^GpuPairs"),
     NODE: ("node/health.py", "^NodeHealth$"),
+    EACH: ("network/each_gpu.py", "^EachGpu$"),
 }
 
 
@@ -67,13 +70,13 @@ def emulated(faults: str, **more: str) -> dict[str, str]:
 
 
 FAULTS = [
-    Fault("healthy", "none", tests=(LATENCY, BANDWIDTH, PAIRS, NODE)),
+    Fault("healthy", "none", tests=(LATENCY, BANDWIDTH, PAIRS, NODE, EACH)),
     Fault("order", "none: GPU 0 is near processor 1, and GPU 1 near processor 0 "
           "(`GPUEMU_CPUS='1;0'`)", {"GPUEMU_CPUS": "1;0"}),
     Fault("ipc-open", "CUDA IPC fails without a word (`ipc-open`)", emulated("ipc-open"),
           names="cuda_ipc carried nothing"),
     Fault("p2p", "one pair cannot access each other's memory (`p2p:0-1`)", emulated("p2p:0-1"),
-          (LATENCY, NODE), names="cannot access each other's memory"),
+          (LATENCY, NODE, EACH), names="cannot access each other's memory"),
     Fault("staged", "bytes go through the host (`UCX_RNDV_THRESH=inf` in the stack)",
           {"UCX_RNDV_THRESH": "inf", "GPUEMU_LINKS": ""}, (BANDWIDTH,),
           names="cuda_ipc carried nothing"),
@@ -89,15 +92,20 @@ FAULTS = [
           {"GPUEMU_LINKS": f"{LINKS},nvlink:0-1=20:{RATE / 2:g}"}, (BANDWIDTH,),
           names="is below the lower bound"),
     Fault("half-other", "the same, a link that other tests do not measure (`nvlink:2-3=20:5e8`)",
-          {"GPUEMU_LINKS": f"{LINKS},nvlink:2-3=20:{RATE / 2:g}"}, (PAIRS,),
+          {"GPUEMU_LINKS": f"{LINKS},nvlink:2-3=20:{RATE / 2:g}"}, (PAIRS, EACH),
           names="other pairs joined by NV1 is"),
+    Fault("slow-pair", "the same by `slow:2-3`", emulated("slow:2-3"), (EACH,), names="this way"),
+    Fault("slow-gpu", "all copies of one GPU at half the rate (`slow:1`)", emulated("slow:1"),
+          (EACH,), names="host to device"),
+    Fault("corrupt", "a byte of each copy of one GPU is wrong (`corrupt:3`)",
+          emulated("corrupt:3"), (EACH,), names="data arrived wrong in 8 of its 8 ways"),
     Fault("p2p-other", "another pair cannot access each other's memory (`p2p:2-3`)",
           emulated("p2p:2-3", GPUEMU_LINKS=""), (PAIRS, NODE),
           names="GPUs 2 and 3: cuda_ipc carried nothing"),
     Fault("modules", f"modules of UCX {OTHER} beside the libraries of {VERSION}",
           names="ended with exit code", ucx="mixed"),
     Fault("driver", "the driver does not fit libcuda (`driver`)", emulated("driver"),
-          (LATENCY, NODE), names="libcuda.so.1 does not start"),
+          (LATENCY, NODE, EACH), names="libcuda.so.1 does not start"),
     Fault("libcuda", "libcuda is missing on the node", tests=(LATENCY, NODE),
           names="libcuda.so.1 does not start", library="no-libcuda"),
     Fault("nvml", "NVML does not start (`nvml`)", emulated("nvml"), (LATENCY, NODE),
@@ -115,7 +123,7 @@ FAULTS = [
     Fault("nvlink", "all NVLinks are down, PCIe stays (`nvlink`)", emulated("nvlink"), (NODE,),
           names="has no NVLink to another GPU"),
     Fault("lost", "a GPU less than the site says (`GPUEMU_DEVICES=3`)", {"GPUEMU_DEVICES": "3"},
-          (NODE,), names="nvidia-smi lists 3 GPUs, the site says 4"),
+          (NODE, EACH), names="nvidia-smi lists 3 GPUs, the site says 4"),
 ]  # fmt: skip
 
 
@@ -187,7 +195,7 @@ def _bench(folder: Path) -> Bench:
         launcher="local",
         features=["intra-node", "gpu", "cuda", "nvlink"],
         devices=[{"type": "gpu", "num_devices": 4}],
-        extras={},
+        extras={"each_gpu": EACH_GPU},
     )
     rate = {"value": RATE / 1e6, "unit": "MB/s", "lower": -0.3, "upper": 0.05}
     bench.expect("UcxGpu", {"bandwidth_16MiB": rate}, operation="tag_bw")
@@ -208,6 +216,9 @@ def cause(row: Row) -> str:
     named = re.sub(
         r"\): [\d.]+ MB/s, (.*) is [\d.]+ MB/s \(-\d+%\)", r"): … MB/s, \1 is … MB/s (-…%)", named
     )
+    named = re.sub(r"[\d.]+ GB/s \([\d.]+, -[\d.]+ %\)", "… GB/s (…, -… %)", named)
+    named = re.sub(r", \S+ times the spread of the others \(\S+\)", "", named)
+    named = re.sub(r"^\S+: (?=GPU |its GPUs)", "node: ", named)
     return re.sub(r"\d{3}(\.\d+)? MB/s( \(range [^)]*\))? is", "… MB/s is", named)
 
 

@@ -1,0 +1,227 @@
+"""EachGpu on emulated GPUs: the program of a node, and the test under ReFrame, with each fault."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from bench import ROOT
+from nodes import LAUNCHER, need_namespaces
+
+from assay.outputs import each_gpu
+from assay.sites import emulated
+
+SCRIPT = ROOT / "src/assay/onnode/gpus.py"
+
+#: The driver calls an emulated GPU so.
+NAME = "EMULATED GPU, GPU-67707565-6d75-"
+
+
+@pytest.fixture
+def gpus(built):
+    """The output of the program on emulated GPUs with these variables, and its exit code."""
+
+    def run(size=1 << 16, repeats=2, **variables):
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT), str(size), str(repeats)],
+            env={**os.environ, **environment(built), **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return done.stdout, done.returncode
+
+    return run
+
+
+def environment(built):
+    return {
+        "PATH": f"{built}/bin:{os.environ['PATH']}",
+        "LD_LIBRARY_PATH": f"{built}/lib",
+        "GPUEMU_LINKS": emulated.LINKS,
+    }
+
+
+def test_the_program_measures_every_way_and_says_on_what(gpus):
+    said, code = gpus(GPUEMU_DEVICES="3")
+    parsed = each_gpu.parse(said)
+    assert code == 0 and parsed.sound, parsed.problems
+    assert len(parsed.rows) == 3 * 4
+    assert {gpu["name"] for gpu in parsed.facts["gpus"]} == {"EMULATED GPU"}
+    assert {gpu["driver"] for gpu in parsed.facts["gpus"]} == {"0.0.emulated"}
+    assert {row["joined"] for row in parsed.rows if row["copy"] == "d2d"} == {"NV1"}
+
+
+def test_the_bytes_take_the_way_that_the_output_claims(gpus, tmp_path):
+    gpus(GPUEMU_DEVICES="2", GPUEMU_TRACE=str(tmp_path))
+    assert "nvlink" in ways(tmp_path)
+
+
+def test_without_access_the_bytes_go_through_the_host(gpus, tmp_path):
+    said, _ = gpus(GPUEMU_DEVICES="2", GPUEMU_FAULT="p2p", GPUEMU_TRACE=str(tmp_path))
+    assert {row["access"] for row in each_gpu.parse(said).rows if row["copy"] == "d2d"} == {0}
+    assert "nvlink" not in ways(tmp_path)
+
+
+def ways(folder):
+    (file,) = [path for path in folder.glob("*.trace") if "h2d" in path.read_text()]
+    return {line.split("\t")[0] for line in file.read_text().splitlines()[1:]}
+
+
+@pytest.mark.parametrize(
+    ("fault", "wrong", "said"),
+    [
+        ("corrupt:1", 5, "GPU 1 ({}...): data arrived wrong in 6 of its 6 ways"),
+        ("corrupt:0-2", 0, "GPU 2 ({}...): data arrived wrong, first at byte 32768"),
+    ],
+)
+def test_a_wrong_byte_is_seen(gpus, fault, wrong, said):
+    parsed = each_gpu.parse(gpus(GPUEMU_DEVICES="3", GPUEMU_FAULT=fault)[0])
+    begin, end = said.split("...")
+    assert any(begin.format(NAME) in line and end in line for line in parsed.problems)
+    assert len(parsed.problems) == (1 if wrong else 2)
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"GPUEMU_FAULT": "driver"}, "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"),
+        ({"GPUEMU_FAULT": "one-gpu"}, "): the driver gave the context of another GPU"),
+        ({"CUDA_VISIBLE_DEVICES": ""}, "cuInit: CUDA_ERROR_NO_DEVICE (100)"),
+        ({"LD_LIBRARY_PATH": ""}, "libcuda.so.1"),
+    ],
+)
+def test_a_driver_that_fails_is_named(gpus, variables, said):
+    output, code = gpus(**variables)
+    assert code == 1
+    assert output.splitlines()[-1].startswith(f"{os.uname().nodename}: ")
+    assert said in output.splitlines()[-1]
+
+
+def test_nvidia_smi_that_fails_leaves_the_kind_of_the_links_open(gpus):
+    said, code = gpus(GPUEMU_DEVICES="2", GPUEMU_FAULT="nvml")
+    parsed = each_gpu.parse(said)
+    assert code == 0 and parsed.sound
+    assert {row["joined"] for row in parsed.rows} == {""}
+    assert {gpu["driver"] for gpu in parsed.facts["gpus"]} == {"unknown"}
+
+
+def of_one_node(bench, built, faults, number=4, **extras):
+    """Runs EachGpu on one node with each of these faults, a stack for each."""
+    bench.partition(
+        launcher="local",
+        features=["intra-node", "gpu", "cuda", "nvlink"],
+        devices=[{"type": "gpu", "num_devices": number}],
+        extras={"each_gpu": emulated.EACH_GPU, **extras},
+    )
+    bench.record_all()
+    for name, variables in faults.items():
+        bench.stack(name, ["ucx"])
+        given = {**environment(built), "GPUEMU_DEVICES": str(number), **variables}
+        bench.environments[-1]["env_vars"] = [list(each) for each in given.items()]
+    return bench.run("-n", "EachGpu", path="reframe/network/each_gpu.py")
+
+
+#: Fault -> what must be in the reason, for which GPUs; empty if the test passes.
+FAULTS = {
+    "healthy": ({}, []),
+    "pcie": ({"GPUEMU_NVLINK": "0-1,2-3", "GPUEMU_LINKS": f"{emulated.LINKS},pcie=20:5e8"}, []),
+    "pair": ({"GPUEMU_FAULT": "slow:2-3"}, ["GPU 2 ({}", " -> GPU 3 ({}", ": this way 0."]),
+    "gpu": ({"GPUEMU_FAULT": "slow:1"}, ["GPU 1 ({}", ": host to device 0.", "3 others of the"]),
+    "access": (
+        {"GPUEMU_FAULT": "p2p:0-2"},
+        ["GPU 0 ({}", " and GPU 2 ({}", "cannot access each other's memory, 10 others of the node"],
+    ),
+    "wrong": (
+        {"GPUEMU_FAULT": "corrupt:3"},
+        ["GPU 3 ({}", "data arrived wrong in 8 of its 8 ways"],
+    ),
+    "lost": ({"GPUEMU_DEVICES": "3"}, ["3 of 4 GPUs were measured"]),
+    "driver": ({"GPUEMU_FAULT": "driver"}, ["cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"]),
+}
+
+
+@pytest.mark.slow
+def test_each_fault_is_named_with_its_gpus_and_healthy_ones_pass(bench, built):
+    run = of_one_node(bench, built, {name: variables for name, (variables, _) in FAULTS.items()})
+    for name, (_, said) in FAULTS.items():
+        outcome = run.says("EachGpu", *(text.format(NAME) for text in said), environ=name)
+        named = {n for n in range(4) if f"GPU {n} (" in outcome.reason}
+        assert named == {n for n in range(4) if any(f"GPU {n} (" in text for text in said)}, name
+    assert run.case("EachGpu", "gpu").reason.count(" -> ") == 0
+    healthy = run.case("EachGpu", "healthy").record
+    assert healthy["second_look"] == []
+    assert healthy["metrics"]["between_gpus_worst"]["value"] > 0.6
+    (node,) = healthy["gpus"]["nodes"].values()
+    assert all(NAME in gpu for gpu in node["gpus"]) and node["drivers"] == ["0.0.emulated"]
+
+
+#: Stands for sh: the GPUs of node02 have a fault.
+FAULTY = """#!/bin/sh
+[ "$(uname -n)" != node02 ] || export GPUEMU_FAULT="$FAULT_OF_NODE02"
+exec /bin/sh "$@"
+"""
+
+
+@pytest.mark.slow
+def test_other_nodes_decide_where_a_node_has_two_gpus(bench, built):
+    need_namespaces()
+    bench.program("here", "mpirun", LAUNCHER)
+    path = bench.program("here", "sh", FAULTY)
+    faults = {"healthy": "", "gpu": "slow:1", "pair": "slow:0-1", "node": "slow", "access": "p2p"}
+    bench.partition(
+        features=["intra-node", "gpu", "cuda"],
+        devices=[{"type": "gpu", "num_devices": 2}],
+        extras={"each_gpu": emulated.EACH_GPU, "nodes": 3},
+    )
+    bench.record_all()
+    for name, fault in faults.items():
+        bench.stack(name, ["ucx"])
+        given = {**environment(built), "GPUEMU_DEVICES": "2", "FAULT_OF_NODE02": fault}
+        given["PATH"] = f"{path}:{given['PATH']}"
+        bench.environments[-1]["env_vars"] = [list(each) for each in given.items()]
+    run = bench.run("-n", "EachGpu", path="reframe/network/each_gpu.py")
+    run.says("EachGpu", environ="healthy")
+    same = "the median of the same on 2 other nodes"
+    run.says("EachGpu", "node02: GPU 1 (", ": host to device 0.", same, environ="gpu")
+    run.says("EachGpu", "node02: GPU 0 (", ") -> GPU 1 (", "back 0.", same, environ="pair")
+    run.says("EachGpu", "node02: each of its 2 GPUs: host to device 0.", same, environ="node")
+    run.says("EachGpu", "cannot access each other's memory", "on 2 other nodes", environ="access")
+    for name in ("gpu", "pair", "node", "access"):
+        record = run.case("EachGpu", name).record
+        assert {tuple(said["nodes"]) for said in record["accused"]} == {("node02",)}
+        assert record["second_look"] == ["node01", "node02", "node03"]
+
+
+@pytest.mark.slow
+def test_of_two_gpus_of_one_node_none_is_accused(bench, built):
+    variables = {"gpu": {"GPUEMU_FAULT": "slow:1"}, "pair": {"GPUEMU_FAULT": "slow:0-1"}}
+    run = of_one_node(bench, built, variables, number=2)
+    outcome = run.case("EachGpu", "gpu")
+    assert outcome.record["verdict"] == "INCONCLUSIVE"
+    assert outcome.record["accused"] == []
+    assert "nobody is accused: no majority of the 2 agrees" in outcome.reason
+    # Nothing else has such a link. Only a peak in hardware.yaml could judge it.
+    record = run.says("EachGpu", environ="pair").record
+    assert sum(") -> GPU " in line for line in record["gpus"]["not_compared"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        ({"tolerence": 0.1}, "unknown key 'tolerence'; did you mean 'tolerance'?"),
+        ({"size": "1M"}, "extras: each_gpu: size is 1M; 67108864, for instance"),
+    ],
+)
+def test_an_option_that_is_wrong(bench, built, extra, said):
+    of_one_node(bench, built, {"any": {}}, each_gpu=extra).says("EachGpu", said)
+
+
+@pytest.mark.slow
+def test_a_node_with_one_gpu_has_no_metric_between_gpus(bench, built):
+    record = of_one_node(bench, built, {"one": {}}, number=1).says("EachGpu").record
+    assert {name.rpartition("_")[0] for name in record["metrics"]} == {
+        "host_to_device", "device_to_host"
+    }  # fmt: skip

@@ -85,7 +85,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
             test.get("seconds", plan["seconds"]) + test["launches"] * OVERHEAD
             for test in plan["tests"].values()
         )
-        self.time_limit = f"{int(600 + REPEATS * turns * each)}s"
+        self.time_limit = f"{int(600 + plan['repeats'] * turns * each)}s"
 
     def turns(self):
         """How many pairs are measured one after the other."""

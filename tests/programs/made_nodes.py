@@ -55,7 +55,10 @@ if [ "$MADE_RANK" = 0 ]; then
 fi
 read_by_ucx=$(env | grep ^UCX_ | tr '\\n' ' ')
 lanes=$({lanes})
+# UCX names its host without the domain.
+host=${{host%%.*}}
 own {made}/ucx.log | sed "s|LANES|$lanes|; s|VARIABLES|$read_by_ucx|" >"ucx.$host.$$.log"
+host=$(uname -n)
 [ "$MADE_PLACE" != 0 ] || {{ {moved}; }} | while read -r device more; do
   for counter in {made}/$host/class/infiniband/$device/ports/1/counters/*; do
     [ -e "$counter" ] || continue

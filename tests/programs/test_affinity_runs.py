@@ -179,8 +179,8 @@ MAPPINGS = {
     "each-takes-the-other": (
         {"lanes": "echo rc_verbs/mlx5_$((1 - MADE_PLACE)):1"},
         (
-            f"1 ranks on {HERE} run near mlx5_0:1",
-            "and all their lanes to other ranks are over mlx5_1:1: UCX chose a far device",
+            f"ranks on {HERE} near mlx5_0:1",
+            "whose lanes to other ranks are all over mlx5_1:1: 1; UCX chose a far device",
         ),
     ),
     "not-counted": ({}, (f"mlx5_1:1 on {HERE} counts neither bytes nor packets",)),

@@ -166,6 +166,21 @@ def test_a_pair_that_ends_last_and_alone_does_not_add_to_what_the_link_carried()
     assert Measured(ACROSS, (120.0, 100.0), (145.0, 145.0)).together == 200
 
 
+def test_a_link_that_no_pair_fills_alone_is_not_accused_of_unequal_shares():
+    """Eight pairs of at most 15 MB/s share 100 MB/s. The last one cannot use all that is left."""
+    link = groups.parse({**SITE, "bandwidth": 100})
+    found = [
+        Measured(WITHIN, (15.0,), (2.0,)),
+        Measured(ACROSS, (15.0,), (145.0,)),
+        Measured(ACROSS, (*[13.04] * 7, 10.11), (145.0,) * 8),
+    ]
+    assert crossing.faults(found, link) == []
+    found[-1] = Measured(ACROSS, (*[11.0] * 7, 10.0), (145.0,) * 8)
+    assert crossing.faults(found, link) == [
+        "8 pairs across moved 87 MB/s together, and should reach 100 MB/s"
+    ]
+
+
 def test_few_pairs_need_not_fill_the_link():
     slow = [Measured(WITHIN, (40.0,), (2.0,)), Measured(ACROSS, (39.0, 40.0), (145.0, 145.0))]
     assert said(slow) == []
@@ -183,6 +198,15 @@ def test_few_pairs_need_not_fill_the_link():
         (
             lambda found: [Pair(found[0].a, found[0].b, 2, error="node02: dead"), *found[1:]],
             r"round 1 \(within\): node02: dead",
+        ),
+        (
+            lambda found: [
+                found[0],
+                Pair(found[1].a, found[1].b, 2, error="another pair failed", follows=True),
+                Pair(found[2].a, found[2].b, 2, error="node06: dead"),
+                *found[3:],
+            ],
+            r"round 2 \(within\): node06: dead",
         ),
     ],
 )

@@ -33,6 +33,12 @@ def test_a_drop_is_found_at_its_run_with_both_levels() -> None:
     assert step.relative == pytest.approx(-0.05, abs=0.005)
 
 
+def test_values_at_the_end_of_the_range_of_numbers_end_nothing() -> None:
+    values = [1e308] * 5 + [1.5e308, 1.2e308, 1.3e308, 1.1e308, 1.7e308] * 3
+    with np.errstate(all="ignore"):
+        assert changes.find(values, 0.05) == []
+
+
 def test_noise_is_no_change() -> None:
     assert changes.find(CALM, 0.05) == []
 

@@ -100,11 +100,19 @@ def test_ranks_that_all_take_the_far_device_are_named_although_the_bytes_are_sha
     assert nearness.far_lanes(ranks, PLACES, right) == []
     swapped = {process: {"mlx5_0:1", "mlx5_1:1"} - found for process, found in right.items()}
     assert nearness.far_lanes(ranks, PLACES, swapped) == [
-        "2 ranks on node1 run near mlx5_0:1 (processors 0-3), and all their lanes to other ranks "
-        "are over mlx5_1:1: UCX chose a far device",
-        "1 ranks on node1 run near mlx5_1:1 (processors 4-7), and all their lanes to other ranks "
-        "are over mlx5_0:1: UCX chose a far device",
+        "ranks on node1 near mlx5_0:1 (processors 0-3) whose lanes to other ranks are all over "
+        "mlx5_1:1: 2; UCX chose a far device",
+        "ranks on node1 near mlx5_1:1 (processors 4-7) whose lanes to other ranks are all over "
+        "mlx5_0:1: 1; UCX chose a far device",
     ]
+
+
+def test_the_domain_of_a_host_does_not_hide_its_far_lanes():
+    """UCX logs the name of a host up to its first dot, and the witness of a rank logs all of it."""
+    name = "node1.cluster.example"
+    rank, place = SimpleNamespace(host=name, cpus=frozenset([0])), {name: PLACES["node1"]}
+    (line,) = nearness.far_lanes({(name, 1): rank}, place, {("node1", 1): {"mlx5_1:1"}})
+    assert line.startswith(f"ranks on {name} near mlx5_0:1")
 
 
 def test_ranks_whose_lanes_or_devices_decide_nothing_are_not_accused():

@@ -39,7 +39,7 @@ def play(pairs, together, serve):
     members = {rank: Node(rank, orders) for rank in range(4)}
     members[0].serve = lambda: serve(orders)
     tests = {"tag_bw": {"options": [], "launches": 1, "iterations": 1}}
-    plan = {"width": None, "limit": 20, "tests": tests, "together": together}
+    plan = {"width": None, "limit": 20, "tests": tests, "together": together, "seconds": None}
     pairs.Tournament(plan, members, log).play([[(0, 1), (2, 3)]], 2)
     return orders, log
 
@@ -61,7 +61,7 @@ def test_no_client_begins_before_the_server_of_each_pair_is_ready(pairs, togethe
 
 def test_a_pair_that_fails_does_not_make_the_others_wait(pairs):
     _, log = play(pairs, True, lambda orders: {"error": "no port"})
-    assert [entry["error"] for entry in log] == [
-        "node0: no port",
-        "another pair of its round failed: they did not run together",
+    assert [(entry["error"], entry["follows"]) for entry in log] == [
+        ("node0: no port", False),
+        ("another pair of its round failed: they did not run together", True),
     ]

@@ -53,6 +53,12 @@ def test_numbers_that_do_not_agree_are_a_problem(new, words):
     assert has(bcast_stream.parse(edited(HEALTHY, ROW, new)).problems, words)
 
 
+def test_a_slow_rate_that_is_rounded_agrees_with_its_time():
+    """32 frames of 1 MiB in 13.42 s are 2.384 frames/s, which are printed as 2.38."""
+    slow = edited(HEALTHY, ROW, "2 rma 0 1048576 32 32 13.420000 2.38 2.50 100.000 0 0 0 0 64")
+    assert not has(bcast_stream.parse(slow).problems, "rate, time and number of frames")
+
+
 def test_an_output_that_is_not_understood_is_an_error():
     with pytest.raises(ParseError, match="the program refused"):
         bcast_stream.parse(REAL["refused.np2"])

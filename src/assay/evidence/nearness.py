@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay import metrics
+from assay.evidence.launch import short_name
 from assay.evidence.steering import Process, Steering, numbers
 
 #: Files that the script leaves in the directory of the job.
@@ -150,20 +151,22 @@ def far_lanes(
     Counters cannot show that: if the ranks of both sides take the far device, each device carries
     its share.
 
-    :param devices: the devices of the lanes that each process has to other processes.
+    :param devices: the devices of the lanes that each process has to other processes. UCX leaves
+        the domain out of the names of their hosts.
     """
+    lanes = {(short_name(host), number): names for (host, number), names in devices.items()}
     found: Counter[tuple[str, str, str, str]] = Counter()
-    for process, rank in ranks.items():
-        place, taken = places.get(rank.host), set(devices.get(process, ()))
+    for (host, number), rank in ranks.items():
+        place, taken = places.get(rank.host), set(lanes.get((short_name(host), number), ()))
         sides = place.near if place else {}
         near = [name for name, cpus in sides.items() if rank.cpus and rank.cpus <= cpus]
         if near and taken and not taken & {*near}:
             cpus = _said(sides[near[0]])
             found[rank.host, ",".join(near), cpus, ",".join(sorted(taken))] += 1
     return [
-        f"{number} ranks on {host} run near {near} (processors {cpus}), and all their lanes to "
-        f"other ranks are over {taken}: UCX chose a far device"
-        for (host, near, cpus, taken), number in sorted(found.items())
+        f"ranks on {host} near {near} (processors {cpus}) whose lanes to other ranks are all over "
+        f"{taken}: {count}; UCX chose a far device"
+        for (host, near, cpus, taken), count in sorted(found.items())
     ]
 
 

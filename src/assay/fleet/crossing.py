@@ -1,7 +1,7 @@
 """Pairs of nodes at the same time: within two groups of nodes, and across the link between them.
 
 Each round has k = 1, 2, 4, ... pairs. Within the groups, pairs must not disturb each other. Across,
-they share the link: the sum of their rates must reach what the link can carry, and must not exceed
+they share the link: what they move together must reach what the link can carry, and must not exceed
 it. Fabric and link are judged in one job.
 
 Rank 0 runs this module as a program when the nodes of the job are known: ``python -m
@@ -23,8 +23,8 @@ from assay.outputs import coordinator_log
 
 WITHIN, ACROSS = "within", "across"
 
-#: How far a rate may be below what it should be, how far that of all pairs above what the link
-#: carries, and how far the latency from the stated one, as parts of the value.
+#: By how much a rate may be below what it should be, by how much the rate of all pairs may be above
+#: that of the link, and how far the latency may be from the stated one, as parts of the value.
 SHORT, ABOVE, LATENCY = 0.1, 0.05, 0.25
 
 
@@ -41,7 +41,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Measured:
-    """The rates [MB/s] and latencies [us] of the pairs of a round."""
+    """The rates [MB/s] and latencies [us] of the pairs of a round, which begin at the same time."""
 
     where: str
     rates: tuple[float, ...]
@@ -51,8 +51,8 @@ class Measured:
     def together(self) -> float:
         """What all pairs moved per second until the last one was done [MB/s].
 
-        The pairs begin at the same time and move the same number of bytes. The sum of their rates
-        would be too large, because a pair that shares the link unequally ends it alone.
+        All pairs move the same number of bytes. The sum of their rates would be too large: if they
+        share the link unequally, the last pair has the link for itself at the end.
         """
         return len(self.rates) * min(self.rates)
 
@@ -91,9 +91,9 @@ def measured(played: Sequence[Round], pairs: Sequence[Pair]) -> Iterator[Measure
         if [(pair.a, pair.b) for pair in here] != list(round_.pairs):
             said = ", ".join(f"{pair.a} - {pair.b}" for pair in here) or "none"
             raise ValueError(f"round {number} ({round_.where}): the log has the pairs {said}")
-        for pair in here:
-            if pair.error:
-                raise ValueError(f"round {number} ({round_.where}): {pair.error}")
+        # A pair that failed ends its round, so the others have no value either.
+        if failed := sorted((pair for pair in here if pair.error), key=lambda pair: pair.follows):
+            raise ValueError(f"round {number} ({round_.where}): {failed[0].error}")
         yield Measured(
             round_.where,
             tuple(pair.values["bandwidth"] for pair in here),
@@ -141,9 +141,12 @@ def faults(found: Sequence[Measured], between: Between) -> list[str]:
             )
     last = [one for one in found if one.where == ACROSS][-1]
     reachable = min(between.bandwidth, len(last.rates) * alone.rates[0])
-    if last.together < (1 - SHORT) * reachable:
+    # A last pair that cannot fill the link alone leaves a part of it idle at the end.
+    fills = alone.rates[0] >= between.bandwidth
+    moved = last.together if fills else sum(last.rates)
+    if moved < (1 - SHORT) * reachable:
         lines.append(
-            f"{len(last.rates)} pairs across moved {last.together:.4g} MB/s together, and should "
+            f"{len(last.rates)} pairs across moved {moved:.4g} MB/s together, and should "
             f"reach {reachable:.4g} MB/s"
         )
     if across.latencies[0] > (1 + LATENCY) * between.latency:

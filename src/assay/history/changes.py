@@ -61,7 +61,7 @@ class NoLibrary(Exception):
 class Rules:
     """What counts as a change.
 
-    :ivar persist: how many runs a level must last.
+    :ivar persist: how many runs a level must last, at least two.
     :ivar share: its least size, as a share of the tolerance.
     :ivar penalty: what each further level costs in the search, in units of the variance of the
         noise times the logarithm of the number of runs. A larger one gives fewer false alarms and
@@ -155,7 +155,7 @@ def one_level(values: Any, shortest: int, penalty: float) -> bool:
     squares = sums[shortest : count - shortest + 1] ** 2
     first, last = squares / ends, squares / (count - ends)
     inner = min(penalty, 2 * penalty - first.max() - last.max())
-    if (first + last).max() > penalty or inner <= 0:
+    if not 0 < inner < math.inf or (first + last).max() > penalty:
         return False
     # No interval explains more than the square of this range over its length.
     long = math.ceil(np.ptp(sums) ** 2 / inner)
@@ -220,7 +220,7 @@ def _median(values: Any) -> float:
     if len(values) % 2:
         return float(np.partition(values, middle)[middle])
     below, above = np.partition(values, (middle - 1, middle))[middle - 1 : middle + 1]
-    return float(below + above) / 2
+    return float(below / 2 + above / 2)
 
 
 def library() -> Any:

@@ -57,11 +57,13 @@ class Failed(Exception):
     """A pair gave no value; the message gives the reason.
 
     :param at: the node that is at fault; empty if either may be.
+    :param follows: whether only another pair of the round is at fault.
     """
 
-    def __init__(self, reason, at=""):
+    def __init__(self, reason, at="", follows=False):
         super().__init__(reason)
         self.at = [at] if at else []
+        self.follows = follows
 
 
 # --- what each node does ------------------------------------------------------------------------
@@ -240,19 +242,20 @@ class Tournament:
             width, begin = self.plan["width"] or len(pairs), None
             if self.plan.get("together"):
                 width, begin = len(pairs), threading.Barrier(len(pairs))
+                self.choose_iterations(pairs)  # within a group a pair is faster than across
             with ThreadPoolExecutor(width) as pool:
                 results = list(pool.map(self._pair, pairs, itertools.repeat(begin)))
             for (a, b), result in zip(pairs, results):
                 self.log.add(dict(result, a=a, b=b, number=number))
                 self._remember(a, b, not result["error"])
 
-    def choose_iterations(self):
-        """Choose the iterations by trials of the first pair that works.
+    def choose_iterations(self, pairs):
+        """Choose the iterations by trials of the first of some pairs that works.
 
-        If no trial works, the iterations stay as they are, and the rounds report the reasons.
+        If no trial works, or none is wanted, the iterations stay as they are, and the rounds report
+        the reasons.
         """
-        pairs = [pair for pairs in self.plan["rounds"] for pair in pairs]
-        for a, b in pairs[:TRIALS]:
+        for a, b in pairs[:TRIALS] if self.plan["seconds"] is not None else ():
             try:
                 chosen = {name: self._by_trial(name, a, b) for name in self.plan["tests"]}
             except (meeting.Lost, Failed):
@@ -284,6 +287,7 @@ class Tournament:
                     result["runs"].append(dict(run, test=name, serving=serving))
         except (meeting.Lost, Failed) as error:
             result.update(error=str(error), at=getattr(error, "at", []))
+            result["follows"] = getattr(error, "follows", False)
             if begin:
                 begin.abort()  # the other pairs of the round must not wait for this one
         return result
@@ -329,7 +333,8 @@ class Tournament:
         try:
             begin.wait(self.plan["limit"] + 30)
         except threading.BrokenBarrierError:
-            raise Failed("another pair of its round failed: they did not run together") from None
+            reason = "another pair of its round failed: they did not run together"
+            raise Failed(reason, follows=True) from None
 
     @staticmethod
     def _checked(member, answer, program):
@@ -364,8 +369,7 @@ def preside(plan, members, log):
             # The rounds of the plan are played: they need no knowledge of the nodes.
             log.add({"no_draw": str(error)})
     tournament = Tournament(plan, members, log)
-    if plan["seconds"] is not None:
-        tournament.choose_iterations()
+    tournament.choose_iterations([pair for pairs in plan["rounds"] for pair in pairs])
     try:
         for left in range(plan["repeats"], 0, -1):
             tournament.play(plan["rounds"], 1)

@@ -176,7 +176,8 @@ def _doubts(row: Row) -> Sequence[str]:
             f"{at['dropped']:.0f} of {sent:.0f} frames were dropped, not {rate:g} of them"
         )
     # The time is printed to 1 us, rate and bandwidth to two decimals.
-    if abs(at["rate"] * at["time"] - at["frames"]) > 0.6e-6 * at["rate"] + 0.001 * at["frames"]:
+    rounded = 0.6e-6 * at["rate"] + 0.0051 * at["time"] + 0.001 * at["frames"]
+    if abs(at["rate"] * at["time"] - at["frames"]) > rounded:
         doubts.append("rate, time and number of frames contradict each other")
     megabytes = at["frame_size"] / 1e6
     if abs(at["bandwidth"] - at["rate"] * megabytes) > 0.0051 * (1 + megabytes):

@@ -1,8 +1,8 @@
 """The pause between two looks at all cases, cut short when there is something to do.
 
-ReFrame pauses after each look, also when a case has just moved to its next stage, and when the only
-job ends just after the look began. With one short job after the other, these pauses take more time
-than all other work of the suite.
+ReFrame pauses after each look, also when a case has just moved to its next stage, and it sleeps on
+when the only job has ended. With one short job after the other, these pauses take more time than
+all other work of the suite.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def woken_by_children() -> Iterator[None]:
 def pause(seconds: float) -> None:
     """Waits, but not beyond the end of a child of this process.
 
-    A child that ended before does not count: a command that asks a scheduler is one, too.
+    A child that ended before does not count: a command that asks a scheduler is one, too. A job
+    that ends during a look therefore waits for the next look.
     """
     if not _child_ended:
         time.sleep(seconds)

@@ -34,8 +34,8 @@ SERIAL = ("iozone",)
 MEMORY_FRACTION = 0.02
 
 #: Polling rates of ReFrame for local jobs [1/s]. The end of a job ends the pause between two polls
-#: (:mod:`assay.reframe_compat.polling`), so only time limits wait for the next poll. A poll takes
-#: milliseconds of a processor that may belong to the benchmark.
+#: (:mod:`assay.reframe_compat.polling`), so little but a time limit waits for the next poll. A poll
+#: takes milliseconds of a processor that may belong to the benchmark.
 OFTEN = {"poll_rate_max": 20, "poll_rate_min": 5}
 
 

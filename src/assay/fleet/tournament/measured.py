@@ -70,6 +70,7 @@ class Pair:
     :ivar uncounted: whether a network device of the two counts neither bytes nor packets; nothing
         shows then that the bytes took this device.
     :ivar at: the nodes that `error` accuses: the one whose program failed, else both.
+    :ivar follows: whether `error` only says that another pair of the round failed.
     """
 
     a: str
@@ -82,6 +83,7 @@ class Pair:
     again: int = 0
     uncounted: bool = False
     at: tuple[str, ...] = ()
+    follows: bool = False
 
     @property
     def measurement(self) -> Measurement:
@@ -119,7 +121,8 @@ def pairs(
         a, b, number = nodes[entry["a"]], nodes[entry["b"]], entry["number"]
         if entry["error"]:
             error = f"{a} did not meet {b}: {entry['error']}"
-            yield Pair(a, b, number, error=error, at=tuple(entry.get("at") or (a, b)))
+            at, follows = tuple(entry.get("at") or (a, b)), bool(entry.get("follows"))
+            yield Pair(a, b, number, error=error, at=at, follows=follows)
             continue
         values: dict[str, float] = {}
         problems = []

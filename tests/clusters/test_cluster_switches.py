@@ -31,6 +31,8 @@ FAULTS = {
     ("delay", "node02", "400", "node06"): "node02 - node06",
 }
 
+CALIBRATED = ROOT / "site-config/vcluster/calibrated.yaml"
+
 pytestmark = [pytest.mark.alone, pytest.mark.long]
 
 
@@ -61,7 +63,9 @@ def test_a_healthy_network_passes_and_no_node_is_drained(cluster):
     results = cluster.state / "home/healthy"
     done, result, rows = tournament(cluster, results)
     assert [said for said, _ in result.values()] == ["pass"], done.stdout
-    assert {row.name: row.verdict for row in rows} == {f"node0{k}": "PASS" for k in range(1, 9)}
+    # Without calibrated.yaml no number has a reference, so the nodes are compared but not judged.
+    verdict = "PASS" if CALIBRATED.exists() else "not judged"
+    assert {row.name: row.verdict for row in rows} == {f"node0{k}": verdict for k in range(1, 9)}
     said = subprocess.run(
         [sys.executable, "-m", "assay", "nodes"],
         env={**os.environ, "ASSAY_RESULTS": str(results), "PYTHONPATH": str(ROOT / "src")},

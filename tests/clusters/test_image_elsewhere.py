@@ -68,5 +68,5 @@ def test_the_suite_runs_where_nothing_of_it_is_installed(elsewhere: Path) -> Non
     assert "[       OK ]" in done.stdout
     results = elsewhere / "root/visit/results"
     assert (results / "report.html").stat().st_size > 0
-    ran = {path.name.split("_")[0] for path in results.glob("output/*/local/*/*/*")}
+    ran = {path.name.split("_")[0] for path in results.glob("output/*/*/*/*/*")}
     assert {"NodeHealth", "NetPipe", "Hpcc"} <= ran

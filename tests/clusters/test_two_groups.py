@@ -52,4 +52,5 @@ def test_pairs_across_share_the_rate_of_the_link(found):
 @pytest.mark.alone
 def test_packets_across_are_held_longer(found):
     more = found["latency_across"] - found["latency_within"]
-    assert DELAY <= more < 1.5 * DELAY, found
+    # The latency within a group has noise, too.
+    assert 0.95 * DELAY <= more < 1.5 * DELAY, found

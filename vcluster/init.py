@@ -84,6 +84,11 @@ def make_world(name, cluster):
         needed += [Path(cluster.kernel), Path(sys.executable).resolve().parents[1]]
     show(needed)
 
+    # A container that a user starts mounts a /proc of its own. The kernel allows that only if the
+    # machine has one of which nothing is covered, and the next lines cover a file of /proc.
+    whole = STATE / "run" / f"proc.{name}"
+    whole.mkdir(exist_ok=True)
+    mount("-t", "proc", NAME, whole)
     # By this number UCX knows whether two processes are on one machine (cuda_ipc).
     boot = STATE / "run" / f"boot_id.{name}"
     boot.write_text(f"{uuid.uuid4()}\n")

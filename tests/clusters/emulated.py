@@ -100,7 +100,9 @@ class Cluster:
             check=False,
             timeout=timeout,
         )
-        (report,) = set(results.glob("reports/run-report-*.json")) - before
+        reports = set(results.glob("reports/run-report-*.json")) - before
+        assert len(reports) == 1, done.stdout[-3000:] + done.stderr[-1000:]
+        (report,) = reports
         cases = {}
         for part in json.loads(report.read_text())["runs"]:
             for case in part["testcases"]:

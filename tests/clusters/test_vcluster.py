@@ -157,6 +157,12 @@ def seconds_on_the_processor(cluster):
     return {host: float(line) for host, line in cluster.job(f"python3 -c '{loop}'").items()}
 
 
+@pytest.mark.parametrize("name", ["login", "node01"])
+def test_a_user_may_start_a_container(cluster, name):
+    """Apptainer mounts /proc in namespaces that belong to the user."""
+    cluster("run", name, "--", "unshare", "-Ur", "--pid", "--fork", "--mount-proc", "true")
+
+
 def test_a_slow_processor_is_one_nodes_only(healthy):
     healthy("fault", "cpu", "node02", "20")
     took = seconds_on_the_processor(healthy)

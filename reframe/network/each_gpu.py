@@ -115,7 +115,8 @@ class EachGpu(AllNodesCheck):
             if its != self._gpus
         ]
         found = [*self._failed, *self.no_second_look(), *few]
-        said = {node for failed in self._failed for node in failed.nodes}
+        accusing = [line for line in self._failed if isinstance(line, Against)]
+        said = {node for failed in accusing for node in failed.nodes}
         return [*found, *self.silent({*number, *said}), *problems]
 
     def missed(self):

@@ -61,7 +61,7 @@ class EachGpu(AllNodesCheck):
         options = self.options("each_gpu", OPTIONS)
         self._tolerance = self.tolerance("each_gpu", OPTIONS, TOLERANCE)
         self._size = options.get("size", SIZE)
-        if not (isinstance(self._size, int) and self._size > 0):
+        if type(self._size) is not int or self._size <= 0:
             raise self.misdescribed(f"extras: each_gpu: size is {self._size}; {SIZE}, for instance")
         if self._gpus == 1:
             pairs = KINDS[BETWEEN]

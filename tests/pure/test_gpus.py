@@ -275,7 +275,6 @@ def test_recorded_outputs_of_emulated_gpus(name, words):
         ("corrupt", 0, ("", ""), "its GPUs: GPU 3 (EMULATED GPU, "),
         ("wrong-context", 1, ("vm: ", "node01: "), "its GPUs (exit code 1): GPU 1 (EMULATED GPU, "),
         ("healthy", None, ('{"end": true}\n', ""), "(out of time): the output is cut short"),
-        ("corrupt", 1, ('{"end": true}\n', ""), "wrong in 8 of its 8 ways, with the host first "),
         ("healthy", 0, ('"copies": 5', '"copies": "x"'), "not understood"),
         ("healthy", 139, ("", ""), "(exit code 139): its output is whole"),
     ],
@@ -285,7 +284,7 @@ def test_a_node_that_failed_is_named_once(name, rc, change, said):
     (line,) = failed
     assert line.startswith("node01: ") and said in line
     assert (line.nodes, line.how) == (("node01",), How.FAILED)
-    assert len(found) == (3 if name == "corrupt" and not rc else 0)
+    assert len(found) == (3 if name == "corrupt" else 0)
 
 
 def written_until(way, rc, tail=""):
@@ -331,6 +330,25 @@ def test_a_line_of_a_library_in_a_whole_output_accuses_nobody():
     assert not isinstance(line, Against) and len(found) == 3
     _, failed = gpu_ways.turns(log("healthy", 1, change=('{"program"', LOADER + '{"program"')))
     assert failed[0].nodes == ("node01",)
+
+
+def test_wrong_data_of_a_program_that_failed_too_is_a_line_of_its_own():
+    found, failed = gpu_ways.turns(log("corrupt", 139))
+    assert found == [] and len(failed) == 2
+    assert "node01: its GPUs (exit code 139): its output is whole, but it failed" in failed
+    assert all(line.nodes == ("node01",) for line in failed)
+
+
+def test_wrong_data_of_an_output_without_the_line_of_a_gpu_is_named():
+    """Made of the recorded output: the lines of GPU 0 are missing, and no number is its place."""
+    recorded = log("corrupt")
+    entry = dict(recorded.entries[0])
+    entry["out"] = "".join(
+        line for line in entry["out"].splitlines(keepends=True)
+        if '"gpu": 0' not in line and '"from": 0' not in line and '"to": 0' not in line
+    )  # fmt: skip
+    found, failed = gpu_ways.turns(replace(recorded, entries=[entry]))
+    assert found == [] and any(" GPU 3 (EMULATED GPU, " in line for line in failed)
 
 
 def test_wrong_data_of_several_turns_is_one_line():

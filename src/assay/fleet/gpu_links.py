@@ -105,7 +105,8 @@ def _fewer(place: Place, worse: Worse, found: Sequence[Turn], names: Mapping[Pla
 def not_compared(found: Sequence[Turn]) -> list[str]:
     """The GPUs whose number of links no majority of others could judge, one line each."""
     names = {(turn.node, bus): name for turn in found for bus, name in turn.gpus.items()}
-    unjudged = {place for place, worse in _judged(found).items() if not worse.accused}
+    judged = _judged(found)
+    unjudged = [place for place in names if place in judged and not judged[place].accused]
     linked = {(turn.node, way) for turn in found for way, _, _ in sums(turn)}
     nodes = {node for node, _ in linked}
     without = [place for place in names if place[0] in nodes and place not in linked]

@@ -152,27 +152,23 @@ def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
             last = (entry["out"].strip().splitlines() or ["it said nothing"])[-1]
             failed.append(_failed(node, why, f"{last[:300]} ({error.why})"))
             continue
-        gpus = dict(enumerate(parsed.facts["gpus"]))
-        bad = each_gpu.wrong(parsed.rows, gpus)
+        bad = parsed.facts.get("wrong", {})
         for who, what in bad.items():
             wrong.setdefault((node, who), []).append(what)
-        problems = [line for line in parsed.problems if line not in _lines(bad)]
+        said = {f"{who}: {what}" for who, what in bad.items()}
+        problems = [line for line in parsed.problems if line not in said]
         if parsed.complete and not entry["rc"]:
             found.append(_turn(node, entry["look"], entry["turn"], parsed.rows, parsed.facts))
             stray = each_gpu.stray(entry["out"])
             failed += [f"{node}: a line that is not of each_gpu: {line}" for line in stray]
             problems = [line for line in problems if line not in stray]
-        elif entry["rc"] is None or not (problems or bad):
+        elif entry["rc"] is None or not problems:
             problems.append(_cut(parsed))
         failed += [_failed(node, why, line) for line in problems]
-    for (node, who), said in wrong.items():
-        turn = f"{len(said)} of {number[node]} turns"
-        failed.append(_failed(node, "", f"{who}: {said[0]} ({turn})"))
+    for (node, who), whats in wrong.items():
+        turn = f"{len(whats)} of {number[node]} turns"
+        failed.append(_failed(node, "", f"{who}: {whats[0]} ({turn})"))
     return found, list(dict.fromkeys(failed))
-
-
-def _lines(bad: Mapping[str, str]) -> list[str]:
-    return [f"{who}: {what}" for who, what in bad.items()]
 
 
 def _cut(parsed: Parsed) -> str:
@@ -202,7 +198,7 @@ def _turn(node: str, look: int, number: int, rows: Iterable[Row], facts: Mapping
         links = NVLINK.fullmatch(str(row["joined"]))
         copies.append(
             Copy(
-                *places, kind, rate, by_host, bool(row["access"]), str(row["near"]),
+                places[0], places[1], kind, rate, by_host, bool(row["access"]), str(row["near"]),
                 int(links[1]) if links else 0,
             )
         )  # fmt: skip

@@ -56,7 +56,8 @@ def parse(text: str) -> Parsed:
 
     Facts: ``size`` of a copy [B], ``repeats``, ``cuda``, and ``gpus``, a mapping for each GPU with
     ``name``, ``uuid``, ``bus``, ``driver`` and ``near``. If the output ends while a way is
-    measured, ``during`` names that way.
+    measured, ``during`` names that way. If data arrived wrong, ``wrong`` is a mapping: the GPU or
+    the way, as a message names it, and what was wrong.
 
     :raises ParseError: no first line, an unknown version, or a line that is not understood.
     """
@@ -69,10 +70,13 @@ def parse(text: str) -> Parsed:
     if not it.head:
         raise ParseError("no first line of each_gpu")
     gpus, rows = it.gpus, it.rows()
-    problems += [*it.doubts(), *(f"{who}: {what}" for who, what in wrong(rows, gpus).items())]
+    wrong = _wrong(rows, gpus)
+    problems += [*it.doubts(), *(f"{who}: {what}" for who, what in wrong.items())]
     whole = len(gpus) == it.head["gpus"] and len(rows) == len(gpus) * (len(gpus) + 1)
     facts = {name: it.head[name] for name in ("size", "repeats", "cuda")}
     facts["gpus"] = [gpus[each] for each in sorted(gpus)]
+    if wrong:
+        facts["wrong"] = wrong
     if it.during and not it.ended:
         facts["during"] = it.named(*it.during)
     version = str(it.head["version"])
@@ -252,7 +256,7 @@ def _seconds(values: Any, repeats: int) -> Sequence[float]:
     return found
 
 
-def wrong(rows: Sequence[Row], gpus: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
+def _wrong(rows: Sequence[Row], gpus: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
     """The GPU or the way whose data arrived wrong -> what is wrong, as a message says both.
 
     A GPU that is wrong with the host explains its other copies.

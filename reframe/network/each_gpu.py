@@ -61,7 +61,7 @@ class EachGpu(AllNodesCheck):
         options = self.options("each_gpu", OPTIONS)
         self._tolerance = self.tolerance("each_gpu", OPTIONS, TOLERANCE)
         self._size = options.get("size", SIZE)
-        if not (isinstance(self._size, int) and self._size > 0):
+        if type(self._size) is not int or self._size <= 0:
             raise self.misdescribed(f"extras: each_gpu: size is {self._size}; {SIZE}, for instance")
         if self._gpus == 1:
             pairs = KINDS[BETWEEN]
@@ -115,7 +115,8 @@ class EachGpu(AllNodesCheck):
             if its != self._gpus
         ]
         found = [*self._failed, *self.no_second_look(), *few]
-        said = {node for failed in self._failed for node in failed.nodes}
+        accusing = [line for line in self._failed if isinstance(line, Against)]
+        said = {node for failed in accusing for node in failed.nodes}
         return [*found, *self.silent({*number, *said}), *problems]
 
     def missed(self):

@@ -1,5 +1,6 @@
 """EachGpu on emulated GPUs: the program of a node, and the test under ReFrame, with each fault."""
 
+import json
 import os
 import subprocess
 import sys
@@ -70,17 +71,24 @@ def ways(folder):
 
 
 @pytest.mark.parametrize(
-    ("fault", "wrong", "said"),
+    ("fault", "lines", "said"),
     [
-        ("corrupt:1", 5, "GPU 1 ({}...): data arrived wrong in 6 of its 6 ways"),
-        ("corrupt:0-2", 0, "GPU 2 ({}...): data arrived wrong, first at byte 32768"),
+        ("corrupt:1", 1, "GPU 1 ({}...): data arrived wrong in 6 of its 6 ways"),
+        ("corrupt:0-2", 2, "GPU 2 ({}...): data arrived wrong, first at byte 32768"),
     ],
 )
-def test_a_wrong_byte_is_seen(gpus, fault, wrong, said):
+def test_a_wrong_byte_is_seen(gpus, fault, lines, said):
     parsed = each_gpu.parse(gpus(GPUEMU_DEVICES="3", GPUEMU_FAULT=fault)[0])
     begin, end = said.split("...")
     assert any(begin.format(NAME) in line and end in line for line in parsed.problems)
-    assert len(parsed.problems) == (1 if wrong else 2)
+    assert len(parsed.problems) == lines
+
+
+def test_the_program_says_each_way_before_it_measures_it(gpus):
+    said = [json.loads(line) for line in gpus(GPUEMU_DEVICES="3")[0].splitlines()]
+    pairs = [(one, two) for one, two in zip(said, said[1:]) if "next" in one]
+    assert len(pairs) == 3 * 4
+    assert all(one["next"] == [two["from"], two["to"]] for one, two in pairs)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +141,13 @@ FAULTS = {
         {"GPUEMU_FAULT": "p2p:0-2"},
         ["GPU 0 ({}", " and GPU 2 ({}", "cannot access each other's memory, 10 others of the node"],
     ),
+    "all-access": (
+        {"GPUEMU_FAULT": "p2p"},
+        ["6 of the 6 pairs", "GPU 0 ({}", " and GPU 1 ({}", "joined by NV1, but cannot access"],
+    ),
     "wrong": (
         {"GPUEMU_FAULT": "corrupt:3"},
-        ["GPU 3 ({}", "data arrived wrong in 8 of its 8 ways"],
+        ["GPU 3 ({}", "data arrived wrong in 8 of its 8 ways", " (3 of 3 turns)"],
     ),
     "lost": ({"GPUEMU_DEVICES": "3"}, ["3 of 4 GPUs were measured"]),
     "driver": ({"GPUEMU_FAULT": "driver"}, ["cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"]),
@@ -213,6 +225,8 @@ def test_of_two_gpus_of_one_node_none_is_accused(bench, built):
     [
         ({"tolerence": 0.1}, "unknown key 'tolerence'; did you mean 'tolerance'?"),
         ({"size": "1M"}, "extras: each_gpu: size is 1M; 67108864, for instance"),
+        ({"size": True}, "extras: each_gpu: size is True; 67108864, for instance"),
+        ({"size": 0}, "extras: each_gpu: size is 0; 67108864, for instance"),
     ],
 )
 def test_an_option_that_is_wrong(bench, built, extra, said):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from real_outputs import DATA
 
-from assay.accused import How
+from assay.accused import Against, How
 from assay.fleet import gpu_ways, gpus
 from assay.fleet.gpu_ways import HOST, Copy, Turn
 from assay.outputs.coordinator_log import parse
@@ -188,6 +188,39 @@ def test_nobody_is_accused_where_the_kind_of_the_links_is_unknown():
     assert "the same on 3 other nodes" in accused[0]
 
 
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_host_copies_from_far_memory_are_compared_with_such_copies_alone(number):
+    """Made: the job of node03 has processors of the other socket, so its host copies are slower."""
+
+    def far(node, source, target):
+        return 0.6 if node == "node03" and HOST in (source, target) else 1
+
+    def say(turn):
+        near = "no" if turn.node == "node03" else "yes"
+        copies = [
+            copy if copy.between else replace(copy, near=near, kind=f"model {near}")
+            for copy in turn.copies
+        ]
+        return replace(turn, copies=copies)
+
+    found = look(1, far, nodes=NODES, gpus_of_a_node=number)
+    assert [line[:7] for line in gpus.slow(found, 0.2)[0]] == ["node03:"]
+    said = [say(turn) for turn in found]
+    assert gpus.slow(said, 0.2) == ([], [])
+    alone = [line for line in gpu_ways.not_compared(said) if line.startswith("node03: host")]
+    assert len(alone) == (number if number < gpu_ways.FEWEST else 0)
+
+
+def test_one_other_is_singular():
+    def slow(node, source, target):
+        return 0.5 if node == "node01" else 1
+
+    _, (line,) = gpus.slow(look(1, slow, nodes=NODES[:2]), 0.2)
+    assert "the median of the same on 1 other node;" in line
+    _, (line,) = gpus.slow(look(1, second_of_two, gpus_of_a_node=2), 0.2)
+    assert "in brackets the median of 1 other of all nodes;" in line
+
+
 def test_what_nothing_can_be_compared_with_is_listed():
     assert gpu_ways.not_compared(look(1)) == []
     assert len(gpu_ways.not_compared(look(1, gpus_of_a_node=2))) == 6
@@ -252,6 +285,81 @@ def test_a_node_that_failed_is_named_once(name, rc, change, said):
     assert line.startswith("node01: ") and said in line
     assert (line.nodes, line.how) == (("node01",), How.FAILED)
     assert len(found) == (3 if name == "corrupt" else 0)
+
+
+def written_until(way, rc, tail=""):
+    """The log of a node whose output ends when it begins this way; `tail` is what it says then."""
+    out = (DATA / "each-gpu/no-access-at-all.txt").read_text()
+    begun = json.dumps({"next": way}) + "\n"
+    assert begun in out
+    head = {"asked": 1, "met": {"0": "node01"}, "absent": []}
+    entry = {"node": 0, "look": 1, "turn": 0, "rc": rc, "out": out.split(begun)[0] + begun + tail}
+    return parse(
+        "".join(json.dumps(each) + "\n" for each in (head, entry, {"gone": {}, "end": True}))
+    )
+
+
+CUT = "the output is cut short, during the copies"
+
+
+@pytest.mark.parametrize(
+    ("way", "rc", "tail", "begin", "end"),
+    [
+        ([2, 1], None, "", f"(out of time): {CUT} GPU 2 (", " -> GPU 1 ("),
+        ([None, 3], 137, "", f"(exit code 137): {CUT} host -> GPU 3 (", ""),
+        ([2, 1], None, "a library says\n", f"(out of time): {CUT} ", " -> GPU 1 ("),
+        ([2, 1], 1, "node01: GPU 2 -> GPU 1: it failed\n", "(exit code 1): ", "it failed"),
+    ],
+)  # fmt: skip
+def test_a_copy_that_does_not_end_is_named(way, rc, tail, begin, end):
+    found, failed = gpu_ways.turns(written_until(way, rc, tail))
+    assert found == []
+    (line,) = [line for line in failed if "a library" not in line]
+    assert f"node01: its GPUs {begin}" in line and end in line
+    assert (line.nodes, line.how) == (("node01",), How.FAILED)
+
+
+#: glibc's loader prints it on the error stream, which the meeting joins with the output.
+LOADER = "ERROR: ld.so: object 'libx.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
+
+
+def test_a_line_of_a_library_in_a_whole_output_accuses_nobody():
+    found, failed = gpu_ways.turns(log("healthy", change=('{"program"', LOADER + '{"program"')))
+    (line,) = failed
+    assert line.startswith("node01: a line that is not of each_gpu: line 1: ERROR: ld.so: ")
+    assert not isinstance(line, Against) and len(found) == 3
+    _, failed = gpu_ways.turns(log("healthy", 1, change=('{"program"', LOADER + '{"program"')))
+    assert failed[0].nodes == ("node01",)
+
+
+def test_wrong_data_of_a_program_that_failed_too_is_a_line_of_its_own():
+    found, failed = gpu_ways.turns(log("corrupt", 139))
+    assert found == [] and len(failed) == 2
+    assert "node01: its GPUs (exit code 139): its output is whole, but it failed" in failed
+    assert all(line.nodes == ("node01",) for line in failed)
+
+
+def test_wrong_data_of_an_output_without_the_line_of_a_gpu_is_named():
+    """Made of the recorded output: the lines of GPU 0 are missing, and no number is its place."""
+    recorded = log("corrupt")
+    entry = dict(recorded.entries[0])
+    entry["out"] = "".join(
+        line for line in entry["out"].splitlines(keepends=True)
+        if '"gpu": 0' not in line and '"from": 0' not in line and '"to": 0' not in line
+    )  # fmt: skip
+    found, failed = gpu_ways.turns(replace(recorded, entries=[entry]))
+    assert found == [] and any(" GPU 3 (EMULATED GPU, " in line for line in failed)
+
+
+def test_wrong_data_of_several_turns_is_one_line():
+    """Made of the recorded output: in the second turn another byte is wrong."""
+    recorded = log("corrupt")
+    entries = [dict(entry) for entry in recorded.entries]
+    entries[1]["out"] = entries[1]["out"].replace('"wrong_at": 524288', '"wrong_at": 77')
+    entries[2]["out"] = entries[2]["out"].replace('"wrong_at": 524288', '"wrong_at": null')
+    _, (line,) = gpu_ways.turns(replace(recorded, entries=entries))
+    assert "with the host first at byte 524288; copies from it may have begun with " in line
+    assert line.endswith(" (2 of 3 turns)") and line.nodes == ("node01",)
 
 
 def test_the_record_says_what_was_measured():

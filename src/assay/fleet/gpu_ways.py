@@ -4,7 +4,8 @@ Every node measures its GPUs one after the other, in several turns (``onnode/gpu
 copy between the host and a GPU, or from a GPU to another) is compared twice, by the criterion of
 :mod:`assay.judge.population`:
 
-- with the same way of the other nodes, by the address of the GPUs on the PCI bus;
+- with the same way of the other nodes, by the address of the GPUs on the PCI bus; a host copy with
+  those alone whose memory of the host is as near to the GPU;
 - with its siblings: on its node the ways of the same kind, which are pairs joined in the same way,
   or host copies of GPUs of the same model. If a node has fewer than three of them, those of all
   nodes are its siblings.
@@ -12,19 +13,21 @@ copy between the host and a GPU, or from a GPU to another) is compared twice, by
 The other nodes decide, where they are a majority. A way that is slower than its siblings, and alike
 on another node, is how these nodes are built. The siblings decide where the other nodes cannot. If
 neither can, nobody is accused, and the finding is undecided. :mod:`assay.fleet.gpus` says which GPU
-or pair is at fault.
+or pair is at fault. :mod:`assay.fleet.gpu_links` judges what shows without a rate.
 """
 
 from __future__ import annotations
 
+import re
 import statistics
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.accused import Against, How
 from assay.judge import population
-from assay.outputs import ParseError, Row, each_gpu
+from assay.outputs import Parsed, ParseError, Row, each_gpu
 from assay.outputs.coordinator_log import CoordinatorLog
 from assay.outputs.each_gpu import HOST
 
@@ -34,6 +37,9 @@ FEWEST = 3
 #: By how much the clock of the GPU may be ahead of the quickest wait of the host. Beyond that, one
 #: of both clocks is wrong, or the host was too busy to wait.
 CLOCKS = 2.0
+
+#: How nvidia-smi says that two GPUs are joined by NVLinks, with their number.
+NVLINK = re.compile(r"NV(\d{1,4})")
 
 UNKNOWN = "; nobody is accused: nvidia-smi does not say how the GPUs are joined"
 
@@ -47,6 +53,9 @@ class Copy:
     :ivar rate: by the clock of the GPU [GB/s], the median of the repeats.
     :ivar host_rate: by the clock of the host, the quickest repeat.
     :ivar access: whether `source` may access the memory of `target`.
+    :ivar near: of a host copy, whether the memory of the host was near the GPU: ``yes``, ``no`` or
+        ``unknown``.
+    :ivar links: the number of NVLinks that join two GPUs; 0 if none does, or if it is not known.
     """
 
     source: str
@@ -55,6 +64,8 @@ class Copy:
     rate: float
     host_rate: float
     access: bool = True
+    near: str = ""
+    links: int = 0
 
     @property
     def way(self) -> str:
@@ -121,9 +132,15 @@ Values = Callable[[Turn], Iterable[tuple[str, str, float]]]
 
 
 def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
-    """The turns of all nodes, and a line for each that failed or whose data arrived wrong."""
+    """The turns of all nodes, and a line for each that failed or whose data arrived wrong.
+
+    A GPU or a way whose data arrived wrong has one line, with the number of its turns. A line of a
+    library in a whole output accuses nobody.
+    """
     found: list[Turn] = []
     failed: list[str] = []
+    wrong: dict[Place, list[str]] = {}
+    number = Counter(log.nodes[entry["node"]] for entry in log.entries if "out" in entry)
     for entry in log.entries:
         if "out" not in entry:
             continue
@@ -131,18 +148,40 @@ def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
         why = {None: " (out of time)", 0: ""}.get(entry["rc"], f" (exit code {entry['rc']})")
         try:
             parsed = each_gpu.parse(entry["out"])
-            problems = list(parsed.problems)
-            if parsed.complete and not entry["rc"]:
-                found.append(_turn(node, entry["look"], entry["turn"], parsed.rows, parsed.facts))
-            elif not problems:
-                whole = "its output is whole, but it failed"
-                problems = [whole if parsed.complete else "the output is cut short"]
         except ParseError as error:
             last = (entry["out"].strip().splitlines() or ["it said nothing"])[-1]
-            problems = [f"{last[:300]} ({error.why})"]
-        said = [line.split(f"{node}: ", 1)[-1] for line in problems]
-        failed += [Against(f"{node}: its GPUs{why}: {line}", [node], How.FAILED) for line in said]
+            failed.append(_failed(node, why, f"{last[:300]} ({error.why})"))
+            continue
+        bad = parsed.facts.get("wrong", {})
+        for who, what in bad.items():
+            wrong.setdefault((node, who), []).append(what)
+        said = {f"{who}: {what}" for who, what in bad.items()}
+        problems = [line for line in parsed.problems if line not in said]
+        if parsed.complete and not entry["rc"]:
+            found.append(_turn(node, entry["look"], entry["turn"], parsed.rows, parsed.facts))
+            stray = each_gpu.stray(entry["out"])
+            failed += [f"{node}: a line that is not of each_gpu: {line}" for line in stray]
+            problems = [line for line in problems if line not in stray]
+        elif entry["rc"] is None or not problems:
+            problems.append(_cut(parsed))
+        failed += [_failed(node, why, line) for line in problems]
+    for (node, who), whats in wrong.items():
+        turn = f"{len(whats)} of {number[node]} turns"
+        failed.append(_failed(node, "", f"{who}: {whats[0]} ({turn})"))
     return found, list(dict.fromkeys(failed))
+
+
+def _cut(parsed: Parsed) -> str:
+    """What is wrong with the output of a program that failed without a word."""
+    if parsed.complete:
+        return "its output is whole, but it failed"
+    during = parsed.facts.get("during")
+    return "the output is cut short" + (f", during the copies {during}" if during else "")
+
+
+def _failed(node: str, why: str, line: str) -> Against:
+    said = line.split(f"{node}: ", 1)[-1]
+    return Against(f"{node}: its GPUs{why}: {said}", [node], How.FAILED)
 
 
 def _turn(node: str, look: int, number: int, rows: Iterable[Row], facts: Mapping[str, Any]) -> Turn:
@@ -156,7 +195,13 @@ def _turn(node: str, look: int, number: int, rows: Iterable[Row], facts: Mapping
         places = [end if end == HOST else gpus[end]["bus"] for end in ends]
         kind = f"{models} {joined}" if joined or not between else ""
         rate, by_host = float(row["rate"]), float(row["host_rate"])
-        copies.append(Copy(places[0], places[1], kind, rate, by_host, bool(row["access"])))
+        links = NVLINK.fullmatch(str(row["joined"]))
+        copies.append(
+            Copy(
+                places[0], places[1], kind, rate, by_host, bool(row["access"]), str(row["near"]),
+                int(links[1]) if links else 0,
+            )
+        )  # fmt: skip
     labels = {gpu["bus"]: each_gpu.label(n, gpu) for n, gpu in gpus.items()}
     drivers = sorted({gpu["driver"] for gpu in gpus.values()})
     return Turn(node, look, number, labels, tuple(copies), drivers)
@@ -181,9 +226,17 @@ def rates(wanted: Callable[[Copy], bool]) -> Values:
         for copy in turn.copies:
             if wanted(copy):
                 through = "" if copy.access else " through the host"
-                yield copy.way, copy.kind and copy.kind + through, copy.rate
+                yield _compared(copy), copy.kind and copy.kind + through, copy.rate
 
     return values
+
+
+def _compared(copy: Copy) -> str:
+    """The name by which a way is compared with that of other nodes: one with its own is the same.
+
+    Memory of the host that is near a GPU on one node, and far on another, makes another way.
+    """
+    return f"{copy.way} {copy.near}".rstrip()
 
 
 def access(turn: Turn) -> Iterable[tuple[str, str, float]]:
@@ -251,7 +304,8 @@ def _groups(
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """The names that are siblings, and the names of the same way of several nodes, as populations.
 
-    The key of each begins with how a message names the others; ``{}`` is their number.
+    The key of each begins with how a message names one other, and how it names several; ``{}`` is
+    their number.
     """
     of_node: dict[tuple[str, str], list[str]] = {}
     of_kind: dict[str, list[str]] = {}
@@ -263,13 +317,11 @@ def _groups(
     siblings: dict[str, list[str]] = {}
     for (node, kind), names in of_node.items():
         few = len(names) < FEWEST
-        key = (
-            f"{{}} others of all nodes\n{kind}"
-            if few
-            else f"{{}} others of the node\n{node} {kind}"
-        )
+        where, own = ("all nodes", kind) if few else ("the node", f"{node} {kind}")
+        key = f"{{}} other of {where}\n{{}} others of {where}\n{own}"
         siblings[key] = of_kind[kind] if few else names
-    several = {f"the same on {{}} other nodes\n{way}": n for way, n in of_way.items() if len(n) > 1}
+    same = "the same on {} other node"
+    several = {f"{same}\n{same}s\n{way}": n for way, n in of_way.items() if len(n) > 1}
     return siblings, several
 
 
@@ -297,7 +349,7 @@ def _worse(
             result[finding.name] = Worse(
                 middle[finding.name],
                 statistics.median(others),
-                key.partition("\n")[0].format(len(others)),
+                key.split("\n")[len(others) > 1].format(len(others)),
                 finding.accused,
                 finding.said,
             )
@@ -314,7 +366,7 @@ def not_compared(found: Sequence[Turn]) -> list[str]:
     for turn in found:
         for copy in turn.copies:
             name = f"{turn.node} {copy.way}"
-            places[name] = (turn.node, copy.way), f"{copy.direction} {copy.kind}"
+            places[name] = (turn.node, _compared(copy)), f"{copy.direction} {copy.kind}"
             names[name] = f"{turn.node}: {turn.named(copy)}"
     enough = {
         name for groups in _groups(places) for group in groups.values() if len(group) >= FEWEST

@@ -9,6 +9,8 @@ copies between the host and a GPU                       the GPU; its pairs are n
 all copies of a GPU to others, or from them             the GPU; its pairs take part in nothing
 one copy between two GPUs                               the pair, with its direction
 access of one GPU to the memory of another              the pair; its rate is not judged
+access of a pair that NVLink joins, on any number       the same, and no other pair is needed
+the number of NVLinks of a GPU                          the GPU
 ======================================================  ===========================================
 
 ``python -m assay.fleet.gpus LOG TOLERANCE`` prints the ranks for the second look.
@@ -25,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.accused import Against, How
-from assay.fleet import gpu_ways
+from assay.fleet import gpu_links, gpu_ways
 from assay.fleet.gpu_ways import Place, Turn, Worse
 from assay.fleet.sweep import BESIDE
 from assay.outputs.coordinator_log import parse
@@ -66,7 +68,12 @@ def diagnose(found: Sequence[Turn], tolerance: float) -> list[Finding]:
             (bus,) = {*way.split(" ")[0].split(">")} - {HOST}
             of_gpu.setdefault((node, bus), {})[quantity] = worse
     findings = _gpus(of_gpu, names)
-    no_access = gpu_ways.judge(found, gpu_ways.access, tolerance)
+    apart = gpu_links.without_access(found)
+    no_access = {
+        place: worse
+        for place, worse in gpu_ways.judge(found, gpu_ways.access, tolerance).items()
+        if worse.accused or place not in apart
+    }
     aside = {place for place, said in of_gpu.items() if set(said) - {*HOST_COPIES}}
     pairs = [
         (turn.node, copy.way)
@@ -77,13 +84,20 @@ def diagnose(found: Sequence[Turn], tolerance: float) -> list[Finding]:
     explained = {
         place for place, said in of_gpu.items() if any(worse.accused for worse in said.values())
     }
-    without = {*no_access, *_others(found, pairs)}
+    without = {*no_access, *apart, *_others(found, pairs)}
     slow = {
         (node, way): worse
         for (node, way), worse in gpu_ways.judge(found, BETWEEN, tolerance, without).items()
         if not {(node, bus) for bus in way.split(">")} & explained
     }
-    return [*findings, *_without_access(no_access, found, names), *_pairs(slow, names)]
+    unjudged = {place: links for place, links in apart.items() if place not in no_access}
+    by_links = [*gpu_links.kept_apart(unjudged, found, names), *gpu_links.fewer(found, names)]
+    return [
+        *findings,
+        *(Finding(node, line, True, How.DIFFERS) for node, line in by_links),
+        *_without_access(no_access, found, names),
+        *_pairs(slow, names),
+    ]
 
 
 def _others(found: Sequence[Turn], pairs: Sequence[Place]) -> set[Place]:
@@ -185,7 +199,7 @@ def summary(found: Sequence[Turn], tolerance: float) -> dict[str, Any]:
     first = [turn for turn in found if turn.look == 1]
     return {
         "nodes": nodes,
-        "not_compared": gpu_ways.not_compared(found),
+        "not_compared": [*gpu_ways.not_compared(found), *gpu_links.not_compared(found)],
         "suspected": [each.line for each in diagnose(first, tolerance)],
     }
 

@@ -2,8 +2,9 @@
 
 ``python3 gpus.py SIZE REPEATS`` runs on one node with the driver of NVIDIA, and needs nothing else.
 SIZE is the size of a copy [B]. One GPU after the other is measured, so no copy disturbs another.
-The clock of the GPU (events) gives the time; the clock of the host is a second one. What arrived is
-compared with what was sent after each repeat.
+The clock of the GPU (events) gives the time; the clock of the host is a second one. A repeat is
+several copies of the same data. After each repeat, what its last copy left is compared with what
+was sent: a wrong byte that a later copy of the repeat overwrites is not seen.
 
 A copy between two GPUs is a copy of the driver (cuMemcpyPeerAsync), started on the GPU that has the
 data. Without access to each other's memory, the driver moves the bytes through the host.
@@ -19,10 +20,13 @@ line          keys
               prints it), and `near`: whether the memory of the host was near it
               (``yes``, ``no``, ``unknown``)
 ``smi``       what nvidia-smi prints of GPUs and topology: ``assay.outputs.nvidia_smi`` has the form
+``next``      the numbers of the GPUs `from` and `to` of the way that is measured now (null is the
+              host). If the output ends here, this way did not end
 ``copy``      ``h2d``, ``d2h`` or ``d2d``: the numbers of the GPUs `from` and `to` (null is the
               host), `access` (whether `from` may access the memory of `to`), `copies` of each
               repeat, `gpu_seconds` and `host_seconds` of each repeat, and `wrong_at`, the first
-              byte that arrived wrong, or null
+              byte that arrived wrong, or null. The data of `d2d` and `d2h` is what the last
+              ``h2d`` to `from` left there
 ``end``       the last line
 ============  ====================================================================================
 """
@@ -37,7 +41,8 @@ import time
 
 FORM = 1
 
-#: The copies of one repeat take at least this long together [s], and are at most so many.
+#: The copies of one repeat take about this long together or longer [s], unless so many copies are
+#: shorter than that. Trials find their number, so a repeat may be a little shorter.
 SECONDS, MOST = 0.005, 64
 
 #: Part of the pattern that is drawn by chance [B], and how far two parts are shifted.
@@ -224,10 +229,23 @@ class Measurement:
         host = time.perf_counter() - before
         return self._driver.made(ctypes.c_float, "cuEventElapsedTime", begin, end).value / 1e3, host
 
+    def _enough(self):
+        """How many copies make a repeat that is long enough.
+
+        The first copy of a way is not counted: the driver may set up the way during it.
+        """
+        self._timed(1)
+        copies = 1
+        while copies < MOST:
+            seconds = max(self._timed(copies)[0], 1e-9)
+            if seconds >= SECONDS:
+                break
+            copies = min(MOST, max(copies + 1, int(copies * SECONDS / seconds) + 1))
+        return copies
+
     def run(self, repeats):
         """The keys of a line that a measurement gives."""
-        once = max(self._timed(1)[0], 1e-9)
-        copies = min(MOST, int(SECONDS / once) + 1)
+        copies = self._enough()
         by_gpu, by_host, wrong = [], [], None
         for _ in range(repeats):
             gpu, host = self._timed(copies)
@@ -269,10 +287,12 @@ def with_host(driver, gpu, size, repeats):
         call("cuMemcpyDtoH_v2", gpu.back, gpu.sent, length)
         return came_back()
 
+    yield {"next": [None, gpu.number]}
     yield {
         "copy": "h2d", "from": None, "to": gpu.number, "access": True,
         **Measurement(driver, gpu, to_device, spoil_device, arrived).run(repeats),
     }  # fmt: skip
+    yield {"next": [gpu.number, None]}
     yield {
         "copy": "d2h", "from": gpu.number, "to": None, "access": True,
         **Measurement(driver, gpu, to_host, spoil_host, came_back).run(repeats),
@@ -356,6 +376,7 @@ def measure(size, repeats):
     for source in gpus:
         for target in gpus:
             if source is not target:
+                yield {"next": [source.number, target.number]}
                 with named(source, target):
                     yield between(driver, source, target, size, repeats)
     yield {"end": True}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.outputs import nvidia_smi
@@ -55,15 +55,14 @@ def parse(text: str) -> Parsed:
     repeat and the clock of the host; ``wrong_at``, the first byte that arrived wrong, -1 if none.
 
     Facts: ``size`` of a copy [B], ``repeats``, ``cuda``, and ``gpus``, a mapping for each GPU with
-    ``name``, ``uuid``, ``bus``, ``driver`` and ``near``.
+    ``name``, ``uuid``, ``bus``, ``driver`` and ``near``. If the output ends while a way is
+    measured, ``during`` names that way. If data arrived wrong, ``wrong`` is a mapping: the GPU or
+    the way, as a message names it, and what was wrong.
 
     :raises ParseError: no first line, an unknown version, or a line that is not understood.
     """
-    it, problems = _Output(), []
-    for number, line in without_warnings(split(text), 0):
-        if not line.startswith('{"'):
-            problems += [f"line {number}: {line.strip()[:300]}"] if line.strip() else []
-            continue
+    it, problems = _Output(), stray(text)
+    for number, line in _lines(text, ours=True):
         try:
             it.add(number, json.loads(line))
         except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
@@ -71,20 +70,41 @@ def parse(text: str) -> Parsed:
     if not it.head:
         raise ParseError("no first line of each_gpu")
     gpus, rows = it.gpus, it.rows()
-    problems += [*it.doubts(), *_wrong(rows, gpus)]
+    wrong = _wrong(rows, gpus)
+    problems += [*it.doubts(), *(f"{who}: {what}" for who, what in wrong.items())]
     whole = len(gpus) == it.head["gpus"] and len(rows) == len(gpus) * (len(gpus) + 1)
     facts = {name: it.head[name] for name in ("size", "repeats", "cuda")}
     facts["gpus"] = [gpus[each] for each in sorted(gpus)]
+    if wrong:
+        facts["wrong"] = wrong
+    if it.during and not it.ended:
+        facts["during"] = it.named(*it.during)
     version = str(it.head["version"])
     return Parsed(
         FAMILY, PROGRAM, version, it.ended and whole, rows, UNITS, tuple(problems), facts
     )  # fmt: skip
 
 
+def stray(text: str) -> list[str]:
+    """The lines that the program did not write, as problems: of its failure, or of a library."""
+    return [
+        f"line {number}: {line.strip()[:300]}"
+        for number, line in _lines(text, ours=False)
+        if line.strip()
+    ]
+
+
+def _lines(text: str, ours: bool) -> Iterator[tuple[int, str]]:
+    for number, line in without_warnings(split(text), 0):
+        if line.startswith('{"') is ours:
+            yield number, line
+
+
 class _Output:
     """What the lines say so far.
 
     :ivar copies: kind and ends of a copy -> number of its line, and what the line says.
+    :ivar during: the ends of the way that was begun and has no copy yet; empty if there is none.
     """
 
     def __init__(self) -> None:
@@ -92,6 +112,7 @@ class _Output:
         self.gpus: dict[int, dict[str, str]] = {}
         self.copies: dict[tuple[str, Any, Any], tuple[int, Mapping[str, Any]]] = {}
         self.reading = nvidia_smi.Reading()
+        self.during: tuple[Any, ...] = ()
         self.ended = False
 
     def add(self, number: int, said: Mapping[str, Any]) -> None:
@@ -107,11 +128,15 @@ class _Output:
             self._gpu(said)
         elif "smi" in said:
             self.reading = nvidia_smi.parse(_typed(said["smi"], str))
+        elif "next" in said:
+            source, target = _typed(said["next"], list)
+            self.during = _ends(source, target, self.gpus)
         elif "copy" in said:
             way = _way(said, self.gpus)
             if way in self.copies:
                 raise ValueError("this copy is there twice")
             self.copies[way] = number, _timed(said, self.head)
+            self.during = ()
         else:
             self.ended = _typed(said["end"], bool)
 
@@ -140,18 +165,20 @@ class _Output:
             })  # fmt: skip
         return tuple(found)
 
+    def named(self, *ends: int | None) -> str:
+        """Both ends of a way in a message."""
+        return " -> ".join(HOST if end is None else label(end, self.gpus[end]) for end in ends)
+
     def doubts(self) -> list[str]:
         """What single lines say against themselves."""
         found = []
         for (_, source, target), (number, entry) in self.copies.items():
-            names = [
-                HOST if end is None else label(end, self.gpus[end]) for end in (source, target)
-            ]
             for gpu, host in zip(entry["gpu_seconds"], entry["host_seconds"]):
                 if gpu > host * (1 + SHARE) + ROUNDED:
                     found.append(
-                        f"line {number}: {' -> '.join(names)}: the clock of the GPU says {gpu:g} "
-                        f"s, that of the host {host:g} s: no copy takes longer than the wait for it"
+                        f"line {number}: {self.named(source, target)}: the clock of the GPU says "
+                        f"{gpu:g} s, that of the host {host:g} s: no copy takes longer than the "
+                        "wait for it"
                     )
         return found
 
@@ -189,14 +216,18 @@ def _head(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def _way(said: Mapping[str, Any], gpus: Mapping[int, Any]) -> tuple[str, Any, Any]:
     """Kind and ends of a copy; an end that is the host is None."""
-    ends = said["from"], said["to"]
+    ends = _ends(said["from"], said["to"], gpus)
     kinds = {(True, False): TO_DEVICE, (False, True): TO_HOST, (False, False): BETWEEN}
     if kinds.get((ends[0] is None, ends[1] is None)) != said["copy"] or ends[0] == ends[1]:
         raise ValueError("the kind of the copy is not that of its ends")
-    for end in ends:
+    return said["copy"], *ends
+
+
+def _ends(source: Any, target: Any, gpus: Mapping[int, Any]) -> tuple[Any, Any]:
+    for end in (source, target):
         if end is not None and _typed(end, int) not in gpus:
             raise ValueError(f"there is no GPU {end!r:.40}")
-    return said["copy"], *ends
+    return source, target
 
 
 def _timed(said: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,22 +256,28 @@ def _seconds(values: Any, repeats: int) -> Sequence[float]:
     return found
 
 
-def _wrong(rows: Sequence[Row], gpus: Mapping[int, Mapping[str, str]]) -> list[str]:
-    """The data that arrived wrong. A GPU that is wrong with the host explains its other copies."""
+def _wrong(rows: Sequence[Row], gpus: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
+    """The GPU or the way whose data arrived wrong -> what is wrong, as a message says both.
+
+    A GPU that is wrong with the host explains its other copies.
+    """
     bad = [row for row in rows if row["wrong_at"] != -1]
-    found, named = [], set()
+    found: dict[str, str] = {}
+    named = set()
     for number, gpu in sorted(gpus.items()):
         its = [row for row in bad if str(number) in (row["from"], row["to"])]
         of_host = [row for row in its if HOST in (row["from"], row["to"])]
         if of_host:
             named.add(str(number))
-            found.append(
-                f"{label(number, gpu)}: data arrived wrong in {len(its)} of its {2 * len(gpus)} "
+            began = "; copies from it may have begun with that data"
+            found[label(number, gpu)] = (
+                f"data arrived wrong in {len(its)} of its {2 * len(gpus)} "
                 f"ways, with the host first at byte {of_host[0]['wrong_at']}"
+                f"{began if of_host[0]['copy'] == TO_DEVICE else ''}"
             )
     for row in bad:
         ends = str(row["from"]), str(row["to"])
         if named.isdisjoint(ends):
             names = " -> ".join(label(end, gpus[int(end)]) for end in ends)
-            found.append(f"{names}: data arrived wrong, first at byte {row['wrong_at']}")
+            found[names] = f"data arrived wrong, first at byte {row['wrong_at']}"
     return found

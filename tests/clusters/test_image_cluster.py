@@ -43,9 +43,6 @@ def test_ranks_in_containers_on_two_nodes_are_one_world(cluster, launcher):
         ASSAY_NODES=2,
         ASSAY_ACCESS="--licenses=host:1",
         ASSAY_LAUNCHER=launcher,
-        # There are more ranks than cores, as in site-config/vcluster.
-        OMPI_MCA_mpi_yield_when_idle=1,
-        OMPI_MCA_hwloc_base_binding_policy="none",
     )
     assert done.returncode == 0, done.stdout[-3000:]
     assert {name for name, (result, _) in cases.items() if result == "pass"} == {

@@ -8,6 +8,8 @@ import shlex
 import pytest
 from bench import live_program, live_ucx
 
+from assay.sites import detect
+
 pytestmark = pytest.mark.slow
 
 #: Stack -> what its mpirun does with the command line, and what must be said.
@@ -32,7 +34,10 @@ def stream(bench):
 
 
 def test_a_compiled_stream_passes_and_each_fault_is_named(bench):
-    live_program("mpicc")
+    if "ompi_communicator_t" not in detect.output(*detect.HEADER):
+        pytest.skip(
+            "needs mpicc on this machine"
+        )  # the wrapper alone has no header to compile with
     stated = {"ucx_version": live_ucx()}
     mpirun = shlex.quote(live_program("mpirun"))
     bench.partition()

@@ -12,7 +12,8 @@ import pytest
 from bench import DATA
 from made_nodes import MadeNodes
 
-pytestmark = pytest.mark.slow
+# Beside other tests it failed in 1 of 23 runs, and did not say why. It says now which study failed.
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 TWO, FOUR = ((DATA / f"replay/hpcc-study/np{ranks}.txt").read_text() for ranks in (2, 4))
 
@@ -96,6 +97,8 @@ def test_more_nodes_must_not_carry_less(bench, nodes):
             run.says(f"HpccStudy %nodes={failed}", cause, environ=name)
             assert run.case("HpccOverRanks", environ=name).result == "fail_deps"
         else:
+            for number in (2, 4):
+                run.says(f"HpccStudy %nodes={number}", environ=name)
             run.says("HpccOverRanks", cause, environ=name)
     said = "over mlx5_0:1, the benchmark moves at least "
     run.says("HpccStudy %nodes=4", said, "the bytes took another way", environ="another-way")

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from assay.fleet import sweep
+from assay.fleet import looks, sweep
 from assay.fleet.sweep import Turn
 
 NAMES = ("node01", "node02", "node03", "node04")
@@ -82,7 +82,7 @@ def test_few_that_nobody_suspects_have_further_turns():
     first = look(1, lambda name, turn: 0.1 if name in ("n007", "n042") else 1.0, names)
     again = sweep.second_look(first, 0.3)
     assert again[0::2][:2] == ["n007", "n042"]
-    assert len(again) == 2 + sweep.BESIDE
+    assert len(again) == 2 + looks.BESIDE
 
 
 @pytest.mark.parametrize("seed", range(20))

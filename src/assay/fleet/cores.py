@@ -14,14 +14,13 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from assay import metrics
 from assay.accused import Against, How
-from assay.fleet.sweep import BESIDE
+from assay.fleet import looks
 from assay.judge import population
-from assay.outputs.coordinator_log import CoordinatorLog, parse
+from assay.outputs.coordinator_log import CoordinatorLog
 
 #: Quantity -> its unit. The clock is an observation, and judged where all nodes state it.
 UNITS = {"dgemm": "GFLOP/s", "copy": "GB/s", "latency": "ns"}
@@ -189,17 +188,12 @@ def _which(findings: Sequence[population.Finding], cores: int) -> str:
 def second_look(found: Sequence[Turn], tolerance: float) -> list[str]:
     """Nodes with further turns: the suspects, and some nodes without suspicion."""
     suspected = suspects(found, tolerance)
-    if not suspected:
-        return []
-    others = dict.fromkeys(turn.node for turn in found if turn.node not in suspected)
-    return [*suspected, *list(others)[:BESIDE]]
+    return looks.with_some_others(suspected, (turn.node for turn in found))
 
 
 def main(log_file: str, tolerance: str) -> list[int]:
     """The ranks for the second look, in their order."""
-    log = parse(Path(log_file).read_text(encoding="utf-8"))
-    rank = {name: number for number, name in enumerate(log.nodes)}
-    return [rank[name] for name in second_look(turns(log)[0], float(tolerance))]
+    return looks.ranks(log_file, lambda log: second_look(turns(log)[0], float(tolerance)))
 
 
 if __name__ == "__main__":

@@ -23,14 +23,11 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from assay.accused import Against, How
-from assay.fleet import gpu_links, gpu_ways
+from assay.fleet import gpu_links, gpu_ways, looks
 from assay.fleet.gpu_ways import Place, Turn, Worse
-from assay.fleet.sweep import BESIDE
-from assay.outputs.coordinator_log import parse
 from assay.outputs.each_gpu import HOST
 
 #: Quantity -> what gives its values. The last two need two other GPUs that are joined alike.
@@ -207,17 +204,12 @@ def summary(found: Sequence[Turn], tolerance: float) -> dict[str, Any]:
 def second_look(found: Sequence[Turn], tolerance: float) -> list[str]:
     """Nodes with further turns: the suspects, and some nodes without suspicion."""
     suspected = list(dict.fromkeys(each.node for each in diagnose(found, tolerance)))
-    if not suspected:
-        return []
-    others = dict.fromkeys(turn.node for turn in found if turn.node not in suspected)
-    return [*suspected, *list(others)[:BESIDE]]
+    return looks.with_some_others(suspected, (turn.node for turn in found))
 
 
 def main(log_file: str, tolerance: str) -> list[int]:
     """The ranks for the second look, in their order."""
-    log = parse(Path(log_file).read_text(encoding="utf-8"))
-    rank = {name: number for number, name in enumerate(log.nodes)}
-    return [rank[name] for name in second_look(gpu_ways.turns(log)[0], float(tolerance))]
+    return looks.ranks(log_file, lambda log: second_look(gpu_ways.turns(log)[0], float(tolerance)))
 
 
 if __name__ == "__main__":

@@ -16,18 +16,15 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from assay.accused import Against, How
+from assay.fleet import looks
 from assay.judge import population
 from assay.outputs import ParseError, iozone
-from assay.outputs.coordinator_log import CoordinatorLog, parse
+from assay.outputs.coordinator_log import CoordinatorLog
 
 MEASURED = ("write", "read")
-
-#: Number of nodes without suspicion that have turns beside the suspects.
-BESIDE = 3
 
 
 @dataclass(frozen=True)
@@ -125,15 +122,13 @@ def second_look(found: Sequence[Turn], tolerance: float) -> list[str]:
         return []
     shares = population.of(rounds(found, MEASURED[0], 1), tolerance).shares
     healthy = {name: share for name, share in shares.items() if name not in suspected}
-    beside = sorted(healthy, key=lambda name: abs(healthy[name] - 1))[:BESIDE]
+    beside = sorted(healthy, key=lambda name: abs(healthy[name] - 1))[: looks.BESIDE]
     return [name for pair in itertools.zip_longest(suspected, beside) for name in pair if name]
 
 
 def main(log_file: str, tolerance: str) -> list[int]:
     """The ranks for the second look, in their order."""
-    log = parse(Path(log_file).read_text(encoding="utf-8"))
-    rank = {name: number for number, name in enumerate(log.nodes)}
-    return [rank[name] for name in second_look(turns(log)[0], float(tolerance))]
+    return looks.ranks(log_file, lambda log: second_look(turns(log)[0], float(tolerance)))
 
 
 if __name__ == "__main__":

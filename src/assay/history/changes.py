@@ -138,12 +138,16 @@ def _in_part(values: Any, tolerance: float, rules: Rules) -> list[Step]:
 def one_level(values: Any, shortest: int, penalty: float) -> bool:
     """Whether it is certain that the search finds no change; False if only the search can tell.
 
-    The search takes a time that grows with the square of the number of values, even if there is
-    nothing to find. This function needs a small part of it. With S_k the sum of the first k
-    deviations from the mean, an interval from b to e explains (S_e - S_b)^2 / (e - b) of the
-    squared error. K changes pay if their K + 1 intervals together explain more than K penalties.
-    No K pays if one change explains at most one penalty, any inner interval at most one, and the
-    first interval, an inner one and the last one together at most two.
+    The time of the search grows with the square of the number of values, even if there is nothing
+    to find. This function needs a small part of it.
+
+    S_k is the sum of the first k deviations from the mean. An interval from b to e explains
+    (S_e - S_b)^2 / (e - b) of the squared error. K changes make K + 1 intervals. They pay only if
+    these intervals explain more than K penalties. So nothing pays if all of these are true:
+
+    - a single change explains at most one penalty;
+    - an interval that touches neither end explains at most one penalty;
+    - the first interval, one between, and the last one explain at most two penalties together.
 
     :param values: in units of the standard deviation of the noise.
     :param shortest: how many values a level has at least.

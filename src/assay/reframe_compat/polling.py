@@ -19,7 +19,7 @@ from typing import Any
 
 from reframe.frontend.executors import policies
 
-#: The end of a pipe that becomes readable when a child of this process ends; None outside of a run.
+#: The pipe that becomes readable when a child of this process ends; empty outside of a run.
 _child_ended: list[int] = []
 
 #: Whether a case moved in the last look.

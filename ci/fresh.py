@@ -44,6 +44,10 @@ HOMES = {"root": "/root", "visitor": "/home/visitor"}
 #: Words of the set-up for a package that could not be installed: the run after it proves less.
 GAP = "going on without"
 
+#: How much of the end of an output [lines] is shown of a line that was red as it should be, and how
+#: much is shown again at the end for a line that did not do what it should.
+SHORT, LONG = 5, 30
+
 #: Time limit of a command of the README [s]. A longer one is ended, with all that it started.
 LIMIT = 3600
 
@@ -157,7 +161,11 @@ class Root:
             subprocess.run(owner, check=True)
 
     def run(self, line: Line) -> tuple[int, str]:
-        """Runs a line and shows its output; returns exit code and output."""
+        """Runs a line; returns exit code and output.
+
+        The output is shown. Of a line that must be red only the end is: a reader who looks for a
+        failure would find those that are wanted.
+        """
         become = [] if line.user == "root" else ["setpriv", f"--reuid={line.user}"]
         become += [] if line.user == "root" else [f"--regid={line.user}", "--clear-groups"]
         environment = ["env", f"HOME={HOMES[line.user]}", f"USER={line.user}", "YES=1"]
@@ -178,8 +186,12 @@ class Root:
             said = []
             try:
                 for text in running.stdout or ():
-                    print(text, end="", flush=True)
                     said.append(text)
+                    if not line.red:
+                        print(text, end="", flush=True)
+                if line.red:
+                    print(f"(the last {SHORT} of {len(said)} lines)", flush=True)
+                    print("".join(said[-SHORT:]), end="", flush=True)
                 return running.wait(), "".join(said)
             finally:
                 bound.cancel()
@@ -224,7 +236,8 @@ def run_machine(name: str, lines: list[Line], tar: Path, keep: bool) -> list[str
                 wrong = f"ended with 0, {gap[0]}"
             print(f"== {name}: exit code {rc} after {seconds:.0f} s{who}: {line.text}", flush=True)
             if wrong:
-                problems.append(f"{name}: `{line.text}` {wrong}")
+                end = "\n".join(f"    | {text}" for text in said.splitlines()[-LONG:])
+                problems.append(f"{name}: `{line.text}` {wrong}. Its last lines:\n{end}")
                 break  # what comes after builds on it
         after = root.count_packages()
         print(f"== {name}: {before} packages before, {after} after", flush=True)

@@ -95,7 +95,7 @@ def test_bytes_that_crossed_the_link_are_on_its_record(bench):
 
 
 def test_bytes_that_took_another_way(bench):
-    said = "B over lo, the benchmark moves at least 3.4e+08 B: the bytes took another way"
+    said = "B over lo, the benchmark moves at least 335.5 MB: the bytes took another way"
     replayed(bench, "pass").says("Osu ", f"{HERE} moved ", said)
 
 

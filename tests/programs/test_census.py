@@ -45,8 +45,8 @@ def test_what_is_natural_is_not_reported(nodes):
         (("packages", "sha256"), "0" * 64, "node03: packages sha256 is 0000"),
         (("mounts", "/data"), "xfs rw,sync", "mounts /data is xfs rw,sync, absent on 3 others"),
         (("programs", "ucx"), "Version 1.2.3\nmore", "programs ucx is Version 1.2.3, "),
-        (("memory", "MemTotal"), 2**20, "node03: memory is 1.049e+06 B, "),
-        (("memory", "limit"), 2**20, "node03: memory left to a process is 1.049e+06 B, "),
+        (("memory", "MemTotal"), 2**20, "node03: memory is 1.049 MB, "),
+        (("memory", "limit"), 2**20, "node03: memory left to a process is 1.049 MB, "),
         (("hosts_sha256",), "f" * 64, "node03: hosts_sha256 is ffff"),
     ],
 )

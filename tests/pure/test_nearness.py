@@ -142,7 +142,7 @@ def test_a_gain_is_how_much_better_the_near_device_is():
 def test_each_rail_must_add_its_bandwidth():
     assert growth.stalls({1: 12e3, 2: 23e3, 4: 44e3}, "rails", "MB/s", float("inf")) == []
     (line,) = growth.stalls({1: 12e3, 2: 23e3, 4: 30e3}, "rails", "MB/s", float("inf"))
-    assert line.startswith("4 rails reach 3e+04 MB/s together, 1 reach 1.2e+04 MB/s")
+    assert line.startswith("4 rails reach 30000 MB/s together, 1 reach 12000 MB/s")
 
 
 AT = "process affinity"

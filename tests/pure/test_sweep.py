@@ -45,7 +45,7 @@ def test_a_slow_disk_is_named_by_both_looks():
     assert again[0] == "node02"
     assert sorted(again) == list(NAMES)
     assert sweep.slow(first + look(2, slow_node, again), 0.6) == ([
-        f"node02: {operation} 5e+04 KiB/s, the median of 3 others is 1e+06 KiB/s (-95.0 %)"
+        f"node02: {operation} 50000 KiB/s, the median of 3 others is 1000000 KiB/s (-95.0 %)"
         for operation in sweep.MEASURED
     ], [])  # fmt: skip
 

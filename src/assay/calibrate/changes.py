@@ -17,6 +17,7 @@ from assay.calibrate.bounds import metric as bounded
 from assay.calibrate.launches import Sample
 from assay.judge import Recorded, References, Verdict, curves, describe, judge_ratios
 from assay.judge.reference_files import widths
+from assay.quantities import number
 
 HEAD = """\
 # Written by `assay calibrate`, never by hand: what references.yaml says goes before this file.
@@ -66,12 +67,12 @@ class Change:
     def __str__(self) -> str:
         what = f"{describe(self.case)} {self.metric}"
         if self.new is None:
-            return f"{what}: {self.old['value']:.6g} {self.old['unit']} -> none"  # type: ignore[index]
+            return f"{what}: {number(self.old['value'], 6)} {self.old['unit']} -> none"  # type: ignore[index]
         new = self.new
-        bounds = f"{_bound(new, 'lower'):.4g} to {_bound(new, 'upper'):.4g}"
+        bounds = f"{number(_bound(new, 'lower'))} to {number(_bound(new, 'upper'))}"
         if self.old is None:
-            return f"{what}: new: {new['value']:.6g} {new['unit']}, {bounds}"
-        was = f"{_bound(self.old, 'lower'):.4g} to {_bound(self.old, 'upper'):.4g}"
+            return f"{what}: new: {number(new['value'], 6)} {new['unit']}, {bounds}"
+        was = f"{number(_bound(self.old, 'lower'))} to {number(_bound(self.old, 'upper'))}"
         moved = _change(self.old["value"], new["value"])
         return f"{what}: {moved} {new['unit']}, {bounds} (was {was})"
 
@@ -298,4 +299,4 @@ def _bound(spec: Mapping[str, Any], side: str) -> float | None:
 
 
 def _change(old: float, new: float) -> str:
-    return f"{old:.6g} -> {new:.6g} ({100 * (new / old - 1):+.1f} %)"
+    return f"{number(old, 6)} -> {number(new, 6)} ({100 * (new / old - 1):+.1f} %)"

@@ -18,6 +18,7 @@ from assay.evidence import launch
 from assay.judge import Reference, References, ReferencesError, Verdict, curves, judge, judge_ratios
 from assay.outputs import Parsed, ParseError, formulas
 from assay.outputs.registry import PARSERS
+from assay.quantities import number
 from assay.results import promise as promises
 from assay.results import session as sessions
 from assay.results.cases import Case, Session
@@ -135,7 +136,7 @@ class Judge:
         middle = statistics.median(again[-len(samples) :])
         if entry.get("value") != middle:
             raise ValueError(
-                f"its launches give {middle:.6g}, the record says {entry.get('value')}"
+                f"its launches give {number(middle, 6)}, the record says {entry.get('value')}"
             )
 
     def _own(self, attempt: Case, name: str) -> list[float]:
@@ -160,7 +161,9 @@ class Judge:
         finally:
             self._asked.pop()
         if value not in known:
-            raise ValueError(f"{name} of {unique_name} was {_listed(known)}, not {value:.6g}")
+            raise ValueError(
+                f"{name} of {unique_name} was {_listed(known)}, not {number(value, 6)}"
+            )
         return value
 
     def _reading(self, attempt: Case) -> _Reading:

@@ -14,6 +14,7 @@ from typing import Any
 
 from assay import metrics
 from assay.judge import Reference, Verdict, judge
+from assay.quantities import number
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ def compare(new: Mapping[str, Any], old: Mapping[str, Any]) -> Comparison:
         if follows.verdict is not Verdict.PASS:
             reached = _share(before, now)
             (red if judged else noted).append(
-                f"{line}: {reached:.1%} of {before['value']:.6g} {before['unit']}: {follows.why}"
+                f"{line}: {reached:.1%} of {number(before['value'], 6)} {before['unit']}: "
+                f"{follows.why}"
             )
     return Comparison(share, compared, tuple(red), tuple(noted))
 

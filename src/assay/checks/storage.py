@@ -21,6 +21,7 @@ import assay.onnode
 from assay.evidence.launch import REFUSED_FILE, SKIPPED_FILE
 from assay.judge import curves
 from assay.outputs import Parsed
+from assay.quantities import number
 
 #: File with the findings of the job, next to the output of the benchmark.
 FOUND = "storage.json"
@@ -134,7 +135,10 @@ def too_fast(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> li
     rate, name = max(((row[name], name) for row in rows for name in operations), default=(0, ""))
     if rate <= FASTEST:
         return []
-    return [f"{name}: {rate:.3g} KiB/s in one cell: no memory carries more than {FASTEST:.3g}"]
+    return [
+        f"{name}: {number(rate, 3)} KiB/s in one cell: no memory carries more than "
+        f"{number(FASTEST, 3)}"
+    ]
 
 
 class StorageMixin(rfm.RegressionTestPlugin):

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator, Mapping
 
 from assay.outputs.nvidia_smi import Reading
+from assay.quantities import number
 
 #: Numbers of two GPUs of a node.
 Pair = tuple[int, int]
@@ -36,6 +37,7 @@ def slow(rates: Mapping[Pair, float], reading: Reading) -> Iterator[str]:
                 first, second = (str(gpus.get(number, f"GPU {number}")) for number in pair)
                 joined = f" joined by {way}" if way else ""
                 yield (
-                    f"{first} and {second}: {rate:.4g} MB/s, the median of the {len(these) - 1} "
-                    f"other pairs{joined} is {usual:.4g} MB/s ({rate / usual - 1:+.0%})"
+                    f"{first} and {second}: {number(rate)} MB/s, the median of the "
+                    f"{len(these) - 1} other pairs{joined} is {number(usual)} MB/s "
+                    f"({rate / usual - 1:+.0%})"
                 )

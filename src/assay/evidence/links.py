@@ -20,6 +20,7 @@ from pathlib import Path
 from assay import onnode
 from assay.accused import Against, How
 from assay.onnode import port_counters
+from assay.quantities import size
 from assay.workloads.sizing import Grid, Layout
 
 #: Script that starts a rank and leaves its readings in :data:`READINGS`, in the job's directory.
@@ -213,8 +214,8 @@ def _too_little(
     devices = ",".join(sorted({device for _, device in ends}))
     most = "at most " if any(r.packets for there in ends.values() for r in there) else ""
     return [
-        f"{host} moved {most}{total:.2g} B over {devices}, the benchmark moves at least "
-        f"{needed:.2g} B: the bytes took another way"
+        f"{host} moved {most}{size(total)} over {devices}, the benchmark moves at least "
+        f"{size(needed)}: the bytes took another way"
         for host, total in ((host, sum(both.values())) for host, both in sorted(moved.items()))
         if total < needed
     ]

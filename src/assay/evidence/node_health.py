@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from assay import files
 from assay.accused import Against, How
+from assay.quantities import number
 
 #: The script that prints the state of a node, in the stage directory. The nodes know this name:
 #: link-witness.sh and meeting.py of assay.onnode.
@@ -289,7 +290,7 @@ def _moved(before: Reading, after: Reading, allowed: Mapping[str, float]) -> Ite
             continue
         moved = {device: rise for device, rise in of_devices.items() if rise > most}
         if moved:
-            at_most = f", at most {most:.4g} in {seconds:.0f} s" if most else ""
+            at_most = f", at most {number(most)} in {seconds:.0f} s" if most else ""
             said = f"{limit.what}: {max(moved.values())} more during the run{at_most} ({name})"
             yield f"{_devices(moved)}{said}"
 

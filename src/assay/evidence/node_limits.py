@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from assay.evidence import node_health
+from assay.quantities import size
 
 #: Limit in the partition's extra `health` -> what it limits; the site sets the values.
 LIMITS = {
@@ -132,8 +133,8 @@ def _file_system(
         yield f"{where} is not writable"
     if mounted["free_bytes"] < limits.get("free_bytes_min", 0):
         yield (
-            f"{where} has {mounted['free_bytes']:.3g} B free, "
-            f"at least {limits['free_bytes_min']:.3g} are needed"
+            f"{where} has {size(mounted['free_bytes'])} free, "
+            f"at least {size(limits['free_bytes_min'])} are needed"
         )
     missing = set(limits.get("mount_options", ())) - set((mounted["options"] or "").split(","))
     if missing:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from assay.accused import Against, How
+from assay.quantities import size
 
 #: Keys of :mod:`assay.onnode.provenance` whose values must be equal on all nodes. A dot goes one
 #: level down. A mapping is compared key by key.
@@ -137,19 +138,19 @@ def _memory(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     problems: list[str] = []
     for key, what in MEMORY.items():
         sizes = {name: (found.get("memory") or {}).get(key) for name, found in nodes.items()}
-        known = [size for size in sizes.values() if size]
+        known = [count for count in sizes.values() if count]
         if not known:
             problems.append(f"no node reports its {what}")
             continue
         usual = statistics.median(known)
         problems += [
             Against(
-                f"{name}: {what} is {size or 0:.4g} B, {usual:.4g} B is the median",
+                f"{name}: {what} is {size(count or 0)}, {size(usual)} is the median",
                 [name],
                 How.DIFFERS,
             )
-            for name, size in sizes.items()
-            if abs((size or 0) - usual) > MEMORY_TOLERANCE * usual
+            for name, count in sizes.items()
+            if abs((count or 0) - usual) > MEMORY_TOLERANCE * usual
         ]
     return problems
 

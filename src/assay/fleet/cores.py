@@ -21,6 +21,7 @@ from assay.accused import Against, How
 from assay.fleet import looks
 from assay.judge import population
 from assay.outputs.coordinator_log import CoordinatorLog
+from assay.quantities import number
 
 #: Quantity -> its unit. The clock is an observation, and judged where all nodes state it.
 UNITS = {"dgemm": "GFLOP/s", "copy": "GB/s", "latency": "ns"}
@@ -167,8 +168,8 @@ def slow(found: Sequence[Turn], tolerance: float) -> tuple[list[str], list[str]]
             there = [name for name in middle if _node(name) == node]
             change = f" ({100 * (own / usual - 1):+.1f} %)" if usual else ""
             line = (
-                f"{node}: {quantity} {own:.4g} {unit} on {_which(of_node, len(there))}, the median "
-                f"of the other cores is {usual:.4g} {unit}{change}{of_node[0].said}"
+                f"{node}: {quantity} {number(own)} {unit} on {_which(of_node, len(there))}, the "
+                f"median of the other cores is {number(usual)} {unit}{change}{of_node[0].said}"
             )
             if certain:
                 accused.append(Against(line, [node], How.SLOW))

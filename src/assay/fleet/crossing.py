@@ -20,6 +20,7 @@ from assay.evidence import groups
 from assay.evidence.groups import Between
 from assay.fleet.tournament.measured import Pair
 from assay.outputs import coordinator_log
+from assay.quantities import number
 
 WITHIN, ACROSS = "within", "across"
 
@@ -86,14 +87,14 @@ def measured(played: Sequence[Round], pairs: Sequence[Pair]) -> Iterator[Measure
     :raises ValueError: the pairs are not those of the rounds, or one of them has no value.
     """
     left = list(pairs)
-    for number, round_ in enumerate(played, 1):
+    for turn, round_ in enumerate(played, 1):
         here, left = left[: len(round_.pairs)], left[len(round_.pairs) :]
         if [(pair.a, pair.b) for pair in here] != list(round_.pairs):
             said = ", ".join(f"{pair.a} - {pair.b}" for pair in here) or "none"
-            raise ValueError(f"round {number} ({round_.where}): the log has the pairs {said}")
+            raise ValueError(f"round {turn} ({round_.where}): the log has the pairs {said}")
         # A pair that failed ends its round, so the others have no value either.
         if failed := sorted((pair for pair in here if pair.error), key=lambda pair: pair.follows):
-            raise ValueError(f"round {number} ({round_.where}): {failed[0].error}")
+            raise ValueError(f"round {turn} ({round_.where}): {failed[0].error}")
         yield Measured(
             round_.where,
             tuple(pair.values["bandwidth"] for pair in here),
@@ -115,15 +116,15 @@ def impossible(found: Sequence[Measured], between: Between) -> list[str]:
     for one in found:
         if one.where == ACROSS and one.together > (1 + ABOVE) * between.bandwidth:
             problems.append(
-                f"{len(one.rates)} pairs across moved {one.together:.4g} MB/s, more than the "
-                f"{between.bandwidth:.4g} MB/s of the link: the bytes took another way, or the "
+                f"{len(one.rates)} pairs across moved {number(one.together)} MB/s, more than the "
+                f"{number(between.bandwidth)} MB/s of the link: the bytes took another way, or the "
                 "pairs did not run at the same time"
             )
     first = _first(found, ACROSS)
     if first.latencies[0] < (1 - LATENCY) * between.latency:
         problems.append(
-            f"the latency across is {first.latencies[0]:.4g} us, less than the "
-            f"{between.latency:.4g} us of the link: the messages took another way"
+            f"the latency across is {number(first.latencies[0])} us, less than the "
+            f"{number(between.latency)} us of the link: the messages took another way"
         )
     return problems
 
@@ -137,7 +138,7 @@ def faults(found: Sequence[Measured], between: Between) -> list[str]:
         if one.where == WITHIN and least < (1 - SHORT) * alone.rates[0]:
             lines.append(
                 f"{len(one.rates)} pairs within the groups disturb each other: the slowest has "
-                f"{least:.4g} MB/s, one pair alone {alone.rates[0]:.4g} MB/s"
+                f"{number(least)} MB/s, one pair alone {number(alone.rates[0])} MB/s"
             )
     last = [one for one in found if one.where == ACROSS][-1]
     reachable = min(between.bandwidth, len(last.rates) * alone.rates[0])
@@ -146,13 +147,13 @@ def faults(found: Sequence[Measured], between: Between) -> list[str]:
     moved = last.together if fills else sum(last.rates)
     if moved < (1 - SHORT) * reachable:
         lines.append(
-            f"{len(last.rates)} pairs across moved {moved:.4g} MB/s together, and should "
-            f"reach {reachable:.4g} MB/s"
+            f"{len(last.rates)} pairs across moved {number(moved)} MB/s together, and should "
+            f"reach {number(reachable)} MB/s"
         )
     if across.latencies[0] > (1 + LATENCY) * between.latency:
         lines.append(
-            f"the latency across is {across.latencies[0]:.4g} us, that of the link "
-            f"{between.latency:.4g} us"
+            f"the latency across is {number(across.latencies[0])} us, that of the link "
+            f"{number(between.latency)} us"
         )
     return lines
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from assay.judge import population
 from assay.outputs.coordinator_log import CoordinatorLog, parse
+from assay.quantities import number
 
 MEASURED = ("write", "read")
 
@@ -96,8 +97,8 @@ def slow(found: Sequence[Turn], tolerance: float) -> tuple[list[str], list[str]]
             here = _median(rate for _, its, rate in far if its == server)
             there = _median(rate for _, its, rate in far if its != server)
             line = (
-                f"files on {server}: {operation} {here:.4g} KiB/s, those on other servers "
-                f"{there:.4g} KiB/s ({100 * (here / there - 1):+.1f} %){finding.said}"
+                f"files on {server}: {operation} {number(here)} KiB/s, those on other servers "
+                f"{number(there)} KiB/s ({100 * (here / there - 1):+.1f} %){finding.said}"
             )
             if finding.accused:
                 accused.append(line + _cause(found, operation, server, tolerance))

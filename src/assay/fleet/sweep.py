@@ -23,6 +23,7 @@ from assay.fleet import looks
 from assay.judge import population
 from assay.outputs import ParseError, iozone
 from assay.outputs.coordinator_log import CoordinatorLog
+from assay.quantities import number
 
 MEASURED = ("write", "read")
 
@@ -105,8 +106,8 @@ def slow(found: Sequence[Turn], tolerance: float) -> tuple[list[str], list[str]]
             others = [other for its, other in middle.items() if its != finding.name]
             usual, own = statistics.median(others), middle[finding.name]
             line = (
-                f"{finding.name}: {operation} {own:.4g} KiB/s, the median of {len(others)} others "
-                f"is {usual:.4g} KiB/s ({100 * (own / usual - 1):+.1f} %){finding.said}"
+                f"{finding.name}: {operation} {number(own)} KiB/s, the median of {len(others)} "
+                f"others is {number(usual)} KiB/s ({100 * (own / usual - 1):+.1f} %){finding.said}"
             )
             if finding.accused:
                 accused.append(Against(line, [finding.name], How.SLOW))

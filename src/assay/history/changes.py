@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 #: The standard deviation of a normal distribution, in units of its median absolute deviation.
 _SIGMA_PER_MAD = 1.4826
@@ -98,22 +99,22 @@ class Step:
 
 
 def find(
-    values: Sequence[float], tolerance: float, rules: Rules = RULES, cuts: Sequence[int] = ()
+    values: npt.ArrayLike, tolerance: float, rules: Rules = RULES, cuts: Sequence[int] = ()
 ) -> list[Step]:
     """The changes of level, in order of time.
 
-    :param values: the value of each run, in order of time, all finite.
+    :param values: the value of each run, in order of time, all finite, shape (runs,).
     :param tolerance: how far the metric may lie from its reference, as a fraction.
     :param cuts: indices at which a planned change begins a new baseline.
     :raises NoLibrary: ruptures is not installed.
     """
     found = []
-    edges = sorted({0, len(values), *cuts})
+    whole = np.asarray(values, dtype=float)
+    edges = sorted({0, len(whole), *cuts})
     for first, end in zip(edges, edges[1:]):
-        part = np.asarray(values[first:end], dtype=float)
         found += [
             Step(first + step.at, step.before, step.after)
-            for step in _in_part(part, tolerance, rules)
+            for step in _in_part(whole[first:end], tolerance, rules)
         ]
     return found
 

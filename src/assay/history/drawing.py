@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from assay.quantities import number
+
 #: Width and height of a picture, and its margin, which leaves room for the last point.
 WIDE, HIGH, ROOM = 180, 36, 3
 
@@ -89,7 +91,7 @@ def draw(values: Sequence[float], tolerance: float, marks: Sequence[Mark], first
     ]
     points = " ".join(f"{x(first + n):.1f},{y(value):.1f}" for n, value in enumerate(shown))
     last = f'cx="{x(len(values) - 1):.1f}" cy="{y(values[-1]):.1f}"'
-    said = f"{min(shown):.6g} to {max(shown):.6g}, last {values[-1]:.6g}"
+    said = f"{number(min(shown), 6)} to {number(max(shown), 6)}, last {number(values[-1], 6)}"
     if any(mark.kind == "change" for mark in marks):
         said += ", with a change"
     return (

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from assay import report
 from assay.history import changes, drawing, planned, series, table
+from assay.quantities import number
 
 #: How many sessions the trend of a metric shows, and how many there are before a change.
 _TREND, _BEFORE = 100, 30
@@ -55,7 +56,7 @@ def size(change: series.Change) -> str:
 
 def levels(change: series.Change) -> str:
     """Both levels of a change, with the unit."""
-    return f"{change.step.before:.4g} to {change.step.after:.4g} {change.series.unit}"
+    return f"{number(change.step.before)} to {number(change.step.after)} {change.series.unit}"
 
 
 def trends(all_series: Iterable[series.Series], sites: series.Sites) -> Trends:
@@ -77,13 +78,14 @@ def trends(all_series: Iterable[series.Series], sites: series.Sites) -> Trends:
         site = sites.of(one.system)
         marks = _marks(steps, series.cuts(one, site))
         tolerance = site.tolerance(one.unit)
+        values = one.values.tolist()
         if not one.node:
-            first = max(len(one.values) - _TREND, 0)
-            drawn = Markup(drawing.draw(one.values, tolerance, marks, first))  # noqa: S704
+            first = max(len(values) - _TREND, 0)
+            drawn = Markup(drawing.draw(values, tolerance, marks, first))  # noqa: S704
             pictures[one.case, f"{one.metric} [{one.unit}]"] = drawn
         for change in steps:
-            first = max(min(len(one.values) - _TREND, change.step.at - _BEFORE), 0)
-            drawn = Markup(drawing.draw(one.values, tolerance, marks, first))  # noqa: S704
+            first = max(min(len(values) - _TREND, change.step.at - _BEFORE), 0)
+            drawn = Markup(drawing.draw(values, tolerance, marks, first))  # noqa: S704
             found.append((change, drawn))
     drawn_of = {id(change): picture for change, picture in found}
     ordered = series.newest_first(change for change, _ in found)

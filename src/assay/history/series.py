@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
 import sqlite3
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from assay import metrics
 from assay.calibrate import CalibrationError, bounds
@@ -19,15 +19,18 @@ from assay.results.store import StoreError
 #: median of two nodes shows half of what one of them lost.
 LARGER = 1.5
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Series:
     """The values of one metric of one case, in order of time: one for each session.
 
     :ivar case: the displayed name and the place, as the table of runs has it.
     :ivar node: the node that all values are from; "" for the values of all nodes.
-    :ivar starts: seconds since 1970 at which each session began.
-    :ivar values: the median of each session, in `unit`.
+    :ivar starts: seconds since 1970 at which each session began, shape (sessions,).
+    :ivar values: the median of each session, in `unit`, shape (sessions,).
     """
 
     case: str
@@ -36,8 +39,8 @@ class Series:
     metric: str
     unit: str
     node: str
-    starts: list[float]
-    values: list[float]
+    starts: Floats
+    values: Floats
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,10 @@ class Sites:
         return self.read[name]
 
 
+#: A row of the index that has a value.
+_ROW = np.dtype([("node", np.int64), ("session", np.int64), ("value", np.float64)])
+
+
 def read(connection: sqlite3.Connection, least: int = 1) -> Iterator[Series]:
     """All series with enough values: of each metric over all nodes, and of each of its nodes.
 
@@ -127,56 +134,59 @@ def read(connection: sqlite3.Connection, least: int = 1) -> Iterator[Series]:
     :param least: how many values a series needs.
     :raises sqlite3.Error: the index is damaged.
     """
-    starts = dict(connection.execute("SELECT id, start FROM sessions WHERE problem IS NULL"))
-    nodes = dict(connection.execute("SELECT id, name FROM nodes WHERE single"))
-    about: dict[int, tuple[str, str, str, str, str]] = {
-        number: (case, system, partition, metric, unit)
-        for number, case, system, partition, metric, unit in connection.execute(
-            "SELECT m.id, t.name || ' @' || t.system || ':' || t.partition || '+' || t.environ, "
-            "t.system, t.partition, m.name, m.unit FROM metrics m JOIN tests t ON t.id = m.test"
-        )
-    }
     ordered = connection.execute(
-        "SELECT metric, node, session, value FROM measured ORDER BY metric, node, session, number"
-    )
-    for metric, of_metric in itertools.groupby(ordered, key=operator.itemgetter(0)):
-        of_node: dict[int, list[tuple[float, int, float]]] = {}
-        for node, rows in itertools.groupby(of_metric, key=operator.itemgetter(1)):
-            launches = [
-                (starts[session], session, value)
-                for _, _, session, value in rows
-                if value is not None and session in starts
-            ]
-            if launches:
-                of_node[node] = launches
-        parts = {"": list(itertools.chain.from_iterable(of_node.values()))}
-        if len(of_node) > 1:
-            parts.update(sorted((nodes[node], of_node[node]) for node in of_node if node in nodes))
-        for node, launches in parts.items():
-            times, values = _of_sessions(sorted(launches))
-            if len(times) >= least:
-                yield Series(*about[metric], node, times, values)
+        "SELECT id, start FROM sessions WHERE problem IS NULL ORDER BY start, id"
+    ).fetchall()
+    starts = np.array([start for _, start in ordered])
+    # Number of a session -> its place in order of time; -1 for a session that was left out.
+    last = connection.execute("SELECT ifnull(max(id), 0) FROM sessions").fetchone()[0]
+    place = np.full(last + 1, -1)
+    place[[session for session, _ in ordered]] = np.arange(len(ordered))
+    nodes = dict(connection.execute("SELECT id, name FROM nodes WHERE single"))
+    metrics_of_tests = connection.execute(
+        "SELECT m.id, t.name || ' @' || t.system || ':' || t.partition || '+' || t.environ, "
+        "t.system, t.partition, m.name, m.unit FROM metrics m JOIN tests t ON t.id = m.test "
+        "ORDER BY m.id"
+    ).fetchall()
+    for metric, case, system, partition, name, unit in metrics_of_tests:
+        found = connection.execute(
+            "SELECT node, session, value FROM measured WHERE metric = ? AND value IS NOT NULL "
+            "ORDER BY node",
+            (metric,),
+        )
+        rows = np.fromiter(found, _ROW)
+        places = place[rows["session"]]
+        rows, places = rows[places >= 0], places[places >= 0]
+        parts = [("", slice(None))]
+        ends = [*np.flatnonzero(rows["node"][1:] > rows["node"][:-1]) + 1, len(rows)]
+        if len(ends) > 1:
+            of_node = {int(rows["node"][a]): slice(a, b) for a, b in zip([0, *ends], ends)}
+            parts += sorted((nodes[node], of_node[node]) for node in of_node if node in nodes)
+        for node, part in parts:
+            sessions, values = medians(places[part], rows["value"][part])
+            if len(values) >= least:
+                yield Series(case, system, partition, name, unit, node, starts[sessions], values)
 
 
-def _of_sessions(launches: Sequence[tuple[float, int, float]]) -> tuple[list[float], list[float]]:
-    """The start and the median of each session.
+def medians(groups: Ints, values: Floats) -> tuple[Ints, Floats]:
+    """The groups in ascending order, and the median of the values of each.
 
-    :param launches: start and number of the session, and the value, in this order.
+    :param groups: the group of each value.
     """
-    starts, sessions, values = zip(*launches) if launches else ((), (), ())
-    if len(set(sessions)) == len(sessions):
-        return list(starts), list(values)
-    found = [
-        (start, statistics.median(value for _, _, value in of_session))
-        for (start, _), of_session in itertools.groupby(launches, key=operator.itemgetter(0, 1))
-    ]
-    return [start for start, _ in found], [value for _, value in found]
+    if (groups[1:] > groups[:-1]).all():
+        return groups, values
+    order = np.lexsort((values, groups))
+    groups, values = groups[order], values[order]
+    begins = np.concatenate(([0], np.flatnonzero(groups[1:] > groups[:-1]) + 1))
+    ends = np.append(begins[1:], len(groups))
+    middle = values[begins + (ends - begins - 1) // 2] / 2 + values[(begins + ends) // 2] / 2
+    return groups[begins], middle
 
 
 def cuts(series: Series, site: Site) -> list[tuple[int, planned.Planned]]:
     """The planned changes of a series: index of the first value after each, and the change."""
     return [
-        (sum(start < change.start for start in series.starts), change)
+        (int(np.searchsorted(series.starts, change.start)), change)
         for change in site.planned
         if change.concerns(series.partition, series.metric)
     ]

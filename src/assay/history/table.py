@@ -7,6 +7,8 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from assay.quantities import number
+
 
 @dataclass(frozen=True)
 class Run:
@@ -85,5 +87,5 @@ def date(start: float) -> str:
 def _cell(run: Run, key: tuple[str, str]) -> str:
     if key in run.values:
         value = run.values[key]
-        return "failed" if value is None else "passed" if key[1] == RESULT else f"{value:.6g}"
+        return "failed" if value is None else "passed" if key[1] == RESULT else number(value, 6)
     return ""

@@ -26,6 +26,7 @@ from typing import Any
 from assay import files
 from assay.judge.plausible import MOST_OF_PEAK, Ratios
 from assay.judge.references import Envelope
+from assay.quantities import number
 
 #: Columns of a curve and the time [us] of one message of a size [B]; the first present one counts.
 COLUMNS = {
@@ -91,8 +92,11 @@ def outside(rows: Sequence[Mapping[str, Any]], envelope: Envelope) -> Ratios:
         if envelope and name and row["size"] in envelope and float(row[name]) > 0:
             low, high = envelope[int(row["size"])]
             at = f"{name} at {row['size']} B"
-            found[f"{at} / its upper bound {high:.4g}"] = (float(row[name]) / high, 1.0)
-            found[f"lower bound {low:.4g} / {at}"] = (low / float(row[name]), 1.0)
+            found[f"{at} / its upper bound {number(high)}"] = (
+                float(row[name]) / high,
+                1.0,
+            )
+            found[f"lower bound {number(low)} / {at}"] = (low / float(row[name]), 1.0)
     return found
 
 

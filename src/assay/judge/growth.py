@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from assay.quantities import number
+
 #: How far a rate may be below the best one of a smaller count, as a part of it.
 FALL = 0.1
 
@@ -29,8 +31,8 @@ def falls(rates: Mapping[int, float], what: str, unit: str, fall: float = FALL) 
     for count, rate in sorted(rates.items()):
         if rate < (1 - fall) * best[1]:
             lines.append(
-                f"{count} {what} reach {rate:.4g} {unit} together, {best[0]} {what} reach "
-                f"{best[1]:.4g} {unit}: more of them must not be slower"
+                f"{count} {what} reach {number(rate)} {unit} together, {best[0]} {what} reach "
+                f"{number(best[1])} {unit}: more of them must not be slower"
             )
         best = max(best, (count, rate), key=lambda one: one[1])
     return lines
@@ -57,8 +59,8 @@ def stalls(
     else:
         needed = {n: REACHED * min(limit, n / first * rates[first]) for n in counts[1:]}
     return [
-        f"{count} {what} reach {rates[count]:.4g} {unit} together, {first} reach "
-        f"{rates[first]:.4g} {unit}: at least {least:.4g} {unit} were to be reached"
+        f"{count} {what} reach {number(rates[count])} {unit} together, {first} reach "
+        f"{number(rates[first])} {unit}: at least {number(least)} {unit} were to be reached"
         for count, least in needed.items()
         if rates[count] < least
     ]

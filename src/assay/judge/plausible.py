@@ -17,6 +17,7 @@ from assay.judge.verdict import (
     Verdict,
     median_interval,
 )
+from assay.quantities import number
 
 #: Description of a ratio -> its value in one launch, and the most that is plausible.
 Ratios = Mapping[str, tuple[float, float]]
@@ -43,8 +44,12 @@ def judge_ratios(launches: Sequence[Ratios]) -> Judgement:
         typical = max(values) if few else statistics.median(values)
         if typical > most:
             low, high = median_interval(values)
-            spread = f" ({low:.3g} to {high:.3g}, n={len(values)})" if len(values) > 1 else ""
-            said = f"implausible: {what} is {typical:.3g}{spread}, at most {most:.3g}"
+            spread = (
+                f" ({number(low, 3)} to {number(high, 3)}, n={len(values)})"
+                if len(values) > 1
+                else ""
+            )
+            said = f"implausible: {what} is {number(typical, 3)}{spread}, at most {number(most, 3)}"
             worst = max(worst, (enough and low > most, typical / most, said))
     failed, _, said = worst
     if not said:

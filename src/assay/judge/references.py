@@ -21,6 +21,7 @@ from typing import Any, Union
 from assay.judge import reference_files
 from assay.judge.reference_files import ReferencesError
 from assay.metrics import UNITS
+from assay.quantities import number
 
 Scalar = Union[str, int, float, bool]
 
@@ -70,8 +71,8 @@ class Reference:
         """Both bounds in words."""
         low, high = self.lower_bound, self.upper_bound
         if low is not None and high is not None:
-            return f"{low:.4g} to {high:.4g}"
-        return f"at least {low:.4g}" if low is not None else f"at most {high:.4g}"
+            return f"{number(low)} to {number(high)}"
+        return f"at least {number(low)}" if low is not None else f"at most {number(high)}"
 
 
 @dataclass(frozen=True)
@@ -232,10 +233,10 @@ class References:
         """
         lines = []
         files = [*self._files.items(), (self.path.with_name(CALIBRATED), self.calibrated)]
-        for path, number, entry in ((p, n, e) for p, all_ in files for n, e in enumerate(all_)):
+        for path, at, entry in ((p, n, e) for p, all_ in files for n, e in enumerate(all_)):
             where = {k: v for k, v in entry["for"].items() if k not in _PLACE}
             lines += [
-                f"{path}: references/{number}: no test has {metric!r} of {describe(where)}"
+                f"{path}: references/{at}: no test has {metric!r} of {describe(where)}"
                 for metric, spec in entry["metrics"].items()
                 # A share of a peak may be for hardware that this site does not have.
                 if "of_peak" not in spec
@@ -253,11 +254,11 @@ class References:
         """
         lines = []
         blocks = [("references", self._files[self.path]), ("recorded", self._recorded)]
-        for where, number, entry in ((w, n, e) for w, all_ in blocks for n, e in enumerate(all_)):
+        for where, at, entry in ((w, n, e) for w, all_ in blocks for n, e in enumerate(all_)):
             for key, known in names.items():
                 value = entry["for"].get(key, "*")
                 lines += [
-                    f"{self.path}: {where}/{number}/for/{key}: the site has no {key} {name!r}; "
+                    f"{self.path}: {where}/{at}/for/{key}: the site has no {key} {name!r}; "
                     f"it has {', '.join(known)}"
                     for name in (value if isinstance(value, list) else [value])
                     if name not in ("*", *known)

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from assay.quantities import number
+
 if TYPE_CHECKING:
     from assay.judge.references import Reference
 
@@ -101,9 +103,9 @@ def judge(samples: Sequence[float], reference: Reference) -> Judgement:
     middle = statistics.median(samples)
     n = len(samples)
     kind = "95 % interval" if n >= LAUNCHES_FOR_95_PERCENT else "range"
-    spread = f" ({kind} {low:.4g} to {high:.4g}, n={n})" if n > 1 else ""
+    spread = f" ({kind} {number(low)} to {number(high)}, n={n})" if n > 1 else ""
     unit = f" {reference.unit}" if reference.unit != "1" else ""
-    said = f"{middle:.4g}{unit}{spread}"
+    said = f"{number(middle)}{unit}{spread}"
     inside = []
     for bound, beyond, sign in (
         (reference.lower_bound, "below the lower bound", 1),
@@ -113,7 +115,7 @@ def judge(samples: Sequence[float], reference: Reference) -> Judgement:
             continue
         worst_end, best_end = (low, high) if sign == 1 else (-high, -low)
         if best_end < sign * bound:
-            return Judgement(Verdict.FAIL, f"{said} is {beyond} {bound:.4g}{unit}")
+            return Judgement(Verdict.FAIL, f"{said} is {beyond} {number(bound)}{unit}")
         inside.append(worst_end >= sign * bound)
     if not all(inside):
         return Judgement(

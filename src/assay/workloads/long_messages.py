@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from assay.quantities import number
+
 #: The longest message is 2 to this power, and the shortest one that a long link must carry well.
 MOST, LEAST = 30, 20
 
@@ -34,6 +36,6 @@ def fading(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if longest["bandwidth"] >= (1 - SHORT) * best["bandwidth"]:
         return []
     said = " and ".join(
-        f"{row['bandwidth']:.4g} MB/s at {row['size']} B" for row in (longest, best)
+        f"{number(row['bandwidth'])} MB/s at {row['size']} B" for row in (longest, best)
     )
     return [f"{said}: the link does not carry long messages; do its adapters buffer enough?"]

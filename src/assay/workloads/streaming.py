@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from assay.quantities import number
+
 KIB, MIB = 1 << 10, 1 << 20
 
 #: Sizes of frames [B], and shares of frames that each worker drops.
@@ -150,8 +152,8 @@ def slowed(rows: Sequence[Row]) -> list[str]:
     }
     rates = {key: row["rate"] for key, row in of.items()}
     return [
-        f"{most} ranks, frames of {size} B: {rates[size, worst]:.4g} frames/s with {worst:.0%} "
-        f"lost, {rates[size, 0.0]:.4g} without: at least {KEPT:.0%} must remain"
+        f"{most} ranks, frames of {size} B: {number(rates[size, worst])} frames/s with {worst:.0%} "
+        f"lost, {number(rates[size, 0.0])} without: at least {KEPT:.0%} must remain"
         for size in SIZES
         if of[size, 0.0]["time"] >= LONG and rates[size, worst] < KEPT * rates[size, 0.0]
     ]

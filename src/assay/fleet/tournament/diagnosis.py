@@ -27,6 +27,7 @@ from assay.fleet.tournament.model import (
     Measurement,
     Metric,
 )
+from assay.quantities import number
 
 #: If a group of at least this share of the nodes has faster links than all other nodes, the group
 #: may be the healthy nodes.
@@ -268,8 +269,8 @@ class _Board:
         if fabric is None:
             return None
         leaves: Ints = np.zeros(len(self.nodes), dtype=np.int64)
-        for number, places in enumerate(fabric.leaves(self.nodes)):
-            leaves[places] = number
+        for leaf, places in enumerate(fabric.leaves(self.nodes)):
+            leaves[places] = leaf
         crossings = self.crossings(fabric)
         return search(pairs, crossings, leaves, metric.threshold, metric.distance)
 
@@ -316,7 +317,7 @@ class _Board:
         return findings
 
     def _all_slow(self, metric: Metric, base: str, change: float) -> Finding:
-        but = f"{base}, expected {metric.expected:.4g} {metric.unit} ({_percent(change)})"
+        but = f"{base}, expected {number(metric.expected)} {metric.unit} ({_percent(change)})"
         if len(self.alive) > 1:
             reason = f"all pairs: median {metric.name} {but}"
             return Finding(Fault.ALL_SLOW, (), reason, metric.name, change)

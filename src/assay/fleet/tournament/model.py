@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from assay.fleet.topology.fabric import Part
 from assay.judge.verdict import Verdict
+from assay.quantities import number
 
 Link = tuple[str, str]
 
@@ -73,7 +74,7 @@ class Metric:
 
     def said(self, logarithm: float) -> str:
         """The value that belongs to a logarithm of goodness, with its unit."""
-        return f"{math.exp(self.sign * logarithm):.4g} {self.unit}"
+        return f"{number(math.exp(self.sign * logarithm))} {self.unit}"
 
     def change(self, effect: float) -> float:
         """The relative change of the value that belongs to an effect on its goodness."""

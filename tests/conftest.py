@@ -1,3 +1,4 @@
+import os
 import sys
 from pathlib import Path
 
@@ -53,6 +54,16 @@ def pytest_runtest_protocol(item):
             return (yield)
         finally:
             pure.running = False
+
+
+@pytest.fixture(autouse=True)
+def same_environment():
+    """A test that leaves another environment to the tests after it is red, and says what it left."""
+    before = dict(os.environ)
+    yield
+    after = dict(os.environ)
+    names = {n for n in {*before, *after} if before.get(n) != after.get(n)}
+    assert not names - {"PYTEST_CURRENT_TEST"}, f"the test changed {sorted(names)} for all others"
 
 
 class pure:

@@ -27,9 +27,8 @@ import time
 
 import provenance
 
-# A process is a core; more threads would take the cores of others. numpy reads this when it starts.
-for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
-    os.environ[_name] = "1"
+#: Variables that say how many threads a library of numpy starts.
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 #: Order of the matrices: 3 matrices of doubles take 1.5 MiB.
 ORDER = 256
@@ -188,6 +187,8 @@ def start(work, cpu):
 
 def main(seconds, windows):
     """What the script prints."""
+    # A process is a core; more threads would take the cores of others. numpy reads this at its start.
+    os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
         import numpy  # noqa: PLC0415
     except ImportError as error:

@@ -65,12 +65,14 @@ def test_more_than_is_free_is_refused_with_the_number_of_bytes(where):
     )
 
 
-#: A writer for the script to see: opens `name` with `flags`, writes 8 KiB, and stays a while.
+#: A writer for the script to see: opens `name` with `flags`, writes 8 KiB, and stays until its
+#: input ends.
 WRITER = """
-import mmap, os, sys, time
+import mmap, os, sys
 file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | eval(sys.argv[2]), 0o600)
 os.write(file, mmap.mmap(-1, 8192))
-time.sleep(0.3)
+print("written", flush=True)
+sys.stdin.read()
 """
 
 
@@ -79,12 +81,15 @@ def watched(where, path, flags="0"):
     look(where, 1, "--watch=files")
     (where / "fs/assay.123456").mkdir()
     words = [sys.executable, "-c", WRITER, path, flags]
-    subprocess.run(words, cwd=where, check=True, timeout=60)
-    os.kill(int((where / "files.pid").read_text()), signal.SIGTERM)
-    end = time.monotonic() + 60
-    while not (where / "files").exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=where, stdin=pipe, stdout=pipe, text=True) as writer:
+        assert writer.stdout.readline() == "written\n"
+        os.kill(int((where / "files.pid").read_text()), signal.SIGTERM)
+        end = time.monotonic() + 60
+        while not (where / "files").exists():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+    assert writer.returncode == 0
     found = json.loads((where / "found").read_text())["file_system"]
     seen = json.loads((where / "files").read_text())
     # Other tests may run beside this one.
@@ -164,3 +169,14 @@ def test_a_cell_beyond_any_memory_is_named_with_its_operation():
     assert storage.too_fast(rows[:1], ["write", "read"]) == []
     (said,) = storage.too_fast(rows, ["write", "read"])
     assert said.startswith("read: 1e+12 KiB/s in one cell: no memory carries more than")
+
+
+def test_a_watch_that_is_slow_to_begin_misses_nobody(where, monkeypatch):
+    """Made: the process that was left behind gets no time until the benchmark holds its file."""
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    script = shell.module(SCRIPT)
+    monkeypatch.setattr(script.os, "fork", lambda: 12345)
+    made = []
+    monkeypatch.setattr(script, "Watch", made.append)
+    assert script.watch(str(where), "files", os.getpid()) == 12345
+    assert made == [f"{where}/assay."]

@@ -187,7 +187,7 @@ def start(work, cpu):
 
 def main(seconds, windows):
     """What the script prints."""
-    # A process is a core; more threads would take the cores of others. numpy reads this at its start.
+    # A process is a core; more threads would take the cores of others. numpy reads this once.
     os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
         import numpy  # noqa: PLC0415

@@ -129,17 +129,33 @@ class Watch:
 
 
 def watch(directory, name, shell):
-    """Watch until signal TERM, or until the process `shell` has ended; then write what was seen."""
+    """Leave a process behind that watches, and return its number.
+
+    It watches until signal TERM, or until the process `shell` has ended, looks a last time, and
+    writes what it saw. When this function returns, no later process escapes it, even if it is slow
+    to begin on a busy node.
+    """
     watched = Watch(os.path.join(os.path.realpath(directory), "assay."))
     ended = []
-    signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
-    while not ended and os.path.exists("/proc/{}".format(shell)):
+    before = signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
+    child = os.fork()
+    if child:
+        signal.signal(signal.SIGTERM, before)
+        return child
+    # The job must not wait for our output.
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    last = False
+    while not last:
+        last = bool(ended) or not os.path.exists("/proc/{}".format(shell))
         watched.look()
-        time.sleep(PAUSE)
+        time.sleep(0 if last else PAUSE)
     with open(name + ".part", "w") as file:
         json.dump(list(watched.seen.values()), file, indent=1)
         file.write("\n")
     os.replace(name + ".part", name)
+    os._exit(0)
 
 
 def end(name, reason):
@@ -184,15 +200,7 @@ if __name__ == "__main__":
     given = options.parse_args()
     code = main(given)
     if code == 0 and given.watch:
-        shell = os.getppid()
-        child = os.fork()
-        if child == 0:
-            # The job must not wait for our output.
-            null = os.open(os.devnull, os.O_RDWR)
-            for number in range(3):
-                os.dup2(null, number)
-            watch(given.directory, given.watch, shell)
-        else:
-            with open(given.watch + ".pid", "w") as file:
-                file.write("{}\n".format(child))
+        child = watch(given.directory, given.watch, os.getppid())
+        with open(given.watch + ".pid", "w") as file:
+            file.write("{}\n".format(child))
     sys.exit(code)

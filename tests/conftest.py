@@ -58,7 +58,7 @@ def pytest_runtest_protocol(item):
 
 @pytest.fixture(autouse=True)
 def same_environment():
-    """A test that leaves another environment to the tests after it is red, and says what it left."""
+    """A test that changes the environment of later tests is red, and says what it changed."""
     before = dict(os.environ)
     yield
     after = dict(os.environ)

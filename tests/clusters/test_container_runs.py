@@ -167,7 +167,8 @@ class Writes(StorageMixin, StrictCheck):
     valid_systems = ["+storage"]
     valid_prog_environs = ["+container"]
     executable = "in-image"
-    executable_opts = ["sh", "-c", "'echo inside >\\"$1\\"/file'", "sh", '"$work"']
+    # The watch over open files looks 200 times in a second: the file stays open for one.
+    executable_opts = ["sh", "-c", "'exec >\\"$1\\"/file; echo inside; sleep 1'", "sh", '"$work"']
     postrun_cmds = ['cat "$work"/file']
 
     def room(self):

@@ -58,6 +58,8 @@ def arguments(cluster, name):
     mac = agent.mac_address(cluster.number(name))
     return [
         *(cluster.kernel, f"mem={MEMORY_MIB}M", f"uml_dir={SHM}/", "quiet"),
+        # After a panic the kernel ends; it would wait forever, or start again.
+        *("panic=-1", "noreboot"),
         *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"),
         f"vec0:transport=tap,ifname=tap0,mac={mac},depth=128,gro=1",
         *("con=null", "con0=null,fd:1", "ssl=null"),
@@ -90,8 +92,13 @@ def start(cluster, name):
         ],
         log=f"kernel.{name}",
     )
-    late = f"{name} does not start: see {STATE}/log/kernel.{name}"
-    wait(lambda: process.poll() is not None or READY.stat().st_size, BOOT_S, lambda: late)
+    log = STATE / "log" / f"kernel.{name}"
+
+    def late():
+        first = next(iter(log.read_text(errors="replace").splitlines()), "no word")
+        return f"{name} does not start: {first}; see {log}"
+
+    wait(lambda: process.poll() is not None or READY.stat().st_size, BOOT_S, late)
     if process.poll() is not None:
-        raise Refusal(late)
+        raise Refusal(late())
     return process

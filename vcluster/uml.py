@@ -20,6 +20,9 @@ from layout import HERE, STATE, Refusal, namespace
 #: Memory of a node [MiB], and the part that Slurm allocates. The host gives only what is touched.
 MEMORY_MIB, STATED_MIB = 768, 640
 
+#: Packets that wait for a node; the tap's own limit is 500.
+QUEUE = 8192
+
 #: How long a node may take to start, on a busy host [s].
 BOOT_S = 60
 
@@ -45,6 +48,8 @@ def connect(cluster, name):
     lines = (
         "link add br0 type bridge",
         f"tuntap add dev tap0 mode tap user {cluster.uid}",
+        # Verbs send a message of 1 MiB as one burst of a thousand packets.
+        f"link set tap0 txqueuelen {QUEUE}",
         "link set tap0 master br0 up",
         "link set eth0 master br0 up",
         "link set br0 addrgenmode none up",
@@ -101,4 +106,6 @@ def start(cluster, name):
     wait(lambda: process.poll() is not None or READY.stat().st_size, BOOT_S, late)
     if process.poll() is not None:
         raise Refusal(late())
+    mac = agent.mac_address(cluster.number(name))
+    daemon([sys.executable, HERE / "wake.py", mac], log=f"wake.{name}")
     return process

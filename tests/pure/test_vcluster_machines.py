@@ -136,3 +136,13 @@ def test_clusters_whose_directories_share_the_last_part_have_different_names(vcl
     # The namespaces of a cluster are found by its name and a dot.
     assert "." not in one
     assert layout.name_of(layout.USUAL) == "assay-vcluster"
+
+
+def test_a_packet_that_wakes_a_node_is_an_answer_for_nobody(modules):
+    wake = modules("wake")
+    frame = wake.packet("02:a5:00:00:00:01")
+    target, sender, kind, arp = frame[:6], frame[6:12], frame[12:14], frame[14:]
+    assert (target.hex(), sender, kind.hex()) == ("02a500000001", wake.NOBODY, "0806")
+    # Ethernet and IPv4, an answer, and no IPv4 address: no neighbour is learnt from it.
+    assert (arp[:8].hex(), arp[14:18], arp[24:]) == ("0001080006040002", bytes(4), bytes(4))
+    assert wake.PAUSE_S <= 0.01

@@ -2,8 +2,8 @@
 """Lets the network driver of a node's kernel find packets that it missed.
 
 ``wake.py MAC`` runs in the node's machine, beside the kernel (uml.py). Now and then the driver
-(uml-vector of Linux 6.1) misses the signal for a packet, and finds it with the next one. A rank that
-waits for this packet alone waits until a timer of soft-RoCE sends it again, and for ever if the
+(uml-vector of Linux 6.1) misses the signal for a packet, and finds it with the next one. A rank
+that waits for this packet waits until a timer of soft-RoCE sends it again, and for ever if the
 sender has ended meanwhile. So each node gets a small packet regularly: an answer of ARP for nobody,
 which its kernel throws away without counting it as lost.
 """

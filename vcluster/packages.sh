@@ -16,7 +16,8 @@ packages=(
 for word in "$@"; do
     case $word in
     --accounting) packages+=(mariadb-server-core mariadb-client-core slurmdbd) ;;
-    --uml) packages+=(ibverbs-providers procps) ;; # the library of soft-RoCE; pkill, for faults
+    # The library of soft-RoCE; ib_write_bw and ib_send_lat; pkill, for faults.
+    --uml) packages+=(ibverbs-providers perftest procps) ;;
     --shared) packages+=(glusterfs-client) ;;
     *)
         echo "vcluster/packages.sh: $word: there are --accounting, --uml and --shared" >&2

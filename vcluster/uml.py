@@ -29,6 +29,9 @@ BOOT_S = 60
 #: The machine's own directory, in memory: here the kernel keeps its memory and its names.
 SHM = Path("/dev/shm")  # noqa: S108
 
+#: What the host says of its processors: User-Mode Linux does not say how fast their clock is.
+CPUS = SHM / "cpuinfo"
+
 #: The key of munge, which an ordinary user cannot read in its place; and the file into which the
 #: kernel's first process writes once the node is ready.
 KEY, READY = SHM / "munge.key", SHM / "ready"
@@ -82,6 +85,7 @@ def start(cluster, name):
     device = SHM / "tun"
     os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(10, 200))
     run("mount", "--bind", device, "/dev/net/tun")
+    shutil.copyfile("/proc/cpuinfo", CPUS)
     KEY.touch(0o600)
     shutil.copyfile(munge.FOLDER / "key", KEY)
     READY.touch()

@@ -47,6 +47,9 @@ class SpecBase(StrictCheck):
     def describe(self):
         self.descr = f"SPEC {self.program}, {self.suite}"
 
+    def identity(self):
+        return {**super().identity(), "suite": self.suite}
+
     @run_after("setup")
     def all_cores(self):
         cores, features, extras = place_of(self.current_partition)
@@ -67,8 +70,14 @@ class SpecBase(StrictCheck):
 
     @run_before("run")
     def command(self):
-        command = self.of_stack(PROGRAMS[self.word].command_extra)
-        copy = shlex.quote(str(Path(command).parents[1]))
+        name = PROGRAMS[self.word].command_extra
+        command = self.of_stack(name)
+        if not Path(command).is_absolute():
+            raise ConfigError(
+                f"stack {self.current_environ.name!r}: extras: {name} is {command!r}: give the "
+                "whole path, COPY/bin/TOOL"
+            )
+        copy = shlex.quote(str(Path(command).parent.parent))
         # shrc sets SPEC and PATH, and must be read in the directory of the copy.
         self.prerun_cmds += [
             'spec_output="$PWD/' + OUTPUT + '"',
@@ -91,9 +100,6 @@ class SpecBase(StrictCheck):
 
     def requested(self):
         return {"program": self.program, "ranks": self.num_tasks, "iterations": ITERATIONS}
-
-    def claimed(self, parsed):
-        return sum(row["time"] for row in parsed.rows)
 
     def measure(self, parsed):
         return {"base": float(parsed.facts["base"])}

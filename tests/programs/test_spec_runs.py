@@ -78,6 +78,7 @@ def test_a_report_is_believed_only_if_it_is_of_this_run(node):
     for name, (_, cause) in RUNS.items():
         run.says("SpecMpi", cause, environ=name)
     record = run.case("SpecMpi", environ="healthy").record
+    assert record["parameters"]["suite"] == "medium"
     assert record["metrics"]["base"]["value"] == 12.0
     said = (node.folder / "copies/healthy/arguments").read_text()
     assert said.startswith("--config=site.cfg --ranks=64 --iterations=3 --reportable --tune=base ")
@@ -100,7 +101,9 @@ def test_a_stack_without_a_copy_has_no_case_and_says_why(node):
     assert not node.run("-n", "SpecMpi", path="reframe/compute/spec.py").cases
 
 
-def test_a_copy_without_its_config_file_is_one_line(node):
+def test_a_copy_that_is_described_wrongly_is_one_line(node):
     node.stack("licensed", ["spec-mpi"], spec_mpi_command="/opt/mpi2007/bin/runspec")
+    node.stack("relative", ["spec-mpi"], spec_mpi_command="runspec", spec_mpi_config="site.cfg")
     run = node.run("-n", "SpecMpi", path="reframe/compute/spec.py")
     assert "stack 'licensed': extras: SpecMpi needs 'spec_mpi_config'" in run.output
+    assert "stack 'relative': extras: spec_mpi_command is 'runspec': give the whole" in run.output

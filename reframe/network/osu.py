@@ -20,6 +20,7 @@ from assay.judge import growth
 from assay.outputs import Parsed
 from assay.reframe_compat import testcase
 from assay.workloads import many_cores
+from assay.workloads.many_cores import place_of
 from assay.workloads.osu import BENCHMARKS, COLLECTIVE
 
 #: Numbers of ranks of the collectives whose latency is plotted over the message size.
@@ -76,13 +77,6 @@ PAIR_FIGURES = {
     "multi_lat": ("multi-pair latency over pairs", "latency", "us"),
     "mbw_mr": ("message rate over pairs", "messages_per_s", "1/s"),
 }
-
-
-def place_of(partition):
-    """Cores of a node of a partition (0 if the site does not state them), features, extras."""
-    processor = partition.processor
-    there = processor.num_cpus or 0
-    return min(processor.num_cores or there, there), partition.features, partition.extras
 
 
 class PairsMixin(rfm.RegressionTestPlugin):

@@ -132,16 +132,32 @@ def executable(word: str, extras: Mapping[str, Any]) -> str:
         if extras.get("btio_classes") and extras.get("btio_subtypes"):
             return btio(extras["btio_classes"][0], extras["btio_subtypes"][0])
         raise ConfigError("a stack with btio needs the extras btio_classes and btio_subtypes")
+    if word == "npb":
+        if extras.get("npb_kernels") and extras.get("npb_classes"):
+            return npb(extras["npb_kernels"][0], extras["npb_classes"][0])
+        raise ConfigError("a stack with npb needs the extras npb_kernels and npb_classes")
     if program.executables:
         return program.executables[0]
     raise ConfigError(f"a stack with {word} needs the extra {program.command_extra}")
 
 
+#: Classes for which the suite runs programs of NPB, in ascending order.
+NPB_CLASSES = ("S", "W", "A", "B", "C", "D", "E")
+
+#: The programs of NPB, by the beginning of their names.
+NPB_KERNELS = ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp")
+
+
+def npb(kernel: str, cls: str) -> str:
+    """Name of the program of NPB for a kernel and a class."""
+    return f"{kernel}.{cls}.x"
+
+
 #: Classes and subtypes under which BT-IO is built, with the ending of each program's name.
-BTIO_CLASSES = ("S", "W", "A", "B", "C", "D", "E")
+BTIO_CLASSES = NPB_CLASSES
 BTIO_SUBTYPES = {"simple": "mpi_io_simple", "full": "mpi_io_full", "epio": "ep_io"}
 
 
 def btio(cls: str, subtype: str) -> str:
     """Name of the program of BT-IO for a class and a subtype."""
-    return f"bt.{cls}.x.{BTIO_SUBTYPES[subtype]}"
+    return f"{npb('bt', cls)}.{BTIO_SUBTYPES[subtype]}"

@@ -173,7 +173,7 @@ def test_a_program_whose_package_is_there_is_promised(
     (tmp_path / "dpkg-query").write_text("#!/bin/sh\necho ucx-utils installed\necho hpcc unknown\n")
     (tmp_path / "dpkg-query").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/nonexistent:{Path('/bin/sh').parent}")
-    monkeypatch.setattr(detect, "programs", lambda: {"mpi": "mpirun"})
+    monkeypatch.setattr(detect, "programs", lambda *_: {"mpi": "mpirun"})
     monkeypatch.setattr(detect, "ended", {})
     partition = {"name": "node", "features": ["intra-node"], "environs": ["system"]}
     found = machine.found([partition], [{"name": "system", "features": ["mpi"]}], {"node": ["cma"]})

@@ -68,7 +68,7 @@ BANNER = " NAS Parallel Benchmarks 3.4 -- BT Benchmark"
 OTHERS = [
     " NAS Parallel Benchmarks 3.3 -- BT Benchmark",
     " NAS Parallel Benchmarks 13.4 -- BT Benchmark",
-    " NAS Parallel Benchmarks 3.4 -- LU Benchmark",
+    " NAS Parallel Benchmarks 3.4 -- DT Benchmark",
     " NAS Parallel Benchmarks (NPB3.4-OMP) - BT Benchmark",
 ]
 
@@ -76,7 +76,7 @@ test_another_version_program_or_way_of_writing_is_named = refused(
     npb.parse,
     FULL,
     [
-        *((BANNER, other, f"line 3: only BT of NPB .*{re.escape(other[1:])}") for other in OTHERS),
+        *((BANNER, other, f"line 3: only BT, CG, .*{re.escape(other[1:])}") for other in OTHERS),
         ("FULL MPI-IO", "HDF5", "way of writing"),
     ],
 )

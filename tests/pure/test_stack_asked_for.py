@@ -54,7 +54,7 @@ LOCAL = H100.parents[1] / "local" / "reframe.py"
 
 @pytest.fixture
 def with_iozone(monkeypatch):
-    monkeypatch.setattr(detect, "programs", lambda: {"netpipe": "NPmpi", "iozone": "iozone"})
+    monkeypatch.setattr(detect, "programs", lambda *_: {"netpipe": "NPmpi", "iozone": "iozone"})
 
 
 def test_a_machine_has_the_programs_of_its_distribution(monkeypatch, with_iozone):

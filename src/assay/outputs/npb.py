@@ -1,10 +1,11 @@
-"""NPB, the NAS Parallel Benchmarks: BT, and BT-IO in its four ways of writing.
+"""NPB, the NAS Parallel Benchmarks: eight programs, and BT-IO in its four ways of writing.
 
-The parser was checked against NPB 3.4.3 (MPI). The header and the BTIO statistics come from
-``BT/bt.f90``, the check from ``BT/verify.f90``, and the results from
-``common/print_results.f90``. ``common/get_active_nprocs.f90`` refuses a number of ranks that is
-not a square. BT exits with 0 even if its own check fails, if the file system is full, or if the
-problem does not fit the compiled arrays.
+The programs are BT, CG, EP, FT, IS, LU, MG and SP. The parser was checked against NPB 3.4.3 (MPI).
+Each program prints its own header and its own check; the results come from
+``common/print_results.f90``, those of IS from ``common/c_print_results.c``, and the BTIO statistics
+from ``BT/bt.f90``. ``common/get_active_nprocs.f90`` and ``IS/is.c`` refuse a number of ranks that
+does not suit the program. BT exits with 0 even if its own check fails, if the file system is full,
+or if the problem does not fit the compiled arrays.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from assay.outputs._base import Parsed, ParseError, Value
+from assay.outputs._npb_problems import CUBES, KERNELS, operations, problem
 from assay.outputs._scan import integer, only, real, split, without_warnings
+
+__all__ = ["CUBES", "KERNELS", "POINT", "operations", "parse", "problem", "recognise"]
 
 VERSIONS = ("3.4",)
 
@@ -55,37 +59,40 @@ _STATISTICS = {
 _POSITIVE = ("mops_total", "mops_per_process", "io_written", "io_rate")
 
 _HEADER = re.compile(r" NAS Parallel Benchmarks\b(.*) Benchmark$")
-_KNOWN = re.compile(r" (\S+) -- BT$")
-_TOPOLOGY = re.compile(r" \*\*\* (ERROR determining processor topology for .*)$")
-_OURS = re.compile(
-    r"^ (?:NAS Parallel Benchmarks\b.* Benchmark|\*\*\* ERROR determining processor topology for )",
-    re.MULTILINE,
+_KNOWN = re.compile(rf" (\S+) -- ({'|'.join(KERNELS).upper()})$")
+# IS has words of its own for a number of ranks that does not suit it.
+_REFUSAL = (
+    r" (?:\*\*\* (?=ERROR determining processor topology for )"
+    r"|(?=ERROR: Number of processes \(\d+\) is not a power of two"
+    r"|ERROR: number of processes \d+ not within range ))(.*)$"
 )
-_SIZE = re.compile(r" Size: *(\d{1,9})x *(\d{1,9})x *(\d{1,9}) +\(class (\w)\)$")
-_RANKS = re.compile(r" Total number of processes: +(\d{1,9})$")
+_TOPOLOGY = re.compile(_REFUSAL)
+_OURS = re.compile(rf"^(?: NAS Parallel Benchmarks\b.* Benchmark|{_REFUSAL})", re.MULTILINE)
+_SIZE = re.compile(
+    r" (?:Size *|Number of random numbers generated): *(\d{1,15}(?:x *\d{1,9}x *\d{1,9})?)"
+    r" +\(class (\w)\)$"
+)
+_RANKS = re.compile(r" (?:Total number|Number) of processes *: +(\d{1,9})$")
+_EXTENT = re.compile(r"\d{1,15}(?:x\d{1,9}x\d{1,9})?", re.ASCII)
 _BTIO = re.compile(r" BTIO -- (\S.*\S) write interval: +(\d{1,9})$")
 _STATISTIC = re.compile(r" {3}(\S.*?) *: +(\S+)$")
 _RESULT = re.compile(r" ([A-Z][\w/ ]*?) *= +(\S.*)$")
 _INPUT = re.compile(r" Reading from input file (\S+)")
+_COMPLETED = re.compile(rf" ({'|'.join(KERNELS).upper()}) Benchmark Completed\.?$")
 _WRITES, _READS = " Writing data set", " Reading data set"
-_FIRST = " BT Benchmark Completed."
 _LAST = (
-    " Please send feedbacks and/or the results of this run to:",
-    " NPB Development Team",
-    " Internet: npb@nas.nasa.gov",
+    re.compile(r" Please send feedbacks and/or the results of this run to:$"),
+    re.compile(r" NPB Development Team$"),
+    re.compile(r" (?:Internet: )?npb@nas\.nasa\.gov$"),
 )
-# What BT, the Fortran runtime and Open MPI's file layer print when something goes wrong.
+# What the programs, the Fortran runtime and Open MPI's file layer print when something goes wrong.
 _FAILURE = re.compile(
-    r" +[Ee]rror[ :]|Fortran runtime error: |mca_\w+: error |.*No space left on device"
-    r"| +Problem size too big| Verification failed| No verification performed"
+    r" +[Ee]rror[ :](?!is )|Fortran runtime error: |mca_\w+: error |.*No space left on device"
+    r"| +Problem size too big| (?:Result )?[Vv]erification failed| VERIFICATION FAILED"
+    r"| N(?:o verification performed|O VERIFICATION PERFORMED)"
+    r"|Failed partial verification|Processor \d+: +Full_verify: "
     r"| WARNING: Number of processes"
 )
-
-#: Class -> number of points in each direction, number of time steps (sys/setparams.c of NPB 3.4).
-PROBLEMS = {
-    "S": (12, 60), "W": (24, 200), "A": (64, 200), "B": (102, 200), "C": (162, 200),
-    "D": (408, 250), "E": (1020, 250), "F": (2560, 250),
-}  # fmt: skip
 
 #: Bytes of each point in a write: five doubles (BT/full_mpiio.f90).
 POINT = 40
@@ -102,38 +109,38 @@ def recognise(text: str) -> bool:
 
 
 def parse(text: str) -> Parsed:
-    """Read the output of one run of BT or BT-IO.
+    """Read the output of one run of a program of NPB.
 
-    There is one row: ``class``, ``size`` (as in ``12x12x12``), ``iterations``, ``processes``,
-    ``time`` [s], ``mops_total`` and ``mops_per_process`` [Mop/s]; for BT-IO also ``io_time`` [s],
-    ``io_share`` [% of the time], ``io_verify_time`` [s], ``io_written`` [MB] and ``io_rate``
-    [MB/s], where MB is 10^6 bytes. BT computes the number of written bytes and does not measure
-    it; only the verification shows whether the bytes arrived. There is no row if one of these
-    values is missing.
+    There is one row: ``class``, ``size`` (``12x12x12``, or the number of rows of CG, of keys of IS,
+    of random numbers of EP), ``iterations`` (0 for EP), ``processes``, ``time`` [s], ``mops_total``
+    and ``mops_per_process`` [Mop/s]; for BT-IO also ``io_time`` [s], ``io_share`` [% of the time],
+    ``io_verify_time`` [s], ``io_written`` [MB] and ``io_rate`` [MB/s], where MB is 10^6 bytes. BT
+    computes the number of written bytes and does not measure it; only the verification shows
+    whether the bytes arrived. There is no row if one of these values is missing.
 
     :raises ParseError: no header, another version or program, more than one run, or a number of
-        ranks that BT refuses.
+        ranks that the program refuses.
     """
     lines = split(text)
-    version = _version(lines)
+    version, kernel = _version(lines)
     header = _header(lines)
-    results = _results(lines)
+    results = _results(lines, kernel)
     statistics = _statistics(lines)
     mode = header.get("mode", ("", 0))[0]
-    row, problems = _row(results, statistics if mode else {}, header)
+    row, problems = _row(kernel, results, statistics if mode else {}, header)
     writes = [n for n, line in enumerate(lines, 1) if line.startswith(_WRITES)]
     reads = [n for n, line in enumerate(lines, 1) if line.startswith(_READS)]
     if row and mode and "write_interval" in header and len(writes) != _planned(row, header):
         problems.append(f"{len(writes)} data sets were written, not {_planned(row, header)}")
     return Parsed(
         family="npb",
-        program=f"bt.{header.get('class', ('?', 0))[0]}.x{_SUFFIXES.get(mode, '')}",
+        program=f"{kernel}.{header.get('class', ('?', 0))[0]}.x{_SUFFIXES.get(mode, '')}",
         version=results.get("Version", (version, 0))[0],
         complete=(
             bool(row)
             and {"size", "processes"} <= set(header)
             and bool(mode) == bool(statistics) == bool(writes)
-            and _ended(lines)
+            and _ended(lines, kernel)
         ),
         rows=(row,) if row else (),
         units={**UNITS, **IO_UNITS} if mode else UNITS,
@@ -154,18 +161,21 @@ def _planned(row: Mapping[str, Value], header: _Found) -> int:
     return int(row["iterations"]) // max(int(header["write_interval"][0]), 1)
 
 
-def _version(lines: Sequence[str]) -> str:
+def _version(lines: Sequence[str]) -> tuple[str, str]:
+    """The version that the header names, and the program."""
     for number, line in enumerate(lines, 1):
         if match := _TOPOLOGY.match(line):
             advice = lines[number].strip() if number < len(lines) else ""
-            raise ParseError(f"BT refuses to run: {match[1]}: {advice}", number)
+            raise ParseError(f"NPB refuses to run: {match[1]}: {advice}", number)
     number, banner = only(lines, _HEADER, "header of NPB")
     match = _KNOWN.match(banner[1])
     if not match or match[1] not in VERSIONS:
         raise ParseError(
-            f"only BT of NPB {', '.join(VERSIONS)} is known", number, lines[number - 1]
+            f"only {', '.join(KERNELS).upper()} of NPB {', '.join(VERSIONS)} are known",
+            number,
+            lines[number - 1],
         )
-    return match[1]
+    return match[1], match[2].lower()
 
 
 def _header(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
@@ -173,8 +183,8 @@ def _header(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
     header: dict[str, tuple[str, int]] = {}
     for number, line in enumerate(lines, 1):
         if match := _SIZE.match(line):
-            header["class"] = (match[4], number)
-            header["size"] = ("x".join(match.group(1, 2, 3)), number)
+            header["class"] = (match[2], number)
+            header["size"] = (match[1].replace(" ", ""), number)
         elif match := _RANKS.match(line):
             header["processes"] = (match[1], number)
         elif match := _BTIO.match(line):
@@ -185,10 +195,21 @@ def _header(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
     return header
 
 
-def _results(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
-    """Value and line of each ``name = value`` that BT prints when it has finished."""
+def _completed(lines: Sequence[str], kernel: str) -> int | None:
+    """Item of the line with which the results of `kernel` begin, None if it is missing."""
+    begin = (
+        at
+        for at, line in enumerate(lines)
+        if (m := _COMPLETED.match(line)) and m[1].lower() == kernel
+    )
+    return next(begin, None)
+
+
+def _results(lines: Sequence[str], kernel: str) -> dict[str, tuple[str, int]]:
+    """Value and line of each ``name = value`` that a program prints when it has finished."""
     results: dict[str, tuple[str, int]] = {}
-    start = lines.index(_FIRST) + 1 if _FIRST in lines else len(lines)
+    begin = _completed(lines, kernel)
+    start = len(lines) if begin is None else begin + 1
     for number, line in without_warnings(lines, start):
         match = _RESULT.match(line)
         if not match:
@@ -209,14 +230,19 @@ def _statistics(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
     return statistics
 
 
-def _row(results: _Found, statistics: _Found, header: _Found) -> tuple[dict[str, Value], list[str]]:
+def _row(
+    kernel: str, results: _Found, statistics: _Found, header: _Found
+) -> tuple[dict[str, Value], list[str]]:
     """The row and its problems; the row is empty unless all its values are there."""
     named = {**_RESULTS, **(_STATISTICS if "mode" in header else {})}
     found = {**results, **statistics}
     texts = ("Class", "Size", "Iterations", "Total processes", "Verification", "Version")
     if not {*texts, *named} <= set(found):
         return {}, []
-    size = re.sub(r"\s", "", found["Size"][0])
+    text, number = found["Size"]
+    size = re.sub(r"\s", "", text)
+    if not _EXTENT.fullmatch(size):
+        raise ParseError(f"{size[:40]!r} is not a size", number)
     row: dict[str, Value] = {
         "class": found["Class"][0],
         "size": size,
@@ -237,31 +263,29 @@ def _row(results: _Found, statistics: _Found, header: _Found) -> tuple[dict[str,
         stated, number = header.get(column, (str(row[column]), 0))
         if stated != str(row[column]):
             problems.append(f"line {number}: {column} {stated}, but {row[column]} in the results")
-    return row, problems if problems else _contradictions(row, header)
+    return row, problems if problems else _contradictions(kernel, row, header)
 
 
-def operations(points: float, edge: float, steps: float) -> float:
-    """The operations that BT counts for a grid of `points`, with this average edge (BT/bt.f90)."""
-    return steps * (3478.8 * points - 17655.7 * edge**2 + 28023.7 * edge)
-
-
-def _contradictions(row: Mapping[str, Value], header: _Found) -> list[str]:
-    """Numbers that do not follow from each other; BT prints them with two decimals."""
+def _contradictions(kernel: str, row: Mapping[str, Value], header: _Found) -> list[str]:
+    """Numbers that do not follow from each other; the programs print them with two decimals."""
     at = {name: float(value) for name, value in row.items() if not isinstance(value, str)}
     steps, time, mops = at["iterations"], at["time"], at["mops_total"]
-    edges = [int(edge) for edge in str(row["size"]).split("x")]
-    points, edge = math.prod(edges), sum(edges) / 3
-    million = operations(points, edge, steps) / 1e6
+    size = tuple(map(int, str(row["size"]).split("x")))
+    points, counted = math.prod(size), operations(kernel, size, int(steps), str(row["class"]))
+    seconds = (counted or 0.0) / 1e6 / mops
     said = {
-        f"time {time:g} s for {steps:g} steps at {mops:g} Mop/s": _near(
-            time, million / mops, million / mops * _HALF / mops
-        ),
+        f"time {time:g} s for {steps:g} steps at {mops:g} Mop/s": counted is None
+        or _near(time, seconds, seconds * _HALF / mops),
         f"{mops:g} Mop/s of {at['processes']:g} processes with {at['mops_per_process']:g} each":
             abs(mops - at["processes"] * at["mops_per_process"]) <= 0.01 * at["processes"] + 0.01,
     }  # fmt: skip
-    _, wanted = PROBLEMS.get(str(row["class"]), (0, steps))
+    usual, wanted = problem(kernel, str(row["class"])) or (size, steps)
     if wanted != steps:
         said[f"{steps:g} steps, but class {row['class']} has {wanted}"] = False
+    if usual != size:
+        said[f"size {row['size']}, but class {row['class']} has {'x'.join(map(str, usual))}"] = (
+            False
+        )
     if "io_time" in at:
         io_time, written, share = at["io_time"], at["io_written"], at["io_share"]
         every = int(header["write_interval"][0]) if "write_interval" in header else 0
@@ -300,11 +324,11 @@ def _failures(lines: Sequence[str]) -> list[str]:
     ]
 
 
-def _ended(lines: Sequence[str]) -> bool:
+def _ended(lines: Sequence[str], kernel: str) -> bool:
     """Whether the closing lines follow the results, in their order."""
-    at = lines.index(_FIRST)
+    at = _completed(lines, kernel)
     for last in _LAST:
-        if last not in lines[at:]:
+        at = next((n for n, line in enumerate(lines) if n >= (at or 0) and last.match(line)), None)
+        if at is None:
             return False
-        at = lines.index(last, at)
     return True

@@ -187,9 +187,7 @@ def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[
     :raises ConfigError: the results cannot be written.
     """
     there = image.programs.__contains__
-    features, extras = detect.described(
-        detect.programs(there), detect.btio(there), lambda *words: image.said.get(words, "")
-    )
+    features, extras = detect.described(there, lambda *words: image.said.get(words, ""))
     linked = image.said.get(_LINKED, "")
     built = [word for word, gpu in ACCELERATORS.items() if gpu.library in linked]
     if "osu" in features and built:

@@ -10,12 +10,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from assay import catalogue
-from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
+from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, NPB_CLASSES, NPB_KERNELS, PROGRAMS
 from assay.evidence.accelerator import ACCELERATORS
 from assay.onnode import provenance
 
@@ -52,6 +52,14 @@ def btio(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[s
     return classes, subtypes if classes else []
 
 
+def npb(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[str]]:
+    """Kernels and classes of NPB for which every combination exists."""
+    built = {(k, c) for k in NPB_KERNELS for c in NPB_CLASSES if has(catalogue.npb(k, c))}
+    kernels = [k for k in NPB_KERNELS if any(kernel == k for kernel, _ in built)]
+    classes = [c for c in NPB_CLASSES if kernels and all((k, c) in built for k in kernels)]
+    return kernels if classes else [], classes
+
+
 #: Command that was asked -> its exit code; None if it did not end in time.
 ended: dict[tuple[str, ...], int | None] = {}
 
@@ -84,33 +92,35 @@ def version(extra: str, said: Callable[..., str] = output) -> str | None:
 
 
 def described(
-    programs: Mapping[str, str],
-    btio: tuple[Sequence[str], Sequence[str]],
-    said: Callable[..., str] = output,
+    has: Callable[[str], object] = shutil.which, said: Callable[..., str] = output
 ) -> tuple[list[str], dict[str, Any]]:
-    """Features and extras of a stack that has these programs.
+    """Features and extras of a stack that has the programs for which `has` says so.
 
-    :param programs: as :func:`programs` finds them.
-    :param btio: as :func:`btio` finds it.
+    :param has: see :func:`programs`.
     :param said: see :func:`version`.
     """
-    features = list(programs)
+    found = programs(has)
+    features = list(found)
     extras: dict[str, Any] = {}
-    for word in programs:
+    for word in found:
         asked = PROGRAMS[word].version
-        if asked and (found := version(asked.extra, said)):
-            extras[asked.extra] = found
-    if "mpi" in programs and "ompi_communicator_t" in said(*HEADER):
+        if asked and (printed := version(asked.extra, said)):
+            extras[asked.extra] = printed
+    if "mpi" in found and "ompi_communicator_t" in said(*HEADER):
         features.append("mpicc")
-    if "netpipe" in programs:
-        extras["netpipe_command"] = programs["netpipe"]
+    if "netpipe" in found:
+        extras["netpipe_command"] = found["netpipe"]
     # UCX lists only transports that this machine has a driver for.
-    opened = transports(said("ucx_info", "-d")) if "ucx" in programs else []
+    opened = transports(said("ucx_info", "-d")) if "ucx" in found else []
     features += [f"ucx-{word}" for word, gpu in ACCELERATORS.items() if gpu.copy in opened]
-    classes, subtypes = btio
+    classes, subtypes = btio(has)
     if classes:
         features.append("btio")
         extras.update(btio_classes=classes, btio_subtypes=subtypes)
+    kernels, classes = npb(has)
+    if kernels:
+        features.append("npb")
+        extras.update(npb_kernels=kernels, npb_classes=classes)
     return features, extras
 
 

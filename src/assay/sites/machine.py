@@ -44,7 +44,7 @@ def distribution(site_file: str | Path) -> dict[str, Any]:
 
     :param site_file: the ``__file__`` of a site, to find the checkout's own Python ports of OSU.
     """
-    features, extras = detect.described(detect.programs(), detect.btio())
+    features, extras = detect.described()
     extras["provenance"] = "packages of the distribution"
     if command := osu_py(sites.repository(site_file)):
         features.append("osu-py")

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from assay.catalogue import BTIO_CLASSES
-from assay.outputs.npb import POINT, PROBLEMS, operations
+from assay.catalogue import NPB_CLASSES
+from assay.outputs.npb import CUBES, POINT, operations
 from assay.workloads.sizing import Layout, SizingError, square_ranks
 
 #: Number of steps between two writes.
@@ -36,13 +36,13 @@ SLOW_CORE, SLOW_STORAGE = 1e9, 50e6
 
 def bytes_written(npb_class: str) -> int:
     """Size of all files of a run [B]."""
-    points, steps = PROBLEMS[npb_class]
+    points, steps = CUBES["bt"][npb_class]
     return points**3 * POINT * (steps // INTERVAL)
 
 
 def memory_of_rank(npb_class: str, ranks: int) -> int:
     """Memory that the arrays of one of `ranks` ranks take [B]."""
-    points, _ = PROBLEMS[npb_class]
+    points, _ = CUBES["bt"][npb_class]
     cells = math.isqrt(ranks)
     edge = points // cells + 1
     doubles = 5 * edge**3 + 5 * (edge + 4) ** 3 + 30 * (edge + 1) ** 3 + 6 * (edge + 2) ** 3
@@ -51,31 +51,39 @@ def memory_of_rank(npb_class: str, ranks: int) -> int:
 
 def seconds_at_most(npb_class: str, ranks: int) -> int:
     """Time limit of a run [s]."""
-    points, steps = PROBLEMS[npb_class]
-    computing = operations(points**3, points, steps) / (ranks * SLOW_CORE)
+    points, steps = CUBES["bt"][npb_class]
+    computing = (operations("bt", (points,) * 3, steps, npb_class) or 0.0) / (ranks * SLOW_CORE)
     # The written data is read again.
     moved = 2 * bytes_written(npb_class)
     return int(600 + computing + moved / SLOW_STORAGE)
 
 
-def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
+def chosen(
+    built: Sequence[str],
+    said: str | None,
+    smoke: bool,
+    program: str = "btio",
+    usual: str = DEFAULT,
+) -> str:
     """The class to run, independent of what is free today: references are for one class.
 
     :param built: the classes that the stack has, in ascending order.
     :param said: the class that the site sets for the partition, if any.
     :param smoke: whether to run as little as possible.
+    :param program: the feature of a stack that has the program.
+    :param usual: the largest class that runs if the site chooses none.
     :raises ValueError: the site sets an unknown class.
     :raises SizingError: the stack does not have that class.
     """
-    if said is not None and said not in BTIO_CLASSES:
-        raise ValueError(f"{said!r} is not a class; known are {', '.join(BTIO_CLASSES)}")
+    if said is not None and said not in NPB_CLASSES:
+        raise ValueError(f"{said!r} is not a class; known are {', '.join(NPB_CLASSES)}")
     if smoke:
         return built[0]
     if said is None:
-        usual = BTIO_CLASSES[: BTIO_CLASSES.index(DEFAULT) + 1]
-        return next((c for c in reversed(built) if c in usual), built[0])
+        small = NPB_CLASSES[: NPB_CLASSES.index(usual) + 1]
+        return next((c for c in reversed(built) if c in small), built[0])
     if said not in built:
-        raise SizingError(f"this stack has no btio class {said}; it has {', '.join(built)}")
+        raise SizingError(f"this stack has no {program} class {said}; it has {', '.join(built)}")
     return said
 
 
@@ -98,7 +106,7 @@ def fits(npb_class: str, where: Layout, memory: int | None) -> None:
     :param memory: memory of one node [B]; None if the site does not state it.
     :raises SizingError: the class does not fit.
     """
-    points, _ = PROBLEMS[npb_class]
+    points, _ = CUBES["bt"][npb_class]
     ranks = where.ranks
     if points // math.isqrt(ranks) < LEAST_CELL:
         most = (points // LEAST_CELL) ** 2

@@ -12,6 +12,16 @@ ALL = 0
 PAIRS = (1, 2, 4, 8, 16, 32, 64, ALL)
 
 
+def place_of(partition: Any) -> tuple[int, Collection[str], Mapping[str, Any]]:
+    """Cores of a node of a partition (0 if the site does not state them), features, extras.
+
+    :param partition: ReFrame's partition.
+    """
+    processor = partition.processor
+    there = processor.num_cpus or 0
+    return min(processor.num_cores or there, there), partition.features, partition.extras
+
+
 def places(cores: int, features: Collection[str], extras: Mapping[str, Any]) -> int:
     """How many ranks a node of the partition has a place for.
 

@@ -115,7 +115,7 @@ def stack(place: Place, modules: Sequence[str], osu_py: str | None) -> dict[str,
         return str(said.get(" ".join(command), ""))
 
     has = place.here["programs"].__contains__
-    features, extras = detect.described(detect.programs(has), detect.btio(has), answer)
+    features, extras = detect.described(has, answer)
     if "mpi" in features and "openmpi_version" not in extras:
         # Cases on another MPI are refused by this word.
         extras["mpi"] = _library(answer("mpirun", "--version"))

@@ -8,8 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS, VERSIONS
-from assay.catalogue import btio as btio_program
+from assay import catalogue
+from assay.catalogue import (
+    BTIO_CLASSES,
+    BTIO_SUBTYPES,
+    NPB_CLASSES,
+    NPB_KERNELS,
+    PROGRAMS,
+    VERSIONS,
+)
 from assay.evidence.accelerator import ACCELERATORS
 from assay.onnode import inventory
 from assay.sites import detect
@@ -109,7 +116,8 @@ def questions(peer: str | None) -> str:
 
     :param peer: address of another node.
     """
-    built = [btio_program(cls, sub) for cls in BTIO_CLASSES for sub in BTIO_SUBTYPES]
+    built = [catalogue.btio(cls, sub) for cls in BTIO_CLASSES for sub in BTIO_SUBTYPES]
+    built += [catalogue.npb(kernel, cls) for kernel in NPB_KERNELS for cls in NPB_CLASSES]
     names = [name for p in PROGRAMS.values() if p.detected for name in p.executables]
     commands = [list(version.command) for version in VERSIONS.values()]
     listings = [list(gpu.listing) for gpu in ACCELERATORS.values() if gpu.word != "cuda"]

@@ -278,7 +278,7 @@ def slow(
         line = (
             f"{one.sides}: {len(one.sides.pairs)} pairs moved "
             f"{number(max(moved))} MB/s together, and should reach {number(bound)} MB/s "
-            f"({stated.share:.0%} of {number(rate)} MB/s: {why})"
+            f"({100 * stated.share:g} % of {number(rate)} MB/s: {why})"
         )
         if max(moved) < bound:
             accused += list(_explained(line, one, stated, fabric))

@@ -227,5 +227,5 @@ def test_the_nodes_are_told_the_rounds_as_ranks_and_who_sends_under_load(tmp_pat
     rounds = bisection.advice(str(plan), str(log))["rounds"]
     pairs = [(4, 0), (5, 1), (6, 2), (7, 3)]
     assert rounds[0] == pairs
-    assert rounds[1] == {"pairs": pairs, "tests": [{"tag_lat": 6}, *[{"tag_bw": 1}] * 3]}
+    assert rounds[1] == {"pairs": pairs, "tests": [{"tag_lat": (6, 1)}, *[{"tag_bw": (1, 2)}] * 3]}
     assert rounds[2:6] == [[pair] for pair in pairs]

@@ -48,6 +48,10 @@ LEAST = 2
 #: under load from so long after the start of the last one [s].
 SETTLE = 0.5
 
+#: The others send in one launch, which is so many times as long as usual: all launches of the
+#: latency, each with its start, are to be within it.
+LONGER = 2
+
 #: Fewest launches of a latency under load. If fewer were within the time in which all others sent,
 #: the launch of the case does not count.
 LAUNCHES = 3
@@ -347,7 +351,7 @@ def advice(plan_file: str, log_file: str) -> dict[str, Any]:
         pairs = [(rank[a], rank[b]) for a, b in round_.pairs]
         if what == LOADED:
             launches = measured.TESTS[PROBE].launches
-            tests = [{PROBE: launches}, *({SENDER: 1} for _ in pairs[1:])]
+            tests = [{PROBE: (launches, 1)}, *({SENDER: (1, LONGER)} for _ in pairs[1:])]
             rounds.append({"pairs": pairs, "tests": tests})
         else:
             rounds.append(pairs)

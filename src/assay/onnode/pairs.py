@@ -6,7 +6,8 @@ of a meeting, the plan has:
 ===============  ================================================================================
 ``rounds``       lists of pairs of ranks; no rank is twice in one list. Instead of a list there may
                  be a round under load: ``pairs``, and for each pair its ``tests``: name ->
-                 launches. The first launches of all pairs begin at the same time
+                 launches, and how many times the chosen iterations. The first launches of
+                 all pairs begin at the same time
 ``draw``         a command that reads the log and prints the ``rounds``; they replace those of the
                  plan. Null or absent: the plan has them
 ``width``        number of pairs of a round that run at the same time; null for all
@@ -296,20 +297,21 @@ class Tournament:
             count *= 4
 
     def _pair(self, pair, begin, own=None):
-        """Run the tests of a pair: those of the plan, or its `own` ones, name -> launches.
+        """Run the tests of a pair: those of the plan, or its `own` ones.
 
         All launches wait for the barrier `begin`, and only the first one of `own` tests.
         """
         a, b = pair
         result = {"error": "", "at": [], "runs": []}
-        launches = own or {name: test["launches"] for name, test in self.plan["tests"].items()}
+        tests = own or {name: (test["launches"], 1) for name, test in self.plan["tests"].items()}
         try:
-            for name, count in launches.items():
-                for launch in range(count):
+            for name, (launches, times) in tests.items():
+                for launch in range(launches):
                     # The nodes take turns as the server, to test both directions and both roles.
                     serving, calling = (b, a) if launch % 2 else (a, b)
                     together = None if own and result["runs"] else begin
-                    run = self._test(name, serving, calling, self.iterations[name], together)
+                    count = times * self.iterations[name]
+                    run = self._test(name, serving, calling, count, together)
                     result["runs"].append(dict(run, test=name, serving=serving))
         except (meeting.Lost, Failed) as error:
             result.update(error=str(error), at=getattr(error, "at", []))

@@ -1,6 +1,10 @@
 """Base classes of tests that measure pairs of nodes, in rounds within one job."""
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
@@ -10,7 +14,9 @@ from assay.checks.site import site_directory
 from assay.checks.ucx import UcxMixin
 from assay.evidence import links, transports
 from assay.fleet.topology import sources
+from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament import measured, schedule
+from assay.fleet.tournament.measured import Pair
 from assay.outputs import Parsed, ParseError
 
 #: Time for one test of one pair [s], and the most that start and end of a launch add to it [s].
@@ -42,12 +48,12 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
     judges_itself = True
 
     @run_after("setup")
-    def only_where_the_path_is_known(self):
+    def only_where_the_path_is_known(self) -> None:
         self._version = self.ucx_version()
         self._variables = self.variables_of(self.transport, self.partition_extra("network_device"))
 
     @run_before("run")
-    def reserve_time(self):
+    def reserve_time(self) -> None:
         plan, turns = self.plan(), self.turns()
         # The second pass has a few rounds, and suspects that run into their limit.
         each = sum(
@@ -56,7 +62,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
         )
         self.time_limit = f"{int(600 + plan['repeats'] * turns * each)}s"
 
-    def topology(self, where):
+    def topology(self, where: object) -> Fabric | None:
         """The network that the site states; None if it states none, or in a dry run only Slurm.
 
         :param where: the source, the option `topology` of the extra `tournament`.
@@ -69,11 +75,11 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
         except ValueError as error:
             raise self.misdescribed(f"extras: tournament: topology: {error}") from None
 
-    def turns(self):
+    def turns(self) -> int:
         """How many pairs are measured one after the other."""
         raise NotImplementedError
 
-    def plan(self):
+    def plan(self) -> dict[str, Any]:
         options = self.options("tournament", OPTIONS)
         self._tolerances = options.get("tolerances", {})
         unknown = sorted(set(self._tolerances) - set(measured.TOLERANCES))
@@ -119,12 +125,12 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
             "ucx_version": self._version,
         }  # fmt: skip
 
-    def read(self):
+    def read(self) -> Parsed:
         log = self.coordinator_log()
         allowed = self.current_environ.extras.get("ucx", {})
         asked = {**allowed, **self.requested_variables(), **self._variables}
         self.pairs = list(measured.pairs(log, self.transport, self._version, asked))
-        rows = tuple(
+        rows: tuple[Mapping[str, str | int | float], ...] = tuple(
             {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}
             for pair in self.pairs
             if pair.values
@@ -142,7 +148,10 @@ class SimultaneousPairs(PairsOfNodes):
     #: The module that prints the rounds when it runs as a program.
     drawn_by = ""
 
-    def plan(self):
+    #: The pairs that had the network for themselves; :meth:`read` fills it.
+    _alone: Sequence[Pair] = ()
+
+    def plan(self) -> dict[str, Any]:
         plan = super().plan()
         # The first iterations are chosen on the slow path: first and last rank are far apart.
         plan["rounds"] = [[(0, self.num_tasks - 1)]]
@@ -153,7 +162,7 @@ class SimultaneousPairs(PairsOfNodes):
         plan["advice"][2] = self.drawn_by
         return plan
 
-    def drawn(self):
+    def drawn(self) -> tuple[list[Pair], list[Mapping[str, Any]]]:
         """The pairs of the drawn rounds, and what the nodes wrote of each.
 
         :raises assay.outputs.ParseError: no rounds were drawn.
@@ -165,7 +174,7 @@ class SimultaneousPairs(PairsOfNodes):
         both = [(p, e) for p, e in zip(self.pairs, entries) if p.number == 2]
         return [pair for pair, _ in both], [entry for _, entry in both]
 
-    def examine(self, parsed):
+    def examine(self, parsed: Parsed | None) -> list[str]:
         problems = super().examine(parsed)
         if parsed is None:
             return problems
@@ -174,6 +183,6 @@ class SimultaneousPairs(PairsOfNodes):
         lossy = measured.lossy(self._alone, self._resent)
         return [*dict.fromkeys(astray), *lossy, *self.impossible(), *problems]
 
-    def impossible(self):
+    def impossible(self) -> list[str]:
         """What no such link can do, one line each."""
         raise NotImplementedError

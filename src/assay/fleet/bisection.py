@@ -275,7 +275,8 @@ def slow(
     every: Sequence[Found], stated: Stated, fabric: Fabric | None = None
 ) -> tuple[list[str], list[str]]:
     """Faults between switches, one line each: accused by both looks, and by one of them only."""
-    accused, undecided = [], []
+    accused: list[str] = []
+    undecided: list[str] = []
     for one in every:
         rate, why = one.theoretical(stated)
         bound, moved = stated.share * rate, one.moved(stated)

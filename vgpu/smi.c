@@ -3,6 +3,7 @@
  *   nvidia-smi -L                              a line for each device
  *   nvidia-smi --query-gpu=FIELD,... --format=csv,noheader
  *   nvidia-smi --query-remapped-rows=FIELD,... --format=csv,noheader
+ *   nvidia-smi nvlink -e                       the errors that each NVLink counted
  *   nvidia-smi topo -m                         the ways between devices, and their processors
  *   nvidia-smi topo -p2p r                     which devices may read each other's memory
  */
@@ -30,16 +31,22 @@ static const struct {
     {"clocks_throttle_reasons.sw_thermal_slowdown", "Not Active", "hot", "Active"},
 };
 
+/* A counter that is one more with every 0.1 s. */
+static long rising(void)
+{
+    struct timespec since;
+    clock_gettime(CLOCK_MONOTONIC, &since);
+    return since.tv_sec % 1000000 * 10 + since.tv_nsec / 100000000;
+}
+
 /* Whether the fault `ecc-rises` of a device makes this field one more with every 0.1 s. */
 static bool rises(int device, const char *fault, char text[UUID_TEXT])
 {
     char name[32];
-    struct timespec since;
     snprintf(name, sizeof(name), "%s-rises", fault);
     if (!node_fault_of(name, device))
         return false;
-    clock_gettime(CLOCK_MONOTONIC, &since);
-    snprintf(text, UUID_TEXT, "%ld", since.tv_sec % 1000000 * 10 + since.tv_nsec / 100000000);
+    snprintf(text, UUID_TEXT, "%ld", rising());
     return true;
 }
 
@@ -86,6 +93,32 @@ static int query(const char *fields)
     return 0;
 }
 
+static void name_device(int device)
+{
+    char uuid[UUID_TEXT];
+    node_uuid_text(device, uuid);
+    printf("GPU %d: %s (UUID: %s)\n", device, DEVICE_NAME, uuid);
+}
+
+/* The fault `nvlink-errors` of a device is of its first link: packets arrive damaged there, and are
+ * sent again. */
+static int link_errors(void)
+{
+    for (int device = 0; device < node_devices(); ++device) {
+        long errors = node_fault_of("nvlink-errors", device) ? rising() : 0;
+        name_device(device);
+        for (int other = 0, link = 0; other < node_devices(); ++other) {
+            if (!node_nvlink(device, other))
+                continue;
+            printf("\t Link %d: Replay Errors: %ld\n", link, link ? 0 : errors);
+            printf("\t Link %d: Recovery Errors: 0\n", link);
+            printf("\t Link %d: CRC Errors: %ld\n\n", link, link ? 0 : errors);
+            ++link;
+        }
+    }
+    return 0;
+}
+
 static const char *between(int a, int b, bool access)
 {
     if (a == b)
@@ -116,18 +149,17 @@ static int topology(bool access)
 int main(int number, char **words)
 {
     static const char *const QUERIES[] = {"--query-gpu=", "--query-remapped-rows="};
-    char uuid[UUID_TEXT];
     if (node_fault("nvml")) {
         printf("EMULATED: Failed to initialize NVML: Driver Not Loaded\n");
         return 9;
     }
     if (number > 2 && strcmp(words[1], "topo") == 0)
         return topology(strcmp(words[2], "-p2p") == 0);
+    if (number > 2 && strcmp(words[1], "nvlink") == 0 && strcmp(words[2], "-e") == 0)
+        return link_errors();
     for (int i = 1; i < number; ++i) {
-        for (int device = 0; strcmp(words[i], "-L") == 0 && device < node_devices(); ++device) {
-            node_uuid_text(device, uuid);
-            printf("GPU %d: %s (UUID: %s)\n", device, DEVICE_NAME, uuid);
-        }
+        for (int device = 0; strcmp(words[i], "-L") == 0 && device < node_devices(); ++device)
+            name_device(device);
         for (int q = 0; q < 2; ++q)
             if (strncmp(words[i], QUERIES[q], strlen(QUERIES[q])) == 0)
                 return query(words[i] + strlen(QUERIES[q]));

@@ -1,4 +1,4 @@
-"""Pairs of nodes in rounds within one job: the tournament, and pairs across a link.
+"""Pairs of nodes in rounds within one job: all of them, across a link, between switches.
 
 `Tournament`: every node meets every other. It names the node that is slow.
 A benchmark on two nodes shows only that something between them is slow. A benchmark on all nodes
@@ -7,6 +7,8 @@ one job. A slow node slows down all of its pairs, a slow link only one: this tel
 second pass of the same job, suspects meet good nodes.
 
 `CrossingPairs`: between two groups of nodes, more and more pairs at the same time.
+
+`Bisection`: between two switches, all pairs at the same time.
 """
 
 import statistics
@@ -14,36 +16,19 @@ import sys
 from dataclasses import asdict, replace
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, run_before
-from reframe.core.exceptions import ConfigError, PerformanceError
+from reframe.core.builtins import run_after
+from reframe.core.exceptions import PerformanceError
 
 from assay.accused import Against, How
 from assay.checks import Figure, Peak
-from assay.checks.nodes import AllNodesCheck
-from assay.checks.site import site_directory
-from assay.checks.ucx import UcxMixin
-from assay.evidence import links, transports
+from assay.checks.pairs_of_nodes import OPTIONS, PairsOfNodes, SimultaneousPairs
 from assay.evidence.launch import short_name
-from assay.fleet import crossing
-from assay.fleet.topology import sources
+from assay.fleet import bisection, crossing
 from assay.fleet.tournament import draw, measured, schedule
 from assay.fleet.tournament.diagnosis import conclude, diagnose
 from assay.fleet.tournament.model import Fault
 from assay.judge import Verdict
-from assay.outputs import Parsed, ParseError
-
-#: Time for one test of one pair [s], and the most that start and end of a launch add to it [s].
-SECONDS, OVERHEAD = 1, 2
-
-#: The most times that all pairs are measured. They are repeated while noise could hide a fault.
-REPEATS = 3
-
-#: A pair has failed if it takes longer than this multiple of the expected time.
-PATIENCE = 20
-
-#: The rates of pairs that share a link are measured so many times as long, because one program
-#: starts about 0.1 s later than another.
-TOGETHER = 12
+from assay.outputs import ParseError
 
 #: Faults of speed.
 SLOW = (
@@ -54,102 +39,8 @@ SLOW = (
     Fault.SLOW_TRUNK,
 )
 
-#: The options that a site may give in the extra `tournament` of a partition.
-OPTIONS = ("width", "cpus", "seconds", "tolerances", "resent", "rounds", "topology")
-
 #: The word for few rounds in the option `rounds`.
 SPARSE = "sparse"
-
-
-class PairsOfNodes(UcxMixin, AllNodesCheck):
-    """ucx_perftest between pairs of nodes, in rounds that :mod:`assay.onnode.pairs` plays."""
-
-    #: The data path between the nodes.
-    transport = parameter([t for t in transports.TESTED if transports.TRANSPORTS[t].network])
-    kind = "network"
-    tags = {"smoke", "network"}
-    valid_prog_environs = ["+ucx-perftest +ucx"]
-    script = "pairs.py"
-    judges_itself = True
-
-    @run_after("setup")
-    def only_where_the_path_is_known(self):
-        self._version = self.ucx_version()
-        self._variables = self.variables_of(self.transport, self.partition_extra("network_device"))
-
-    @run_before("run")
-    def reserve_time(self):
-        plan, turns = self.plan(), self.turns()
-        # The second pass has a few rounds, and suspects that run into their limit.
-        each = sum(
-            test.get("seconds", plan["seconds"]) + test["launches"] * OVERHEAD
-            for test in plan["tests"].values()
-        )
-        self.time_limit = f"{int(600 + plan['repeats'] * turns * each)}s"
-
-    def turns(self):
-        """How many pairs are measured one after the other."""
-        raise NotImplementedError
-
-    def plan(self):
-        options = self.options("tournament", OPTIONS)
-        self._tolerances = options.get("tolerances", {})
-        unknown = sorted(set(self._tolerances) - set(measured.TOLERANCES))
-        try:
-            if unknown:
-                raise ValueError(f"there is no {unknown[0]!r}")
-            measured.metrics(self._tolerances)
-        except (TypeError, ValueError) as error:
-            where = self.current_partition.fullname
-            raise ConfigError(f"{where}: extras: tournament: tolerances: {error}") from None
-        self._resent = options.get("resent", links.RESENT)
-        if not isinstance(self._resent, (int, float)) or not 0 <= self._resent < 1:
-            where = self.current_partition.fullname
-            raise ConfigError(
-                f"{where}: extras: tournament: resent: {self._resent!r} is not a share from 0 to 1"
-            )
-        device = self.partition_extra("network_device")
-        seconds = options.get("seconds", SECONDS)
-        return {
-            "device": device,
-            "rounds": schedule.rounds(self.num_tasks),
-            "width": options.get("width"),
-            "cpus": options.get("cpus"),
-            "tests": {
-                name: {
-                    "options": ["-f", "-t", name, "-s", str(test.size)],
-                    "launches": test.launches,
-                    "iterations": test.trial,
-                }
-                for name, test in measured.TESTS.items()
-            },
-            "seconds": seconds,
-            # A launch needs a minimum of time, even if it measures little.
-            "limit": PATIENCE * max(seconds, SECONDS),
-            "environment": self._variables,
-            "repeats": REPEATS,
-            "advice": [
-                sys.executable, "-m", measured.__name__, "plan.json", "coordinator_log.jsonl"
-            ],
-            "tolerances": self._tolerances,
-            "topology": None,
-            "transport": self.transport,
-            "ucx_version": self._version,
-        }  # fmt: skip
-
-    def read(self):
-        log = self.coordinator_log()
-        allowed = self.current_environ.extras.get("ucx", {})
-        asked = {**allowed, **self.requested_variables(), **self._variables}
-        self.pairs = list(measured.pairs(log, self.transport, self._version, asked))
-        rows = tuple(
-            {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}
-            for pair in self.pairs
-            if pair.values
-        )
-        units = {test.metric: test.unit for test in measured.TESTS.values()}
-        facts = {"nodes": list(log.nodes)}
-        return Parsed("assay", "tournament", None, log.complete, rows, units, (), facts)
 
 
 @rfm.simple_test
@@ -169,14 +60,7 @@ class Tournament(PairsOfNodes):
 
     @run_after("setup")
     def read_the_topology(self):
-        source = self.options("tournament", OPTIONS).get("topology")
-        self._fabric = None
-        if source is None or (source == sources.SLURM and self.is_dry_run()):
-            return
-        try:
-            self._fabric = sources.read(str(source), site_directory())
-        except ValueError as error:
-            raise self.misdescribed(f"extras: tournament: topology: {error}") from None
+        self._fabric = self.topology(self.options("tournament", OPTIONS).get("topology"))
 
     def plan(self):
         plan = super().plan()
@@ -290,10 +174,10 @@ class Tournament(PairsOfNodes):
 
 
 @rfm.simple_test
-class CrossingPairs(PairsOfNodes):
+class CrossingPairs(SimultaneousPairs):
     """Latency, and the rates of 1, 2, 4, ... pairs at once, within two groups and across a link."""
 
-    least_nodes = 4
+    drawn_by = crossing.__name__
     tags = {"smoke", "network", "doc-003"}
     figures = [
         Figure("lines", "rates of simultaneous pairs", "two clusters", "together", over="pairs")
@@ -322,25 +206,13 @@ class CrossingPairs(PairsOfNodes):
         return 4 * self.num_tasks
 
     def plan(self):
-        plan = super().plan()
-        # The iterations are chosen on the slow path: first and last rank are on different sides.
-        plan["rounds"] = [[(0, self.num_tasks - 1)]]
-        plan["together"] = True
-        plan["tests"]["tag_bw"]["seconds"] = TOGETHER * plan["seconds"]
-        plan["limit"] *= self.num_tasks  # which share the link
-        plan["repeats"] = 1
-        plan["between"] = self.partition_extra("between")
-        plan["advice"][2] = crossing.__name__
-        return plan
+        return {**super().plan(), "between": self.partition_extra("between")}
 
     def read(self):
         parsed = super().read()
-        log = self._coordinator_log
-        if unmeasured := [e["no_second_pass"] for e in log.entries if "no_second_pass" in e]:
-            raise ParseError(f"no pairs were chosen: {unmeasured[0]}")
-        second = [pair for pair in self.pairs if pair.number == 2]
+        second, _ = self.drawn()
         try:
-            played = crossing.rounds(log.nodes, self.between)
+            played = crossing.rounds(self._coordinator_log.nodes, self.between)
             self._found = list(crossing.measured(played, second))
             self._alone = crossing.alone(played, second)
         except ValueError as error:
@@ -358,14 +230,8 @@ class CrossingPairs(PairsOfNodes):
         units = {"pairs": "1", "together": "MB/s", "slowest": "MB/s", "latency": "us"}
         return replace(parsed, program="crossing", rows=rows, units=units)
 
-    def examine(self, parsed):
-        problems = super().examine(parsed)
-        if parsed is None:
-            return problems
-        astray = [problem for pair in self.pairs for problem in pair.problems]
-        lossy = measured.lossy(self._alone, self._resent)
-        impossible = crossing.impossible(self._found, self.between)
-        return [*dict.fromkeys(astray), *lossy, *impossible, *problems]
+    def impossible(self):
+        return crossing.impossible(self._found, self.between)
 
     def accused(self, parsed):
         return crossing.faults(self._found, self.between) if parsed.complete else []
@@ -383,3 +249,93 @@ class CrossingPairs(PairsOfNodes):
     def peaks(self, parsed):
         link = Peak("the link, extra `between`", self.between.bandwidth)
         return dict.fromkeys(("bandwidth_across", "bandwidth_all_across"), link)
+
+
+@rfm.simple_test
+class Bisection(SimultaneousPairs):
+    """All pairs of two switches at once against the theoretical bisection; latency under load."""
+
+    drawn_by = bisection.__name__
+    tags = {"network"}
+    declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
+    _against = ((), ())
+
+    @run_after("init")
+    def select(self):
+        self.valid_systems = [f"+inter-node -across +{self.transport}"]
+        self.descr = f"all pairs between two switches at once over {self.transport}"
+
+    @run_after("setup")
+    def two_switches(self):
+        source = self.options("tournament", OPTIONS).get("topology")
+        name = self.current_partition.fullname
+        self.skip_if(
+            source is None,
+            f"{name} does not state its switches (extra `tournament`, key `topology`); Bisection "
+            "measures between them",
+        )
+        self._fabric = self.topology(source)
+        there = self._fabric and bisection.possible(self._fabric)
+        self.skip_if(self._fabric and len(there) < 2, f"{name}: {there and bisection.few(there)}")
+        try:
+            said = self.options("bisection", bisection.OPTIONS)
+            self._stated = bisection.stated_of(said, self.hardware_peak("link", "bandwidth"))
+        except ValueError as error:
+            raise self.misdescribed(f"extras: bisection: {error}") from None
+
+    def turns(self):
+        # Each node is in one or two pairs of switches. All pairs at once may take as long as one
+        # after the other, and they are measured four times.
+        return 5 * self.num_tasks
+
+    def plan(self):
+        return {**super().plan(), "topology": self._fabric and self._fabric.said()}
+
+    def read(self):
+        parsed = super().read()
+        second, entries = self.drawn()
+        nodes = self._coordinator_log.nodes
+        try:
+            self._network = measured.fabric_of(self._fabric.said(), nodes)
+            chosen = bisection.sides(self._network, nodes)
+            self._found = bisection.found(chosen, entries, second)
+        except ValueError as error:
+            raise ParseError(str(error)) from None
+        every = [round_ for one in chosen for _, round_ in one.rounds()]
+        self._alone = crossing.alone(every, second)
+        rows = tuple(
+            {
+                "line": str(one.sides),
+                "pairs": len(one.alone),
+                "together": max(one.moved(self._stated)),
+                "theoretical": one.theoretical(self._stated)[0],
+                "slowest_alone": min(one.alone),
+                "latency": one.latency,
+                "latency_loaded": one.latency_loaded,
+            }
+            for one in self._found
+        )
+        units = {"pairs": "1", "latency": "us", "latency_loaded": "us"}
+        units.update(dict.fromkeys(("together", "theoretical", "slowest_alone"), "MB/s"))
+        self._against = bisection.slow(self._found, self._stated, self._network)
+        return replace(parsed, program="bisection", rows=rows, units=units)
+
+    def impossible(self):
+        return bisection.impossible(self._found, self._stated)
+
+    def slow(self):
+        return self._against
+
+    def missed(self):
+        accused, _ = self._against
+        return (
+            ""
+            if accused
+            else "; ".join(filter(None, [super().missed(), *bisection.unseen(self._found)]))
+        )
+
+    def measure(self, parsed):
+        return {
+            "bandwidth_bisection": min(row["together"] for row in parsed.rows),
+            "congestion_factor": max(one.congestion for one in self._found),
+        }

@@ -317,6 +317,80 @@ def test_pairs_across_share_the_link_that_the_site_states(bench, bandwidth, said
     ]  # fmt: skip
 
 
+def bisection(bench, program="", **extras):
+    """Runs the test of two switches with two nodes each; each pair says that it has 1049 MB/s."""
+    (bench.site / "fabric.yaml").write_text(
+        "switches: {s1: 'node[01-02]', s2: 'node[03-04]'}\ntrunks: [[s1, s2]]\n"
+    )
+    options = {"seconds": 0.05, "topology": "fabric.yaml", "resent": 0.9}
+    real = machine(bench, tournament={**options, **extras.pop("tournament", {})}, **extras)
+    said = LYING.format(real=real).replace("node02", "nobody")
+    bench.program("live", "ucx_perftest", program.format(real=real) or said)
+    return bench.run("-n", "Bisection", path="reframe/network/tournament.py")
+
+
+@pytest.mark.alone
+@pytest.mark.long
+def test_all_pairs_between_two_switches_reach_what_they_reach_alone(bench):
+    # One pair must measure its latency three times while the other one sends.
+    outcome = bisection(bench, tournament={"seconds": 1}).says("Bisection")
+    (row,) = outcome.record["parsed"]["rows"]
+    assert (row["line"], row["pairs"]) == ("s1 - s2", 2)
+    assert row["together"] == row["theoretical"] == pytest.approx(2097, abs=1)
+    assert outcome.record["metrics"]["congestion_factor"]["value"] == 1, "all say 9 us"
+
+
+@pytest.mark.alone
+def test_a_slow_trunk_between_two_switches_is_named(bench):
+    """Two links of 6818 MB/s, as the site says, and the two pairs move 2097 MB/s."""
+    run = bisection(bench, hardware={"link": "infiniband-fdr"})
+    outcome = run.says(
+        "Bisection",
+        "s1 - s2: 2 pairs moved 2097 MB/s together, and should reach 12270 MB/s (90 % of "
+        "13640 MB/s: 2 links of 6818 MB/s); a pair alone has 1049 MB/s",
+    )
+    (accused,) = outcome.record["accused"]
+    assert (accused["part"], accused["nodes"]) == ("trunk s1 - s2", [])
+
+
+@pytest.mark.alone
+@pytest.mark.long
+def test_more_than_the_trunk_carries_took_another_way(bench):
+    said = "2 pairs moved 2097 MB/s together, more than the 1500 MB/s of the trunk"
+    bisection(bench, bisection={"trunk": 1500}).says("Bisection", said)
+
+
+@pytest.mark.alone
+@pytest.mark.long
+def test_a_pair_between_two_switches_that_fails_is_named(bench):
+    dead = """#!/bin/sh
+case "$*" in *tag_*) [ "$(uname -n)" = node03 ] && {{ echo broken; exit 3; }} ;; esac
+exec {real} "$@"
+"""
+    said = "node03: ucx_perftest ended with exit code 3: broken"
+    bisection(bench, dead).says("Bisection", said)
+
+
+@pytest.mark.parametrize(
+    ("topology", "said"),
+    [
+        (None, "does not state its switches (extra `tournament`, key `topology`)"),
+        ("{s1: 'node[01-04]', s2: 'node05'}", "2 nodes each are needed: only s1 has so many"),
+    ],
+)
+def test_without_two_switches_there_is_no_bisection(bench, topology, said):
+    (bench.site / "one.yaml").write_text(f"switches: {topology}\ntrunks: [[s1, s2]]\n")
+    machine(bench, tournament={"topology": "one.yaml"} if topology else {})
+    run = bench.run("-n", "Bisection", path="reframe/network/tournament.py")
+    assert run.case("Bisection").result == "skip"
+    assert said in run.output
+
+
+def test_a_wrong_option_of_the_bisection(bench):
+    run = bisection(bench, bisection={"share": 90})
+    run.says("Bisection", "extras: bisection: share: 90 is above 1; 0.9 stands for 90 %")
+
+
 def test_a_misspelt_option_of_the_tournament(bench):
     machine(bench, tournament={"widht": 1})
     tournament_of(bench).says("Tournament", "unknown key 'widht'; did you mean 'width'?")

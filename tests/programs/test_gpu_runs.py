@@ -249,6 +249,10 @@ UCX_RUNS = {
         "host-memory": ({"memory": "host"}, "the buffers were in host memory"),
         "one-gpu-to-see": ({"visible": 1}, "2 GPUs are needed, the job sees: GPU-67707565"),
         "memory-errors": ({"fault": "ecc-rises:1"}, "uncorrected memory errors since the driver"),
+        "link-errors": (
+            {"fault": "nvlink-errors:1"},
+            "NVLink 0: packets that the NVLink sent again",
+        ),
         "iterations": ({"iterations": 2}, "2 iterations were run, 2000 were asked for"),
         "ipc-missing": (
             {"ucx": logs(lanes="posix/memory")},

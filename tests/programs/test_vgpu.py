@@ -173,6 +173,22 @@ def test_a_fault_of_one_device_leaves_the_others(built):
     assert first[1] == last[1] == healthy
 
 
+def test_errors_of_an_nvlink_rise_on_one_link_of_one_device(built):
+    def counted():
+        given = {"GPUEMU_DEVICES": "3", "GPUEMU_NVLINK": "0-1,1-2"}
+        lines = smi(built, "nvlink", "-e", **given, GPUEMU_FAULT="nvlink-errors:1")
+        assert len([line for line in lines if line.startswith("GPU ")]) == 3
+        return [int(line.rpartition(" ")[2]) for line in lines if line.startswith("\t Link ")]
+
+    first = counted()
+    time.sleep(0.2)
+    last = counted()
+    # Devices 0 and 2 have one link, device 1 has two, each with three counters.
+    risen = [after - before for before, after in zip(first, last)]
+    assert [bool(rise) for rise in risen] == [False] * 3 + [True, False, True] + [False] * 6
+    assert smi(built, "nvlink", "-e", GPUEMU_DEVICES="1") == smi(built, "-L", GPUEMU_DEVICES="1")
+
+
 def test_the_topology_follows_the_links_and_the_processors(built):
     given = {"GPUEMU_DEVICES": "3", "GPUEMU_NVLINK": "0-1", "GPUEMU_CPUS": "0-3;4-7"}
     text = smi(built, "topo", "-m", **given)

@@ -35,6 +35,9 @@ def test_what_is_read_of_a_healthy_node():
     assert set(gpu.peers.values()) == {"OK"}
     assert "retired_pages.pending" not in gpu.values, "a field that it does not have"
     assert set(gpu.values.values()) == {0.0}
+    links = [name for name in gpu.values if name.startswith("Link ")]
+    assert links[:3] == [f"Link 0: {name} Errors" for name in ("Replay", "Recovery", "CRC")]
+    assert len(links) == 9
     assert (HEALTHY.driver, HEALTHY.xids, HEALTHY.unread) == ("0", (), {})
     assert HEALTHY.named("1") == HEALTHY.named(f"{UUID}1") == gpu
     assert HEALTHY.named("4") is HEALTHY.named("all") is None
@@ -113,6 +116,66 @@ def test_a_counter_that_began_anew_counts_from_zero():
     }
 
 
+LINK_2 = f"GPU 1: EMULATED GPU (UUID: {UUID}1)\n" + "".join(
+    f"\t Link {link}: {name} Errors: 0\n" + ("\n" if name == "CRC" else "")
+    for link in range(3)
+    for name in ("Replay", "Recovery", "CRC")
+)
+
+
+def of_link_2(name, value):
+    """The state with this counter of link 2 of GPU 1."""
+    old, new = (f"\t Link 2: {name} Errors: {number}\n" for number in (0, value))
+    return changed((LINK_2, LINK_2.replace(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Replay", "packets that the NVLink sent again"),
+        ("Recovery", "times that the NVLink trained again"),
+        ("CRC", "flits that arrived damaged over the NVLink"),
+    ],
+)
+def test_an_error_of_an_nvlink_during_a_run_is_named_with_gpu_and_link(name, said):
+    after = of_link_2(name, 3)
+    assert gpu_health.problems(CUDA, HEALTHY, after) == [
+        f"{GPU_1}: NVLink 2: {said}: 3 more during the run (Link 2: {name} Errors)"
+    ]
+    rose = gpu_health.record(CUDA, HEALTHY, after)["rose"]
+    assert rose == {f"{UUID}1": {f"Link 2: {name} Errors": 3}}
+    # What was counted before the run may be of other users.
+    assert gpu_health.problems(CUDA, after, after) == gpu_health.unfit(CUDA, after, 4) == []
+    assert len(gpu_health.problems(CUDA, after, of_link_2(name, 4))) == 1
+
+
+def test_a_gpu_without_nvlinks_is_fine():
+    """Both forms are what users show in public; they were not seen on a machine here."""
+    text = STATE[STATE.index("[nvlink]") : STATE.index("[driver]")]
+    head = "[nvlink]\nGPU 1: EMULATED GPU\n"
+    for none in ("", head, f"{head}NVML: Unable to retrieve NVLink information as all links are"):
+        bare = changed((text, none))
+        assert not [name for gpu in bare.gpus for name in gpu.values if "Link" in name]
+        assert gpu_health.problems(CUDA, bare, bare) == []
+        # Counters that could not be read before the run accuse nobody.
+        assert gpu_health.problems(CUDA, bare, of_link_2("CRC", 9)) == []
+
+
+def test_counters_of_nvlinks_are_found_by_the_number_of_a_gpu_without_uuid():
+    text = LINK_2.replace(f" (UUID: {UUID}1)", "").replace(
+        "Link 2: CRC Errors: 0", "Link 2: CRC Errors: 5"
+    )
+    (problem,) = gpu_health.problems(CUDA, HEALTHY, changed((LINK_2, text)))
+    assert problem.startswith(f"{GPU_1}: NVLink 2: flits that arrived damaged over the NVLink: 5")
+
+
+def test_counters_that_are_not_known_are_on_the_record():
+    newer = gpu_health.parse(CUDA, STATE.replace(" Errors: 0", " events: 7"))
+    said = {"nvlink": "no counter of NVLinks is known: Link 0: CRC events"}
+    assert gpu_health.record(CUDA, newer, newer)["unread"] == said
+    assert gpu_health.parse(CUDA, STATE).unread == {}
+
+
 def test_only_an_xid_of_this_run_is_a_fault_and_its_gpu_is_named():
     old = changed(("[kernel]\n", f"[kernel]\n{XID}"))
     assert gpu_health.problems(CUDA, old, old) == []
@@ -138,9 +201,12 @@ def test_a_gpu_that_is_lost_during_a_run_is_named():
 def test_every_limit_has_a_source_and_is_asked_for():
     for vendor, parts in gpu_health.limits().items():
         command = gpu_health.command(ACCELERATORS[vendor])
-        for fields in parts.values():
+        for part, fields in parts.items():
+            assert f"\necho '[{part}" in command
             for name, limit in fields.items():
-                assert limit.source and limit.what and name in command
+                assert limit.source and limit.what
+                # All counters of NVLinks are printed unasked.
+                assert name in command or part == "nvlink"
 
 
 def test_gpus_whose_state_is_not_read_have_no_problem():

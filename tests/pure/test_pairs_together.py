@@ -33,14 +33,19 @@ class Log(list):
     add = list.append
 
 
-def play(pairs, together, serve):
+TESTS = {
+    "tag_bw": {"options": [], "launches": 1, "iterations": 10},
+    "tag_lat": {"options": [], "launches": 1, "iterations": 7},
+}
+
+
+def play(pairs, together, serve, round_=((0, 1), (2, 3))):
     """Two pairs of one round; the first server answers as `serve` says. Returns orders and log."""
     orders, log = [], Log()
     members = {rank: Node(rank, orders) for rank in range(4)}
     members[0].serve = lambda: serve(orders)
-    tests = {"tag_bw": {"options": [], "launches": 1, "iterations": 1}}
-    plan = {"width": None, "limit": 20, "tests": tests, "together": together, "seconds": None}
-    pairs.Tournament(plan, members, log).play([[(0, 1), (2, 3)]], 2)
+    plan = {"width": None, "limit": 20, "tests": TESTS, "together": together, "seconds": None}
+    pairs.Tournament(plan, members, log).play([round_], 2)
     return orders, log
 
 
@@ -61,6 +66,35 @@ def test_no_client_begins_before_the_server_of_each_pair_is_ready(pairs, togethe
 
 def test_a_pair_that_fails_does_not_make_the_others_wait(pairs):
     _, log = play(pairs, True, lambda orders: {"error": "no port"})
+    assert [(entry["error"], entry["follows"]) for entry in log] == [
+        ("node0: no port", False),
+        ("another pair of its round failed: they did not run together", True),
+    ]
+
+
+def test_under_load_each_pair_runs_its_own_tests_and_begins_with_the_others(pairs):
+    load = {"pairs": [(0, 1), (2, 3)], "tests": [{"tag_lat": (3, 1)}, {"tag_bw": (1, 2)}]}
+    served = []
+
+    def slow(orders):
+        """Waits until the other pair has begun, which must not happen before the first launch."""
+        for _ in range(100 if not served else 0):
+            if ("connect", 3) in orders:
+                break
+            threading.Event().wait(0.002)
+        served.append(0)
+        return {"addresses": ["127.0.0.1"], "port": 1}
+
+    orders, log = play(pairs, True, slow, load)
+    runs = [[(run["test"], run["iterations"]) for run in entry["runs"]] for entry in log]
+    assert runs == [[("tag_lat", 7)] * 3, [("tag_bw", 20)]]
+    assert orders.index(("serve", 0)) < orders.index(("connect", 3))
+    assert all(run["began"] <= run["ended"] for entry in log for run in entry["runs"])
+
+
+def test_a_pair_that_fails_under_load_ends_its_round(pairs):
+    load = {"pairs": [(0, 1), (2, 3)], "tests": [{"tag_lat": (3, 1)}, {"tag_bw": (1, 2)}]}
+    _, log = play(pairs, True, lambda orders: {"error": "no port"}, load)
     assert [(entry["error"], entry["follows"]) for entry in log] == [
         ("node0: no port", False),
         ("another pair of its round failed: they did not run together", True),

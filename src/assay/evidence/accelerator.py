@@ -137,6 +137,7 @@ CUDA = Accelerator(
         "rows gpu_uuid,{fields}": (
             "nvidia-smi --query-remapped-rows=gpu_uuid,{fields} --format=csv,noheader,nounits"
         ),
+        "nvlink": "nvidia-smi nvlink -e",
         "driver": "{load}",
         "topology": "nvidia-smi topo -m",
         "peers": "nvidia-smi topo -p2p r",

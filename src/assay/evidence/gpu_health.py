@@ -10,9 +10,11 @@ Not yet run on hardware. The state of GPUs of AMD is not read.
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,8 +36,8 @@ class Limit(NamedTuple):
     """What a field may be; ``gpu_health.yaml`` explains it."""
 
     what: str
-    most: float
     source: str
+    most: float | None = None
     rise: float | None = None
 
 
@@ -52,11 +54,21 @@ def limits() -> Mapping[str, Mapping[str, Mapping[str, Limit]]]:
     }
 
 
-def _limits(gpu: Accelerator) -> dict[str, Limit]:
-    return {
+#: A counter of an NVLink has the number of the link before its name.
+_OF_LINK = re.compile(r"Link (\d+): (.+)")
+
+
+def _limits(gpu: Accelerator, values: Iterable[str]) -> Iterator[tuple[str, Limit]]:
+    """Each of these fields of a GPU that has a limit, in words with the link that it is of."""
+    known = {
         name: limit for fields in limits().get(gpu.word, {}).values()
         for name, limit in fields.items()
     }  # fmt: skip
+    for name in values:
+        link = _OF_LINK.fullmatch(name)
+        if limit := known.get(link[2] if link else name):
+            what = f"NVLink {link[1]}: {limit.what}" if link else limit.what
+            yield name, limit._replace(what=what)
 
 
 def command(gpu: Accelerator) -> str:
@@ -73,7 +85,15 @@ def command(gpu: Accelerator) -> str:
 
 def parse(gpu: Accelerator, text: str) -> Reading:
     """What :func:`command` printed; empty if the state of these GPUs is not read."""
-    return nvidia_smi.parse(text) if gpu.state else Reading()
+    if not gpu.state:
+        return Reading()
+    reading = nvidia_smi.parse(text)
+    counters = {name for each in reading.gpus for name in each.values if _OF_LINK.fullmatch(name)}
+    if counters and not any(_limits(gpu, counters)):
+        # Newer GPUs may count other errors. Nothing is then known of their links.
+        said = f"no counter of NVLinks is known: {min(counters)}"
+        return replace(reading, unread={**reading.unread, "nvlink": said})
+    return reading
 
 
 #: What a problem is about (a UUID and a field, or a text), and the problem in one line.
@@ -113,8 +133,8 @@ def _unfit(
         said = f"{initialise} says: {reading.driver}"
         yield "driver", f"{library} does not start on this node, {said}"
     for each in reading.gpus:
-        for name, limit in _limits(gpu).items():
-            if (value := each.values.get(name, 0)) > limit.most:
+        for name, limit in _limits(gpu, each.values):
+            if limit.most is not None and (value := each.values[name]) > limit.most:
                 yes = limit.most == 0 and value == 1
                 said = "" if yes else f": {value:g}, at most {limit.most:g}"
                 yield (each.uuid, name), f"{each}: {limit.what}{said} ({name})"
@@ -149,9 +169,11 @@ def changed(gpu: Accelerator, before: Reading, after: Reading) -> dict[str, dict
     old = {each.uuid: each.values for each in before.gpus}
     rose: dict[str, dict[str, float]] = {}
     for each in after.gpus:
-        for name in _limits(gpu):
-            now, then = each.values.get(name, 0), old.get(each.uuid, {}).get(name, 0)
-            if each.uuid in old and (rise := now - then if now >= then else now):
+        # A field that could not be read before says nothing of the run.
+        before_it = old.get(each.uuid, {})
+        for name, _ in _limits(gpu, [name for name in each.values if name in before_it]):
+            now, then = each.values[name], before_it[name]
+            if rise := now - then if now >= then else now:
                 rose.setdefault(each.uuid, {})[name] = rise
     return rose
 
@@ -163,7 +185,7 @@ def _moved(gpu: Accelerator, before: Reading, after: Reading) -> Iterator[Named]
             yield each.uuid, f"{each} was there before the run, and is not there after it"
     for uuid, rises in changed(gpu, before, after).items():
         for name, rise in rises.items():
-            limit = _limits(gpu)[name]
+            ((_, limit),) = _limits(gpu, [name])
             if limit.rise is not None and rise > limit.rise:
                 said = f"{limit.what}: {rise:g} more during the run ({name})"
                 yield (uuid, name), f"{there[uuid]}: {said}"

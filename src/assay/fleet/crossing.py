@@ -33,7 +33,8 @@ SHORT, ABOVE, LATENCY = 0.1, 0.05, 0.25
 class Round:
     """Pairs of nodes that are measured at the same time.
 
-    :ivar where: :data:`WITHIN` or :data:`ACROSS`.
+    :ivar where: :data:`WITHIN` or :data:`ACROSS`; the two switches in
+        :mod:`assay.fleet.bisection`.
     """
 
     where: str
@@ -56,6 +57,15 @@ class Measured:
         share the link unequally, the last pair has the link for itself at the end.
         """
         return len(self.rates) * min(self.rates)
+
+    def moved(self, alone: float, shared: float) -> float:
+        """What all pairs moved, to compare it with what they share [MB/s].
+
+        :param alone: what one pair moves alone. If it cannot fill what they share, the last pair
+            leaves a part of that idle at the end, and the sum of the rates is closer to the truth.
+        :param shared: what all pairs can move together.
+        """
+        return self.together if alone >= shared else sum(self.rates)
 
 
 def rounds(nodes: Sequence[str], between: Between) -> list[Round]:
@@ -97,8 +107,10 @@ def measured(played: Sequence[Round], pairs: Sequence[Pair]) -> Iterator[Measure
             raise ValueError(f"round {turn} ({round_.where}): {failed[0].error}")
         yield Measured(
             round_.where,
-            tuple(pair.values["bandwidth"] for pair in here),
-            tuple(pair.values["latency"] for pair in here),
+            *(
+                tuple(pair.values[metric] for pair in here if metric in pair.values)
+                for metric in ("bandwidth", "latency")
+            ),
         )
     if left:
         raise ValueError(f"the log has {len(left)} pairs beyond the {len(played)} rounds")
@@ -142,9 +154,7 @@ def faults(found: Sequence[Measured], between: Between) -> list[str]:
             )
     last = [one for one in found if one.where == ACROSS][-1]
     reachable = min(between.bandwidth, len(last.rates) * alone.rates[0])
-    # A last pair that cannot fill the link alone leaves a part of it idle at the end.
-    fills = alone.rates[0] >= between.bandwidth
-    moved = last.together if fills else sum(last.rates)
+    moved = last.moved(alone.rates[0], between.bandwidth)
     if moved < (1 - SHORT) * reachable:
         lines.append(
             f"{len(last.rates)} pairs across moved {number(moved)} MB/s together, and should "

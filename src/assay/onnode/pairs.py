@@ -4,7 +4,10 @@ Start ``python3 pairs.py plan.json`` in a directory that all nodes share. In add
 of a meeting, the plan has:
 
 ===============  ================================================================================
-``rounds``       lists of pairs of ranks; no rank is twice in one list
+``rounds``       lists of pairs of ranks; no rank is twice in one list. Instead of a list there may
+                 be a round under load: ``pairs``, and for each pair its ``tests``: name ->
+                 launches, and how many times the chosen iterations. The first launches of
+                 all pairs begin at the same time
 ``draw``         a command that reads the log and prints the ``rounds``; they replace those of the
                  plan. Null or absent: the plan has them
 ``width``        number of pairs of a round that run at the same time; null for all
@@ -236,6 +239,9 @@ class Tournament:
     def play(self, rounds, number):
         """Measure all pairs of some rounds; `number` counts the passes from 1."""
         for all_pairs in rounds:
+            if isinstance(all_pairs, dict):
+                self._under_load(all_pairs, number)
+                continue
             pairs = [pair for pair in all_pairs if not any(map(self._left_alone, pair))]
             if not pairs:
                 continue
@@ -245,9 +251,24 @@ class Tournament:
                 self.choose_iterations(pairs)  # within a group a pair is faster than across
             with ThreadPoolExecutor(width) as pool:
                 results = list(pool.map(self._pair, pairs, itertools.repeat(begin)))
-            for (a, b), result in zip(pairs, results):
-                self.log.add(dict(result, a=a, b=b, number=number))
-                self._remember(a, b, not result["error"])
+            self._note(pairs, results, number)
+
+    def _under_load(self, round_, number):
+        """Measure pairs that each run tests of their own; nothing if one of them is left alone."""
+        pairs = round_["pairs"]
+        if any(self._left_alone(rank) for pair in pairs for rank in pair):
+            return
+        begin = threading.Barrier(len(pairs))
+        self.choose_iterations(pairs)
+        with ThreadPoolExecutor(len(pairs)) as pool:
+            begins = itertools.repeat(begin)
+            results = list(pool.map(self._pair, pairs, begins, round_["tests"]))
+        self._note(pairs, results, number)
+
+    def _note(self, pairs, results, number):
+        for (a, b), result in zip(pairs, results):
+            self.log.add(dict(result, a=a, b=b, number=number))
+            self._remember(a, b, not result["error"])
 
     def choose_iterations(self, pairs):
         """Choose the iterations by trials of the first of some pairs that works.
@@ -275,15 +296,22 @@ class Tournament:
                 return max(1, int(count * wanted / max(spent, 1e-9)))
             count *= 4
 
-    def _pair(self, pair, begin):
+    def _pair(self, pair, begin, own=None):
+        """Run the tests of a pair: those of the plan, or its `own` ones.
+
+        All launches wait for the barrier `begin`, and only the first one of `own` tests.
+        """
         a, b = pair
         result = {"error": "", "at": [], "runs": []}
+        tests = own or {name: (test["launches"], 1) for name, test in self.plan["tests"].items()}
         try:
-            for name, test in self.plan["tests"].items():
-                for launch in range(test["launches"]):
+            for name, (launches, times) in tests.items():
+                for launch in range(launches):
                     # The nodes take turns as the server, to test both directions and both roles.
                     serving, calling = (b, a) if launch % 2 else (a, b)
-                    run = self._test(name, serving, calling, self.iterations[name], begin)
+                    together = None if own and result["runs"] else begin
+                    count = times * self.iterations[name]
+                    run = self._test(name, serving, calling, count, together)
                     result["runs"].append(dict(run, test=name, serving=serving))
         except (meeting.Lost, Failed) as error:
             result.update(error=str(error), at=getattr(error, "at", []))
@@ -293,7 +321,7 @@ class Tournament:
         return result
 
     def _test(self, name, a, b, count, begin=None):
-        """Run one test; returns the answers of server and client.
+        """Run one test; returns the answers of server and client, and the times of rank 0 [s].
 
         `begin` is a barrier that the client waits for, with those of the other pairs. Raises Failed
         or meeting.Lost.
@@ -317,7 +345,9 @@ class Tournament:
         try:
             if begin:
                 self._wait(begin)
+            began = time.monotonic()
             said = client.ask(order, self.plan["limit"] + 10)
+            ended = time.monotonic()
         finally:
             well = bool(said) and said.get("rc") == 0
             served = server.ask({"do": "finish", "well": well}, 20)
@@ -327,7 +357,8 @@ class Tournament:
                 raise Failed(f"{member.host}: {program} was stopped and never went on", member.host)
         self._checked(client, said, program)
         self._checked(server, served, program)
-        return {"iterations": count, "client": said, "server": served}
+        times = {"began": began, "ended": ended}
+        return {"iterations": count, "client": said, "server": served, **times}
 
     def _wait(self, begin):
         try:

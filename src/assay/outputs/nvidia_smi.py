@@ -2,12 +2,15 @@
 
 :func:`assay.evidence.gpu_health.command` prints the text. Each part begins with a line of its name
 in brackets, and of the fields that were asked for. Not yet run on hardware: the form of the parts
-is that of nvidia-smi(1) and of NVIDIA's page on Xid errors.
+is that of nvidia-smi(1) and of NVIDIA's page on Xid errors. That of ``nvlink`` is what users of
+V100 to H100 show in public.
 
 ==============  =================================================================
 part            lines
 ==============  =================================================================
 ``gpu, rows``   fields of each GPU, separated by commas; the first is the UUID
+``nvlink``      ``nvidia-smi nvlink -e``: a line ``GPU 0: NAME (UUID: ...)``, then lines such as
+                ``Link 3: Replay Errors: 0``; none for a GPU without NVLink
 ``driver``      what the driver's library answers to the call that initialises it; 0 is good
 ``topology``    ``nvidia-smi topo -m``: a matrix with the column ``CPU Affinity``
 ``peers``       ``nvidia-smi topo -p2p r``: which GPUs may read the memory of another
@@ -29,7 +32,8 @@ class Gpu:
     :ivar number: its number on the node.
     :ivar uuid: its UUID.
     :ivar bus: its address on the PCI bus, as nvidia-smi prints it.
-    :ivar values: field -> number; a field that the GPU does not have is missing.
+    :ivar values: field -> number; a field that the GPU does not have is missing. A counter of an
+        NVLink is a field with the number of the link (``Link 3: Replay Errors``).
     :ivar cpus: the processors near it, as the kernel writes a list (``0-7,16``); empty if unknown.
     :ivar ways: number of another GPU -> how they are joined (``NV2``, ``PIX``, ``SYS``).
     :ivar peers: number of another GPU -> ``OK`` if it may read the memory of this one.
@@ -73,6 +77,8 @@ _PART = re.compile(r"\[(\w+)(?: (\S+))?\]")
 _WORDS = {"yes": 1.0, "active": 1.0, "no": 0.0, "not active": 0.0}
 _STYLE = re.compile(r"\x1b\[\d*m")
 _GPU = re.compile(r"GPU(\d{1,4})")
+_OF_LINKS = re.compile(r"GPU (\d{1,4}): .*?(?:\(UUID: (GPU-[^)]+)\))?")
+_COUNTER = re.compile(r"(Link \d{1,3}: [A-Za-z][\w -]*): (\d{1,18})")
 _CPUS = re.compile(r"\d[\d,-]*")
 
 
@@ -97,13 +103,14 @@ def parse(text: str) -> Reading:
                 continue
             if name == "gpu" or cells[0] in found:
                 found.setdefault(cells[0], {}).update(zip(asked[name], cells))
+    links = _links(parts.get("nvlink", []), unread)
     joined, peers = _matrix(parts.get("topology", [])), _matrix(parts.get("peers", []))
     gpus = tuple(
         Gpu(
             number,
             uuid,
             cells.get("pci.bus_id", "?"),
-            _values(cells),
+            {**_values(cells), **links.get(uuid, links.get(str(number), {}))},
             near if _CPUS.fullmatch(near := joined.get(number, {}).get("CPU Affinity", "")) else "",
             _others(number, joined),
             _others(number, peers),
@@ -128,6 +135,20 @@ def _values(cells: Mapping[str, str]) -> dict[str, float]:
         elif re.fullmatch(r"\d{1,18}", cell):
             values[name] = float(cell)
     return values
+
+
+def _links(lines: list[str], unread: dict[str, str]) -> dict[str, dict[str, float]]:
+    """UUID of a GPU, or its number where the UUID is not said -> the counters of its links."""
+    found: dict[str, dict[str, float]] = {}
+    here: dict[str, float] = {}
+    for line in map(str.strip, lines):
+        if head := _OF_LINKS.fullmatch(line):
+            here = found[head[2] or head[1]] = {}
+        elif found and (counter := _COUNTER.fullmatch(line)):
+            here[counter[1]] = float(counter[2])
+        else:
+            unread.setdefault("nvlink", line)
+    return found
 
 
 def _matrix(lines: list[str]) -> dict[int, dict[str, str]]:

@@ -130,11 +130,11 @@ def pairs(
             name = said["test"]
             test = TESTS[name]
             try:
-                value = _value(test, said["client"]["out"])
+                reached = value(test, said["client"]["out"])
             except ParseError as error:
                 yield Pair(a, b, number, error=f"{name}: {error}", at=(a, b))
                 break
-            values[test.metric] = min(value, values.get(test.metric, value))
+            values[test.metric] = min(reached, values.get(test.metric, reached))
             found = [*_path(test, said, transport, ucx_version, asked), *uncrossed(test.size, said)]
             problems += [f"{a} - {b}: {name}: {problem}" for problem in found]
         else:
@@ -183,7 +183,12 @@ def _share(shares: Mapping[tuple[str, str], list[int]], ends: Iterable[tuple[str
     return f"{again} of {sent} segments were sent again ({again / sent:.2%})"
 
 
-def _value(test: Test, text: str) -> float:
+def value(test: Test, text: str) -> float:
+    """What one launch measured, in the unit of the test.
+
+    :param text: the output of ucx_perftest.
+    :raises ParseError: it has no such value.
+    """
     parsed = ucx_perftest.parse(text)
     if not parsed.sound:
         raise ParseError("; ".join(parsed.problems) or "the output is incomplete")
@@ -229,15 +234,18 @@ def known_fabric(said: Mapping[str, Any] | None, nodes: Sequence[str]) -> Fabric
     :param said: what :meth:`assay.fleet.topology.fabric.Fabric.said` wrote.
     :param nodes: as the nodes name themselves, with or without their domain.
     """
-    if said is None:
-        return None
+    fabric = None if said is None else fabric_of(said, nodes)
+    return None if fabric is None or fabric.lacking(nodes) else fabric
+
+
+def fabric_of(said: Mapping[str, Any], nodes: Sequence[str]) -> Fabric:
+    """The network of a plan, with the nodes as they name themselves; parameters as above."""
     known = {short_name(node): node for node in nodes}
     switches = {
         switch: [known.get(node, node) for node in there]
         for switch, there in said["switches"].items()
     }
-    fabric = Fabric.of({**said, "switches": switches})
-    return None if fabric.lacking(nodes) else fabric
+    return Fabric.of({**said, "switches": switches})
 
 
 def advice(plan_file: str, log_file: str) -> dict[str, Any]:

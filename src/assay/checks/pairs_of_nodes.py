@@ -1,0 +1,188 @@
+"""Base classes of tests that measure pairs of nodes, in rounds within one job."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.exceptions import ConfigError
+
+from assay.checks.nodes import AllNodesCheck
+from assay.checks.site import site_directory
+from assay.checks.ucx import UcxMixin
+from assay.evidence import links, transports
+from assay.fleet.topology import sources
+from assay.fleet.topology.fabric import Fabric
+from assay.fleet.tournament import measured, schedule
+from assay.fleet.tournament.measured import Pair
+from assay.outputs import Parsed, ParseError
+
+#: Time for one test of one pair [s], and the most that start and end of a launch add to it [s].
+SECONDS, OVERHEAD = 1, 2
+
+#: The most times that all pairs are measured. They are repeated while noise could hide a fault.
+REPEATS = 3
+
+#: A pair has failed if it takes longer than this multiple of the expected time.
+PATIENCE = 20
+
+#: The rates of pairs that share a link are measured so many times as long, because one program
+#: starts about 0.1 s later than another.
+TOGETHER = 12
+
+#: The options that a site may give in the extra `tournament` of a partition.
+OPTIONS = ("width", "cpus", "seconds", "tolerances", "resent", "rounds", "topology")
+
+
+class PairsOfNodes(UcxMixin, AllNodesCheck):
+    """ucx_perftest between pairs of nodes, in rounds that :mod:`assay.onnode.pairs` plays."""
+
+    #: The data path between the nodes.
+    transport = parameter([t for t in transports.TESTED if transports.TRANSPORTS[t].network])
+    kind = "network"
+    tags = {"smoke", "network"}
+    valid_prog_environs = ["+ucx-perftest +ucx"]
+    script = "pairs.py"
+    judges_itself = True
+
+    @run_after("setup")
+    def only_where_the_path_is_known(self) -> None:
+        self._version = self.ucx_version()
+        self._variables = self.variables_of(self.transport, self.partition_extra("network_device"))
+
+    @run_before("run")
+    def reserve_time(self) -> None:
+        plan, turns = self.plan(), self.turns()
+        # The second pass has a few rounds, and suspects that run into their limit.
+        each = sum(
+            test.get("seconds", plan["seconds"]) + test["launches"] * OVERHEAD
+            for test in plan["tests"].values()
+        )
+        self.time_limit = f"{int(600 + plan['repeats'] * turns * each)}s"
+
+    def topology(self, where: object) -> Fabric | None:
+        """The network that the site states; None if it states none, or in a dry run only Slurm.
+
+        :param where: the source, the option `topology` of the extra `tournament`.
+        :raises reframe.core.exceptions.ConfigError: it cannot be read.
+        """
+        if where is None or (where == sources.SLURM and self.is_dry_run()):
+            return None
+        try:
+            return sources.read(str(where), site_directory())
+        except ValueError as error:
+            raise self.misdescribed(f"extras: tournament: topology: {error}") from None
+
+    def turns(self) -> int:
+        """How many pairs are measured one after the other."""
+        raise NotImplementedError
+
+    def plan(self) -> dict[str, Any]:
+        options = self.options("tournament", OPTIONS)
+        self._tolerances = options.get("tolerances", {})
+        unknown = sorted(set(self._tolerances) - set(measured.TOLERANCES))
+        try:
+            if unknown:
+                raise ValueError(f"there is no {unknown[0]!r}")
+            measured.metrics(self._tolerances)
+        except (TypeError, ValueError) as error:
+            where = self.current_partition.fullname
+            raise ConfigError(f"{where}: extras: tournament: tolerances: {error}") from None
+        self._resent = options.get("resent", links.RESENT)
+        if not isinstance(self._resent, (int, float)) or not 0 <= self._resent < 1:
+            where = self.current_partition.fullname
+            raise ConfigError(
+                f"{where}: extras: tournament: resent: {self._resent!r} is not a share from 0 to 1"
+            )
+        device = self.partition_extra("network_device")
+        seconds = options.get("seconds", SECONDS)
+        return {
+            "device": device,
+            "rounds": schedule.rounds(self.num_tasks),
+            "width": options.get("width"),
+            "cpus": options.get("cpus"),
+            "tests": {
+                name: {
+                    "options": ["-f", "-t", name, "-s", str(test.size)],
+                    "launches": test.launches,
+                    "iterations": test.trial,
+                }
+                for name, test in measured.TESTS.items()
+            },
+            "seconds": seconds,
+            # A launch needs a minimum of time, even if it measures little.
+            "limit": PATIENCE * max(seconds, SECONDS),
+            "environment": self._variables,
+            "repeats": REPEATS,
+            "advice": [
+                sys.executable, "-m", measured.__name__, "plan.json", "coordinator_log.jsonl"
+            ],
+            "tolerances": self._tolerances,
+            "topology": None,
+            "transport": self.transport,
+            "ucx_version": self._version,
+        }  # fmt: skip
+
+    def read(self) -> Parsed:
+        log = self.coordinator_log()
+        allowed = self.current_environ.extras.get("ucx", {})
+        asked = {**allowed, **self.requested_variables(), **self._variables}
+        self.pairs = list(measured.pairs(log, self.transport, self._version, asked))
+        rows: tuple[Mapping[str, str | int | float], ...] = tuple(
+            {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}
+            for pair in self.pairs
+            if pair.values
+        )
+        units = {test.metric: test.unit for test in measured.TESTS.values()}
+        facts = {"nodes": list(log.nodes)}
+        return Parsed("assay", "tournament", None, log.complete, rows, units, (), facts)
+
+
+class SimultaneousPairs(PairsOfNodes):
+    """Pairs that begin at the same time, in rounds that are drawn when the nodes are known."""
+
+    least_nodes = 4
+
+    #: The module that prints the rounds when it runs as a program.
+    drawn_by = ""
+
+    #: The pairs that had the network for themselves; :meth:`read` fills it.
+    _alone: Sequence[Pair] = ()
+
+    def plan(self) -> dict[str, Any]:
+        plan = super().plan()
+        # The first iterations are chosen on the slow path: first and last rank are far apart.
+        plan["rounds"] = [[(0, self.num_tasks - 1)]]
+        plan["together"] = True
+        plan["tests"]["tag_bw"]["seconds"] = TOGETHER * plan["seconds"]
+        plan["limit"] *= self.num_tasks  # which share the link
+        plan["repeats"] = 1
+        plan["advice"][2] = self.drawn_by
+        return plan
+
+    def drawn(self) -> tuple[list[Pair], list[Mapping[str, Any]]]:
+        """The pairs of the drawn rounds, and what the nodes wrote of each.
+
+        :raises assay.outputs.ParseError: no rounds were drawn.
+        """
+        log = self._coordinator_log
+        if unmeasured := [e["no_second_pass"] for e in log.entries if "no_second_pass" in e]:
+            raise ParseError(f"no pairs were chosen: {unmeasured[0]}")
+        entries = [entry for entry in log.entries if "runs" in entry]
+        both = [(p, e) for p, e in zip(self.pairs, entries) if p.number == 2]
+        return [pair for pair, _ in both], [entry for _, entry in both]
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        astray = [problem for pair in self.pairs for problem in pair.problems]
+        # Pairs that share a full link lose packets.
+        lossy = measured.lossy(self._alone, self._resent)
+        return [*dict.fromkeys(astray), *lossy, *self.impossible(), *problems]
+
+    def impossible(self) -> list[str]:
+        """What no such link can do, one line each."""
+        raise NotImplementedError

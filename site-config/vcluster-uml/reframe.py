@@ -29,7 +29,7 @@ NODE = {
     "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
 }
 #: Tests that the smoke profile runs, beside two of OSU.
-TESTS = ("Census", "NodeHealth", "Tournament", "TransportOpens", "IbPerftest", "NetPipe")
+TESTS = ("Census", "NodeHealth", "Tournament", "TransportOpens", "IbPerftest")
 COMMON = {
     "memory_bytes": 640 << 20,  # what Slurm allocates (vcluster/uml.py)
     "memory_fraction": 0.1,

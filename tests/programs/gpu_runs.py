@@ -214,7 +214,7 @@ def stack_with_gdrcopy() -> str:
 
 
 def osu_of_stack() -> list[Run]:
-    """Runs of the programs of OSU in :data:`STACK`, with and without faults; empty if it has none."""
+    """Runs of the programs of OSU in :data:`STACK`, with and without faults; none without OSU."""
     version, gdrcopy = _ucx_of_stack() if STACK and _osu_folders() else ("", False)
     return of_osu(version, gdrcopy) if version else []
 

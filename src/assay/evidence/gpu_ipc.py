@@ -17,9 +17,10 @@ not marked, neither of these         there, counted              not there
 
 Only the last row is a proof. UCX 1.16 prints it in a table of the sender, and prints no such table
 between two processes on one GPU. Then the plan of the receiver decides, which is there if the
-receiver has mapped the memory; the table of a sender that could not map it is always printed. Such a
-plan names the memory of both (``from cuda/GPU0 from cuda/dev[0]``). One that names its own memory
-only is no proof: in a gather of OSU with UCX 1.16 it is there whether or not the mapping fails.
+receiver has mapped the memory; the table of a sender that could not map it is always printed.
+Such a plan names the memory of both (``from cuda/GPU0 from cuda/dev[0]``). One that names its own
+memory only is no proof: in a gather of OSU with UCX 1.16 it is there whether or not the mapping
+fails.
 """
 
 from __future__ import annotations

@@ -142,7 +142,9 @@ def prefix(site_file: str | Path) -> dict[str, Any] | None:
         return any((folder / name).exists() for folder in folders)
 
     problem = _lacking(root, gpu, has)
-    extras = {"provenance": f"emulated GPUs; the prefix {root}, which VGPU_STACK names"}
+    extras: dict[str, Any] = {
+        "provenance": f"emulated GPUs; the prefix {root}, which VGPU_STACK names"
+    }
     for word in PREFIX:
         asked = PROGRAMS[word].version
         if asked and ideal.asked():

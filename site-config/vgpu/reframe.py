@@ -65,6 +65,8 @@ with_mpi["processor"].update(num_cpus=cores, num_cpus_per_core=1)
 with_mpi["env_vars"] += [
     ["OMPI_MCA_rmaps_base_oversubscribe", "1"],  # Open MPI 4.1
     ["PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"],  # Open MPI 5.0
+    # A rank that waits leaves its core to the rank that it waits for.
+    ["OMPI_MCA_mpi_yield_when_idle", "1"],
 ]
 partitions = [partition, *([with_mpi] if named else [])]
 

@@ -272,11 +272,11 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _osu(options: argparse.Namespace) -> int:
-    version = gpu_runs.stack_with_osu()
-    if not version:
-        raise Refusal("VGPU_STACK names no prefix with OSU, Open MPI, UCX and gdrcopy")
+    runs = gpu_runs.osu_of_stack()
+    if not runs:
+        raise Refusal("VGPU_STACK names no prefix with OSU, Open MPI and UCX")
     failed = 0
-    for line in record(options.folder, gpu_runs.EMULATED, gpu_runs.of_osu(version)):
+    for line in record(options.folder, gpu_runs.EMULATED, runs):
         print(line, flush=True)
         failed += ": FAILED: " in line
     return 1 if failed else 0

@@ -99,21 +99,28 @@ OSU_FAULTS = {"all": ("healthy", "ipc-open", "p2p", "gdrdrv"),
               "no-ipc": ("healthy", "gdrdrv"), "no-ipc-no-gdrcopy": ("healthy",)}  # fmt: skip
 
 
-def of_osu(version: str) -> list[Run]:
-    """Runs of OSU over the UCX in :data:`STACK`: pairs of buffers, and collectives of 2 to 4."""
+def of_osu(version: str, gdrcopy: bool) -> list[Run]:
+    """Runs of OSU over the UCX in :data:`STACK`: pairs of buffers, and collectives of 2 to 4.
+
+    :param gdrcopy: whether that UCX has it.
+    """
+    every, without_ipc = ("all", "no-ipc") if gdrcopy else ("no-gdrcopy", "no-ipc-no-gdrcopy")
     pairs = [
         Run(version, f"osu_{program}-{buffers}", size, iterations, 2, configuration, fault)
         for program, buffers in itertools.product(("latency", "bw"), ("DD", "DH", "HD", "HH"))
         for size, iterations in ((8, 20), (1 << 20, 4))
         for configuration, faults in OSU_FAULTS.items()
         for fault in faults
-        if buffers == "DD" or (configuration == "all" and fault in ("healthy", "ipc-open"))
+        if (gdrcopy or not gpu_paths.CONFIGURATIONS[configuration].gdrcopy)
+        and (buffers == "DD" or (configuration == every and fault in ("healthy", "ipc-open")))
     ]
     collectives = [
         Run(version, f"osu_{program}", 1 << 20, 4, ranks, configuration, fault)
         for program, ranks in itertools.product(osu.COLLECTIVE, (2, 3, 4))
-        for configuration, fault in (("all", "healthy"), ("all", "ipc-open"), ("no-ipc", "healthy"))
-    ]
+        for configuration, fault in (
+            (every, "healthy"), (every, "ipc-open"), (without_ipc, "healthy")
+        )
+    ]  # fmt: skip
     return pairs + collectives
 
 
@@ -187,22 +194,29 @@ def installed(version: str) -> bool:
     return (ROOT / ".cache/vgpu" / version / "pin.txt").exists()
 
 
-def stack_with_gdrcopy() -> str:
-    """The version of the UCX in :data:`STACK`; empty if there is none, or if it has no gdrcopy."""
+def _ucx_of_stack() -> tuple[str, bool]:
+    """The version of the UCX in :data:`STACK`, empty if there is none; whether it has gdrcopy."""
     if not Path(STACK, "bin/ucx_info").exists():
-        return ""
+        return "", False
     libraries = f"{EMULATED.driver}:{STACK}/lib"
     done = subprocess.run(
         [f"{STACK}/bin/ucx_info", "-v", "-d"], capture_output=True, text=True, check=True,
         env={**os.environ, "LD_LIBRARY_PATH": libraries, "LD_PRELOAD": PRELOADED},
     )  # fmt: skip
     version = re.search(r"Library version: (\S+)", done.stdout)
-    return version[1] if version and "gdr_copy" in done.stdout else ""
+    return version[1] if version else "", "gdr_copy" in done.stdout
 
 
-def stack_with_osu() -> str:
-    """The version of the UCX in :data:`STACK`, if that has gdrcopy and the programs of OSU."""
-    return stack_with_gdrcopy() if STACK and _osu_folders() else ""
+def stack_with_gdrcopy() -> str:
+    """The version of the UCX in :data:`STACK`; empty if there is none, or if it has no gdrcopy."""
+    version, gdrcopy = _ucx_of_stack()
+    return version if gdrcopy else ""
+
+
+def osu_of_stack() -> list[Run]:
+    """Runs of the programs of OSU in :data:`STACK`, with and without faults; none without OSU."""
+    version, gdrcopy = _ucx_of_stack() if STACK and _osu_folders() else ("", False)
+    return of_osu(version, gdrcopy) if version else []
 
 
 def _osu_folders() -> list[str]:

@@ -310,6 +310,16 @@ def test_a_stack_for_the_gpus_of_another_vendor_is_skipped_with_that_reason(benc
     assert why in run.output
 
 
+def test_cases_with_a_transport_that_the_ucx_of_the_stack_lacks_are_skipped(bench):
+    on_two_gpus(bench)
+    stack(bench, latency())
+    bench.environments[-1]["extras"]["ucx_lacks"] = ["gdr_copy"]
+    run = point_to_point(bench)
+    assert run.case("OsuGpu ").result == "skip"
+    assert "the UCX of the stack gpus has no gdr_copy (ucx_lacks)" in run.output
+    assert point_to_point(bench, "no-gdrcopy").case("OsuGpu ").result != "skip"
+
+
 def test_mpirun_passes_the_switches_of_ucx_and_gdrcopy_to_other_nodes(bench):
     """mpirun passes only OMPI_* by itself; ranks of other nodes would lack the switches."""
     bench.partition(

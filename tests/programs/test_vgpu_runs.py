@@ -25,10 +25,10 @@ def test_evidence_follows_the_trace(version):
 @pytest.mark.long
 def test_evidence_follows_the_trace_of_osu():
     live_program("gcc")
-    version = gpu_runs.stack_with_osu()
-    if not version:
+    runs = gpu_runs.osu_of_stack()
+    if not runs:
         pytest.skip("needs OSU with CUDA: VGPU_STACK names its prefix")
-    rows = gpu_runs.compared(gpu_runs.of_osu(version))
+    rows = gpu_runs.compared(runs)
     assert [row for row in rows if not row["agrees"]] == []
     assert any(row["problems"] for row in rows)
 

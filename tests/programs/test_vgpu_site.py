@@ -152,6 +152,27 @@ def test_a_named_prefix_is_a_stack_with_its_versions(named, tmp_path):
     assert path[1:3] == [str(tmp_path / folder) for folder in folders]
 
 
+#: What ucx_info lists on emulated GPUs, shortened: with gdrcopy, and without it.
+LISTED = {
+    "# Transport: cuda_copy # Transport: cuda_ipc # Transport: gdr_copy": None,
+    "# Transport: cuda_copy # Transport: cuda_ipc": ["gdr_copy"],
+    "# Transport: posix": None,  # no GPU was found, so nothing is known
+}
+
+
+@pytest.mark.parametrize("listed", LISTED)
+def test_a_ucx_that_was_built_without_gdrcopy_says_so(named, listed):
+    programs = {**PROGRAMS, "bin/ucx_info": f"{PROGRAMS['bin/ucx_info']} {listed}"}
+    assert named(programs)["extras"].get("ucx_lacks") == LISTED[listed]
+
+
+def test_a_driver_of_gdrcopy_that_a_fault_takes_away_is_not_left_out(named, monkeypatch):
+    monkeypatch.setenv("GPUEMU_FAULT", "gdrdrv")
+    # Of the program itself: without a fault it lists gdr_copy.
+    listed = "# Transport: cuda_copy # Transport: '${GPUEMU_FAULT:-gdr_copy}'"
+    assert "ucx_lacks" not in named({**PROGRAMS, "bin/ucx_info": listed})["extras"]
+
+
 def test_a_prefix_that_lacks_a_program_is_named(named, tmp_path):
     *others, _ = PROGRAMS
     (said, end) = named({name: PROGRAMS[name] for name in others})["prepare_cmds"]
@@ -179,11 +200,16 @@ def test_a_stack_that_nobody_named_is_refused(monkeypatch):
 )
 def test_osu_between_emulated_gpus(tmp_path, name, fault, said):
     live_program("gcc")
-    if not gpu_runs.stack_with_osu():
+    if not gpu_runs.osu_of_stack():
         pytest.skip("needs OSU with CUDA: VGPU_STACK names its prefix")
+    gdrcopy = bool(gpu_runs.stack_with_gdrcopy())
+    if fault == "gdrdrv" and not gdrcopy:
+        pytest.skip("needs a UCX with gdrcopy: VGPU_STACK names its prefix")
+    configuration = "all" if gdrcopy else "no-gdrcopy"
     done = run_reframe(
         SITE, tmp_path / "results", "-c", str(ROOT / "reframe/network/osu_gpu.py"), "-r",
-        "-n", f"OsuGpu%{name}%configuration=all$", ASSAY_STACK="vgpu-stack", GPUEMU_FAULT=fault,
+        "-n", f"OsuGpu%{name}%configuration={configuration}$", ASSAY_STACK="vgpu-stack",
+        GPUEMU_FAULT=fault,
     )  # fmt: skip
     outcome = done.case("OsuGpu ")
     assert outcome.result == ("fail" if said else "pass"), outcome.reason

@@ -38,7 +38,7 @@ def test_more_than_100_runs_were_recorded():
 
 def test_a_run_with_a_buffer_in_host_memory_claims_nothing():
     others = [file for file in ROWS if not gpu_records.judged(file)]
-    assert len(others) == 24
+    assert len(others) == 48
     for file in others:
         assert (prove(file).means, prove(file).problems) == (ucx_log.NONE, ()), file
     file = "1.18.1/osu_latency-DH.1048576.two.all.{}.txt"
@@ -49,15 +49,55 @@ COLLECTIVES = itertools.product(("bcast", "gather", "alltoall"), ("two", "three"
 OSU = [
     *(f"1.18.1/osu_{name}-DD.1048576.two.all.{{}}.txt" for name in ("latency", "bw")),
     *(f"1.18.1/osu_{name}.1048576.{ranks}.all.{{}}.txt" for name, ranks in COLLECTIVES),
+    *(
+        f"{version}/osu_{name}.no-gdrcopy.{{}}.txt"
+        for version, name in itertools.product(
+            gpu_runs.VERSIONS,
+            (
+                "latency-DD.1048576.two",
+                "bw-DD.1048576.two",
+                "bcast.1048576.two",
+                "bcast.1048576.four",
+                "gather.1048576.two",
+                "gather.1048576.four",
+                "alltoall.1048576.two",
+                "alltoall.1048576.four",
+            ),
+        )
+    ),
 ]
 
 
 @pytest.mark.parametrize("file", OSU)
 def test_a_broken_cuda_ipc_is_named_by_each_test_of_osu_that_needs_it(file):
     healthy, broken = prove(file.format("healthy")), prove(file.format("ipc-open"))
-    assert (healthy.means, healthy.problems) == (ucx_log.TABLE, ())
+    counts = file.startswith("1.22.")
+    means = ucx_log.COUNT if counts else ucx_log.TABLE
+    assert (healthy.means, healthy.problems) == (means, ())
     (problem,) = broken.problems
-    assert problem.startswith("cuda_ipc carried nothing: UCX did not choose it for ")
+    did_not = "count" if counts else "choose it for"
+    assert problem.startswith(f"cuda_ipc carried nothing: UCX did not {did_not} ")
+
+
+def test_a_sender_that_never_chooses_cuda_ipc_is_named_at_a_size_that_it_may_send_otherwise():
+    file = "1.16.0/osu_bw-DD.8.two.no-gdrcopy.{}.txt"
+    assert took(file.format("ipc-open")) != took(file.format("healthy"))
+    assert prove(file.format("healthy")).problems == ()
+    (problem,) = prove(file.format("ipc-open")).problems
+    assert problem == "cuda_ipc carried nothing: UCX did not choose it for messages of 8 B"
+
+
+def test_a_receiver_that_knows_no_memory_of_its_sender_has_mapped_none():
+    """Its plan to let the sender write is on cuda_ipc in both runs."""
+    file = "1.16.0/osu_gather.1048576.two.no-gdrcopy.{}.txt"
+    for fault, problems in (("healthy", 0), ("ipc-open", 1)):
+        log = ucx_log.parse((RUNS / file.format(fault)).read_text())
+        plans = [
+            row for table in log.peer_tables("rendezvous data fetch")
+            if " from " not in table.memory for row in table.rows
+        ]  # fmt: skip
+        assert any("cuda_ipc/cuda" in row.lanes for row in plans)
+        assert len(prove(file.format(fault)).problems) == problems
 
 
 SMALL_BY_GDRCOPY = "1.22.0/tag_lat.8.two.all.healthy.txt"

@@ -54,6 +54,13 @@ def test_what_is_off_is_not_in_the_list_and_cuda_copy_always_is(way):
 
 
 @pytest.mark.parametrize("way", WAYS, ids="-".join)
+def test_a_configuration_lacks_what_it_names_and_the_ucx_has_not(way):
+    named = ["gdr_copy"] if CONFIGURATIONS[way[0]].gdrcopy else []
+    assert gpu_paths.lacking(Way(*way, CUDA), ["gdr_copy", "ib"]) == named
+    assert gpu_paths.lacking(Way(*way, CUDA), []) == []
+
+
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
 def test_rdma_is_switched_only_where_something_reads_the_switch(way):
     variables = environment(way, "1.20.1", "mlx5_0:1")
     if way[1] == INTRA:

@@ -69,6 +69,15 @@ class GpuMixin(UcxMixin):
             f"the configuration {way.configuration} makes no difference over {way.over}",
         )
 
+    @run_after("setup")
+    def _only_what_this_ucx_has(self) -> None:
+        stack = self.current_environ
+        lacking = gpu_paths.lacking(self.way, stack.extras.get("ucx_lacks", ()))
+        self.skip_if(
+            bool(lacking),
+            f"the UCX of the stack {stack.name} has no {', '.join(lacking)} (ucx_lacks)",
+        )
+
     def choose_the_path(self, device: str | None = None) -> None:
         """Makes UCX use the paths of :attr:`way`, over `device` between nodes.
 

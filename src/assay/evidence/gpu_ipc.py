@@ -18,6 +18,9 @@ not marked, neither of these         there, counted              not there
 Only the last row is a proof. UCX 1.16 prints it in a table of the sender, and prints no such table
 between two processes on one GPU. Then the plan of the receiver decides, which is there if the
 receiver has mapped the memory; the table of a sender that could not map it is always printed.
+Such a plan names the memory of both (``from cuda/GPU0 from cuda/dev[0]``). One that names its own
+memory only is no proof: in a gather of OSU with UCX 1.16 it is there whether or not the mapping
+fails.
 """
 
 from __future__ import annotations
@@ -112,6 +115,8 @@ def used(gpu: Accelerator, log: UcxLog, version: tuple[int, ...], sent: Sent) ->
     elif planned:
         # A receiver that has mapped the memory may still find another way cheaper for them.
         size, shown = planned[0], mapped
+    elif not counts and any(_never_on(gpu, table) for table in _senders_tables(gpu, log)):
+        size, shown = min(sizes), []
     else:
         return Ipc(UNUSED, ())
     ends = {(table.process, table.kind) for table, _ in shown}
@@ -150,9 +155,16 @@ def _senders_tables(gpu: Accelerator, log: UcxLog) -> list[Table]:
     ]  # fmt: skip
 
 
+def _never_on(gpu: Accelerator, table: Table) -> bool:
+    """Whether a sender's table leaves IPC out at every size, as only a failed mapping does."""
+    return not any(_on(gpu, row) for row in table.rows)
+
+
 def _plan_of_receiver(table: Table, row: Row) -> bool:
     return (
         "rendezvous data fetch" in table.kind
+        # Without the memory of the sender, nothing was mapped yet.
+        and " from " in table.memory
         and "frag" not in row.description
         and not row.description.startswith("pipeline")
     )

@@ -113,6 +113,15 @@ def with_configuration(name: str) -> list[Accelerator]:
     return [each for each in ACCELERATORS.values() if each.small or CONFIGURATIONS[name].gdrcopy]
 
 
+def lacking(way: Way, lacks: Collection[str]) -> list[str]:
+    """The transports of a configuration that a UCX was built without.
+
+    :param lacks: names of transports, as UCX_TLS names them.
+    :raises ValueError: see :func:`environment`.
+    """
+    return [name for name in _list(way).split(",") if name in lacks]
+
+
 def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[str, str]:
     """Variables that allow UCX only these paths between GPUs, and make it report its choice.
 

@@ -17,6 +17,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import sites
 from assay.catalogue import PROGRAMS
+from assay.evidence.accelerator import CUDA
 from assay.sites import detect, ideal
 
 #: A model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.
@@ -110,7 +111,8 @@ def prefix(site_file: str | Path) -> dict[str, Any] | None:
     """The environment of the prefix that ``VGPU_STACK`` names; None if it names none.
 
     The prefix is that of an installation or of a view of Spack: programs in ``bin``, and those of
-    OSU there or below ``libexec``. `assay expect` gets the environment in any case.
+    OSU there or below ``libexec``. If its UCX was built without gdrcopy, the extra ``ucx_lacks``
+    says so, and cases with gdrcopy are left out. `assay expect` gets the environment in any case.
 
     :param site_file: the site's ``__file__``.
     :raises ConfigError: ``ASSAY_STACK`` asks for this stack, and no prefix is named.
@@ -140,13 +142,19 @@ def prefix(site_file: str | Path) -> dict[str, Any] | None:
         return any((folder / name).exists() for folder in folders)
 
     problem = _lacking(root, gpu, has)
-    extras = {"provenance": f"emulated GPUs; the prefix {root}, which VGPU_STACK names"}
+    extras: dict[str, Any] = {
+        "provenance": f"emulated GPUs; the prefix {root}, which VGPU_STACK names"
+    }
     for word in PREFIX:
         asked = PROGRAMS[word].version
         if asked and ideal.asked():
             extras[asked.extra] = ideal.EXTRAS[asked.extra]
         elif asked and not problem and (version := detect.version(asked.extra, said)):
             extras[asked.extra] = version
+    if not problem and not ideal.asked():
+        # Not with the fault of this run: a driver that is missing is no choice of who built UCX.
+        lacks = _built_without(said("env", "GPUEMU_FAULT=", "ucx_info", "-d"))
+        extras.update({"ucx_lacks": lacks} if lacks else {})
     return {
         "name": NAME,
         "features": ["mpi", "ucx", "ucx-perftest", "ucx-cuda", "osu-cuda"],
@@ -159,6 +167,16 @@ def prefix(site_file: str | Path) -> dict[str, Any] | None:
         ],
         "prepare_cmds": [f"echo {shlex.quote(problem)} >&2", "exit 1"] if problem else [],
     }
+
+
+def _built_without(listing: str) -> list[str]:
+    """The transports that a UCX was built without: gdr_copy, or none.
+
+    :param listing: what ``ucx_info -d`` says on healthy GPUs. A listing without the GPUs shows
+        nothing, and then no case is left out.
+    """
+    opened = detect.transports(listing)
+    return [CUDA.small] if CUDA.copy in opened and CUDA.small not in opened else []
 
 
 def _lacking(root: Path, gpu: Path, has: Callable[[str], bool]) -> str:

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Run the command lines of the README on fresh machines, each of them a bare Debian root.
 
-    ci/fresh.py                          every machine of the README but test-all, on Debian 12
+    ci/fresh.py                          all machines but smoke, test-all and user, on Debian 12
     ci/fresh.py --release trixie smoke   one machine, on Debian 13
     ci/fresh.py --list                   the machines and their command lines
 
 README.md has the lines, in blocks of `sh`. A comment before each block names its machine:
 `<!-- machine: NAME -->`. The blocks of one machine run one after the other in one root. A line
-must end with 0, or with another code where its own comment begins with "# red". Two machines are
+must end with 0, or with another code where its own comment begins with "# red". Three machines are
 not in the README: `smoke` runs the short profile; `user` is an ordinary user without root, and an
-administrator who installs what the set-up asks for. Only `vgpu` has a compiler, so it also runs the
+administrator who installs what the set-up asks for; `uml` builds the kernel of emulated nodes and
+sends messages over verbs. Only `vgpu` has a compiler, so it also runs the
 tests of the emulated GPU, which `make test` skips elsewhere.
 
 A root holds what the README's own `apt-get install` names and nothing else (ci/bare-root.sh). It is
@@ -117,6 +118,12 @@ def machines(readme: str) -> dict[str, list[Line]]:
     short = "make acceptance PROFILE=smoke"
     by_name["smoke"] = [Line(short)]
     by_name["vgpu"] = [*by_name.get("vgpu", []), Line("make test PYTEST_ARGS='-k vgpu'")]
+    verbs = "-n 'TransportOpens|Census|NodeHealth|OsuPy.*ud_verbs'"
+    by_name["uml"] = [
+        Line("make vcluster-up MACHINES=uml VCLUSTER_ARGS='--nodes 2'"),
+        Line(f'make acceptance SITE=vcluster-uml REFRAME_ARGS="{verbs}"'),
+        Line("make vcluster-down"),
+    ]
     by_name["user"] = [
         Line(short, red=True, user="visitor", says="ci/system-stack.sh"),
         Line("ci/system-stack.sh"),

@@ -34,7 +34,7 @@ if [ -x "$made" ]; then
     echo "$made"
     exit
 fi
-[ "${1:-}" != --no-build ] || die "none in $home: type vcluster/kernel.sh"
+[ "${1:-}" != --no-build ] || die "none of this version in $home: type vcluster/kernel.sh"
 [ "$(uname -m)" = x86_64 ] || die "User-Mode Linux runs on x86_64, this is $(uname -m)"
 
 helper=/usr/lib/apt/apt-helper

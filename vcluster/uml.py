@@ -104,8 +104,9 @@ def start(cluster, name):
     log = STATE / "log" / f"kernel.{name}"
 
     def late():
-        first = next(iter(log.read_text(errors="replace").splitlines()), "no word")
-        return f"{name} does not start: {first}; see {log}"
+        lines = log.read_text(errors="replace").splitlines()
+        said = f"its kernel said first: {lines[0]}" if lines else "its kernel said nothing"
+        return f"{name} does not start: {said}; see {log}"
 
     wait(lambda: process.poll() is not None or READY.stat().st_size, BOOT_S, late)
     if process.poll() is not None:

@@ -277,6 +277,12 @@ class Bisection(SimultaneousPairs):
         self._fabric = self.topology(source)
         there = self._fabric and bisection.possible(self._fabric)
         self.skip_if(self._fabric and len(there) < 2, f"{name}: {there and bisection.few(there)}")
+        needed = bisection.nodes_needed(self._fabric) if self._fabric else 0
+        self.skip_if(
+            self.num_tasks < needed,
+            f"{name}: the nodes of a job may be on one switch: Bisection needs all of {needed} or more "
+            f"nodes (extra `nodes`: {self.num_tasks})",
+        )
         try:
             said = self.options("bisection", bisection.OPTIONS)
             self._stated = bisection.stated_of(said, self.hardware_peak("link", "bandwidth"))

@@ -1,6 +1,7 @@
 """Pairs between two switches: which ones meet, and what made numbers say of trunk and pairs."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -229,3 +230,50 @@ def test_the_nodes_are_told_the_rounds_as_ranks_and_who_sends_under_load(tmp_pat
     assert rounds[0] == pairs
     assert rounds[1] == {"pairs": pairs, "tests": [{"tag_lat": (6, 1)}, *[{"tag_bw": (1, 2)}] * 3]}
     assert rounds[2:6] == [[pair] for pair in pairs]
+
+
+def test_a_slow_trunk_that_two_pairs_share_unequally_is_seen():
+    """A trunk of 80 MB/s: the pairs have 52 and 40, and the sum of their rates is too large."""
+    chosen = bisection.Sides(("s1", "s2"), (("node01", "node05"), ("node02", "node06")))
+    looks = (bisection.Measured("", (52.0, 40.0), (20.0, 20.0)),) * 2
+    one = bisection.Found(chosen, (80.0, 79.0), looks, 20.0, (40.0, 40.0))
+    narrow = Stated(link=100, trunk=100)
+    assert one.moved(narrow) == [80, 80]
+    ((line,), _) = judged([one], narrow)
+    assert "2 pairs moved 80 MB/s together, and should reach 90 MB/s" in line
+
+
+def test_one_pair_that_carries_more_than_the_trunk_took_another_way():
+    (line,) = bisection.impossible(found(together=(24.0, 24.0)), Stated(trunk=100))
+    assert line == (
+        "s1 - s2: one pair alone moved 118 MB/s, more than the 100 MB/s of the trunk, as the site "
+        "states it: the bytes took another way"
+    )
+
+
+def test_one_look_at_the_latency_under_load_is_not_enough():
+    (one,) = found(loaded=200.0)
+    (half,) = (replace(one, loaded=(None, 200.0)),)
+    assert (half.latency_loaded, half.congestion) == (None, None)
+    assert judged([half], Stated(link=125, congestion=4)) == ([], [])
+    assert len(bisection.unseen([half])) == 1
+
+
+def test_the_switches_of_several_ways_are_not_taken_for_one_trunk():
+    links = [("s1", "c"), ("c", "d1"), ("c", "d2"), ("d1", "s2"), ("d2", "s2")]
+    wide = Fabric({**SWITCHES, "core": [], "c": [], "d1": [], "d2": []}, links)
+    (chosen,) = bisection.sides(FABRIC, NODES)
+    assert "trunk" not in bisection.part(chosen, wide)
+
+
+@pytest.mark.parametrize(
+    "switches,needed",
+    [
+        ({"s1": NODES[:4], "s2": NODES[4:]}, 6),
+        ({"s1": NODES[:6], "s2": NODES[6:]}, 8),
+        ({"s1": NODES[:3], "s2": NODES[3:6], "s3": NODES[6:]}, 6),
+    ],
+)
+def test_a_job_needs_nodes_enough_whichever_it_gets(switches, needed):
+    fabric = Fabric({**switches, "core": []}, [(name, "core") for name in switches])
+    assert bisection.nodes_needed(fabric) == needed

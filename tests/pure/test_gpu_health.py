@@ -1,6 +1,7 @@
 """The state of GPUs before, during and after a run, and who used which of them."""
 
 import random
+from dataclasses import replace
 
 import gpu_records
 import pytest
@@ -333,3 +334,13 @@ def test_only_pairs_that_are_joined_in_the_same_way_are_compared():
 def test_pairs_of_a_node_whose_topology_is_not_known_are_compared_with_each_other():
     (problem,) = gpu_pairs.slow({**RATES, (0, 1): 10.0}, nvidia_smi.parse(""))
     assert problem.startswith("GPU 0 and GPU 1: 10 MB/s, the median of the 5 other pairs is")
+
+
+def test_an_nvlink_that_is_lost_during_a_run_is_named():
+    (first, *rest) = HEALTHY.gpus
+    values = {name: value for name, value in first.values.items() if "Link 2" not in name}
+    after = replace(HEALTHY, gpus=[replace(first, values=values), *rest])
+    assert gpu_health.problems(CUDA, HEALTHY, after) == [
+        f"{first}: NVLink 2 was there before the run, and is not there after it"
+    ]
+    assert gpu_health.problems(CUDA, after, HEALTHY) == []

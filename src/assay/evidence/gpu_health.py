@@ -183,6 +183,14 @@ def _moved(gpu: Accelerator, before: Reading, after: Reading) -> Iterator[Named]
     for each in before.gpus:
         if there and each.uuid not in there:
             yield each.uuid, f"{each} was there before the run, and is not there after it"
+        elif there:
+            now = {
+                link[1] for name in there[each.uuid].values if (link := _OF_LINK.fullmatch(name))
+            }
+            then = {link[1] for name in each.values if (link := _OF_LINK.fullmatch(name))}
+            for link in sorted(then - now, key=int):
+                said = f"NVLink {link} was there before the run, and is not there after it"
+                yield (each.uuid, f"link {link}"), f"{each}: {said}"
     for uuid, rises in changed(gpu, before, after).items():
         for name, rise in rises.items():
             ((_, limit),) = _limits(gpu, [name])

@@ -130,8 +130,9 @@ class Found:
 
     @property
     def latency_loaded(self) -> float | None:
-        """The latency under load of the better look [us]; None if not measured."""
-        return min((value for value in self.loaded if value is not None), default=None)
+        """The latency under load of the better look [us]; None if one look did not measure it."""
+        known = [value for value in self.loaded if value is not None]
+        return min(known) if known and len(known) == len(self.loaded) else None
 
     @property
     def congestion(self) -> float | None:
@@ -196,6 +197,15 @@ def possible(fabric: Fabric) -> list[str]:
     """The switches with nodes enough, whichever nodes a job gets."""
     switches = fabric.said()["switches"]
     return [name for name, nodes in switches.items() if len(nodes) >= LEAST]
+
+
+def nodes_needed(fabric: Fabric) -> int:
+    """How many nodes a job needs, so that two switches have enough of them whichever it gets.
+
+    A scheduler may fill the largest switch first, and take one node of each other switch then.
+    """
+    counts = [len(nodes) for nodes in fabric.said()["switches"].values() if nodes]
+    return min(max(counts) + len(counts), sum(counts))
 
 
 def found(
@@ -268,6 +278,14 @@ def impossible(every: Sequence[Found], stated: Stated) -> list[str]:
                     "the pairs did not run at the same time"
                 )
                 break
+        # A pair alone is in nobody's way, and shows best what took another one.
+        one_way = [(stated.link, "a link"), (stated.trunk, "the trunk, as the site states it")]
+        for rate, why in one_way:
+            if rate is not None and max(one.alone) > (1 + crossing.ABOVE) * rate:
+                lines.append(
+                    f"{one.sides}: one pair alone moved {number(max(one.alone))} MB/s, more than the "
+                    f"{number(rate)} MB/s of {why}: the bytes took another way"
+                )
     return lines
 
 
@@ -326,7 +344,8 @@ def part(between: Sides, fabric: Fabric | None) -> str:
     if fabric is not None:
         path = fabric.path(*between.pairs[0])
         trunks = [str(one) for one in path.parts if one.kind is Kind.TRUNK]
-        if len(trunks) == 1:
+        # Uplinks are several ways to several switches: any of them may be the slow one.
+        if len(trunks) == 1 and not any(one.kind is Kind.UPLINKS for one in path.parts):
             return trunks[0]
     return f"all paths {between}"
 

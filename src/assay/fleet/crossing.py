@@ -29,6 +29,10 @@ WITHIN, ACROSS = "within", "across"
 SHORT, ABOVE, LATENCY = 0.1, 0.05, 0.25
 
 
+#: A pair alone fills a way if it reaches this share of its rate: the rest is noise.
+FILLS = 0.9
+
+
 @dataclass(frozen=True)
 class Round:
     """Pairs of nodes that are measured at the same time.
@@ -61,11 +65,13 @@ class Measured:
     def moved(self, alone: float, shared: float) -> float:
         """What all pairs moved, to compare it with what they share [MB/s].
 
-        :param alone: what one pair moves alone. If it cannot fill what they share, the last pair
-            leaves a part of that idle at the end, and the sum of the rates is closer to the truth.
+        :param alone: what one pair moves alone. If it fills neither what they share nor what all of
+            them moved, the last pair leaves a part of the way idle at the end, and the sum of the
+            rates is closer to the truth.
         :param shared: what all pairs can move together.
         """
-        return self.together if alone >= shared else sum(self.rates)
+        fills = alone >= FILLS * min(shared, self.together)
+        return self.together if fills else sum(self.rates)
 
 
 def rounds(nodes: Sequence[str], between: Between) -> list[Round]:

@@ -132,8 +132,8 @@ def watch(directory, name, shell):
     """Leave a process behind that watches, and return its number.
 
     It watches until signal TERM, or until the process `shell` has ended, looks a last time, and
-    writes what it saw. When this function returns, no later process escapes it, even if it is slow
-    to begin on a busy node.
+    writes what it saw. A process that begins after this function has returned counts as one to be
+    watched, even if the watch gets its first turn later, as on a busy node.
     """
     watched = Watch(os.path.join(os.path.realpath(directory), "assay."))
     ended = []

@@ -184,13 +184,9 @@ def _moved(gpu: Accelerator, before: Reading, after: Reading) -> Iterator[Named]
         if there and each.uuid not in there:
             yield each.uuid, f"{each} was there before the run, and is not there after it"
         elif there:
-            now = {
-                link[1] for name in there[each.uuid].values if (link := _OF_LINK.fullmatch(name))
-            }
-            then = {link[1] for name in each.values if (link := _OF_LINK.fullmatch(name))}
-            for link in sorted(then - now, key=int):
-                said = f"NVLink {link} was there before the run, and is not there after it"
-                yield (each.uuid, f"link {link}"), f"{each}: {said}"
+            for number in sorted(_links(each) - _links(there[each.uuid]), key=int):
+                said = f"NVLink {number} was there before the run, and is not there after it"
+                yield (each.uuid, f"link {number}"), f"{each}: {said}"
     for uuid, rises in changed(gpu, before, after).items():
         for name, rise in rises.items():
             ((_, limit),) = _limits(gpu, [name])
@@ -202,6 +198,11 @@ def _moved(gpu: Accelerator, before: Reading, after: Reading) -> Iterator[Named]
         if line not in before.xids:
             at = [f"{each}: " for each in before.gpus if _address(each.bus) in line.lower()]
             yield line, f"{''.join(at[:1])}an error during the run: {line}"
+
+
+def _links(gpu: Gpu) -> set[str]:
+    """The numbers of the NVLinks of a GPU that have counters."""
+    return {found[1] for name in gpu.values if (found := _OF_LINK.fullmatch(name))}
 
 
 def _address(bus: str) -> str:

@@ -280,12 +280,13 @@ def impossible(every: Sequence[Found], stated: Stated) -> list[str]:
                 break
         # A pair alone is in nobody's way, and shows best what took another one.
         one_way = [(stated.link, "a link"), (stated.trunk, "the trunk, as the site states it")]
-        for rate, why in one_way:
-            if rate is not None and max(one.alone) > (1 + crossing.ABOVE) * rate:
-                lines.append(
-                    f"{one.sides}: one pair alone moved {number(max(one.alone))} MB/s, more than the "
-                    f"{number(rate)} MB/s of {why}: the bytes took another way"
-                )
+        fastest = max(one.alone)
+        lines += [
+            f"{one.sides}: one pair alone moved {number(fastest)} MB/s, more than the "
+            f"{number(limit)} MB/s of {what}: the bytes took another way"
+            for limit, what in one_way
+            if limit is not None and fastest > (1 + crossing.ABOVE) * limit
+        ]
     return lines
 
 

@@ -280,8 +280,8 @@ class Bisection(SimultaneousPairs):
         needed = bisection.nodes_needed(self._fabric) if self._fabric else 0
         self.skip_if(
             self.num_tasks < needed,
-            f"{name}: the nodes of a job may be on one switch: Bisection needs {needed} or more nodes "
-            f"(extra `nodes`: {self.num_tasks})",
+            f"{name}: the nodes of a job may be on one switch: Bisection needs {needed} or more "
+            f"nodes (extra `nodes`: {self.num_tasks})",
         )
         try:
             said = self.options("bisection", bisection.OPTIONS)

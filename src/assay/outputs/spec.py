@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from assay.outputs._base import Parsed, ParseError, Value
-from assay.outputs._scan import integer, real, split
+from assay.outputs._scan import integer, real, split, without_warnings
 
 #: Suite in the last line -> name of the suite, pattern of its metric.
 _SUITES = (
@@ -51,8 +51,7 @@ _Table = Sequence[Mapping[str, str]]
 
 def recognise(text: str) -> bool:
     """Whether `text` is a CSV report of SPEC's tools for one of the two suites."""
-    last = next((line for line in reversed(split(text)) if line), "")
-    return bool(_VALID.match(text)) and "Tested with SPEC" in text and "SPEC" in last
+    return "Tested with SPEC" in text and _validity(split(text)) is not None
 
 
 def parse(text: str) -> Parsed:
@@ -64,10 +63,10 @@ def parse(text: str) -> Parsed:
 
     :raises ParseError: another report, another suite, or a column that is not there.
     """
-    lines = split(text)
+    lines = [line for _, line in without_warnings(split(text))]
     rows = _cells(lines)
     suite, version, pattern = _suite(rows)
-    valid = _VALID.match(text)
+    valid = _validity(lines)
     if not valid:
         raise ParseError("the first line does not say whether the run is valid")
     full, selected = _table(rows, _FULL), _table(rows, _SELECTED)
@@ -97,6 +96,10 @@ def parse(text: str) -> Parsed:
             "iterations": min(map(len, times.values()), default=0),
         },
     )
+
+
+def _validity(lines: Sequence[str]) -> re.Match[str] | None:
+    return next((found for line in lines if (found := _VALID.match(line))), None)
 
 
 def _cells(lines: Sequence[str]) -> list[list[str]]:

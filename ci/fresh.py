@@ -118,12 +118,12 @@ def machines(readme: str) -> dict[str, list[Line]]:
     short = "make acceptance PROFILE=smoke"
     by_name["smoke"] = [Line(short)]
     by_name["vgpu"] = [*by_name.get("vgpu", []), Line("make test PYTEST_ARGS='-k vgpu'")]
+    verbs = "-n 'TransportOpens|Census|NodeHealth|OsuPy.*ud_verbs'"
     # One line: what a line has started ends with it.
     by_name["uml"] = [
         Line(
-            "make vcluster-up MACHINES=uml VCLUSTER_ARGS='--nodes 2' && make acceptance "
-            "SITE=vcluster-uml REFRAME_ARGS=\"-n 'TransportOpens|Census|NodeHealth|OsuPy.*ud_verbs'\" "
-            "&& make vcluster-down"
+            "make vcluster-up MACHINES=uml VCLUSTER_ARGS='--nodes 2' && "
+            f'make acceptance SITE=vcluster-uml REFRAME_ARGS="{verbs}" && make vcluster-down'
         )
     ]
     by_name["user"] = [

@@ -10,6 +10,7 @@ from functools import partial
 import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.exceptions import ConfigError
 from reframe.core.runtime import runtime
 
 from assay import catalogue
@@ -23,6 +24,16 @@ from assay.workloads import btio
 from assay.workloads import npb as kernels
 from assay.workloads.many_cores import place_of
 from assay.workloads.sizing import SizingError
+
+
+def chosen(extras, said, smoke=False):
+    """The class to run; see :func:`assay.workloads.btio.chosen`.
+
+    :param extras: of the stack.
+    :param said: the class that the site sets for the partition, or None.
+    """
+    built = sorted(extras.get("npb_classes", ()), key=NPB_CLASSES.index)
+    return btio.chosen(built, said, smoke, "npb", usual=kernels.DEFAULT)
 
 
 @rfm.simple_test
@@ -57,16 +68,21 @@ class NpbKernel(MpiCheck):
     @run_after("setup")
     def choose_class(self):
         extras = self.current_environ.extras
+        for name in ("npb_kernels", "npb_classes"):
+            if not extras.get(name):
+                raise ConfigError(
+                    f"stack {self.current_environ.name!r}: extras: {name} is missing; the feature "
+                    "npb needs it"
+                )
         self.skip_if(
-            self.kernel not in extras.get("npb_kernels", ()), f"this stack has no NPB {self.kernel}"
+            self.kernel not in extras["npb_kernels"], f"this stack has no NPB {self.kernel}"
         )
         said = self.npb_class or self.current_partition.extras.get("npb_class")
         smoke = self.profile == "smoke" and not self.npb_class
         try:
-            self.npb_class = btio.chosen(
-                extras["npb_classes"], said, smoke, "npb", usual=kernels.DEFAULT
-            )
-            kernels.fits(self.kernel, self.npb_class, self._layout.ranks)
+            self.npb_class = chosen(extras, said, smoke)
+            memory = self.current_partition.extras.get("memory_bytes")
+            kernels.fits(self.kernel, self.npb_class, self._layout, memory)
         except SizingError as error:
             self.skip(str(error))
         except ValueError as error:
@@ -96,14 +112,28 @@ class NpbKernel(MpiCheck):
 def measured_here(kernel, per_node, case, other):
     """Whether NpbKernel measures a number of ranks at a place, which is that of the comparison."""
     where = next(p for p in runtime().system.partitions if p.name == case[0])
-    return case == other and kernels.runs_here(kernel, per_node, *place_of(where))
+    stack = next(e for e in where.environs if e.name == case[1])
+    return case == other and per_node in counts(kernel, where, stack)
+
+
+def counts(kernel, partition, stack):
+    """The numbers of ranks on a node with which a kernel runs at a place.
+
+    The class is that of the full profile. The short one has a class that is not judged.
+    """
+    try:
+        npb_class = chosen(stack.extras, partition.extras.get("npb_class"))
+    except (SizingError, ValueError, IndexError):
+        return []  # NpbKernel says why
+    return kernels.counts(kernel, npb_class, *place_of(partition))
 
 
 @rfm.simple_test
 class NpbOverRanks(StrictCheck):
     """One kernel over the ranks of a run: more of them must not compute less.
 
-    The first doubling must add something. The classes S and W are too small to judge.
+    On one node the first doubling must add something. Between nodes the link may be the limit. The
+    classes S and W are too small to judge.
     """
 
     kernel = parameter(NPB_KERNELS)
@@ -129,11 +159,10 @@ class NpbOverRanks(StrictCheck):
 
     @run_after("setup")
     def several(self):
-        here = place_of(self.current_partition)
-        counts = [n for n in kernels.PER_NODE if kernels.runs_here(self.kernel, n, *here)]
+        there = counts(self.kernel, self.current_partition, self.current_environ)
         self.skip_if(
-            len(counts) < 2,
-            f"two numbers of ranks are needed; NPB {self.kernel} runs with {len(counts)} on a "
+            len(there) < 2,
+            f"two numbers of ranks are needed; NPB {self.kernel} runs with {len(there)} on a "
             f"node of {self.current_partition.fullname}",
         )
 
@@ -158,7 +187,8 @@ class NpbOverRanks(StrictCheck):
             if row["class"] not in kernels.TINY
         }
         found = growth.falls(rates, "ranks", "Mop/s", kernels.FALL)
-        found += growth.stalls(rates, "ranks", "Mop/s")
+        if "inter-node" not in self.current_partition.features:
+            found += growth.stalls(rates, "ranks", "Mop/s")
         return [f"{self.kernel.upper()}: {line}" for line in found]
 
     def measure(self, parsed):

@@ -7,6 +7,7 @@ import pytest
 from real_outputs import DATA, edited, has, texts
 
 from assay import catalogue
+from assay.judge import growth
 from assay.outputs import npb
 from assay.sites import detect
 from assay.workloads import btio
@@ -146,7 +147,8 @@ def test_programs_on_path_are_found_by_kernel_and_class():
     features, extras = detect.described(there.__contains__, lambda *words: "")
     assert "npb" in features
     assert (extras["npb_kernels"], extras["npb_classes"]) == (["cg", "ft"], ["S", "A"])
-    assert detect.npb({"cg.S.x", "ft.A.x"}.__contains__) == ([], [])
+    assert detect.npb({"cg.B.x", "ft.B.x", "bt.E.x"}.__contains__) == (["cg", "ft"], ["B"])
+    assert detect.npb(set().__contains__) == ([], [])
 
 
 WITHIN, BETWEEN = (["intra-node"], {}), (["inter-node"], {"nodes": 2, "cores_per_node": 8})
@@ -163,8 +165,7 @@ WITHIN, BETWEEN = (["intra-node"], {}), (["inter-node"], {"nodes": 2, "cores_per
     ],
 )
 def test_a_kernel_runs_with_the_ranks_that_it_takes(kernel, place, counts):
-    there = [n for n in kernels.PER_NODE if kernels.runs_here(kernel, n, 16, *place)]
-    assert there == counts
+    assert kernels.counts(kernel, "B", 16, *place) == counts
 
 
 def test_two_nodes_have_equally_many_ranks():
@@ -176,12 +177,12 @@ def test_two_nodes_have_equally_many_ranks():
 
 @pytest.mark.parametrize(
     ("kernel", "npb_class", "most"),
-    [("bt", "S", 16), ("sp", "W", 64), ("lu", "S", 4), ("is", "S", 128), ("cg", "S", 256)],
+    [("bt", "S", 16), ("sp", "W", 64), ("lu", "S", 16), ("is", "S", 128), ("cg", "S", 256)],
 )
 def test_a_class_that_is_too_small_for_the_ranks_is_refused(kernel, npb_class, most):
     def fit(ranks):
         try:
-            kernels.fits(kernel, npb_class, ranks)
+            kernels.fits(kernel, npb_class, Layout(1, ranks))
         except SizingError:
             return False
         return True
@@ -189,9 +190,27 @@ def test_a_class_that_is_too_small_for_the_ranks_is_refused(kernel, npb_class, m
     assert max(ranks for ranks in (1, 2, 4, 8, 16, 32, 64, 128, 256) if fit(ranks)) == most
 
 
-def test_is_of_the_large_classes_needs_several_ranks():
-    with pytest.raises(SizingError, match="is class D takes 4 to 1024 ranks, not 2"):
-        kernels.fits("is", "D", 2)
+@pytest.mark.parametrize(
+    ("kernel", "npb_class", "least"),
+    [("is", "D", 4), ("ft", "D", 2), ("ft", "E", 16), ("mg", "D", 8), ("cg", "E", 4)],
+)
+def test_a_large_class_needs_several_ranks(kernel, npb_class, least):
+    reason = f"{kernel} class {npb_class} takes {least} ranks or more, not {least // 2}"
+    with pytest.raises(SizingError, match=reason):
+        kernels.fits(kernel, npb_class, Layout(1, least // 2))
+    kernels.fits(kernel, npb_class, Layout(1, least))
+
+
+def test_a_class_that_is_too_large_for_the_memory_is_refused():
+    """FT class C has 512 x 512 x 512 points of 56 B."""
+    with pytest.raises(SizingError, match="ft class C takes 7516192768 bytes of memory on each"):
+        kernels.fits("ft", "C", Layout(1, 2), 7 * 10**9)
+    kernels.fits("ft", "C", Layout(2, 2), 7 * 10**9)
+
+
+def test_more_than_twice_the_ranks_must_add_as_much_for_each_doubling():
+    assert growth.stalls({1: 1000.0, 4: 1570.0}, "ranks", "Mop/s") == []
+    assert len(growth.stalls({1: 1000.0, 4: 1550.0}, "ranks", "Mop/s")) == 1
 
 
 def test_the_class_is_the_one_that_is_usual_or_said():

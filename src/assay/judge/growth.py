@@ -7,6 +7,7 @@ chosen, not measured: nobody has yet measured how such rates spread on hardware.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from assay.quantities import number
@@ -54,8 +55,7 @@ def stalls(
         return []
     first, second = counts[:2]
     if limit is None:
-        doublings = (second / first - 1) * (GROWTH - 1)
-        needed = {second: (1 + doublings) * rates[first]}
+        needed = {second: GROWTH ** math.log2(second / first) * rates[first]}
     else:
         needed = {n: REACHED * min(limit, n / first * rates[first]) for n in counts[1:]}
     return [

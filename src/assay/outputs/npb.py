@@ -75,8 +75,8 @@ _SIZE = re.compile(
 _RANKS = re.compile(r" (?:Total number|Number) of processes *: +(\d{1,9})$")
 _EXTENT = re.compile(r"\d{1,15}(?:x\d{1,9}x\d{1,9})?", re.ASCII)
 _BTIO = re.compile(r" BTIO -- (\S.*\S) write interval: +(\d{1,9})$")
-_STATISTIC = re.compile(r" {3}(\S.*?) *: +(\S+)$")
-_RESULT = re.compile(r" ([A-Z][\w/ ]*?) *= +(\S.*)$")
+_STATISTIC = re.compile(r" {3}([^\s:][^:]*): +(\S+)$")
+_RESULT = re.compile(r" ([A-Z][\w/ ]*)= +(\S.*)$")
 _INPUT = re.compile(r" Reading from input file (\S+)")
 _COMPLETED = re.compile(rf" ({'|'.join(KERNELS).upper()}) Benchmark Completed\.?$")
 _WRITES, _READS = " Writing data set", " Reading data set"
@@ -214,7 +214,7 @@ def _results(lines: Sequence[str], kernel: str) -> dict[str, tuple[str, int]]:
         match = _RESULT.match(line)
         if not match:
             break
-        results[match[1]] = (match[2], number)
+        results[match[1].rstrip()] = (match[2], number)
     return results
 
 
@@ -226,7 +226,7 @@ def _statistics(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
         match = _STATISTIC.match(line)
         if not match:
             break
-        statistics[match[1]] = (match[2], number)
+        statistics[match[1].rstrip()] = (match[2], number)
     return statistics
 
 

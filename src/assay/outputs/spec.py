@@ -29,6 +29,9 @@ _SUITES = (
 _VERSION = re.compile(r"Tested with SPEC.*? v(\d+(?:\.\d+)*)")
 _END = re.compile(r'CSV"?,? ?"?formatter v\d+\.("?)$')
 _VALID = re.compile(r'valid,"?([01])"?\b')
+#: How much of the line with the versions is read [characters].
+_LONG = 200
+
 _FULL, _SELECTED, _ERRORS = "Full Results Table", "Selected Results Table", "ERRORS"
 
 #: Column of the rows -> pattern of the heading that holds it.
@@ -111,8 +114,9 @@ def _cells(lines: Sequence[str]) -> list[list[str]]:
 
 def _suite(rows: Sequence[Sequence[str]]) -> tuple[str, str | None, re.Pattern[str]]:
     for row in reversed(rows):
-        last = " ".join(row)
-        if "Tested with SPEC" in last:
+        _, known, rest = " ".join(row).partition("Tested with SPEC")
+        if known:
+            last = known + rest[:_LONG]
             for pattern, name, metric in _SUITES:
                 if pattern.search(last):
                     version = _VERSION.search(last)
@@ -154,6 +158,7 @@ def _rows(full: _Table, selected: _Table) -> tuple[list[dict[str, Value]], list[
     if len(chosen) != len(selected):
         problems.append("a benchmark was selected twice")
     count: dict[str, int] = {}
+    taken: set[str] = set()
     for line in full:
         name = line["benchmark"]
         count[name] = iteration = count.get(name, 0) + 1
@@ -173,10 +178,11 @@ def _rows(full: _Table, selected: _Table) -> tuple[list[dict[str, Value]], list[
             problems.append(f"{what}: {line['time']} s, ratio {line['ratio']}: not a measurement")
         mine = chosen.get(name, {})
         if all(line[column] == mine.get(column) for column in ("ranks", "time", "ratio")):
-            row["selected"] = int(not any(r["selected"] for r in found if r["benchmark"] == name))
+            row["selected"] = int(name not in taken)
+            taken.add(name)
         found.append(row)
     for name in count:
-        if not any(row["selected"] for row in found if row["benchmark"] == name):
+        if name not in taken:
             problems.append(f"{name}: the selected iteration is none of its own")
     return found, problems
 

@@ -53,11 +53,15 @@ def btio(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[s
 
 
 def npb(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[str]]:
-    """Kernels and classes of NPB for which every combination exists."""
+    """Kernels and classes of NPB for which every combination exists.
+
+    A program of another class, such as one that is left of an older build, hides no kernel: the
+    class counts that most kernels have, and the kernels that have it.
+    """
     built = {(k, c) for k in NPB_KERNELS for c in NPB_CLASSES if has(catalogue.npb(k, c))}
-    kernels = [k for k in NPB_KERNELS if any(kernel == k for kernel, _ in built)]
-    classes = [c for c in NPB_CLASSES if kernels and all((k, c) in built for k in kernels)]
-    return kernels if classes else [], classes
+    of_class = {c: [k for k in NPB_KERNELS if (k, c) in built] for c in NPB_CLASSES}
+    kernels = max(of_class.values(), key=len)
+    return kernels, [c for c in NPB_CLASSES if kernels and set(kernels) <= set(of_class[c])]
 
 
 #: Command that was asked -> its exit code; None if it did not end in time.

@@ -6,6 +6,7 @@ Sources: NPB 3.4.3, NPB3.4-MPI: ``common/get_active_nprocs.f90`` and ``IS/is.c``
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -23,7 +24,8 @@ NODES = 2
 #: The largest class that runs if the site chooses none. Class C takes an hour on one rank.
 DEFAULT = "B"
 
-#: Classes that are too small to show whether more ranks compute faster: a step takes microseconds.
+#: Classes that are too small to show whether more ranks compute faster: on many ranks, starting and
+#: waiting take most of the time.
 TINY = ("S", "W")
 
 #: How far the rate of more ranks may be below that of fewer, as a part of it. Chosen, not measured.
@@ -33,13 +35,27 @@ FALL = 0.2
 _SQUARE = ("bt", "sp")
 
 #: Fewest points of a part in each direction, of the programs that refuse smaller ones.
-_LEAST_PART = {"bt": 3, "sp": 3, "lu": 4}
+_LEAST_PART = {"bt": 3, "sp": 3, "lu": 3}
 
-#: IS: class -> fewest ranks; the others take 1. Most ranks of class S and of the others.
-_IS_LEAST, _IS_MOST_S, _IS_MOST = {"D": 4, "E": 64}, 128, 1024
+#: Fewest ranks of the large classes; all others take 1. With fewer, sizes are beyond an integer of
+#: 32 bits (FT/ft_data.f90, MG/mg_data.f90, CG/cg_data.f90, IS/is.c).
+_LEAST_RANKS = {
+    "cg": {"E": 4},
+    "ft": {"D": 2, "E": 16},
+    "is": {"D": 4, "E": 64},
+    "mg": {"D": 8, "E": 64},
+}
 
-#: Operations of a slow core that the time limit assumes [1/s]. EP and IS count other operations.
-_SLOW_CORE, _SLOW_COUNTS = 5e8, {"ep": 1e7, "is": 1e7}
+#: Most ranks of IS of class S, and of its other classes.
+_IS_MOST_S, _IS_MOST = 128, 1024
+
+#: Memory of the largest arrays, all ranks together, for each point [B]: at least so much is needed.
+#: FT has three arrays of complex numbers and one of doubles, MG three of doubles on all grids.
+_POINT = {"ft": 56, "mg": 27}
+
+#: Operations of a slow core that the time limit assumes [1/s]. EP and IS count other operations. CG
+#: waits for memory.
+_SLOW_CORE, _SLOW_COUNTS = 5e8, {"ep": 1e7, "is": 1e7, "cg": 1.5e8}
 
 
 def layout(
@@ -61,23 +77,28 @@ def suits(kernel: str, ranks: int) -> bool:
     return kernel not in _SQUARE or math.isqrt(ranks) ** 2 == ranks
 
 
-def runs_here(
-    kernel: str, per_node: int, cores: int, features: Collection[str], extras: Mapping[str, Any]
-) -> bool:
-    """Whether a kernel runs with so many ranks on each node of a partition."""
+def counts(
+    kernel: str, npb_class: str, cores: int, features: Collection[str], extras: Mapping[str, Any]
+) -> list[int]:
+    """The numbers of ranks on each node with which a kernel of a class runs on a partition."""
     if "inter-node" in features and extras.get("nodes", NODES) < NODES:
-        return False
-    try:
-        return suits(kernel, layout(per_node, cores, features, extras).ranks)
-    except SizingError:
-        return False
+        return []
+    found = []
+    for per_node in PER_NODE:
+        with contextlib.suppress(SizingError):
+            where = layout(per_node, cores, features, extras)
+            fits(kernel, npb_class, where, extras.get("memory_bytes"))
+            found.append(per_node)
+    return found
 
 
-def fits(kernel: str, npb_class: str, ranks: int) -> None:
-    """Refuses numbers of ranks for which a kernel stops, or divides its problem too finely.
+def fits(kernel: str, npb_class: str, where: Layout, memory: int | None = None) -> None:
+    """Refuses ranks for which a kernel stops, or divides its problem too finely; and small nodes.
 
+    :param memory: memory of one node [B]; None if the site does not state it.
     :raises SizingError: the message says what is needed.
     """
+    ranks = where.ranks
     name = f"{kernel} class {npb_class}"
     if not suits(kernel, ranks):
         raise SizingError(f"{kernel} needs a square number of ranks; {ranks} is none")
@@ -86,11 +107,17 @@ def fits(kernel: str, npb_class: str, ranks: int) -> None:
         parts = 2 ** math.ceil(math.log2(ranks) / 2)  # in the direction that has the most
         if edge // parts < _LEAST_PART[kernel]:
             raise SizingError(f"{name} is too small for {ranks} ranks")
-    if kernel == "is":
-        least = _IS_LEAST.get(npb_class, 1)
-        most = _IS_MOST_S if npb_class == "S" else _IS_MOST
-        if not least <= ranks <= most:
-            raise SizingError(f"{name} takes {least} to {most} ranks, not {ranks}")
+    least = _LEAST_RANKS.get(kernel, {}).get(npb_class, 1)
+    if ranks < least:
+        raise SizingError(f"{name} takes {least} ranks or more, not {ranks}")
+    if kernel == "is" and ranks > (most := _IS_MOST_S if npb_class == "S" else _IS_MOST):
+        raise SizingError(f"{name} takes {most} ranks at most, not {ranks}")
+    size, _ = problem(kernel, npb_class) or ((1,), 0)
+    needed = _POINT.get(kernel, 0) * math.prod(size) // where.nodes
+    if memory is not None and needed > memory:
+        raise SizingError(
+            f"{name} takes {needed} bytes of memory on each node; a node has {memory}"
+        )
 
 
 def seconds_at_most(kernel: str, npb_class: str, ranks: int) -> int:

@@ -14,12 +14,13 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import cost
+import gpus
 import matplotlib as mpl
 import power
 import simgrid
@@ -38,7 +39,6 @@ FOUND = 0.95
 COLOURS = (BLUE, GREEN, ORANGE, VERMILLION, PURPLE, BLACK)
 
 Outcomes = dict[power.Cell, power.Outcome]
-OfSwitches = dict[switches.Cell, power.Outcome]
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -168,40 +168,53 @@ def part_power(outcomes: Outcomes) -> str:
     return table(head, rows)
 
 
-def switches_entry(outcomes: OfSwitches, tournament: switches.Sparse, noise: float) -> str:
-    """An entry of the table: the smallest fault of each kind that is found, and false alarms."""
-    if noise not in tournament.noises:
+def entry(outcomes: dict[Any, power.Outcome], of: Any, faults: Sequence[str], noise: float) -> str:
+    """An entry of a table: the smallest fault of each kind that is found, and false alarms.
+
+    :param of: the tournament or sweep of the cells.
+    """
+    if noise not in of.noises:
         return ""
+    there = {
+        (cell.fault, cell.severity): outcome
+        for cell, outcome in outcomes.items()
+        if cell.noise == noise and of in (getattr(cell, "tournament", 0), getattr(cell, "sweep", 0))
+    }
     found = []
-    for fault in switches.FAULTS:
+    for fault in faults:
         smallest = "-"
-        for severity in sorted(tournament.severities, reverse=True):
-            if outcomes[switches.Cell(tournament, fault, severity, noise)].right < FOUND:
+        for severity in sorted(of.severities, reverse=True):
+            if there[fault, severity].right < FOUND:
                 break
             smallest = f"{100 * severity:g} %"
         found.append(smallest)
-    alarms = outcomes[switches.Cell(tournament, "", 0.0, noise)].wrong
-    wrong = max(
-        outcomes[switches.Cell(tournament, fault, severity, noise)].wrong
-        for fault in switches.FAULTS
-        for severity in tournament.severities
-    )
+    alarms = there["", 0.0].wrong
+    wrong = max(outcome.wrong for (fault, _), outcome in there.items() if fault)
     return f"{' / '.join(found)} / {100 * alarms:.1f} % / {100 * wrong:.1f} %"
 
 
-def part_switches(tournaments: tuple[switches.Sparse, ...], outcomes: OfSwitches) -> str:
-    head = ["tournament", "trials", *(f"noise {100 * noise:g} %" for noise in switches.NOISES)]
+def part_of(of_all: Sequence[Any], outcomes: dict[Any, power.Outcome], module: Any) -> str:
+    """The table of a simulation; `module` has its faults and noises."""
+    head = ["machine", "trials", *(f"noise {100 * noise:g} %" for noise in module.NOISES)]
     rows = [
-        [f"{t}", f"{t.trials}", *(switches_entry(outcomes, t, noise) for noise in switches.NOISES)]
-        for t in tournaments
+        [f"{of}", f"{of.trials}", *(entry(outcomes, of, module.FAULTS, n) for n in module.NOISES)]
+        for of in of_all
     ]
     return table(head, rows)
 
 
-def write_switches(trials: int | None) -> None:
-    tournaments = switches.TOURNAMENTS if trials is None else switches.fewer(trials)
-    outcomes = at_once(switches.simulate, (c for t in tournaments for c in switches.cells(t)))
-    write({"switches": part_switches(tournaments, outcomes)})
+#: Part of the page -> the module that simulates it, and its tournaments or sweeps.
+SIMULATED: dict[str, tuple[Any, Sequence[Any]]] = {
+    "switches": (switches, switches.TOURNAMENTS),
+    "gpus": (gpus, gpus.SWEEPS),
+}
+
+
+def write_simulated(name: str, trials: int | None) -> None:
+    module, usual = SIMULATED[name]
+    of_all = usual if trials is None else module.fewer(trials)
+    outcomes = at_once(module.simulate, (cell for of in of_all for cell in module.cells(of)))
+    write({name: part_of(of_all, outcomes, module)})
 
 
 def part_simgrid() -> str:
@@ -296,11 +309,11 @@ def write(parts: dict[str, Any]) -> None:
 def main() -> None:
     began = time.monotonic()
     parser = argparse.ArgumentParser(description="Writes the generated parts of docs/scale.md.")
-    parser.add_argument("--only", choices=["switches"], help="write this part alone")
+    parser.add_argument("--only", choices=[*SIMULATED], help="write this part alone")
     parser.add_argument("--trials", type=int, help="at most so many trials of each of its cells")
     options = parser.parse_args()
     if options.only:
-        write_switches(options.trials)
+        write_simulated(options.only, options.trials)
         print(f"scale: {options.only} written in {time.monotonic() - began:.0f} s")
         return
     write({"cost": part_cost(), "check": part_check()})
@@ -310,7 +323,8 @@ def main() -> None:
         write({"simgrid": part_simgrid()})
     outcomes = simulated(power.TOURNAMENTS)
     write({"power": part_power(outcomes)})
-    write_switches(options.trials)
+    for name in SIMULATED:
+        write_simulated(name, options.trials)
     save(draw(outcomes))
     print(f"scale: docs/scale.md and its figure written in {time.monotonic() - began:.0f} s")
 

@@ -2,16 +2,19 @@
 
 A number of OSU that is too low comes from the adapter, from UCX or from MPI. This test measures the
 adapter and the link alone. Each node is measured with its neighbour, over each port of the link in
-turn, in both directions. The programs do not compare what they received with what was sent: the
-proof is what they repeat of the request, and the bytes on the counters of both ports.
+turn, in both directions. A rail (a port of two neighbours) that is worse than the others is named.
+The programs do not compare what they received with what was sent: the proof is what they repeat of
+the request, and the bytes on the counters of both ports.
 """
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
+from assay import metrics
 from assay.checks.nodes import AllNodesCheck
 from assay.checks.sanity import not_as_requested
 from assay.evidence import links
+from assay.fleet import rails
 from assay.fleet.tournament import measured
 from assay.fleet.tournament.measured import Pair
 from assay.outputs import Parsed, ParseError, ib_perftest
@@ -101,7 +104,7 @@ class IbPerftest(AllNodesCheck):
 
     def read(self):
         log = self.coordinator_log()
-        self._values, self._wrong, self._pairs = {}, [], []
+        self._values, self._wrong, self._pairs, self._rails = {}, [], [], {}
         for entry in (entry for entry in log.entries if "runs" in entry):
             ends = log.nodes[entry["a"]], log.nodes[entry["b"]]
             if entry["error"]:
@@ -109,7 +112,7 @@ class IbPerftest(AllNodesCheck):
                 continue
             self._pairs.append(Pair(*ends, 1, {}, "", (), *measured.counted(entry["runs"])))
             for run in entry["runs"]:
-                self._take(" - ".join(ends), run)
+                self._take(ends, run)
         worst = min if self.column == "bandwidth" else max
         rows = []
         for size in self.sizes:
@@ -126,6 +129,7 @@ class IbPerftest(AllNodesCheck):
     def _take(self, ends, run):
         """The value of one run, and what is wrong with it."""
         device, size = run["test"].split()
+        pair = " - ".join(ends)
         gid = self.current_partition.extras.get("gid_index")
         asked = {
             "program": self.program,
@@ -147,10 +151,15 @@ class IbPerftest(AllNodesCheck):
             if not parsed.complete:
                 problems.append(f"{role}: the output is incomplete")
             elif role == "client":
-                key = (ends, int(size), device)
+                key = (pair, int(size), device)
                 value = parsed.rows[-1][self.column]
                 self._values[key] = min(value, self._values.get(key, value))
-        self._wrong += [f"{ends}: {run['test']} B: {problem}" for problem in problems]
+                if int(size) == self.metric_size:
+                    self._rails.setdefault((*ends, device), []).append(value)
+        self._wrong += [f"{pair}: {run['test']} B: {problem}" for problem in problems]
+
+    def slow(self):
+        return rails.slow(self._rails, self.unit, metrics.fault(self.unit))
 
     def requested(self):
         return {"program": self.program, "sizes": list(self.sizes)}

@@ -9,6 +9,7 @@ port would. The words are FAULT, PROGRAM, the host of a client, options; FAULT i
 ``fewer``      half of the iterations are done
 ``torn``       the client's output ends before its last line
 ``dead``       the client fails
+``slow-rail``  node03 and node04 have half of the rate
 =============  =============================================
 """
 
@@ -41,10 +42,11 @@ else:
         while link.recv(1 << 20):
             pass
 
+half = 2 if asked.fault == "slow-rail" and socket.gethostname() in ("node03", "node04") else 1
 done = asked.n // 2 if asked.fault == "fewer" else asked.n
 if asked.program == "ib_write_bw":
     # The recorded rate of messages, for messages of this size.
-    row = f" {asked.s} {done} 2.37 {28.2 * asked.s / 2**20:.2f} 0.000028"
+    row = f" {asked.s} {done} 2.37 {28.2 / half * asked.s / 2**20:.2f} {0.0000282 / half:.6f}"
     if asked.s < 1 << 20:
         row = f" {asked.s} {done} 2000.00 {2000 * asked.s / 2**20:.2f} 0.002000"
 else:

@@ -64,7 +64,7 @@ def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(
     assert outcome.result == "fail"
     for cause in (
         "of the memory is free, not 110%",
-        "at least 1e+18 are needed",
+        "at least 1000 PB are needed",
         "is mounted without gold-plated",
         "health limit 'colour' is unknown",
     ):

@@ -1,4 +1,4 @@
-"""The kernel of emulated nodes: found in its cache, by the version and the hash of its options."""
+"""The kernel of emulated nodes: found in its cache, by version and the hash of its options."""
 
 import hashlib
 import re
@@ -11,9 +11,12 @@ SCRIPT = ROOT / "vcluster/kernel.sh"
 
 def place(home):
     """Where the kernel of this checkout is kept."""
-    version = re.search(r"^version=(\S+)$", SCRIPT.read_text(), re.M)[1]
-    options = hashlib.sha256((ROOT / "vcluster/uml.config").read_bytes()).hexdigest()
-    return home / f"{version}-{options[:12]}"
+    text = SCRIPT.read_text()
+    version, registers = (
+        re.search(rf"^{name}=(\S+)$", text, re.M)[1] for name in ("version", "registers")
+    )
+    made_of = (ROOT / "vcluster/uml.config").read_bytes() + f"{registers}\n".encode()
+    return home / f"{version}-{hashlib.sha256(made_of).hexdigest()[:12]}"
 
 
 def find(home):
@@ -34,7 +37,7 @@ def test_a_kernel_with_other_options_is_not_taken(tmp_path):
     program(made, "linux", "echo 6.1")
     done = find(tmp_path)
     assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr == f"kernel: none in {tmp_path}: type vcluster/kernel.sh\n"
+    assert done.stderr == f"kernel: none of this version in {tmp_path}: type vcluster/kernel.sh\n"
 
 
 def test_a_kernel_that_does_not_start_is_named(tmp_path):

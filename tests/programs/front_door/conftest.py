@@ -15,7 +15,7 @@ from shell import ROOT, program, tools
 
 BASE_PROGRAMS = """
     awk bash cat chmod cmp cp dirname env find grep gzip head id ldd make mkdir mktemp mv nice
-    readlink rm sed sh sha256sum sleep tail tar touch wc
+    readlink rm sed sh sha256sum sleep tail tar tee touch wc
 """
 
 

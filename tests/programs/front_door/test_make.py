@@ -38,8 +38,11 @@ def test_gate_runs_all_and_fails_when_any_fails(
     program(bare, "id", "echo 0")
     program(bare, "apt-get")
     done = run("bash", tmp_path / "copy/.ci/run", path=bare)
-    assert re.findall(r"FRESH\[(.*)\]", done.stdout) == STEPS
+    said, _, end = done.stdout.partition("== failed after")
+    assert re.findall(r"FRESH\[(.*)\]", said) == STEPS
     assert (done.returncode == 0) is (red is None)
+    # What failed is said again at the end.
+    assert re.findall(r"FRESH\[(.*)\]", end) == ([] if red is None else [red])
 
 
 def test_gate_is_red_where_it_can_make_no_fresh_machine(tmp_path: Path, bare: Path) -> None:

@@ -223,6 +223,13 @@ def unpacked(tar: Path, keep: bool) -> Iterator[Root]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def telling(said: str) -> list[str]:
+    """The lines of an output that may say why it failed: pytest's list of failures, and the last."""
+    lines = said.splitlines()
+    failed = [line for line in lines[:-LONG] if line.startswith(("FAILED ", "ERROR "))]
+    return [*failed[:LONG], *lines[-LONG:]]
+
+
 def run_machine(name: str, lines: list[Line], tar: Path, keep: bool) -> list[str]:
     """Runs the lines of one machine; returns what is wrong with them."""
     problems = []
@@ -245,8 +252,8 @@ def run_machine(name: str, lines: list[Line], tar: Path, keep: bool) -> list[str
                 wrong = f"ended with 0, {gap[0]}"
             print(f"== {name}: exit code {rc} after {seconds:.0f} s{who}: {line.text}", flush=True)
             if wrong:
-                end = "\n".join(f"    | {text}" for text in said.splitlines()[-LONG:])
-                problems.append(f"{name}: `{line.text}` {wrong}. Its last lines:\n{end}")
+                end = "\n".join(f"    | {text}" for text in telling(said))
+                problems.append(f"{name}: `{line.text}` {wrong}. What it said:\n{end}")
                 break  # what comes after builds on it
         after = root.count_packages()
         print(f"== {name}: {before} packages before, {after} after", flush=True)

@@ -83,7 +83,9 @@ def test_a_machine_is_red_where_a_line_does_not_do_what_the_readme_says(
 def test_the_last_words_of_a_failed_line_are_said_again_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    root = machine(2, "".join(f"line {n}\n" for n in range(100)))
+    lines = "".join(f"line {n}\n" for n in range(100))
+    root = machine(2, f"FAILED tests/test_one.py::test_a\n{lines}")
     monkeypatch.setattr(fresh, "unpacked", lambda tar, keep: nullcontext(root))
     (problem,) = fresh.run_machine("one", [fresh.Line("make a")], Path("tar"), False)
     assert problem.endswith("    | line 99") and problem.count("| line") == fresh.LONG
+    assert "    | FAILED tests/test_one.py::test_a\n    | line 70\n" in problem

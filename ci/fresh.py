@@ -224,7 +224,7 @@ def unpacked(tar: Path, keep: bool) -> Iterator[Root]:
 
 
 def telling(said: str) -> list[str]:
-    """The lines of an output that may say why it failed: pytest's list of failures, and the last."""
+    """The lines of an output that may say why it failed: those of pytest, and the last ones."""
     lines = said.splitlines()
     failed = [line for line in lines[:-LONG] if line.startswith(("FAILED ", "ERROR "))]
     return [*failed[:LONG], *lines[-LONG:]]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import cost
-import gpus
+import gpu_sweep
 import matplotlib as mpl
 import power
 import simgrid
@@ -206,7 +206,7 @@ def part_of(of_all: Sequence[Any], outcomes: dict[Any, power.Outcome], module: A
 #: Part of the page -> the module that simulates it, and its tournaments or sweeps.
 SIMULATED: dict[str, tuple[Any, Sequence[Any]]] = {
     "switches": (switches, switches.TOURNAMENTS),
-    "gpus": (gpus, gpus.SWEEPS),
+    "gpus": (gpu_sweep, gpu_sweep.SWEEPS),
 }
 
 

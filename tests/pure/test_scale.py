@@ -10,6 +10,7 @@ from shell import ROOT
 sys.path.insert(0, str(ROOT / "ci" / "scale"))
 
 import cost
+import gpu_sweep
 import page
 import power
 import switches
@@ -75,9 +76,16 @@ def test_an_entry_has_the_smallest_faults_and_both_kinds_of_alarms():
         for cell in switches.cells(few)
     }
     outcomes[switches.Cell(few, "trunk", 0.1, 0.01)] = power.Outcome(0.9, 0.1)
-    said = page.switches_entry(outcomes, few, 0.01)
+    said = page.entry(outcomes, few, switches.FAULTS, 0.01)
     assert said == "10 % / 30 % / 10 % / 30 % / 0.0 % / 10.0 %"
-    assert page.switches_entry(outcomes, few, 0.02) == ""
+    assert page.entry(outcomes, few, switches.FAULTS, 0.02) == ""
+
+
+@pytest.mark.parametrize("fault", ["", *gpu_sweep.FAULTS])
+def test_the_real_diagnosis_names_the_simulated_gpu(fault):
+    few = gpu_sweep.Sweep(8, 2, (0.4,), (0.01,))
+    severity = 0.4 if fault else 0.0
+    assert gpu_sweep.simulate(gpu_sweep.Cell(few, fault, severity, 0.01)) == power.Outcome(1.0, 0.0)
 
 
 def test_every_number_of_the_model_has_a_source():

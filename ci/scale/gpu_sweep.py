@@ -7,7 +7,6 @@ noise of each rate is log-normal and independent. Each cell has its own seed.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import zlib
@@ -15,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from power import Outcome
+import switches
+from power import Outcome, share
+from switches import Cell
 
 from assay.fleet import gpus
 from assay.fleet.gpu_ways import Copy, Turn
@@ -52,38 +53,16 @@ class Sweep:
 SWEEPS = (Sweep(1_000, 20), Sweep(10_000, 4, (0.2, 0.25, 0.3), (0.02,)))
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One point: the kind of the fault (one of :data:`FAULTS`, or nothing), severity and noise."""
-
-    sweep: Sweep
-    fault: str
-    severity: float
-    noise: float
-
-
 def cells(sweep: Sweep) -> Iterator[Cell]:
-    for noise in sweep.noises:
-        yield Cell(sweep, "", 0.0, noise)
-        for fault, severity in itertools.product(FAULTS, sweep.severities):
-            yield Cell(sweep, fault, severity, noise)
-
-
-def fewer(trials: int) -> tuple[Sweep, ...]:
-    """The sweeps with at most so many trials of each cell."""
-    return tuple(dataclasses.replace(s, trials=min(trials, s.trials)) for s in SWEEPS)
+    """All points of a sweep: each fault of each severity at each noise, and a healthy machine."""
+    return switches.cells(sweep, FAULTS)
 
 
 def simulate(cell: Cell) -> Outcome:
     """All trials of a cell."""
-    key = f"gpus {cell.sweep.nodes} {cell.fault} {cell.severity} {cell.noise}"
+    key = f"gpus {cell.tournament.nodes} {cell.fault} {cell.severity} {cell.noise}"
     random = np.random.RandomState(zlib.crc32(key.encode()))
-    right = wrong = 0
-    for _ in range(cell.sweep.trials):
-        truth, named = _trial(cell, random)
-        right += named == truth
-        wrong += not named <= truth
-    return Outcome(right / cell.sweep.trials, wrong / cell.sweep.trials)
+    return share(cell.tournament.trials, lambda: _trial(cell, random))
 
 
 def ways() -> list[tuple[str, str]]:
@@ -95,7 +74,7 @@ def ways() -> list[tuple[str, str]]:
 
 def _trial(cell: Cell, random: np.random.RandomState) -> tuple[set[str], set[str]]:
     """The faulty part, and what is named in the end: node with the names of the GPUs."""
-    nodes = [f"n{number:05}" for number in range(cell.sweep.nodes)]
+    nodes = [f"n{number:05}" for number in range(cell.tournament.nodes)]
     node = nodes[random.randint(len(nodes))]
     one, other = (list(GPUS)[at] for at in random.choice(len(GPUS), 2, replace=False))
     hit = {

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,7 @@ def entry(outcomes: dict[Any, power.Outcome], of: Any, faults: Sequence[str], no
     there = {
         (cell.fault, cell.severity): outcome
         for cell, outcome in outcomes.items()
-        if cell.noise == noise and of in (getattr(cell, "tournament", 0), getattr(cell, "sweep", 0))
+        if cell.noise == noise and cell.tournament == of
     }
     found = []
     for fault in faults:
@@ -212,7 +213,8 @@ SIMULATED: dict[str, tuple[Any, Sequence[Any]]] = {
 
 def write_simulated(name: str, trials: int | None) -> None:
     module, usual = SIMULATED[name]
-    of_all = usual if trials is None else module.fewer(trials)
+    most = sys.maxsize if trials is None else trials
+    of_all = [replace(of, trials=min(most, of.trials)) for of in usual]
     outcomes = at_once(module.simulate, (cell for of in of_all for cell in module.cells(of)))
     write({name: part_of(of_all, outcomes, module)})
 

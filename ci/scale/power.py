@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -95,12 +96,17 @@ def simulate(cell: Cell) -> Outcome:
     key = f"{cell.tournament.nodes} {cell.tournament.rounds} {cell.fault} {cell.severity}"
     # The legacy generator: numpy promises the same numbers in all versions.
     random = np.random.RandomState(zlib.crc32(f"{key} {cell.noise}".encode()))
+    return share(cell.tournament.trials, lambda: _trial(cell, random))
+
+
+def share(number: int, trial: Callable[[], tuple[set[Any], set[Any]]]) -> Outcome:
+    """The outcome of so many trials; each gives what is at fault, and what was named."""
     right = wrong = 0
-    for _ in range(cell.tournament.trials):
-        truth, named = _trial(cell, random)
+    for _ in range(number):
+        truth, named = trial()
         right += named == truth
         wrong += not named <= truth
-    return Outcome(right / cell.tournament.trials, wrong / cell.tournament.trials)
+    return Outcome(right / number, wrong / number)
 
 
 @lru_cache(maxsize=1)

@@ -7,16 +7,16 @@ and concludes. Each cell has its own seed.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from power import METRIC, Outcome
+from power import METRIC, Outcome, share
 
 from assay.fleet.topology.fabric import Fabric, Kind, Part
 from assay.fleet.tournament import schedule
@@ -59,22 +59,18 @@ TOURNAMENTS = (Sparse(1_000, 60), Sparse(10_000, 20, (0.05, 0.075, 0.1, 0.15, 0.
 class Cell:
     """One point: the kind of the fault (one of :data:`FAULTS`, or nothing), severity and noise."""
 
-    tournament: Sparse
+    tournament: Any
     fault: str
     severity: float
     noise: float
 
 
-def cells(tournament: Sparse) -> Iterator[Cell]:
+def cells(tournament: Any, faults: Sequence[str] = FAULTS) -> Iterator[Cell]:
+    """All points of a tournament, or of another simulation with severities and noises."""
     for noise in tournament.noises:
         yield Cell(tournament, "", 0.0, noise)
-        for fault, severity in itertools.product(FAULTS, tournament.severities):
+        for fault, severity in itertools.product(faults, tournament.severities):
             yield Cell(tournament, fault, severity, noise)
-
-
-def fewer(trials: int) -> tuple[Sparse, ...]:
-    """The tournaments with at most so many trials of each cell."""
-    return tuple(dataclasses.replace(t, trials=min(trials, t.trials)) for t in TOURNAMENTS)
 
 
 class Machine:
@@ -109,12 +105,7 @@ def simulate(cell: Cell) -> Outcome:
     key = f"switches {cell.tournament.nodes} {cell.fault} {cell.severity} {cell.noise}"
     random = np.random.RandomState(zlib.crc32(key.encode()))
     made = machine(cell.tournament.nodes)
-    right = wrong = 0
-    for _ in range(cell.tournament.trials):
-        truth, named = _trial(made, cell, random)
-        right += named == truth
-        wrong += not named <= truth
-    return Outcome(right / cell.tournament.trials, wrong / cell.tournament.trials)
+    return share(cell.tournament.trials, lambda: _trial(made, cell, random))
 
 
 def _trial(made: Machine, cell: Cell, random: np.random.RandomState) -> tuple[set[str], set[str]]:

@@ -12,7 +12,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from assay.checks.mpi import MpiCheck
 from assay.checks.storage import FASTEST, StorageMixin
 from assay.outputs import ior
-from assay.quantities import number
+from assay.quantities import number, size
 from assay.workloads import io500
 from assay.workloads.sizing import SizingError
 
@@ -77,9 +77,12 @@ class Ior(StorageMixin, MpiCheck):
         return ior.parse(self.stdout_text())
 
     def requested(self):
+        return {"program": "ior", "nodes": self._layout.nodes}
+
+    def settings(self):
+        """What each phase must repeat."""
         return {
-            "program": "ior",
-            "nodes": self._layout.nodes,
+            "api": "POSIX",
             "ranks_per_node": self._layout.per_node,
             "file_per_rank": int(self.pattern == io500.EASY),
             "transfer": io500.TRANSFER[self.pattern],
@@ -96,8 +99,12 @@ class Ior(StorageMixin, MpiCheck):
         done = {row["operation"]: row for row in parsed.rows}
         if list(done) != ["write", "read"]:
             return [*problems, f"IOR did {', '.join(done) or 'nothing'}, not write and read"]
-        if {row["api"] for row in done.values()} != {"POSIX"}:
-            problems.append("IOR did not write by POSIX, as its script says")
+        problems += [
+            f"{operation}: {name} was {row[name]}, {asked} was asked for"
+            for operation, row in done.items()
+            for name, asked in self.settings().items()
+            if row[name] != asked
+        ]
         written, read = (done[name]["moved"] for name in ("write", "read"))
         if written != read:
             problems.append(f"{read} bytes were read of the {written} bytes that were written")
@@ -106,7 +113,7 @@ class Ior(StorageMixin, MpiCheck):
         if self.profile == "full" and took < self._seconds:
             needed = written / max(took, 1e-3) * self._seconds * 1.5 / self._layout.nodes
             problems.append(
-                f"the ranks wrote all {number(written)} B in {took:.1f} s, and the rule is "
+                f"the ranks wrote all {size(written)} in {took:.1f} s, and the rule is "
                 f"{self._seconds} s: set ior_bytes of the partition to {needed:.0f} or more"
             )
         fastest = FASTEST / 1024 * self._layout.nodes

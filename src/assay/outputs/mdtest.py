@@ -64,7 +64,7 @@ def parse(text: str) -> Parsed:
     ]
     tables = _tables(lines)
     rates, times = tables.get("rate", {}), tables.get("time", {})
-    rows = tuple(
+    rows: tuple[Row, ...] = tuple(
         {"operation": name, "rate": rate, "time": times[name]}
         for name, rate in rates.items()
         if name in times and (rate or times[name])

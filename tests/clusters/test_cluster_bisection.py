@@ -1,4 +1,4 @@
-"""Six emulated nodes on two switches: `Bisection` finds a trunk that carries half of what it should.
+"""Six emulated nodes on two switches: `Bisection` finds a trunk of half the rate it should have.
 
 The links have 100 Mbit/s, so that all pairs at once need only a part of the cores of the host.
 """

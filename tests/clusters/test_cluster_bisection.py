@@ -22,7 +22,10 @@ def cluster():
 
 def bisection(cluster, name):
     done, cases = cluster.suite(
-        "^Bisection", results=cluster.state / "home" / name, timeout=1500, mode=""
+        *("^Bisection", "--system=vcluster:inter-node"),
+        results=cluster.state / "home" / name,
+        timeout=1500,
+        mode="",
     )
     return done, {case: said for case, said in cases.items() if said[0] != "skip"}
 

@@ -33,7 +33,7 @@ ALL = {
     "accounting": False,
     "gpus": 4,
     "shared": "glusterfs",
-    "link": {"delay": 100},
+    "link": {"rate": "1gbit", "delay": 100},
     "between": {"bandwidth": 62.5, "delay": 145},
     "ideal": True,
 }

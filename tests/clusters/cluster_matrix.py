@@ -49,6 +49,7 @@ class Fault:
     :ivar words: arguments of `vcluster fault`.
     :ivar program: a program that a wrapper breaks, and the shell line of the wrapper that does so.
     :ivar during: inject while a job runs on the node, and not before.
+    :ivar partition: of the site, on which alone the tests run; empty: on all.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Fault:
     program: tuple[str, str] | None = None
     during: bool = False
     tests: str = TESTS
+    partition: str = ""
 
     @property
     def name(self) -> str:
@@ -103,10 +105,12 @@ FAULTS = [
 class Matrix:
     """Faults against the suite on a site of an emulated cluster.
 
+    :ivar healthy: the tests that run without a fault.
     :ivar runs: the file that gets a line for each run.
     """
 
     faults: Sequence[Fault]
+    healthy: str = TESTS
     site: str = "vcluster"
     runs: Path = cluster_page.RUNS
 
@@ -141,8 +145,9 @@ def vcluster(*words: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def start(matrix: Matrix, tests: str, path: str) -> subprocess.Popen[str]:
+def start(matrix: Matrix, fault: Fault, path: str) -> subprocess.Popen[str]:
     """Starts the suite on the login machine."""
+    only = ["--system", f"{matrix.site}:{fault.partition}"] if fault.partition else []
     return subprocess.Popen(
         [
             *(str(COMMAND), "run", "login", "--", "env", f"ASSAY_RESULTS={matrix.results}"),
@@ -153,7 +158,7 @@ def start(matrix: Matrix, tests: str, path: str) -> subprocess.Popen[str]:
                 "-c",
                 str(ROOT / "reframe"),
             ),
-            *("-R", "-r", "--mode", "smoke", "-n", tests),
+            *("-R", "-r", "--mode", "smoke", "-n", fault.tests, *only),
         ],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
@@ -178,7 +183,7 @@ def run(matrix: Matrix, fault: Fault, number: int) -> Seen:
         vcluster("fault", *fault.words)
     before = set(matrix.results.glob("reports/run-report-*.json"))
     begin = time.monotonic()
-    suite = start(matrix, fault.tests, path)
+    suite = start(matrix, fault, path)
     try:
         if fault.during:
             inject_into_a_job(fault, suite)
@@ -240,8 +245,7 @@ def arguments(about: str, runs: int = 5, healthy: int = 20) -> argparse.Argument
 
 def measure(matrix: Matrix, options: argparse.Namespace) -> None:
     done = {(s["kind"], s["severity"], s["number"]) for s in cluster_page.load(matrix.runs)}
-    tests = matrix.faults[0].tests
-    healthy = [(Fault("healthy", "", tests=tests), n) for n in range(options.healthy)]
+    healthy = [(Fault("healthy", "", tests=matrix.healthy), n) for n in range(options.healthy)]
     faulty = [(fault, n) for n in range(options.runs) for fault in matrix.faults]
     plan = [
         (fault, number)

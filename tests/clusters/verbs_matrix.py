@@ -17,32 +17,33 @@ from cluster_matrix import NODE, Fault, Matrix, arguments, measure, severities
 RUNS = cluster_page.ROOT / "docs/verbs-faults.jsonl"
 BEGIN, END = "<!-- begin: verbs faults -->", "<!-- end: verbs faults -->"
 
-#: Nodes and links over verbs, and both rails.
-TESTS = r"Tournament.*ud_verbs|Census|NodeHealth|IbPerftest|OsuRails"
+#: The tests of nodes and links over verbs, and those of the two rails, and where they run.
+NODES = {"tests": r"Tournament.*ud_verbs|Census|NodeHealth", "partition": "verbs"}
+RAILS = {"tests": r"Census|NodeHealth|IbPerftest|OsuRails", "partition": "rails"}
 
 OSU = shutil.which("osu_bw")
 
 
-def of_node(kind: str, severity: str, *words: str, during: bool = False) -> Fault:
-    return Fault(kind, severity, words, during=during, tests=TESTS)
+def of_node(kind: str, *words: str, severity: str = "", during: bool = False) -> Fault:
+    return Fault(kind, severity, words, during=during, **NODES)
 
 
 FAULTS = [
     # The fastest of these nodes moves 300 Mbit/s.
-    *severities("link rate", "rate", {"40 Mbit/s": "40mbit"}, tests=TESTS),
-    *severities("link latency", "delay", {"+100 us": "100"}, tests=TESTS),
-    *severities("packet loss", "loss", {"0.1 %": "0.1%", "1 %": "1%"}, tests=TESTS),
-    *severities("slow processor", "cpu", {"30 % of a core": "30"}, tests=TESTS),
-    of_node("GID wrong", "", "gid", NODE),
-    of_node("rail down", "", "rail-down", NODE),
-    *severities("rail rate", "rail-rate", {"40 Mbit/s": "40mbit"}, tests=TESTS),
-    *[Fault("rail unused", "", program=("osu_bw", "export UCX_MAX_RNDV_RAILS=1"), tests=TESTS)
+    *severities("link rate", "rate", {"40 Mbit/s": "40mbit"}, **NODES),
+    *severities("link latency", "delay", {"+100 us": "100"}, **NODES),
+    *severities("packet loss", "loss", {"1 %": "1%", "0.1 %": "0.1%"}, **NODES),
+    *severities("slow processor", "cpu", {"30 % of a core": "30"}, **NODES),
+    of_node("GID wrong", "gid", NODE),
+    of_node("node drained", "drain", NODE),
+    of_node("slurmd dead", "slurmd", NODE),
+    of_node("cable out", "link-down", NODE),
+    of_node("node crashes", "crash", NODE, severity="in a job", during=True),
+    of_node("rank hangs", "hang", NODE, "ucx_perftest", severity="in a job", during=True),
+    Fault("rail down", "", ("rail-down", NODE), **RAILS),
+    *severities("rail rate", "rail-rate", {"40 Mbit/s": "40mbit"}, **RAILS),
+    *[Fault("rail unused", "", program=("osu_bw", "export UCX_MAX_RNDV_RAILS=1"), **RAILS)
       for _ in [OSU] if OSU],
-    of_node("rank hangs", "in a job", "hang", NODE, "ucx_perftest", during=True),
-    of_node("node crashes", "in a job", "crash", NODE, during=True),
-    of_node("cable out", "", "link-down", NODE),
-    of_node("slurmd dead", "", "slurmd", NODE),
-    of_node("node drained", "", "drain", NODE),
 ]  # fmt: skip
 
 
@@ -57,7 +58,12 @@ def document() -> str:
 def main() -> None:
     options = arguments(__doc__, runs=1, healthy=3).parse_args()
     if not options.page:
-        measure(Matrix(FAULTS, "vcluster-uml", RUNS), options)
+        measure(
+            Matrix(
+                FAULTS, "|".join(each["tests"] for each in (NODES, RAILS)), "vcluster-uml", RUNS
+            ),
+            options,
+        )
     page = cluster_page.PAGE
     page.write_text(cluster_page.replaced(page.read_text(), document(), BEGIN, END))
 

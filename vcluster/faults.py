@@ -68,6 +68,22 @@ def switch(cluster, switch, rate):
     network.await_relays(cluster)
 
 
+def rail_down(cluster, node):
+    """the port of the second rail of NODE is down (up --rails 2)"""
+    machine.ask(cluster, _second_rail(cluster, node), "ip", "link", "set", "eth1", "down")
+
+
+def rail_rate(cluster, node, rate):
+    """the link of the second rail of NODE has RATE in both directions (up --rails 2)"""
+    megabytes(rate)
+    _change(cluster, _second_rail(cluster, node), rail_rate=rate)
+
+
+def gid(cluster, node):
+    """rxe0 of NODE is on another network: its GID is one that no other node reaches"""
+    _place(cluster, cluster.node(node), "lo")
+
+
 def link_down(cluster, node):
     """the cable of NODE is out"""
     network.unplug(cluster.node(node))
@@ -158,7 +174,7 @@ FAULTS = {
     fault.__name__.replace("_", "-"): fault
     for fault in (
         *(rate, delay, loss, link_down, cpu, disk, disk_full, memory, drain, slurmd, crash, hang),
-        *(one_core, drift, gpu, stale_files, trunk, switch),
+        *(one_core, drift, gpu, stale_files, trunk, switch, rail_down, rail_rate, gid),
     )
 }
 
@@ -167,17 +183,22 @@ FAULTS = {
 #: cores, which such a node does not see.
 WITH_KERNEL = {"rate", "delay", "loss", "link-down", "cpu", "drain", "slurmd", "crash", "hang"}
 
+#: Faults of verbs, which only such a node can have.
+OF_VERBS = {"rail-down", "rail-rate", "gid"}
+
 
 def inject(cluster, name, words):
     """Injects a fault and notes it for `vcluster status`.
 
     :raises Refusal: no such node, or a value that is not valid, or a fault for other nodes.
     """
-    if cluster.kernel and name not in WITH_KERNEL:
+    if cluster.kernel and name not in WITH_KERNEL | OF_VERBS:
         raise Refusal(
             f"{name} is for nodes that are namespaces; a node of --machines uml can have "
-            + ", ".join(sorted(WITH_KERNEL))
+            + ", ".join(sorted(WITH_KERNEL | OF_VERBS))
         )
+    if name in OF_VERBS and not cluster.kernel:
+        raise Refusal(f"{name} is for nodes with verbs; start the cluster with: up --machines uml")
     FAULTS[name](cluster, *words)
     with RECORD.open("a") as record:
         record.write(" ".join([name, *words]) + "\n")
@@ -228,6 +249,10 @@ def _repair(cluster, name):
         machine.await_boot(cluster, name)
         return
     if cluster.kernel:
+        if cluster.rails > 1:
+            machine.ask(cluster, name, "ip", "link", "set", "eth1", "up")
+        if "netdev eth0" not in machine.ask(cluster, name, "rdma", "link", "show", "rxe0/1"):
+            _place(cluster, name, "eth0")
         if not _signal(cluster, name, 0, "slurmd"):
             machine.ask(cluster, name, "slurmd", "-N", name)
         return
@@ -236,6 +261,20 @@ def _repair(cluster, name):
     if not machine.processes(name, "slurmd"):
         way = machine.command(cluster, name, [], as_root=True)
         slurm.start_slurmd(name, *way, before=lambda: cgroups.enter(name))
+
+
+def _second_rail(cluster, node):
+    """Returns `node`. A cluster with one rail is refused."""
+    if cluster.rails < 2:
+        raise Refusal("there is one rail; start the cluster with: up --machines uml --rails 2")
+    return cluster.node(node)
+
+
+def _place(cluster, name, card):
+    """Makes rxe0 of a node anew, on this network card."""
+    machine.ask(cluster, name, "rdma", "link", "delete", "rxe0")
+    machine.ask(cluster, name, "rdma", "link", "add", "rxe0", "type", "rxe", "netdev", card)
+    machine.ask(cluster, name, "sh", "-c", "chmod 666 /dev/infiniband/*")
 
 
 def _end_slurmd(cluster, name):

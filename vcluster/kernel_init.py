@@ -77,24 +77,30 @@ def make_groups():
 
 
 def connect(name, cluster):
-    """eth0, and rxe0 on it. Its first GID is the link-local IPv6 address."""
-    Path("/proc/sys/net/ipv6/conf/vec0/accept_dad").write_text("0")
-    lines = (
-        "link set lo up",
-        "link set vec0 name eth0",
-        "link set eth0 up",
-        f"address add {cluster.address(name)}/16 dev eth0",
-    )
-    run("ip", "-batch", "-", given="\n".join([*lines, ""]))
-    addresses = Path("/proc/net/if_inet6")
-    late = "eth0 has no IPv6 address: is IPv6 disabled on the host?"
-    wait(lambda: "eth0" in addresses.read_text(), 5, lambda: late)
-    run("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "eth0")
+    """eth0, and rxe0 on it. Its first GID is the link-local IPv6 address. So for each rail."""
+    run("ip", "link", "set", "lo", "up")
+    for rail in range(cluster.rails):
+        Path(f"/proc/sys/net/ipv6/conf/vec{rail}/accept_dad").write_text("0")
+        lines = (
+            f"link set vec{rail} name eth{rail}",
+            f"link set eth{rail} up",
+            f"address add {cluster.address(name, rail)}/16 dev eth{rail}",
+        )
+        run("ip", "-batch", "-", given="\n".join([*lines, ""]))
+        await_address(f"eth{rail}")
+        run("rdma", "link", "add", f"rxe{rail}", "type", "rxe", "netdev", f"eth{rail}")
     for device in Path("/dev/infiniband").iterdir():
         device.chmod(0o666)
     # Verbs lock the memory that they send from. srun must not bring the limit of the login machine.
     infinite = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     resource.setrlimit(resource.RLIMIT_MEMLOCK, infinite)
+
+
+def await_address(card):
+    """Waits for the link-local IPv6 address of a network card."""
+    addresses = Path("/proc/net/if_inet6")
+    late = f"{card} has no IPv6 address: is IPv6 disabled on the host?"
+    wait(lambda: card in addresses.read_text(), 5, lambda: late)
 
 
 def prefer_packets():

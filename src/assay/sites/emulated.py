@@ -35,6 +35,7 @@ ALL = {
     "shared": "glusterfs",
     "link": {"rate": "1gbit", "delay": 100},
     "between": {"bandwidth": 62.5, "delay": 145},
+    "rails": 2,
     "ideal": True,
 }
 

@@ -1,4 +1,4 @@
-"""ci/image-base.sh: what the base and the runtime of the CUDA image hold, and when there is none."""
+"""ci/image-base.sh: what base and runtime of the CUDA image hold, and what a failure leaves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import shell
 from shell import ROOT, program
 
 TOOLS = """
-    basename bash cat chmod cut dirname env grep mkdir mktemp mv rm sed sh sha256sum tail tar touch tr
+    basename bash cat chmod cut dirname env grep mkdir mktemp mv rm sed sh sha256sum tail tar touch
+    tr
 """
 #: Makes a toolkit with a compiler, a library and a stub, at the place that it is told.
 PREFIX = 'mkdir -p "$2/bin" "$2/lib64/stubs"; touch "$2/bin/nvcc" "$2/lib64/libcudart.so.12" \
@@ -97,8 +98,6 @@ def test_the_base_compiles_and_the_runtime_only_runs(checkout: Path) -> None:
     assert cuda == {"lib64/libcudart.so.12"}
     assert sorted(each.name for each in (checkout / "out").iterdir()) == ["base.tar", "runtime.tar"]
     assert f"IMAGE_BASE=docker-archive://{checkout}/out/base.tar" in done.stdout
-
-
 
 
 @pytest.mark.parametrize(

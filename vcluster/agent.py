@@ -36,8 +36,8 @@ def host_address(number):
     return f"fe80::a5:{number:x}"
 
 
-def mac_address(number):
-    return f"02:a5:00:00:{number >> 8:02x}:{number & 255:02x}"
+def mac_address(number, rail=0):
+    return f"02:a5:00:{rail:02x}:{number >> 8:02x}:{number & 255:02x}"
 
 
 def node_address(number):

@@ -121,11 +121,13 @@ class Between:
 class Cluster:
     """The arguments of ``up``, kept in ``cluster.json`` while the cluster is up.
 
-    :ivar kernel: path of the User-Mode Linux that each node runs; empty if nodes are namespaces.
+    :ivar kernel: path of the kernel that each node runs; empty if nodes are namespaces.
     :ivar gpus: emulated GPUs of each node.
     :ivar shared: the parallel file system over the nodes, `glusterfs`; empty if there is none.
     :ivar between: the link between the two groups of nodes; None if there is one group.
     :ivar switches: 1, or 2 with half of the nodes each and a trunk between them.
+    :ivar machines: what a node is, `namespace`, `uml` or `vm`.
+    :ivar rails: network devices of a node with a kernel.
     """
 
     nodes: int
@@ -140,6 +142,8 @@ class Cluster:
     shared: str = ""
     between: Between = None
     switches: int = 1
+    machines: str = "namespace"
+    rails: int = 1
 
     def __post_init__(self):
         if self.switches == 2:
@@ -186,6 +190,11 @@ class Cluster:
         return dataclasses.replace(
             self.link, peers=dict.fromkeys(far, self.link.delay + self.between.delay if far else 0)
         )
+
+    @property
+    def patience(self):
+        """How many times longer a step may take. A virtual machine is emulated by software."""
+        return 5 if self.machines == "vm" else 1
 
     @property
     def node_names(self):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import agent
 import cgroups
-import uml
+import kinds
 from commands import daemon, run
 from layout import HERE, STATE, SWITCH, Link, Refusal, megabytes, namespace, port
 
@@ -76,7 +76,7 @@ def create(cluster):
         bridge = BRIDGES[cluster.side(name)]
         run("ip", "-n", SWITCH, "link", "set", port(name), "master", bridge, "up")
         if cluster.has_kernel(name):
-            uml.connect(cluster, name)
+            kinds.KINDS[cluster.machines].connect(cluster, name)
         else:
             run("ip", "-n", space, "addr", "add", f"{cluster.address(name)}/16", "dev", "eth0")
             run("ip", "-n", space, "link", "set", "eth0", "up")

@@ -16,10 +16,7 @@ LIMIT_S = 30
 PYTHON = CHECKOUT / ".venv/bin/python"
 #: What UCX must send messages over, with its variables; and what nodes with a kernel add to it.
 TCP = ("tcp", {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"})
-VERBS = (
-    "rc_verbs",
-    {"UCX_TLS": "rc_v,self", "UCX_NET_DEVICES": "rxe0:1", "UCX_IB_GID_INDEX": "0"},
-)
+VERBS = ("rc_verbs", {"UCX_TLS": "rc_v,self", "UCX_IB_GID_INDEX": "0"})
 PACKAGES = "ci/system-stack.sh && vcluster/packages.sh"
 
 
@@ -30,7 +27,9 @@ def show(cluster):
     """
     world(cluster)
     if cluster.nodes > 1:
-        for transport, variables in [TCP, VERBS] if cluster.kernel else [TCP]:
+        over = [(VERBS[0], {**VERBS[1], "UCX_NET_DEVICES": f"rxe{rail}:1"})
+                for rail in range(cluster.rails) if cluster.kernel]  # fmt: skip
+        for transport, variables in [TCP, *over]:
             ping(cluster, *cluster.node_names[:2], transport, variables)
     if cluster.shared:
         files(cluster)
@@ -63,7 +62,7 @@ def ping(cluster, one, other, transport, variables):
     with (STATE / "log/ucx_perftest").open("w") as log:
         listening = subprocess.Popen(server, env=environment, stdout=log, stderr=log)
     words = ["ucx_perftest", one, "-t", "tag_lat", "-n", "100", "-w", "10"]
-    end = time.monotonic() + 5
+    end = time.monotonic() + 5 * cluster.patience
     try:
         while True:
             try:
@@ -102,7 +101,7 @@ def _as_user(cluster, what, name, words, **variables):
         return run(
             *machine.command(cluster, name, words),
             env={**machine.environment(cluster), **variables},
-            seconds=LIMIT_S,
+            seconds=LIMIT_S * cluster.patience,
         )
     except Refusal as refusal:
         # Leave out the words that lead into the machine: they do not help the reader.

@@ -194,7 +194,7 @@ class Cluster:
     @property
     def patience(self):
         """How many times longer a step may take. A virtual machine is emulated by software."""
-        return 40 if self.machines == "vm" else 1
+        return 6 if self.machines == "vm" else 1
 
     @property
     def node_names(self):

@@ -11,13 +11,14 @@
 #   YES=1                   install missing packages without asking
 #   SPACK_ARGS='...'        further arguments of spack install, such as --cache-only
 #   MACHINES=uml            vcluster-up: each node has a kernel of its own, with verbs
+#   MACHINES=vm             vcluster-up: two virtual machines with two sockets each, slow
 #   IMAGE=build/assay.sif   the image that is built, tested, signed, verified
 
 SITE ?= local
 STACK ?=
 # The links of 1 Gbit/s take ten minutes for a run that a real cluster finishes in one. The emulated
 # GPUs have no gdrcopy, which the full profile demands.
-PROFILE ?= $(if $(filter vcluster vcluster-uml vgpu,$(SITE)),smoke)
+PROFILE ?= $(if $(filter vcluster vcluster-uml vcluster-vm vgpu,$(SITE)),smoke)
 SPACK_ARGS ?=
 REFRAME_ARGS ?=
 PYTEST_ARGS ?=
@@ -30,7 +31,7 @@ endif
 # Modules of a cluster often set these. Packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down uml-kernel vgpu faults report scale test test-all fresh lint docs spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
+.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down uml-kernel vm-kernel vgpu faults report scale test test-all fresh lint docs spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
 .NOTPARALLEL:
 
 help:
@@ -57,6 +58,7 @@ help:
 	@echo 'make vcluster-up    start a Slurm cluster of four nodes on this machine, for SITE=vcluster'
 	@echo 'make vcluster-down  end it'
 	@echo 'make uml-kernel    build the kernel of its nodes for MACHINES=uml (vcluster-up does it)'
+	@echo 'make vm-kernel     fetch that of MACHINES=vm (vcluster-up does it)'
 	@echo 'make vgpu        build the emulated GPU, and install UCX for it, for SITE=vgpu'
 	@echo 'make faults      every fault against the suite on that cluster, and the page of it: hours'
 	@echo 'make pylock      solve the Python locks anew from pyproject.toml (LOCK_ARGS=--upgrade)'
@@ -69,7 +71,7 @@ asked:
 	@$(if $(ON_SITE),ASSAY_RESULTS='$(ON_SITE_RESULTS)') ci/asked.sh
 
 # These sites use packages of the distribution. Others bring their own stack.
-setup: $(if $(filter local vcluster vcluster-uml vgpu,$(SITE)),system) venv osu-py $(filter vgpu,$(SITE))
+setup: $(if $(filter local vcluster vcluster-uml vcluster-vm vgpu,$(SITE)),system) venv osu-py $(filter vgpu,$(SITE))
 
 system:
 	@ci/system-stack.sh
@@ -81,7 +83,7 @@ osu-py: venv
 	@ci/fetch-osu-py.sh
 
 # Measurements run where the site submits its jobs: for the emulated cluster, on its login machine.
-ON_SITE = $(if $(filter vcluster vcluster-uml,$(SITE)),vcluster/vcluster run login -- \
+ON_SITE = $(if $(filter vcluster vcluster-uml vcluster-vm,$(SITE)),vcluster/vcluster run login -- \
 	env ASSAY_RESULTS='$(ON_SITE_RESULTS)')
 
 acceptance: asked setup
@@ -109,9 +111,9 @@ calibrate: asked setup
 		--from "$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
 vcluster-up: system venv $(if $(findstring --gpus,$(VCLUSTER_ARGS)),vgpu)
-	@vcluster/packages.sh $(if $(filter uml,$(MACHINES)),--uml) \
+	@vcluster/packages.sh $(if $(filter uml vm,$(MACHINES)),--$(MACHINES)) \
 		$(if $(findstring --shared,$(VCLUSTER_ARGS)),--shared)
-	@$(if $(filter uml,$(MACHINES)),$(MAKE) --no-print-directory uml-kernel)
+	@$(if $(filter uml vm,$(MACHINES)),$(MAKE) --no-print-directory $(MACHINES)-kernel)
 	@vcluster/vcluster up $(if $(MACHINES),--machines '$(MACHINES)') $(VCLUSTER_ARGS)
 
 vcluster-down:
@@ -119,6 +121,9 @@ vcluster-down:
 
 uml-kernel:
 	@vcluster/kernel.sh >/dev/null
+
+vm-kernel:
+	@vcluster/vm-kernel.sh >/dev/null
 
 vgpu: venv
 	@command -v gcc >/dev/null || WHO=vgpu ci/packages.sh gcc libc6-dev

@@ -49,7 +49,7 @@ def up(nodes, accounting, link, expose, proven=True, **kind):
         machine.boot(name)
     for name in cluster.node_names:
         machine.await_boot(cluster, name)
-    slurm.await_idle(cluster, seconds=60 if cluster.kernel else 15)
+    slurm.await_idle(cluster, seconds=60 * cluster.patience if cluster.kernel else 15)
     if cluster.shared:
         gluster.mount(cluster)
     for name in cluster.node_names:

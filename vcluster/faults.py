@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import signal
+import sys
 import time
 
 import cgroups
@@ -16,7 +17,7 @@ import gpus
 import machine
 import network
 import slurm
-from layout import SCRATCH, STATE, Refusal, megabytes
+from layout import HERE, SCRATCH, STATE, Refusal, megabytes
 
 #: The injected faults, one line each; and a file that the prolog of tasks looks for.
 RECORD, ONE_CORE = STATE / "run/faults", STATE / "run/one-core"
@@ -152,6 +153,16 @@ DRIFTS = {
 }
 
 
+def far_device(cluster, node):
+    """ranks on NODE get the network device of the other socket (up --machines vm)"""
+    _far_device(cluster.node(node)).touch()
+
+
+def swap(cluster, node):
+    """on NODE, the way to the near network device is the slow one (up --machines vm)"""
+    _slow(cluster, cluster.node(node), swapped=True)
+
+
 def drift(cluster, node, what):
     """NODE differs from the others in WHAT: its mtu, its mount (missing), or mount options"""
     if what not in DRIFTS:
@@ -175,6 +186,7 @@ FAULTS = {
     for fault in (
         *(rate, delay, loss, link_down, cpu, disk, disk_full, memory, drain, slurmd, crash, hang),
         *(one_core, drift, gpu, stale_files, trunk, switch, rail_down, rail_rate, gid),
+        *(far_device, swap),
     )
 }
 
@@ -186,19 +198,26 @@ WITH_KERNEL = {"rate", "delay", "loss", "link-down", "cpu", "drain", "slurmd", "
 #: Faults of verbs, which only such a node can have.
 OF_VERBS = {"rail-down", "rail-rate", "gid"}
 
+#: Faults of nodes with two sockets.
+OF_SOCKETS = {"far-device", "swap"}
+
 
 def inject(cluster, name, words):
     """Injects a fault and notes it for `vcluster status`.
 
     :raises Refusal: no such node, or a value that is not valid, or a fault for other nodes.
     """
-    if cluster.kernel and name not in WITH_KERNEL | OF_VERBS:
-        raise Refusal(
-            f"{name} is for nodes that are namespaces; a node of --machines uml can have "
-            + ", ".join(sorted(WITH_KERNEL | OF_VERBS))
-        )
-    if name in OF_VERBS and not cluster.kernel:
+    virtual = cluster.machines == "vm"
+    if name in OF_SOCKETS and not virtual:
+        raise Refusal(f"{name} is for nodes with two sockets: start them by up --machines vm")
+    if name in OF_VERBS and cluster.machines != "uml":
         raise Refusal(f"{name} is for nodes with verbs; start the cluster with: up --machines uml")
+    possible = WITH_KERNEL | (OF_SOCKETS if virtual else OF_VERBS)
+    if cluster.kernel and name not in possible:
+        raise Refusal(
+            f"{name} is for nodes that are namespaces; a node of --machines {cluster.machines} "
+            f"can have {', '.join(sorted(possible))}"
+        )
     FAULTS[name](cluster, *words)
     with RECORD.open("a") as record:
         record.write(" ".join([name, *words]) + "\n")
@@ -236,7 +255,7 @@ def clear(cluster):
             _update(cluster, name, "state=idle" if "down" in states[name] else "state=resume")
     network.await_relays(cluster)
     gluster.mend(cluster)
-    slurm.await_idle(cluster, seconds=30)
+    slurm.await_idle(cluster, seconds=30 * cluster.patience)
 
 
 def _repair(cluster, name):
@@ -249,10 +268,14 @@ def _repair(cluster, name):
         machine.await_boot(cluster, name)
         return
     if cluster.kernel:
-        if cluster.rails > 1:
-            machine.ask(cluster, name, "ip", "link", "set", "eth1", "up")
-        if "netdev eth0" not in machine.ask(cluster, name, "rdma", "link", "show", "rxe0/1"):
-            _place(cluster, name, "eth0")
+        if cluster.machines == "vm":
+            _far_device(name).unlink(missing_ok=True)
+            _slow(cluster, name, swapped=False)
+        else:
+            if cluster.rails > 1:
+                machine.ask(cluster, name, "ip", "link", "set", "eth1", "up")
+            if "netdev eth0" not in machine.ask(cluster, name, "rdma", "link", "show", "rxe0/1"):
+                _place(cluster, name, "eth0")
         if not _signal(cluster, name, 0, "slurmd"):
             machine.ask(cluster, name, "slurmd", "-N", name)
         return
@@ -265,7 +288,7 @@ def _repair(cluster, name):
 
 def _second_rail(cluster, node):
     """Returns `node`. A cluster with one rail is refused."""
-    if cluster.rails < 2:
+    if cluster.networks < 2:
         raise Refusal("there is one rail; start the cluster with: up --machines uml --rails 2")
     return cluster.node(node)
 
@@ -275,6 +298,17 @@ def _place(cluster, name, card):
     machine.ask(cluster, name, "rdma", "link", "delete", "rxe0")
     machine.ask(cluster, name, "rdma", "link", "add", "rxe0", "type", "rxe", "netdev", card)
     machine.ask(cluster, name, "sh", "-c", "chmod 666 /dev/infiniband/*")
+
+
+def _far_device(name):
+    """The file that vm-task-prolog looks for."""
+    return STATE / "run" / f"far-device.{name}"
+
+
+def _slow(cluster, name, swapped):
+    """Makes the queues of a node slow that vm_init.py says."""
+    call = f"import vm_init; vm_init.slow_far({cluster.rails}, swapped={swapped})"
+    machine.ask(cluster, name, "env", f"PYTHONPATH={HERE}", sys.executable, "-c", call)
 
 
 def _end_slurmd(cluster, name):

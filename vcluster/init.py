@@ -18,10 +18,10 @@ import accounting
 import cgroups
 import etc
 import gluster
+import kinds
 import machine
 import munge
 import slurm
-import uml
 from commands import daemon, run
 from layout import ACCOUNT, CHECKOUT, DISK_MIB, NAME, SCRATCH, STATE, Cluster
 
@@ -131,7 +131,7 @@ def start_daemons(name, cluster):
     Returns the process with which the machine ends: a kernel of its own; None if there is none.
     """
     if cluster.has_kernel(name):
-        return uml.start(cluster, name)
+        return kinds.KINDS[cluster.machines].start(cluster, name)
     if name != "login":
         if cluster.shared:
             gluster.serve(name)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """First process of a node that has a kernel of its own: mounts, network, daemons, agent.
 
-``kernel_init.py NAME`` is started by the kernel (uml.py) and runs as its root user.
+``kernel_init.py NAME`` is started by the kernel (uml.py, vm.py) and runs as its root user.
 """
 
 import contextlib
@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 
 import agent
+import guest
 import munge
 import slurm
-import uml
+import vm_init
 from commands import run, wait
 from layout import CHECKOUT, STATE, Cluster
 
@@ -35,6 +36,8 @@ def make_world(name, cluster):
     mount("proc", "/proc")
     mount("sysfs", "/sys")
     mount("devtmpfs", "/dev")
+    if cluster.machines == "vm":
+        vm_init.share(cluster)
     for folder in ("pts", "shm"):
         Path("/dev", folder).mkdir()
     mount("devpts", "/dev/pts", "mode=620,ptmxmode=666")
@@ -77,18 +80,23 @@ def make_groups():
 
 
 def connect(name, cluster):
-    """eth0, and rxe0 on it. Its first GID is the link-local IPv6 address. So for each rail."""
+    """eth0, and rxe0 on it; so for each rail. The first GID is the link-local IPv6 address."""
     run("ip", "link", "set", "lo", "up")
+    virtual = cluster.machines == "vm"
+    if virtual:
+        vm_init.name_cards(cluster.number(name), cluster.rails)
     for rail in range(cluster.rails):
-        Path(f"/proc/sys/net/ipv6/conf/vec{rail}/accept_dad").write_text("0")
-        lines = (
-            f"link set vec{rail} name eth{rail}",
-            f"link set eth{rail} up",
-            f"address add {cluster.address(name, rail)}/16 dev eth{rail}",
-        )
+        if not virtual:
+            run("ip", "link", "set", f"vec{rail}", "name", f"eth{rail}")
+        Path(f"/proc/sys/net/ipv6/conf/eth{rail}/accept_dad").write_text("0")
+        lines = [f"link set eth{rail} up"]
+        if rail < cluster.networks:
+            lines.append(f"address add {cluster.address(name, rail)}/16 dev eth{rail}")
         run("ip", "-batch", "-", given="\n".join([*lines, ""]))
         await_address(f"eth{rail}")
         run("rdma", "link", "add", f"rxe{rail}", "type", "rxe", "netdev", f"eth{rail}")
+    if virtual:
+        vm_init.slow_far(cluster.rails)
     for device in Path("/dev/infiniband").iterdir():
         device.chmod(0o666)
     # Verbs lock the memory that they send from. srun must not bring the limit of the login machine.
@@ -125,7 +133,7 @@ def main(name, *_):  # the kernel adds an argument of its own for its console
     os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     cluster = Cluster.load()
     # The node's own /dev hides these files.
-    key, ready, cpus = uml.KEY.read_bytes(), uml.READY.open("w"), uml.CPUS.read_text()
+    key, ready, cpus = guest.KEY.read_bytes(), guest.READY.open("w"), guest.CPUS.read_text()
     make_world(name, cluster)
     state_clock(cpus)
     make_groups()
@@ -135,7 +143,14 @@ def main(name, *_):  # the kernel adds an argument of its own for its console
     slurm.start_slurmd(name)
     signal.signal(signal.SIGCHLD, reap)
     reap()
-    agent.serve(cluster.number(name), started=lambda: ready.write("ready") and ready.close())
+
+    def started():
+        ready.write("ready")
+        ready.flush()
+        os.fsync(ready.fileno())  # the host may not see it otherwise
+        ready.close()
+
+    agent.serve(cluster.number(name), started)
 
 
 if __name__ == "__main__":

@@ -123,12 +123,13 @@ class Between:
 class Cluster:
     """The arguments of ``up``, kept in ``cluster.json`` while the cluster is up.
 
-    :ivar kernel: path of the User-Mode Linux that each node runs; empty if nodes are namespaces.
+    :ivar kernel: path of the kernel that each node runs; empty if nodes are namespaces.
     :ivar gpus: emulated GPUs of each node.
     :ivar shared: the parallel file system over the nodes, `glusterfs`; empty if there is none.
     :ivar between: the link between the two groups of nodes; None if there is one group.
     :ivar switches: 1, or 2 with half of the nodes each and a trunk between them.
-    :ivar rails: networks of a node with a kernel: eth0 and rxe0, or also eth1 and rxe1.
+    :ivar machines: what a node is, `namespace`, `uml` or `vm`.
+    :ivar rails: network devices of a node with a kernel: eth0 and rxe0, eth1 and rxe1...
     """
 
     nodes: int
@@ -143,6 +144,7 @@ class Cluster:
     shared: str = ""
     between: Between = None
     switches: int = 1
+    machines: str = "namespace"
     rails: int = 1
 
     def __post_init__(self):
@@ -158,6 +160,8 @@ class Cluster:
                 )
         if self.rails > 1 and not self.kernel:
             raise Refusal("rails are for nodes with a kernel of their own: add --machines uml")
+        if self.rails > 2 and self.machines == "uml":
+            raise Refusal(f"--rails {self.rails} is for virtual machines: add --machines vm")
         if self.between and (self.nodes % 2 or self.nodes < 4):
             raise Refusal(f"two groups need an even number of nodes, at least 4, not {self.nodes}")
         if self.between and self.kernel:
@@ -194,12 +198,22 @@ class Cluster:
         )
 
     @property
+    def patience(self):
+        """How many times longer a step may take. A virtual machine is emulated by software."""
+        return 6 if self.machines == "vm" else 1
+
+    @property
     def node_names(self):
         return [f"node{number:02d}" for number in range(1, self.nodes + 1)]
 
     @property
     def names(self):
         return ["login", *self.node_names]
+
+    @property
+    def networks(self):
+        """Number of networks of the nodes: the rails of virtual machines share one."""
+        return 1 if self.machines == "vm" else self.rails
 
     def address(self, name, rail=0):
         """The IPv4 address of a machine in 10.77.0.0/16; on the second rail in 10.78.0.0/16."""

@@ -41,8 +41,9 @@ def await_boot(cluster, name):
         log = (STATE / "log" / f"boot.{name}").read_text().strip()
         return f"{name} does not start: {log.splitlines()[-1] if log else 'no word'}"
 
-    # A database takes its time; a kernel has a limit of its own (uml.BOOT_S), which ends before.
-    wait(ready(name).exists, 90 if cluster.has_kernel(name) else 30, late)
+    # A database takes its time; a kernel has a limit of its own (guest.BOOT_S), which ends before.
+    limit = 90 * cluster.patience if cluster.has_kernel(name) else 30
+    wait(ready(name).exists, limit, late)
 
 
 def ready(name):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import agent
 import cgroups
-import uml
+import kinds
 from commands import daemon, run
 from layout import HERE, STATE, SWITCH, Link, Refusal, megabytes, namespace, port
 
@@ -61,7 +61,7 @@ def create(cluster):
     """Switch and links, without any shaping."""
     run("ip", "netns", "add", SWITCH)
     apart = cluster.between or cluster.switches == 2
-    rail = [RAIL] if cluster.rails > 1 else []
+    rail = [RAIL] if cluster.networks > 1 else []
     for bridge in [*(BRIDGES if apart else BRIDGES[:1]), *rail]:
         run("ip", "-n", SWITCH, "link", "add", bridge, "type", "bridge")
         run("ip", "-n", SWITCH, "link", "set", bridge, "up")
@@ -80,9 +80,9 @@ def create(cluster):
         bridge = BRIDGES[cluster.side(name)]
         run("ip", "-n", SWITCH, "link", "set", port(name), "master", bridge, "up")
         if cluster.has_kernel(name):
-            if cluster.rails > 1:
+            if cluster.networks > 1:
                 _join_rail(name)
-            uml.connect(cluster, name)
+            kinds.KINDS[cluster.machines].connect(cluster, name)
         else:
             run("ip", "-n", space, "addr", "add", f"{cluster.address(name)}/16", "dev", "eth0")
             run("ip", "-n", space, "link", "set", "eth0", "up")
@@ -139,7 +139,7 @@ def shape(cluster, name, link):
     """Gives a node's link the rate, the delays and the loss of `link`, whatever it had before."""
     space = namespace(name)
     ends = [(space, "eth0", link.rate), (SWITCH, port(name), link.rate)]
-    if cluster.rails > 1 and cluster.has_kernel(name):
+    if cluster.networks > 1 and cluster.has_kernel(name):
         rate = link.rail_rate or cluster.link.rate
         ends += [(space, "eth1", rate), (SWITCH, port(name, 1), rate)]
     for where, device, rate in ends:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The programs of the emulated cluster, from Debian's packages (ci/packages.sh installs them).
 #
-#   vcluster/packages.sh [--accounting] [--uml] [--shared]
+#   vcluster/packages.sh [--accounting] [--uml] [--vm] [--shared]
 #
 #   --accounting: MariaDB and slurmdbd too; --uml: what nodes with a kernel of their own need beside
-#   the kernel (vcluster/kernel.sh); --shared: GlusterFS, which Debian has with the tools of clients
+#   the kernel (vcluster/kernel.sh); --vm: the same for virtual machines; --shared: GlusterFS, which Debian has with the tools of clients
 set -euo pipefail
 
 packages=(
@@ -18,9 +18,10 @@ for word in "$@"; do
     --accounting) packages+=(mariadb-server-core mariadb-client-core slurmdbd) ;;
     # The library of soft-RoCE; ib_write_bw and ib_send_lat; pkill, for faults.
     --uml) packages+=(ibverbs-providers perftest procps) ;;
+    --vm) packages+=(qemu-system-x86 ibverbs-providers procps) ;;
     --shared) packages+=(glusterfs-client) ;;
     *)
-        echo "vcluster/packages.sh: $word: there are --accounting, --uml and --shared" >&2
+        echo "vcluster/packages.sh: $word: there are --accounting, --uml, --vm and --shared" >&2
         exit 1
         ;;
     esac

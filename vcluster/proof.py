@@ -62,7 +62,7 @@ def ping(cluster, one, other, transport, variables):
     with (STATE / "log/ucx_perftest").open("w") as log:
         listening = subprocess.Popen(server, env=environment, stdout=log, stderr=log)
     words = ["ucx_perftest", one, "-t", "tag_lat", "-n", "100", "-w", "10"]
-    end = time.monotonic() + 5
+    end = time.monotonic() + 5 * cluster.patience
     try:
         while True:
             try:
@@ -101,7 +101,7 @@ def _as_user(cluster, what, name, words, **variables):
         return run(
             *machine.command(cluster, name, words),
             env={**machine.environment(cluster), **variables},
-            seconds=LIMIT_S,
+            seconds=LIMIT_S * cluster.patience,
         )
     except Refusal as refusal:
         # Leave out the words that lead into the machine: they do not help the reader.

@@ -5,7 +5,7 @@ import shutil
 
 import cgroups
 import gpus
-import uml
+import kinds
 from commands import daemon, wait
 from layout import GROUPS, HERE, STATE, SWITCHES
 from machine import ask
@@ -21,10 +21,13 @@ def configure(cluster):
     cores = len(os.sched_getaffinity(0))
     # Each node already is a control group of the host. Slurm makes none of its own.
     track, task = "linuxproc", "none"
+    sockets, prolog = 1, "task-prolog"
     if cluster.kernel:
-        memory, cores, track = uml.STATED_MIB, 1, "cgroup"
+        kind = kinds.KINDS[cluster.machines]
+        memory, track, prolog = kind.STATED_MIB, "cgroup", kind.PROLOG
+        cores = sockets = kind.SOCKETS
         # The limit of locked memory that verbs need is the node's, not the login machine's.
-        task = "cgroup\nPropagateResourceLimitsExcept=MEMLOCK"
+        task = f"{kind.TASK}\nPropagateResourceLimitsExcept=MEMLOCK"
     accounting = "accounting_storage/none"
     if cluster.accounting:
         accounting = (
@@ -36,13 +39,14 @@ def configure(cluster):
     values = {
         "state": STATE,
         "login": cluster.address("login"),
-        "task_prolog": HERE / "task-prolog",
+        "task_prolog": HERE / prolog,
+        "seconds": 10 * cluster.patience,
         "accounting": accounting,
         "track": track,
         "task": task,
         "nodes": "\n".join(
             f"NodeName={name} NodeAddr={cluster.address(name)} CPUs={cores} Boards=1 "
-            f"SocketsPerBoard=1 CoresPerSocket={cores} ThreadsPerCore=1 "
+            f"SocketsPerBoard={sockets} CoresPerSocket={cores // sockets} ThreadsPerCore=1 "
             f"RealMemory={memory}{gres}{feature(cluster, name)}"
             for name in cluster.node_names
         ),
@@ -63,7 +67,7 @@ def configure(cluster):
     if version == 2:
         lines.append("IgnoreSystemd=yes")
     if cluster.kernel:
-        lines.append("ConstrainRAMSpace=yes")
+        lines += ["ConstrainRAMSpace=yes", *(["ConstrainCores=yes"] if sockets > 1 else [])]
     (STATE / "etc/cgroup.conf").write_text("\n".join([*lines, ""]))
 
 

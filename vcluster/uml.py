@@ -1,40 +1,28 @@
 """A node with a kernel of its own: User-Mode Linux with InfiniBand verbs over Ethernet (soft-RoCE).
 
-The kernel is a process of the node's machine. It reads and writes the files that this machine sees,
-through hostfs, as the user who runs jobs: what this user may not write, nobody on the node may. Its
-network card is a tap on a bridge beside ``eth0``. The rest of a machine stays as it is: control
-group, disk, link. In the kernel, kernel_init.py is the first process.
+The kernel is a process of the node's machine (guest.py). It reads and writes the files that this
+machine sees through hostfs. Its network card is a tap on a bridge beside ``eth0``. The rest of a
+machine stays as it is: control group, disk, link.
 """
 
-import os
-import shutil
-import stat
 import sys
-from pathlib import Path
 
 import agent
-import munge
-from commands import daemon, run, wait
-from layout import HERE, STATE, Refusal, namespace
+import guest
+from commands import daemon, run
+from layout import HERE, STATE, namespace
 
 #: Memory of a node [MiB], and the part that Slurm allocates. The host gives only what is touched.
 MEMORY_MIB, STATED_MIB = 768, 640
 
-#: Packets that wait for a node; the tap's own limit is 500.
-QUEUE = 8192
+#: Processors of a node, each a socket of its own.
+SOCKETS = 1
 
-#: How long a node may take to start, on a busy host [s].
-BOOT_S = 60
+#: Plugins with which Slurm places and limits tasks.
+TASK = "cgroup"
 
-#: The machine's own directory, in memory: here the kernel keeps its memory and its names.
-SHM = Path("/dev/shm")  # noqa: S108
-
-#: What the host says of its processors: User-Mode Linux does not say how fast their clock is.
-CPUS = SHM / "cpuinfo"
-
-#: The key of munge, which an ordinary user cannot read in its place; and the file into which the
-#: kernel's first process writes once the node is ready.
-KEY, READY = SHM / "munge.key", SHM / "ready"
+#: What Slurm runs before each task.
+PROLOG = "task-prolog"
 
 
 def kernel():
@@ -53,7 +41,7 @@ def connect(cluster, name):
             f"link add br{rail} type bridge",
             f"tuntap add dev tap{rail} mode tap user {cluster.uid}",
             # Verbs send a message of 1 MiB as one burst of a thousand packets.
-            f"link set tap{rail} txqueuelen {QUEUE}",
+            f"link set tap{rail} txqueuelen {guest.QUEUE}",
             f"link set tap{rail} master br{rail} up",
             f"link set eth{rail} master br{rail} up",
             f"link set br{rail} addrgenmode none up",
@@ -66,7 +54,7 @@ def arguments(cluster, name):
     """The command line of the kernel."""
     macs = [agent.mac_address(cluster.number(name), rail) for rail in range(cluster.rails)]
     return [
-        *(cluster.kernel, f"mem={MEMORY_MIB}M", f"uml_dir={SHM}/", "quiet"),
+        *(cluster.kernel, f"mem={MEMORY_MIB}M", f"uml_dir={guest.SHM}/", "quiet"),
         # After a panic the kernel ends; it would wait forever, or start again.
         *("panic=-1", "noreboot"),
         *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"),
@@ -85,39 +73,10 @@ def start(cluster, name):
 
     :raises Refusal: the node does not start.
     """
-    # /dev/net/tun may be for root only. The tap belongs to the user, the device file does not.
-    device = SHM / "tun"
-    os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(10, 200))
-    run("mount", "--bind", device, "/dev/net/tun")
-    shutil.copyfile("/proc/cpuinfo", CPUS)
-    KEY.touch(0o600)
-    shutil.copyfile(munge.FOLDER / "key", KEY)
-    READY.touch()
-    # The cluster's folders are root's. Only these files of the daemons are the user's.
-    logs = [STATE / "log" / f for f in (f"slurmd.{name}", f"slurmd.{name}.out", f"munged.{name}")]
-    for file in (device, KEY, READY, STATE / "run" / f"slurmd.{name}.pid", *logs):
-        file.touch()
-        os.chown(file, cluster.uid, cluster.gid)
-    process = daemon(
-        [
-            *("setpriv", f"--reuid={cluster.uid}", f"--regid={cluster.gid}", "--clear-groups"),
-            # The kernel's memory begins behind its heap. Where the host chose its place at random,
-            # nodes differed by 16 MB of memory, and the census named them.
-            *("setarch", "--addr-no-randomize"),
-            *arguments(cluster, name),
-        ],
-        log=f"kernel.{name}",
-    )
-    log = STATE / "log" / f"kernel.{name}"
-
-    def late():
-        lines = log.read_text(errors="replace").splitlines()
-        said = f"its kernel said first: {lines[0]}" if lines else "its kernel said nothing"
-        return f"{name} does not start: {said}; see {log}"
-
-    wait(lambda: process.poll() is not None or READY.stat().st_size, BOOT_S, late)
-    if process.poll() is not None:
-        raise Refusal(late())
+    # The kernel's memory begins behind its heap. Where the host chose its place at random, nodes
+    # differed by 16 MB of memory, and the census named them.
+    words = ["setarch", "--addr-no-randomize", *arguments(cluster, name)]
+    process = guest.start(cluster, name, words)
     for rail in range(cluster.rails):
         mac = agent.mac_address(cluster.number(name), rail)
         daemon([sys.executable, HERE / "wake.py", mac, f"tap{rail}"], log=f"wake.{name}.{rail}")

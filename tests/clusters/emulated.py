@@ -132,12 +132,12 @@ def place():
 
 
 @contextlib.contextmanager
-def up(*words):
+def up(*words, timeout=90):
     """A running cluster, started by `vcluster up` with these words. It is removed afterwards."""
     with place() as state:
         made = Cluster(state)
         try:
-            made("up", *words)
+            made("up", *words, timeout=timeout)
             yield made
         finally:
             made("down")

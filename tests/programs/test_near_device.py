@@ -30,6 +30,20 @@ def start(tmp_path):
     return run
 
 
+@pytest.fixture
+def software(tmp_path):
+    """A device of soft-RoCE, on a network card of virtio near processors 4 to 7."""
+    (tmp_path / "sys/class/infiniband/rxe1").mkdir(parents=True)
+    (tmp_path / "sys/class/infiniband/rxe1/parent").write_text("eth1\n")
+    bus = tmp_path / "sys/devices/81:00.0"
+    (bus / "virtio1").mkdir(parents=True)
+    (bus / "numa_node").write_text("1\n")
+    (bus / "local_cpulist").write_text("4-7\n")
+    card = tmp_path / "sys/class/net/eth1"
+    card.mkdir(parents=True)
+    (card / "device").symlink_to(bus / "virtio1")
+
+
 def chosen(tmp_path):
     (path,) = tmp_path.glob(nearness.FILES)
     text = path.read_text()
@@ -51,6 +65,13 @@ def test_far_are_the_others(start, tmp_path):
     done = start("far", "mlx5_1:1", "true", allowed="0,4-7")
     assert done.returncode == 0
     assert chosen(tmp_path)[0] == "0"
+
+
+@pytest.mark.parametrize("device", ["rxe1:1", "eth1"])
+def test_a_device_of_software_is_where_its_network_card_is(start, tmp_path, software, device):
+    assert start("far", device, "true", allowed="0,4-7").returncode == 0
+    cpus, place = chosen(tmp_path)
+    assert (cpus, nearness.mapping(place)) == ("0", {"4-7": device})
 
 
 def test_free_binds_nothing_and_passes_the_exit_code_on(start, tmp_path):

@@ -53,5 +53,5 @@ def test_a_kernel_that_does_not_start_is_named(tmp_path):
 def test_a_word_that_the_packages_do_not_know_is_refused(word):
     done = run(ROOT / "vcluster/packages.sh", word, apart=True)
     assert done.returncode == 1
-    known = "there are --accounting, --uml and --shared"
+    known = "there are --accounting, --uml, --vm and --shared"
     assert done.stderr == f"vcluster/packages.sh: {word}: {known}\n"

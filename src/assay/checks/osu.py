@@ -56,12 +56,22 @@ class OsuBase(MpiTransportCheck):
         """Whether the test asks for fewer iterations than the default of the programs."""
         return self.between_nodes and self.profile == "smoke"
 
+    @property
+    def smoke_iterations(self) -> int:
+        """Iterations of a C program in a short run, of all sizes."""
+        return int(self.current_partition.extras.get("osu_smoke", {}).get("iterations", SMOKE_C))
+
+    @property
+    def smoke_window(self) -> int:
+        """Messages in flight in a short run."""
+        return int(self.current_partition.extras.get("osu_smoke", {}).get("window", SMOKE_WINDOW))
+
     def payload(self, parsed: Parsed) -> float:
         """The bytes of the fewest iterations that the program does."""
         window = WINDOW.get(self.benchmark, 1)
         least = programs.FEWEST
         if self.short:
-            window, least = min(window, SMOKE_WINDOW), SMOKE_LARGE
+            window, least = min(window, self.smoke_window), min(SMOKE_LARGE, self.smoke_iterations)
         of_one = links.message_bytes(self.benchmark, self._layout, window)
         return least * of_one * sum(float(row["size"]) for row in parsed.rows)
 
@@ -79,7 +89,7 @@ class OsuBase(MpiTransportCheck):
         # A program for GPUs has the same name, and a title of its own.
         asked: dict[str, Any] = {"program": f"osu_{self.benchmark}", "accelerator": None}
         if self.benchmark == "mbw_mr":  # the only one that prints it
-            asked["window_size"] = SMOKE_WINDOW if self.short else WINDOW[self.benchmark]
+            asked["window_size"] = self.smoke_window if self.short else WINDOW[self.benchmark]
         return asked
 
     def examine(self, parsed: Parsed | None) -> list[str]:
@@ -114,9 +124,9 @@ class OsuC(OsuBase):
             self.executable_opts += ["-m", f":{MIB}"]
         if self.short:
             # -i sets one number of iterations for all sizes.
-            self.executable_opts += ["-i", str(SMOKE_C), "-x", str(SMOKE_WARM_UP)]
+            self.executable_opts += ["-i", str(self.smoke_iterations), "-x", str(SMOKE_WARM_UP)]
             if self.benchmark in WINDOW:
-                self.executable_opts += ["-W", str(SMOKE_WINDOW)]
+                self.executable_opts += ["-W", str(self.smoke_window)]
 
     def read(self) -> Parsed:
         """The table of the program."""
@@ -160,7 +170,7 @@ class OsuPort(OsuBase):
             "loop_large": SMOKE_LARGE,
             "skip_large": SMOKE_WARM_UP,
             "MAX_MSG_SIZE": MIB,
-            **dict.fromkeys(windows, SMOKE_WINDOW),
+            **dict.fromkeys(windows, self.smoke_window),
         }
 
     def read(self) -> Parsed:

@@ -14,9 +14,16 @@ host=$(uname -n)
 # near DEVICE: the list of processors near it, as the kernel says; empty if it does not say.
 near() {
     case $1 in
-    *:*) folder=$root/class/infiniband/${1%:*}/device ;;
-    *) folder=$root/class/net/$1/device ;;
+    *:*)
+        folder=$root/class/infiniband/${1%:*}
+        # Software such as soft-RoCE is no device of a bus, and names its network card.
+        if read -r card <"$folder/parent"; then folder=$root/class/net/$card; fi
+        ;;
+    *) folder=$root/class/net/$1 ;;
     esac
+    folder=$folder/device
+    # The network card of a virtual machine is a device of virtio. That of the bus is above it.
+    [ -e "$folder/numa_node" ] || folder=$folder/..
     read -r node <"$folder/numa_node" && [ "$node" -ge 0 ] && read -r list <"$folder/local_cpulist" &&
         echo "$list"
 } 2>/dev/null

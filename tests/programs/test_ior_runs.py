@@ -64,8 +64,8 @@ IN_IOR = {
     ),
     "two-nodes": ("nodes               : 1", "nodes               : 2", "the nodes was 2, 1 was"),
     "wrong-data": (
-        "read      1955.91 ",
-        "WARNING: Incorrect data on read (128 errors found).\nread      1955.91 ",
+        "read      6597 ",
+        "WARNING: Incorrect data on read (128 errors found).\nread      6597 ",
         "Incorrect data on read (128 errors found)",
     ),
     "other-api": (" POSIX ", " MPIIO ", "write: api was MPIIO, POSIX was asked for"),
@@ -82,10 +82,10 @@ def test_ior_that_ran_otherwise_than_it_was_asked_to(bench, tmp_path):
 
 
 def test_ranks_that_were_done_before_the_time_of_the_rule(bench, tmp_path):
-    run = replayed(bench, tmp_path, "ior", "ior-easy", {}, "-n", "Ior.*easy", ior_bytes=2**30)
+    run = replayed(bench, tmp_path, "ior", "ior-easy", {}, "-n", "Ior.*easy", ior_bytes=2**28)
 
-    cause = "in 2.0 s, and the rule is 300 s: set ior_bytes of the partition to"
-    run.says("Ior", "the ranks wrote all 784.3 MB", cause)
+    cause = "in 1.5 s, and the rule is 300 s: set ior_bytes of the partition to"
+    run.says("Ior", "the ranks wrote all 268.4 MB", cause)
 
 
 IN_MDTEST = {

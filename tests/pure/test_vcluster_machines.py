@@ -25,8 +25,12 @@ def vcluster(monkeypatch, tmp_path):
 
 def cluster(vcluster, kernel="/cache/linux", nodes=2, rails=1):
     layout = vcluster("layout")
-    link = layout.Link()
-    return layout.Cluster(nodes, "assay", 2000, 2000, False, link, [], kernel=kernel, rails=rails)
+    return layout.Cluster(
+        *(nodes, "assay", 2000, 2000, False, layout.Link(), []),
+        kernel=kernel,
+        machines="uml" if kernel else "namespace",
+        rails=rails,
+    )
 
 
 def configured(vcluster, tmp_path, kernel):

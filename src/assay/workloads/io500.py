@@ -22,8 +22,8 @@ SECONDS = {"smoke": 2, "full": 300}
 #: Size of a transfer [B]: what suits a file system, and what suits none of them.
 TRANSFER = {EASY: 2 * 2**20, HARD: 47008}
 
-#: Bytes of all ranks of a node in the smoke profile [B].
-SMOKE_BYTES = 2**30
+#: Most bytes of all ranks of a node in the smoke profile [B].
+SMOKE_BYTES = 2**28
 
 #: Profile -> files that each rank creates, if the time suffices.
 FILES = {"smoke": 20_000, "full": 1_000_000}

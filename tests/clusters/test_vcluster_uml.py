@@ -204,6 +204,37 @@ def test_the_suite_runs_over_verbs(healthy):
     assert {partition for _, partition in cases} == {"ethernet", "verbs"}
 
 
+def ports(cluster, node):
+    """What `rdma link` says of each device of a node: device -> the rest of its line."""
+    said = cluster("run", node, "--", "rdma", "link").stdout
+    return dict(re.findall(r"^link (rxe\d)/1 (.*?) *$", said, re.M))
+
+
+def test_faults_of_two_rails_are_named_by_the_census_and_undone():
+    with up("--machines", "uml", "--nodes", "3", "--rails", "2", "--unproven") as made:
+        healthy = ports(made, "node02")
+        assert healthy == {
+            f"rxe{rail}": f"state ACTIVE physical_state LINK_UP netdev eth{rail}" for rail in (0, 1)
+        }
+        memory = "head -1 /proc/meminfo"
+        said = made.job(memory, nodes="node01,node02,node03")
+        assert len(set(said.values())) == 1, "the census names a node with another memory"
+        made("fault", "rail-down", "node02")
+        made("fault", "gid", "node02")
+        broken = ports(made, "node02")
+        assert broken["rxe1"].startswith("state DOWN") and broken["rxe0"].endswith("netdev lo")
+        results = made.state / "home" / "results"
+        arguments = ("--system", "vcluster-uml:rails")
+        _, cases = made.suite("Census", *arguments, results=results, site="vcluster-uml")
+        result, reason = cases["Census", "rails"]
+        assert result == "fail"
+        assert "node02: network.infiniband rxe1:1 state is 1: DOWN, 4: ACTIVE on 2 others" in reason
+        made("clear")
+        assert ports(made, "node02") == healthy
+        _, cases = made.suite("Census", *arguments, results=results, site="vcluster-uml")
+        assert cases["Census", "rails"] == ("pass", "")
+
+
 def kernels(state):
     """Processes of the host that are kernels of this cluster: node -> pid."""
     found = {}

@@ -5,7 +5,7 @@
 #
 #   IMAGE_DEF        the definition (containers/debian.def)
 #   IMAGE_BASE       a Debian 12 to build on, such as docker://debian@sha256:...; by default it is
-#                    made from the archive that this machine's apt reads (Debian only)
+#                    made from the archive that this machine's apt reads (Debian only, not cuda.def)
 #   IMAGE_MIRROR     another archive of Debian to read
 #   IMAGE_PACKAGES   further packages, such as iozone3
 #   IMAGE_ARGS       further arguments of apptainer build
@@ -25,6 +25,8 @@ image=${1:-build/assay.sif}
 definition=${IMAGE_DEF:-containers/debian.def}
 [ -f "$definition" ] ||
     die "IMAGE_DEF=$definition does not exist; there are: $(echo containers/*.def)"
+[ -n "${IMAGE_BASE:-}" ] || grep -q 'base\.tar' "$definition" ||
+    die "IMAGE_BASE= is not set, and $definition needs a base; ci/image-base.sh makes one"
 release=bookworm python=${IMAGE_PYTHON:-3.11} # of the base, in both definitions
 [[ $python =~ ^3\.[0-9]+$ ]] || die "IMAGE_PYTHON=$python is no version such as 3.12"
 if [ -n "${IMAGE_CA:-}" ]; then

@@ -69,6 +69,22 @@ def switch(cluster, switch, rate):
     network.await_relays(cluster)
 
 
+def rail_down(cluster, node):
+    """the port of the second rail of NODE is down (up --rails 2)"""
+    machine.ask(cluster, _second_rail(cluster, node), "ip", "link", "set", "eth1", "down")
+
+
+def rail_rate(cluster, node, rate):
+    """the link of the second rail of NODE has RATE in both directions (up --rails 2)"""
+    megabytes(rate)
+    _change(cluster, _second_rail(cluster, node), rail_rate=rate)
+
+
+def gid(cluster, node):
+    """rxe0 of NODE is on another network: its GID is one that no other node reaches"""
+    _place(cluster, cluster.node(node), "lo")
+
+
 def link_down(cluster, node):
     """the cable of NODE is out"""
     network.unplug(cluster.node(node))
@@ -169,7 +185,8 @@ FAULTS = {
     fault.__name__.replace("_", "-"): fault
     for fault in (
         *(rate, delay, loss, link_down, cpu, disk, disk_full, memory, drain, slurmd, crash, hang),
-        *(one_core, drift, gpu, stale_files, trunk, switch, far_device, swap),
+        *(one_core, drift, gpu, stale_files, trunk, switch, rail_down, rail_rate, gid),
+        *(far_device, swap),
     )
 }
 
@@ -177,6 +194,9 @@ FAULTS = {
 #: Faults of a node that has a kernel of its own. The others change files or mounts of the host, or
 #: cores, which such a node does not see.
 WITH_KERNEL = {"rate", "delay", "loss", "link-down", "cpu", "drain", "slurmd", "crash", "hang"}
+
+#: Faults of verbs, which only such a node can have.
+OF_VERBS = {"rail-down", "rail-rate", "gid"}
 
 #: Faults of nodes with two sockets.
 OF_SOCKETS = {"far-device", "swap"}
@@ -190,7 +210,9 @@ def inject(cluster, name, words):
     virtual = cluster.machines == "vm"
     if name in OF_SOCKETS and not virtual:
         raise Refusal(f"{name} is for nodes with two sockets: start them by up --machines vm")
-    possible = WITH_KERNEL | (OF_SOCKETS if virtual else set())
+    if name in OF_VERBS and cluster.machines != "uml":
+        raise Refusal(f"{name} is for nodes with verbs; start the cluster with: up --machines uml")
+    possible = WITH_KERNEL | (OF_SOCKETS if virtual else OF_VERBS)
     if cluster.kernel and name not in possible:
         raise Refusal(
             f"{name} is for nodes that are namespaces; a node of --machines {cluster.machines} "
@@ -249,6 +271,11 @@ def _repair(cluster, name):
         if cluster.machines == "vm":
             _far_device(name).unlink(missing_ok=True)
             _slow(cluster, name, swapped=False)
+        else:
+            if cluster.rails > 1:
+                machine.ask(cluster, name, "ip", "link", "set", "eth1", "up")
+            if "netdev eth0" not in machine.ask(cluster, name, "rdma", "link", "show", "rxe0/1"):
+                _place(cluster, name, "eth0")
         if not _signal(cluster, name, 0, "slurmd"):
             machine.ask(cluster, name, "slurmd", "-N", name)
         return
@@ -257,6 +284,20 @@ def _repair(cluster, name):
     if not machine.processes(name, "slurmd"):
         way = machine.command(cluster, name, [], as_root=True)
         slurm.start_slurmd(name, *way, before=lambda: cgroups.enter(name))
+
+
+def _second_rail(cluster, node):
+    """Returns `node`. A cluster with one rail is refused."""
+    if cluster.networks < 2:
+        raise Refusal("there is one rail; start the cluster with: up --machines uml --rails 2")
+    return cluster.node(node)
+
+
+def _place(cluster, name, card):
+    """Makes rxe0 of a node anew, on this network card."""
+    machine.ask(cluster, name, "rdma", "link", "delete", "rxe0")
+    machine.ask(cluster, name, "rdma", "link", "add", "rxe0", "type", "rxe", "netdev", card)
+    machine.ask(cluster, name, "sh", "-c", "chmod 666 /dev/infiniband/*")
 
 
 def _far_device(name):

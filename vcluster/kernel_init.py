@@ -82,17 +82,20 @@ def make_groups():
 def connect(name, cluster):
     """eth0, and rxe0 on it; so for each rail. The first GID is the link-local IPv6 address."""
     run("ip", "link", "set", "lo", "up")
-    if cluster.machines == "vm":
+    virtual = cluster.machines == "vm"
+    if virtual:
         vm_init.name_cards(cluster.number(name), cluster.rails)
-    else:
-        run("ip", "link", "set", "vec0", "name", "eth0")
     for rail in range(cluster.rails):
+        if not virtual:
+            run("ip", "link", "set", f"vec{rail}", "name", f"eth{rail}")
         Path(f"/proc/sys/net/ipv6/conf/eth{rail}/accept_dad").write_text("0")
-        run("ip", "link", "set", f"eth{rail}", "up")
+        lines = [f"link set eth{rail} up"]
+        if rail < cluster.networks:
+            lines.append(f"address add {cluster.address(name, rail)}/16 dev eth{rail}")
+        run("ip", "-batch", "-", given="\n".join([*lines, ""]))
         await_address(f"eth{rail}")
         run("rdma", "link", "add", f"rxe{rail}", "type", "rxe", "netdev", f"eth{rail}")
-    run("ip", "address", "add", f"{cluster.address(name)}/16", "dev", "eth0")
-    if cluster.machines == "vm":
+    if virtual:
         vm_init.slow_far(cluster.rails)
     for device in Path("/dev/infiniband").iterdir():
         device.chmod(0o666)

@@ -60,12 +60,14 @@ class Link:
     :ivar delay: by which each arriving packet is held [us].
     :ivar loss: share of arriving TCP packets that are dropped.
     :ivar peers: host -> delay [us] of packets from that host only.
+    :ivar rail_rate: of the second rail, in the words of tc; empty: that of a healthy link.
     """
 
     rate: str = "1gbit"
     delay: int = 100
     loss: float = 0.0
     peers: dict = dataclasses.field(default_factory=dict)
+    rail_rate: str = ""
 
 
 #: Names of the two groups of `up --groups 2`: features of Slurm, and the ends of their bridges.
@@ -127,7 +129,7 @@ class Cluster:
     :ivar between: the link between the two groups of nodes; None if there is one group.
     :ivar switches: 1, or 2 with half of the nodes each and a trunk between them.
     :ivar machines: what a node is, `namespace`, `uml` or `vm`.
-    :ivar rails: network devices of a node with a kernel.
+    :ivar rails: network devices of a node with a kernel: eth0 and rxe0, eth1 and rxe1...
     """
 
     nodes: int
@@ -156,6 +158,10 @@ class Cluster:
                     "two switches are for one group of nodes that are namespaces: leave out "
                     "--groups and --machines"
                 )
+        if self.rails > 1 and not self.kernel:
+            raise Refusal("rails are for nodes with a kernel of their own: add --machines uml")
+        if self.rails > 2 and self.machines == "uml":
+            raise Refusal(f"--rails {self.rails} is for virtual machines: add --machines vm")
         if self.between and (self.nodes % 2 or self.nodes < 4):
             raise Refusal(f"two groups need an even number of nodes, at least 4, not {self.nodes}")
         if self.between and self.kernel:
@@ -204,10 +210,15 @@ class Cluster:
     def names(self):
         return ["login", *self.node_names]
 
-    def address(self, name):
-        """The IPv4 address of a machine in 10.77.0.0/16."""
+    @property
+    def networks(self):
+        """Number of networks of the nodes: the rails of virtual machines share one."""
+        return 1 if self.machines == "vm" else self.rails
+
+    def address(self, name, rail=0):
+        """The IPv4 address of a machine in 10.77.0.0/16; on the second rail in 10.78.0.0/16."""
         number = self.number(name)
-        return f"10.77.{number // 250}.{number % 250 + 1}"
+        return f"10.{77 + rail}.{number // 250}.{number % 250 + 1}"
 
     def number(self, name):
         """1 for the first node, 0 for the login machine."""
@@ -250,9 +261,9 @@ def namespace(name):
 SWITCH = namespace("switch")
 
 
-def port(name):
+def port(name, rail=0):
     """The switch's end of a machine's link."""
-    return f"p-{name}"
+    return f"{'pr'[rail]}-{name}"
 
 
 def ordinary_user():

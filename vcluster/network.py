@@ -37,6 +37,9 @@ LEAST_QUEUE = 512 << 10
 #: between them.
 BRIDGES, TRUNK = ("br0", "br1"), ("trunk0", "trunk1")
 
+#: The bridge of the second rail: a network of its own.
+RAIL = "rail1"
+
 MTU = 1500
 
 #: The packets of verbs over Ethernet (RoCE, version 2), in the words of iptables.
@@ -58,7 +61,8 @@ def create(cluster):
     """Switch and links, without any shaping."""
     run("ip", "netns", "add", SWITCH)
     apart = cluster.between or cluster.switches == 2
-    for bridge in BRIDGES if apart else BRIDGES[:1]:
+    rail = [RAIL] if cluster.networks > 1 else []
+    for bridge in [*(BRIDGES if apart else BRIDGES[:1]), *rail]:
         run("ip", "-n", SWITCH, "link", "add", bridge, "type", "bridge")
         run("ip", "-n", SWITCH, "link", "set", bridge, "up")
     if apart:
@@ -76,10 +80,22 @@ def create(cluster):
         bridge = BRIDGES[cluster.side(name)]
         run("ip", "-n", SWITCH, "link", "set", port(name), "master", bridge, "up")
         if cluster.has_kernel(name):
+            if cluster.networks > 1:
+                _join_rail(name)
             kinds.KINDS[cluster.machines].connect(cluster, name)
         else:
             run("ip", "-n", space, "addr", "add", f"{cluster.address(name)}/16", "dev", "eth0")
             run("ip", "-n", space, "link", "set", "eth0", "up")
+
+
+def _join_rail(name):
+    """The second link of a node, to the bridge of the second rail."""
+    end = port(name, 1)
+    run(
+        *("ip", "-n", SWITCH, "link", "add", end, "type", "veth"),
+        *("peer", "name", "eth1", "netns", namespace(name)),
+    )
+    run("ip", "-n", SWITCH, "link", "set", end, "master", RAIL, "up")
 
 
 def _join():
@@ -122,10 +138,14 @@ def processes(space):
 def shape(cluster, name, link):
     """Gives a node's link the rate, the delays and the loss of `link`, whatever it had before."""
     space = namespace(name)
-    for where, device in ((space, "eth0"), (SWITCH, port(name))):
+    ends = [(space, "eth0", link.rate), (SWITCH, port(name), link.rate)]
+    if cluster.networks > 1 and cluster.has_kernel(name):
+        rate = link.rail_rate or cluster.link.rate
+        ends += [(space, "eth1", rate), (SWITCH, port(name, 1), rate)]
+    for where, device, rate in ends:
         run(
             *("tc", "-n", where, "qdisc", "replace", "dev", device, "root"),
-            *("tbf", "rate", link.rate, "burst", BURST, "latency", "20ms"),
+            *("tbf", "rate", rate, "burst", BURST, "latency", "20ms"),
         )
     rules, delays = _rules(cluster, name, link)
     restores = ["iptables-restore"]

@@ -34,30 +34,34 @@ def kernel():
 
 
 def connect(cluster, name):
-    """Makes the bridge and the tap in the network namespace of a node."""
-    number = cluster.number(name)
-    lines = (
-        "link add br0 type bridge",
-        f"tuntap add dev tap0 mode tap user {cluster.uid}",
-        # Verbs send a message of 1 MiB as one burst of a thousand packets.
-        f"link set tap0 txqueuelen {guest.QUEUE}",
-        "link set tap0 master br0 up",
-        "link set eth0 master br0 up",
-        "link set br0 addrgenmode none up",
-        f"address add {agent.host_address(number)}/64 dev br0 nodad",
-    )
+    """Makes a bridge and a tap for each rail in the network namespace of a node."""
+    lines = []
+    for rail in range(cluster.rails):
+        lines += [
+            f"link add br{rail} type bridge",
+            f"tuntap add dev tap{rail} mode tap user {cluster.uid}",
+            # Verbs send a message of 1 MiB as one burst of a thousand packets.
+            f"link set tap{rail} txqueuelen {guest.QUEUE}",
+            f"link set tap{rail} master br{rail} up",
+            f"link set eth{rail} master br{rail} up",
+            f"link set br{rail} addrgenmode none up",
+        ]
+    lines.append(f"address add {agent.host_address(cluster.number(name))}/64 dev br0 nodad")
     run("ip", "-n", namespace(name), "-batch", "-", given="\n".join([*lines, ""]))
 
 
 def arguments(cluster, name):
     """The command line of the kernel."""
-    mac = agent.mac_address(cluster.number(name))
+    macs = [agent.mac_address(cluster.number(name), rail) for rail in range(cluster.rails)]
     return [
         *(cluster.kernel, f"mem={MEMORY_MIB}M", f"uml_dir={guest.SHM}/", "quiet"),
         # After a panic the kernel ends; it would wait forever, or start again.
         *("panic=-1", "noreboot"),
         *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"),
-        f"vec0:transport=tap,ifname=tap0,mac={mac},depth=128,gro=1",
+        *(
+            f"vec{rail}:transport=tap,ifname=tap{rail},mac={mac},depth=128,gro=1"
+            for rail, mac in enumerate(macs)
+        ),
         *("con=null", "con0=null,fd:1", "ssl=null"),
         *(f"ASSAY_VCLUSTER={STATE}", f"SLURM_CONF={STATE}/etc/slurm.conf"),
         *(f"init={sys.executable}", "--", str(HERE / "kernel_init.py"), name),
@@ -69,7 +73,11 @@ def start(cluster, name):
 
     :raises Refusal: the node does not start.
     """
-    process = guest.start(cluster, name, arguments(cluster, name))
-    mac = agent.mac_address(cluster.number(name))
-    daemon([sys.executable, HERE / "wake.py", mac], log=f"wake.{name}")
+    # The kernel's memory begins behind its heap. Where the host chose its place at random, nodes
+    # differed by 16 MB of memory, and the census named them.
+    words = ["setarch", "--addr-no-randomize", *arguments(cluster, name)]
+    process = guest.start(cluster, name, words)
+    for rail in range(cluster.rails):
+        mac = agent.mac_address(cluster.number(name), rail)
+        daemon([sys.executable, HERE / "wake.py", mac, f"tap{rail}"], log=f"wake.{name}.{rail}")
     return process

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lets the network driver of a node's kernel find packets that it missed.
 
-``wake.py MAC`` runs in the node's machine, beside the kernel (uml.py). Now and then the driver
+``wake.py MAC TAP`` runs in the node's machine, beside the kernel (uml.py). Now and then the driver
 (uml-vector of Linux 6.1) misses the signal for a packet, and finds it with the next one. A rank
 that waits for this packet waits until a timer of soft-RoCE sends it again, and for ever if the
 sender has ended meanwhile. So each node gets a small packet regularly: an answer of ARP for nobody,
@@ -31,9 +31,9 @@ def packet(mac):
     return target + NOBODY + struct.pack("!H", ARP) + arp
 
 
-def main(mac):
+def main(mac, tap):
     card = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-    card.bind(("tap0", ARP))
+    card.bind((tap, ARP))
     frame = packet(mac)
     while True:
         with contextlib.suppress(OSError):  # a fault has taken the tap down

@@ -7,6 +7,8 @@ of this site is a measurement of InfiniBand: docs/vcluster.md.
 
 # Stacks: system
 
+from functools import partial
+
 from assay import sites
 from assay.sites import emulated, machine
 
@@ -37,9 +39,30 @@ COMMON = {
     "pml": "ob1",  # what Debian's Open MPI chooses
     "nodes": cluster["nodes"],
     "cores_per_node": 1,
-    "tournament": {"width": 1, "cpus": [0], "seconds": 0.5},
+    "tournament": {"width": 1, "cpus": [0, 0], "seconds": 0.5},
     "smoke": [*TESTS, "latency", "bw"],
 }
+VERBS = {
+    **COMMON,
+    "gid_index": 0,
+    # On a busy host, acknowledgments come after the timer of soft-RoCE: up to
+    # 0.3 % of the packets were sent again on healthy links.
+    "health": {"link_resent_max": 0.006},
+}
+#: Partitions of a cluster whose nodes have two rails.
+OF_RAILS = [
+    {
+        **NODE,
+        "name": "rails",
+        "descr": "one rank on each node, over two rails of verbs (soft-RoCE)",
+        "features": ["inter-node", "ethernet", "rails", "rc_verbs"],
+        "extras": {
+            **VERBS,
+            "network_device": "rxe0:1,rxe1:1",
+            "smoke": ["Census", "NodeHealth", "IbPerftest", "OsuRails"],
+        },
+    },
+]
 
 site_configuration = sites.configuration(
     __file__,
@@ -62,20 +85,14 @@ site_configuration = sites.configuration(
                     "name": "verbs",
                     "descr": "one rank on each node, over verbs (soft-RoCE)",
                     "features": ["inter-node", "ethernet", "rc_verbs", "ud_verbs"],
-                    "extras": {
-                        **COMMON,
-                        "network_device": "rxe0:1",
-                        "gid_index": 0,
-                        # On a busy host, acknowledgments come after the timer of soft-RoCE: up to
-                        # 0.3 % of the packets were sent again on healthy links.
-                        "health": {"link_resent_max": 0.006},
-                    },
+                    "extras": {**VERBS, "network_device": "rxe0:1"},
                 },
+                *(OF_RAILS if cluster.get("rails", 1) > 1 else []),
             ],
         }
     ],
     environments=[stack],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
-    found=machine.found,
+    found=partial(machine.found, optional=frozenset(each["name"] for each in OF_RAILS)),
 )

@@ -6,7 +6,8 @@ stack is `system`, packages of the distribution. With STACK=spack it is the stac
 `make spack SITE=debian12` built.
 
 If the nodes have emulated GPUs (`vcluster up --gpus 2`), there are two partitions more, `gpu` and
-`gpu-inter-node`. Their stack is UCX from a wheel. No number of them is a measurement of a GPU:
+`gpu-inter-node`. Their stack is UCX from a wheel. If VGPU_STACK names a prefix with OSU, Open MPI
+and UCX, all with CUDA, it is a second one: vgpu-stack. No number of them is a measurement of a GPU:
 docs/vgpu.md.
 
 If they share files (`vcluster up --shared glusterfs`), there is a partition `glusterfs`.
@@ -17,7 +18,7 @@ If the nodes are two groups (`vcluster up --groups 2`), `inter-node` is the firs
 two partitions more: `group`, the second group, and `across`, the link between them.
 """
 
-# Stacks: system spack ucx-1-22-0
+# Stacks: system spack ucx-1-22-0 vgpu-stack
 
 import os
 from functools import partial
@@ -36,8 +37,11 @@ memory = detect.memory_bytes() // (nodes + 1)
 ACCOUNT = "cpu.stat" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cpuacct.usage"
 
 stack = machine.stack(__file__)
-#: UCX for the emulated GPUs.
+has_gpus = cluster.get("gpus", 0) > 0
+#: UCX for the emulated GPUs, and the stack that VGPU_STACK names.
 wheel = emulated.ucx(__file__, "1.22.0")
+named = emulated.prefix(__file__) if has_gpus else None
+FOR_GPUS = [wheel, *([named] if named else [])]
 NODE = {
     # Polling by sacct needs Slurm's accounting; polling by squeue does not.
     "scheduler": "slurm" if cluster["accounting"] else "squeue",
@@ -95,12 +99,13 @@ LINK = {
         },
         # The nodes share the cores and the memory of the host, so one after the other measures.
         "each_core": {"width": 1, "tolerance": 0.4},
-        "hardware": {"link": "vcluster-1gbit"},
+        # `vcluster up --rate` makes other links, for which hardware.yaml has no entry.
+        "hardware": {"link": "vcluster-1gbit"} if cluster["link"]["rate"] == "1gbit" else {},
     },
 }
 
 # Slurm allocates single GPUs, so a job sees those of its nodes that it asked for.
-of_gpus = [wheel, *([stack] if accelerator.built(stack["features"]) else [])]
+of_gpus = [*FOR_GPUS, *([stack] if accelerator.built(stack["features"]) else [])]
 GPUS = {
     **NODE,
     "access": ["--partition=gpu", "--licenses=host:1"],
@@ -145,7 +150,6 @@ WITH_GPUS = [
         },
     },
 ]
-has_gpus = cluster.get("gpus", 0) > 0
 
 #: Partitions of a cluster with a parallel file system: its name is that of its directory.
 WITH_FILES = [
@@ -267,7 +271,7 @@ site_configuration = sites.configuration(
             ],
         }
     ],
-    environments=[stack, *([wheel] if has_gpus else [])],
+    environments=[stack, *(FOR_GPUS if has_gpus else [])],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
     found=partial(machine.found, optional=optional),

@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -27,8 +27,6 @@ from cluster_page import ROOT
 
 COMMAND = ROOT / "vcluster/vcluster"
 STATE = Path(os.environ.get("ASSAY_VCLUSTER", "/var/tmp/assay-vcluster"))
-RESULTS = ROOT / "results" / "vcluster"
-
 #: The node that is made faulty. Every job of two or more nodes uses it.
 NODE = "node02"
 
@@ -51,6 +49,7 @@ class Fault:
     :ivar words: arguments of `vcluster fault`.
     :ivar program: a program that a wrapper breaks, and the shell line of the wrapper that does so.
     :ivar during: inject while a job runs on the node, and not before.
+    :ivar partition: of the site, on which alone the tests run; empty: on all.
     """
 
     kind: str
@@ -59,6 +58,7 @@ class Fault:
     program: tuple[str, str] | None = None
     during: bool = False
     tests: str = TESTS
+    partition: str = ""
 
     @property
     def name(self) -> str:
@@ -101,6 +101,24 @@ FAULTS = [
 ]  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Matrix:
+    """Faults against the suite on a site of an emulated cluster.
+
+    :ivar healthy: the tests that run without a fault.
+    :ivar runs: the file that gets a line for each run.
+    """
+
+    faults: Sequence[Fault]
+    healthy: str = TESTS
+    site: str = "vcluster"
+    runs: Path = cluster_page.RUNS
+
+    @property
+    def results(self) -> Path:
+        return ROOT / "results" / self.site
+
+
 @dataclass
 class Seen:
     """One run: the fault, and the verdicts of the suite."""
@@ -127,14 +145,20 @@ def vcluster(*words: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def start(tests: str, path: str) -> subprocess.Popen[str]:
+def start(matrix: Matrix, fault: Fault, path: str) -> subprocess.Popen[str]:
     """Starts the suite on the login machine."""
+    only = ["--system", f"{matrix.site}:{fault.partition}"] if fault.partition else []
     return subprocess.Popen(
         [
-            *(str(COMMAND), "run", "login", "--", "env", f"ASSAY_RESULTS={RESULTS}"),
+            *(str(COMMAND), "run", "login", "--", "env", f"ASSAY_RESULTS={matrix.results}"),
             *(f"PATH={path}", "RFM_COLORIZE=n", str(ROOT / ".venv/bin/reframe")),
-            *("-C", str(ROOT / "site-config/vcluster/reframe.py"), "-c", str(ROOT / "reframe")),
-            *("-R", "-r", "--mode", "smoke", "-n", tests),
+            *(
+                "-C",
+                str(ROOT / f"site-config/{matrix.site}/reframe.py"),
+                "-c",
+                str(ROOT / "reframe"),
+            ),
+            *("-R", "-r", "--mode", "smoke", "-n", fault.tests, *only),
         ],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
@@ -144,7 +168,7 @@ def start(tests: str, path: str) -> subprocess.Popen[str]:
     )
 
 
-def run(fault: Fault, number: int) -> Seen:
+def run(matrix: Matrix, fault: Fault, number: int) -> Seen:
     """Runs the suite once with a fault. Afterwards the fault is removed from the cluster."""
     folder = STATE / "home" / "wrapped"
     path = os.environ["PATH"]
@@ -157,9 +181,9 @@ def run(fault: Fault, number: int) -> Seen:
         path = f"{folder}:{path}"
     elif fault.words and not fault.during:
         vcluster("fault", *fault.words)
-    before = set(RESULTS.glob("reports/run-report-*.json"))
+    before = set(matrix.results.glob("reports/run-report-*.json"))
     begin = time.monotonic()
-    suite = start(fault.tests, path)
+    suite = start(matrix, fault, path)
     try:
         if fault.during:
             inject_into_a_job(fault, suite)
@@ -170,7 +194,7 @@ def run(fault: Fault, number: int) -> Seen:
         for file in folder.glob("*"):
             file.unlink()
     seen = Seen(fault.kind, fault.severity, number, time.monotonic() - begin, suite.returncode)
-    for report in set(RESULTS.glob("reports/run-report-*.json")) - before:
+    for report in set(matrix.results.glob("reports/run-report-*.json")) - before:
         read(report, seen)
     if not seen.verdicts:
         raise SystemExit(f"{fault.name}: the suite left no report:\n{output[-2000:]}")
@@ -200,29 +224,37 @@ def read(report: Path, seen: Seen) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=5, help="of each fault (5)")
-    parser.add_argument("--healthy", type=int, default=20, help="healthy runs (20)")
-    parser.add_argument("--only", default="", help="faults whose name has this in it")
-    parser.add_argument("--page", action="store_true", help="write the page from the file only")
-    options = parser.parse_args()
+    options = arguments(__doc__).parse_args()
     if not options.page:
-        measure(options)
+        measure(Matrix(FAULTS), options)
     cluster_page.write()
 
 
-def measure(options: argparse.Namespace) -> None:
-    done = {(s["kind"], s["severity"], s["number"]) for s in cluster_page.load()}
-    healthy = [(Fault("healthy", ""), n) for n in range(options.healthy)]
-    faulty = [(fault, n) for n in range(options.runs) for fault in FAULTS]
+def arguments(about: str, runs: int = 5, healthy: int = 20) -> argparse.ArgumentParser:
+    """The options of a matrix.
+
+    :param about: its documentation, of which the first line is shown.
+    """
+    parser = argparse.ArgumentParser(description=about.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=runs, help=f"of each fault ({runs})")
+    parser.add_argument("--healthy", type=int, default=healthy, help=f"healthy runs ({healthy})")
+    parser.add_argument("--only", default="", help="faults whose name has this in it")
+    parser.add_argument("--page", action="store_true", help="write the page from the file only")
+    return parser
+
+
+def measure(matrix: Matrix, options: argparse.Namespace) -> None:
+    done = {(s["kind"], s["severity"], s["number"]) for s in cluster_page.load(matrix.runs)}
+    healthy = [(Fault("healthy", "", tests=matrix.healthy), n) for n in range(options.healthy)]
+    faulty = [(fault, n) for n in range(options.runs) for fault in matrix.faults]
     plan = [
         (fault, number)
         for fault, number in [*healthy, *faulty]
         if options.only in fault.name and (fault.kind, fault.severity, number) not in done
     ]
     for position, (fault, number) in enumerate(plan, 1):
-        seen = run(fault, number)
-        with cluster_page.RUNS.open("a") as file:
+        seen = run(matrix, fault, number)
+        with matrix.runs.open("a") as file:
             file.write(json.dumps(asdict(seen)) + "\n")
         failed = ", ".join(seen.reasons) or "nothing"
         print(

@@ -31,16 +31,16 @@ BLIND = {
 }
 
 #: Beginnings of the kinds of fault that are not in one node, so a failure may name any node.
-EVERYWHERE = ("binding", "wrong", "stale", "slow MPI")
+EVERYWHERE = ("binding", "wrong", "stale", "slow MPI", "rail unused")
 
 Run = dict[str, Any]
 
 
-def load() -> list[Run]:
+def load(file: Path = RUNS) -> list[Run]:
     """All runs so far, in the order of their measurement."""
-    if not RUNS.exists():
+    if not file.exists():
         return []
-    return [json.loads(line) for line in RUNS.read_text().splitlines()]
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def groups(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
@@ -162,10 +162,10 @@ def document(runs: Sequence[Run]) -> str:
     return "\n".join([BEGIN, "", *body, figure, "", *table(found), "", END])
 
 
-def replaced(text: str, generated: str) -> str:
+def replaced(text: str, generated: str, begin: str = BEGIN, end: str = END) -> str:
     """Replaces the generated part of the page."""
-    head, rest = text.split(BEGIN)
-    return head + generated + rest.split(END)[1]
+    head, rest = text.split(begin)
+    return head + generated + rest.split(end)[1]
 
 
 def draw(runs: Sequence[Run]) -> None:

@@ -88,15 +88,22 @@ class Cluster:
         _, said = job.communicate(timeout=60)
         return job.returncode, said
 
-    def suite(self, tests, *arguments, results, site="vcluster", timeout=600, **variables):
-        """Runs the suite on the login machine; returns its process and case -> (result, reason)."""
+    def suite(
+        self, tests, *arguments, results, site="vcluster", timeout=600, mode="smoke", **variables
+    ):
+        """Runs the suite on the login machine; returns its process and case -> (result, reason).
+
+        :param mode: of ReFrame; empty for the full profile.
+        """
         self("run", "login", "--", "mkdir", "-p", str(results))
         before = set(results.glob("reports/*.json"))
         done = self(
             *("run", "login", "--", "env", f"ASSAY_RESULTS={results}", "RFM_COLORIZE=n"),
             *(f"{name}={value}" for name, value in variables.items()),
             *(str(REFRAME), "-C", str(ROOT / f"site-config/{site}/reframe.py")),
-            *("-c", str(ROOT / "reframe"), "-R", "-r", "--mode", "smoke", "-n", tests, *arguments),
+            *("-c", str(ROOT / "reframe"), "-R", "-r", "-n", tests),
+            *(("--mode", mode) if mode else ()),
+            *arguments,
             check=False,
             timeout=timeout,
         )

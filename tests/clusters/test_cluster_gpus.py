@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import gpu_runs
 import pytest
 from bench import ROOT
 from emulated import COMMAND, reason_to_skip, up
@@ -196,3 +197,43 @@ def test_between_nodes_the_host_and_tcp_carry_the_bytes(cluster, operation):
     assert done.returncode == 0
     assert set(took) == {"d2h", "h2d"}
     assert took["d2h"] == took["h2d"], "each byte left one GPU and reached another"
+
+
+def osu(cluster, parameters, *arguments):
+    """Runs cases of OsuGpu with the stack that VGPU_STACK names."""
+    if not gpu_runs.osu_of_stack():
+        pytest.skip("needs OSU with CUDA: VGPU_STACK names its prefix")
+    asked = {"ASSAY_STACK": "vgpu-stack", "VGPU_STACK": gpu_runs.STACK}
+    chosen = f"{parameters}%configuration=no-gdrcopy"
+    return run(cluster, chosen, "--mode", "full", *arguments, test="OsuGpu", **asked)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("benchmark", ["latency", "bw"])
+def test_osu_between_the_gpus_of_a_node_takes_cuda_ipc(cluster, benchmark):
+    where = "--system=vcluster:gpu"
+    _, cases, took = osu(cluster, f"benchmark={benchmark}%buffers=DD", where)
+    assert cases[""][0] == "pass", cases
+    assert took["nvlink ipc"] > 10 * took.get("d2h", 0)
+
+
+@pytest.mark.long
+def test_osu_is_red_on_the_node_whose_gpus_are_broken_and_green_elsewhere(healthy):
+    healthy("fault", "gpu", "node02", "ipc-open")
+    where = ("--system=vcluster:gpu", "--distribute=all")
+    done, cases, _ = osu(healthy, "benchmark=latency%buffers=DD", *where)
+    assert done.returncode != 0
+    assert cases["node01"][0] == "pass", cases
+    result, reason = cases["node02"]
+    assert result == "fail"
+    assert "cuda_ipc carried nothing" in reason
+
+
+@pytest.mark.long
+def test_osu_between_gpus_of_two_nodes_goes_through_the_hosts(cluster):
+    where = "--system=vcluster:gpu-inter-node"
+    _, cases, took = osu(cluster, "benchmark=latency%buffers=DD", where)
+    assert cases[""][0] == "pass", cases
+    assert not any("ipc" in way or "gdr" in way for way in took), took
+    assert took["d2h"] > 1000, took
+    assert took["h2d"] > 1000, took

@@ -114,6 +114,8 @@ FAULTS = [
           names="GPU 1 ("),
     Fault("ecc-rises", "memory errors during the run (`ecc-rises:1`)", emulated("ecc-rises:1"),
           names="more during the run (ecc.errors.uncorrected"),
+    Fault("nvlink-errors", "an NVLink counts errors during the run (`nvlink-errors:1`)",
+          emulated("nvlink-errors:1"), names="NVLink 0: packets that the NVLink sent again"),
     Fault("xid", "an Xid in the kernel's log during the run (`xid:0`)", emulated("xid:0"),
           names="an error during the run: ["),
     Fault("remap", "rows of memory wait to be replaced (`remap:1`)", emulated("remap:1"), (NODE,),

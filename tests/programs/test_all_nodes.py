@@ -261,6 +261,7 @@ def test_the_tournament_names_the_slow_switch(bench, rounds):
     [
         ({"rounds": "few"}, "rounds: 'few' is not all, sparse, or a number from 2 on"),
         ({"topology": "nowhere.yaml"}, "nowhere.yaml: No such file or directory"),
+        ({"cpus": [0]}, "cpus: [0] is not the processor of the server and that of the client"),
     ],
 )
 def test_a_wrong_option_of_the_schedule(bench, options, said):
@@ -287,6 +288,13 @@ def test_the_tournament_needs_three_nodes(bench):
     run = tournament_of(bench)
     assert run.case("Tournament").result == "skip"
     assert "has 2 nodes on offer (extra `nodes`); Tournament takes 3 or more" in run.output
+
+
+def test_pairs_are_not_measured_over_several_devices(bench):
+    machine(bench, nodes=3, network_device="mlx5_0:1,mlx5_1:1")
+    run = tournament_of(bench)
+    assert run.case("Tournament").result == "skip"
+    assert "has several network devices (mlx5_0:1,mlx5_1:1)" in run.output
 
 
 @pytest.mark.alone

@@ -243,7 +243,7 @@ def test_the_emulated_cluster_may_lack_each_partition_that_only_an_option_adds(
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
 
     def partitions(**options):
-        said = {"nodes": 2, "accounting": False, "link": {"delay": 100}, **options}
+        said = {"nodes": 2, "accounting": False, "link": {"rate": "1gbit", "delay": 100}, **options}
         (tmp_path / "cluster.json").write_text(json.dumps(said))
         loaded = runpy.run_path(str(ROOT / "site-config/vcluster/reframe.py"))
         (system,) = loaded["site_configuration"]["systems"]

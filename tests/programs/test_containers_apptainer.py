@@ -166,6 +166,7 @@ def test_wrong_usage_is_one_line(
     ("name", "value", "said"),
     [
         ("IMAGE_DEF", "none.def", "IMAGE_DEF=none.def does not exist; there are: containers/"),
+        ("IMAGE_DEF", "containers/cuda.def", "containers/cuda.def needs a base; ci/image-base.sh"),
         ("IMAGE_PYTHON", "bookworm", "IMAGE_PYTHON=bookworm is no version such as 3.12"),
         ("IMAGE_CA", "requirements.lock", "requirements.lock holds no certificate in PEM"),
         ("IMAGE_CA", "none.crt", "IMAGE_CA=none.crt holds no certificate in PEM"),

@@ -87,6 +87,32 @@ def test_rates_of_more_and_more_pairs_have_a_line_for_each_place():
     assert found.table[-1] == ("4", "472", "190")
 
 
+def test_columns_over_a_size_have_binary_units_and_a_scale_on_which_all_can_be_read():
+    def frames(column, unit, *values):
+        rows = [
+            {"line": "0 %", "frame_size": size, column: value}
+            for size, value in zip((64, 4096, 1 << 20), values)
+        ]
+        units = {"frame_size": "B", column: unit}
+        case = records.case("Stream", rows, units, partition="here", path="tcp", family="own")
+        shown = Figure("lines", "of a stream", "streaming", column, over="frame_size")
+        (found,) = drawn(replace(case, figures=(shown,)))
+        return found, found.canvas.axes[0]
+
+    found, axes = frames("rate", "1/s", 90_000.0, 40_000.0, 30.0)
+    assert axes.get_yscale() == "log"
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        text.replace(" ", "\N{NO-BREAK SPACE}") for text in ("64 B", "4 KiB", "1 MiB")
+    ]
+    assert (axes.get_xlabel(), found.numbers.header[1]) == ("frame size", "frame size [B]")
+    assert "tcp" in found.title  # the cases of other transports have a title of their own
+    assert found.caption == "Higher is better."
+    _, axes = frames("rate", "1/s", 900.0, 400.0, 30.0)
+    assert axes.get_yscale() == "linear"
+    part, _ = frames("of_nack", "%", 100.0, 90.0, 120.0)
+    assert part.caption == "At 100 % both are equal."
+
+
 def test_a_run_that_failed_is_not_drawn():
     assert drawn(pairs(problems=["the bytes took another way"])) == []
 

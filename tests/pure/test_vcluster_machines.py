@@ -23,9 +23,10 @@ def vcluster(monkeypatch, tmp_path):
         sys.modules.pop(name, None)
 
 
-def cluster(vcluster, kernel="/cache/linux", nodes=2):
+def cluster(vcluster, kernel="/cache/linux", nodes=2, rails=1):
     layout = vcluster("layout")
-    return layout.Cluster(nodes, "assay", 2000, 2000, False, layout.Link(), [], kernel=kernel)
+    link = layout.Link()
+    return layout.Cluster(nodes, "assay", 2000, 2000, False, link, [], kernel=kernel, rails=rails)
 
 
 def configured(vcluster, tmp_path, kernel):
@@ -106,6 +107,34 @@ def test_the_kernel_gets_the_files_of_the_host_and_the_card_of_the_node(vcluster
     assert words[init + 1 :] == [str(ROOT / "vcluster/kernel_init.py"), "node02"]
 
 
+def test_each_rail_has_a_card_and_addresses_of_its_own(vcluster):
+    made, agent = cluster(vcluster, rails=2), vcluster("agent")
+    cards = [word for word in vcluster("uml").arguments(made, "node02") if word.startswith("vec")]
+    macs = [agent.mac_address(2, rail) for rail in (0, 1)]
+    assert len({*macs, agent.mac_address(1)}) == 3
+    assert [word.split(",")[1:3] for word in cards] == [
+        [f"ifname=tap{rail}", f"mac={mac}"] for rail, mac in enumerate(macs)
+    ]
+    addresses = {made.address(name, rail) for name in made.names for rail in (0, 1)}
+    assert len(addresses) == 2 * len(made.names)
+    assert len({vcluster("layout").port(name, rail) for name in made.names for rail in (0, 1)}) == 6
+
+
+def test_rails_are_for_nodes_with_a_kernel(vcluster):
+    with pytest.raises(vcluster("layout").Refusal, match=r"add --machines uml$"):
+        cluster(vcluster, kernel="", rails=2)
+
+
+@pytest.mark.parametrize("words", [("rail-down",), ("rail-rate", "40mbit")])
+def test_a_fault_of_the_second_rail_needs_two(vcluster, words):
+    faults, (name, *more) = vcluster("faults"), words
+    with pytest.raises(vcluster("layout").Refusal, match=r"--machines uml --rails 2$"):
+        faults.inject(cluster(vcluster), name, ["node01", *more])
+    with pytest.raises(vcluster("layout").Refusal, match=f"^{name} is for nodes with verbs"):
+        faults.inject(cluster(vcluster, kernel=""), name, ["node01", *more])
+    assert not faults.RECORD.exists()
+
+
 def test_the_login_machine_has_no_kernel_of_its_own(vcluster):
     made = cluster(vcluster)
     assert [made.has_kernel(name) for name in made.names] == [False, True, True]
@@ -117,7 +146,7 @@ def test_a_fault_that_such_a_node_cannot_have_is_one_clear_line(vcluster, name):
     faults = vcluster("faults")
     with pytest.raises(vcluster("layout").Refusal, match=f"^{name} is for nodes that are namesp"):
         faults.inject(cluster(vcluster), name, ["node01"])
-    assert set(faults.FAULTS) >= faults.WITH_KERNEL
+    assert set(faults.FAULTS) >= faults.WITH_KERNEL | faults.OF_VERBS
     assert not faults.RECORD.exists()
 
 

@@ -49,8 +49,14 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
 
     @run_after("setup")
     def only_where_the_path_is_known(self) -> None:
+        device = self.partition_extra("network_device")
+        self.skip_if(
+            "," in device,
+            f"{self.current_partition.fullname} has several network devices ({device}): pairs of "
+            "nodes are measured over one",
+        )
         self._version = self.ucx_version()
-        self._variables = self.variables_of(self.transport, self.partition_extra("network_device"))
+        self._variables = self.variables_of(self.transport, device)
 
     @run_before("run")
     def reserve_time(self) -> None:
@@ -96,13 +102,19 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
             raise ConfigError(
                 f"{where}: extras: tournament: resent: {self._resent!r} is not a share from 0 to 1"
             )
+        cpus = options.get("cpus")
+        if cpus is not None and not (isinstance(cpus, list) and len(cpus) == 2):
+            raise self.misdescribed(
+                f"extras: tournament: cpus: {cpus!r} is not the processor of the server and "
+                "that of the client; write [0, 0]"
+            )
         device = self.partition_extra("network_device")
         seconds = options.get("seconds", SECONDS)
         return {
             "device": device,
             "rounds": schedule.rounds(self.num_tasks),
             "width": options.get("width"),
-            "cpus": options.get("cpus"),
+            "cpus": cpus,
             "tests": {
                 name: {
                     "options": ["-f", "-t", name, "-s", str(test.size)],

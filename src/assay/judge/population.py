@@ -172,7 +172,7 @@ def of(rounds: Sequence[Round], tolerance: float, fault: str = "lower") -> Popul
     """
     everybody = list(dict.fromkeys(name for of_round in rounds for name in of_round))
     members = everybody
-    found = _middle(rounds, frozenset(members), fault)
+    found = _middle(rounds, frozenset(members), fault) if len(members) < 2 else {}
     usual: list[float] = []
     wide, bound = 0.0, 1 - tolerance
     removed: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -68,7 +69,13 @@ def median_interval(samples: Sequence[float], coverage: float = 0.95) -> tuple[f
     :param coverage: minimum probability that the median is within the interval.
     """
     ordered = sorted(samples)
-    n = len(ordered)
+    k = _left_out(len(ordered), coverage)
+    return ordered[k], ordered[len(ordered) - 1 - k]
+
+
+@functools.cache
+def _left_out(n: int, coverage: float) -> int:
+    """How many samples lie below the interval, and as many above it."""
     tail = 0.0
     k = 0
     # Coverage of [x_(k+1), x_(n-k)] is 1 - 2 P(Binomial(n, 1/2) <= k).
@@ -77,8 +84,7 @@ def median_interval(samples: Sequence[float], coverage: float = 0.95) -> tuple[f
         if 1 - 2 * tail < coverage:
             break
         k += 1
-    k = max(k - 1, 0)
-    return ordered[k], ordered[n - 1 - k]
+    return max(k - 1, 0)
 
 
 def _chance(n: int, k: int) -> float:

@@ -25,6 +25,7 @@ class Chart:
     :ivar quantity: the quantity that is drawn, in `unit` ("1" for a ratio), over `over`.
     :ivar by_count: if true, `over` is a number of nodes or processes, on a scale logarithmic to
         base 2; else it is the order of a matrix, on a linear scale.
+    :ivar sizes: whether `over` is a size in bytes, which is then labelled in binary units.
     :ivar logarithmic: the base of the scale of `quantity`; 0 for a linear scale that begins at 0.
     :ivar ideal: whether to draw the line on which quantity and count are equal.
     :ivar axis: a shorter name of `quantity`.
@@ -40,6 +41,7 @@ class Chart:
     ideal: bool = False
     missing: tuple[Missing, ...] = ()
     axis: str = ""
+    sizes: bool = False
 
 
 def positive(row: Mapping[str, object], columns: Iterable[str]) -> list[float] | None:

@@ -9,6 +9,10 @@ from assay.report.charts import Chart, Series, positive
 from assay.results.cases import Case
 
 
+#: On a linear scale, the least of values that differ by more powers of ten cannot be read.
+DECADES = 2
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A chart, with its name and place in a document; "" if it is in none."""
@@ -23,7 +27,8 @@ def charts(case: Case) -> Iterator[Drawn]:
 
     A row belongs to the line that its column ``line`` names. If the rows have a column ``figure``,
     a row belongs to the figure of that name. A quantity without a unit has a logarithmic scale,
-    beside the line on which it equals what it is drawn over.
+    beside the line on which it equals what it is drawn over. So does a quantity whose values differ
+    by more than :data:`DECADES`, without that line.
     """
     for figure in case.drawn_as("lines"):
         lines: dict[str, list[tuple[float, float]]] = {}
@@ -36,17 +41,20 @@ def charts(case: Case) -> Iterator[Drawn]:
         unit = case.units.get(figure.column, "1")
         words = figure.column.replace("_", " ")
         ratio = unit == "1"
+        values = [y for line in lines.values() for _, y in line]
+        wide = max(values) > 10**DECADES * min(values)
         yield Drawn(
             figure.name,
             figure.where(case.partition),
             Chart(
                 figure.name or words,
                 unit,
-                figure.over,
+                figure.over.replace("_", " "),
                 tuple(Series(name, tuple(sorted(at))) for name, at in lines.items()),
                 by_count=True,
-                logarithmic=2 if ratio else 0,
+                logarithmic=2 if ratio else 10 if wide else 0,
                 ideal=ratio,
                 axis=words,
+                sizes=case.units.get(figure.over) == "B",
             ),
         )

@@ -27,6 +27,9 @@ BUFFERS = {
     "DD": "GPU to GPU", "DH": "GPU to host", "HD": "host to GPU", "HH": "host to host",
 }  # fmt: skip
 
+#: Units of columns that are better on neither side, in words: a part of another case, a size.
+NO_SIDE = {"%": "At 100 % both are equal", "B": "Neither more nor less is better"}
+
 _MODES = {"o_sync": "SYNC", "direct": "O_DIRECT"}
 
 
@@ -264,13 +267,15 @@ def of_chart(study: scaling.Study, chart: charts.Chart) -> Figure:
 
 def of_columns(case: Case, drawn: columns.Drawn) -> Figure:
     """One column of a case over another one, with a line for each text in the column `line`."""
-    title = f"{case.program or case.test}, {case.partition}, {case.environ}: {drawn.name}"
+    # The values of the parameters tell the cases of a test apart.
+    which = ", ".join([case.partition, case.environ, *case.parameters.values()])
     return _of_lines(
-        f"{case.test} {drawn.name} {case.partition} {case.environ}",
-        title,
+        f"{case.test} {drawn.name} {which}",
+        f"{case.program or case.test}, {which}: {drawn.name}",
         drawn.chart,
         "line",
         [(drawn.name, drawn.at)] if drawn.name and drawn.at else [],
+        NO_SIDE.get(drawn.chart.unit, ""),
     )
 
 
@@ -318,33 +323,40 @@ def of_application(application: btio.Application) -> list[Figure]:
 
 
 def _of_lines(
-    name: str, title: str, chart: charts.Chart, what: str, shows: Sequence[Shown]
+    name: str,
+    title: str,
+    chart: charts.Chart,
+    what: str,
+    shows: Sequence[Shown],
+    side: str = "",
 ) -> Figure:
     """A chart of lines; the table has a row for each x.
 
     :param what: name of the parameter that distinguishes its lines.
+    :param side: which side is better, in words; by default the side of the unit.
     """
     unit = "" if chart.unit == "1" else f" [{chart.unit}]"
     lines = chart.series
+    text = units.size if chart.sizes else units.number
     ideal = "; the dotted line is the ideal" if chart.ideal else ""
     return Figure(
         name=name,
         title=title,
-        caption=caption(f"{units.better(chart.unit)}{ideal}.", chart.missing),
+        caption=caption(f"{side or units.better(chart.unit)}{ideal}.", chart.missing),
         description=f"{chart.quantity} over {chart.over}. "
         + "; ".join(
             f"{line.label}: "
             + ", ".join(
-                f"{units.quantity(y, chart.unit)} at {units.number(x)}" for x, y in line.points
+                f"{units.quantity(y, chart.unit)} at {text(x)}" for x, y in line.points
             )
             for line in lines
         )
         + ".",
         canvas=graphs.lines(chart, [part for part, _ in chart.missing]),
         header=(chart.over, *(f"{line.label}{unit}" for line in lines)),
-        table=by_x((line.points for line in lines), units.number),
+        table=by_x((line.points for line in lines), text),
         numbers=Tidy(
-            (what, chart.over, f"{chart.quantity} [{chart.unit}]"),
+            (what, chart.over + " [B]" * chart.sizes, f"{chart.quantity} [{chart.unit}]"),
             tuple(
                 (line.label.removeprefix(f"{what} = ").replace("\N{NO-BREAK SPACE}", ""), x, y)
                 for line in lines

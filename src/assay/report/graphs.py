@@ -41,14 +41,17 @@ def lines(chart: Chart, missing: Sequence[str] = ()) -> Canvas:
         handles = list(axes.get_lines())
         xs = sorted({x for series in chart.series for x, _ in series.points})
         ys = [y for series in chart.series for _, y in series.points]
-        if chart.by_count:
+        if chart.sizes:
+            plots.size_axis(axes, "x", xs, margin=1.15, ticks=_apart(xs))
+        elif chart.by_count:
             axes.set_xscale("log", base=2)
             axes.set_xlim(xs[0] / 1.15, xs[-1] * 1.15)
             axes.xaxis.set_major_locator(ticker.FixedLocator(_apart(xs)))
             axes.xaxis.set_minor_locator(ticker.NullLocator())
         else:
             axes.xaxis.set_major_locator(ticker.MaxNLocator(LABELS))
-        axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: units.number(x)))
+        if not chart.sizes:
+            axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: units.number(x)))
         if chart.ideal:
             handles += axes.plot(
                 xs, xs, color=GREY, linestyle=":", linewidth=1.2, label="S = P", zorder=1

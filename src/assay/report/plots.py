@@ -128,7 +128,7 @@ def curves(group: Curves, ways: Sequence[str], missing: Sequence[str] = ()) -> C
         axes.yaxis.set_major_formatter(formatter)
         axes.yaxis.set_minor_locator(ticker.NullLocator())
         xs = [x for line in group.lines for x in line.x]
-        _size_axis(axes, "x", xs, margin=1.3, ticks=_powers(xs, 5))
+        size_axis(axes, "x", xs, margin=1.3, ticks=_powers(xs, 5))
         axes.set_xlabel("message size")
         axes.set_ylabel(f"{group.quantity} [{group.unit}]")
         axes.grid(which="major")
@@ -240,8 +240,8 @@ def heat_map(found: HeatMap) -> Canvas:
         )
         patches.set_array(list(found.cells.values()))
         axes.add_collection(patches)
-        _size_axis(axes, "x", files, margin=x_step, ticks=_some(files, 3))
-        _size_axis(axes, "y", records, margin=y_step, ticks=_some(records, 5))
+        size_axis(axes, "x", files, margin=x_step, ticks=_some(files, 3))
+        size_axis(axes, "y", records, margin=y_step, ticks=_some(records, 5))
         axes.set_xlabel("file size")
         axes.set_ylabel("record size")
         locator, formatter = decimal_ticks(low, high)
@@ -351,7 +351,7 @@ def _saved(figure: Canvas, **options: Any) -> bytes:
     return stream.getvalue()
 
 
-def _size_axis(
+def size_axis(
     axes: Any, name: str, values: Sequence[float], *, margin: float, ticks: Sequence[float]
 ) -> None:
     """An axis of sizes, logarithmic to base 2, labelled in binary units.

@@ -33,8 +33,9 @@ ALL = {
     "accounting": False,
     "gpus": 4,
     "shared": "glusterfs",
-    "link": {"delay": 100},
+    "link": {"rate": "1gbit", "delay": 100},
     "between": {"bandwidth": 62.5, "delay": 145},
+    "rails": 2,
     "ideal": True,
 }
 

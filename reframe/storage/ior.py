@@ -1,0 +1,129 @@
+"""IOR by the rules of IO500: all ranks write for a time, then read what another node wrote.
+
+`easy` is the pattern that a file system likes: a file for each rank, in transfers of 2 MiB. `hard`
+is one file for all ranks, in turns of 47008 bytes.
+"""
+
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before
+
+from assay.checks.mpi import MpiCheck
+from assay.checks.storage import FASTEST, StorageMixin
+from assay.outputs import ior
+from assay.quantities import number, size
+from assay.workloads import io500
+from assay.workloads.sizing import SizingError
+
+#: File with the phases, in the stage directory.
+SCRIPT = "phases.ior"
+
+
+@rfm.simple_test
+class Ior(StorageMixin, MpiCheck):
+    """Rate at which all nodes that share a directory write into it, and read from it."""
+
+    pattern = parameter(io500.PATTERNS)
+
+    kind = "storage"
+    tags = {"smoke", "storage"}
+    valid_systems = ["+storage"]
+    valid_prog_environs = ["+ior"]
+    executable = "ior"
+    time_limit = "2h"
+    declares = {"write": "MiB/s", "read": "MiB/s"}
+
+    @run_after("init")
+    def describe(self):
+        self.descr = f"IOR, pattern {self.pattern} of IO500"
+
+    def layout(self, cores):
+        partition = self.current_partition
+        return io500.layout(partition.features, partition.extras, cores, self.places)
+
+    @run_after("setup")
+    def choose_sizes(self):
+        self._seconds = io500.SECONDS[self.profile]
+        if self.profile == "smoke":
+            self._bytes = io500.SMOKE_BYTES
+        elif "ior_bytes" in self.current_partition.extras:
+            self._bytes = self.size_asked_for("ior_bytes")
+        else:
+            self._bytes = 4 * self.partition_extra("memory_bytes")
+        try:
+            self._block, self._segments = io500.block(
+                self.pattern, self._bytes, self._layout.per_node
+            )
+        except SizingError as error:
+            self.skip(str(error))
+
+    def room(self):
+        return self._layout.ranks * self._block * self._segments
+
+    def largest_file(self):
+        return self.room() // (self._layout.ranks if self.pattern == io500.EASY else 1)
+
+    @run_before("run")
+    def command(self):
+        lines = io500.phases_of_ior(self.pattern, self._seconds, self._block, self._segments)
+        (Path(self.stagedir) / SCRIPT).write_text("\n".join([*lines, ""]), encoding="utf-8")
+        # IOR writes beside where it is started.
+        self.prerun_cmds.append('cd "$work" || exit 1')
+        self.executable_opts = ["-f", f'"$assay_stage"/{SCRIPT}']
+        self.keep_files.append(SCRIPT)
+
+    def read(self):
+        return ior.parse(self.stdout_text())
+
+    def requested(self):
+        return {"program": "ior", "nodes": self._layout.nodes}
+
+    def settings(self):
+        """What each phase must repeat."""
+        return {
+            "api": "POSIX",
+            "ranks_per_node": self._layout.per_node,
+            "file_per_rank": int(self.pattern == io500.EASY),
+            "transfer": io500.TRANSFER[self.pattern],
+            "block": self._block,
+            "segments": self._segments,
+            "shifted": 1,
+            "shift": 1,
+        }
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        done = {row["operation"]: row for row in parsed.rows}
+        if list(done) != ["write", "read"]:
+            return [*problems, f"IOR did {', '.join(done) or 'nothing'}, not write and read"]
+        problems += [
+            f"{operation}: {name} was {row[name]}, {asked} was asked for"
+            for operation, row in done.items()
+            for name, asked in self.settings().items()
+            if row[name] != asked
+        ]
+        written, read = (done[name]["moved"] for name in ("write", "read"))
+        if written != read:
+            problems.append(f"{read} bytes were read of the {written} bytes that were written")
+        took = done["write"]["limited_after"]
+        self._record["proof"]["rule"] = {"seconds": self._seconds, "written_for": took}
+        if self.profile == "full" and took < self._seconds:
+            needed = written / max(took, 1e-3) * self._seconds * 1.5 / self._layout.nodes
+            problems.append(
+                f"the ranks wrote all {size(written)} in {took:.1f} s, and the rule is "
+                f"{self._seconds} s: set ior_bytes of the partition to {needed:.0f} or more"
+            )
+        fastest = FASTEST / 1024 * self._layout.nodes
+        problems += [
+            f"{name}: {number(row['bandwidth'], 3)} MiB/s: the memory of {self._layout.nodes} "
+            f"nodes carries at most {number(fastest, 3)}"
+            for name, row in done.items()
+            if row["bandwidth"] > fastest
+        ]
+        return problems
+
+    def measure(self, parsed):
+        return {name: parsed.quantity("bandwidth", operation=name) for name in self.declares}

@@ -1,0 +1,99 @@
+"""mdtest by the rules of IO500: all ranks create files for a time, then stat, read, remove them.
+
+`easy` has a directory for each rank and empty files, `hard` one directory for all and files of
+3901 bytes. Each phase works on the files that another node created.
+"""
+
+import reframe as rfm
+from reframe.core.builtins import run_after, run_before
+
+from assay.checks.mpi import MpiCheck
+from assay.checks.storage import StorageMixin
+from assay.outputs import mdtest
+from assay.workloads import io500
+
+#: A file that is smaller than a block of a file system still takes one [B].
+BLOCK = 4096
+
+
+class MdtestBase(StorageMixin, MpiCheck):
+    """Operations on files of all nodes that share a directory."""
+
+    kind = "storage"
+    tags = {"smoke", "storage"}
+    valid_systems = ["+storage"]
+    valid_prog_environs = ["+ior"]
+    executable = "mdtest"
+    time_limit = "2h"
+    pattern = ""
+
+    @run_after("init")
+    def describe(self):
+        self.descr = f"mdtest, pattern {self.pattern} of IO500"
+
+    def layout(self, cores):
+        partition = self.current_partition
+        return io500.layout(partition.features, partition.extras, cores, self.places)
+
+    def room(self):
+        return self._layout.ranks * io500.FILES[self.profile] * BLOCK
+
+    def largest_file(self):
+        return io500.FILE_BYTES[self.pattern]
+
+    @run_before("run")
+    def command(self):
+        self._seconds = io500.SECONDS[self.profile]
+        self.prerun_cmds.append('cd "$work" || exit 1')
+        self.executable_opts = io500.options_of_mdtest(
+            self.pattern, self._seconds, io500.FILES[self.profile]
+        )
+
+    def read(self):
+        return mdtest.parse(self.stdout_text())
+
+    def requested(self):
+        return {"program": "mdtest", "nodes": self._layout.nodes}
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        # mdtest prints its command line with each option in quotation marks.
+        said = (parsed.facts["command_line"] or "").split()[1:]
+        asked = [f"'{option}'" for option in self.executable_opts]
+        if said != asked:
+            problems.append(f"mdtest ran with {' '.join(said)}, not {' '.join(asked)}")
+        wanted = io500.operations(self.pattern)
+        done = [row["operation"] for row in parsed.rows]
+        if parsed.complete and done != wanted:
+            problems.append(f"mdtest did {', '.join(done)}, not {', '.join(wanted)}")
+        self._record["proof"]["rule"] = {
+            "seconds": self._seconds, "limited": parsed.facts["limited"],
+            "files": parsed.facts["files"],
+        }  # fmt: skip
+        if self.profile == "full" and parsed.complete and not parsed.facts["limited"]:
+            problems.append(
+                f"the ranks created all {parsed.facts['files']} files before {self._seconds} s, "
+                "the rule of IO500, had passed"
+            )
+        return problems
+
+    def measure(self, parsed):
+        return {name: parsed.quantity("rate", operation=name) for name in self.declares}
+
+
+@rfm.simple_test
+class MdtestEasy(MdtestBase):
+    """Empty files, with a directory for each rank."""
+
+    pattern = io500.EASY
+    declares = dict.fromkeys(io500.operations(io500.EASY), "op/s")
+
+
+@rfm.simple_test
+class MdtestHard(MdtestBase):
+    """Files with data in one directory of all ranks; the data are compared."""
+
+    pattern = io500.HARD
+    declares = dict.fromkeys(io500.operations(io500.HARD), "op/s")

@@ -1,0 +1,134 @@
+"""mdtest: ranks that create, stat, read and remove files, version 4.0 of IOR (mdtest.c).
+
+mdtest ends with exit code 0 if the data that it read were wrong; only a line says so. It also goes
+on after a file that it could not stat.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from assay.outputs._base import Parsed, ParseError, Row
+from assay.outputs._scan import CRASH, only, real, split
+from assay.outputs._table import capped
+
+KNOWN = ("4.0",)
+
+#: Operation in the tables -> operation of a row. Operations on trees are not read.
+_OPERATIONS = {
+    "File creation": "create",
+    "File stat": "stat",
+    "File read": "read",
+    "File removal": "remove",
+}
+_TITLE = re.compile(
+    r"mdtest-(\S+) was launched with (\d{1,9}) total task\(s\) on (\d{1,9}) node\(s\)", re.ASCII
+)
+_COMMAND = re.compile(r"Command line used: (.*)")
+_ITEMS = re.compile(r"(\d{1,9}) tasks, (\d{1,15}) files(?:/directories)?", re.ASCII)
+_LIMITED = re.compile(r"Continue stonewall hit min: (\d{1,15}) max: (\d{1,15}) avg: .*", re.ASCII)
+_TABLE = re.compile(r"SUMMARY (rate|time): \(of (\d{1,6}) iterations\)", re.ASCII)
+_ROW = re.compile(r"   (File \w+) +(\S+) +(\S+) +(\S+) +(\S+)")
+_FAILURE = re.compile(r"(?:WARNING|ERROR): .*|.*\bAssertion `.*' failed\.")
+_END = re.compile(r"-- finished at .* --")
+
+
+def recognise(text: str) -> bool:
+    """Whether the text has a title of mdtest."""
+    return any(_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))
+
+
+def parse(text: str) -> Parsed:
+    """Read the output of one run of ``mdtest`` that prints rates and times (``-P``).
+
+    There is one row for each operation that ran: ``operation`` (``create``, ``stat``, ``read``,
+    ``remove``), ``rate`` [op/s] and ``time`` [s], the means over the iterations.
+
+    ``facts``: ``command_line``; ``ranks`` and ``nodes``; ``files``, the number of files of all
+    ranks; ``limited``, whether the ranks stopped at the time limit (``-W``).
+
+    :raises ParseError: no title, or several (ranks that ran alone), an unknown version, or a table
+        with another number of iterations than one.
+    """
+    lines = split(text)
+    number, title = only(lines, _TITLE, "title of mdtest")
+    version, ranks, nodes = title[1], int(title[2]), int(title[3])
+    if ".".join(version.split(".")[:2]) not in KNOWN:
+        raise ParseError(f"unknown version {version}; known is {KNOWN[0]}", number, title[0])
+    problems = [
+        f"line {at}: {line[:200]}"
+        for at, line in enumerate(lines, 1)
+        if _FAILURE.fullmatch(line) or CRASH.search(line)
+    ]
+    tables = _tables(lines)
+    rates, times = tables.get("rate", {}), tables.get("time", {})
+    rows: tuple[Row, ...] = tuple(
+        {"operation": name, "rate": rate, "time": times[name]}
+        for name, rate in rates.items()
+        if name in times and (rate or times[name])
+    )
+    ended = any(map(_END.fullmatch, lines[:-1]))  # the last line has its end
+    if not ended:
+        problems.insert(0, "mdtest did not come to its end")
+    files, limited = _files(lines, ranks)
+    problems += _contradictions(rows, files)
+    command = next((said[1] for line in lines if (said := _COMMAND.fullmatch(line))), None)
+    return Parsed(
+        family="mdtest",
+        program="mdtest",
+        version=version,
+        complete=ended and bool(rows) and list(rates) == list(times) == list(_OPERATIONS.values()),
+        rows=rows,
+        units={"rate": "op/s", "time": "s"},
+        problems=capped(problems),
+        facts={
+            "command_line": command,
+            "ranks": ranks,
+            "nodes": nodes,
+            "files": files,
+            "limited": limited,
+        },
+    )
+
+
+def _files(lines: Sequence[str], ranks: int) -> tuple[int | None, bool]:
+    """The number of files of all ranks, and whether the time limit set it."""
+    planned = None
+    for line in lines:
+        if said := _LIMITED.fullmatch(line):
+            return ranks * int(said[2]), True
+        if said := _ITEMS.fullmatch(line):
+            planned = int(said[2])
+    return planned, False
+
+
+def _tables(lines: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Name of a table -> operation -> mean."""
+    tables: dict[str, dict[str, float]] = {}
+    table: dict[str, float] | None = None
+    for number, line in enumerate(lines, 1):
+        if head := _TABLE.fullmatch(line):
+            if head[2] != "1" or head[1] in tables:
+                raise ParseError("only one table of one iteration is read", number, line)
+            table = tables[head[1]] = {}
+        elif table is not None and (said := _ROW.fullmatch(line)) and said[1] in _OPERATIONS:
+            table[_OPERATIONS[said[1]]] = real(said[4], number, line)
+    return tables
+
+
+def _contradictions(rows: Sequence[Row], files: int | None) -> list[str]:
+    """Rows whose rate is not the number of files by their time, one line each."""
+    problems = []
+    for row in rows:
+        rate, seconds = float(row["rate"]), float(row["time"])
+        # mdtest prints three digits after the point.
+        error = 0.01 * (files or 0) + 0.001 * rate
+        if not (math.isfinite(rate) and rate > 0):
+            problems.append(f"{row['operation']}: {rate} is not a rate")
+        elif files is not None and abs(rate * seconds - files) > error:
+            problems.append(
+                f"{row['operation']}: {rate:.0f} op/s for {seconds:.3f} s are not {files} files"
+            )
+    return problems

@@ -29,6 +29,7 @@ class Chart:
     :ivar logarithmic: the base of the scale of `quantity`; 0 for a linear scale that begins at 0.
     :ivar ideal: whether to draw the line on which quantity and count are equal.
     :ivar axis: a shorter name of `quantity`.
+    :ivar side: which side is better, in words; empty for the side of the unit.
     :ivar missing: lines and parts of lines that this session should have measured but did not.
     """
 
@@ -42,6 +43,7 @@ class Chart:
     missing: tuple[Missing, ...] = ()
     axis: str = ""
     sizes: bool = False
+    side: str = ""
 
 
 def positive(row: Mapping[str, object], columns: Iterable[str]) -> list[float] | None:

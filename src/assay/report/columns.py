@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from assay.report.charts import Chart, Series, positive
 from assay.results.cases import Case
 
-
 #: On a linear scale, the least of values that differ by more powers of ten cannot be read.
 DECADES = 2
+
+#: Units of columns that are better on neither side, in words: a part of another case, a size.
+NO_SIDE = {"%": "At 100 % both are equal", "B": "Neither more nor less is better"}
 
 
 @dataclass(frozen=True)
@@ -56,5 +58,6 @@ def charts(case: Case) -> Iterator[Drawn]:
                 ideal=ratio,
                 axis=words,
                 sizes=case.units.get(figure.over) == "B",
+                side=NO_SIDE.get(unit, ""),
             ),
         )

@@ -27,9 +27,6 @@ BUFFERS = {
     "DD": "GPU to GPU", "DH": "GPU to host", "HD": "host to GPU", "HH": "host to host",
 }  # fmt: skip
 
-#: Units of columns that are better on neither side, in words: a part of another case, a size.
-NO_SIDE = {"%": "At 100 % both are equal", "B": "Neither more nor less is better"}
-
 _MODES = {"o_sync": "SYNC", "direct": "O_DIRECT"}
 
 
@@ -275,7 +272,6 @@ def of_columns(case: Case, drawn: columns.Drawn) -> Figure:
         drawn.chart,
         "line",
         [(drawn.name, drawn.at)] if drawn.name and drawn.at else [],
-        NO_SIDE.get(drawn.chart.unit, ""),
     )
 
 
@@ -328,12 +324,10 @@ def _of_lines(
     chart: charts.Chart,
     what: str,
     shows: Sequence[Shown],
-    side: str = "",
 ) -> Figure:
     """A chart of lines; the table has a row for each x.
 
     :param what: name of the parameter that distinguishes its lines.
-    :param side: which side is better, in words; by default the side of the unit.
     """
     unit = "" if chart.unit == "1" else f" [{chart.unit}]"
     lines = chart.series
@@ -342,13 +336,11 @@ def _of_lines(
     return Figure(
         name=name,
         title=title,
-        caption=caption(f"{side or units.better(chart.unit)}{ideal}.", chart.missing),
+        caption=caption(f"{chart.side or units.better(chart.unit)}{ideal}.", chart.missing),
         description=f"{chart.quantity} over {chart.over}. "
         + "; ".join(
             f"{line.label}: "
-            + ", ".join(
-                f"{units.quantity(y, chart.unit)} at {text(x)}" for x, y in line.points
-            )
+            + ", ".join(f"{units.quantity(y, chart.unit)} at {text(x)}" for x, y in line.points)
             for line in lines
         )
         + ".",

@@ -1,9 +1,9 @@
 """The emulated cluster whose nodes are virtual machines with two sockets and a device on each.
 
-Start the cluster first (`make vcluster-up MACHINES=vm`), then `make acceptance SITE=vcluster-vm`.
-The tests run on its login machine. The stack is `system`, packages of the distribution. The smoke
-profile is that of processes near their network device: it needs OSU's C programs on PATH. No number
-of this site is a measurement: docs/vcluster.md.
+Start the cluster first (`make vcluster-up MACHINES=vm`), then `make paper DOC=004
+SITE=vcluster-vm`, the tests of processes near their network device. They run on its login machine,
+and need OSU's C programs on PATH. The stack is `system`, packages of the distribution. No number of
+this site is a measurement: docs/vcluster.md.
 """
 
 # Stacks: system

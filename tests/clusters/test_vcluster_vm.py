@@ -98,9 +98,8 @@ OSU = shutil.which("osu_mbw_mr")
 @pytest.mark.skipif(OSU is None, reason="needs osu_mbw_mr on this machine")
 def test_a_far_device_is_named(healthy):
     def suite(results):
-        found = healthy.suite(
-            "NearestDevice", results=results, site="vcluster-vm", timeout=900
-        )[1]  # fmt: skip
+        site = {"site": "vcluster-vm", "mode": "paper-004-smoke"}
+        _, found = healthy.suite("NearestDevice", results=results, timeout=900, **site)
         return {case: reason for case, (result, reason) in found.items() if result != "pass"}
 
     results = healthy.state / "home" / "results"

@@ -50,6 +50,8 @@ FAULTS = [
 def document() -> str:
     """The generated part of docs/sensitivity.md."""
     found = cluster_page.groups(cluster_page.load(RUNS))
+    if not found:
+        return "\n".join([BEGIN, "", "No run yet.", "", END])
     healthy = found.pop(("healthy", ""), [])
     lines = cluster_page.healthy_lines(healthy) if healthy else []
     return "\n".join([BEGIN, "", *lines, *cluster_page.table(found), "", END])

@@ -167,7 +167,7 @@ def test_the_figures_of_the_document_are_drawn():
     ]  # fmt: skip
     drawn = figure.of(figures.sections(cases))
     assert [one.header for one in drawn] == [
-        ("message_size", "latency [%]", "bw [%]"), ("rails", "1 MiB [MB/s]"),
+        ("message size", "latency [%]", "bw [%]"), ("rails", "1 MiB [MB/s]"),
     ]  # fmt: skip
     assert not [a for a in validation.absent(cases, drawn) if a.at == AT]
     (missing,) = [a for a in validation.absent(cases[:1], drawn[:1]) if a.at == AT]

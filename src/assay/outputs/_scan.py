@@ -36,11 +36,15 @@ def split(text: str) -> list[str]:
     return [line.rstrip() for line in text.removeprefix("\ufeff").split("\n")]
 
 
-def without_warnings(lines: Sequence[str], start: int = 0) -> Iterator[tuple[int, str]]:
+def without_warnings(
+    lines: Sequence[str], start: int = 0, framed: bool = False
+) -> Iterator[tuple[int, str]]:
     """The numbered lines from item `start` on, without the warnings of libraries.
 
     Libraries warn on the stream on which the program prints its numbers. A warning does not
     change them. A message that also reports a crash is kept, and so is a line that may be a row.
+
+    :param framed: leave out only the framed messages of Open MPI: the program itself warns, too.
     """
     end = start
     for at, line in enumerate(lines[start:], start):
@@ -49,7 +53,7 @@ def without_warnings(lines: Sequence[str], start: int = 0) -> Iterator[tuple[int
         if line.startswith("-----") and _FRAME.fullmatch(line):
             ends = range(at + 1, min(at + _LONGEST, len(lines)))
             end = next((i + 1 for i in ends if _FRAME.fullmatch(lines[i])), at)
-        elif "warning" in line.lower():
+        elif not framed and "warning" in line.lower():
             end = at + 1
         message = lines[at:end]
         if not any(map(_WARNING.match, message)) or any(map(CRASH.search, message)):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from assay.outputs._base import Parsed, ParseError, Row, Value
-from assay.outputs._scan import CRASH, integer, only, real, split
+from assay.outputs._scan import CRASH, integer, only, real, split, without_warnings
 from assay.outputs._table import capped
 
 KNOWN = ("4.0",)
@@ -127,7 +127,7 @@ def _phases(lines: Sequence[str]) -> tuple[list[int | None], list[str]]:
     phases: list[int | None] = []
     problems: list[str] = []
     found: int | None = None
-    for number, line in enumerate(lines, 1):
+    for number, line in without_warnings(lines, framed=True):
         if _PHASE.fullmatch(line):
             phases.append(None)
         elif said := _FOUND.fullmatch(line):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._scan import CRASH, only, real, split
+from assay.outputs._scan import CRASH, only, real, split, without_warnings
 from assay.outputs._table import capped
 
 KNOWN = ("4.0",)
@@ -59,7 +59,7 @@ def parse(text: str) -> Parsed:
         raise ParseError(f"unknown version {version}; known is {KNOWN[0]}", number, title[0])
     problems = [
         f"line {at}: {line[:200]}"
-        for at, line in enumerate(lines, 1)
+        for at, line in without_warnings(lines, framed=True)
         if _FAILURE.fullmatch(line) or CRASH.search(line)
     ]
     tables = _tables(lines)

@@ -85,8 +85,7 @@ def prepare(cluster):
     SHARED.chmod(0o1777)
     SCRATCH.chmod(0o1777)
     # Results belong to the cluster's user, even if the checkout belongs to another user.
-    site = "vcluster-uml" if cluster.kernel else "vcluster"
-    mine = [STATE / "home", CHECKOUT / "results" / site]
+    mine = [STATE / "home", CHECKOUT / "results" / "vcluster"]
     for folder in mine:
         folder.mkdir(parents=True, exist_ok=True)
         os.chown(folder, cluster.uid, cluster.gid)

@@ -155,6 +155,8 @@ DRIFTS = {
 
 def far_device(cluster, node):
     """ranks on NODE get the network device of the other socket (up --machines vm)"""
+    if cluster.rails < 2:
+        raise Refusal("a node has one device; start the cluster with: up --machines vm --rails 2")
     _far_device(cluster.node(node)).touch()
 
 
@@ -211,7 +213,10 @@ def inject(cluster, name, words):
     if name in OF_SOCKETS and not virtual:
         raise Refusal(f"{name} is for nodes with two sockets: start them by up --machines vm")
     if name in OF_VERBS and cluster.machines != "uml":
-        raise Refusal(f"{name} is for nodes with verbs; start the cluster with: up --machines uml")
+        raise Refusal(
+            f"{name} is for nodes with verbs that are no virtual machines; "
+            "start the cluster with: up --machines uml"
+        )
     possible = WITH_KERNEL | (OF_SOCKETS if virtual else OF_VERBS)
     if cluster.kernel and name not in possible:
         raise Refusal(
@@ -235,6 +240,7 @@ def clear(cluster):
     if cluster.switches == 2:
         network.limit_trunk(None)
     for name in cluster.node_names:
+        _far_device(name).unlink(missing_ok=True)
         cgroups.limit_cpu(name, None)
         cgroups.limit_memory(name, None)
         gpus.mend(cluster, name)
@@ -269,7 +275,6 @@ def _repair(cluster, name):
         return
     if cluster.kernel:
         if cluster.machines == "vm":
-            _far_device(name).unlink(missing_ok=True)
             _slow(cluster, name, swapped=False)
         else:
             if cluster.rails > 1:

@@ -93,7 +93,7 @@ def connect(name, cluster):
         if rail < cluster.networks:
             lines.append(f"address add {cluster.address(name, rail)}/16 dev eth{rail}")
         run("ip", "-batch", "-", given="\n".join([*lines, ""]))
-        await_address(f"eth{rail}")
+        await_address(f"eth{rail}", 5 * cluster.patience)
         run("rdma", "link", "add", f"rxe{rail}", "type", "rxe", "netdev", f"eth{rail}")
     if virtual:
         vm_init.slow_far(cluster.rails)
@@ -104,11 +104,11 @@ def connect(name, cluster):
     resource.setrlimit(resource.RLIMIT_MEMLOCK, infinite)
 
 
-def await_address(card):
+def await_address(card, seconds):
     """Waits for the link-local IPv6 address of a network card."""
     addresses = Path("/proc/net/if_inet6")
     late = f"{card} has no IPv6 address: is IPv6 disabled on the host?"
-    wait(lambda: card in addresses.read_text(), 5, lambda: late)
+    wait(lambda: card in addresses.read_text(), seconds, lambda: late)
 
 
 def prefer_packets():

@@ -158,10 +158,10 @@ class Cluster:
                     "two switches are for one group of nodes that are namespaces: leave out "
                     "--groups and --machines"
                 )
+        if self.rails > 2 and self.machines != "vm":
+            raise Refusal(f"--rails {self.rails} is for virtual machines: add --machines vm")
         if self.rails > 1 and not self.kernel:
             raise Refusal("rails are for nodes with a kernel of their own: add --machines uml")
-        if self.rails > 2 and self.machines == "uml":
-            raise Refusal(f"--rails {self.rails} is for virtual machines: add --machines vm")
         if self.between and (self.nodes % 2 or self.nodes < 4):
             raise Refusal(f"two groups need an even number of nodes, at least 4, not {self.nodes}")
         if self.between and self.kernel:
@@ -249,6 +249,7 @@ class Cluster:
         found["link"] = Link(**found["link"])
         if found.get("between"):
             found["between"] = Between(**found["between"])
+        found.setdefault("machines", "uml" if found.get("kernel") else "namespace")
         return cls(**found)
 
 

@@ -176,10 +176,13 @@ def _rules(cluster, name, link):
             continue
         if delay not in delays:
             delays.append(delay)
-        sender = f"-s {cluster.address(peer)}"
+        senders = [f"-s {cluster.address(peer)}"]
         if cluster.has_kernel(name):
-            sender = f"{arriving} -m mac --mac-source {agent.mac_address(cluster.number(peer))}"
-        rules.append(f"-A {chain} {sender} {_queue(delays.index(delay) + 1)}")
+            rails = cluster.rails if cluster.networks == 1 else 1  # all rails, or the first
+            macs = [agent.mac_address(cluster.number(peer), rail) for rail in range(rails)]
+            senders = [f"{arriving} -m mac --mac-source {mac}" for mac in macs]
+        queue = _queue(delays.index(delay) + 1)
+        rules += [f"-A {chain} {sender} {queue}" for sender in senders]
     if link.delay:
         delays.append(link.delay)
         rules.append(f"-A {chain} {arriving} {_queue(len(delays))}")

@@ -42,8 +42,9 @@ def slow_far(rails, swapped=False):
         near = vm.socket_of(rail, rails)
         run("tc", "qdisc", "replace", "dev", f"eth{rail}", "root", "handle", "1:", "mq")
         for socket in range(vm.SOCKETS):
+            # A second `replace` of mq keeps its queues, so the fast one is set as well.
+            kind = ("pfifo", "limit", WAITING)
             if (socket == near) == swapped:
-                run(
-                    *("tc", "qdisc", "replace", "dev", f"eth{rail}", "parent", f"1:{socket + 1}"),
-                    *("netem", "limit", WAITING, "delay", f"{FAR_MS}ms", "rate", FAR_RATE),
-                )
+                kind = ("netem", "limit", WAITING, "delay", f"{FAR_MS}ms", "rate", FAR_RATE)
+            queue = ("parent", f"1:{socket + 1}")
+            run("tc", "qdisc", "replace", "dev", f"eth{rail}", *queue, *kind)

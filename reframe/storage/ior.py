@@ -45,8 +45,11 @@ class Ior(StorageMixin, MpiCheck):
     @run_after("setup")
     def choose_sizes(self):
         self._seconds = io500.SECONDS[self.profile]
+        if self.profile == "full":
+            self.not_in_memory(self._seconds)
         if self.profile == "smoke":
-            self._bytes = io500.SMOKE_BYTES
+            least = self._layout.per_node * io500.TRANSFER[self.pattern]
+            self._bytes = max(io500.SMOKE_BYTES, least)
         elif "ior_bytes" in self.current_partition.extras:
             self._bytes = self.size_asked_for("ior_bytes")
         else:

@@ -14,7 +14,8 @@ from assay.sites import emulated, machine
 cluster = emulated.cluster()
 stack = machine.distribution(__file__)
 #: Network devices of a node: as many as were asked for, or two if the site is only listed.
-rails = cluster.get("rails", 2)
+own = cluster.get("machines") == "vm"
+rails = cluster["rails"] if own else 2
 NODE = {
     "scheduler": "slurm" if cluster["accounting"] else "squeue",
     "launcher": "srun",
@@ -42,7 +43,7 @@ COMMON = {
     "memory_fraction": 0.1,
     "max_pending": "300s",
     "pml": "ob1",  # what Debian's Open MPI chooses
-    "nodes": cluster["nodes"] if "rails" in cluster else 2,
+    "nodes": cluster["nodes"] if own else 2,
     # A node that software emulates sends a few MB a second.
     "osu_smoke": {"iterations": 3, "window": 2},
     "tournament": {"width": 1, "cpus": [0, 1], "seconds": 2},

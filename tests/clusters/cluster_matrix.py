@@ -116,7 +116,7 @@ class Matrix:
 
     @property
     def results(self) -> Path:
-        return ROOT / "results" / self.site
+        return ROOT / "results" / "vcluster"
 
 
 @dataclass

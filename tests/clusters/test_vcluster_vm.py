@@ -87,7 +87,7 @@ def test_the_queue_of_the_other_socket_is_slow(healthy):
     assert (slow("eth0"), slow("eth1")) == (["1:1"], ["1:2"])
 
 
-def test_a_fault_of_sockets_is_refused_on_other_nodes(cluster):
+def test_a_fault_of_other_nodes_is_refused(cluster):
     done = cluster("fault", "gpu", "node01", "ipc-open", check=False)
     assert done.returncode == 1 and "a node of --machines vm can have" in done.stderr
 

@@ -219,11 +219,15 @@ def test_where_partitions_share_their_nodes_a_mode_runs_one_case_at_a_time(
     assert {"--exec-policy=serial" in mode["options"] for mode in loaded["modes"]} == {serial}
 
 
+#: What `vcluster up --nodes 2` notes, as far as its site reads it.
+CLUSTER = {"nodes": 2, "accounting": False, "link": {"rate": "1gbit", "delay": 100}}
+
+
 @pytest.mark.parametrize("gpus", [None, 0, 2])
 def test_the_emulated_cluster_has_partitions_of_gpus_only_if_its_nodes_have_gpus(
     monkeypatch, tmp_path, gpus
 ):
-    said = {"nodes": 2, "accounting": False, **({} if gpus is None else {"gpus": gpus})}
+    said = {**CLUSTER, **({} if gpus is None else {"gpus": gpus})}
     (tmp_path / "cluster.json").write_text(json.dumps(said))
     monkeypatch.setenv("ASSAY_VCLUSTER", str(tmp_path))
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
@@ -243,8 +247,7 @@ def test_the_emulated_cluster_may_lack_each_partition_that_only_an_option_adds(
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
 
     def partitions(**options):
-        said = {"nodes": 2, "accounting": False, "link": {"rate": "1gbit", "delay": 100}, **options}
-        (tmp_path / "cluster.json").write_text(json.dumps(said))
+        (tmp_path / "cluster.json").write_text(json.dumps({**CLUSTER, **options}))
         loaded = runpy.run_path(str(ROOT / "site-config/vcluster/reframe.py"))
         (system,) = loaded["site_configuration"]["systems"]
         return {each["name"] for each in system["partitions"]}, loaded["optional"]

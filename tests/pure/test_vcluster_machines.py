@@ -179,3 +179,12 @@ def test_a_packet_that_wakes_a_node_is_an_answer_for_nobody(modules):
     # Ethernet and IPv4, an answer, and no IPv4 address: no neighbour is learnt from it.
     assert (arp[:8].hex(), arp[14:18], arp[24:]) == ("0001080006040002", bytes(4), bytes(4))
     assert wake.PAUSE_S <= 0.01
+
+
+@pytest.mark.parametrize("kernel", ["", "/cache/linux"])
+@pytest.mark.parametrize("name", ["far-device", "swap"])
+def test_a_fault_of_sockets_needs_virtual_machines(vcluster, name, kernel):
+    faults = vcluster("faults")
+    with pytest.raises(vcluster("layout").Refusal, match=r"two sockets.*--machines vm$"):
+        faults.inject(cluster(vcluster, kernel=kernel), name, ["node01"])
+    assert not faults.RECORD.exists()

@@ -173,6 +173,15 @@ class StorageMixin(rfm.RegressionTestPlugin):
         except ValueError as error:
             raise self.misdescribed(f"extras: {extra}: {error}") from None
 
+    def not_in_memory(self, seconds: int) -> None:
+        """Skips the case on a file system in memory, which writing for `seconds` s would fill."""
+        partition = self.current_partition
+        stated = {partition.extras.get("file_system"), *partition.features}
+        self.skip_if(
+            not stated.isdisjoint(MEMORY),
+            f"{partition.fullname} is in memory, which {seconds} s of writing would fill",
+        )
+
     @run_before("run")
     def _look_at_the_file_system(self) -> None:
         directory = self.partition_extra("directory")

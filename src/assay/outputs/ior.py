@@ -1,9 +1,9 @@
 """IOR: ranks that write and read files in parallel, version 4.0 (ior-output.c, ior.c).
 
-IOR's exit code is its number of errors, of which the shell keeps the last eight bits: 128 wrong
-places in the data of one rank end with exit code 0. IOR also goes on after a write that was cut
-short. The parser therefore reports each warning, except those that follow from the time limit of
-a phase (`stonewalling`): a rank then moves fewer bytes than its block has.
+IOR's exit code is its number of errors, of which the shell keeps the last eight bits. It counts
+each wrong place twice, so 128 wrong places end with exit code 0. IOR also goes on after a write
+that was cut short. The parser therefore reports each warning, except those that follow from the
+time limit of a phase (`stonewalling`): a rank then moves fewer bytes than its block has.
 """
 
 from __future__ import annotations

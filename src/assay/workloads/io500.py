@@ -82,6 +82,7 @@ def phases_of_ior(pattern: str, seconds: int, block_bytes: int, segments: int) -
         "reorderTasksConstant=1",
         "taskPerNodeOffset=1",
         "fsync=1",
+        "intraTestBarriers=1",
         f"setTimeStampSignature={SEED}",
         "keepFile=1",
         "stoneWallingStatusFile=ior.written",

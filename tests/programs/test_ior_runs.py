@@ -108,3 +108,26 @@ def test_mdtest_that_ran_otherwise_than_it_was_asked_to(bench, tmp_path):
     run.says("MdtestHard", environ="healthy")
     for name, (_, _, cause) in IN_MDTEST.items():
         run.says("MdtestHard", cause, environ=name)
+
+
+def test_files_that_were_all_created_before_the_time_of_the_rule(bench, tmp_path):
+    change = {"all": ("Continue stonewall hit", "Continued", "")}
+
+    run = replayed(
+        bench, tmp_path, "mdtest", "mdtest-hard", change, "-n", "MdtestHard", mdtest_files=20_000
+    )
+
+    problems = run.case("MdtestHard", "all").record["problems"]
+    assert any("set mdtest_files of the partition to more" in said for said in problems), problems
+
+
+@pytest.mark.parametrize(("program", "test"), [("ior", "Ior.*easy"), ("mdtest", "MdtestEasy")])
+def test_no_memory_is_filled_for_the_time_of_the_rule(bench, tmp_path, program, test):
+    bench.storage(tmp_path, launcher="local", extras={"file_system": "tmpfs"}, **TWO)
+    bench.stack("system", ["ior"])
+
+    run = bench.run("-n", test, path=f"reframe/storage/{program}.py")
+
+    (case,) = run.cases.values()
+    assert case.result == "skip"
+    assert "is in memory, which 300 s of writing would fill" in run.output

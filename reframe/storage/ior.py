@@ -9,8 +9,8 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.checks.mpi import MpiCheck
-from assay.checks.storage import FASTEST, StorageMixin
+from assay.checks.io500 import Io500Check
+from assay.checks.storage import FASTEST
 from assay.outputs import ior
 from assay.quantities import number, size
 from assay.workloads import io500
@@ -21,32 +21,16 @@ SCRIPT = "phases.ior"
 
 
 @rfm.simple_test
-class Ior(StorageMixin, MpiCheck):
+class Ior(Io500Check):
     """Rate at which all nodes that share a directory write into it, and read from it."""
 
     pattern = parameter(io500.PATTERNS)
 
-    kind = "storage"
-    tags = {"smoke", "storage"}
-    valid_systems = ["+storage"]
-    valid_prog_environs = ["+ior"]
     executable = "ior"
-    time_limit = "2h"
     declares = {"write": "MiB/s", "read": "MiB/s"}
-
-    @run_after("init")
-    def describe(self):
-        self.descr = f"IOR, pattern {self.pattern} of IO500"
-
-    def layout(self, cores):
-        partition = self.current_partition
-        return io500.layout(partition.features, partition.extras, cores, self.places)
 
     @run_after("setup")
     def choose_sizes(self):
-        self._seconds = io500.SECONDS[self.profile]
-        if self.profile == "full":
-            self.not_in_memory(self._seconds)
         if self.profile == "smoke":
             least = self._layout.per_node * io500.TRANSFER[self.pattern]
             self._bytes = max(io500.SMOKE_BYTES, least)
@@ -71,8 +55,6 @@ class Ior(StorageMixin, MpiCheck):
     def command(self):
         lines = io500.phases_of_ior(self.pattern, self._seconds, self._block, self._segments)
         (Path(self.stagedir) / SCRIPT).write_text("\n".join([*lines, ""]), encoding="utf-8")
-        # IOR writes beside where it is started.
-        self.prerun_cmds.append('cd "$work" || exit 1')
         self.executable_opts = ["-f", f'"$assay_stage"/{SCRIPT}']
         self.keep_files.append(SCRIPT)
 

@@ -1,14 +1,14 @@
 """mdtest by the rules of IO500: all ranks create files for a time, then stat, read, remove them.
 
 `easy` has a directory for each rank and empty files, `hard` one directory for all and files of
-3901 bytes. Each phase works on the files that another node created.
+3901 bytes. A rank works on files that other ranks created: those of the next node where it asks for
+their status, of the second next where it reads, of the third next where it removes.
 """
 
 import reframe as rfm
-from reframe.core.builtins import run_after, run_before
+from reframe.core.builtins import run_before
 
-from assay.checks.mpi import MpiCheck
-from assay.checks.storage import StorageMixin
+from assay.checks.io500 import Io500Check
 from assay.outputs import mdtest
 from assay.workloads import io500
 
@@ -19,30 +19,11 @@ BLOCK = 4096
 INODE = 1024
 
 
-class MdtestBase(StorageMixin, MpiCheck):
+class MdtestBase(Io500Check):
     """Operations on files of all nodes that share a directory."""
 
-    kind = "storage"
-    tags = {"smoke", "storage"}
-    valid_systems = ["+storage"]
-    valid_prog_environs = ["+ior"]
     executable = "mdtest"
-    time_limit = "2h"
     pattern = ""
-
-    @run_after("init")
-    def describe(self):
-        self.descr = f"mdtest, pattern {self.pattern} of IO500"
-
-    def layout(self, cores):
-        partition = self.current_partition
-        return io500.layout(partition.features, partition.extras, cores, self.places)
-
-    @run_after("setup")
-    def choose_time(self):
-        self._seconds = io500.SECONDS[self.profile]
-        if self.profile == "full":
-            self.not_in_memory(self._seconds)
 
     @property
     def files(self):
@@ -62,7 +43,6 @@ class MdtestBase(StorageMixin, MpiCheck):
 
     @run_before("run")
     def command(self):
-        self.prerun_cmds.append('cd "$work" || exit 1')
         self.executable_opts = io500.options_of_mdtest(self.pattern, self._seconds, self.files)
 
     def read(self):

@@ -109,7 +109,8 @@ def operations(pattern: str) -> list[str]:
 def options_of_mdtest(pattern: str, seconds: int, files: int) -> list[str]:
     """Options of mdtest. Easy: a directory for each rank. Hard: one for all, and files with data.
 
-    After each phase, the ranks continue on the files that a rank of the next node created (-N 1).
+    A rank works on files of other nodes (-N 1): those of the next node where it asks for their
+    status, of the second next where it reads, of the third next where it removes.
     """
     where = {
         EASY: ["-u", "-L"],

@@ -13,7 +13,9 @@ from assay import sites
 from assay.sites import machine, stacks
 
 LOCK = Path(__file__).resolve().parent / "spack/env/spack.lock"
-EMULATED = sites.repository(__file__) / "build/vgpu"
+#: The emulated GPU: as vgpu/build.sh makes it, else as `make spack` made it for its own checks.
+BUILT = [sites.repository(__file__) / "build/vgpu", stacks.home(__file__) / "vgpu"]
+EMULATED = next((each for each in BUILT if (each / "sources").exists()), BUILT[0])
 
 #: Devices of the node, as vgpu/node.c reads them.
 DEVICES = int(os.environ.get("GPUEMU_DEVICES", "4"))

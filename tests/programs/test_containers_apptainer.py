@@ -179,3 +179,28 @@ def test_a_setting_of_an_image_that_cannot_be_is_named(
     done = run(bare, checkout / "ci/image.sh", **{name: value})
     assert done.returncode == 1
     assert said in done.stderr.splitlines()[-1]
+
+
+LABELS = """\
+case "$1 $2" in
+"inspect --labels") echo "assay.lock.spack: $(sha256sum spack.lock | cut -d' ' -f1)" ;;
+*) echo apptainer version 1.4.5 ;;
+esac"""
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_image_with_the_lock_of_any_site_is_known(
+    bare: Path, checkout: Path, known: bool
+) -> None:
+    (checkout / "spack.lock").write_text("{}")
+    # More lines than a pipe holds: the first that fits must not end the program that lists them.
+    for number in range(400):
+        folder = checkout / f"site-config/{number:0150}/spack/env"
+        folder.mkdir(parents=True)
+        (folder / "spack.lock").write_text("{}" if number == 0 else str(number))
+    body = LABELS if known else LABELS.replace("spack.lock", "requirements.lock")
+    cached(checkout, body)
+    (checkout / "one.sif").touch()
+    said = run(bare, checkout / "ci/image-test.sh", "one.sif").stderr.splitlines()[-1]
+    assert ("which no lock here has" in said) is not known
+    assert ("label assay.lock.requirements is missing" in said) is known

@@ -118,7 +118,7 @@ OF_THE_IMAGE = ("mpirun", "ompi_info", "ucx_info", "ucx_perftest", "osu_latency"
 GPU = """\
 case "${0##*/} $1 $LD_LIBRARY_PATH" in
 "ucx_info -d /opt/assay/.cache/spack/vgpu/lib")
-    for each in posix cuda_copy cuda_ipc; do echo "#      Transport: $each"; done ;;
+    for each in posix cuda_copy cuda_ipc gdr_copy; do echo "#      Transport: $each"; done ;;
 "ompi_info --parsable /opt/assay/.cache/spack/vgpu/lib")
     echo mca:accelerator:cuda:version:mca:2.1.0 ;;
 esac"""
@@ -132,6 +132,7 @@ esac"""
         ("xhpl", "gpu,host", "missing: xhpl"),
         ("osu_latency", "gpu", "missing: osu_latency"),
         ("cuda_ipc", "gpu", "ucx_info -d lacks cuda_ipc on an emulated GPU"),
+        ("gdr_copy", "gpu", "ucx_info -d lacks gdr_copy on an emulated GPU"),
         ("accelerator", "gpu", "Open MPI has no component accelerator cuda"),
     ],
 )

@@ -143,6 +143,18 @@ def test_rows_of_a_second_table_without_headings():
     assert has(osu.parse(LATENCY + rows).problems, "size 1 after size 4194304: .*singletons")
 
 
+def test_a_rate_of_0_is_a_small_number_beside_its_message_rate():
+    slow = TEXTS["osu_mbw_mr.7.4.validate.slow.np4"]
+    parsed = osu.parse(slow, last_size=1 << 20)
+    assert parsed.sound
+    assert parsed.rows[0]["bandwidth"] == 0
+    wrong = slow.replace("0.00             93.91", "0.00          93910.91")
+    assert has(osu.parse(wrong, last_size=1 << 20).problems, "size 1 contradict each other")
+    nothing = slow.replace("93.91", " 0.00")
+    problems = osu.parse(nothing, last_size=1 << 20).problems
+    assert has(problems, "messages_per_s is 0.00, which is not a measured value")
+
+
 def test_only_mbw_mr_repeats_its_title():
     assert TEXTS["osu_mbw_mr.7.2.np2"].count("# OSU") == 2
     assert osu.parse(TEXTS["osu_mbw_mr.7.2.np2"]).sound

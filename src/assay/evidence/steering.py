@@ -250,9 +250,19 @@ def lost(process: Steering, asked: Mapping[str, str]) -> list[str]:
 
 def other_value(name: str, value: str, asked: str) -> list[str]:
     """A problem if a variable has another value than the requested one, as far as it is plain."""
-    if value == asked or not PLAIN.fullmatch(asked):
+    if value == asked or not PLAIN.fullmatch(asked) or narrowed(name, value, asked):
         return []
     return [f"{name} was {value} where the program ran, {asked} was asked for"]
+
+
+def narrowed(name: str, value: str, asked: str | None) -> bool:
+    """Whether a launcher gave a rank some of the network devices that were asked for.
+
+    Launchers do so to give each rank the device of its socket. The counters of all devices that
+    were asked for show which one carried the messages.
+    """
+    devices = set(value.split(","))
+    return name == "UCX_NET_DEVICES" and devices <= {*(asked or "").split(",")}
 
 
 def own_libraries(extras: Mapping[str, Any], asked: Mapping[str, str]) -> list[str]:
@@ -348,7 +358,7 @@ def of_ucx(log: UcxLog, asked: Mapping[str, str], allowed: Mapping[str, str]) ->
             # UCX_TLS has a message of its own; a value with $ depends on the shell.
             if name == "UCX_TLS" or name.startswith(PRINTED) or "$" in (wanted or ""):
                 continue
-            if value != wanted:
+            if value != wanted and not narrowed(name, value, wanted):
                 found[
                     f"{name} was {value} where the program ran, "
                     + (f"{wanted} was asked for" if wanted else "and nobody asked for it")

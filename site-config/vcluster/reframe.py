@@ -91,6 +91,7 @@ LINK = {
         "network_device": "eth0",
         "nodes": nodes // 2 if apart else nodes,
         "cores_per_node": 1,
+        "host_cores": cores,
         "tournament": {
             "width": 1,
             "cpus": [0, cores - 1],

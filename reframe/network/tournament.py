@@ -207,10 +207,10 @@ class CrossingPairs(SimultaneousPairs):
 
     def plan(self):
         plan = {**super().plan(), "between": self.partition_extra("between")}
-        # A first trial of the usual length would take minutes on a slow link.
-        trial, size = plan["tests"]["tag_bw"], measured.TESTS["tag_bw"].size
-        quick = int(plan["seconds"] * self.between.bandwidth * 1e6 / size)
-        trial["iterations"] = max(1, min(quick, trial["iterations"]))
+        bandwidth = plan["tests"]["tag_bw"]
+        bandwidth["iterations"] = crossing.trial(
+            bandwidth["iterations"], measured.TESTS["tag_bw"].size, plan["seconds"], self.between
+        )
         return plan
 
     def read(self):

@@ -33,6 +33,17 @@ SHORT, ABOVE, LATENCY = 0.1, 0.05, 0.25
 FILLS = 0.9
 
 
+def trial(usual: int, size: int, seconds: float, between: Between) -> int:
+    """Iterations of the first trial of a bandwidth: on a slow link fewer than usual.
+
+    Messages of :mod:`assay.fleet.tournament.measured` would take minutes on a slow link.
+
+    :param size: of a message [B]; `seconds`: intended duration [s].
+    """
+    carried = seconds * between.bandwidth * 1e6 / size
+    return max(1, min(usual, int(carried)))
+
+
 @dataclass(frozen=True)
 class Round:
     """Pairs of nodes that are measured at the same time.

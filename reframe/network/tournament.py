@@ -207,10 +207,11 @@ class CrossingPairs(SimultaneousPairs):
 
     def plan(self):
         plan = {**super().plan(), "between": self.partition_extra("between")}
-        bandwidth = plan["tests"]["tag_bw"]
-        bandwidth["iterations"] = crossing.trial(
-            bandwidth["iterations"], measured.TESTS["tag_bw"].size, plan["seconds"], self.between
-        )
+        size = measured.TESTS["tag_bw"].size
+        most = crossing.trials(size, plan["seconds"], self.between)
+        for name, iterations in zip(("tag_lat", "tag_bw"), most):
+            test = plan["tests"][name]
+            test["iterations"] = min(iterations, test["iterations"])
         return plan
 
     def read(self):

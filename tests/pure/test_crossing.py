@@ -33,10 +33,13 @@ def test_a_wrong_description_names_its_key(change, reason):
         groups.parse({**SITE, **change})
 
 
-@pytest.mark.parametrize(("bandwidth", "iterations"), [(0.5, 1), (10, 4), (200, 8)])
-def test_a_first_trial_is_short_on_a_slow_link(bandwidth, iterations):
-    link = groups.parse({**SITE, "bandwidth": bandwidth})
-    assert crossing.trial(8, 1 << 20, 0.5, link) == iterations
+@pytest.mark.parametrize(
+    ("latency", "bandwidth", "iterations"),
+    [(10_100, 0.5, (24, 1)), (145, 10, (1724, 4)), (9e6, 1e-3, (1, 1))],
+)
+def test_a_first_trial_is_short_on_a_slow_link(latency, bandwidth, iterations):
+    link = groups.parse({**SITE, "latency": latency, "bandwidth": bandwidth})
+    assert crossing.trials(1 << 20, 0.5, link) == iterations
 
 
 def test_half_of_the_nodes_of_a_job_are_asked_for_in_each_group():

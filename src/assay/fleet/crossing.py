@@ -33,15 +33,16 @@ SHORT, ABOVE, LATENCY = 0.1, 0.05, 0.25
 FILLS = 0.9
 
 
-def trial(usual: int, size: int, seconds: float, between: Between) -> int:
-    """Iterations of the first trial of a bandwidth: on a slow link fewer than usual.
+def trials(size: int, seconds: float, between: Between) -> tuple[int, int]:
+    """Most iterations of the first trial of a latency and of a bandwidth across.
 
-    Messages of :mod:`assay.fleet.tournament.measured` would take minutes on a slow link.
+    The usual first trial would take minutes on a slow link.
 
-    :param size: of a message [B]; `seconds`: intended duration [s].
+    :param size: of a message of the bandwidth [B]; `seconds`: intended duration [s].
     """
-    carried = seconds * between.bandwidth * 1e6 / size
-    return max(1, min(usual, int(carried)))
+    round_trips = seconds * 1e6 / (2 * between.latency)
+    messages = seconds * between.bandwidth * 1e6 / size
+    return max(1, int(round_trips)), max(1, int(messages))
 
 
 @dataclass(frozen=True)

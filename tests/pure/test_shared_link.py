@@ -165,6 +165,32 @@ def test_times_that_do_not_show_the_latency_get_that_of_the_site(seed):
     assert len(shared_link.unpredicted(runs, law, given)) == 1
 
 
+#: Times of xhpl 2.3 with NB = 192 on emulated nodes: on one, on two of a group, and on two across a
+#: link of 10 ms and the given rate [B/s], headers included; seen on 2026-11-23.
+ON_NODES = {
+    500e3: [(0.003188, 0.01830, 0.10812), (0.009442, 0.04254, 0.15514), (1.86054, 9.2564, 34.0969)],
+    1e6: [(0.003597, 0.02282, 0.10949), (0.009538, 0.04218, 0.16096), (0.96736, 4.73154, 17.1893)],
+}
+
+
+@pytest.mark.parametrize("rate", ON_NODES)
+def test_times_on_emulated_nodes_give_the_rate_of_their_link(rate):
+    places = ((1, False), (2, False), (2, True))
+    runs = [
+        Run(p, order, time, across)
+        for (p, across), times in zip(places, ON_NODES[rate])
+        for order, time in zip((384, 960, 1920), times)
+    ]
+    law = shared_link.of_hpl(192)
+    found, given = shared_link.best(runs, law, 0.0101)
+    assert given == 0.0101, "three times of two ranks do not show it"
+    assert found.bandwidth.value == pytest.approx(rate, rel=0.1)
+    assert shared_link.unpredicted(runs, law, given, tolerance=0.2) == []
+    largest = runs.pop()
+    predicted = shared_link.fit(runs, law, given).time(2, 1920, True).value
+    assert predicted == pytest.approx(largest.time, rel=0.05)
+
+
 def test_times_that_show_the_latency_keep_it():
     found, given = shared_link.best(simulated("hpl", 0), LAWS["hpl"], 1.0)
     assert given is None

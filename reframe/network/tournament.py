@@ -206,7 +206,13 @@ class CrossingPairs(SimultaneousPairs):
         return 4 * self.num_tasks
 
     def plan(self):
-        return {**super().plan(), "between": self.partition_extra("between")}
+        plan = {**super().plan(), "between": self.partition_extra("between")}
+        size = measured.TESTS["tag_bw"].size
+        most = crossing.trials(size, plan["seconds"], self.between)
+        for name, iterations in zip(("tag_lat", "tag_bw"), most):
+            test = plan["tests"][name]
+            test["iterations"] = min(iterations, test["iterations"])
+        return plan
 
     def read(self):
         parsed = super().read()

@@ -91,6 +91,9 @@ LINK = {
         "network_device": "eth0",
         "nodes": nodes // 2 if apart else nodes,
         "cores_per_node": 1,
+        "host_cores": cores,
+        # The usual number of iterations takes osu_mbw_mr minutes.
+        "osu_smoke": {"iterations": 20},
         "tournament": {
             "width": 1,
             "cpus": [0, cores - 1],

@@ -33,6 +33,15 @@ def test_a_wrong_description_names_its_key(change, reason):
         groups.parse({**SITE, **change})
 
 
+@pytest.mark.parametrize(
+    ("latency", "bandwidth", "iterations"),
+    [(10_100, 0.5, (24, 1)), (145, 10, (1724, 4)), (9e6, 1e-3, (1, 1))],
+)
+def test_a_first_trial_is_short_on_a_slow_link(latency, bandwidth, iterations):
+    link = groups.parse({**SITE, "latency": latency, "bandwidth": bandwidth})
+    assert crossing.trials(1 << 20, 0.5, link) == iterations
+
+
 def test_half_of_the_nodes_of_a_job_are_asked_for_in_each_group():
     assert LINK.halves(4) == ["--constraint=[east*2&west*2]"]
     with pytest.raises(ValueError, match=r"^3 nodes are needed, which are not half on each side"):

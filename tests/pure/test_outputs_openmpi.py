@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from real_outputs import texts, torn
+from real_outputs import edited, texts, torn
 
 from assay.outputs.openmpi import OpenMpi, parse
 
@@ -29,6 +29,8 @@ EVERY = {
     "4.1.4/no-pml.np2": ({}, 0, 0),
     "4.1.4/missing-device.np2": ({"ucx": 2}, 0, 0),
     "4.1.4/killed.np2": ({"ucx": 2}, 1, 2),
+    "4.1.4/unheard.np2": ({"ob1": 2}, 1, 2),
+    "4.1.4/no-finalize.np2": ({"ob1": 2}, 1, 2),
     "4.1.4/notpml-tlsany-verbose": ({"ob1": 2}, 0, 0),
     "5.0.11/world.np1": ({"ucx": 1}, 1, 1),
     "5.0.11/world.np1.no-mpirun": ({"ucx": 1}, 1, 1),
@@ -48,6 +50,8 @@ FAILED = {
     "4.1.4/no-pml.np2",
     "4.1.4/missing-device.np2",
     "4.1.4/killed.np2",
+    "4.1.4/unheard.np2",
+    "4.1.4/no-finalize.np2",
     "5.0.11/no-pml.np2",
     "5.0.11/pmlucx-info-tcp",
 }
@@ -85,12 +89,27 @@ def test_settings_are_those_that_reached_the_program():
             "4.1.4/killed.np2",
             "mpirun noticed that process rank 0 with PID 0 on node vm exited on signal 9 (Killed).",
         ),
+        (
+            "4.1.4/unheard.np2",
+            "mpirun says that rank 0 ended without MPI_Finalize, but all 2 ranks closed MPI, "
+            "and mpirun did not answer within 2 s. Run it again when the host is less busy",
+        ),
+        ("4.1.4/no-finalize.np2", "mpirun has exited due to process rank 1 with PID 0 on"),
         ("5.0.11/no-pml.np2", "No components were able to be opened in the pml framework."),
         ("5.0.11/pmlucx-info-tcp", "It looks like MPI_INIT failed for some reason"),
     ],
 )
 def test_the_line_that_says_why_mpi_gave_up(name, line):
     assert line in parse(TEXTS[name]).aborts
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_mpirun_is_believed_unless_every_rank_closed_mpi(rank):
+    text = TEXTS["4.1.4/unheard.np2"]
+    process = sorted({pid for _, pid in parse(text).selected})[rank]
+    one_missing = edited(text, f":{process}] mca: base: close: unloading component ob1", ":1] ")
+
+    assert parse(one_missing).aborts == (re.search("mpirun has exited due.*", text)[0],)
 
 
 # --- without the lines that prove, no proof -----------------------------------------------------

@@ -41,6 +41,36 @@ def test_the_server_may_say_goodbye_after_the_clients_result():
     assert ucx_perftest.parse(TEXTS["1.13.1.tag_lat"] + "## exit code 0\n").sound
 
 
+#: Of UCX 1.13.1, `-f -t tag_bw -s 1048576`: two pairs shared a link of 8 Mbit/s.
+SLOW = """\
++--------------+--------------+------------------------------+---------------------+-----------------------+
+|              |              |       overhead (usec)        |   bandwidth (MB/s)  |  message rate (msg/s) |
++--------------+--------------+----------+---------+---------+----------+----------+-----------+-----------+
+|     Test     | # iterations | 50.0%ile | average | overall |  average |  overall |  average  |  overall  |
++--------------+--------------+----------+---------+---------+----------+----------+-----------+-----------+
+                           3     49.056 2195308.367 2195308.367        0.46       0.46           0           0
+"""  # noqa: E501 - as it is printed
+
+
+def test_less_than_one_message_in_two_seconds_is_a_rate_of_0():
+    parsed = ucx_perftest.parse(SLOW)
+
+    assert parsed.sound, parsed.problems
+    assert parsed.facts["final"]["bandwidth"] == pytest.approx(0.46 * 1.048576)
+
+
+def test_a_rate_of_0_must_follow_from_the_time():
+    (said,) = ucx_perftest.parse(SLOW.replace("2195308.367", "219530.836")).problems
+    assert "overhead 219531 us and 0 messages/s contradict each other" in said
+
+
+def test_several_threads_have_a_rate():
+    text = TEXTS["1.13.1.threads2"]
+    *_, rate = text.split()
+    (said,) = ucx_perftest.parse(text.replace(rate, "0")).problems
+    assert "messages_per_s is 0, which is not a measured value" in said
+
+
 # --- failures -----------------------------------------------------------------------------------
 
 

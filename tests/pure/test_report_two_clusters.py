@@ -8,7 +8,7 @@ import report_records as records
 
 from assay.declared import Figure
 from assay.judge import shared_link
-from assay.report import figure, figures, validation
+from assay.report import figure, figures, graphs, validation
 
 AT = "two clusters"
 PINGPONG = [Figure("partitions", f"PingPong: {c}", AT, c) for c in ("latency", "bandwidth")]
@@ -131,3 +131,9 @@ def test_a_site_with_such_a_link_lacks_what_it_did_not_measure_and_others_lack_n
     assert not [item for item in validation.wanted([]) if item.at == AT]
     everything = [pairs(), hpl(), pingpong("east", 2.0, 1400.0)]
     assert not [a for a in validation.absent(everything, drawn(*everything)) if a.at == AT]
+
+
+def test_long_labels_have_room():
+    counts = [2**k for k in range(1, 13)]
+    assert graphs._apart(counts) == counts
+    assert graphs._apart(counts, 9) == counts[::2]

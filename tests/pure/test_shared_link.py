@@ -117,6 +117,91 @@ def test_half_the_bandwidth_is_told_apart_from_the_whole():
     assert shared_link.fit(slow, law).bandwidth.high < 0.7 * BANDWIDTH
 
 
+#: Order -> bytes that two emulated nodes sent by their counters while xhpl 2.3 ran on one rank of
+#: each with NB = 64, headers and answers included; seen on 2026-11-23.
+COUNTED = {448: 568_588 + 439_721, 960: 2_216_998 + 1_973_441, 1984: 8_805_180 + 8_332_281}
+
+#: A segment of TCP has 1448 B of 1514 B; MPI and Slurm send some kB more.
+HEADERS, START = 1514 / 1448, 50_000
+
+
+@pytest.mark.parametrize("order", COUNTED)
+def test_the_bytes_of_two_ranks_are_those_that_counters_saw(order):
+    said = shared_link.of_hpl(64).volume(2, order) * HEADERS + START
+    assert said == pytest.approx(COUNTED[order], rel=0.02)
+
+
+def test_a_long_panel_asks_before_it_is_sent():
+    law = shared_link.of_hpl(64)
+    # The panels of order 192 have 96, 64 and 32 KiB. The solution adds a message for each.
+    assert law.messages(2, 192) == 3 + 1 + 1 + 3
+    assert law.messages(1, 192) == 0
+
+
+def few(seed, latency):
+    """Times of one and two ranks with noise of 1 %, at 5 GFLOP/s and 0.5 MB/s."""
+    law, random = shared_link.of_hpl(192), np.random.default_rng(seed)
+
+    def run(p, order, across):
+        time = law.work(p, order) / 5e9 + law.volume(p, order) / (5e5 if across else 1e8)
+        time += law.messages(p, order) * (latency if across else 1e-4)
+        return Run(p, order, time * math.exp(random.normal(0, 0.01)), across)
+
+    places = ((1, False), (2, False), (2, True))
+    return [run(p, order, across) for p, across in places for order in (384, 960, 1920)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_times_that_do_not_show_the_latency_get_that_of_the_site(seed):
+    runs, law = few(seed, latency=1e-3), shared_link.of_hpl(192)
+    found, given = shared_link.best(runs, law, 1e-3)
+    assert given == 1e-3
+    assert found.latency == shared_link.Estimate(1e-3, 1e-3, 1e-3)
+    assert found.bandwidth.value == pytest.approx(5e5, rel=0.05)
+    assert found.bandwidth.low < found.bandwidth.value < found.bandwidth.high
+    assert shared_link.unpredicted(runs, law, given) == []
+    largest = max(range(len(runs)), key=lambda n: (runs[n].across, runs[n].order))
+    runs[largest] = replace(runs[largest], time=1.5 * runs[largest].time)
+    assert len(shared_link.unpredicted(runs, law, given)) == 1
+
+
+#: Times of xhpl 2.3 with NB = 192 on emulated nodes: on one, on two of a group, and on two across a
+#: link of 10 ms and the given rate [B/s], headers included; seen on 2026-11-23.
+ON_NODES = {
+    500e3: [(0.003188, 0.01830, 0.10812), (0.009442, 0.04254, 0.15514), (1.86054, 9.2564, 34.0969)],
+    1e6: [(0.003597, 0.02282, 0.10949), (0.009538, 0.04218, 0.16096), (0.96736, 4.73154, 17.1893)],
+}
+
+
+@pytest.mark.parametrize("rate", ON_NODES)
+def test_times_on_emulated_nodes_give_the_rate_of_their_link(rate):
+    places = ((1, False), (2, False), (2, True))
+    runs = [
+        Run(p, order, time, across)
+        for (p, across), times in zip(places, ON_NODES[rate])
+        for order, time in zip((384, 960, 1920), times)
+    ]
+    law = shared_link.of_hpl(192)
+    found, given = shared_link.best(runs, law, 0.0101)
+    assert given == 0.0101, "three times of two ranks do not show it"
+    assert found.bandwidth.value == pytest.approx(rate, rel=0.1)
+    assert shared_link.unpredicted(runs, law, given, tolerance=0.2) == []
+    largest = runs.pop()
+    predicted = shared_link.fit(runs, law, given).time(2, 1920, True).value
+    assert predicted == pytest.approx(largest.time, rel=0.05)
+
+
+def test_times_that_show_the_latency_keep_it():
+    found, given = shared_link.best(simulated("hpl", 0), LAWS["hpl"], 1.0)
+    assert given is None
+    assert found.latency.value == pytest.approx(LATENCY, rel=0.1)
+
+
+def test_a_latency_longer_than_the_times_is_refused():
+    with pytest.raises(FitError, match="its messages alone take longer at a latency of"):
+        shared_link.fit(few(0, 1e-3), shared_link.of_hpl(192), 1e3)
+
+
 def test_a_wider_link_saves_time_across_and_none_within():
     found = shared_link.fit(simulated("hpl", seed=2), LAWS["hpl"])
     assert found.time(64, 10_000, False, 10).value == found.time(64, 10_000, False).value

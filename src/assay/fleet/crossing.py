@@ -33,6 +33,18 @@ SHORT, ABOVE, LATENCY = 0.1, 0.05, 0.25
 FILLS = 0.9
 
 
+def trials(size: int, seconds: float, between: Between) -> tuple[int, int]:
+    """Most iterations of the first trial of a latency and of a bandwidth across.
+
+    The usual first trial would take minutes on a slow link.
+
+    :param size: of a message of the bandwidth [B]; `seconds`: intended duration [s].
+    """
+    round_trips = seconds * 1e6 / (2 * between.latency)
+    messages = seconds * between.bandwidth * 1e6 / size
+    return max(1, int(round_trips)), max(1, int(messages))
+
+
 @dataclass(frozen=True)
 class Round:
     """Pairs of nodes that are measured at the same time.

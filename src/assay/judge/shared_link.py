@@ -39,6 +39,10 @@ COVERAGE, MOST_HALF = 0.95, 20.0
 #: From so many ranks on the grid of HPL has several rows.
 COLUMNS = 4
 
+#: Longest message that MPI sends without asking the receiver [B]: Open MPI over TCP
+#: (btl_tcp_eager_limit of 4.1). A longer one needs so many crossings.
+EAGER, RENDEZVOUS = 64 << 10, 3
+
 
 class FitError(ValueError):
     """The measurements do not determine the model; the message names what is missing."""
@@ -178,16 +182,32 @@ def of_hpl(block: int) -> Law:
     The ranks fill the grid row by row, so its columns cross the link. From 4 ranks on, a column
     has several ranks: they exchange each of the n_p pivots with 2 NB + 4 doubles (HPL 2.3,
     src/pfact/HPL_pdmxswp.c; of its log2(P) steps one crosses), and the rows U, which are 4 n_p^2
-    bytes in all. On 2 or 3 ranks the only row of the grid crosses, with a panel of the same bytes
-    for each block.
+    bytes in all. On 2 or 3 ranks the only row of the grid crosses. For each block, it sends a panel
+    of all rows that are left, the block itself included (src/panel/HPL_pdpanel_init.c: `len`), and
+    in the solution a part of the vector (src/pgesv/HPL_pdtrsv.c).
+
+    A message longer than :data:`EAGER` crosses three times: request, answer, data.
     """
 
+    def panels(order: float) -> Any:
+        """Bytes of each panel [B]."""
+        left = np.arange(math.ceil(order / block), 0, -1) * block
+        return BYTES_PER_DOUBLE * block * np.minimum(left, order)
+
     def messages(p: float, order: float) -> float:
-        return 0.0 if p < 2 else order / block + (order if p >= COLUMNS else 0.0)
+        if p < 2:
+            return 0.0
+        sizes = panels(order)
+        crossings = len(sizes) + float(np.where(sizes > EAGER, RENDEZVOUS, 1).sum())
+        return crossings + (order if p >= COLUMNS else 0.0)
 
     def volume(p: float, order: float) -> float:
-        pivots = order * (2 * block + 4) * BYTES_PER_DOUBLE if p >= COLUMNS else 0.0
-        return 0.0 if p < 2 else BYTES_PER_DOUBLE / 2 * order**2 + pivots
+        if p < 2:
+            return 0.0
+        if p < COLUMNS:
+            return float(panels(order).sum())
+        pivots = order * (2 * block + 4) * BYTES_PER_DOUBLE
+        return BYTES_PER_DOUBLE / 2 * order**2 + pivots
 
     return Law(lambda p, order: operations(order) / p, messages, volume)
 
@@ -258,6 +278,9 @@ OPERATION, NEAR_LATENCY, NEAR_PER_BYTE, LATENCY, PER_BYTE = TERMS = (
 #: A term that is a smaller share of every time does not show.
 SHOWN = 0.01
 
+#: The times show the latency if the ends of its interval differ by at most this factor.
+WIDE = 2.0
+
 #: What the runs must show at least, and the runs that show it.
 NEEDED = {
     OPERATION: "small numbers of processes and large orders",
@@ -266,9 +289,10 @@ NEEDED = {
 }
 
 
-def fit(runs: Iterable[Run], law: Law) -> Fit:
+def fit(runs: Iterable[Run], law: Law, latency: float | None = None) -> Fit:
     """Fits the model to measured times.
 
+    :param latency: t_L of the link across [s], if it is known. Else it is fitted, too.
     :raises FitError: there are too few runs, or they do not show the latency or the bandwidth.
     """
     from scipy import optimize  # noqa: PLC0415 - only a fit needs it, and it loads slowly
@@ -278,29 +302,36 @@ def fit(runs: Iterable[Run], law: Law) -> Fit:
         raise FitError(f"{bad[0]}: the time is not above 0")
     if not any(run.across for run in measured):
         raise FitError("no run is across: nothing shows the link")
-    if len(measured) <= len(TERMS):
-        raise FitError(f"{len(measured)} times: {len(TERMS)} terms need at least {len(TERMS) + 1}")
+    unknown = [name for name in TERMS if name != LATENCY or latency is None]
+    if len(measured) <= len(unknown):
+        raise FitError(
+            f"{len(measured)} times: {len(unknown)} terms need at least {len(unknown) + 1}"
+        )
     known = [_factors(law, run.processes, run.order, run.across) for run in measured]
     times = np.array([run.time for run in measured])
-    matrix = np.array([[row[name] for name in TERMS] for row in known])
+    matrix = np.array([[row[name] for name in unknown] for row in known])
+    fixed = np.array([row[LATENCY] for row in known]) * (latency or 0.0)
+    if (late := fixed >= times).any():
+        run = measured[int(late.argmax())]
+        raise FitError(f"{run}: its messages alone take longer at a latency of {latency:.3g} s")
     # Each equation is divided by its time, and each column by its size: deviations are relative.
     relative = matrix / times[:, None]
     size = np.linalg.norm(relative, axis=0)
     size[size == 0] = 1.0
-    start, _ = optimize.nnls(relative / size, np.ones(len(times)))
+    start, _ = optimize.nnls(relative / size, 1 - fixed / times)
     start /= size
     most = (relative * start).max(axis=0)  # the largest share of any time
-    names = [name for name, share in zip(TERMS, most) if share > SHOWN]
-    if hidden := [name for name in NEEDED if name not in names]:
+    names = [name for name, share in zip(unknown, most) if share > SHOWN]
+    if hidden := [name for name in NEEDED if name in unknown and name not in names]:
         raise FitError(
             f"the times do not show the {hidden[0]}: measure {NEEDED[hidden[0]]}, more often"
         )
-    kept = matrix[:, [TERMS.index(name) for name in names]]
+    kept = matrix[:, [unknown.index(name) for name in names]]
 
     def model(rows: Any, *logarithms: float) -> Any:
-        return np.log(rows @ np.exp(logarithms))
+        return np.log(rows @ np.exp(logarithms) + fixed)
 
-    places = [math.log(start[TERMS.index(name)]) for name in names]
+    places = [math.log(start[unknown.index(name)]) for name in names]
     found, covariance = optimize.curve_fit(model, kept, np.log(times), places)
     freedom = len(times) - len(names)
     deviations = np.log(times) - model(kept, *found)
@@ -309,19 +340,41 @@ def fit(runs: Iterable[Run], law: Law) -> Fit:
         name: _interval(value, math.sqrt(variance), freedom)
         for name, value, variance in zip(names, found, np.diag(covariance))
     }
+    if latency is not None:
+        terms[LATENCY] = Estimate(latency, latency, latency)
+        covariance = np.pad(covariance, (0, 1))  # which is known exactly
     return Fit(law, terms, covariance, freedom, spread)
 
 
-def unpredicted(runs: Iterable[Run], law: Law, tolerance: float = 0.2) -> list[str]:
+def best(runs: Iterable[Run], law: Law, latency: float) -> tuple[Fit, float | None]:
+    """The fit, with the latency of the times if they show it, and the latency that it was given.
+
+    :param latency: t_L of the link across [s] from elsewhere, for times that do not show it.
+    :raises FitError: see :func:`fit`.
+    """
+    measured = list(runs)
+    try:
+        found = fit(measured, law)
+    except FitError:
+        return fit(measured, law, latency), latency
+    if found.latency.high <= WIDE * found.latency.low:
+        return found, None
+    return fit(measured, law, latency), latency
+
+
+def unpredicted(
+    runs: Iterable[Run], law: Law, latency: float | None = None, tolerance: float = 0.2
+) -> list[str]:
     """The times across of the largest order that a fit to all other times misses, one line each.
 
+    :param latency: see :func:`fit`.
     :param tolerance: accepted difference, as a part of the measured time.
     :raises FitError: see :func:`fit`.
     """
     measured = list(runs)
     largest = max(run.order for run in measured if run.across)
     left_out = [run for run in measured if run.across and run.order == largest]
-    found = fit([run for run in measured if run not in left_out], law)
+    found = fit([run for run in measured if run not in left_out], law, latency)
     lines = []
     for run in left_out:
         predicted = found.time(run.processes, run.order, run.across).value

@@ -32,7 +32,8 @@ class OpenMpi:
     :ivar settings: the MCA settings that the leaders took from the environment or from a file.
     :ivar files: setting -> file and line, for the settings that come from a file
         (``/etc/openmpi/openmpi-mca-params.conf:64``).
-    :ivar aborts: the lines which report that MPI gave up, each once.
+    :ivar aborts: the lines which report that MPI gave up, each once. If mpirun says that a rank
+        ended without MPI_Finalize, and all ranks did close MPI, the line says what happened.
     :ivar farewells: number of UCX endpoints that could not be closed in order, because the peer
         had already closed the connection (opal/mca/common/ucx/common_ucx.c of v4.1.4, line 470).
     :ivar apart: whether ranks of a node are in different user namespaces, so that Open MPI itself
@@ -73,6 +74,8 @@ _SETTING = re.compile(r"(\w+)=(.*) \((?:environment|file \((.*)\))\)")
 _SOURCES = (" (environment)", "))")  # looked for first: the pattern alone is slow on long lines
 _FAREWELL = re.compile(r"\S+:\d+ +Error: ucp_disconnect_nb\(\d+\) failed: Endpoint timeout")
 _IO = re.compile(r"io:base:file_select: Selected io module (\w+)")
+_CLOSED = re.compile(r"mca: base: close: unloading component (\w+)")
+_UNHEARD = re.compile(r"mpirun has exited due to process (rank \d+) with PID 0 on(?: node)?")
 _APART = re.compile(r"CMA\s+is\s+not\s+available\s+due\s+to\s+different\s+user\s+namespaces")
 _ABORTS = re.compile(
     r"PML \w+ cannot be selected"
@@ -100,6 +103,7 @@ def parse(text: str) -> OpenMpi:
     files: dict[str, str] = {}
     aborts: dict[str, None] = {}
     io: set[tuple[Process, str]] = set()
+    closed: set[Process] = set()
     farewells = 0
     for line in text.replace("\0", "").splitlines():
         if _ABORTS.search(line):
@@ -116,6 +120,8 @@ def parse(text: str) -> OpenMpi:
                 if match[3] is not None:
                     files[match[1]] = match[3]
                 leaders.add(process)
+            elif (match := _CLOSED.fullmatch(said)) and match[1] == selected.get(process):
+                closed.add(process)
             elif match := _IO.match(said):
                 io.add((process, match[1]))
             elif _FAREWELL.fullmatch(said):
@@ -124,9 +130,27 @@ def parse(text: str) -> OpenMpi:
         selected,
         frozenset(leaders),
         settings,
-        tuple(aborts),
+        tuple(_unheard(line, len(closed), len(selected)) for line in aborts),
         farewells,
         _APART.search(text) is not None,
         files,
         frozenset(io),
+    )
+
+
+def _unheard(line: str, closed: int, ranks: int) -> str:
+    """The line of mpirun that blames a rank; if all ranks closed MPI, what happened instead.
+
+    In MPI_Finalize, a rank tells mpirun that it ends, and waits 2 s for the answer (seen with PMIx
+    4.2.2). Then it ends without the answer. mpirun may see the end of the process before it reads
+    what the rank told.
+
+    :param closed: processes that closed their pml, which happens in MPI_Finalize alone.
+    """
+    match = _UNHEARD.match(line)
+    if not match or not ranks or closed < ranks:
+        return line
+    return (
+        f"mpirun says that {match[1]} ended without MPI_Finalize, but all {ranks} ranks closed "
+        "MPI, and mpirun did not answer within 2 s. Run it again when the host is less busy"
     )

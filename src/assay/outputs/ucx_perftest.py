@@ -176,7 +176,10 @@ def _contradictions(row: Row, kind: str) -> list[str]:
     """
     at = {name: float(value) for name, value in row.items()}
     found = []
-    if f"{kind}_recent" in at:  # otherwise several threads sent
+    if f"{kind}_recent" not in at:  # several threads sent
+        if at["messages_per_s"] == 0:
+            found.append("messages_per_s is 0, which is not a measured value")
+    else:
         overall, rate = at[kind], at["messages_per_s"]
         # The rate is printed as a whole number, the time with three decimals.
         least = 0.999e6 / (overall + 0.0006) - 1
@@ -203,5 +206,6 @@ def _columns(kind: str, percentile: str) -> list[Column]:
         Column("bandwidth_recent", "MB/s", positive=False),
         Column("bandwidth", "MB/s", positive=False),
         Column("messages_per_s_recent", "1/s", positive=False),
-        Column("messages_per_s", "1/s"),
+        # A whole number: 0 if a message takes more than 2 s, which the time then says, too.
+        Column("messages_per_s", "1/s", positive=False),
     ]

@@ -46,7 +46,8 @@ def lines(chart: Chart, missing: Sequence[str] = ()) -> Canvas:
         elif chart.by_count:
             axes.set_xscale("log", base=2)
             axes.set_xlim(xs[0] / 1.15, xs[-1] * 1.15)
-            axes.xaxis.set_major_locator(ticker.FixedLocator(_apart(xs)))
+            shown = _apart(xs, 14 if xs[-1] < 1000 else 9)
+            axes.xaxis.set_major_locator(ticker.FixedLocator(shown))
             axes.xaxis.set_minor_locator(ticker.NullLocator())
         else:
             axes.xaxis.set_major_locator(ticker.MaxNLocator(LABELS))
@@ -132,9 +133,12 @@ def _group(axes: Any, application: Application, file_system: str) -> None:
     axes.grid(axis="y")
 
 
-def _apart(counts: Sequence[float]) -> list[float]:
-    """The counts with room for a label on an axis logarithmic to base 2: 15, but then not 16."""
-    ratio = (counts[-1] / counts[0]) ** (1 / 14)
+def _apart(counts: Sequence[float], labels: int = 14) -> list[float]:
+    """The counts with room for a label on an axis logarithmic to base 2: 15, but then not 16.
+
+    :param labels: how many have room; of long ones fewer.
+    """
+    ratio = (counts[-1] / counts[0]) ** (1 / labels)
     kept: list[float] = []
     for value in counts:
         if not kept or value > kept[-1] * ratio:

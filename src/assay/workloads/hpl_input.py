@@ -14,8 +14,8 @@ from assay.workloads.sizing import Grid
 #: Residuals above this fail (HPL's own default).
 THRESHOLD = 16.0
 
-#: Lines 11 to 31: how HPL factors. Left-looking recursive panels, increasing-ring broadcast and
-#: no look-ahead are HPL's shipped defaults; a tuned site changes the grid and NB first.
+#: Lines 11 to 31: how HPL factors. Right-looking panels, recursion by Crout, a modified ring
+#: broadcast and a look-ahead of one panel; a tuned site changes the grid and NB first.
 _ALGORITHM = (
     (f"{THRESHOLD}", "residual threshold"),
     ("1", "number of panel factorisations"),

@@ -59,6 +59,8 @@ OF_RAILS = [
         "extras": {
             **VERBS,
             "network_device": "rxe0:1,rxe1:1",
+            # The usual amounts take two minutes for each case.
+            "osu_smoke": {"iterations": 20, "window": 8},
             "smoke": ["Census", "NodeHealth", "IbPerftest", "OsuRails"],
         },
     },

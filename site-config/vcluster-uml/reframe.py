@@ -60,7 +60,7 @@ OF_RAILS = [
             **VERBS,
             "network_device": "rxe0:1,rxe1:1",
             # The usual amounts take two minutes for each case.
-            "osu_smoke": {"iterations": 20, "window": 8},
+            "osu_smoke": {"iterations": 50, "window": 8},
             "smoke": ["Census", "NodeHealth", "IbPerftest", "OsuRails"],
         },
     },

@@ -47,7 +47,9 @@ VERBS = {
     "gid_index": 0,
     # On a busy host, acknowledgments come after the timer of soft-RoCE: up to
     # 0.3 % of the packets were sent again on healthy links.
-    "health": {"link_resent_max": 0.006},
+    # The peer of a last packet may have ended, and does not acknowledge it: soft-RoCE
+    # then counts one error (one of eight healthy launches, 2026-11-23).
+    "health": {"link_resent_max": 0.006, "link_errors_max": 1},
 }
 #: Partitions of a cluster whose nodes have two rails.
 OF_RAILS = [

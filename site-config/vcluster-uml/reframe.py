@@ -39,7 +39,12 @@ COMMON = {
     "pml": "ob1",  # what Debian's Open MPI chooses
     "nodes": cluster["nodes"],
     "cores_per_node": 1,
-    "tournament": {"width": 1, "cpus": [0, 0], "seconds": 0.5},
+    # The cores of the host move between the nodes: healthy pairs differed by half, in latency
+    # and in bandwidth (2026-11-23).
+    "tournament": {
+        **{"width": 1, "cpus": [0, 0], "seconds": 1},
+        "tolerances": {"latency": 0.6, "bandwidth": 0.5},
+    },
     "smoke": [*TESTS, "latency", "bw"],
 }
 VERBS = {

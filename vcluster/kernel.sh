@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Print the path of the User-Mode Linux kernel of `vcluster up --machines uml`: the one in the cache,
-# else one that is built from Debian's source of Linux with vcluster/uml.config.
+# else one that is built from Debian's source of Linux, with the changes of vcluster/kernel-edits.sh
+# and the options in vcluster/uml.config.
 #
 #   vcluster/kernel.sh [--no-build]     --no-build: only a kernel that is there already
 #
@@ -14,10 +15,6 @@ set -euo pipefail
 version=6.1.176-1
 sha256=9305d1a151b8e83dcb88aa11361e7b9513f0c252bdf7f5647e4542762d99c094
 
-# Room for the vector registers of a process [B]. The host takes them back only whole, and Linux 6.1
-# has room for 2696 B. A processor with AMX has 11008 B; on it the first process would end at once.
-registers=12288
-
 cd "$(dirname "$0")/.."
 die() {
     echo "kernel: $*" >&2
@@ -26,8 +23,9 @@ die() {
 say() { echo "kernel: $*" >&2; } # standard output is the answer
 
 config=$PWD/vcluster/uml.config
+edits=$PWD/vcluster/kernel-edits.sh
 home=$(realpath -m "${ASSAY_UML_KERNEL:-.cache/uml-kernel}")
-made=$home/$version-$({ cat "$config" && echo "$registers"; } | sha256sum | cut -c1-12)/linux
+made=$home/$version-$(cat "$config" "$edits" | sha256sum | cut -c1-12)/linux
 if [ -x "$made" ]; then
     "$made" --version >/dev/null ||
         die "$made does not start, see above; remove it to build it anew"
@@ -73,10 +71,7 @@ unpack() {
 step "unpacking it" unpack
 rm "$work/$package"
 
-offsets=$work/source/arch/x86/um/user-offsets.c
-sed -i "s/\\(HOST_FP_SIZE, *\\)2696)/\\1$registers)/" "$offsets"
-grep -q "HOST_FP_SIZE, *$registers)" "$offsets" ||
-    die "arch/x86/um/user-offsets.c of this Linux does not state the size of the registers"
+step "changing it" "$edits" "$work/source"
 
 build=(make -C "$work/source" ARCH=um -j "$(nproc)")
 step "configuring" "${build[@]}" allnoconfig KCONFIG_ALLCONFIG="$config"

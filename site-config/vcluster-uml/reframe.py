@@ -39,7 +39,12 @@ COMMON = {
     "pml": "ob1",  # what Debian's Open MPI chooses
     "nodes": cluster["nodes"],
     "cores_per_node": 1,
-    "tournament": {"width": 1, "cpus": [0, 0], "seconds": 0.5},
+    # The cores of the host move between the nodes: healthy pairs differed by half, in latency
+    # and in bandwidth (2026-11-23).
+    "tournament": {
+        **{"width": 1, "cpus": [0, 0], "seconds": 1},
+        "tolerances": {"latency": 0.6, "bandwidth": 0.5},
+    },
     "smoke": [*TESTS, "latency", "bw"],
 }
 VERBS = {
@@ -47,7 +52,9 @@ VERBS = {
     "gid_index": 0,
     # On a busy host, acknowledgments come after the timer of soft-RoCE: up to
     # 0.3 % of the packets were sent again on healthy links.
-    "health": {"link_resent_max": 0.006},
+    # The peer of a last packet may have ended, and does not acknowledge it: soft-RoCE
+    # then counts one error (one of eight healthy launches, 2026-11-23).
+    "health": {"link_resent_max": 0.006, "link_errors_max": 1},
 }
 #: Partitions of a cluster whose nodes have two rails.
 OF_RAILS = [
@@ -59,6 +66,8 @@ OF_RAILS = [
         "extras": {
             **VERBS,
             "network_device": "rxe0:1,rxe1:1",
+            # The usual amounts take two minutes for each case.
+            "osu_smoke": {"iterations": 50, "window": 8},
             "smoke": ["Census", "NodeHealth", "IbPerftest", "OsuRails"],
         },
     },

@@ -105,12 +105,12 @@ FAULTS = [
 class Matrix:
     """Faults against the suite on a site of an emulated cluster.
 
-    :ivar healthy: the tests that run without a fault.
+    :ivar healthy: the runs without a fault.
     :ivar runs: the file that gets a line for each run.
     """
 
     faults: Sequence[Fault]
-    healthy: str = TESTS
+    healthy: Sequence[Fault] = (Fault("healthy", ""),)
     site: str = "vcluster"
     runs: Path = cluster_page.RUNS
 
@@ -245,7 +245,7 @@ def arguments(about: str, runs: int = 5, healthy: int = 20) -> argparse.Argument
 
 def measure(matrix: Matrix, options: argparse.Namespace) -> None:
     done = {(s["kind"], s["severity"], s["number"]) for s in cluster_page.load(matrix.runs)}
-    healthy = [(Fault("healthy", "", tests=matrix.healthy), n) for n in range(options.healthy)]
+    healthy = [(fault, n) for n in range(options.healthy) for fault in matrix.healthy]
     faulty = [(fault, n) for n in range(options.runs) for fault in matrix.faults]
     plan = [
         (fault, number)

@@ -17,9 +17,18 @@ from cluster_matrix import NODE, Fault, Matrix, arguments, measure, severities
 RUNS = cluster_page.ROOT / "docs/verbs-faults.jsonl"
 BEGIN, END = "<!-- begin: verbs faults -->", "<!-- end: verbs faults -->"
 
-#: The tests of nodes and links over verbs, and those of the two rails, and where they run.
+#: The tests of nodes and links over verbs, and those of the two rails, and where they run. The last
+#: ones measure what UCX does with the rails, between two nodes.
 NODES = {"tests": r"Tournament.*ud_verbs|Census|NodeHealth", "partition": "verbs"}
-RAILS = {"tests": r"Census|NodeHealth|IbPerftest|OsuRails", "partition": "rails"}
+RAILS = {"tests": r"Census|NodeHealth|IbPerftest", "partition": "rails"}
+USE = {"tests": r"OsuRails", "partition": "rails"}
+
+#: Without a fault, the same tests run.
+HEALTHY = (
+    Fault("healthy", "nodes", **NODES),
+    Fault("healthy", "rails", **RAILS),
+    Fault("healthy", "use of the rails", **USE),
+)
 
 OSU = shutil.which("osu_bw")
 
@@ -42,7 +51,7 @@ FAULTS = [
     of_node("rank hangs", "hang", NODE, "ucx_perftest", severity="in a job", during=True),
     Fault("rail down", "", ("rail-down", NODE), **RAILS),
     *severities("rail rate", "rail-rate", {"40 Mbit/s": "40mbit"}, **RAILS),
-    *[Fault("rail unused", "", program=("osu_bw", "export UCX_MAX_RNDV_RAILS=1"), **RAILS)
+    *[Fault("rail unused", "", program=("osu_bw", "export UCX_MAX_RNDV_RAILS=1"), **USE)
       for _ in [OSU] if OSU],
 ]  # fmt: skip
 
@@ -52,7 +61,7 @@ def document() -> str:
     found = cluster_page.groups(cluster_page.load(RUNS))
     if not found:
         return "\n".join([BEGIN, "", "No run yet.", "", END])
-    healthy = found.pop(("healthy", ""), [])
+    healthy = [run for each in HEALTHY for run in found.pop((each.kind, each.severity), [])]
     lines = cluster_page.healthy_lines(healthy) if healthy else []
     return "\n".join([BEGIN, "", *lines, *cluster_page.table(found), "", END])
 
@@ -60,12 +69,7 @@ def document() -> str:
 def main() -> None:
     options = arguments(__doc__, runs=1, healthy=3).parse_args()
     if not options.page:
-        measure(
-            Matrix(
-                FAULTS, "|".join(each["tests"] for each in (NODES, RAILS)), "vcluster-uml", RUNS
-            ),
-            options,
-        )
+        measure(Matrix(FAULTS, HEALTHY, "vcluster-uml", RUNS), options)
     page = cluster_page.PAGE
     page.write_text(cluster_page.replaced(page.read_text(), document(), BEGIN, END))
 

@@ -10,6 +10,7 @@ port would. The words are FAULT, PROGRAM, the host of a client, options; FAULT i
 ``torn``       the client's output ends before its last line
 ``dead``       the client fails
 ``slow-rail``  node03 and node04 have half of the rate
+``no-clock``   the client cannot tell the clock; ``no-clock-once``: its first launch cannot
 =============  =============================================
 """
 
@@ -25,7 +26,7 @@ parser = argparse.ArgumentParser()
 for name in ("fault", "program"):
     parser.add_argument(name)
 parser.add_argument("host", nargs="?")
-for letter in "pnsix":
+for letter in "pnsixu":
     parser.add_argument(f"-{letter}", type=int)
 parser.add_argument("-d")
 parser.add_argument("-F", action="store_true")
@@ -52,7 +53,14 @@ if asked.program == "ib_write_bw":
 else:
     row = f" {asked.s} {done} 1822.13 57264.32 12765.77 14428.29 7855.85 51771.54 57264.32"
 side = "client" if asked.host else "server"
-text = (DATA / f"4.5.{asked.program}.{side}.txt").read_text()
+before = Path("no-clock.before")
+if asked.fault.startswith("no-clock") and asked.host and not before.exists():
+    if asked.fault == "no-clock-once":
+        before.touch()
+    side = "no-clock"
+    row = f" {asked.s} {done} 0.00 0.00 0.000000"
+name = f"no-clock.{asked.program}.client" if side == "no-clock" else f"{asked.program}.{side}"
+text = (DATA / f"4.5.{name}.txt").read_text()
 text = re.sub(r"(?m)^ \d+ +\d+ .*$", row, text)
 text = text.replace(": rxe0", ": rxe9" if asked.fault == "device" else f": {asked.d}")
 if asked.fault == "torn" and asked.host:

@@ -17,6 +17,8 @@ FAULTS = {
     "device": ("node01 - node02: lo:1 4096 B: client: the device was rxe9, lo was asked for",),
     "fewer": ("client: 50 iterations were run, 100 were asked for",),
     "torn": ("client: the output is incomplete",),
+    "no-clock": ("node01 - node02: lo:1 4096 B: client: line 24: bandwidth is 0.00",),
+    "no-clock-once": ("",),
     "dead": ("ib_write_bw ended with exit code 1: Completion with error at client",),
 }
 

@@ -1,4 +1,4 @@
-"""The kernel of emulated nodes: found in its cache, by version and the hash of its options."""
+"""The kernel of emulated nodes: found in its cache, by version and the hash of options and changes."""
 
 import hashlib
 import re
@@ -11,11 +11,10 @@ SCRIPT = ROOT / "vcluster/kernel.sh"
 
 def place(home):
     """Where the kernel of this checkout is kept."""
-    text = SCRIPT.read_text()
-    version, registers = (
-        re.search(rf"^{name}=(\S+)$", text, re.M)[1] for name in ("version", "registers")
+    version = re.search(r"^version=(\S+)$", SCRIPT.read_text(), re.M)[1]
+    made_of = b"".join(
+        (ROOT / "vcluster" / name).read_bytes() for name in ("uml.config", "kernel-edits.sh")
     )
-    made_of = (ROOT / "vcluster/uml.config").read_bytes() + f"{registers}\n".encode()
     return home / f"{version}-{hashlib.sha256(made_of).hexdigest()[:12]}"
 
 

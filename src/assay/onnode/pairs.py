@@ -15,7 +15,8 @@ of a meeting, the plan has:
                  are to share a link. Absent: each begins when its last launch has ended
 ``tests``        name -> ``options``, ``launches`` for each pair, and the ``iterations`` of a first
                  trial. The program is ucx_perftest, or a ``program`` whose server and client take
-                 the same options, on a ``device`` of its own
+                 the same options, on a ``device`` of its own. If a line of its output begins with
+                 one of the texts ``unmeasured``, it is launched again, a few times at most
 ``seconds``      intended duration of all launches of a test, which may have its own; trials
                  choose the iterations. Null: they stay as they are
 ``limit``        longest duration of a launch [s]
@@ -51,6 +52,9 @@ ENOUGH = 0.25
 MOST_ITERATIONS = 10**8
 #: Number of pairs that are tried for this at most.
 TRIALS = 4
+
+#: Launches of a program that says that it could not measure, at most.
+ATTEMPTS = 4
 
 #: A node that never succeeded is skipped after this number of failures with healthy partners.
 PATIENCE_WITH_A_NODE = 3
@@ -311,7 +315,7 @@ class Tournament:
                     serving, calling = (b, a) if launch % 2 else (a, b)
                     together = None if own and result["runs"] else begin
                     count = times * self.iterations[name]
-                    run = self._test(name, serving, calling, count, together)
+                    run = self._measured(name, serving, calling, count, together)
                     result["runs"].append(dict(run, test=name, serving=serving))
         except (meeting.Lost, Failed) as error:
             result.update(error=str(error), at=getattr(error, "at", []))
@@ -319,6 +323,17 @@ class Tournament:
             if begin:
                 begin.abort()  # the other pairs of the round must not wait for this one
         return result
+
+    def _measured(self, name, a, b, count, begin=None):
+        """As `_test`, but launched again while one side says that it could not measure."""
+        texts = tuple(self.plan["tests"][name].get("unmeasured", ()))
+        for _ in range(ATTEMPTS):
+            run = self._test(name, a, b, count, begin)
+            lines = run["client"]["out"].splitlines() + run["server"]["out"].splitlines()
+            if not texts or not any(line.startswith(texts) for line in lines):
+                break
+            begin = None  # the other pairs do not wait for it again
+        return run
 
     def _test(self, name, a, b, count, begin=None):
         """Run one test; returns the answers of server and client, and the times of rank 0 [s].

@@ -1,4 +1,4 @@
-"""The kernel of emulated nodes: found in its cache, by version and the hash of options and changes."""
+"""The kernel of emulated nodes: found in its cache, by version and the hash of its inputs."""
 
 import hashlib
 import re

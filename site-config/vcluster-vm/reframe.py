@@ -63,7 +63,8 @@ site_configuration = sites.configuration(
                     **NODE,
                     "name": "verbs",
                     "descr": "a rank on each socket, each with its device of verbs (soft-RoCE)",
-                    "features": ["inter-node", "ethernet", "rails", "rc_verbs"],
+                    # Not rc_verbs: two of two runs on healthy nodes did not end.
+                    "features": ["inter-node", "ethernet", "rails", "ud_verbs"],
                     "extras": {
                         **COMMON,
                         "network_device": ",".join(f"rxe{rail}:1" for rail in range(rails)),

@@ -201,7 +201,7 @@ def solved(number, case, other):
 
 @rfm.simple_test
 class LinkFromHpl(StrictCheck):
-    """Latency and bandwidth of the link between two groups of nodes, as HPL feels them.
+    """Bandwidth of the link between two groups of nodes, as HPL feels it.
 
     On few ranks HPL sends few messages, and its times do not show the latency. The model then has
     the latency that the site states, which `CrossingPairs` compares with a ping-pong.

@@ -120,8 +120,8 @@ def healthy_lines(runs: Sequence[Run]) -> list[str]:
     lines = [
         f"Healthy: {len(runs)} runs, {ran} cases, "
         f"{statistics.median(run['seconds'] for run in runs):.0f} s each (median). "
-        f"False alarms: {len(failed)} FAIL, {len(unsure)} INCONCLUSIVE "
-        f"({100 * len(unsure) / ran:.1f} % of the cases).",
+        f"False alarms: {len(failed)} FAIL ({100 * len(failed) / ran:.1f} % of the cases), "
+        f"{len(unsure)} INCONCLUSIVE ({100 * len(unsure) / ran:.1f} %).",
         "",
     ]
     lines += [f"- false alarm of {name}: `{message(run)}`" for run, name in failed]

@@ -69,7 +69,7 @@ def test_false_alarms_of_healthy_runs_are_counted_and_named():
     healthy = [run(PASSED, kind="healthy"), CAUGHT | {"kind": "healthy"}, UNSURE]
     lines = cluster_page.healthy_lines(healthy)
     assert "3 runs" in lines[0] and "6 cases" in lines[0]
-    assert "1 FAIL, 1 INCONCLUSIVE (16.7 % of the cases)" in lines[0]
+    assert "1 FAIL (16.7 % of the cases), 1 INCONCLUSIVE (16.7 %)" in lines[0]
     assert lines[2].startswith("- false alarm of Tournament")
 
 

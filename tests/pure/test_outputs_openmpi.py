@@ -91,8 +91,9 @@ def test_settings_are_those_that_reached_the_program():
         ),
         (
             "4.1.4/unheard.np2",
-            "mpirun says that rank 0 ended without MPI_Finalize, but all 2 ranks closed MPI, "
-            "and mpirun did not answer within 2 s. Run it again when the host is less busy",
+            "mpirun says that rank 0 ended without MPI_Finalize, but the 2 ranks that left a log "
+            "closed MPI: mpirun probably did not answer them within 2 s. Run it again when the "
+            "host is less busy",
         ),
         ("4.1.4/no-finalize.np2", "mpirun has exited due to process rank 1 with PID 0 on"),
         ("5.0.11/no-pml.np2", "No components were able to be opened in the pml framework."),

@@ -177,10 +177,15 @@ def test_variables_that_ucx_read_are_the_requested_ones():
     assert steering.of_ucx(log(UCX_NET_DEVICES="eth0"), {"UCX_NET_DEVICES": "lo"}, {}) == [
         "UCX_NET_DEVICES was eth0 where the program ran, lo was asked for"
     ]
-    both = {"UCX_NET_DEVICES": "rxe0:1,rxe1:1"}
+    both = {"UCX_NET_DEVICES": "rxe0:1,rxe1:1", "UCX_MAX_RNDV_RAILS": "1"}
     assert steering.of_ucx(log(UCX_NET_DEVICES="rxe1:1"), both, {}) == []  # of its socket
     assert len(steering.of_ucx(log(UCX_NET_DEVICES="rxe1:1,lo"), both, {})) == 1
-    assert len(steering.of_ucx(log(UCX_TLS_DEVICES="rxe1:1"), both, {})) == 1
+    assert len(steering.of_ucx(log(UCX_NET_DEVICES=""), {}, {})) == 1
+    two = {**both, "UCX_MAX_RNDV_RAILS": "2"}
+    assert len(steering.of_ucx(log(UCX_NET_DEVICES="rxe1:1"), two, {})) == 1
+    rank = steering.Steering("n", "", variables={"UCX_NET_DEVICES": "rxe1:1"})
+    assert steering.unasked(rank, both, {}) == []
+    assert len(steering.unasked(rank, two, {})) == 1
     assert steering.of_ucx(log(UCX_RNDV_THRESH="0"), {}, {}) == [
         "UCX_RNDV_THRESH was 0 where the program ran, and nobody asked for it"
     ]

@@ -215,6 +215,8 @@ def unasked(process: Steering, asked: Mapping[str, str], allowed: Mapping[str, s
             name in asked or not name.startswith(PLACING)
         ):
             continue  # Open MPI itself reports the settings that its ranks read
+        if narrowed(name, value, asked):
+            continue
         if name in asked:
             problems += other_value(name, value, asked[name])
         elif value != allowed.get(name):
@@ -250,19 +252,20 @@ def lost(process: Steering, asked: Mapping[str, str]) -> list[str]:
 
 def other_value(name: str, value: str, asked: str) -> list[str]:
     """A problem if a variable has another value than the requested one, as far as it is plain."""
-    if value == asked or not PLAIN.fullmatch(asked) or narrowed(name, value, asked):
+    if value == asked or not PLAIN.fullmatch(asked):
         return []
     return [f"{name} was {value} where the program ran, {asked} was asked for"]
 
 
-def narrowed(name: str, value: str, asked: str | None) -> bool:
-    """Whether a launcher gave a rank some of the network devices that were asked for.
+def narrowed(name: str, value: str, asked: Mapping[str, str]) -> bool:
+    """Whether a launcher gave a rank some of the devices, of which it was to use one at a time.
 
     Launchers do so to give each rank the device of its socket. The counters of all devices that
     were asked for show which one carried the messages.
     """
-    devices = set(value.split(","))
-    return name == "UCX_NET_DEVICES" and devices <= {*(asked or "").split(",")}
+    if name != "UCX_NET_DEVICES" or name not in asked or asked.get("UCX_MAX_RNDV_RAILS") != "1":
+        return False
+    return {*value.split(",")} <= {*asked[name].split(",")}
 
 
 def own_libraries(extras: Mapping[str, Any], asked: Mapping[str, str]) -> list[str]:
@@ -358,7 +361,7 @@ def of_ucx(log: UcxLog, asked: Mapping[str, str], allowed: Mapping[str, str]) ->
             # UCX_TLS has a message of its own; a value with $ depends on the shell.
             if name == "UCX_TLS" or name.startswith(PRINTED) or "$" in (wanted or ""):
                 continue
-            if value != wanted and not narrowed(name, value, wanted):
+            if value != wanted and not narrowed(name, value, asked):
                 found[
                     f"{name} was {value} where the program ran, "
                     + (f"{wanted} was asked for" if wanted else "and nobody asked for it")

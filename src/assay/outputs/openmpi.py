@@ -75,7 +75,7 @@ _SOURCES = (" (environment)", "))")  # looked for first: the pattern alone is sl
 _FAREWELL = re.compile(r"\S+:\d+ +Error: ucp_disconnect_nb\(\d+\) failed: Endpoint timeout")
 _IO = re.compile(r"io:base:file_select: Selected io module (\w+)")
 _CLOSED = re.compile(r"mca: base: close: unloading component (\w+)")
-_UNHEARD = re.compile(r"mpirun has exited due to process (rank \d+) with PID 0 on(?: node)?")
+_UNHEARD = re.compile(r"mpirun has exited due to process (rank \d+) with PID \d+ on(?: node)?")
 _APART = re.compile(r"CMA\s+is\s+not\s+available\s+due\s+to\s+different\s+user\s+namespaces")
 _ABORTS = re.compile(
     r"PML \w+ cannot be selected"
@@ -151,6 +151,7 @@ def _unheard(line: str, closed: int, ranks: int) -> str:
     if not match or not ranks or closed < ranks:
         return line
     return (
-        f"mpirun says that {match[1]} ended without MPI_Finalize, but all {ranks} ranks closed "
-        "MPI, and mpirun did not answer within 2 s. Run it again when the host is less busy"
+        f"mpirun says that {match[1]} ended without MPI_Finalize, but the {ranks} ranks that left "
+        "a log closed MPI: mpirun probably did not answer them within 2 s. Run it again when the "
+        "host is less busy"
     )

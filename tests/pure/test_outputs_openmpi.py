@@ -113,6 +113,12 @@ def test_mpirun_is_believed_unless_every_rank_closed_mpi(rank):
     assert parse(one_missing).aborts == (re.search("mpirun has exited due.*", text)[0],)
 
 
+def test_the_likely_cause_does_not_depend_on_the_pid_that_mpirun_prints():
+    text = TEXTS["4.1.4/unheard.np2"]
+
+    assert parse(edited(text, "with PID 0 on", "with PID 4711 on")).aborts == parse(text).aborts
+
+
 # --- without the lines that prove, no proof -----------------------------------------------------
 
 

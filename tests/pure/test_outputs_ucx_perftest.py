@@ -64,6 +64,16 @@ def test_a_rate_of_0_must_follow_from_the_time():
     assert "overhead 219531 us and 0 messages/s contradict each other" in said
 
 
+@pytest.mark.parametrize(("time", "sound"), [("2195308.367", True), ("1195308.367", False)])
+def test_a_rate_of_0_after_the_last_report_must_follow_from_the_time(time, sound):
+    row = SLOW.splitlines()[-1]
+    ended = f"Final: 3 49.056 inf {time} 0.00 0.46 0 0\n"
+    stages = SLOW.replace(row + "\n", ended).replace("|     Test     |", "|    Stage     |")
+    parsed = ucx_perftest.parse(stages)
+    assert parsed.sound is sound, parsed.problems
+    assert sound or "messages_per_s is 0, which is not a measured value" in parsed.problems[0]
+
+
 def test_several_threads_have_a_rate():
     text = TEXTS["1.13.1.threads2"]
     *_, rate = text.split()

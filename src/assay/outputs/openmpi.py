@@ -33,7 +33,7 @@ class OpenMpi:
     :ivar files: setting -> file and line, for the settings that come from a file
         (``/etc/openmpi/openmpi-mca-params.conf:64``).
     :ivar aborts: the lines which report that MPI gave up, each once. If mpirun says that a rank
-        ended without MPI_Finalize, and all ranks did close MPI, the line says what happened.
+        ended without MPI_Finalize, and all ranks did close MPI, the line gives the likely cause.
     :ivar farewells: number of UCX endpoints that could not be closed in order, because the peer
         had already closed the connection (opal/mca/common/ucx/common_ucx.c of v4.1.4, line 470).
     :ivar apart: whether ranks of a node are in different user namespaces, so that Open MPI itself
@@ -139,7 +139,7 @@ def parse(text: str) -> OpenMpi:
 
 
 def _unheard(line: str, closed: int, ranks: int) -> str:
-    """The line of mpirun that blames a rank; if all ranks closed MPI, what happened instead.
+    """The line of mpirun that blames a rank; if all ranks closed MPI, the likely cause instead.
 
     In MPI_Finalize, a rank tells mpirun that it ends, and waits 2 s for the answer (seen with PMIx
     4.2.2). Then it ends without the answer. mpirun may see the end of the process before it reads

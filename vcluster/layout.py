@@ -130,6 +130,7 @@ class Cluster:
     :ivar switches: 1, or 2 with half of the nodes each and a trunk between them.
     :ivar machines: what a node is, `namespace`, `uml` or `vm`.
     :ivar rails: network devices of a node with a kernel: eth0 and rxe0, eth1 and rxe1...
+    :ivar cores: ranks that a test between nodes starts on each node; they share the host's cores.
     """
 
     nodes: int
@@ -146,6 +147,7 @@ class Cluster:
     switches: int = 1
     machines: str = "namespace"
     rails: int = 1
+    cores: int = 1
 
     def __post_init__(self):
         if self.switches == 2:
@@ -158,6 +160,8 @@ class Cluster:
                     "two switches are for one group of nodes that are namespaces: leave out "
                     "--groups and --machines"
                 )
+        if self.cores > 1 and self.kernel:
+            raise Refusal("--cores is for nodes that are namespaces: leave it out")
         if self.rails > 2 and self.machines != "vm":
             raise Refusal(f"--rails {self.rails} is for virtual machines: add --machines vm")
         if self.rails > 1 and not self.kernel:

@@ -18,7 +18,8 @@ def configure(cluster):
     """Writes slurm.conf from its template, and gres.conf if the nodes have GPUs."""
     host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     memory = max(512, (host - HOST_MIB) // cluster.nodes)
-    cores = len(os.sched_getaffinity(0))
+    there = len(os.sched_getaffinity(0))
+    cores = max(there, cluster.cores)
     # Each node already is a control group of the host. Slurm makes none of its own.
     track, task = "linuxproc", "none"
     sockets, prolog = 1, "task-prolog"
@@ -43,6 +44,8 @@ def configure(cluster):
         "seconds": 10 * cluster.patience,
         "accounting": accounting,
         "track": track,
+        # A node that states more cores than the host has would be drained.
+        "more": "SlurmdParameters=config_overrides" if cores > there else "# not more than it has",
         "task": task,
         "nodes": "\n".join(
             f"NodeName={name} NodeAddr={cluster.address(name)} CPUs={cores} Boards=1 "

@@ -90,7 +90,7 @@ LINK = {
         **COMMON,
         "network_device": "eth0",
         "nodes": nodes // 2 if apart else nodes,
-        "cores_per_node": 1,
+        "cores_per_node": cluster.get("cores", 1),
         "host_cores": cores,
         # The usual number of iterations takes osu_mbw_mr minutes.
         "osu_smoke": {"iterations": 20},

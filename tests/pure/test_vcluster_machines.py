@@ -2,6 +2,7 @@
 
 import importlib
 import ipaddress
+import os
 import re
 import sys
 
@@ -23,19 +24,20 @@ def vcluster(monkeypatch, tmp_path):
         sys.modules.pop(name, None)
 
 
-def cluster(vcluster, kernel="/cache/linux", nodes=2, rails=1):
+def cluster(vcluster, kernel="/cache/linux", nodes=2, rails=1, cores=1):
     layout = vcluster("layout")
     return layout.Cluster(
         *(nodes, "assay", 2000, 2000, False, layout.Link(), []),
         kernel=kernel,
         machines="uml" if kernel else "namespace",
         rails=rails,
+        cores=cores,
     )
 
 
-def configured(vcluster, tmp_path, kernel):
+def configured(vcluster, tmp_path, kernel, cores=1):
     (tmp_path / "etc").mkdir()
-    vcluster("slurm").configure(cluster(vcluster, kernel))
+    vcluster("slurm").configure(cluster(vcluster, kernel, cores=cores))
     return [(tmp_path / "etc" / name).read_text() for name in ("slurm.conf", "cgroup.conf")]
 
 
@@ -56,6 +58,22 @@ def test_nodes_that_are_namespaces_stay_as_they_were(vcluster, tmp_path):
     lines = slurm.splitlines()
     assert "ProctrackType=proctrack/linuxproc" in lines and "TaskPlugin=task/none" in lines
     assert "MEMLOCK" not in slurm and "Constrain" not in cgroup
+
+
+@pytest.mark.parametrize(("cores", "stated"), [(1, "2"), (2, "2"), (4, "4")])
+def test_a_node_may_state_more_cores_than_the_host_has(
+    vcluster, tmp_path, monkeypatch, cores, stated
+):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    slurm, _ = configured(vcluster, tmp_path, "", cores)
+    assert set(re.findall(r" CPUs=(\d+) .*CoresPerSocket=(\d+) ", slurm)) == {(stated, stated)}
+    # Without this, Slurm drains such a node. With it, Slurm would not see a node that lost a core.
+    assert ("SlurmdParameters=config_overrides" in slurm.splitlines()) == (cores > 2)
+
+
+def test_cores_are_for_nodes_that_are_namespaces(vcluster):
+    with pytest.raises(vcluster("layout").Refusal, match=r"^--cores is for nodes .*leave it out$"):
+        cluster(vcluster, cores=2)
 
 
 @pytest.mark.parametrize("number", [1, 2, 255, 256, 300])

@@ -363,7 +363,8 @@ def _signal(cluster, name, number, program="", uid=None):
         return False
     only = 1 if number == signal.SIGSTOP else None
     if cluster.kernel:
-        words = ["pkill", f"-{int(number)}", *(["-o"] if only else [])]
+        # Not one that has ended and was not yet waited for: a signal does nothing to it.
+        words = ["pkill", f"-{int(number)}", "-r", "R,S,D,T", *(["-o"] if only else [])]
         words += [] if uid is None else ["-u", str(uid)]
         # pkill names what it matched only if it is asked to.
         return bool(machine.ask(cluster, name, *words, "-e", f"^{re.escape(program)}", check=False))

@@ -62,7 +62,7 @@ class HplStudyBase(HplCheck):
     def orders(self, grid):
         memory, fraction = self.memory()
         one_node = self.shortened(matrix_order(memory, fraction, self.block, Grid(1, 1)))
-        return study_orders(one_node, self.nodes, self.block)
+        return study_orders(one_node, self.nodes, self.block, small=self.crosses_the_groups)
 
     def peaks(self, parsed):
         part = self.node_peak()

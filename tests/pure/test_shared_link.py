@@ -191,6 +191,25 @@ def test_times_on_emulated_nodes_give_the_rate_of_their_link(rate):
     assert predicted == pytest.approx(largest.time, rel=0.05)
 
 
+def test_a_term_that_vanishes_in_the_fit_is_left_out():
+    """The same with NB = 32, 40 Mbit/s: nothing shows the bytes within. Seen on 2026-11-23."""
+    law, orders = shared_link.of_hpl(32), (480, 992, 1984)
+    times = {
+        (1, False): (0.003344, 0.02084, 0.10367),
+        (2, False): (0.010654, 0.03318, 0.12478),
+        (2, True): (0.69312, 1.81060, 5.47546),
+    }
+    runs = [
+        Run(p, order, time, across)
+        for (p, across), of in times.items()
+        for order, time in zip(orders, of)
+    ]
+    found, _ = shared_link.best(runs, law, 0.0101)
+    assert set(found.terms) == {*shared_link.TERMS} - {shared_link.NEAR_PER_BYTE}
+    assert 0 < found.bandwidth.low < 5e6 < found.bandwidth.high < 1e9
+    assert found.speed_up(2, 1984, True) < found.speed_up(2, 1984, True, 10) < 2
+
+
 def test_times_that_show_the_latency_keep_it():
     found, given = shared_link.best(simulated("hpl", 0), LAWS["hpl"], 1.0)
     assert given is None

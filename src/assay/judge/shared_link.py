@@ -25,7 +25,8 @@ intervals are ratios. docs/two-clusters.md says what the model leaves out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -295,8 +296,6 @@ def fit(runs: Iterable[Run], law: Law, latency: float | None = None) -> Fit:
     :param latency: t_L of the link across [s], if it is known. Else it is fitted, too.
     :raises FitError: there are too few runs, or they do not show the latency or the bandwidth.
     """
-    from scipy import optimize  # noqa: PLC0415 - only a fit needs it, and it loads slowly
-
     measured = list(runs)
     if bad := [run for run in measured if not (math.isfinite(run.time) and run.time > 0)]:
         raise FitError(f"{bad[0]}: the time is not above 0")
@@ -314,27 +313,8 @@ def fit(runs: Iterable[Run], law: Law, latency: float | None = None) -> Fit:
     if (late := fixed >= times).any():
         run = measured[int(late.argmax())]
         raise FitError(f"{run}: its messages alone take longer at a latency of {latency:.3g} s")
-    # Each equation is divided by its time, and each column by its size: deviations are relative.
-    relative = matrix / times[:, None]
-    size = np.linalg.norm(relative, axis=0)
-    size[size == 0] = 1.0
-    start, _ = optimize.nnls(relative / size, 1 - fixed / times)
-    start /= size
-    most = (relative * start).max(axis=0)  # the largest share of any time
-    names = [name for name, share in zip(unknown, most) if share > SHOWN]
-    if hidden := [name for name in NEEDED if name in unknown and name not in names]:
-        raise FitError(
-            f"the times do not show the {hidden[0]}: measure {NEEDED[hidden[0]]}, more often"
-        )
-    kept = matrix[:, [unknown.index(name) for name in names]]
-
-    def model(rows: Any, *logarithms: float) -> Any:
-        return np.log(rows @ np.exp(logarithms) + fixed)
-
-    places = [math.log(start[unknown.index(name)]) for name in names]
-    found, covariance = optimize.curve_fit(model, kept, np.log(times), places)
+    names, found, covariance, deviations = _least_squares(unknown, matrix, times, fixed)
     freedom = len(times) - len(names)
-    deviations = np.log(times) - model(kept, *found)
     spread = math.sqrt(float(deviations @ deviations) / freedom)
     terms = {
         name: _interval(value, math.sqrt(variance), freedom)
@@ -344,6 +324,57 @@ def fit(runs: Iterable[Run], law: Law, latency: float | None = None) -> Fit:
         terms[LATENCY] = Estimate(latency, latency, latency)
         covariance = np.pad(covariance, (0, 1))  # which is known exactly
     return Fit(law, terms, covariance, freedom, spread)
+
+
+def _least_squares(
+    names: Sequence[str], matrix: Any, times: Any, fixed: Any
+) -> tuple[list[str], Any, Any, Any]:
+    """The terms that show, their logarithms, the covariance, and a deviation for each time.
+
+    :param matrix: a row for each time, a column for each name.
+    :param fixed: the known part of each time [s].
+    :raises FitError: the times do not show a term that is needed.
+    """
+    from scipy import optimize  # noqa: PLC0415 - only a fit needs it, and it loads slowly
+
+    def model(rows: Any, *logarithms: float) -> Any:
+        return np.log(rows @ np.exp(logarithms) + fixed)
+
+    # Each equation is divided by its time, and each column by its size: deviations are relative.
+    relative = matrix / times[:, None]
+    size = np.linalg.norm(relative, axis=0)
+    size[size == 0] = 1.0
+    found, _ = optimize.nnls(relative / size, 1 - fixed / times)
+    found /= size
+    shown = _shown(names, relative * found)
+    while True:
+        # A term may vanish in the fit. The fit without it has an interval for each of the others.
+        places = [names.index(name) for name in shown]
+        names, matrix, start = shown, matrix[:, places], np.log(found[places])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optimize.OptimizeWarning)
+            logarithms, covariance = optimize.curve_fit(model, matrix, np.log(times), start)
+        found = np.exp(logarithms)
+        shown = _shown(names, matrix * found / times[:, None])
+        if len(shown) == len(names):
+            break
+    if not np.isfinite(covariance).all():
+        raise FitError("the times do not tell the terms apart: measure more orders, more often")
+    return shown, logarithms, covariance, np.log(times) - model(matrix, *logarithms)
+
+
+def _shown(names: Sequence[str], shares: Any) -> list[str]:
+    """The terms that are more than :data:`SHOWN` of any time.
+
+    :param shares: a row for each time, a column for each name.
+    :raises FitError: one of :data:`NEEDED` is not.
+    """
+    shown = [name for name, most in zip(names, shares.max(axis=0)) if most > SHOWN]
+    if hidden := [name for name in NEEDED if name in names and name not in shown]:
+        raise FitError(
+            f"the times do not show the {hidden[0]}: measure {NEEDED[hidden[0]]}, more often"
+        )
+    return shown
 
 
 def best(runs: Iterable[Run], law: Law, latency: float) -> tuple[Fit, float | None]:

@@ -8,7 +8,7 @@ from commands import run
 
 #: What a packet to a card of the other socket waits [ms], and the rate of such packets. Chosen so
 #: that a node that is emulated by software shows the difference.
-FAR_MS, FAR_RATE = 5, "20mbit"
+FAR_MS, FAR_RATE = 2, "20mbit"
 
 #: Packets that may wait for that: a message of 1 MiB is a burst of a thousand.
 WAITING = 20000

@@ -66,6 +66,16 @@ class OsuBase(MpiTransportCheck):
         """Messages in flight in a short run."""
         return int(self.current_partition.extras.get("osu_smoke", {}).get("window", SMOKE_WINDOW))
 
+    @property
+    def smoke_first_size(self) -> int:
+        """First size of a C program that prints rates, in a short run [B]; 0: that of the program.
+
+        It prints them in MB/s with two digits, so the rate of 1 B on a slow link is 0.00.
+        """
+        if not self.short or BENCHMARKS[self.benchmark].column != "bandwidth":
+            return 0
+        return int(self.current_partition.extras.get("osu_smoke", {}).get("first_size", 0))
+
     def payload(self, parsed: Parsed) -> float:
         """The bytes of the fewest iterations that the program does."""
         window = WINDOW.get(self.benchmark, 1)
@@ -94,7 +104,7 @@ class OsuBase(MpiTransportCheck):
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds sizes that are missing, and another version of the programs."""
-        return super().examine(parsed) + programs.sizes_missing(parsed)
+        return super().examine(parsed) + programs.sizes_missing(parsed, self.smoke_first_size)
 
     def measure(self, parsed: Parsed) -> Mapping[str, Quantity]:
         """The values at four sizes."""
@@ -121,7 +131,7 @@ class OsuC(OsuBase):
         self.executable_opts = programs.validating(self.benchmark, version)
         if self.profile == "smoke":
             # Larger sizes take half of the time, and no metric uses them.
-            self.executable_opts += ["-m", f":{MIB}"]
+            self.executable_opts += ["-m", f"{self.smoke_first_size or ''}:{MIB}"]
         if self.short:
             # -i sets one number of iterations for all sizes.
             self.executable_opts += ["-i", str(self.smoke_iterations), "-x", str(SMOKE_WARM_UP)]

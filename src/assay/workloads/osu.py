@@ -96,15 +96,16 @@ def other_version(parsed: Parsed | None, stated: str | None) -> list[str]:
     ]
 
 
-def sizes_missing(parsed: Parsed | None) -> list[str]:
+def sizes_missing(parsed: Parsed | None, first: int = 0) -> list[str]:
     """A problem if the message sizes do not begin small and double from row to row.
 
-    :func:`first_size` has the first one.
+    :param first: the first size that was asked for [B]; 0 if the program chose it, as
+        :func:`first_size` says.
     """
     if parsed is None or not parsed.complete:
         return []
     sizes = [int(row["size"]) for row in parsed.rows]
-    if sizes[0] > first_size(parsed):
+    if sizes[0] > max(first, first_size(parsed)):
         return [f"the first size is {sizes[0]} B: rows are missing"]
     for before, size in zip(sizes, sizes[1:]):
         if size != (2 * before or 1):

@@ -25,6 +25,10 @@ LINK = groups.parse(SITE)
         ({"latency": "145us"}, "latency: '145us' is not a number above 0"),
         ({"groups": {"east": "node01"}}, "groups: must name two groups"),
         ({"groups": {"east": "node[01-02]", "west": "node02"}}, "node02 is in both groups"),
+        ({"bandwidth": float("inf")}, "bandwidth: inf is not a number above 0"),
+        ({"groups": {"east": "node[01", "west": "node02"}}, r"groups: east: 'node\[01' is no list"),
+        ({"groups": {"east": ["node01"], "west": "node02"}}, r"groups: east: .* is no list of nod"),
+        ({"groups": {"east": "", "west": "node02"}}, "groups: east: '' is no list of nodes; write"),
         ({"rate": 3}, "must have exactly the keys groups, bandwidth, latency"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from assay.outputs.bcast_stream import REPAIRS
 from assay.quantities import number
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -75,7 +76,7 @@ def unmeasured(rows: Iterable[Row], ranks: int, frames: int, volume: int) -> lis
     asked = {
         (p, repair, rate, size)
         for p in counts(ranks)
-        for repair in ("nack", "rma")
+        for repair in REPAIRS
         for rate in ERROR_RATES
         for size in SIZES
     }
@@ -98,7 +99,7 @@ def unmeasured(rows: Iterable[Row], ranks: int, frames: int, volume: int) -> lis
     repaired = {row["repair"] for row in rows if row["dropped"]}
     return lines + [
         f"no frame was dropped at {max(ERROR_RATES):.0%}, so no repair by {repair} ran"
-        for repair in ("nack", "rma")
+        for repair in REPAIRS
         if repair not in repaired
     ]
 

@@ -27,7 +27,7 @@ from layout import HERE, STATE, SWITCH, Link, Refusal, megabytes, namespace, por
 #: 16 KiB).
 BURST = "256k"
 #: The same in bytes, and the smallest bucket of the link between two groups.
-FULL_BURST, LEAST_BURST = 256 << 10, 16 << 10
+FULL_BURST, LEAST_BURST = 256 << 10, 4 << 10
 
 #: The shortest queue of that link [B], beyond 20 ms of its rate. A shorter one would lose the
 #: packets of 64 KiB that TCP gives to it at once.

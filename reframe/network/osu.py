@@ -183,9 +183,13 @@ class MorePairsBase(StrictCheck):
         ]
 
     def of_the_link(self, parsed):
-        """Whether long messages of more pairs fill the link, if it is named."""
+        """Whether long messages of more pairs fill the link, if it is named.
+
+        Pairs that wait for each answer need not fill it: if all send at once, the way back is idle.
+        """
         link = self.hardware_peak("link", "bandwidth")
-        if link is None or "inter-node" not in self.current_partition.features:
+        between = "inter-node" in self.current_partition.features
+        if link is None or not between or self.benchmark == "multi_lat":
             return []
         size = OVER_PAIRS[-1]
         rates = many_cores.message_rates(parsed.rows, size)

@@ -111,9 +111,10 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         problems += gpu_places.shared(ranks)
         if any(rank.uuid == "unknown" for rank in ranks):
             problems.append(f"which GPU a rank took is not known: {gpu.silence}")
+        validation = programs.not_validated(parsed, stack.get("osu_version"))
         return [
-            *self.of_other_gpus(parsed), *problems, *path,
-            *programs.not_asked(parsed, stack.get("osu_version")), *programs.sizes_missing(parsed),
+            *self.of_other_gpus(parsed), *problems, *path, *validation,
+            *programs.sizes_missing(parsed),
         ]  # fmt: skip
 
     def requested(self):

@@ -9,7 +9,7 @@ port would. The words are FAULT, PROGRAM, the host of a client, options; FAULT i
 ``fewer``      half of the iterations are done
 ``torn``       the client's output ends before its last line
 ``dead``       the client fails
-``slow-rail``  node03 and node04 have half of the rate
+``slow-rail``  node03 and node04 have half of the rate; ``slow-way``: node03 has it as the client
 ``no-clock``   the client cannot tell the clock; ``no-clock-once``: its first launch cannot
 =============  =============================================
 """
@@ -43,7 +43,8 @@ else:
         while link.recv(1 << 20):
             pass
 
-half = 2 if asked.fault == "slow-rail" and socket.gethostname() in ("node03", "node04") else 1
+slow = {"slow-rail": ("node03", "node04"), "slow-way": ("node03",) if asked.host else ()}
+half = 2 if socket.gethostname() in slow.get(asked.fault, ()) else 1
 done = asked.n // 2 if asked.fault == "fewer" else asked.n
 if asked.program == "ib_write_bw":
     # The recorded rate of messages, for messages of this size.

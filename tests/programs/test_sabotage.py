@@ -127,13 +127,16 @@ def test_an_osu_that_was_not_asked_to_validate(bench):
     bench.partition(launcher="local")
     runs = {"cannot-validate": old, "not-stated": new}
     bench.replays("osu_latency", ["osu"], runs, ucx_version="1.13.1")
-    stated = {"ucx_version": "1.13.1", "osu_version": "5.7"}
-    bench.replays("osu_latency", ["osu"], {"an-old-one-stated": new}, **stated)
+    for name, version in {"an-old-one-stated": "5.7", "asked-in-vain": "7.2"}.items():
+        stated = {"ucx_version": "1.13.1", "osu_version": version}
+        bench.replays("osu_latency", ["osu"], {name: new}, **stated)
     run = bench.run("-n", "Osu%transport=posix.*=latency$", path="reframe/network/osu.py")
     said = "OSU 7.2 was not asked to validate what it received: the stack states osu_version "
     run.says("Osu", environ="cannot-validate")
     run.says("Osu", f"{said}not at all", environ="not-stated")
     run.says("Osu", f"{said}5.7", environ="an-old-one-stated")
+    said = "OSU 7.2 was asked to validate what it received (-c), and its table has no column"
+    run.says("Osu", said, environ="asked-in-vain")
 
 
 def test_the_recorded_run_is_one_world_of_two():

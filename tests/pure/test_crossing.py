@@ -25,6 +25,10 @@ LINK = groups.parse(SITE)
         ({"latency": "145us"}, "latency: '145us' is not a number above 0"),
         ({"groups": {"east": "node01"}}, "groups: must name two groups"),
         ({"groups": {"east": "node[01-02]", "west": "node02"}}, "node02 is in both groups"),
+        ({"bandwidth": float("inf")}, "bandwidth: inf is not a number above 0"),
+        ({"groups": {"east": "node[01", "west": "node02"}}, r"groups: east: 'node\[01' is no list"),
+        ({"groups": {"east": ["node01"], "west": "node02"}}, r"groups: east: .* is no list of nod"),
+        ({"groups": {"east": "", "west": "node02"}}, "groups: east: '' is no list of nodes; write"),
         ({"rate": 3}, "must have exactly the keys groups, bandwidth, latency"),
     ],
 )
@@ -163,6 +167,41 @@ def test_a_link_that_is_shared_and_groups_that_are_not_pass():
 )
 def test_each_fault_is_named(one, reason):
     assert [line for line in said(one) if line.startswith(reason)], said(one)
+
+
+@pytest.mark.parametrize(
+    ("rates", "reason"),
+    [
+        (
+            (50.0, 100.0),
+            "one pair alone within the groups has 50 MB/s, the median of the 2 pairs at",
+        ),
+        ((100.0, 50.0), "2 pairs within the groups disturb each other: the slowest has 50 MB/s"),
+    ],
+    ids=["first pair", "second pair"],
+)
+def test_a_slow_pair_within_a_group_is_named_wherever_it_is(rates, reason):
+    found = [
+        Measured(WITHIN, rates[:1], (2.0,)),
+        Measured(WITHIN, rates, (2.0, 2.0)),
+        Measured(ACROSS, (100.0,), (145.0,)),
+        Measured(ACROSS, (100.0, 100.0), (145.0, 145.0)),
+    ]
+    (line,) = said(found)
+    assert line.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("latency", "reason"),
+    [
+        (300.0, "the latency across is 300 us, that of the link 145 us"),
+        (2.0, "the latency across is 2 us, less than the 145 us of the link"),
+    ],
+)
+def test_another_way_of_the_last_pair_across_is_named(latency, reason):
+    *before, last = found()
+    (line,) = said([*before, Measured(ACROSS, last.rates, (*last.latencies[1:], latency))])
+    assert line.startswith(reason)
 
 
 def test_lost_packets_count_only_where_a_pair_has_the_link_for_itself():

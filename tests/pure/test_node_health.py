@@ -95,6 +95,18 @@ def test_uncorrected_memory_errors_before_the_run_are_red_too():
     ]
 
 
+@pytest.mark.parametrize("name", [n for n in LIMITED if rules().counters[n].holds])
+def test_a_counter_that_is_full_shows_no_new_fault_and_is_red(name):
+    full = rules().counters[name].holds
+    stuck, free = of_counter(name, full), of_counter(name, full - 1)
+    (problem,) = node_health.problems(stuck, stuck)
+    said = f"mlx5_0:1: {rules().counters[name].what}: the counter stands at {full}, the most that"
+    assert problem.startswith(said)
+    assert "reset it (perfquery -R)" in problem and problem.endswith(f"({name})")
+    assert node_health.problems(free, free) == []
+    assert node_health.problems(stuck, stuck, {name: 0}) == []
+
+
 def test_a_machine_check_is_red():
     rows = (" MCE:          0          {}   Machine check exceptions", " MCP:   7  7  polls")
     before, after = (reading(interrupts="\n".join(rows).format(n)) for n in (0, 1))

@@ -9,7 +9,7 @@ DEVICES = ("mlx5_0:1", "mlx5_1:1")
 
 
 def measured(**other):
-    """Two launches of each rail; `other` has those of some, by first node and device."""
+    """Two looks at each rail; `other` has those of some, by first node and device."""
     return {
         (a, b, device): other.get(f"{a}_{at}", (100.0 + at, 99.0))
         for a, b in PAIRS
@@ -30,7 +30,7 @@ def test_a_rail_at_half_its_rate_is_named_with_device_and_nodes():
     assert (line.nodes, undecided) == (("n3", "n4"), [])
 
 
-def test_one_launch_is_not_enough():
+def test_one_look_is_not_enough():
     assert rails.slow(measured(n3_1=(50.0, 99.0)), "MB/s", "lower") == ([], [])
     assert rails.slow(measured(n3_1=(99.0, 50.0)), "MB/s", "lower") == ([], [])
 

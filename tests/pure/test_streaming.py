@@ -120,6 +120,19 @@ def test_a_round_of_a_millisecond_is_not_judged():
     assert streaming.slowed([{**row, "time": 0.001} for row in rounds(cost=20)]) == []
 
 
+@pytest.mark.parametrize(("lost", "named"), [(0.06, 0), (0.08, 1)])
+def test_a_short_round_that_waits_for_what_it_lost_is_named(lost, named):
+    """A made stream of 10 ms: 1 % of loss may double it, and a pause may add 50 ms."""
+    made = [
+        {**row, "time": lost if row["error_rate"] == 0.01 else 0.01}
+        for row in rounds()
+        if row["frame_size"] == 64
+    ]
+    longer = [row for row in rounds() if row["frame_size"] != 64]
+    slow = [{**row, "rate": row["frames"] / row["time"]} for row in made]
+    assert len(streaming.slowed(slow + longer)) == named
+
+
 def test_loss_that_halves_the_stream_is_named_for_each_size():
     assert streaming.slowed(rounds()) == []
     lines = streaming.slowed(rounds(cost=20))

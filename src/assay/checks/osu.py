@@ -103,7 +103,7 @@ class OsuBase(MpiTransportCheck):
         return asked
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Adds sizes that are missing, and another version of the programs."""
+        """Adds sizes that are missing."""
         return super().examine(parsed) + programs.sizes_missing(parsed, self.smoke_first_size)
 
     def measure(self, parsed: Parsed) -> Mapping[str, Quantity]:
@@ -143,11 +143,11 @@ class OsuC(OsuBase):
         return osu.parse(self.stdout_text(), last_size=MIB if self.profile == "smoke" else None)
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Adds sizes that are missing, and another version of the programs."""
+        """Adds a run that validated nothing, and another version of the programs."""
         stated = self.current_environ.extras.get("osu_version")
         return [
             *super().examine(parsed),
-            *(programs.not_asked(parsed, stated) or programs.other_version(parsed, stated)),
+            *(programs.not_validated(parsed, stated) or programs.other_version(parsed, stated)),
         ]
 
 

@@ -10,6 +10,7 @@ A site describes the link in the extra ``between`` of a partition with the featu
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -79,12 +80,28 @@ def parse(raw: Any) -> Between:
     groups = raw["groups"]
     if not isinstance(groups, Mapping) or len(groups) != 2:
         raise ValueError("groups: must name two groups, each with the list of its nodes")
-    nodes = {str(name): tuple(nodelist_expand(str(names))) for name, names in groups.items()}
+    nodes = {str(name): _nodes(name, names) for name, names in groups.items()}
     first, second = nodes.values()
     if both := sorted({*first} & {*second}):
         raise ValueError(f"groups: {both[0]} is in both groups")
     for key in ("bandwidth", "latency"):
         value = raw[key]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not (number and 0 < value < math.inf):
             raise ValueError(f"{key}: {value!r} is not a number above 0")
     return Between(nodes, float(raw["bandwidth"]), float(raw["latency"]))
+
+
+def _nodes(group: object, said: object) -> tuple[str, ...]:
+    """The nodes of a group.
+
+    :raises ValueError: what the site says of them is no list of nodes as Slurm writes it.
+    """
+    try:
+        if nodes := tuple(nodelist_expand(said)) if isinstance(said, str) else ():
+            return nodes
+    except ValueError:
+        pass
+    raise ValueError(
+        f'groups: {group}: {said!r} is no list of nodes; write "node[01-02]", or "node01,node02"'
+    )

@@ -63,6 +63,7 @@ class Limit(NamedTuple):
     rise: float | None = None
     per: float | None = None
     most: float | None = None
+    holds: int | None = None
 
     def allowed(self, seconds: float) -> float | None:
         """How much the counter may grow in this time; None if it is only recorded."""
@@ -254,6 +255,7 @@ def problems(
     return [
         *_moved(before, after, allowed),
         *_beyond(after, allowed),
+        *_full(after, allowed),
         *_gone(before, after),
         *_degraded(after, allowed),
         *(
@@ -308,6 +310,22 @@ def _beyond(reading: Reading, allowed: Mapping[str, float]) -> Iterator[str]:
         if values:
             worst = max(values.values())
             yield f"{_devices(values)}{limit.what}: {worst}, at most {most:g} ({name})"
+
+
+def _full(reading: Reading, allowed: Mapping[str, float]) -> Iterator[str]:
+    """Counters that cannot grow any more, unless the site has a limit of its own for them."""
+    for name, limit in _limits().items():
+        full = {
+            device: value
+            for (its, device), value in reading.counters.items()
+            if its == name and value == limit.holds
+        }
+        if full and name not in allowed:
+            yield (
+                f"{_devices(full)}{limit.what}: the counter stands at {limit.holds}, the most that "
+                "it holds, and shows no new fault: reset it (perfquery -R), or name it in the "
+                f"site's counters_max ({name})"
+            )
 
 
 def _devices(values: Mapping[str, int]) -> str:

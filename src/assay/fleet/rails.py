@@ -1,9 +1,9 @@
 """Names the rail that is worse than the others: a device of two neighbours, compared with all.
 
-Each node is measured with its neighbour over each of its devices, in several launches. A rail of a
-pair is a member of a population (:mod:`assay.judge.population`), and the launches are its rounds:
-who is worse in the first and in all others is accused, if a majority of the rails agrees. The two
-ends of a rail cannot be told apart, so both nodes are named.
+Each node is measured with its neighbour over each of its devices, in several looks, each in both
+directions. A rail of a pair is a member of a population (:mod:`assay.judge.population`), and the
+looks are its rounds: who is worse in the first and in all others is accused, if a majority of the
+rails agrees. The two ends of a rail cannot be told apart, so both nodes are named.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Rail = tuple[str, str, str]
 def slow(
     values: Mapping[Rail, Sequence[float]], unit: str, fault: str
 ) -> tuple[list[str], list[str]]:
-    """The rails that are worse in the first launch and in the others: accused, and undecided.
+    """The rails that are worse in the first look and in the others: accused, and undecided.
 
-    :param values: of each launch, in order of time, in `unit`.
+    :param values: of each look, in order of time, in `unit`: the lower one of both directions.
     :param fault: the side of a fault: ``lower`` for rates, ``upper`` for times.
     :raises ValueError: a value is no measurement.
     """
     names = {f"{a} - {b} over {device}": (a, b) for a, b, device in values}
     of_name = dict(zip(names, values.values()))
     rounds = [
-        {name: launches[at] for name, launches in of_name.items() if at < len(launches)}
+        {name: looks[at] for name, looks in of_name.items() if at < len(looks)}
         for at in range(max(map(len, values.values()), default=0))
     ]
     accused: list[str] = []
     undecided: list[str] = []
     for finding in population.confirmed(rounds[:1], rounds[1:], TOLERANCE[fault], fault):
-        middle = {name: statistics.median(launches) for name, launches in of_name.items()}
+        middle = {name: statistics.median(looks) for name, looks in of_name.items()}
         own = middle.pop(finding.name)
         usual = statistics.median(middle.values())
         line = (

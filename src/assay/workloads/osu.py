@@ -71,15 +71,22 @@ def validating(benchmark: str, version: tuple[int, ...]) -> list[str]:
     return options
 
 
-def not_asked(parsed: Parsed | None, stated: str | None) -> list[str]:
-    """A problem if the program could have validated what it received but was not asked to.
+def not_validated(parsed: Parsed | None, stated: str | None) -> list[str]:
+    """A problem if the program could have validated what it received and did not.
 
-    :param stated: the version that the stack states.
+    :param stated: the version that the stack states. From it follows whether the program was asked.
     """
-    if parsed and numbers(parsed.version) >= VALIDATES > numbers(stated):
+    if parsed is None or not parsed.rows or numbers(parsed.version) < VALIDATES:
+        return []
+    if numbers(stated) < VALIDATES:
         return [
             f"OSU {parsed.version} was not asked to validate what it received: the stack "
             f"states osu_version {stated or 'not at all'}"
+        ]
+    if "validates" not in parsed.facts:
+        return [
+            f"OSU {parsed.version} was asked to validate what it received (-c), and its table has "
+            "no column Validation: does a wrapper of the program drop its options?"
         ]
     return []
 

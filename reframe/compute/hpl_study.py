@@ -62,7 +62,7 @@ class HplStudyBase(HplCheck):
     def orders(self, grid):
         memory, fraction = self.memory()
         one_node = self.shortened(matrix_order(memory, fraction, self.block, Grid(1, 1)))
-        return study_orders(one_node, self.nodes, self.block, small=self.crosses_the_groups)
+        return study_orders(one_node, self.nodes, self.block)
 
     def peaks(self, parsed):
         part = self.node_peak()
@@ -256,7 +256,10 @@ class LinkFromHpl(StrictCheck):
         if parsed is not None:
             self._record["model"] = {
                 "terms": {name: asdict(term) for name, term in self._fit.terms.items()},
-                "spread": self._fit.spread,
+                "spread": {
+                    "across" if across else "within": value
+                    for across, value in self._fit.spread.items()
+                },
                 "latency": "of the times" if self._stated is None else "of the site",
                 "times": len(self._runs),
             }

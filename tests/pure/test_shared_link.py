@@ -91,7 +91,7 @@ def test_times_with_noise_give_latency_and_bandwidth_within_a_tenth(law, seed):
     found = shared_link.fit(simulated(law, seed), LAWS[law])
     assert found.bandwidth.value == pytest.approx(BANDWIDTH, rel=0.1)
     assert found.latency.value == pytest.approx(LATENCY, rel=0.1)
-    assert found.spread == pytest.approx(0.02, rel=0.5)
+    assert found.spread[True] == pytest.approx(0.02, rel=0.5)
     for estimate, true in ((found.bandwidth, BANDWIDTH), (found.latency, LATENCY)):
         assert estimate.low < estimate.value < estimate.high
         assert estimate.low / 1.05 < true < estimate.high * 1.05
@@ -208,6 +208,31 @@ def test_a_term_that_vanishes_in_the_fit_is_left_out():
     assert set(found.terms) == {*shared_link.TERMS} - {shared_link.NEAR_PER_BYTE}
     assert 0 < found.bandwidth.low < 5e6 < found.bandwidth.high < 1e9
     assert found.speed_up(2, 1984, True) < found.speed_up(2, 1984, True, 10) < 2
+
+
+#: The same with NB = 32, so with more messages, and a link of 20 ms; seen on 2026-11-23.
+MORE_MESSAGES = {
+    2.5e6: [(0.002352, 0.01492, 0.09559), (0.01418, 0.02743, 0.11414), (1.2992, 3.8227, 11.3067)],
+    1.25e6: [(0.004076, 0.01561, 0.09785), (0.00987, 0.02688, 0.10559), (1.6873, 5.4771, 17.8185)],
+}
+
+
+@pytest.mark.parametrize("rate", MORE_MESSAGES)
+def test_times_with_many_messages_give_latency_and_rate_of_an_emulated_link(rate):
+    places = ((1, False), (2, False), (2, True))
+    runs = [
+        Run(p, order, time, across)
+        for (p, across), times in zip(places, MORE_MESSAGES[rate])
+        for order, time in zip((480, 992, 1984), times)
+    ]
+    found, given = shared_link.best(runs, shared_link.of_hpl(32), 0.0201)
+    assert given is None, "the latency is that of the times"
+    assert found.latency.value == pytest.approx(0.0201, rel=0.02)
+    assert found.bandwidth.value == pytest.approx(rate, rel=0.03)
+    for estimate in (found.latency, found.bandwidth):
+        assert 0.85 < estimate.low / estimate.value < 1 < estimate.high / estimate.value < 1.15
+    # Milliseconds within a group deviate much more, and do not widen these intervals.
+    assert found.spread[True] < 0.02 < 0.1 < found.spread[False]
 
 
 def test_times_that_show_the_latency_keep_it():

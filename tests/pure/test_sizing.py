@@ -72,9 +72,5 @@ def test_a_study_has_the_same_orders_for_all_numbers_of_nodes_and_more_that_only
     assert sizing.study_orders(1000, nodes, 192) == orders
 
 
-def test_a_study_of_a_link_between_groups_has_small_orders_too():
-    assert sizing.study_orders(4000, 2, 192, small=True) == [192, 384, 960, 1920, 3840]
-
-
 def test_a_study_of_a_tiny_node_has_each_order_once():
     assert sizing.study_orders(200, 1, 192) == [192]

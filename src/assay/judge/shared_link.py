@@ -234,14 +234,14 @@ class Fit:
     :ivar terms: :data:`TERMS` -> the fitted factor. A term within a cluster may be missing: it
         then adds nothing that the times show.
     :ivar covariance: of the logarithms of the terms, in their order.
-    :ivar spread: typical relative deviation of a measured time from the model.
+    :ivar spread: across or not -> typical relative deviation of a measured time from the model.
     """
 
     law: Law
     terms: Mapping[str, Estimate]
     covariance: Any
     freedom: int
-    spread: float
+    spread: Mapping[bool, float]
 
     @property
     def latency(self) -> Estimate:
@@ -262,7 +262,8 @@ class Fit:
         known[PER_BYTE] /= widened
         parts = np.array([known[name] * self.terms[name].value for name in self.terms])
         share = parts / parts.sum()
-        deviation = math.sqrt(share @ self.covariance @ share + self.spread**2)
+        spread = self.spread.get(across, max(self.spread.values()))
+        deviation = math.sqrt(share @ self.covariance @ share + spread**2)
         return _interval(math.log(parts.sum()), deviation, self.freedom)
 
     def speed_up(self, processes: int, order: int, across: bool, widened: float = 1.0) -> float:
@@ -278,6 +279,10 @@ OPERATION, NEAR_LATENCY, NEAR_PER_BYTE, LATENCY, PER_BYTE = TERMS = (
 
 #: A term that is a smaller share of every time does not show.
 SHOWN = 0.01
+
+#: The least deviation of a time from the model that is assumed, as a part of it. Few times may lie
+#: nearer to the model by chance.
+LEAST_SPREAD = 0.01
 
 #: The times show the latency if the ends of its interval differ by at most this factor.
 WIDE = 2.0
@@ -313,9 +318,14 @@ def fit(runs: Iterable[Run], law: Law, latency: float | None = None) -> Fit:
     if (late := fixed >= times).any():
         run = measured[int(late.argmax())]
         raise FitError(f"{run}: its messages alone take longer at a latency of {latency:.3g} s")
-    names, found, covariance, deviations = _least_squares(unknown, matrix, times, fixed)
+    across = np.array([run.across for run in measured])
+    equal = np.full(len(times), LEAST_SPREAD)
+    names, _, _, deviations = _least_squares(unknown, matrix, times, fixed, equal)
+    # Milliseconds within a group deviate more than seconds across. Each kind has its own weight.
+    spread = _spread(names, across, deviations)
+    weights = np.array([spread[bool(kind)] for kind in across])
+    names, found, covariance, _ = _least_squares(unknown, matrix, times, fixed, weights)
     freedom = len(times) - len(names)
-    spread = math.sqrt(float(deviations @ deviations) / freedom)
     terms = {
         name: _interval(value, math.sqrt(variance), freedom)
         for name, value, variance in zip(names, found, np.diag(covariance))
@@ -326,13 +336,26 @@ def fit(runs: Iterable[Run], law: Law, latency: float | None = None) -> Fit:
     return Fit(law, terms, covariance, freedom, spread)
 
 
+def _spread(names: Sequence[str], across: Any, deviations: Any) -> dict[bool, float]:
+    """Across or not -> root mean square of the deviations, per degree of freedom."""
+    of_link = sum(name in (LATENCY, PER_BYTE) for name in names)
+    found = {}
+    for kind, terms in ((True, of_link), (False, len(names) - of_link)):
+        own = deviations[across == kind]
+        if len(own):
+            freedom = max(1, len(own) - terms)
+            found[kind] = max(LEAST_SPREAD, math.sqrt(float(own @ own) / freedom))
+    return found
+
+
 def _least_squares(
-    names: Sequence[str], matrix: Any, times: Any, fixed: Any
+    names: Sequence[str], matrix: Any, times: Any, fixed: Any, spread: Any
 ) -> tuple[list[str], Any, Any, Any]:
     """The terms that show, their logarithms, the covariance, and a deviation for each time.
 
     :param matrix: a row for each time, a column for each name.
     :param fixed: the known part of each time [s].
+    :param spread: the expected relative deviation of each time.
     :raises FitError: the times do not show a term that is needed.
     """
     from scipy import optimize  # noqa: PLC0415 - only a fit needs it, and it loads slowly
@@ -353,7 +376,9 @@ def _least_squares(
         names, matrix, start = shown, matrix[:, places], np.log(found[places])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optimize.OptimizeWarning)
-            logarithms, covariance = optimize.curve_fit(model, matrix, np.log(times), start)
+            logarithms, covariance = optimize.curve_fit(
+                model, matrix, np.log(times), start, spread, absolute_sigma=True
+            )
         found = np.exp(logarithms)
         shown = _shown(names, matrix * found / times[:, None])
         if len(shown) == len(names):

@@ -115,7 +115,7 @@ def matrix_order(memory_bytes: int, fraction: float, block: int, grid: Grid) -> 
     return largest // step * step
 
 
-def study_orders(one_node: int, nodes: int, block: int, small: bool = False) -> list[int]:
+def study_orders(one_node: int, nodes: int, block: int) -> list[int]:
     """Orders N of a study over the number of nodes, ascending, each a multiple of NB.
 
     Every number of nodes gets the same orders, all of which one node can hold, so that their times
@@ -124,10 +124,8 @@ def study_orders(one_node: int, nodes: int, block: int, small: bool = False) -> 
 
     :param one_node: the largest N of one node.
     :param block: NB.
-    :param small: also small orders, whose times show the latency of the network.
     """
-    factors = [0.0625, 0.125] if small else []
-    factors += [0.25, 0.5, 1.0] + [float(f) for f in (2, 4, 8) if f * f <= nodes]
+    factors = [0.25, 0.5, 1.0] + [float(f) for f in (2, 4, 8) if f * f <= nodes]
     orders = (int(one_node * factor) // block * block for factor in factors)
     return list(dict.fromkeys(order for order in orders if order))
 

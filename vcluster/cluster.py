@@ -39,6 +39,28 @@ def up(nodes, accounting, link, expose, proven=True, **kind):
         )
     begin = time.monotonic()
     cluster = Cluster(nodes, *ordinary_user(), accounting, link, expose, **kind)
+    try:
+        start(cluster)
+        if proven:
+            proof.show(cluster)
+    except Refusal as refusal:
+        down()
+        raise Refusal(f"{refusal}; the cluster was taken down again") from None
+    if between := cluster.between:
+        say(f"two groups of {nodes // 2}: {between.rate} and {between.delay} us more between them")
+    if cluster.switches == 2:
+        say(f"two switches of {nodes // 2} nodes, with a trunk between them")
+    say(
+        f"{nodes} nodes are up after {time.monotonic() - begin:.1f} s, "
+        f"{link.rate} and {link.delay} us each; jobs run as {cluster.user}"
+    )
+
+
+def start(cluster):
+    """Starts network, machines, Slurm and links.
+
+    :raises Refusal: a part did not start. The others may be there.
+    """
     prepare(cluster)
     network.build_nfdelay()
     cgroups.create(cluster.names)
@@ -55,20 +77,6 @@ def up(nodes, accounting, link, expose, proven=True, **kind):
     for name in cluster.node_names:
         network.shape(cluster, name, cluster.healthy(name))
     network.await_relays(cluster)
-    if proven:
-        try:
-            proof.show(cluster)
-        except Refusal as refusal:
-            down()
-            raise Refusal(f"{refusal}; the cluster was taken down again") from None
-    if between := cluster.between:
-        say(f"two groups of {nodes // 2}: {between.rate} and {between.delay} us more between them")
-    if cluster.switches == 2:
-        say(f"two switches of {nodes // 2} nodes, with a trunk between them")
-    say(
-        f"{nodes} nodes are up after {time.monotonic() - begin:.1f} s, "
-        f"{link.rate} and {link.delay} us each; jobs run as {cluster.user}"
-    )
 
 
 def prepare(cluster):

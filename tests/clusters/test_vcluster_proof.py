@@ -59,6 +59,13 @@ def test_a_cluster_whose_jobs_do_not_run_is_not_up(unborn, program, script, says
     assert traces(unborn.state) == []
 
 
+def test_a_cluster_without_its_relays_is_not_up(unborn):
+    done = start(unborn, "chrt", "echo 'chrt: Operation not permitted' >&2; exit 1")
+    assert done.returncode == 1
+    assert "no packet relay came up: chrt: Operation not permitted" in done.stderr
+    assert traces(unborn.state) == []
+
+
 def test_packages_on_the_host_leave_the_machines_their_users(unborn):
     unborn("up", "--nodes", "2", "--unproven")
     # dpkg and adduser also put a new file over the old one. The content is the same.

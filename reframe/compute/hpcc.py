@@ -215,7 +215,9 @@ class HpccOverRanks(StrictCheck):
         return Parsed("assay", "hpcc over ranks", None, bool(rows), rows, units)
 
     def accused(self, parsed):
-        several = [row for row in parsed.rows if row["nodes"] > 1]
+        # Ranks that share a core wait for each other, and not for the network.
+        cores = self.current_partition.extras.get("host_cores", float("inf"))
+        several = [row for row in parsed.rows if row["nodes"] > 1 and row["ranks"] <= cores]
         lines = []
         # The ring's bandwidth is that of one rank.
         for column, unit in (("bandwidth", "GB/s"), ("ptrans", "GB/s"), ("random_access", "GUP/s")):

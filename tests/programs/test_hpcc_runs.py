@@ -65,6 +65,10 @@ RUNS = {
 
 @pytest.fixture
 def nodes(bench):
+    return four_nodes(bench)
+
+
+def four_nodes(bench, **more):
     """Four nodes with a core each, and an adapter of InfiniBand."""
     extras = {
         "network_device": "mlx5_0:1",
@@ -72,6 +76,7 @@ def nodes(bench):
         "cores_per_node": 1,
         "memory_bytes": MEMORY,
         "memory_fraction": 0.02,
+        **more,
     }
     bench.partition(features=["inter-node"], extras=extras)
     return MadeNodes(bench, 4, "1", {"mlx5_0": "0-3"})
@@ -105,3 +110,12 @@ def test_more_nodes_must_not_carry_less(bench, nodes):
     record = run.case("HpccOverRanks", environ="healthy").record
     assert [row["ranks"] for row in record["parsed"]["rows"]] == [2, 4]
     assert record["metrics"]["random_access_most_ranks"]["value"] == 0.000345374
+
+
+def test_ranks_that_share_the_cores_of_one_host_are_drawn_and_not_compared(bench):
+    hpcc(four_nodes(bench, host_cores=2), "falls", RUNS["falls"][:2])
+    words = ("-n", "HpccOverRanks", "-S", "HpccStudy.block=80")
+    run = bench.run(*words, path="reframe/compute/hpcc.py")
+    run.says("HpccOverRanks", environ="falls")
+    record = run.case("HpccOverRanks", environ="falls").record
+    assert [row["ranks"] for row in record["parsed"]["rows"]] == [2, 4]

@@ -45,7 +45,7 @@ COMMON = {
     "pml": "ob1",  # what Debian's Open MPI chooses
     "nodes": cluster["nodes"] if own else 2,
     # A node that software emulates sends a few MB a second.
-    "osu_smoke": {"iterations": 2, "window": 16, "first_size": 8},
+    "osu_smoke": {"iterations": 1, "window": 8, "first_size": 8},
     "tournament": {"width": 1, "cpus": [0, 1], "seconds": 2},
     "smoke": ["Census", "NodeHealth", "NearestDevice", "OsuNear", "AffinityCost"],
 }

@@ -137,3 +137,5 @@ def test_long_labels_have_room():
     counts = [2**k for k in range(1, 13)]
     assert graphs._apart(counts) == counts
     assert graphs._apart(counts, 9) == counts[::2]
+    sizes = [2**k for k in range(21)]
+    assert len(graphs._apart(sizes, graphs.SIZES)) <= graphs.SIZES

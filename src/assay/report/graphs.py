@@ -21,6 +21,9 @@ from assay.report.plots import GREY, WIDTH, legend
 #: How many labels an axis of orders has room for.
 LABELS = 5
 
+#: How many labels an axis of sizes has room for: `256 KiB` is the widest.
+SIZES = 8
+
 #: How many pairs of bars have room in one row.
 MOST_BESIDE = 10
 
@@ -42,7 +45,7 @@ def lines(chart: Chart, missing: Sequence[str] = ()) -> Canvas:
         xs = sorted({x for series in chart.series for x, _ in series.points})
         ys = [y for series in chart.series for _, y in series.points]
         if chart.sizes:
-            plots.size_axis(axes, "x", xs, margin=1.15, ticks=_apart(xs))
+            plots.size_axis(axes, "x", xs, margin=1.15, ticks=_apart(xs, SIZES))
         elif chart.by_count:
             axes.set_xscale("log", base=2)
             axes.set_xlim(xs[0] / 1.15, xs[-1] * 1.15)

@@ -104,16 +104,20 @@ class Tournament(PairsOfNodes):
             self._record["proof"] = {"unavailable": [f"{ends}: {nothing}" for ends in uncounted]}
         # A failed program is not noise, even if it does better in the second pass.
         everybody = any(finding.fault is Fault.ALL_DEAD for finding in diagnosis.findings)
-        blamed = set(names) if everybody else set(diagnosis.suspects)
-        dead = {part for f in diagnosis.findings if f.fault not in SLOW for part in f.parts}
+        gone = [finding for finding in diagnosis.findings if finding.fault not in SLOW]
+        failing = set(names) if everybody else {node for f in gone for node in f.nodes}
+        dead = {part for finding in gone for part in finding.parts}
 
-        def over_dead_part(pair):
-            return dead and not dead.isdisjoint(fabric.path(pair.a, pair.b).parts)
+        def accused(pair):
+            """The nodes that an error accuses: of two, the one that a finding names already."""
+            return [node for node in pair.at if node in diagnosis.suspects] or pair.at
 
         unexplained = [
-            Against(p.error, p.at, How.FAILED)
+            Against(p.error, accused(p), How.FAILED)
             for p in self.pairs
-            if p.error and blamed.isdisjoint((p.a, p.b)) and not over_dead_part(p)
+            if p.error
+            and failing.isdisjoint((p.a, p.b))
+            and (not dead or dead.isdisjoint(fabric.path(p.a, p.b).parts))
         ]
         # If bytes took another path between two nodes, their speed proves nothing.
         astray = [problem for pair in self.pairs for problem in pair.problems]

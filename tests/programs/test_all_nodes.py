@@ -1,5 +1,6 @@
 """Processes that meet: real measurements of pairs over loopback, and their faults."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -132,9 +133,49 @@ def test_a_program_that_is_not_there(tournament, tmp_path):
         (tmp_path / name).symlink_to(shutil.which(name))
     job = tournament(2).start(0, 1, PATH=str(tmp_path))
     job.end()
-    assert [pair.error for pair in pairs(job)] == [
-        "node01 did not meet node02: node01: ucx_perftest: No such file or directory"
-    ]
+    said = "node01 did not meet node02: node01: ucx_perftest: No such file or directory"
+    assert [(pair.number, pair.error) for pair in pairs(job)] == [(0, said), (1, said)]
+
+
+#: Fails at its first test on node02, and never again.
+ONCE = """#!/bin/sh
+case "$*" in *tag_*) [ "$(uname -n)" = node02 ] && mkdir {mark} 2>/dev/null && {fault} ;; esac
+exec {real} "$@"
+"""
+
+
+def test_a_program_that_hangs_in_a_trial_only(tournament, tmp_path):
+    real = live_program("ucx_perftest")
+    program = tmp_path / "bin/ucx_perftest"
+    program.parent.mkdir()
+    program.write_text(ONCE.format(mark=tmp_path / "mark", fault="kill -STOP $$", real=real))
+    program.chmod(0o755)
+    pairs_of_three = [[(0, 1)], [(0, 2)], [(1, 2)]]  # the first pair has the client on node02
+    job = tournament(3, limit=2, rounds=pairs_of_three)
+    job.start(0, 1, 2, PATH=f"{program.parent}:{os.environ['PATH']}").end()
+    trial, *rounds = pairs(job)
+    said = "node01 did not meet node02: node02: ucx_perftest was stopped and never went on"
+    assert (trial.number, trial.error, trial.at) == (0, said, ("node02",))
+    assert [pair.number for pair in rounds if pair.values] == [1] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "ends"), [("Tournament", ("node02", "node03")), ("Bisection", ("node01", "node04"))]
+)
+def test_a_trial_that_failed_is_named_even_if_all_rounds_are_well(bench, tmp_path, name, ends):
+    """The second node of `ends` has the client of the first trial."""
+    once = ONCE.replace("node02", ends[1]).replace("{mark}", str(tmp_path / "mark"))
+    once = once.replace("{fault}", "{{ echo broken; exit 3; }}")
+    if name == "Tournament":
+        real = machine(bench, nodes=3, tournament={"seconds": 0.05, "width": 1, "resent": 0.9})
+        bench.program("live", "ucx_perftest", once.format(real=real))
+        run = tournament_of(bench)
+    else:
+        run = bisection(bench, once)
+    said = "{} did not meet {}: {}: ucx_perftest ended with exit code 3: broken"
+    said = said.format(*ends, ends[1])
+    record = run.says(name, said).record
+    assert [one["nodes"] for one in record["accused"] if one["problem"] == said] == [[*ends]]
 
 
 def test_a_launcher_that_starts_worlds_of_one(tournament):

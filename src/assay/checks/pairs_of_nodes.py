@@ -9,6 +9,7 @@ from typing import Any
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
+from assay.accused import Against, How
 from assay.checks.nodes import AllNodesCheck
 from assay.checks.site import site_directory
 from assay.checks.ucx import UcxMixin
@@ -191,9 +192,16 @@ class SimultaneousPairs(PairsOfNodes):
         if parsed is None:
             return problems
         astray = [problem for pair in self.pairs for problem in pair.problems]
+        # The drawn rounds report their own failures.
+        early = [
+            Against(pair.error, pair.at, How.FAILED)
+            for pair in self.pairs
+            if pair.error and pair.number < 2
+        ]
         # Pairs that share a full link lose packets.
         lossy = measured.lossy(self._alone, self._resent)
-        return [*dict.fromkeys(astray), *lossy, *self.impossible(), *problems]
+        found = dict.fromkeys([*early, *astray])
+        return [*found, *lossy, *self.impossible(), *problems]
 
     def impossible(self) -> list[str]:
         """What no such link can do, one line each."""

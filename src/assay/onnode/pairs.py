@@ -277,13 +277,14 @@ class Tournament:
     def choose_iterations(self, pairs):
         """Choose the iterations by trials of the first of some pairs that works.
 
-        If no trial works, or none is wanted, the iterations stay as they are, and the rounds report
-        the reasons.
+        If no trial works, or none is wanted, the iterations stay as they are. A trial that fails is
+        written into the log as pass 0: a fault may come once, and the rounds may not meet it.
         """
         for a, b in pairs[:TRIALS] if self.plan["seconds"] is not None else ():
             try:
                 chosen = {name: self._by_trial(name, a, b) for name in self.plan["tests"]}
-            except (meeting.Lost, Failed):
+            except (meeting.Lost, Failed) as error:
+                self.log.add(dict(_failed(error), runs=[], a=a, b=b, number=0))
                 continue
             self.iterations = chosen
             return
@@ -318,8 +319,7 @@ class Tournament:
                     run = self._measured(name, serving, calling, count, together)
                     result["runs"].append(dict(run, test=name, serving=serving))
         except (meeting.Lost, Failed) as error:
-            result.update(error=str(error), at=getattr(error, "at", []))
-            result["follows"] = getattr(error, "follows", False)
+            result.update(_failed(error))
             if begin:
                 begin.abort()  # the other pairs of the round must not wait for this one
         return result
@@ -406,6 +406,12 @@ class Tournament:
 
     def _left_alone(self, rank):
         return self.failures.get(rank, 0) >= PATIENCE_WITH_A_NODE
+
+
+def _failed(error):
+    """What the log says of a pair that gave no value."""
+    follows = getattr(error, "follows", False)
+    return {"error": str(error), "at": getattr(error, "at", []), "follows": follows}
 
 
 def preside(plan, members, log):

@@ -61,7 +61,7 @@ TESTS: Mapping[str, Test] = {
 class Pair:
     """One run between two nodes.
 
-    :ivar number: number of the pass, counted from 1.
+    :ivar number: number of the pass, counted from 1; 0 for a trial that failed.
     :ivar values: metric -> value, in the unit of its test; empty if the run gave no values.
     :ivar error: the reason why there are no values.
     :ivar problems: reasons why the values cannot be trusted, one line each.
@@ -252,7 +252,7 @@ def advice(plan_file: str, log_file: str) -> dict[str, Any]:
     """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     log = parse(Path(log_file).read_text(encoding="utf-8"))
-    found = [p.measurement for p in pairs(log, plan["transport"], plan["ucx_version"])]
+    found = [p.measurement for p in pairs(log, plan["transport"], plan["ucx_version"]) if p.number]
     nodes = log.nodes
     fabric = known_fabric(plan.get("topology"), nodes)
     diagnosis = diagnose(nodes, metrics(plan["tolerances"]), found, fabric)

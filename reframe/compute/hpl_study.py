@@ -32,7 +32,7 @@ from reframe.core.runtime import runtime
 from assay.checks import Figure, Peak, StrictCheck
 from assay.checks.linpack import HplCheck
 from assay.evidence import accelerator
-from assay.judge import shared_link
+from assay.judge import link_fit, shared_link
 from assay.outputs import Parsed, ParseError, hpl
 from assay.reframe_compat import testcase
 from assay.workloads.sizing import Grid, matrix_order, study_orders
@@ -211,7 +211,7 @@ class LinkFromHpl(StrictCheck):
 
     On few ranks HPL sends few messages, and its times do not show the latency. The model then has
     the latency that the site states, which `CrossingPairs` compares with a ping-pong.
-    :mod:`assay.judge.shared_link` has the model. A fit to all times but those of the largest order
+    :mod:`assay.judge.link_fit` has the model. A fit to all times but those of the largest order
     across must predict these.
     """
 
@@ -225,7 +225,7 @@ class LinkFromHpl(StrictCheck):
     declares = {"bandwidth": "MB/s", "improvement_2x": "%", "improvement_10x": "%"}
     figures = [
         Figure("lines", name, "two clusters", "speed_up", over="processes")
-        for name in shared_link.FIGURES
+        for name in link_fit.FIGURES
     ]
 
     @run_after("init")
@@ -242,7 +242,7 @@ class LinkFromHpl(StrictCheck):
             if row["n"] != study.warm_up
         ]
         self._runs = [
-            shared_link.Run(
+            link_fit.Run(
                 row["p"] * row["q"],
                 row["n"],
                 # HPL rounds the time to 0.01 s, and the rate to five digits.
@@ -253,12 +253,12 @@ class LinkFromHpl(StrictCheck):
         ]
         self._law = shared_link.of_hpl(max((row["nb"] for _, row in studies), default=1))
         try:
-            self._fit, self._stated = shared_link.best(
+            self._fit, self._stated = link_fit.best(
                 self._runs, self._law, self.between.latency / 1e6
             )
         except shared_link.FitError as error:
             raise ParseError(str(error)) from None
-        rows = tuple(shared_link.speed_ups(self._runs, self._fit))
+        rows = tuple(link_fit.speed_ups(self._runs, self._fit))
         units = {"processes": "1", "speed_up": "1"}
         return Parsed("assay", "HPL", None, True, rows, units)
 
@@ -278,7 +278,7 @@ class LinkFromHpl(StrictCheck):
 
     def accused(self, parsed):
         try:
-            return shared_link.unpredicted(self._runs, self._law, self._stated)
+            return link_fit.unpredicted(self._runs, self._law, self._stated)
         except shared_link.FitError as error:
             return [f"without the largest order across, {error}"]
 

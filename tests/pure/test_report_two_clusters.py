@@ -7,7 +7,7 @@ from dataclasses import replace
 import report_records as records
 
 from assay.declared import Figure
-from assay.judge import shared_link
+from assay.judge import link_fit, shared_link
 from assay.report import figure, figures, graphs, validation
 
 AT = "two clusters"
@@ -45,16 +45,16 @@ def hpl():
 
     def run(p, n, across, latency, rate):
         time = law.work(p, n) / 5e9 + law.messages(p, n) * latency + law.volume(p, n) / rate
-        return shared_link.Run(p, n, time, across)
+        return link_fit.Run(p, n, time, across)
 
     orders = (2500, 10_000, 40_000)
     runs = [run(p, n, False, 2e-6, 1.3e9) for p in (1, 4, 16, 64) for n in orders]
     runs += [run(p, n, True, 145e-6, 9.3e8) for p in (8, 32, 128) for n in orders]
-    rows = shared_link.speed_ups(runs, shared_link.fit(runs, law))
+    rows = link_fit.speed_ups(runs, link_fit.fit(runs, law))
     units = {"processes": "1", "speed_up": "1"}
     case = records.case("FromHpl", rows, units, partition="across", kind="compute", family="assay")
     declared = [
-        Figure("lines", name, AT, "speed_up", over="processes") for name in shared_link.FIGURES
+        Figure("lines", name, AT, "speed_up", over="processes") for name in link_fit.FIGURES
     ]
     return replace(case, figures=tuple(declared))
 
@@ -119,15 +119,15 @@ def test_a_run_that_failed_is_not_drawn():
 
 def test_hpl_over_both_clusters_has_the_figures_of_the_document():
     found = drawn(hpl())
-    assert {name for one in found for name, _ in one.shows} == {*shared_link.FIGURES}
-    wider = next(one for one in found if (shared_link.WIDER, AT) in one.shows)
-    assert len(wider.header) == 1 + len(shared_link.WIDENED)
+    assert {name for one in found for name, _ in one.shows} == {*link_fit.FIGURES}
+    wider = next(one for one in found if (link_fit.WIDER, AT) in one.shows)
+    assert len(wider.header) == 1 + len(link_fit.WIDENED)
 
 
 def test_a_site_with_such_a_link_lacks_what_it_did_not_measure_and_others_lack_nothing():
     found = [pairs()]
     missing = {a.figure for a in validation.absent(found, drawn(*found)) if a.at == AT}
-    assert missing == {"PingPong: latency", "PingPong: bandwidth", *shared_link.FIGURES}
+    assert missing == {"PingPong: latency", "PingPong: bandwidth", *link_fit.FIGURES}
     assert not [item for item in validation.wanted([]) if item.at == AT]
     everything = [pairs(), hpl(), pingpong("east", 2.0, 1400.0)]
     assert not [a for a in validation.absent(everything, drawn(*everything)) if a.at == AT]

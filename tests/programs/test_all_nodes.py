@@ -382,7 +382,7 @@ def bisection(bench, program="", **extras):
 @pytest.mark.long
 def test_all_pairs_between_two_switches_reach_what_they_reach_alone(bench):
     # One pair must measure its latency three times while the other one sends.
-    outcome = bisection(bench, tournament={"seconds": 1}).says("Bisection")
+    outcome = bisection(bench, tournament={"seconds": 0.3}).says("Bisection")
     (row,) = outcome.record["parsed"]["rows"]
     assert (row["line"], row["pairs"]) == ("s1 - s2", 2)
     assert row["together"] == row["theoretical"] == pytest.approx(2097, abs=1)

@@ -53,9 +53,14 @@ def command(pid, number, ids, words):
     return [
         # nsenter has a child, which must end with it.
         *("nsenter", "-t", str(pid), "-n", "-p", "setpriv", "--pdeathsig", "KILL"),
-        *(sys.executable, __file__),
-        *(f"{host_address(number)}%br0", f"{node_address(number)}%br0", *map(str, ids), *words),
+        *client(number, ids, words),
     ]
+
+
+def client(number, ids, words):
+    """As `command`, for a caller in the node's machine."""
+    ends = (f"{host_address(number)}%br0", f"{node_address(number)}%br0")
+    return [sys.executable, __file__, *ends, *map(str, ids), *words]
 
 
 def serve(number, started):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import accounting
 import cgroups
+import clock
 import etc
 import gluster
 import kinds
@@ -131,7 +132,9 @@ def start_daemons(name, cluster):
     Returns the process with which the machine ends: a kernel of its own; None if there is none.
     """
     if cluster.has_kernel(name):
-        return kinds.KINDS[cluster.machines].start(cluster, name)
+        kernel = kinds.KINDS[cluster.machines].start(cluster, name)
+        clock.match(cluster.number(name), name)
+        return kernel
     if name != "login":
         if cluster.shared:
             gluster.serve(name)

@@ -55,6 +55,14 @@ def test_each_node_has_a_kernel_and_an_rdma_device_of_its_own(cluster):
         assert gid.startswith("fe80:")
 
 
+def test_each_node_has_the_time_of_the_host(cluster):
+    for node in ("node01", "node02"):
+        before = time.time()
+        said = float(cluster("run", node, "--", "date", "+%s.%N").stdout)
+        # The host dates a file by its last tick, which may be 10 ms old.
+        assert before - 0.03 < said < time.time() + 0.03, node
+
+
 def perftest(cluster, transport, **variables):
     """The output of ucx_perftest between the nodes, one rank on each, by srun."""
     settings = {**VERBS, "UCX_TLS": transport, "UCX_LOG_LEVEL": "info", **variables}

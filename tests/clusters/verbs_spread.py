@@ -4,9 +4,10 @@
 $ASSAY_VCLUSTER. It prints one JSON object a line. docs/vcluster.md has what was seen.
 
 `restarts` starts and ends a cluster of two nodes N times (10): the times, the memory of each node,
-what is left afterwards, and the median latency over each transport. `losses` starts one, and loses
-0, 0.01, 0.1 and 1 % of the packets that arrive at node02: latency, bandwidth, and the counters that
-grew on both nodes, N times each (1).
+what is left afterwards, and the median latency over each transport. `losses` starts one of three
+nodes, and loses 0, 0.01, 0.1 and 1 % of the packets that arrive at node02: latency and bandwidth
+between two nodes, a broadcast among all three, and the counters that grew, N times each (1). The
+broadcast needs osu_bcast on PATH; without it, it is left out.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "programs"))
@@ -25,9 +29,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from emulated import Cluster, cluster_name
 from test_vcluster import traces
 
-from assay.outputs import ParseError, ucx_perftest
+from assay.outputs import ParseError, osu, ucx_perftest
 
 NODES = ("node01", "node02")
+WITH_A_THIRD = (*NODES, "node03")
 
 #: Transport -> the variables of UCX that choose it.
 VERBS = {"UCX_NET_DEVICES": "rxe0:1", "UCX_IB_GID_INDEX": "0"}
@@ -41,6 +46,9 @@ TRANSPORTS = {
 TESTS = {"tag_lat": "-s 8 -n 2000 -w 200", "tag_bw": "-s 65536 -n 300 -w 20"}
 LIMIT_S = 40
 
+#: Bytes and number of the broadcasts.
+BCAST = "-m 65536:65536 -i 300 -x 20"
+
 LOSSES = ("0", "0.01", "0.1", "1")
 
 #: What a node counts, as lines `name value`.
@@ -52,7 +60,7 @@ COUNTERS = (
 )
 
 
-def measured(cluster: Cluster, transport: str, test: str) -> dict[str, float] | None:
+def measured(cluster: Cluster, transport: str, *, test: str) -> dict[str, float] | None:
     """The row of ucx_perftest from node02 to node01; None if it did not end, or failed.
 
     The median latency [us], the bandwidth [MB/s], and the time of the launch [s].
@@ -60,21 +68,42 @@ def measured(cluster: Cluster, transport: str, test: str) -> dict[str, float] | 
     client = f"ucx_perftest node01 -p 13399 -t {test} {TESTS[test]} -f"
     tries = f"for i in 1 2 3 4 5 6 7 8 9; do {client} && break; sleep 0.5; done"
     script = f'if [ "$SLURM_PROCID" = 0 ]; then ucx_perftest -p 13399; else {tries}; fi'
-    srun = ["srun", "-w", ",".join(NODES), "-N", "2", "-n", "2", "sh", "-c", script]
-    begin = time.monotonic()
+    said, seconds = launched(cluster, NODES, ["sh", "-c", script], TRANSPORTS[transport])
     try:
-        done = cluster(
-            "run", "login", "--", *srun, check=False, timeout=LIMIT_S, **TRANSPORTS[transport]
-        )
-    except subprocess.TimeoutExpired:
-        cluster("clear")
-        return None
-    seconds = time.monotonic() - begin
-    try:
-        row = ucx_perftest.parse(done.stdout).rows[-1]
+        row = ucx_perftest.parse(said).rows[-1]
     except (ParseError, IndexError):
         return None
-    return {**{name: row[name] for name in ("p50", "bandwidth")}, "seconds": round(seconds, 1)}
+    return {**{name: row[name] for name in ("p50", "bandwidth")}, "seconds": seconds}
+
+
+def broadcast(cluster: Cluster, transport: str) -> dict[str, float] | None:
+    """The row of osu_bcast among three nodes; None if it did not end, or failed.
+
+    Average, least and greatest latency of the ranks [us], and the time of the launch [s].
+    """
+    program = [shutil.which("osu_bcast") or "", *BCAST.split(), "-f"]
+    variables = {"OMPI_MCA_pml": "ucx", "OMPI_MCA_osc": "ucx", **TRANSPORTS[transport]}
+    said, seconds = launched(cluster, WITH_A_THIRD, program, variables)
+    try:
+        row = osu.parse(said).rows[-1]
+    except (ParseError, IndexError):
+        return None
+    return {**{name: row[name] for name in ("latency", "min", "max")}, "seconds": seconds}
+
+
+def launched(
+    cluster: Cluster, nodes: tuple[str, ...], program: list[str], variables: dict[str, str]
+) -> tuple[str, float]:
+    """The output of one rank on each node, empty if it did not end; and the time it took [s]."""
+    number = str(len(nodes))
+    srun = ["srun", "--mpi=pmix", "-w", ",".join(nodes), "-N", number, "-n", number, *program]
+    begin = time.monotonic()
+    try:
+        done = cluster("run", "login", "--", *srun, check=False, timeout=LIMIT_S, **variables)
+    except subprocess.TimeoutExpired:
+        cluster("clear")
+        return "", LIMIT_S
+    return done.stdout, round(time.monotonic() - begin, 1)
 
 
 def memory(state: Path, node: str) -> float:
@@ -118,7 +147,7 @@ def restarts(state: Path, number: int) -> None:
         begin = time.monotonic()
         cluster("up", "--machines", "uml", "--nodes", str(len(NODES)))
         up = time.monotonic() - begin
-        seen = {transport: measured(cluster, transport, "tag_lat") for transport in TRANSPORTS}
+        seen = {transport: measured(cluster, transport, test="tag_lat") for transport in TRANSPORTS}
         taken = {node: round(memory(state, node)) for node in NODES}
         begin = time.monotonic()
         cluster("down")
@@ -131,20 +160,21 @@ def restarts(state: Path, number: int) -> None:
 
 def losses(state: Path, number: int) -> None:
     cluster = Cluster(state)
-    cluster("up", "--machines", "uml", "--nodes", str(len(NODES)))
+    cluster("up", "--machines", "uml", "--nodes", str(len(WITH_A_THIRD)))
+    measures = {test: partial(measured, test=test) for test in TESTS}
+    if shutil.which("osu_bcast"):
+        measures["bcast"] = broadcast
     try:
         for loss in LOSSES:
             if float(loss):
                 cluster("fault", "loss", "node02", loss)
-            for transport in TRANSPORTS:
-                for test in TESTS:
-                    for _ in range(number):
-                        before = counted(cluster)
-                        seen = measured(cluster, transport, test)
-                        row = {"loss_percent": float(loss), "transport": transport, "test": test}
-                        after = counted(cluster)
-                        row |= {"seen": seen, "grew": grown(before, after)}
-                        print(json.dumps(row), flush=True)
+            for transport, (test, measure) in product(TRANSPORTS, measures.items()):
+                for _ in range(number):
+                    before = counted(cluster)
+                    row = {"loss_percent": float(loss), "transport": transport, "test": test}
+                    seen = measure(cluster, transport)
+                    row |= {"seen": seen, "grew": grown(before, counted(cluster))}
+                    print(json.dumps(row), flush=True)
     finally:
         cluster("down")
 

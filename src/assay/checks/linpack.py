@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.exceptions import ConfigError
 
 from assay.checks.mpi import MpiCheck
 from assay.evidence.links import linpack_bytes
@@ -71,11 +72,19 @@ class LinpackCheck(MpiCheck):
         return self.partition_extra("memory_bytes"), self.partition_extra("memory_fraction")
 
     def shortened(self, order: int) -> int:
-        """The given order N, or the smaller one of the smoke profile."""
+        """The given order N, or the smaller one of the smoke profile.
+
+        :raises reframe.core.exceptions.ConfigError: the smoke profile has no room for one block.
+        """
         if self.profile != "smoke":
             return order
         most = SMOKE_ORDER_BETWEEN_NODES if self.between_nodes else SMOKE_ORDER
         block: int = self.block
+        if block > most:
+            raise ConfigError(
+                f"block: {block} is more than the largest order of the smoke profile, {most}; take "
+                "a smaller block or PROFILE=full"
+            )
         return min(order, most // block * block)
 
     def orders(self, grid: Grid) -> list[int]:

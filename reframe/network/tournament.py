@@ -108,12 +108,12 @@ class Tournament(PairsOfNodes):
         failing = set(names) if everybody else {node for f in gone for node in f.nodes}
         dead = {part for finding in gone for part in finding.parts}
 
-        def accused(pair):
+        def at_fault(pair):
             """The nodes that an error accuses: of two, the one that a finding names already."""
             return [node for node in pair.at if node in diagnosis.suspects] or pair.at
 
         unexplained = [
-            Against(p.error, accused(p), How.FAILED)
+            Against(p.error, at_fault(p), How.FAILED)
             for p in self.pairs
             if p.error
             and failing.isdisjoint((p.a, p.b))

@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from emulated import Cluster, cluster_name
 from test_vcluster import traces
 
+from assay.evidence.mpi import OpenMpi
 from assay.outputs import ParseError, osu, ucx_perftest
 
 NODES = ("node01", "node02")
@@ -47,7 +48,7 @@ TESTS = {"tag_lat": "-s 8 -n 2000 -w 200", "tag_bw": "-s 65536 -n 300 -w 20"}
 LIMIT_S = 40
 
 #: Bytes and number of the broadcasts.
-BCAST = "-m 65536:65536 -i 300 -x 20"
+BCAST = "-m 65536:65536 -i 100 -x 10"
 
 LOSSES = ("0", "0.01", "0.1", "1")
 
@@ -82,7 +83,7 @@ def broadcast(cluster: Cluster, transport: str) -> dict[str, float] | None:
     Average, least and greatest latency of the ranks [us], and the time of the launch [s].
     """
     program = [shutil.which("osu_bcast") or "", *BCAST.split(), "-f"]
-    variables = {"OMPI_MCA_pml": "ucx", "OMPI_MCA_osc": "ucx", **TRANSPORTS[transport]}
+    variables = {**OpenMpi.only_ucx, **OpenMpi.remote_memory, **TRANSPORTS[transport]}
     said, seconds = launched(cluster, WITH_A_THIRD, program, variables)
     try:
         row = osu.parse(said).rows[-1]

@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import shell
+from bench import Bench, live_program, live_ucx
 from shell import ROOT
 
 from assay.outputs import coordinator_log
@@ -41,6 +43,35 @@ def need_namespaces() -> None:
     """Skips the test if this machine cannot create a UTS namespace."""
     if not shutil.which("unshare") or shell.run(*UNSHARE, "hostname", "probe").returncode:
         pytest.skip("needs a UTS namespace of its own")
+
+
+#: Fails at its first test on node02, and never again.
+ONCE = """#!/bin/sh
+case "$*" in *tag_*) [ "$(uname -n)" = node02 ] && mkdir {mark} 2>/dev/null && {fault} ;; esac
+exec {real} "$@"
+"""
+
+
+def machine(
+    bench: Bench,
+    nodes: int = 4,
+    features: Sequence[str] = ("inter-node", "tcp"),
+    **extras: Any,
+) -> str:
+    """Makes a partition of this number of "nodes", and a stack with the launcher.
+
+    Returns the path of the real ucx_perftest.
+    """
+    need_namespaces()
+    real = live_program("ucx_perftest")
+    version = live_ucx()
+    path = bench.program("live", "mpirun", LAUNCHER)
+    bench.partition(
+        features=list(features),
+        extras={"network_device": "lo", "nodes": nodes, **extras},
+    )
+    bench.stack("live", ["ucx", "ucx-perftest", "iozone"], path, ucx_version=version)
+    return real
 
 
 class Nodes:

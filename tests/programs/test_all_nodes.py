@@ -1,4 +1,4 @@
-"""Processes that meet: real measurements of pairs over loopback, and their faults."""
+"""Processes that meet: their scripts over loopback, the census, and the disk of each node."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ import time
 
 import pytest
 from bench import ROOT, live_program, live_ucx
-from nodes import LAUNCHER, Nodes, need_namespaces
+from nodes import LAUNCHER, ONCE, Nodes, machine, need_namespaces
 
 from assay.evidence import transports
 from assay.fleet.tournament import measured, schedule
@@ -89,6 +89,19 @@ def test_without_advice_the_first_pass_is_kept(tournament):
     assert job.coordinator_log().entries[-1] == {"no_second_pass": "no numpy here"}
 
 
+def test_rounds_that_cannot_be_drawn_are_those_of_the_plan(tournament):
+    job = tournament(3, draw=["sh", "-c", "echo no numpy here >&2; exit 1"]).start(0, 1, 2)
+    job.end()
+    assert len(pairs(job)) == 3
+    assert {"no_draw": "no numpy here"} in job.coordinator_log().entries
+
+
+def test_the_drawn_rounds_replace_those_of_the_plan(tournament):
+    job = tournament(3, draw=["echo", '{"rounds": [[[0, 2]]]}']).start(0, 1, 2)
+    job.end()
+    assert [(pair.a, pair.b) for pair in pairs(job)] == [("node01", "node03")]
+
+
 def test_a_rank_that_never_comes(tournament):
     began = time.monotonic()
     job = tournament(3, patience=2).start(0, 1)
@@ -137,13 +150,6 @@ def test_a_program_that_is_not_there(tournament, tmp_path):
     assert [(pair.number, pair.error) for pair in pairs(job)] == [(0, said), (1, said)]
 
 
-#: Fails at its first test on node02, and never again.
-ONCE = """#!/bin/sh
-case "$*" in *tag_*) [ "$(uname -n)" = node02 ] && mkdir {mark} 2>/dev/null && {fault} ;; esac
-exec {real} "$@"
-"""
-
-
 def test_a_program_that_hangs_in_a_trial_only(tournament, tmp_path):
     real = live_program("ucx_perftest")
     program = tmp_path / "bin/ucx_perftest"
@@ -157,25 +163,6 @@ def test_a_program_that_hangs_in_a_trial_only(tournament, tmp_path):
     said = "node01 did not meet node02: node02: ucx_perftest was stopped and never went on"
     assert (trial.number, trial.error, trial.at) == (0, said, ("node02",))
     assert [pair.number for pair in rounds if pair.values] == [1] * 3
-
-
-@pytest.mark.parametrize(
-    ("name", "ends"), [("Tournament", ("node02", "node03")), ("Bisection", ("node01", "node04"))]
-)
-def test_a_trial_that_failed_is_named_even_if_all_rounds_are_well(bench, tmp_path, name, ends):
-    """The second node of `ends` has the client of the first trial."""
-    once = ONCE.replace("node02", ends[1]).replace("{mark}", str(tmp_path / "mark"))
-    once = once.replace("{fault}", "{{ echo broken; exit 3; }}")
-    if name == "Tournament":
-        real = machine(bench, nodes=3, tournament={"seconds": 0.05, "width": 1, "resent": 0.9})
-        bench.program("live", "ucx_perftest", once.format(real=real))
-        run = tournament_of(bench)
-    else:
-        run = bisection(bench, once)
-    said = "{} did not meet {}: {}: ucx_perftest ended with exit code 3: broken"
-    said = said.format(*ends, ends[1])
-    record = run.says(name, said).record
-    assert [one["nodes"] for one in record["accused"] if one["problem"] == said] == [[*ends]]
 
 
 def test_a_launcher_that_starts_worlds_of_one(tournament):
@@ -219,39 +206,8 @@ def test_a_command_that_does_not_end_costs_its_limit(tmp_path):
     assert [run["rc"] for run in runs] == [None, None]
 
 
-#: Runs the real program, so that its bytes take their real path. The printed rates are those of a
-#: quiet machine. If node02 is the client, the printed bandwidth is half of that.
-LYING = """#!/bin/sh
-case "$*" in *tag_*) ;; *) exec {real} "$@" ;; esac
-[ "$(uname -n)" = node02 ] && rate=500 || rate=1000
-{real} "$@" >out.$$
-rc=$?
-awk -v r=$rate 'NF == 8 && $1 ~ /^[0-9]+$/ {{ $0 = "  " $1 " 9 9 9 " r " " r " 111111 111111" }}
-  {{ print }}' out.$$
-exit $rc
-"""
-
-
-def machine(bench, nodes=4, features=("inter-node", "tcp"), **extras):
-    """A partition of this number of "nodes", and a stack with the launcher."""
-    need_namespaces()
-    real = live_program("ucx_perftest")
-    version = live_ucx()
-    path = bench.program("live", "mpirun", LAUNCHER)
-    bench.partition(
-        features=list(features),
-        extras={"network_device": "lo", "nodes": nodes, **extras},
-    )
-    bench.stack("live", ["ucx", "ucx-perftest", "iozone"], path, ucx_version=version)
-    return real
-
-
 def census(bench):
     return bench.run("-n", "Census", path="reframe/node/census.py")
-
-
-def tournament_of(bench):
-    return bench.run("-n", "Tournament", path="reframe/network/tournament.py")
 
 
 def each_node(bench, folder, iozone=None, **extras):
@@ -264,185 +220,6 @@ def each_node(bench, folder, iozone=None, **extras):
     bench.storage(folder / "scratch", extras=extras)
     bench.stack("live", ["iozone"], path)
     return bench.run("-n", "EachNode", path="reframe/storage/each_node.py")
-
-
-@pytest.mark.alone
-def test_the_tournament_names_the_slow_node(bench):
-    real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1})
-    bench.program("live", "ucx_perftest", LYING.format(real=real))
-    said = "node02: bandwidth 524.3 MB/s to all 2 others, the others have 1049 MB/s"
-    outcome = tournament_of(bench).says("Tournament", said)
-    said = outcome.record["tournament"]
-    assert [finding["nodes"] for finding in said["findings"]] == [["node02"]]
-    assert any(row["pass"] == 2 for row in outcome.record["parsed"]["rows"])
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("rounds", [pytest.param("all", marks=pytest.mark.long), "sparse"])
-def test_the_tournament_names_the_slow_switch(bench, rounds):
-    (bench.site / "fabric.yaml").write_text(
-        "switches: {s1: 'node[01-02]', s2: 'node[03-04]'}\ntrunks: [[s1, s2]]\n"
-    )
-    options = {"seconds": 0.05, "width": 1, "topology": "fabric.yaml", "rounds": rounds}
-    real = machine(bench, nodes=4, tournament={**options, "resent": 0.9})
-    of_switch = LYING.format(real=real).replace(
-        '[ "$(uname -n)" = node02 ]', 'uname -n | grep -q "node0[12]"'
-    )
-    bench.program("live", "ucx_perftest", of_switch)
-    outcome = tournament_of(bench).says("Tournament", "switch s1: bandwidth 524.3 MB/s through it")
-    (finding,) = outcome.record["tournament"]["findings"]
-    assert (finding["fault"], finding["nodes"]) == ("slow switch", [])
-    (accused,) = outcome.record["accused"]
-    assert (accused["part"], accused["nodes"]) == ("switch s1", [])
-    assert any(row["pass"] == 2 for row in outcome.record["parsed"]["rows"])
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"rounds": "few"}, "rounds: 'few' is not all, sparse, or a number from 2 on"),
-        ({"topology": "nowhere.yaml"}, "nowhere.yaml: No such file or directory"),
-        ({"cpus": [0]}, "cpus: [0] is not the processor of the server and that of the client"),
-    ],
-)
-def test_a_wrong_option_of_the_schedule(bench, options, said):
-    machine(bench, tournament=options)
-    tournament_of(bench).says("Tournament", f"extras: tournament: {next(iter(options))}: ")
-    tournament_of(bench).says("Tournament", said)
-
-
-def test_rounds_that_cannot_be_drawn_are_those_of_the_plan(tournament):
-    job = tournament(3, draw=["sh", "-c", "echo no numpy here >&2; exit 1"]).start(0, 1, 2)
-    job.end()
-    assert len(pairs(job)) == 3
-    assert {"no_draw": "no numpy here"} in job.coordinator_log().entries
-
-
-def test_the_drawn_rounds_replace_those_of_the_plan(tournament):
-    job = tournament(3, draw=["echo", '{"rounds": [[[0, 2]]]}']).start(0, 1, 2)
-    job.end()
-    assert [(pair.a, pair.b) for pair in pairs(job)] == [("node01", "node03")]
-
-
-def test_the_tournament_needs_three_nodes(bench):
-    machine(bench, nodes=2)
-    run = tournament_of(bench)
-    assert run.case("Tournament").result == "skip"
-    assert "has 2 nodes on offer (extra `nodes`); Tournament takes 3 or more" in run.output
-
-
-def test_pairs_are_not_measured_over_several_devices(bench):
-    machine(bench, nodes=3, network_device="mlx5_0:1,mlx5_1:1")
-    run = tournament_of(bench)
-    assert run.case("Tournament").result == "skip"
-    assert "has several network devices (mlx5_0:1,mlx5_1:1)" in run.output
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize(
-    ("bandwidth", "said"),
-    [
-        pytest.param(2097, "", marks=pytest.mark.long),
-        (1500, "2 pairs across moved 2097 MB/s, more than the 1500 MB/s of the link"),
-    ],
-    ids=["as stated", "faster than it can be"],
-)
-def test_pairs_across_share_the_link_that_the_site_states(bench, bandwidth, said):
-    groups = {"east": "node[01-02]", "west": "node[03-04]"}
-    real = machine(
-        bench,
-        features=["inter-node", "across", "tcp"],
-        # All "nodes" have one counter of segments, and a busy machine sends some of them again.
-        tournament={"seconds": 0.05, "resent": 0.9},
-        # Both are what the program prints, in MB/s and us.
-        between={"groups": groups, "bandwidth": bandwidth, "latency": 9},
-    )
-    bench.program("live", "ucx_perftest", LYING.format(real=real).replace("node02", "nobody"))
-    run = bench.run("-n", "CrossingPairs", path="reframe/network/tournament.py")
-    outcome = run.says("CrossingPairs", said) if said else run.says("CrossingPairs")
-    rows = outcome.record["parsed"]["rows"]
-    assert [(row["line"], row["pairs"]) for row in rows] == [
-        ("within", 1), ("within", 2), ("across", 1), ("across", 2),
-    ]  # fmt: skip
-
-
-def bisection(bench, program="", **extras):
-    """Runs the test of two switches with two nodes each; each pair says that it has 1049 MB/s."""
-    (bench.site / "fabric.yaml").write_text(
-        "switches: {s1: 'node[01-02]', s2: 'node[03-04]'}\ntrunks: [[s1, s2]]\n"
-    )
-    options = {"seconds": 0.05, "topology": "fabric.yaml", "resent": 0.9}
-    real = machine(bench, tournament={**options, **extras.pop("tournament", {})}, **extras)
-    said = LYING.format(real=real).replace("node02", "nobody")
-    bench.program("live", "ucx_perftest", program.format(real=real) or said)
-    return bench.run("-n", "Bisection", path="reframe/network/tournament.py")
-
-
-@pytest.mark.alone
-@pytest.mark.long
-def test_all_pairs_between_two_switches_reach_what_they_reach_alone(bench):
-    # One pair must measure its latency three times while the other one sends.
-    outcome = bisection(bench, tournament={"seconds": 0.3}).says("Bisection")
-    (row,) = outcome.record["parsed"]["rows"]
-    assert (row["line"], row["pairs"]) == ("s1 - s2", 2)
-    assert row["together"] == row["theoretical"] == pytest.approx(2097, abs=1)
-    assert outcome.record["metrics"]["congestion_factor"]["value"] == 1, "all say 9 us"
-
-
-@pytest.mark.alone
-def test_a_slow_trunk_between_two_switches_is_named(bench):
-    """Two links of 6818 MB/s, as the site says, and the two pairs move 2097 MB/s."""
-    run = bisection(bench, hardware={"link": "infiniband-fdr"})
-    outcome = run.says(
-        "Bisection",
-        "s1 - s2: 2 pairs moved 2097 MB/s together, and should reach 12270 MB/s (90 % of "
-        "13640 MB/s: 2 links of 6818 MB/s); a pair alone has 1049 MB/s",
-    )
-    (accused,) = outcome.record["accused"]
-    assert (accused["part"], accused["nodes"]) == ("trunk s1 - s2", [])
-
-
-@pytest.mark.alone
-@pytest.mark.long
-def test_more_than_the_trunk_carries_took_another_way(bench):
-    said = "2 pairs moved 2097 MB/s together, more than the 1500 MB/s of the trunk"
-    bisection(bench, bisection={"trunk": 1500}).says("Bisection", said)
-
-
-@pytest.mark.alone
-@pytest.mark.long
-def test_a_pair_between_two_switches_that_fails_is_named(bench):
-    dead = """#!/bin/sh
-case "$*" in *tag_*) [ "$(uname -n)" = node03 ] && {{ echo broken; exit 3; }} ;; esac
-exec {real} "$@"
-"""
-    said = "node03: ucx_perftest ended with exit code 3: broken"
-    bisection(bench, dead).says("Bisection", said)
-
-
-@pytest.mark.parametrize(
-    ("topology", "said"),
-    [
-        (None, "does not state its switches (extra `tournament`, key `topology`)"),
-        ("{s1: 'node[01-04]', s2: 'node05'}", "2 nodes each are needed: only s1 has so many"),
-    ],
-)
-def test_without_two_switches_there_is_no_bisection(bench, topology, said):
-    (bench.site / "one.yaml").write_text(f"switches: {topology}\ntrunks: [[s1, s2]]\n")
-    machine(bench, tournament={"topology": "one.yaml"} if topology else {})
-    run = bench.run("-n", "Bisection", path="reframe/network/tournament.py")
-    assert run.case("Bisection").result == "skip"
-    assert said in run.output
-
-
-def test_a_wrong_option_of_the_bisection(bench):
-    run = bisection(bench, bisection={"share": 90})
-    run.says("Bisection", "extras: bisection: share: 90 is above 1; 0.9 stands for 90 %")
-
-
-def test_a_misspelt_option_of_the_tournament(bench):
-    machine(bench, tournament={"widht": 1})
-    tournament_of(bench).says("Tournament", "unknown key 'widht'; did you mean 'width'?")
 
 
 def test_the_census_of_equal_nodes_passes_and_each_is_held_to_the_limits(bench):

@@ -206,3 +206,29 @@ def test_a_fault_of_sockets_needs_virtual_machines(vcluster, name, kernel):
     with pytest.raises(vcluster("layout").Refusal, match=r"two sockets.*--machines vm$"):
         faults.inject(cluster(vcluster, kernel=kernel), name, ["node01"])
     assert not faults.RECORD.exists()
+
+
+#: Tells a time that is an hour late, and writes down by how much it is told to move [ns].
+LATE = """
+import sys, time
+for line in sys.stdin:
+    if line.strip():
+        open(sys.argv[1], "w").write(line)
+    else:
+        print(time.time_ns() - 3600 * 10**9, flush=True)
+"""
+
+
+def test_a_node_whose_clock_is_late_is_told_by_how_much(vcluster, monkeypatch, tmp_path):
+    clock, told = vcluster("clock"), tmp_path / "told"
+    node = [sys.executable, "-c", LATE, str(told)]
+    monkeypatch.setattr(vcluster("agent"), "client", lambda *_: node)
+    clock.match(1, "node01")
+    assert int(told.read_text()) / 1e9 == pytest.approx(3600, abs=0.05)
+
+
+def test_a_node_that_does_not_tell_its_time_is_refused(vcluster, monkeypatch):
+    clock = vcluster("clock")
+    monkeypatch.setattr(vcluster("agent"), "client", lambda *_: ["true"])
+    with pytest.raises(vcluster("layout").Refusal, match="node01 does not tell its time; see the"):
+        clock.match(1, "node01")

@@ -83,7 +83,7 @@ class LinpackCheck(MpiCheck):
         if block > most:
             raise ConfigError(
                 f"block: {block} is more than the largest order of the smoke profile, {most}; take "
-                "a smaller block or PROFILE=full"
+                "a smaller block or another profile"
             )
         return min(order, most // block * block)
 

@@ -8,8 +8,13 @@ from assay.evidence.links import message_bytes
 from assay.outputs import netpipe
 
 MIB = 1 << 20
-#: Ping-pongs of each size in one trial between nodes, by profile. NetPIPE makes three trials.
-REPEATS = {"smoke": 5, "full": 20}
+#: Ping-pongs of each size in one trial. NetPIPE makes three trials and prints the least time, so a
+#: trial must be longer than what a launch pays once (:func:`assay.judge.curves.first_use`).
+REPEATS = 100
+#: Between nodes, all trials together take about so long at the rate of the link [s], by profile.
+SECONDS = {"smoke": 3, "full": 12}
+#: What NetPIPE sends in each direction with one ping-pong in each trial [B].
+ONCE_EACH = 3 * 11 * MIB
 
 #: Before the program, on each rank: starts it without its standard output.
 ROWS_ONLY = ("sh", "-c", """'exec "$0" "$@" >/dev/null'""")
@@ -30,8 +35,15 @@ class NetPipe(MpiTransportCheck):
     def command(self):
         self.executable = self.current_environ.extras.get("netpipe_command", "NPmpi")
         # The default perturbation stays: -p 0 leaves only the sizes between the protocol switches.
-        self.repeats = REPEATS[self.profile] if self.between_nodes else 20
+        self.repeats = self._repeats() if self.between_nodes else REPEATS
         self.executable_opts = ["-l", "1", "-u", str(MIB), "-n", str(self.repeats)]
+
+    def _repeats(self):
+        """The ping-pongs of a trial between nodes: fewer on a slow link."""
+        # A link that the site does not name may be that of an old network, 1 Gbit/s.
+        rate = self.hardware_peak("link", "bandwidth") or 125
+        possible = SECONDS[self.profile] * rate * 1e6 / (2 * ONCE_EACH)
+        return min(REPEATS, max(5, int(possible)))
 
     @run_before("run", always_last=True)
     def drop_its_standard_output(self):

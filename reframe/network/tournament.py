@@ -107,13 +107,8 @@ class Tournament(PairsOfNodes):
         gone = [finding for finding in diagnosis.findings if finding.fault not in SLOW]
         failing = set(names) if everybody else {node for f in gone for node in f.nodes}
         dead = {part for finding in gone for part in finding.parts}
-
-        def at_fault(pair):
-            """The nodes that an error accuses: of two, the one that a finding names already."""
-            return [node for node in pair.at if node in diagnosis.suspects] or pair.at
-
         unexplained = [
-            Against(p.error, at_fault(p), How.FAILED)
+            Against(p.error, p.at, How.FAILED)
             for p in self.pairs
             if p.error
             and failing.isdisjoint((p.a, p.b))
@@ -144,7 +139,6 @@ class Tournament(PairsOfNodes):
                 if f.fault not in SLOW
             ),
             *dict.fromkeys(unexplained),
-            *measured.lossy(self.pairs, self._resent),
             *dict.fromkeys(astray),
             *undrawn,
             *second,
@@ -155,7 +149,9 @@ class Tournament(PairsOfNodes):
         if self._diagnosis is None:
             return []
         findings = [f for f in self._diagnosis.findings if f.fault in SLOW]
-        return [Against(f.reason, f.nodes, How.SLOW, f.part) for f in findings]
+        slow = [Against(f.reason, f.nodes, How.SLOW, f.part) for f in findings]
+        # Where other work takes the cores, a healthy link sends packets again.
+        return [*measured.lossy(self.pairs, self._resent), *slow]
 
     def measure(self, parsed):
         values = {}

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +77,13 @@ def machine(
 class Nodes:
     """A job of one script, with one process for each node.
 
-    `plan` adds to or replaces defaults that keep the meeting short.
+    `plan` adds to or replaces the defaults. Nobody waits for a node that comes, so by default the
+    patience is long: how fast the nodes come depends on the machine.
     """
 
     def __init__(self, folder: Path, script: str, nodes: int, **plan: Any) -> None:
         self.folder, self.script = folder, script
-        self.plan = {"nodes": nodes, "patience": 10, "device": "lo", **plan}
+        self.plan = {"nodes": nodes, "patience": 3600, "device": "lo", **plan}
         (folder / "plan.json").write_text(json.dumps(self.plan))
         self.processes: dict[int, subprocess.Popen[str]] = {}
 
@@ -99,21 +100,24 @@ class Nodes:
             )
         return self
 
-    def until(self, lines: int) -> None:
-        """Waits until the log has at least this number of lines."""
-        path = self.folder / "coordinator_log.jsonl"
-        end = time.monotonic() + 30
-        while not path.exists() or path.read_text().count("\n") < lines:
-            assert time.monotonic() < end, "the meeting does not begin"
+    def until(self, there: Callable[[], bool]) -> None:
+        """Waits until something is there, while all processes run."""
+        while not there():
+            ended = [process for process in self.processes.values() if process.poll() is not None]
+            assert not ended, f"a node ended too early: {ended[0].communicate()[1]}"
             time.sleep(0.01)
 
-    def end(self, within: float = 60) -> dict[int, tuple[int, str]]:
-        """Exit code and stderr of each rank."""
-        end = time.monotonic() + within
+    def lines(self) -> int:
+        """Number of lines of the log so far."""
+        path = self.folder / "coordinator_log.jsonl"
+        return path.read_text().count("\n") if path.exists() else 0
+
+    def end(self) -> dict[int, tuple[int, str]]:
+        """Exit code and stderr of each rank, once all have ended."""
         ended = {}
         try:
             for rank, process in self.processes.items():
-                said = process.communicate(timeout=max(0.1, end - time.monotonic()))[1]
+                said = process.communicate()[1]
                 ended[rank] = (process.returncode, said)
         finally:
             for process in self.processes.values():

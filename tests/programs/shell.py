@@ -60,7 +60,6 @@ def run(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if apart else subprocess.STDOUT,
         text=True,
-        timeout=600,
         check=False,
         cwd=cwd,
         env={

@@ -57,11 +57,10 @@ def pairs(job, asked=None):
     return list(measured.pairs(job.coordinator_log(), "tcp", job.plan["ucx_version"], asked))
 
 
-@pytest.mark.alone
 def test_all_meet_all_and_each_pair_is_proven(tournament):
     # Two pairs at a time are more busy processes than two cores can run, so iterations are few.
     job = tournament(4, width=None, seconds=0.02).start(0, 1, 2, 3)
-    assert {rc for rc, _ in job.end(within=300).values()} == {0}
+    assert {rc for rc, _ in job.end().values()} == {0}
     minutes = job.coordinator_log()
     assert minutes.problems == []
     found = pairs(job)
@@ -103,23 +102,32 @@ def test_the_drawn_rounds_replace_those_of_the_plan(tournament):
 
 
 def test_a_rank_that_never_comes(tournament):
-    began = time.monotonic()
-    job = tournament(3, patience=2).start(0, 1)
+    job = tournament(3, patience=5).start(0, 1)
     assert {rc for rc, _ in job.end().values()} == {0}
-    assert time.monotonic() - began < 20
     assert job.coordinator_log().problems == ["rank 2 did not come"]
     values = {(pair.a, pair.b): pair for pair in pairs(job)}
     assert values["node01", "node02"].values
     assert "node01 did not meet rank 2: rank 2 did not come" in values["node01", "rank 2"].error
 
 
-def test_a_node_that_dies_in_the_middle(tournament):
-    job = tournament(3, seconds=0.3, limit=20).start(0, 1, 2)
-    job.until(lines=1)
+#: Waits on node03, as long as the script that started it lives.
+WAITS = """#!/bin/sh
+case "$*" in *tag_*|*-p*) [ "$(uname -n)" = node03 ] && {{
+  : >{mark}; while kill -0 $PPID 2>/dev/null; do sleep 0.1; done; exit 1; }} ;; esac
+exec {real} "$@"
+"""
+
+
+def test_a_node_that_dies_in_the_middle(tournament, tmp_path):
+    program, mark = tmp_path / "bin/ucx_perftest", tmp_path / "mark"
+    program.parent.mkdir()
+    program.write_text(WAITS.format(mark=mark, real=live_program("ucx_perftest")))
+    program.chmod(0o755)
+    pairs_of_three = [[(0, 1)], [(0, 2)], [(1, 2)]]
+    job = tournament(3, rounds=pairs_of_three)
+    job.start(0, 1, 2, PATH=f"{program.parent}:{os.environ['PATH']}").until(mark.exists)
     job.processes[2].send_signal(signal.SIGKILL)
-    began = time.monotonic()
     assert [rc for rc, _ in job.end().values()] == [0, 0, -signal.SIGKILL]
-    assert time.monotonic() - began < 30
     minutes = job.coordinator_log()
     assert list(minutes.gone) == ["node03"]
     assert any("node03 left before the end" in problem for problem in minutes.problems)
@@ -132,11 +140,11 @@ def test_a_node_that_dies_in_the_middle(tournament):
 @pytest.mark.parametrize("later", [0, 0.01, 0.02, 0.04])
 def test_a_cancelled_job_leaves_nothing_behind(tournament, tmp_path, later):
     job = tournament(2, seconds=60, limit=100).start(0, 1, TMPDIR=str(tmp_path))
-    job.until(lines=1)
+    job.until(job.lines)
     time.sleep(later)  # it may start a program, run one, or read its output
     for process in job.processes.values():
         process.send_signal(signal.SIGTERM)
-    job.end(20)
+    job.end()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("assay-pairs-")]
     assert not job.coordinator_log().complete
 
@@ -157,7 +165,7 @@ def test_a_program_that_hangs_in_a_trial_only(tournament, tmp_path):
     program.write_text(ONCE.format(mark=tmp_path / "mark", fault="kill -STOP $$", real=real))
     program.chmod(0o755)
     pairs_of_three = [[(0, 1)], [(0, 2)], [(1, 2)]]  # the first pair has the client on node02
-    job = tournament(3, limit=2, rounds=pairs_of_three)
+    job = tournament(3, limit=10, rounds=pairs_of_three)
     job.start(0, 1, 2, PATH=f"{program.parent}:{os.environ['PATH']}").end()
     trial, *rounds = pairs(job)
     said = "node01 did not meet node02: node02: ucx_perftest was stopped and never went on"
@@ -166,13 +174,9 @@ def test_a_program_that_hangs_in_a_trial_only(tournament, tmp_path):
 
 
 def test_a_launcher_that_starts_worlds_of_one(tournament):
-    job = tournament(2, patience=3).start(0)
-    job.until(lines=0)
+    job = tournament(2).start(0)
+    job.until((job.folder / "meeting.json").exists)
     first = job.processes.pop(0)
-    end = time.monotonic() + 10
-    while not (job.folder / "meeting.json").exists():
-        assert time.monotonic() < end
-        time.sleep(0.01)
     job.start(0)
     ((rc, said),) = job.end().values()
     first.kill()
@@ -184,7 +188,7 @@ def test_a_launcher_that_starts_worlds_of_one(tournament):
 def test_each_runs_a_command_on_every_node_in_turn(tmp_path):
     need_namespaces()
     command = ["sh", "-c", "uname -n; exit 3"]
-    job = Nodes(tmp_path, "each.py", 3, command=command, limit=5, width=1, turns=2)
+    job = Nodes(tmp_path, "each.py", 3, command=command, limit=3600, width=1, turns=2)
     job.start(0, 1, 2).end()
     entries = job.coordinator_log().entries
     runs = [(entry["node"], entry["rc"], entry["out"]) for entry in entries if "out" in entry]
@@ -199,9 +203,7 @@ def test_a_command_that_does_not_end_costs_its_limit(tmp_path):
     job = Nodes(
         tmp_path, "each.py", 2, command=["sleep", "100"], limit=0.5, width=None, turns=1
     ).start(0, 1)
-    began = time.monotonic()
     job.end()
-    assert time.monotonic() - began < 15
     runs = [entry for entry in job.coordinator_log().entries if "out" in entry]
     assert [run["rc"] for run in runs] == [None, None]
 
@@ -249,14 +251,6 @@ def test_the_node_that_the_launcher_cannot_reach_is_named(bench):
     census(bench).says("Census", "failed on node node03: no route")
 
 
-@pytest.mark.alone
-def test_the_disk_of_each_node_in_turn(bench, tmp_path):
-    live_program("iozone")
-    run = each_node(bench, tmp_path, nodes=3, each_node={"tolerance": 0.99})
-    assert [row["turns"] for row in run.says("EachNode").record["parsed"]["rows"]] == [3, 3, 3]
-    assert list((tmp_path / "scratch").iterdir()) == [], "no file is left behind"
-
-
 #: Runs the real program on a small file. The printed rates are those of a quiet disk, and lower
 #: if `rule` is true.
 SWAYED = """#!/bin/sh
@@ -269,6 +263,13 @@ rate=1000000
   NF == 6 && $1 == 1024 {{ $0 = sprintf("%16d%8d%9d%9d%9d%9d", 1024, 1024, r, r, r, r) }}
   {{ print }}'
 """
+
+
+def test_the_disk_of_each_node_in_turn(bench, tmp_path):
+    script = SWAYED.format(here=tmp_path, real=live_program("iozone"), rule="false")
+    run = each_node(bench, tmp_path, script, nodes=3)
+    assert [row["turns"] for row in run.says("EachNode").record["parsed"]["rows"]] == [3, 3, 3]
+    assert list((tmp_path / "scratch").iterdir()) == [], "no file is left behind"
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,12 @@ class Believed(CaseBase):
         if parsed is not None:
             doubts += self.accused(parsed)
         missed = "" if problems or health else self.missed()
-        busy_with = shared.disturbance(self) if doubts and not problems else ""
-        problems[:0] = doubts
+        busy_with = shared.disturbance(self) if doubts else ""
+        if problems and busy_with:
+            # What failed is red all the same, but other work may explain the rest.
+            doubts = [f"{doubt} (accuses nobody: {busy_with})" for doubt in doubts]
+            busy_with = ""
+        problems += doubts
         if problems:
             problems[:0] = self._nodes_lost()
         self._parsed = parsed

@@ -61,15 +61,26 @@ if [ -f "$stage/node-health.sh" ] && (set -C && : >"$stage/health.$host.before")
     health before
 fi
 counters before >"$witness" 2>/dev/null
+# shellcheck disable=SC2329 # the traps call it
+pass_on() { # pass_on SIGNAL
+    if [ -n "$program" ]; then
+        interrupted=1
+        kill -s "$1" "$program" 2>/dev/null
+    else
+        early=$1
+    fi
+}
+# A signal may come as soon as the program runs, before this script knows its number.
+program='' early='' interrupted=''
+for signal in HUP INT QUIT TERM USR1 USR2; do
+    # shellcheck disable=SC2064 # the signal of this turn
+    trap "pass_on $signal" "$signal"
+done
 # What is put into the background has no standard input, unless it is told.
 exec 3<&0
 "$@" <&3 3<&- &
 program=$!
-interrupted=
-for signal in HUP INT QUIT TERM USR1 USR2; do
-    # shellcheck disable=SC2064 # the signal of this turn
-    trap "interrupted=1; kill -s $signal $program 2>/dev/null" "$signal"
-done
+[ -z "$early" ] || kill -s "$early" "$program" 2>/dev/null
 wait "$program"
 code=$?
 # A signal of ours ends the wait, not the program.

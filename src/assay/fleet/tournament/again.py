@@ -18,9 +18,11 @@ from assay.fleet.topology.fabric import Fabric, Kind, Part
 from assay.fleet.tournament.blame import Crossings
 from assay.fleet.tournament.localise import SIGMA_OF_MEDIAN, Floats, Mask, Pairs, quantile
 from assay.fleet.tournament.model import Diagnosis, Fault, Finding, Level, Link, Metric
+from assay.judge.verdict import LAUNCHES_FOR_95_PERCENT, median_interval
 
-#: Partners of each suspect in the second pass; the median of three values ignores one outlier.
-PARTNERS = 3
+#: How often each suspect is measured in the second pass. The interval that covers a median with
+#: 95 % then leaves out one outlier on each side.
+PARTNERS = 9
 
 #: Pairs that cross a suspected part in the second pass.
 CROSSINGS = 6
@@ -37,10 +39,12 @@ def second_pass(
 ) -> list[list[Link]]:
     """Rounds of pairs that show whether the suspects are at fault; empty without suspects.
 
-    Each suspect meets `partners` good nodes, those of its own switch first. A suspected pair is
-    measured again the same number of times. An equal number of pairs of good nodes run at the same
-    time as controls. No node is in two pairs of a round. Suspected parts of the network are
-    crossed by :data:`CROSSINGS` pairs each, in rounds after these.
+    Each suspect is measured `partners` times with good nodes, those of its own switch first, and
+    with the same ones again if there are few. A suspected pair is measured again as often. An equal
+    number of pairs of good nodes run at the same time as controls. If all good nodes are partners,
+    the controls have rounds of their own in between: the load of the machine may change. No node is
+    in two pairs of a round. Suspected parts of the network are crossed by :data:`CROSSINGS` pairs
+    each, in rounds after these.
     """
     suspects = diagnosis.suspects
     good = [node for node in diagnosis.nodes if node not in set(suspects)]
@@ -56,7 +60,7 @@ def second_pass(
             pool = _near(node, good, partners, fabric)
             # Partners are spread over the machine, and two suspects never need the same at once.
             step = turn * max(1, len(pool) // partners)
-            if turn < len(pool):
+            if pool:
                 wanted.append((node, pool[(i + step) % len(pool)]))
     rounds: list[list[Link]] = []
     busy: list[set[str]] = []
@@ -67,13 +71,25 @@ def second_pass(
             busy.append(set())
         rounds[free].append((a, b))
         busy[free] |= {a, b}
+    controls = []
     for turn, (pairs, taken) in enumerate(zip(rounds, busy)):
-        idle = [node for node in good[turn:] + good[:turn] if node not in taken]
+        idle = [node for node in _turned(good, turn) if node not in taken]
         half = min(len(idle) // 2, len(pairs))
-        pairs.extend(_neighbours(idle, half, fabric))
+        controls.append(_neighbours(idle, half, fabric))
+        pairs.extend(controls[-1])
+    lacking = partners - sum(map(len, controls)) if len(good) > 1 else 0
+    without = [turn for turn, there in enumerate(controls) if not there][: max(0, lacking)]
+    for turn in reversed(without):
+        rounds.insert(turn + 1, _neighbours(_turned(good, turn), 1, fabric))
     if fabric and accused:
         rounds += _of_parts(fabric, good, diagnosis, accused)
     return rounds
+
+
+def _turned(nodes: list[str], turn: int) -> list[str]:
+    """The nodes in their order, but another one first at each turn."""
+    at = turn % max(1, len(nodes))
+    return nodes[at:] + nodes[:at]
 
 
 def _near(node: str, good: list[str], partners: int, fabric: Fabric | None) -> list[str]:
@@ -263,3 +279,41 @@ class Repeated:
         for part in finding.parts:
             members[self.crossings.each.get(part, [])] = True
         return members
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """The runs of a suspect in the second pass, and those of the others; logarithms of goodness.
+
+    Other work slows all pairs of a machine alike, and makes none faster. The intervals are those
+    in which the medians lie, with a probability of 95 %.
+    """
+
+    metric: Metric
+    mine: Sequence[float]
+    others: Sequence[float]
+
+    @property
+    def clear(self) -> bool:
+        """Whether the suspect is worse than the others over the whole interval."""
+        enough = min(len(self.mine), len(self.others)) >= LAUNCHES_FOR_95_PERCENT
+        return enough and median_interval(self.mine)[1] < median_interval(self.others)[0]
+
+    @property
+    def well(self) -> bool:
+        """Whether the suspect reaches what the others reach, but for the tolerance, and no more.
+
+        A suspect that is better than the others over the whole interval is well, but they are not.
+        """
+        (worst, best), (_, most) = median_interval(self.mine), median_interval(self.others)
+        return best > most - self.metric.threshold and worst < most + self.metric.threshold
+
+    def __str__(self) -> str:
+        mine, others = (
+            " to ".join(map(self.metric.said, median_interval(of)))
+            for of in (self.mine, self.others)
+        )
+        return (
+            f"{len(self.mine)} runs again had {mine}, those of the others {others}: this may be "
+            "noise; measure on a quiet machine, or longer (extras: tournament: seconds)"
+        )

@@ -2,7 +2,9 @@
 
 There are three steps: :func:`diagnose` judges the measurements of the tournament; then the pairs
 of :func:`.again.second_pass` are measured; then :func:`conclude` combines both passes. A deviation
-that the second pass does not confirm is not a fault.
+that the second pass does not confirm is not a fault. One that it confirms accuses a node or a pair
+only if the repeated measurements lie clear of those of the others. Otherwise noise may explain it,
+and it is a doubt.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from assay.fleet.topology.fabric import Fabric, Kind
-from assay.fleet.tournament.again import Repeated
+from assay.fleet.tournament.again import Repeated, Repetition
 from assay.fleet.tournament.blame import Crossings, Suspicion, dead_parts, search
 from assay.fleet.tournament.localise import Fit, Floats, Ints, Known, Pairs, localise
 from assay.fleet.tournament.model import (
@@ -85,8 +87,8 @@ def conclude(
     """The verdict of both passes: the faults that the first suspected and the second confirmed.
 
     :param first: the diagnosis of the tournament by :func:`diagnose`.
-    :param measurements: the measurements of the pairs of :func:`.again.second_pass`. A suspect
-        without a measurement stays named.
+    :param measurements: the measurements of the pairs of :func:`.again.second_pass`. A suspect that
+        failed and was not measured stays named; one that was slow becomes a doubt.
     :param fabric: as for :func:`diagnose`.
     :raises ValueError: as :func:`diagnose`.
     """
@@ -97,8 +99,8 @@ def conclude(
     board = _Board(first.nodes, first.metrics, measurements)
     good = np.array([node not in suspects for node in first.nodes])
     seen, doubts = board.failures(np.flatnonzero(good).tolist())
-    remarks = list(first.remarks)
     effects: dict[Finding, float | None] = dict.fromkeys(accused)
+    runs: dict[Finding, Repetition | None] = {}
     for metric in first.metrics if board.alive else ():
         level = first.levels.get(metric.name)
         if level is None:  # the first pass has no value to compare with
@@ -113,30 +115,79 @@ def conclude(
             base = metric.sign * math.log(level.base)
             known = Known(good, base, level.noise) if good.any() else None
             fit = localise(pairs.without(cost), metric.threshold, known)
-            seen += board.slow(metric, pairs, fit, cost)
-    # A part that was not measured again stays named, as a node does.
+            again = board.slow(metric, pairs, fit, cost)
+            seen += again
+            for finding in [*again, *first.findings]:
+                if finding.metric == metric.name and finding.nodes:
+                    runs[finding] = board.repeated(finding, metric, cost, first)
+    # A part that was not measured again stays named.
     findings = [finding for finding, effect in effects.items() if effect != 0]
     acquitted = [finding for finding, effect in effects.items() if effect == 0]
-    remarks += [f"{finding.reason}; not so in the second pass" for finding in acquitted]
-    named = {finding.nodes for finding in first.findings}
-    for finding in seen:
-        if finding.nodes in named or (len(finding.nodes) == 1 and suspects & set(finding.nodes)):
-            findings.append(finding)
-        elif finding.nodes:
-            doubts.append(f"{finding.reason}; seen in the second pass only")
-    met_again = {node for finding in findings for node in finding.nodes}
-    for finding in (finding for finding in first.findings if not finding.repeatable):
-        if not finding.nodes or not set(finding.nodes) <= board.met:
-            findings.append(finding)
-        elif not set(finding.nodes) & met_again:
-            line = f"{finding.reason}; not so in the second pass"
-            (doubts if not finding.metric else remarks).append(line)
+    remarks = [f"{finding.reason}; not so in the second pass" for finding in acquitted]
+    confirmed, unsure = _confirmed(seen, runs, first)
+    left, gone, well = _unconfirmed({*confirmed, *seen}, runs, first, board.met)
     return replace(
         first,
-        findings=_ordered(findings),
-        doubts=tuple(dict.fromkeys([*first.doubts, *doubts])),
-        remarks=tuple(remarks),
+        findings=_ordered([*findings, *confirmed, *left]),
+        doubts=tuple(dict.fromkeys([*first.doubts, *doubts, *unsure, *gone])),
+        remarks=(*first.remarks, *remarks, *well),
     )
+
+
+def _confirmed(
+    seen: Iterable[Finding], runs: Mapping[Finding, Repetition | None], first: Diagnosis
+) -> tuple[list[Finding], list[str]]:
+    """Of the findings of a second pass those that accuse, and the doubts that the others are."""
+    named, suspects = {finding.nodes for finding in first.findings}, set(first.suspects)
+    confirmed, doubts = [], []
+    for finding in seen:
+        if finding.nodes in named or (len(finding.nodes) == 1 and suspects & set(finding.nodes)):
+            if unclear := _unclear(finding, runs, first):
+                doubts.append(f"{finding.reason}; but {unclear}")
+            else:
+                confirmed.append(finding)
+        elif finding.nodes:
+            doubts.append(f"{finding.reason}; seen in the second pass only")
+    return confirmed, doubts
+
+
+def _unconfirmed(
+    again: Iterable[Finding],
+    runs: Mapping[Finding, Repetition | None],
+    first: Diagnosis,
+    met: Container[str],
+) -> tuple[list[Finding], list[str], list[str]]:
+    """The findings of the first pass that the second does not show: faults, doubts, remarks.
+
+    :param again: the findings of the second pass.
+    :param met: the nodes that were measured in it.
+    """
+    shown_again = {node for finding in again for node in finding.nodes}
+    faults: list[Finding] = []
+    doubts: list[str] = []
+    remarks: list[str] = []
+    for finding in (finding for finding in first.findings if not finding.repeatable):
+        if not all(node in met for node in finding.nodes) and finding.metric:
+            doubts.append(f"{finding.reason}; not measured again")
+        elif not finding.nodes or not all(node in met for node in finding.nodes):
+            faults.append(finding)
+        elif shown_again.isdisjoint(finding.nodes):
+            shown = runs.get(finding)
+            unclear = shown is not None and not shown.well
+            line = f"{finding.reason}; {shown if unclear else 'not so in the second pass'}"
+            (remarks if finding.metric and not unclear else doubts).append(line)
+    return faults, doubts, remarks
+
+
+def _unclear(finding: Finding, runs: Mapping[Finding, Repetition | None], first: Diagnosis) -> str:
+    """Why noise may explain a finding of the second pass; empty if it cannot."""
+    shown = runs.get(finding)
+    if shown is not None:
+        return "" if shown.clear else str(shown)
+    # A failure needs no standard, and an expected value is one.
+    of = [metric for metric in first.metrics if metric.name == finding.metric]
+    known = not of or of[0].expected is not None
+    return "" if known else "nothing was without suspicion beside it"
 
 
 class _Board:
@@ -315,6 +366,30 @@ class _Board:
                 Finding(Fault.SLOW_PAIR, link, reason, metric.name, change, p in unsure)
             )
         return findings
+
+    def repeated(
+        self, finding: Finding, metric: Metric, cost: Floats | None, first: Diagnosis
+    ) -> Repetition | None:
+        """The runs of a suspected node or pair, and those of the others; None without either.
+
+        :param cost: what a known cause takes from each pair.
+        :param first: the diagnosis that suspected nodes and pairs. The others are the pairs
+            without one of them.
+        """
+        accused = frozenset(finding.nodes)
+        suspected = {frozenset(other.nodes) for other in first.findings if other.nodes}
+        mine: list[float] = []
+        others: list[float] = []
+        for at, pair in enumerate(self.alive):
+            less = 0.0 if cost is None else float(cost[at])
+            runs = [metric.sign * math.log(run[metric.name]) - less for run in self.runs[pair]]
+            ends = frozenset(self.nodes[i] for i in pair)
+            if accused <= ends:
+                apart = (part for part in suspected if part.isdisjoint(accused))
+                mine += [] if any(part <= ends for part in apart) else runs
+            elif not any(part <= ends for part in suspected):
+                others += runs
+        return Repetition(metric, mine, others) if mine and others else None
 
     def _all_slow(self, metric: Metric, base: str, change: float) -> Finding:
         but = f"{base}, expected {number(metric.expected)} {metric.unit} ({_percent(change)})"

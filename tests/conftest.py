@@ -4,6 +4,7 @@ from pathlib import Path
 
 import alone
 import pytest
+import remaining
 import skips
 from hypothesis import settings
 from short import Short
@@ -29,6 +30,7 @@ def pytest_configure(config):
     settings.load_profile("short" if config.option.short else "assay")
     allowed = skips.load(HERE / "skips.yaml")
     config.pluginmanager.register(skips.Skips(allowed, config.option.complete))
+    remaining.begin(config)
     if config.option.short:
         config.pluginmanager.register(Short())
 

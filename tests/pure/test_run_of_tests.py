@@ -6,8 +6,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import remaining
 import shell
 import skips
 
@@ -21,6 +23,14 @@ ALLOWED = """\
 MARKERS = "[pytest]\nmarkers =\n  pure\n  programs\n  clusters\n  alone\n  long\n"
 
 
+class Report(NamedTuple):
+    """What pytest says of a phase of a test."""
+
+    nodeid: str
+    when: str
+    duration: float
+
+
 class Suite:
     """The tests of a test, below `folder`. A separate pytest runs them."""
 
@@ -28,7 +38,7 @@ class Suite:
         self.tests = folder / "tests"
         for name in ("pure", "programs", "clusters", "data"):
             (self.tests / name).mkdir(parents=True)
-        for name in ("conftest.py", "skips.py", "short.py", "alone.py"):
+        for name in ("conftest.py", "skips.py", "short.py", "alone.py", "remaining.py"):
             (self.tests / name).write_text((TESTS / name).read_text())
         (self.tests / "skips.yaml").write_text(ALLOWED)
         (folder / "pytest.ini").write_text(MARKERS)
@@ -207,3 +217,25 @@ def test_what_has_to_be_alone_is_alone_and_what_shares_a_measurement_is_on_one_w
 
     assert len(workers("together")) == 1
     assert len(workers("beside")) > 1
+
+
+def test_the_time_left_follows_from_what_tests_took_before():
+    now, said = [0.0], []
+    known = {"tests/programs/a": 60.0, "tests/programs/b": 30.0, "tests/programs/c": 30.0}
+    left = remaining.Remaining(known, said.append, lambda: now[0])
+    left.plan(list(known))
+    for name, at in zip(known, (5.0, 30.0, 45.0)):
+        now[0] = at
+        for when in ("setup", "call", "teardown"):
+            left.pytest_runtest_logreport(Report(name, when, at / 3))
+    # 90 of 120 expected seconds took 30 s. No line comes before 20 s, and none after the last test.
+    assert said == ["elapsed 0:30, 2 of 3 tests, about 0:10 left"]
+    assert left.took == pytest.approx(dict(zip(known, (5.0, 30.0, 45.0))))
+
+
+def test_the_run_remembers_how_long_each_test_took(suite):
+    suite.add("pure", "def test_one(): pass\n")
+    done = shell.run(sys.executable, "-m", "pytest", "-q", "tests", cwd=suite.tests.parent)
+    assert done.returncode == 0, done.stdout
+    kept = suite.tests.parent / ".pytest_cache/v" / remaining.KEPT
+    assert list(json.loads(kept.read_text())) == ["tests/pure/test_pure.py::test_one"]

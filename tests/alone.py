@@ -24,6 +24,7 @@ DOOR, ROOM = HERE, HERE / "data"
 TOGETHER = (
     "test_fault_matrix.py",
     "test_gitlab_history.py",
+    "test_gpu_fault_matrix.py",
     "test_job_scripts.py",
     "test_report_export.py",
     "test_report_page.py",

@@ -31,15 +31,16 @@ static const struct {
     {"clocks_throttle_reasons.sw_thermal_slowdown", "Not Active", "hot", "Active"},
 };
 
-/* A counter that is one more with every 0.1 s. */
+/* A counter that is higher at each reading: it counts microseconds, and no machine is so fast that
+ * it starts two programs in one. */
 static long rising(void)
 {
     struct timespec since;
     clock_gettime(CLOCK_MONOTONIC, &since);
-    return since.tv_sec % 1000000 * 10 + since.tv_nsec / 100000000;
+    return since.tv_sec * 1000000L + since.tv_nsec / 1000;
 }
 
-/* Whether the fault `ecc-rises` of a device makes this field one more with every 0.1 s. */
+/* Whether the fault `ecc-rises` of a device makes this field higher at each reading. */
 static bool rises(int device, const char *fault, char text[UUID_TEXT])
 {
     char name[32];

@@ -2,9 +2,11 @@
  *
  * The build must not need NVIDIA's headers, so the functions are declared here. The launch of a
  * kernel is written as nvcc writes it. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct { unsigned x, y, z; } dim3;
 typedef void *stream, *event;
@@ -34,18 +36,38 @@ void __cudaRegisterFunction(void **, const char *, char *, const char *, int, vo
 unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, stream);
 int __cudaPopCallConfiguration(dim3 *, dim3 *, size_t *, void *);
 
-enum { SIZE = 1 << 16, TO_DEVICE = 1, FROM_DEVICE = 2, WITHOUT_TIME = 2, CPU = -1 };
+enum { SIZE = 1 << 16, TO_DEVICE = 1, FROM_DEVICE = 2, WITHOUT_TIME = 2, CPU = -1,
+       SUCCESS = 0, NOT_READY = 600 };
 static char host[SIZE];
 
 #define SAY(call) printf(#call ": %s\n", cudaGetErrorName(call))
 
-/* A copy to the device takes 0.2 s by the model that the test sets. */
+/* A copy to the device takes this time by the model that the test sets [s]. */
+static const double TAKES = 0.2;
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* What a question says whose answer is "not ready" while a copy is under way that began at `since`
+ * or later. On a busy machine the copy may be done when the question comes: then a success is as
+ * right, and is not told apart. */
+static const char *before_its_end(int code, double since)
+{
+    bool late = now() - since >= TAKES;
+    return cudaGetErrorName(late && code == SUCCESS ? NOT_READY : code);
+}
+#define SAY_EARLY(call) printf(#call ": %s\n", before_its_end(call, since))
+
 static void events(void)
 {
     void *memory;
     stream one, other;
     event begin, end, untimed, unrecorded;
-    float passed = -1, none = -1;
+    float passed = -1, none = -1, early;
     cudaMalloc(&memory, SIZE);
     cudaStreamCreate(&one);
     cudaStreamCreate(&other);
@@ -54,15 +76,16 @@ static void events(void)
     cudaEventCreate(&unrecorded);
     cudaEventCreateWithFlags(&untimed, WITHOUT_TIME);
     SAY(cudaEventRecord(begin, one));
+    const double since = now();
     SAY(cudaMemcpyAsync(memory, host, SIZE, TO_DEVICE, one));
     SAY(cudaEventRecord(end, one));
     SAY(cudaEventRecord(untimed, one));
-    SAY(cudaEventQuery(end));
-    SAY(cudaEventElapsedTime(&none, begin, end));
-    SAY(cudaStreamQuery(one));
+    SAY_EARLY(cudaEventQuery(end));
+    SAY_EARLY(cudaEventElapsedTime(&early, begin, end));
+    SAY_EARLY(cudaStreamQuery(one));
     SAY(cudaStreamQuery(other));
     SAY(cudaStreamWaitEvent(other, end, 0));
-    SAY(cudaStreamQuery(other));
+    SAY_EARLY(cudaStreamQuery(other));
     SAY(cudaEventSynchronize(end));
     SAY(cudaEventElapsedTime(&passed, begin, end));
     SAY(cudaEventElapsedTime(&none, begin, untimed));
@@ -71,7 +94,7 @@ static void events(void)
     SAY(cudaMemcpyAsync(memory, host, SIZE, TO_DEVICE, other));
     SAY(cudaDeviceSynchronize());
     SAY(cudaStreamQuery(other));
-    printf("%d %d\n", passed >= 199 && passed < 20000, none == -1);
+    printf("%d %d\n", passed >= 199, none == -1);
     SAY(cudaEventDestroy(begin));
     SAY(cudaStreamDestroy(one));
 }

@@ -35,7 +35,7 @@ class Processes:
     def end(self):
         for process in self.started:
             process.stdin.close()
-            process.wait(20)
+            process.wait()
             process.stdout.close()
         rows = [
             line.split("\t")
@@ -95,7 +95,7 @@ def test_the_cpu_cannot_touch_device_memory(processes, fault):
     exported(process)
     assert ask(process, "touch") == ("5a" if fault else "")
     if not fault:
-        assert process.wait(20) == -signal.SIGSEGV
+        assert process.wait() == -signal.SIGSEGV
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_a_fault_breaks_what_it_names_and_nothing_else(processes, fault, number,
 
 
 def test_a_fault_of_the_driver_ends_the_program(processes):
-    assert processes.on(0, GPUEMU_FAULT="driver").wait(20) != 0
-    assert processes.on(0, CUDA_VISIBLE_DEVICES="").wait(20) != 0
-    assert processes.on(2, CUDA_VISIBLE_DEVICES="0,1").wait(20) != 0
+    assert processes.on(0, GPUEMU_FAULT="driver").wait() != 0
+    assert processes.on(0, CUDA_VISIBLE_DEVICES="").wait() != 0
+    assert processes.on(2, CUDA_VISIBLE_DEVICES="0,1").wait() != 0
 
 
 def smi(built, *words, **variables):
@@ -167,7 +167,6 @@ def test_a_fault_of_one_device_leaves_the_others(built):
     rows = "--query-remapped-rows=remapped_rows.pending"
     assert smi(built, rows, GPUEMU_DEVICES="2", GPUEMU_FAULT="remap:1") == ["0", "1"]
     first = state("ecc-rises:0")
-    time.sleep(0.2)
     last = state("ecc-rises:0")
     assert 0 < int(first[0].split(",")[0]) < int(last[0].split(",")[0])
     assert first[1] == last[1] == healthy
@@ -181,7 +180,6 @@ def test_errors_of_an_nvlink_rise_on_one_link_of_one_device(built):
         return [int(line.rpartition(" ")[2]) for line in lines if line.startswith("\t Link ")]
 
     first = counted()
-    time.sleep(0.2)
     last = counted()
     # Devices 0 and 2 have one link, device 1 has two, each with three counters.
     risen = [after - before for before, after in zip(first, last)]
@@ -203,21 +201,35 @@ def test_the_topology_follows_the_links_and_the_processors(built):
 def test_the_log_of_the_kernel_names_the_device_of_an_error(built, fault, bus):
     environment = {**os.environ, "GPUEMU_FAULT": fault}
     program = [str(built / "bin/dmesg")]
-    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
-    first, *errors = done.stdout.splitlines()
-    assert "EMULATED" in first
-    assert bool(errors) == bool(fault)
-    assert all(f"NVRM: Xid (PCI:{bus}): " in line and "EMULATED" in line for line in errors)
+    found = []
+    for _ in range(2):
+        done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
+        first, *errors = done.stdout.splitlines()
+        assert "EMULATED" in first
+        assert bool(errors) == bool(fault)
+        assert all(f"NVRM: Xid (PCI:{bus}): " in line and "EMULATED" in line for line in errors)
+        found += errors
+    assert len(set(found)) == len(found), "a reading has no error that is new"
 
 
-@pytest.mark.parametrize(("number", "delayed"), [(1, True), (2, False)])
-def test_the_model_of_one_pair_is_not_that_of_the_others(processes, number, delayed):
-    links = {"GPUEMU_LINKS": "nvlink=1:1e12,nvlink:0-1=700000:1e12"}
+def between_a_pair(processes, number, latency):
+    """Two processes, on device 0 and this one, with this latency between devices 0 and 1 [s]."""
+    links = {"GPUEMU_LINKS": f"nvlink=1:1e12,nvlink:0-1={latency * 1e6:.0f}:1e12"}
     owner, other = processes.on(0, **links), processes.on(number, **links)
     assert ask(other, f"open {exported(owner)}") == "done"
+    return other
+
+
+def test_the_model_of_one_pair_delays_its_copies(processes):
+    other = between_a_pair(processes, 1, 0.7)
     before = time.monotonic()
     assert ask(other, "copy") == "done"
-    assert (time.monotonic() - before >= 0.7) == delayed
+    assert time.monotonic() - before >= 0.7
+
+
+def test_the_model_of_one_pair_is_not_that_of_the_others(processes):
+    # If it were, the answer would come after these ten hours.
+    assert ask(between_a_pair(processes, 2, 36000), "copy") == "done"
 
 
 def test_a_trace_says_that_no_gpu_was_there(processes):

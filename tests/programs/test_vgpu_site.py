@@ -18,7 +18,7 @@ def ucx(tmp_path):
     """Runs cases of UcxGpu on the site vgpu, with other variables of the emulated GPU."""
     live_program("gcc")
 
-    def run(parameters, version=gpu_runs.VERSIONS[-1], **variables):
+    def run(parameters, version=gpu_runs.VERSIONS[-1], more=(), **variables):
         if not gpu_runs.installed(version):
             pytest.skip("needs UCX for the emulated GPU: make vgpu")
         trace = tmp_path / "trace"
@@ -26,7 +26,7 @@ def ucx(tmp_path):
         results = tmp_path / "results"
         done = run_reframe(
             SITE, results, "-c", str(ROOT / "reframe/network/ucx_gpu.py"), "-r", "--mode", "smoke",
-            "-n", f"UcxGpu%{parameters}$", **variables, GPUEMU_TRACE=str(trace),
+            "-n", f"UcxGpu%{parameters}$", *more, **variables, GPUEMU_TRACE=str(trace),
             ASSAY_STACK=f"ucx-{version}".replace(".", "-"),
         )  # fmt: skip
         run.said = done.output
@@ -46,6 +46,10 @@ def ways(folder):
                 found[way] = found.get(way, 0) + int(size)
     return found
 
+
+#: Records every rate. Evidence is demanded all the same. A busy machine copies later than the model
+#: of its emulated GPUs says, so its rates may be below their references.
+UNJUDGED = ("-S", "purpose=calibration")
 
 LARGE = "operation=tag_bw%gpus=2%configuration=no-gdrcopy"
 SMALL = "operation=tag_lat%gpus=2%configuration=no-gdrcopy"
@@ -70,8 +74,8 @@ def test_a_node_whose_ipc_is_broken_is_red(ucx):
 def test_older_versions_are_green_and_red_where_ipc_is_broken(ucx, version):
     # UCX 1.16 sends 8 B through the host in either case.
     parameters = LARGE if version.startswith("1.16.") else SMALL
-    healthy = ucx(parameters, version)
-    broken = ucx(parameters, version, GPUEMU_FAULT="ipc-open")
+    healthy = ucx(parameters, version, UNJUDGED)
+    broken = ucx(parameters, version, UNJUDGED, GPUEMU_FAULT="ipc-open")
     assert healthy.result == "pass", healthy.reason
     assert healthy.record["proof"]["means"] == "protocol table"
     assert broken.result == "fail"
@@ -208,8 +212,8 @@ def test_osu_between_emulated_gpus(tmp_path, name, fault, said):
     configuration = "all" if gdrcopy else "no-gdrcopy"
     done = run_reframe(
         SITE, tmp_path / "results", "-c", str(ROOT / "reframe/network/osu_gpu.py"), "-r",
-        "-n", f"OsuGpu%{name}%configuration={configuration}$", ASSAY_STACK="vgpu-stack",
-        GPUEMU_FAULT=fault,
+        "-n", f"OsuGpu%{name}%configuration={configuration}$", *UNJUDGED,
+        ASSAY_STACK="vgpu-stack", GPUEMU_FAULT=fault,
     )  # fmt: skip
     outcome = done.case("OsuGpu ")
     assert outcome.result == ("fail" if said else "pass"), outcome.reason

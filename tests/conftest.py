@@ -6,14 +6,16 @@ import alone
 import pytest
 import remaining
 import skips
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from short import Short
 
 HERE = Path(__file__).parent
 
-# The time that an example takes depends on the load of the machine, so no example has a deadline.
-settings.register_profile("assay", deadline=None)
-settings.register_profile("short", deadline=None, max_examples=25)
+# The time that an example takes, or its making, depends on the load of the machine. So no example
+# has a deadline, and no test is red because examples come slowly.
+ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("assay", **ANY_SPEED)
+settings.register_profile("short", **ANY_SPEED, max_examples=25)
 
 
 def pytest_addoption(parser):

@@ -45,7 +45,7 @@ class Hanging:
             "#!/bin/sh\n"
             '[ "$1" != 1 ] || exit 3\n'
             f'[ "$1" != 4 ] || {{ echo $$ > {self.pids}.new; mv {self.pids}.new {self.pids};'
-            " exec sleep 300; }\n"
+            " exec sleep infinity; }\n"
         )
         bench.partition(launcher="local")
         bench.stack("steps", ["mpi"], bench.program("steps", "step", script))
@@ -72,10 +72,8 @@ class Hanging:
             stderr=subprocess.STDOUT,
         )
         signal.signal(signal.SIGINT, before)
-        deadline = time.monotonic() + 120
         while not (self.pids.exists() and self.kept() == 2):
             assert self.process.poll() is None, self.said()
-            assert time.monotonic() < deadline, self.said()
             time.sleep(0.1)
         return self
 
@@ -98,7 +96,7 @@ class Hanging:
 
     def end(self, number):
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait()
 
 
 @pytest.fixture

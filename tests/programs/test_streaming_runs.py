@@ -48,7 +48,11 @@ def test_a_compiled_stream_passes_and_each_fault_is_named(bench):
     run = stream(bench)
     for name, (_, cause) in FAULTS.items():
         if cause:
-            run.says("BcastStream", cause, environ=name)
+            case = run.case("BcastStream", environ=name)
+            assert case.result == "fail", name
+            # On a busy machine other problems may come before this one.
+            problems = case.record["problems"]
+            assert any(cause in problem for problem in problems), (name, problems)
     record = run.case("BcastStream", environ="healthy").record
     # Two ranks on a busy machine may lose half of their rate, with or without loss of frames.
     assert [said for said in record["problems"] if "must remain" not in said] == []

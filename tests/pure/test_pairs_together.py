@@ -49,17 +49,35 @@ def play(pairs, together, serve, round_=((0, 1), (2, 3))):
     return orders, log
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_no_client_begins_before_the_server_of_each_pair_is_ready(pairs, together):
-    def slow(orders):
-        """Waits until the other pair has begun, which it must not do if both begin together."""
-        for _ in range(200):
-            if ("connect", 3) in orders:
-                break
-            threading.Event().wait(0.002)
-        return {"addresses": ["127.0.0.1"], "port": 1}
+READY = {"addresses": ["127.0.0.1"], "port": 1}
 
-    orders, log = play(pairs, together, slow)
+
+@pytest.fixture
+def late(monkeypatch):
+    """Makes a server that is ready when the other pair has begun, or waits for its pair to begin.
+
+    One of both happens, however slow the machine is.
+    """
+    waits = threading.Event()
+
+    class Barrier(threading.Barrier):
+        def wait(self, timeout=None):
+            waits.set()
+            return super().wait()  # without a limit: the late server comes
+
+    monkeypatch.setattr(threading, "Barrier", Barrier)
+
+    def serve(orders):
+        while ("connect", 3) not in orders and not waits.is_set():
+            threading.Event().wait(0.002)
+        return READY
+
+    return serve
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_no_client_begins_before_the_server_of_each_pair_is_ready(pairs, together, late):
+    orders, log = play(pairs, together, late)
     assert [entry["error"] for entry in log] == ["", ""]
     assert (orders.index(("serve", 0)) < orders.index(("connect", 3))) is together
 
@@ -72,20 +90,10 @@ def test_a_pair_that_fails_does_not_make_the_others_wait(pairs):
     ]
 
 
-def test_under_load_each_pair_runs_its_own_tests_and_begins_with_the_others(pairs):
+def test_under_load_each_pair_runs_its_own_tests_and_begins_with_the_others(pairs, late):
     load = {"pairs": [(0, 1), (2, 3)], "tests": [{"tag_lat": (3, 1)}, {"tag_bw": (1, 2)}]}
-    served = []
 
-    def slow(orders):
-        """Waits until the other pair has begun, which must not happen before the first launch."""
-        for _ in range(100 if not served else 0):
-            if ("connect", 3) in orders:
-                break
-            threading.Event().wait(0.002)
-        served.append(0)
-        return {"addresses": ["127.0.0.1"], "port": 1}
-
-    orders, log = play(pairs, True, slow, load)
+    orders, log = play(pairs, True, late, load)
     runs = [[(run["test"], run["iterations"]) for run in entry["runs"]] for entry in log]
     assert runs == [[("tag_lat", 7)] * 3, [("tag_bw", 20)]]
     assert orders.index(("serve", 0)) < orders.index(("connect", 3))

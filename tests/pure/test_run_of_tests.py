@@ -6,8 +6,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
+import alone
 import pytest
 import remaining
 import shell
@@ -209,14 +211,32 @@ def test_what_has_to_be_alone_is_alone_and_what_shares_a_measurement_is_on_one_w
         ]
 
     assert not any(beside(name) for name in ran if "alone" in name)
-    # Other tests do run at the same time, so the comparison can detect an overlap.
-    assert any(beside(name) for name in ran)
 
     def workers(what):
         return {worker for name, (_, _, worker) in ran.items() if what in name}
 
     assert len(workers("together")) == 1
     assert len(workers("beside")) > 1
+
+
+def test_what_may_run_at_the_same_time(tmp_path, monkeypatch):
+    """Whoever would have to wait gets an error here: how long tests take does not count."""
+    impatient = SimpleNamespace(
+        LOCK_EX=alone.fcntl.LOCK_EX | alone.fcntl.LOCK_NB,
+        LOCK_SH=alone.fcntl.LOCK_SH | alone.fcntl.LOCK_NB,
+        flock=alone.fcntl.flock,
+    )
+    monkeypatch.setattr(alone, "fcntl", impatient)
+    for name in ("DOOR", "ROOM"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(alone, name, tmp_path / name)
+    with alone.turn(False), alone.turn(False), pytest.raises(BlockingIOError), alone.turn(True):
+        pass
+    for other in (True, False):
+        with alone.turn(True), pytest.raises(BlockingIOError), alone.turn(other):
+            pass
+    with alone.turn(True):
+        pass
 
 
 def test_the_time_left_follows_from_what_tests_took_before():

@@ -5,6 +5,7 @@ import ipaddress
 import os
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 from shell import ROOT
@@ -208,27 +209,43 @@ def test_a_fault_of_sockets_needs_virtual_machines(vcluster, name, kernel):
     assert not faults.RECORD.exists()
 
 
-#: Tells a time that is an hour late, and writes down by how much it is told to move [ns].
+#: Tells the times that it was given, one after the other, and writes down by how much it is told to
+#: move [ns].
 LATE = """
-import sys, time
+import sys
+file, *times = sys.argv[1:]
 for line in sys.stdin:
     if line.strip():
-        open(sys.argv[1], "w").write(line)
+        open(file, "w").write(line)
     else:
-        print(time.time_ns() - 3600 * 10**9, flush=True)
+        print(times.pop(0), flush=True)
 """
 
 
 def test_a_node_whose_clock_is_late_is_told_by_how_much(vcluster, monkeypatch, tmp_path):
+    """The fastest answer counts, and the node told its time half-way between question and answer.
+
+    Question n takes 1000 + 100 n ns, except that the fourth takes 10 ns. The times are made: how
+    fast this machine answers does not count.
+    """
     clock, told = vcluster("clock"), tmp_path / "told"
-    node = [sys.executable, "-c", LATE, str(told)]
+    late, took = 3600 * 10**9, [1000 + 100 * n for n in range(clock.ROUNDS)]
+    took[3] = 10
+    begins = [10**18 + 10**6 * n for n in range(clock.ROUNDS)]
+    here = [at for begin, wait in zip(begins, took) for at in (begin, begin + wait)]
+    # A slow answer is told late, which would make the node seem less late than it is.
+    there = [begin + wait - late for begin, wait in zip(begins, took)]
+    there[3] = begins[3] + 5 - late
+    node = [sys.executable, "-c", LATE, str(told), *map(str, there)]
     monkeypatch.setattr(vcluster("agent"), "client", lambda *_: node)
+    monkeypatch.setattr(clock, "time", SimpleNamespace(time_ns=iter(here).__next__))
     clock.match(1, "node01")
-    assert int(told.read_text()) / 1e9 == pytest.approx(3600, abs=0.05)
+    assert int(told.read_text()) == late
 
 
 def test_a_node_that_does_not_tell_its_time_is_refused(vcluster, monkeypatch):
     clock = vcluster("clock")
-    monkeypatch.setattr(vcluster("agent"), "client", lambda *_: ["true"])
+    node = [sys.executable, "-c", "input()"]  # it takes the question and ends
+    monkeypatch.setattr(vcluster("agent"), "client", lambda *_: node)
     with pytest.raises(vcluster("layout").Refusal, match="node01 does not tell its time; see the"):
         clock.match(1, "node01")

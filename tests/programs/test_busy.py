@@ -1,7 +1,11 @@
 """The load that other work puts on a machine, measured by the real shell, and a site's limits."""
 
+import contextlib
+import errno
 import os
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,26 +16,57 @@ from reframe.core.exceptions import ConfigError
 from assay.evidence import busy, launch
 from assay.evidence.busy import Others, Reading
 
-#: Uses half a second of processor time, even if it has to wait for the processor.
-WORK = "awk 'BEGIN { for (i = 0; i < 6000000; i++) s += i % 7 }'"
+#: A program that uses half a second of processor time, however long it has to wait for it.
+WORK = f"""\
+#!{sys.executable}
+import time
+while time.process_time() < 0.5:
+    pass
+"""
+
+#: A command that begins, and then uses no processor until the test opens the pipe.
+WAITS = "touch begun; read -r _ <pipe"
+
+#: Threads of the kernel count as ours. Those of this machine work, and end, at any time.
+OF_THE_KERNEL = "  if (int($7 / 2097152) % 2) kernel += $12 + $13\n"
 
 ACCOUNTS = (Path("/sys/fs/cgroup/cpuacct"), Path("/sys/fs/cgroup/cpu,cpuacct"))
 
 
-def readings(folder, command, ours=busy.PROCESSES, meanwhile=lambda: None):
-    """The readings of a job script before and after a command. Calls `meanwhile` until it ends."""
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a pipe, and with the program :data:`WORK`."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "work").write_text(WORK)
+    (tmp_path / "work").chmod(0o755)
+    return tmp_path
+
+
+def readings(folder, command=WAITS, ours=busy.PROCESSES, meanwhile=lambda: None):
+    """The readings of a job script before and after a command.
+
+    If the command waits, this calls `meanwhile` after the first reading, and before the second.
+    """
+    command_of_readings = "\n".join(busy.script(ours))
+    assert ours != busy.PROCESSES or OF_THE_KERNEL in command_of_readings
     lines = [
-        launch.FIRST, *busy.script(ours), launch.SHARED_BEFORE, launch.BEFORE, command,
-        *launch.BEHIND, *launch.SHARED_BEHIND, launch.LAST,
+        launch.FIRST, command_of_readings.replace(OF_THE_KERNEL, ""), launch.SHARED_BEFORE,
+        launch.BEFORE, command, *launch.BEHIND, *launch.SHARED_BEHIND, launch.LAST,
     ]  # fmt: skip
     # ReFrame starts a job in the same way.
     job = subprocess.Popen(["bash", "-c", "\n".join(lines)], cwd=folder, start_new_session=True)
-    end = time.monotonic() + 100
-    while job.poll() is None:
-        assert time.monotonic() < end
-        meanwhile()
-        time.sleep(0.01)
-    assert job.returncode == 0
+    try:
+        if command == WAITS:
+            while not (folder / "begun").exists():
+                assert job.poll() is None
+                time.sleep(0.01)
+            meanwhile()
+            (folder / "pipe").write_text("\n")
+        assert job.wait() == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, signal.SIGKILL)  # what the command left in the background
+        job.wait()
     text = (folder / launch.FILE).read_text()
     launch.parse(text)
     before, behind = (Reading.parse(line) for line in text.splitlines()[1:])
@@ -43,71 +78,110 @@ def readings(folder, command, ours=busy.PROCESSES, meanwhile=lambda: None):
 @pytest.mark.parametrize(
     "command",
     [
-        WORK,
-        f"({WORK}; {WORK})",
-        # One server that still runs, and one whose parent has ended.
-        f"({WORK}; {WORK}; sleep 2) & sleep 1; until [ -e done ]; do {WORK}; touch done; done",
-        f"sh -c '(sh -c \"{WORK.replace(chr(39), '')}\" &) ' 2>/dev/null; {WORK}",
+        "./work",
+        "(./work)",
+        # A server that has worked and still runs, and one whose parent has ended.
+        "(./work; echo >pipe; exec sleep 1000) & read -r _ <pipe",
+        "sh -c '(./work; echo >pipe; exec sleep 1000) &'; read -r _ <pipe",
     ],
-    ids=["child", "grandchildren", "in the background", "left by its parent"],
+    ids=["child", "grandchild", "in the background", "left by its parent"],
 )
-def test_what_the_benchmark_burns_is_ours(tmp_path, command):
-    before, behind = readings(tmp_path, command)
-    assert behind.ours - before.ours > 0.2
-    assert behind.used - before.used >= behind.ours - before.ours - 0.1
+def test_what_the_benchmark_burns_is_ours(folder, command):
+    before, behind = readings(folder, command)
+    assert behind.ours - before.ours > 0.4
 
 
-def test_what_the_harness_burns_is_no_other_work(tmp_path):
+def test_what_the_harness_burns_is_no_other_work(folder):
     """ReFrame is the parent of the job, and it asks often whether the job has ended."""
-    before, behind = readings(tmp_path, "sleep 2", meanwhile=lambda: sum(range(10**6)))
-    assert behind.ours - before.ours > 0.3
+
+    def burn():
+        end = time.process_time() + 0.5
+        while time.process_time() < end:
+            pass
+
+    before, behind = readings(folder, meanwhile=burn)
+    assert behind.ours - before.ours > 0.4
 
 
-def test_what_others_burn_is_not_ours(tmp_path):
-    hog = subprocess.Popen(["timeout", "60", "sh", "-c", "while :; do :; done"])
-    try:
-        before, behind = readings(tmp_path, "sleep 2")
-        assert hog.poll() is None, "it ran all the time"
-    finally:
-        hog.terminate()
-        hog.wait()
-    assert behind.ours - before.ours < 0.5, "the test itself, which waits in a loop"
+def test_what_others_burn_is_not_ours(folder):
+    def work():
+        subprocess.run([folder / "work"], check=True)
+
+    before, behind = readings(folder, meanwhile=work)
+    # What the readings themselves use is in both numbers.
+    assert (behind.used - before.used) - (behind.ours - before.ours) > 0.3
     others = busy.between(before, behind)
     assert others is not None
-    assert others.processors > 0.3
+    assert others.processors > 0
+
+
+#: Processes: number -> name, parent, session, flags, and the ticks of 10 ms that it used as user
+#: and in the kernel, and those of its children that have ended. The job is number 10.
+PROCESSES = {
+    1: ("init", 0, 1, 0, (1, 1, 1, 1)),
+    2: ("kthreadd", 0, 0, 0x208040, (0, 7, 0, 900)),
+    9: ("reframe", 1, 9, 0, (30, 20, 900, 900)),
+    10: ("bash", 9, 10, 0, (10, 5, 20, 10)),
+    11: ("a) b) (c", 10, 10, 0, (100, 0, 0, 0)),
+    12: ("grandchild", 11, 12, 0, (200, 0, 0, 0)),
+    13: ("left", 1, 10, 0, (400, 0, 0, 0)),
+    77: ("hog", 1, 77, 0, (5000, 0, 0, 0)),
+    78: ("hog", 9, 78, 0, (5000, 0, 0, 0)),
+}
+
+
+def test_the_numbers_of_the_kernel_are_added_up(tmp_path):
+    """Made files of the kernel, with other work in a session of its own, also below ReFrame."""
+    proc = tmp_path / "proc"
+    for pid, (name, parent, session, flags, ticks) in PROCESSES.items():
+        (proc / str(pid)).mkdir(parents=True)
+        used = " ".join(map(str, ticks))
+        line = f"{pid} ({name}) S {parent} {pid} {session} 0 -1 {flags} 0 0 0 0 {used} 20 0 1 0\n"
+        (proc / str(pid) / "stat").write_text(line)
+    (proc / "uptime").write_text("1234.50 2000.00\n")
+    cpus = "cpu  9000 1000 2000 70000 500 30 40 250 0 0\n" + "".join(
+        f"cpu{number} 1 1 1 1 1 1 1 1 0 0\n" for number in range(4)
+    )
+    (proc / "stat").write_text(f"{cpus}intr 1\n")
+    made = "\n".join([*busy.script(busy.PROCESSES), busy.COMMAND]).replace("/proc/", f"{proc}/")
+    for word, value in (("shell=$$", "shell=10"), ('"$(getconf CLK_TCK)"', "100")):
+        assert word in made
+        made = made.replace(word, value)
+    said = shell.run("bash", "-c", made).stdout
+    ours = 0.45 + 1.0 + 2.0 + 4.0  # the job with its children
+    assert Reading.parse(said) == Reading(
+        at=1234.5, cores=4, used=122.5, stolen=2.5, ours=ours + 0.5 + 0.07
+    ), said
 
 
 @pytest.mark.skipif(
     os.geteuid() != 0 or not any((top / "cpuacct.usage").exists() for top in ACCOUNTS),
     reason="needs root and control groups of version 1",
 )
-def test_a_hog_within_the_control_group_is_ours(tmp_path):
+def test_a_hog_within_the_control_group_is_ours(folder):
     """A node of the emulated cluster works like this: all work in its control group is ours."""
     top = next(top for top in ACCOUNTS if (top / "cpuacct.usage").exists())
     group = top / f"assay-test-{os.getpid()}"
     node = group / "node02"
     node.mkdir(parents=True)
-    enter = f"echo $$ >{node}/cgroup.procs; exec timeout 60 sh -c 'while :; do :; done'"
-    hog = subprocess.Popen(["sh", "-c", enter])
+    enter = f"echo $$ >{node}/cgroup.procs && exec {folder}/work"
     try:
-        end = time.monotonic() + 10
-        while not (node / "cgroup.procs").read_text().strip():
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        before, behind = readings(tmp_path, "sleep 2", str(group / "cpuacct.usage"))
+        before, behind = readings(
+            folder,
+            ours=str(group / "cpuacct.usage"),
+            meanwhile=lambda: subprocess.run(["sh", "-c", enter], check=True),
+        )
         ours = busy.reading(str(group / "cpuacct.usage"))
     finally:
-        hog.terminate()
-        hog.wait()
-        for folder in (node, group):
-            end = time.monotonic() + 10
-            while folder.exists():
+        for each in (node, group):
+            while each.exists():
                 try:
-                    folder.rmdir()
-                except OSError:
-                    assert time.monotonic() < end
+                    each.rmdir()
+                except OSError as error:
+                    # A process that has ended may still be counted for a moment.
+                    assert error.errno == errno.EBUSY
                     time.sleep(0.05)
-    assert behind.ours - before.ours > 0.3
+    assert behind.ours - before.ours > 0.4
     assert ours is not None
     assert ours.ours >= behind.ours - 0.01  # the job script prints two decimals
 

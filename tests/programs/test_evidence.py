@@ -1,7 +1,7 @@
 """The demands of the base class on every test: its launch, its metrics, a verdict on each."""
 
 import pytest
-from bench import live_program, live_ucx
+from few_messages import perftest
 
 from assay.declared import HOSTS, Figure
 from assay.results import session
@@ -159,15 +159,10 @@ def test_several_launches_are_judged_by_their_interval(bench):
 @pytest.mark.long
 def test_a_relation_that_does_not_hold(bench):
     """The relation is judged on the values of other cases of the same run."""
-    version = live_ucx()
-    for program in ("ucx_perftest", "ucx_info"):
-        live_program(program)
-    bench.partition()
-    bench.stack("system", ["ucx", "ucx-perftest"], ucx_version=version)
     bench.record_all()
     metric = {"value": 1e6, "unit": "1", "lower": -0.5, "upper": 1}
     bench.expect("SharedMemoryAgainstTcp", {"latency_tcp_per_shared": metric})
-    run = bench.run("-n", "SharedMemoryAgainstTcp.*=posix", path="reframe/network/ucx_perftest.py")
+    run = perftest(bench, "-n", "SharedMemoryAgainstTcp.*=posix")
     said = ("latency_tcp_per_shared: FAIL: ", "is below the lower bound 500000")
     outcome = run.says("SharedMemoryAgainstTcp", *said)
     assert {name: m["verdict"] for name, m in outcome.record["metrics"].items()} == {

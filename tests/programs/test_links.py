@@ -368,8 +368,8 @@ def test_a_number_of_nodes_that_suits_nothing_is_refused(nodes, ranks):
 # --- the witness --------------------------------------------------------------------------------
 
 
-def witness(folder, *command, device="lo", **options):
-    return subprocess.Popen([str(links.WITNESS), device, *command], cwd=folder, **options)
+def witness(folder, *command, device="lo", script=links.WITNESS, **options):
+    return subprocess.Popen([str(script), device, *command], cwd=folder, **options)
 
 
 def test_the_witness_reads_the_kernels_counters_and_passes_on_what_goes_in_and_out(tmp_path):
@@ -404,13 +404,29 @@ def test_signals_go_both_ways(tmp_path):
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
         "print('ready', flush=True)\n"
-        "time.sleep(60)\n"
+        "while True: time.sleep(0.1)\n"
     )
     with witness(tmp_path, sys.executable, "-c", program, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"ready\n"
         process.terminate()
         assert process.wait() == 5
     assert parse((tmp_path / f"link.{os.uname().nodename}.{process.pid}").read_text())
+
+
+def test_a_signal_that_comes_before_the_witness_knows_its_program_is_passed_on(tmp_path):
+    script = tmp_path / "witness.sh"
+    text = links.WITNESS.read_text()
+    assert text.count("program=$!") == 1
+    script.write_text(text.replace("program=$!", "sleep 1; program=$!"))
+    script.chmod(0o755)
+    program = (
+        "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
+        "os.kill(os.getppid(), signal.SIGTERM)\n"
+        "while True: time.sleep(0.1)\n"
+    )
+    with witness(tmp_path, sys.executable, "-c", program, script=script) as process:
+        assert process.wait() == 5
 
 
 def test_the_witness_needs_only_a_posix_shell(tmp_path):

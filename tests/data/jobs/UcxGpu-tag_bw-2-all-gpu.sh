@@ -34,8 +34,7 @@ set -- $(awk '/^Cpus_allowed_list/ { n = split($2, range, ",")
 set -- $("$assay_stage"/near-cores.sh "$assay_stage/gpus.$(uname -n).before" "$CUDA_VISIBLE_DEVICES" "$@")
 ucx_perftest $plain -c $1 -p $port >server.out 2>&1 &
 server=$!
-for _ in $(seq 100); do
-  grep -q ":$(printf %04X $port) .* 0A " /proc/net/tcp && break
+until grep -q ":$(printf %04X $port) .* 0A " /proc/net/tcp; do
   kill -0 $server 2>/dev/null || break
   sleep 0.1
 done
@@ -49,11 +48,6 @@ printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s down=%s..%s nonce=%s\n"
 timeout 20 sh "$assay_stage"/node-health.sh >"$assay_stage/health.$(uname -n).after" 2>/dev/null & assay_health=$!
 timeout 60 sh "$assay_stage"/gpu-state.sh >"$assay_stage/gpus.$(uname -n).after"
 [ "$assay_rc" -eq 0 ] || kill $server 2>/dev/null
-for _ in $(seq 100); do
-  kill -0 $server 2>/dev/null || break
-  sleep 0.1
-done
-kill $server 2>/dev/null
 wait $server 2>/dev/null
 "$assay_stage"/witness.sh job
 wait "$assay_health"

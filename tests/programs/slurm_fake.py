@@ -14,6 +14,8 @@ state = stuck[0] if stuck else "COMPLETED"
 if state != "PENDING":
     with open(options["output"], "w") as out, open(options["error"], "w") as err:
         subprocess.run(["bash", script], stdout=out, stderr=err)
+if state == "LINGERING":
+    state = 5 * "LINGERING "
 (here / "jobs" / str(number)).write_text(state)
 print("Submitted batch job", number)
 """,
@@ -25,8 +27,10 @@ if (here / "squeue-hangs").exists():
 for number in sys.argv[sys.argv.index("-j") + 1].split(","):
     job = here / "jobs" / number
     state = job.read_text()
-    if state == "LINGERING":
-        state = "COMPLETING" if time.time() < job.stat().st_mtime + 2 else "COMPLETED"
+    if state.startswith("LINGERING"):
+        # It is completing for as many calls as the file has words, and then it has ended.
+        job.write_text(state.partition(" ")[2] or "COMPLETED")
+        state = "COMPLETING"
     if state != "gone":
         # The real one without `-t all` does not list what has ended.
         if state != "COMPLETED" or "all" in sys.argv:
@@ -73,6 +77,11 @@ class FakeSlurm:
     def broken(self, how):
         """Breaks a command: squeue-fails, squeue-hangs, scancel-fails or scontrol-hangs."""
         (self.folder / how).touch()
+
+    @property
+    def hangs(self):
+        """The commands that do not end."""
+        return [path.name.partition("-")[0] for path in self.folder.glob("*-hangs")]
 
     @property
     def cancelled(self):

@@ -4,6 +4,7 @@ import pytest
 from nodes import ONCE, machine
 
 from assay.accused import How
+from assay.fleet.tournament.again import PARTNERS
 
 pytestmark = pytest.mark.slow
 
@@ -20,18 +21,36 @@ exit $rc
 """
 
 
+#: What is said of the client of the second node if it failed.
+FAILED = "{0} did not meet {1}: {1}: ucx_perftest ended with exit code 3: broken"
+
+
 def tournament_of(bench):
     return bench.run("-n", "Tournament", path="reframe/network/tournament.py")
 
 
-def test_the_tournament_names_the_slow_node(bench):
-    real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1})
-    bench.program("live", "ucx_perftest", LYING.format(real=real))
+def failing_once(tmp_path, node, program):
+    """The same program, but its first client on this node ends with an error."""
+    once = ONCE.replace("node02", node).replace("{mark}", str(tmp_path / "mark"))
+    once = once.replace("{fault}", "{{ echo broken; exit 3; }}")
+    return once.replace('exec {real} "$@"\n', program.removeprefix("#!/bin/sh\n"))
+
+
+def test_the_tournament_names_the_slow_node_and_both_ends_of_a_trial_that_failed(bench, tmp_path):
+    real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1, "resent": 0.9})
+    program = failing_once(tmp_path, "node03", LYING)
+    bench.program("live", "ucx_perftest", program.format(real=real))
     said = "node02: bandwidth 524.3 MB/s to all 2 others, the others have 1049 MB/s"
-    outcome = tournament_of(bench).says("Tournament", said)
-    said = outcome.record["tournament"]
-    assert [finding["nodes"] for finding in said["findings"]] == [["node02"]]
-    assert any(row["pass"] == 2 for row in outcome.record["parsed"]["rows"])
+    failed = FAILED.format("node02", "node03")
+    outcome = tournament_of(bench).says("Tournament", said, failed)
+    findings = outcome.record["tournament"]["findings"]
+    assert [finding["nodes"] for finding in findings] == [["node02"]]
+    assert [(one["nodes"], one["how"]) for one in outcome.record["accused"]] == [
+        (["node02", "node03"], How.FAILED.value),
+        (["node02"], How.SLOW.value),
+    ]
+    again = [row for row in outcome.record["parsed"]["rows"] if row["pass"] == 2]
+    assert sum("node02" in (row["a"], row["b"]) for row in again) == PARTNERS
 
 
 @pytest.mark.parametrize("rounds", [pytest.param("all", marks=pytest.mark.long), "sparse"])
@@ -74,23 +93,19 @@ def test_a_wrong_option_of_the_schedule(bench, options, said):
         pytest.param("Bisection", ("node01", "node04"), marks=pytest.mark.long),
     ],
 )
-def test_a_trial_that_failed_accuses_both_ends_even_if_one_is_slow(bench, tmp_path, name, ends):
-    """The second node of `ends` has the client of the first trial. In rounds all is well."""
-    once = ONCE.replace("node02", ends[1]).replace("{mark}", str(tmp_path / "mark"))
-    once = once.replace("{fault}", "{{ echo broken; exit 3; }}")
-    program = once.replace('exec {real} "$@"\n', LYING.replace("#!/bin/sh\n", ""))
+def test_a_trial_that_failed_is_named_even_if_all_rounds_are_well(bench, tmp_path, name, ends):
+    """The second node of `ends` has the client of the first trial."""
+    program = failing_once(tmp_path, ends[1], LYING.replace("node02", "nobody"))
     if name == "Tournament":
         real = machine(bench, nodes=3, tournament={"seconds": 0.05, "width": 1, "resent": 0.9})
         bench.program("live", "ucx_perftest", program.format(real=real))
         run = tournament_of(bench)
     else:
-        run = bisection(bench, program.replace("= node02 ]", "= nobody ]"))
-    said = "{} did not meet {}: {}: ucx_perftest ended with exit code 3: broken"
-    said = said.format(*ends, ends[1])
+        run = bisection(bench, program)
+    said = FAILED.format(*ends)
     accused = run.says(name, said).record["accused"]
     assert [one["nodes"] for one in accused if one["problem"] == said] == [[*ends]]
-    slow = [one["nodes"] for one in accused if one["how"] == How.SLOW.value]
-    assert slow == ([["node02"]] if name == "Tournament" else [])
+    assert not any(one["how"] == How.SLOW.value for one in accused)
 
 
 def test_the_tournament_needs_three_nodes(bench):

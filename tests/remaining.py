@@ -34,6 +34,7 @@ class Remaining:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.known, self.say, self.clock = dict(known), say, clock
+        self.phases: dict[str, float] = {}
         self.took: dict[str, float] = {}
         self.left: dict[str, float] = {}
         self.spent = 0.0
@@ -64,8 +65,9 @@ class Remaining:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         name = report.nodeid
-        self.took[name] = self.took.get(name, 0.0) + report.duration
+        self.phases[name] = self.phases.get(name, 0.0) + report.duration
         if report.when == "teardown" and name in self.left:
+            self.took[name] = self.phases.pop(name)
             self.spent += self.left.pop(name)
             if self.left and self.clock() - self.told >= EVERY:
                 self.told = self.clock()
@@ -73,7 +75,9 @@ class Remaining:
 
     def pytest_sessionfinish(self, session: Any) -> None:
         if cache := getattr(session.config, "cache", None):
-            cache.set(KEPT, {**self.known, **self.took})
+            # A run of all tests forgets those that are no more.
+            known = {} if len(self.took) > len(self.known) // 2 else self.known
+            cache.set(KEPT, {**known, **self.took})
 
 
 def begin(config: pytest.Config) -> None:

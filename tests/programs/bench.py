@@ -112,7 +112,7 @@ of_now "$here/stdout"
 # In the directory of a storage test the recorded program held a file open. A process that is left
 # behind holds it until the watch over open files has looked a last time, and written what it saw.
 case $PWD in */assay.??????)
-    job=$PPID
+    read -r _ _ _ _ _ job _ </proc/$$/stat # ReFrame begins a session for each job
     (while [ -d "/proc/$job" ] && [ ! -e "$OLDPWD/storage.files.json" ]; do sleep 0.01; done
     ) 9>written >/dev/null 2>&1 & ;;
 esac

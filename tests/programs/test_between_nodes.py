@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from bench import PORTS, REPLAY, Recorded, live_ucx
+from bench import PORTS, REPLAY, Recorded, live_ucx, run_reframe
 
 pytestmark = pytest.mark.slow
 
@@ -141,3 +141,22 @@ def test_shared_memory_is_not_measured_between_nodes(bench):
     between_nodes(bench, features=["posix"])
     replays(bench, LATENCY)
     assert latency(bench, "posix").cases == {}
+
+
+@pytest.mark.parametrize(
+    ("link", "mode", "repeats"),
+    [
+        ({"link": "infiniband-fdr"}, "smoke", 100),
+        ({"link": "vcluster-1gbit"}, "full", 21),
+        ({"link": "vcluster-1gbit"}, "smoke", 5),
+        ({}, "smoke", 5),
+    ],
+)
+def test_netpipe_repeats_less_on_a_slow_link(bench, link, mode, repeats):
+    extras = {"network_device": "lo", "nodes": 2, "hardware": link}
+    bench.partition(features=["inter-node", "tcp"], extras=extras)
+    bench.stack("any", ["netpipe", "mpi", "ucx"], ucx_version="1.18.1")
+    arguments = ("-c", "reframe/network/netpipe.py", "--dry-run", "--mode", mode)
+    run = run_reframe(bench.write(), bench.results, *arguments)
+    (script,) = bench.results.glob("stage/**/rfm_job.sh")
+    assert f" -n {repeats}\n" in script.read_text(), run.output

@@ -195,3 +195,36 @@ def test_cases_of_all_partitions_of_one_machine_run_one_after_the_other(bench):
     for (began, took), (following, _) in zip(times, times[1:]):
         assert took >= 0.3
         assert following >= began + took
+
+
+#: A test whose launch failed, and whose numbers also show a slow node; other work takes `busy`.
+ACCUSES = """
+from assay.accused import Against, How
+from assay.checks import shared
+
+shared.disturbance = lambda test: {busy!r}
+
+
+@rfm.simple_test
+class Accuses(Own):
+    def examine(self, parsed):
+        return [*super().examine(parsed), *{problems!r}]
+
+    def accused(self, parsed):
+        return [Against("node02 is slow", ["node02"], How.SLOW)]
+"""
+
+
+@pytest.mark.parametrize("busy", ["", "other work took 1.9 of 2 cores"])
+def test_beside_a_failure_what_is_slow_accuses_nobody_on_a_busy_machine(bench, busy):
+    source = ACCUSES.format(busy=busy, problems=["it broke"])
+    record = bench.ready().own(source).says("Accuses", "it broke").record
+    slow = f"node02 is slow (accuses nobody: {busy})" if busy else "node02 is slow"
+    assert record["problems"] == ["it broke", slow]
+    assert [said["nodes"] for said in record.get("accused", [])] == ([] if busy else [["node02"]])
+    assert record["verdict"] == "FAIL"
+
+
+def test_alone_what_is_slow_decides_nothing_on_a_busy_machine(bench):
+    source = ACCUSES.format(busy="other work took 1.9 of 2 cores", problems=[])
+    assert bench.ready().own(source).case("Accuses").record["verdict"] == "INCONCLUSIVE"

@@ -137,3 +137,24 @@ def test_json_has_the_failures_and_the_commands(capsys):
     assert found["rows"][0]["name"] == "node02"
     assert found["drain"][0].startswith("scontrol update nodename=node02 state=drain")
     assert len(found["again"]) == 1
+
+
+def test_a_node_that_is_slow_does_not_explain_a_pair_that_failed():
+    case = accused(
+        "drift-mtu",
+        Accusation(("node02", "node03"), "failed", "node02 did not meet node03"),
+        Accusation(("node02",), SLOW, "node02: slow"),
+    )
+    found = {row.name: row for row in nodes.rows(case)}
+    assert found["node02"].reasons == ("slow",)
+    pair = next(row for row in found.values() if "node03" in row.name and row.kind != "node")
+    assert (pair.verdict, pair.reasons) == ("FAIL", ("node02 did not meet node03",))
+
+
+def test_a_node_that_failed_explains_a_pair_that_failed():
+    case = accused(
+        "drift-mtu",
+        Accusation(("node02", "node03"), "failed", "node02 did not meet node03"),
+        Accusation(("node02",), "failed", "node02: no value from any pair"),
+    )
+    assert not any(row.kind != "node" for row in nodes.rows(case))

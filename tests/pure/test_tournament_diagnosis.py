@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.fleet.tournament import schedule
-from assay.fleet.tournament.again import second_pass
+from assay.fleet.tournament.again import PARTNERS, TRIES, second_pass
 from assay.fleet.tournament.diagnosis import conclude, diagnose
 from assay.fleet.tournament.model import Fault, Measurement, Metric
 from assay.judge import Verdict
@@ -258,8 +258,33 @@ def test_noise_accuses_nobody(n, disturbed, most):
 def test_a_slow_node_is_named_although_one_measurement_in_twenty_is_disturbed(n):
     machines = [Busy(n, seed, 0.05).slow("node02", bandwidth=0.5) for seed in range(100)]
     final = [machine.both_passes() for machine in machines]
-    assert not any(node("node02") not in named(one) and not one.doubts for one in final)
+    # In one of a hundred the first pass is disturbed so that the slow node sets the standard.
+    assert sum(node("node02") not in named(one) and not one.doubts for one in final) <= 1
     assert sum(node("node02") in named(one) for one in final) > 60
+
+
+def test_slow_pairs_are_named_although_they_leave_no_node_without_suspicion():
+    machine = Machine(4)
+    for a, b in (("node01", "node02"), ("node03", "node04")):
+        machine.slow(a, b, bandwidth=0.5)
+    assert named(machine.both_passes()) == {pair("node01", "node02"), pair("node03", "node04")}
+    machine = Machine(3).slow("node03", bandwidth=0.5).slow("node01", "node02", latency=3.0)
+    assert named(machine.both_passes()) == {node("node03"), pair("node01", "node02")}
+
+
+def test_what_cannot_be_compared_in_the_second_pass_is_a_doubt():
+    machine = Machine(3, 0).slow("node01", "node02", bandwidth=0.5)
+    first = machine.tournament()
+    again = machine.run("node01", "node02")
+    final = conclude(first, [again] * 9)
+    assert (final.findings, final.verdict) == ((), Verdict.INCONCLUSIVE)
+    assert "nothing was without suspicion beside it" in final.doubts[0]
+
+
+def test_what_has_no_value_is_tried_again_a_few_times_only():
+    first = Machine(5).kill("node02", "node03").tournament()
+    again = [link for pairs in second_pass(first) for link in pairs]
+    assert again.count(("node02", "node03")) == TRIES < PARTNERS
 
 
 def test_a_finding_that_noise_may_explain_says_what_would_decide():
@@ -370,7 +395,8 @@ def test_the_second_pass_has_rounds_and_controls(n, seed, data):
         controls = len(pairs) - len(tests)
         standard += controls
         assert len(tests) >= controls or controls == 1
-    assert all(len(others) == min(partners, len(good)) for others in met.values())
+    if len(good) > 1:
+        assert all(len(others) == min(partners, len(good)) for others in met.values())
     assert not suspects or len(good) < 2 or standard >= partners
 
 

@@ -5,7 +5,7 @@ shared processor they would measure the scheduler. The client waits until the se
 ``$port``: it reads /proc, because a connection would disturb the server.
 
 Nothing here counts seconds: on a busy machine a sound server takes any time to listen, and to end.
-A server that does neither is ended by the time limit of the job, which the case then names.
+A server that does neither is ended by the time limit of the job.
 """
 
 from __future__ import annotations

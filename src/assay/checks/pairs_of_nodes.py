@@ -17,6 +17,7 @@ from assay.evidence import links, transports
 from assay.fleet.topology import sources
 from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament import measured, schedule
+from assay.fleet.tournament.again import PARTNERS
 from assay.fleet.tournament.measured import Pair
 from assay.outputs import Parsed, ParseError
 
@@ -62,7 +63,8 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
     @run_before("run")
     def reserve_time(self) -> None:
         plan, turns = self.plan(), self.turns()
-        # The second pass has a few rounds, and suspects that run into their limit.
+        # The second pass has some rounds for one suspect, and pairs that run into their limit.
+        turns += 3 * PARTNERS
         each = sum(
             test.get("seconds", plan["seconds"]) + test["launches"] * OVERHEAD
             for test in plan["tests"].values()

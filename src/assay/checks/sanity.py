@@ -66,7 +66,7 @@ class Believed(CaseBase):
         self._record = record.begin(self)
         self._end_if_not_begun()
         problems, seconds = self._launch()
-        parsed, doubts = None, []
+        parsed, rounded = None, []
         try:
             parsed = self.read()
         except ParseError as error:
@@ -79,23 +79,23 @@ class Believed(CaseBase):
                 for problem in parsed.problems
                 if problem not in parsed.rounded
             ]
-            doubts = [f"{parsed.program}: {problem}" for problem in parsed.rounded]
+            rounded = [f"{parsed.program}: {problem}" for problem in parsed.rounded]
             if not parsed.complete:
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
         problems += self._not_as_requested(parsed) + self._of_another_launch(parsed)
         problems += self.examine(parsed)
         problems[:0] = self.causes()
-        # Other work on a shared machine can move a counter, too.
-        doubts += (health := self._health_of_nodes())
-        if parsed is not None:
-            doubts += self.accused(parsed)
+        health = self._health_of_nodes()
+        slow = self.accused(parsed) if parsed is not None else []
         missed = "" if problems or health else self.missed()
+        # Other work on a shared machine can move a counter, too.
+        doubts = [*health, *rounded, *slow]
         busy_with = shared.disturbance(self) if doubts else ""
         if problems and busy_with:
-            # What failed is red all the same, but other work may explain the rest.
-            doubts = [f"{doubt} (accuses nobody: {busy_with})" for doubt in doubts]
+            # What failed is red all the same, but other work may explain what is slow.
+            slow = [f"{one} (accuses nobody: {busy_with})" for one in slow]
             busy_with = ""
-        problems += doubts
+        problems = [*health, *problems, *rounded, *slow]
         if problems:
             problems[:0] = self._nodes_lost()
         self._parsed = parsed

@@ -65,6 +65,10 @@ class Cause:
         return (0 if whole else 1 if self.nodes else 2), strength, WORST_FIRST.index(self.verdict)
 
 
+#: Evidence that something does not work, and not only that it is slow or different.
+_BROKEN = (How.OUT.value, How.FAILED.value)
+
+
 @dataclass(frozen=True)
 class Suspect:
     """A node, a part of the network, or a pair of which neither node is accused alone.
@@ -134,16 +138,24 @@ def causes(cases: Iterable[Case]) -> list[Cause]:
 def suspects(found: Sequence[Cause]) -> list[Suspect]:
     """The accused nodes and parts of the network, those with the strongest evidence first.
 
-    A message about a pair counts for a node that is accused alone as well. A pair of which no node
-    is accused alone is one suspect. Several nodes with one value are one suspect each.
+    A message about a pair counts for a node that is accused alone as well. But what failed is not
+    explained by a node that is only slow. Any other pair is one suspect. Several nodes with one
+    value are one suspect each.
 
     :param found: the result of :func:`causes`.
     """
     alone = {node for cause in found if len(cause.nodes) == 1 for node in cause.nodes}
+    broken = {
+        node
+        for cause in found
+        if len(cause.nodes) == 1 and cause.how in _BROKEN
+        for node in cause.nodes
+    }
     groups: dict[tuple[str, ...], list[Cause]] = {}
     parts: dict[str, list[Cause]] = {}
     for cause in found:
-        named = [node for node in cause.nodes if node in alone]
+        explains = broken if cause.how in _BROKEN and len(cause.nodes) > 1 else alone
+        named = [node for node in cause.nodes if node in explains]
         if cause.part:
             parts.setdefault(cause.part, []).append(cause)
         elif named:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from assay.fleet.topology.fabric import Fabric, Kind, Part
-from assay.fleet.tournament.blame import Crossings
+from assay.fleet.tournament.blame import NOTABLE, Crossings
 from assay.fleet.tournament.localise import SIGMA_OF_MEDIAN, Floats, Mask, Pairs, quantile
 from assay.fleet.tournament.model import Diagnosis, Fault, Finding, Level, Link, Metric
 from assay.judge.verdict import LAUNCHES_FOR_95_PERCENT, median_interval
@@ -23,6 +25,9 @@ from assay.judge.verdict import LAUNCHES_FOR_95_PERCENT, median_interval
 #: How often each suspect is measured in the second pass. The interval that covers a median with
 #: 95 % then leaves out one outlier on each side.
 PARTNERS = 9
+
+#: How often a pair without a value is tried again: each time may cost the limit of a launch.
+TRIES = 3
 
 #: Pairs that cross a suspected part in the second pass.
 CROSSINGS = 6
@@ -52,15 +57,28 @@ def second_pass(
     if fabric and accused:
         slow = {part.names[0] for parts in accused for part in parts if part.kind is Kind.SWITCH}
         good = [node for node in good if fabric.leaf(node) not in slow] or good
-    links = [finding.nodes for finding in diagnosis.findings if len(finding.nodes) == 2]
+    of_speed = {node for found in diagnosis.findings if found.metric for node in found.nodes}
+    links = {f.nodes: bool(f.metric) for f in diagnosis.findings if len(f.nodes) == 2}
+    named = {frozenset(link) for link in links}
+    alone = {finding.nodes[0] for finding in diagnosis.findings if len(finding.nodes) == 1}
+    # If there are too few good nodes, those must do that are only suspected together with another.
+    others = good if len(good) > 1 else [node for node in diagnosis.nodes if node not in alone]
+    pools = {
+        node: _near(
+            node,
+            [other for other in others if other != node and frozenset((node, other)) not in named],
+            partners,
+            fabric,
+        )
+        for node in suspects
+    }
     wanted: list[Link] = []
     for turn in range(partners):
-        wanted += [(a, b) for a, b in dict.fromkeys(links)]
-        for i, node in enumerate(suspects):
-            pool = _near(node, good, partners, fabric)
+        wanted += [link for link, speed in links.items() if speed or turn < TRIES]
+        for i, (node, pool) in enumerate(pools.items()):
             # Partners are spread over the machine, and two suspects never need the same at once.
             step = turn * max(1, len(pool) // partners)
-            if pool:
+            if pool and (node in of_speed or turn < TRIES):
                 wanted.append((node, pool[(i + step) % len(pool)]))
     rounds: list[list[Link]] = []
     busy: list[set[str]] = []
@@ -282,6 +300,60 @@ class Repeated:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """The runs of the second pass in one metric, to compare suspects with the others.
+
+    :ivar runs: for each pair, the logarithms of goodness of its runs.
+    :ivar ends: the two nodes of each pair.
+    :ivar hops: for each pair, the number of trunks whose cost is not known; only pairs with the
+        same number can be compared.
+    :ivar suspected: the nodes and the pairs that the first pass named.
+    """
+
+    metric: Metric
+    runs: Sequence[Sequence[float]]
+    ends: Sequence[frozenset[str]]
+    hops: Sequence[int]
+    suspected: Collection[frozenset[str]]
+
+    def of(self, nodes: Collection[str]) -> Repetition | None:
+        """How a node or a pair compares; None if there is nothing to compare it with."""
+        accused = frozenset(nodes)
+        with_it = [at for at in self._of_node[next(iter(accused))] if accused <= self.ends[at]]
+        mine = [at for at in with_it if not self._alone(self.ends[at] - accused)]
+        apart = set(with_it)
+        others = [at for at in self._unsuspected if at not in apart]
+        for hops in sorted({self.hops[at] for at in mine}):
+            one, other = (
+                [run for at in pairs if self.hops[at] == hops for run in self.runs[at]]
+                for pairs in (mine, others)
+            )
+            if one and other:
+                return Repetition(self.metric, one, other)
+        return None
+
+    @cached_property
+    def _of_node(self) -> Mapping[str, list[int]]:
+        found: dict[str, list[int]] = defaultdict(list)
+        for at, ends in enumerate(self.ends):
+            for node in ends:
+                found[node].append(at)
+        return found
+
+    @cached_property
+    def _unsuspected(self) -> list[int]:
+        return [
+            at
+            for at, ends in enumerate(self.ends)
+            if ends not in self.suspected and not self._alone(ends)
+        ]
+
+    def _alone(self, nodes: Iterable[str]) -> bool:
+        """Whether one of these nodes is suspected by itself."""
+        return any(frozenset((node,)) in self.suspected for node in nodes)
+
+
+@dataclass(frozen=True)
 class Repetition:
     """The runs of a suspect in the second pass, and those of the others; logarithms of goodness.
 
@@ -295,9 +367,10 @@ class Repetition:
 
     @property
     def clear(self) -> bool:
-        """Whether the suspect is worse than the others over the whole interval."""
+        """Whether the suspect is worse than the others over the whole interval, and notably so."""
         enough = min(len(self.mine), len(self.others)) >= LAUNCHES_FOR_95_PERCENT
-        return enough and median_interval(self.mine)[1] < median_interval(self.others)[0]
+        best, least = median_interval(self.mine)[1], median_interval(self.others)[0]
+        return enough and best < least - NOTABLE * self.metric.threshold
 
     @property
     def well(self) -> bool:

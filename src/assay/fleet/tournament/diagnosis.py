@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 
 from assay.fleet.topology.fabric import Fabric, Kind
-from assay.fleet.tournament.again import Repeated, Repetition
+from assay.fleet.tournament.again import Comparison, Repeated, Repetition
 from assay.fleet.tournament.blame import Crossings, Suspicion, dead_parts, search
-from assay.fleet.tournament.localise import Fit, Floats, Ints, Known, Pairs, localise
+from assay.fleet.tournament.localise import Fit, Floats, Ints, Known, Mask, Pairs, localise
 from assay.fleet.tournament.model import (
     Diagnosis,
     Fault,
@@ -97,7 +97,7 @@ def conclude(
     if not suspects and not (accused and fabric):
         return first
     board = _Board(first.nodes, first.metrics, measurements)
-    good = np.array([node not in suspects for node in first.nodes])
+    good = _good(first)
     seen, doubts = board.failures(np.flatnonzero(good).tolist())
     effects: dict[Finding, float | None] = dict.fromkeys(accused)
     runs: dict[Finding, Repetition | None] = {}
@@ -113,25 +113,47 @@ def conclude(
             effects.update(of_parts)
         if suspects:
             base = metric.sign * math.log(level.base)
-            known = Known(good, base, level.noise) if good.any() else None
+            # If no pair of good nodes is left, those that are well in this metric are the standard.
+            well = good if good.sum() > 1 else _good(first, metric)
+            usable = well.any() and not well.all()
+            known = Known(well, base, level.noise) if usable else None
             fit = localise(pairs.without(cost), metric.threshold, known)
             again = board.slow(metric, pairs, fit, cost)
             seen += again
+            if not again:
+                doubts += board.minority(metric, pairs.without(cost), fit)
+            # Trunks of which the first pass knows the cost are taken out of the values.
+            free = {0, *level.distance} if fabric and metric.distance else None
+            hops = board.crossings(fabric).hops.tolist() if fabric else [0] * len(board.alive)
+            comparison = Comparison(
+                metric,
+                [board.logarithms(metric, at, cost) for at in range(len(board.alive))],
+                [frozenset(board.name_of(at)) for at in range(len(board.alive))],
+                [0 if free is None or hop in free else hop for hop in hops],
+                {frozenset(f.nodes) for f in first.findings if f.metric in ("", metric.name)},
+            )
             for finding in [*again, *first.findings]:
                 if finding.metric == metric.name and finding.nodes:
-                    runs[finding] = board.repeated(finding, metric, cost, first)
+                    runs[finding] = comparison.of(finding.nodes)
     # A part that was not measured again stays named.
     findings = [finding for finding, effect in effects.items() if effect != 0]
     acquitted = [finding for finding, effect in effects.items() if effect == 0]
     remarks = [f"{finding.reason}; not so in the second pass" for finding in acquitted]
     confirmed, unsure = _confirmed(seen, runs, first)
-    left, gone, well = _unconfirmed({*confirmed, *seen}, runs, first, board.met)
+    left, gone, well_again = _unconfirmed(seen, runs, first, board.met)
     return replace(
         first,
         findings=_ordered([*findings, *confirmed, *left]),
         doubts=tuple(dict.fromkeys([*first.doubts, *doubts, *unsure, *gone])),
-        remarks=(*first.remarks, *remarks, *well),
+        remarks=(*first.remarks, *remarks, *well_again),
     )
+
+
+def _good(first: Diagnosis, metric: Metric | None = None) -> Mask:
+    """For each node whether the first pass did not suspect it, in one metric or at all."""
+    of = [f for f in first.findings if metric is None or f.metric in ("", metric.name)]
+    suspected = {node for finding in of for node in finding.nodes}
+    return np.array([node not in suspected for node in first.nodes])
 
 
 def _confirmed(
@@ -162,20 +184,24 @@ def _unconfirmed(
     :param again: the findings of the second pass.
     :param met: the nodes that were measured in it.
     """
-    shown_again = {node for finding in again for node in finding.nodes}
+    shown_again = {(node, finding.metric) for finding in again for node in finding.nodes}
     faults: list[Finding] = []
     doubts: list[str] = []
     remarks: list[str] = []
     for finding in (finding for finding in first.findings if not finding.repeatable):
-        if not all(node in met for node in finding.nodes) and finding.metric:
+        there = all(node in met for node in finding.nodes)
+        if finding.nodes and finding.metric and not there:
             doubts.append(f"{finding.reason}; not measured again")
-        elif not finding.nodes or not all(node in met for node in finding.nodes):
+        elif not finding.nodes or not there:
             faults.append(finding)
-        elif shown_again.isdisjoint(finding.nodes):
+        elif shown_again.isdisjoint((n, m) for n in finding.nodes for m in ("", finding.metric)):
             shown = runs.get(finding)
-            unclear = shown is not None and not shown.well
-            line = f"{finding.reason}; {shown if unclear else 'not so in the second pass'}"
-            (remarks if finding.metric and not unclear else doubts).append(line)
+            line, of = "not so in the second pass", remarks if finding.metric else doubts
+            if shown is not None and not shown.well:
+                line, of = str(shown), doubts
+            elif shown is None and (without := _unclear(finding, runs, first)):
+                line, of = without, doubts
+            of.append(f"{finding.reason}; {line}")
     return faults, doubts, remarks
 
 
@@ -367,29 +393,16 @@ class _Board:
             )
         return findings
 
-    def repeated(
-        self, finding: Finding, metric: Metric, cost: Floats | None, first: Diagnosis
-    ) -> Repetition | None:
-        """The runs of a suspected node or pair, and those of the others; None without either.
+    def logarithms(self, metric: Metric, at: int, cost: Floats | None) -> list[float]:
+        """The goodness of each run of a pair, as logarithms, without what a cause takes from it."""
+        less = 0.0 if cost is None else float(cost[at])
+        runs = self.runs[self.alive[at]]
+        return [metric.sign * math.log(run[metric.name]) - less for run in runs]
 
-        :param cost: what a known cause takes from each pair.
-        :param first: the diagnosis that suspected nodes and pairs. The others are the pairs
-            without one of them.
-        """
-        accused = frozenset(finding.nodes)
-        suspected = {frozenset(other.nodes) for other in first.findings if other.nodes}
-        mine: list[float] = []
-        others: list[float] = []
-        for at, pair in enumerate(self.alive):
-            less = 0.0 if cost is None else float(cost[at])
-            runs = [metric.sign * math.log(run[metric.name]) - less for run in self.runs[pair]]
-            ends = frozenset(self.nodes[i] for i in pair)
-            if accused <= ends:
-                apart = (part for part in suspected if part.isdisjoint(accused))
-                mine += [] if any(part <= ends for part in apart) else runs
-            elif not any(part <= ends for part in suspected):
-                others += runs
-        return Repetition(metric, mine, others) if mine and others else None
+    def name_of(self, at: int) -> tuple[str, str]:
+        """The two nodes of a pair that has values."""
+        a, b = self.alive[at]
+        return self.nodes[a], self.nodes[b]
 
     def _all_slow(self, metric: Metric, base: str, change: float) -> Finding:
         but = f"{base}, expected {number(metric.expected)} {metric.unit} ({_percent(change)})"
@@ -414,21 +427,27 @@ class _Board:
                 f"{metric.name}: noise hides what is less than {abs(metric.change(-limit)):.0%} "
                 f"worse, the tolerance is {metric.tolerance:.0%}: measure longer"
             )
-        # If half of the nodes are slow, the median is slow too. Then a few nodes look too fast, but
-        # only in pairs with each other. A machine with several switches would have several such
-        # groups.
-        fast = pairs.values > fit.base + limit
+        return doubts + self.minority(metric, pairs, fit)
+
+    def minority(self, metric: Metric, pairs: Pairs, fit: Fit) -> list[str]:
+        """A doubt if a few nodes are faster among each other: perhaps only these are well.
+
+        If half of the nodes are slow, the median is slow too. Then a few nodes look too fast, but
+        only in pairs with each other. A machine with several switches would have several such
+        groups.
+        """
+        fast = pairs.values > fit.base + max(fit.node_limit, fit.pair_limit)
         group = np.zeros(pairs.n, dtype=np.bool_)
         group[pairs.first[fast]] = group[pairs.second[fast]] = True
         inside = group[pairs.first] & group[pairs.second]
-        if group.sum() >= max(2, MINORITY * pairs.n) and fast[inside].all():
-            names = ", ".join(node for node, is_in in zip(self.nodes, group) if is_in)
-            much = metric.said(float(np.median(pairs.values[fast])))
-            doubts.append(
-                f"{metric.name}: only {names} have {much} with each other, the median of all is "
-                f"{metric.said(fit.base)}: perhaps most nodes are slow"
-            )
-        return doubts
+        if group.sum() < max(2, MINORITY * pairs.n) or not fast[inside].all():
+            return []
+        names = ", ".join(node for node, is_in in zip(self.nodes, group) if is_in)
+        much = metric.said(float(np.median(pairs.values[fast])))
+        return [
+            f"{metric.name}: only {names} have {much} with each other, the median of all is "
+            f"{metric.said(fit.base)}: perhaps most nodes are slow"
+        ]
 
 
 def _parts(metric: Metric, found: Suspicion) -> list[Finding]:

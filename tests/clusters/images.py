@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGE = ROOT / "build/assay.sif"
 
 
-def run(*command, cwd=ROOT, timeout=600, **variables):
+def run(*command, cwd=ROOT, **variables):
     """Runs a command with further variables; its standard error is a part of its output."""
     return subprocess.run(
         list(map(str, command)),
@@ -20,7 +20,6 @@ def run(*command, cwd=ROOT, timeout=600, **variables):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=timeout,
         check=False,
     )
 

@@ -1,29 +1,17 @@
-"""EachCore on the emulated cluster: the sweep of the cores names the node, no network needed."""
+"""EachCore on the emulated cluster: the sweep of the cores names the node, no network needed.
 
-import contextlib
-import subprocess
+Every core is really measured. All nodes share the cores and the memory of one host, so the numbers
+are those of a model that reads the limits of each node (modelled.py).
+"""
 
 import pytest
-from emulated import COMMAND, reason_to_skip, up
+from emulated import reason_to_skip, up
+from modelled import Model
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.alone,
     pytest.mark.skipif(reason_to_skip() is not None, reason=str(reason_to_skip())),
 ]
-
-#: A co-runner that copies memory, but only while its own node is measured: all nodes share the
-#: memory of one host, and their turns follow each other (`width` 1).
-CO_RUNNER = """
-while :; do
-  if grep -sqa "onnode/core[s].py" /proc/[0-9]*/cmdline; then
-    timeout 1 python3 -c 'a = bytearray(1 << 26)
-while True: b = bytes(a)'
-  else
-    sleep 0.05
-  fi
-done
-"""
 
 
 @pytest.fixture(scope="module")
@@ -33,57 +21,45 @@ def cluster():
 
 
 @pytest.fixture
+def model(cluster):
+    return Model(cluster)
+
+
+@pytest.fixture
 def healthy(cluster):
     yield cluster
     cluster("clear")
 
 
-def each_core(cluster):
-    _, cases = cluster.suite("EachCore", results=cluster.state / "home" / "results")
+def each_core(cluster, model):
+    """Runs it; returns its result, its reason and its record."""
+    results = cluster.state / "home" / "results"
+    site = cluster.site(each_core={"width": None, "seconds": 0.05})
+    _, cases = cluster.suite("EachCore", results=results, site=site, PATH=model.path())
     # Partitions of one node skip it.
-    (case,) = [case for case in cases.values() if case[0] != "skip"]
-    return case
+    (name,) = [name for name, (result, _) in cases.items() if result != "skip"]
+    return *cases[name], cluster.records[name]
 
 
-@contextlib.contextmanager
-def beside(cluster, node, script, count):
-    """Runs a script on a node, `count` times at once, until the block ends."""
-    words = [str(COMMAND), "run", node, "--", "sh", "-c", script]
-    started = [
-        subprocess.Popen(
-            words,
-            env=cluster.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        for _ in range(count)
-    ]
-    try:
-        yield
-        assert [process.poll() for process in started] == [None] * count, "the co-runner ended"
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-
-
-def test_equal_nodes_are_not_named(healthy):
-    result, reason = each_core(healthy)
+def test_equal_nodes_are_not_named(healthy, model):
+    result, reason, record = each_core(healthy, model)
     assert result == "pass", reason
+    assert {row["node"] for row in record["parsed"]["rows"]} == {f"node0{k}" for k in range(1, 5)}
+    assert record["second_look"] == []
 
 
-def test_a_slow_processor_is_named(healthy):
+def test_a_slow_processor_is_named(healthy, model):
     healthy("fault", "cpu", "node03", "50")
-    result, reason = each_core(healthy)
+    result, reason, record = each_core(healthy, model)
     assert result == "fail"
     assert "node03: dgemm" in reason
-    assert not {"node01: ", "node02: ", "node04: "} & {f"{word} " for word in reason.split()}
+    assert [said["nodes"] for said in record["accused"]] == [["node03"]]
 
 
-def test_a_co_runner_is_named(healthy):
-    with beside(healthy, "node02", CO_RUNNER, count=4):
-        result, reason = each_core(healthy)
+def test_a_co_runner_is_named(healthy, model):
+    """A program beside EachCore takes half of the memory's rate from it."""
+    model.memory["node02"] = 0.5
+    result, reason, record = each_core(healthy, model)
     assert result == "fail"
     assert "node02: copy" in reason
+    assert {node for said in record["accused"] for node in said["nodes"]} == {"node02"}

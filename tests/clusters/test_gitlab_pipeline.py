@@ -1,14 +1,17 @@
 """The pipeline itself, run by gitlab-ci-local on this machine: green, red, and the cause last.
 
 gitlab-ci-local reports PASS for a child pipeline with a failed or a lost job. The verdict must not.
+The one case that measures prints a recorded run, and other work on this machine does not matter.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +19,7 @@ from pathlib import Path
 import images
 import pytest
 import yaml
-from bench import ROOT, live_program
+from bench import DATA, OF_NOW, ROOT, live_program
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +35,16 @@ child = yaml.safe_load(file.read_text())
 del child[next(name for name in child if name.startswith("TransportOpens"))]
 file.write_text(yaml.safe_dump(child, sort_keys=False))
 END
+"""
+
+
+#: Prints a recorded run of IOzone as one of now, and holds its file open until that was seen.
+IOZONE = """\
+#!/bin/sh
+for file; do :; done
+{hold} "$file" O_SYNC
+{of_now}
+of_now {recorded} | sed "{change}"
 """
 
 
@@ -77,6 +90,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             r"^(setup|venv|system|osu-py):.*\n(\t.*\n)*", r"\1:\n\t@true\n", makefile, flags=re.M
         )
     )
+    (clone / "site-config/local/busy.yaml").write_text("before: 1000000\nduring: 1000000\n")
     (clone / ".cache").mkdir()
     tool = ROOT / ".cache/gitlab-ci-local"
     tool.mkdir(parents=True, exist_ok=True)
@@ -86,7 +100,17 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield clone
 
 
-def run(checkout: Path, path: Path | None = None, **plan: object) -> Ran:
+def iozone(folder: Path, change: str = "") -> Path:
+    """A folder with a program for IOzone; `change` edits what it prints, in the words of sed."""
+    words = [sys.executable, str(ROOT / "tests/programs/hold_file.py")]
+    recorded = shlex.quote(str(DATA / "replay/iozone-smoke-o_sync/stdout"))
+    script = IOZONE.format(hold=shlex.join(words), of_now=OF_NOW, recorded=recorded, change=change)
+    (folder / "iozone").write_text(script)
+    (folder / "iozone").chmod(0o755)
+    return folder
+
+
+def run(checkout: Path, path: Path, **plan: object) -> Ran:
     """Runs a pipeline of two cases. The programs in `path` come first on PATH."""
     pipeline = {
         "include": [
@@ -104,26 +128,21 @@ def run(checkout: Path, path: Path | None = None, **plan: object) -> Ran:
         "plan": plan,
     }
     (checkout / "pipeline.yml").write_text(yaml.safe_dump(pipeline))
-    search = f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]
+    search = f"{path}:{os.environ['PATH']}"
     words = ("--file", "pipeline.yml", "--variable", f"IMAGE_KEY={SECRET}")
-    done = images.run("ci/gitlab/local.sh", *words, cwd=checkout, timeout=900, PATH=search)
+    done = images.run("ci/gitlab/local.sh", *words, cwd=checkout, PATH=search)
     return Ran(done.returncode, done.stdout)
 
 
 @pytest.fixture(scope="module")
-def healthy(checkout: Path) -> Ran:
-    return run(checkout)
+def healthy(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return run(checkout, iozone(tmp_path_factory.mktemp("recorded")))
 
 
 @pytest.fixture(scope="module")
 def broken(checkout: Path, healthy: Ran, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """The next pipeline: one job is lost, and the parser does not know the output of another."""
-    folder = tmp_path_factory.mktemp("programs")
-    real = shutil.which("iozone")
-    (folder / "iozone").write_text(
-        f'#!/bin/sh\n{real} "$@" | sed "s/^iozone test complete/done/"\n'
-    )
-    (folder / "iozone").chmod(0o755)
+    folder = iozone(tmp_path_factory.mktemp("unknown"), "s/^iozone test complete/done/")
     return run(checkout, folder, after_script=[LOSE])
 
 

@@ -7,7 +7,7 @@ import os
 
 import images
 import pytest
-from emulated import reason_to_skip, up
+from emulated import UNJUDGED, reason_to_skip, up
 from images import IMAGE
 
 pytestmark = [
@@ -29,12 +29,14 @@ def cluster():
 def test_ranks_in_containers_on_two_nodes_are_one_world(cluster, launcher):
     """Each case is red unless it shows a world of the right size on the right number of nodes.
 
+    How fast they are is recorded only: the nodes share the cores of one host.
+
     HPCC runs within a node. When its ranks ran in separate user namespaces, it hung in the shared
     memory of Open MPI.
     """
     made, apptainer = cluster
     done, cases = made.suite(
-        "NetPipe.*=tcp|Hpcc",
+        *("NetPipe.*=tcp|Hpcc", *UNJUDGED),
         results=made.state / "home" / "results",
         site="any",
         PATH=f"{apptainer}:{os.environ['PATH']}",
@@ -44,7 +46,7 @@ def test_ranks_in_containers_on_two_nodes_are_one_world(cluster, launcher):
         ASSAY_ACCESS="--licenses=host:1",
         ASSAY_LAUNCHER=launcher,
     )
-    assert done.returncode == 0, done.stdout[-3000:]
+    assert "(0 failure(s)," in done.stdout, done.stdout[-3000:]
     assert {name for name, (result, _) in cases.items() if result == "pass"} == {
         ("NetPipe", "intra-node"),
         ("NetPipe", "ethernet"),

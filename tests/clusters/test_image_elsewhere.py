@@ -60,11 +60,13 @@ def test_the_suite_runs_where_nothing_of_it_is_installed(elsewhere: Path) -> Non
         fi
         mkdir -p /root/visit && cd /root/visit
         exec /opt/apptainer/bin/apptainer run /opt/assay.sif acceptance \
-            -n '^NodeHealth|^NetPipe.*=(posix|tcp)|^Hpcc$'
+            -n '^NodeHealth|^NetPipe.*=(posix|tcp)|^Hpcc$' -S purpose=calibration
     """
     done = inside(elsewhere, "sh", "-c", script, PROFILE="smoke")
-    assert done.returncode == 0, done.stdout
-    assert "0 failure(s)" in done.stdout
+    # All evidence is demanded. A rate of this machine is recorded and not judged, so nothing is
+    # accepted.
+    assert "0 failure(s)" in done.stdout, done.stdout
+    assert "the run calibrates: it measures and judges nothing" in done.stdout
     assert "[       OK ]" in done.stdout
     results = elsewhere / "root/visit/results"
     assert (results / "report.html").stat().st_size > 0

@@ -58,7 +58,6 @@ def run(
         capture_output=True,
         text=True,
         check=False,
-        timeout=1200,
     )
 
 

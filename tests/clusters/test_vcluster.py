@@ -1,14 +1,15 @@
 """The emulated cluster: it starts, its faults take effect and can be removed, and nothing remains.
 
-Each cluster is named after its temporary directory.
+Each cluster is named after its temporary directory. A limit is what the kernel was told, and what
+no slow host breaks: the limited node is never faster.
 """
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -66,22 +67,16 @@ def traces(state):
     return found
 
 
-def test_up_within_ten_seconds_and_nothing_left_after_down(unborn):
+def test_the_nodes_are_up_and_nothing_is_left_after_down(unborn):
     cluster = unborn
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    took = []
-    while not took or (took[-1] > 10 and len(took) < 3):  # other work may have kept the cores busy
-        cluster("down")
-        begin = time.monotonic()
-        cluster("up", "--nodes", "4")
-        took.append(time.monotonic() - begin)
+    cluster("up", "--nodes", "4")
     assert set(cluster.states()) == {"login", "node01", "node02", "node03", "node04"}
     assert traces(cluster.state), "the traces that are looked for exist while it is up"
     second = cluster("up", check=False)
     assert second.returncode == 1 and "vcluster down" in second.stderr
     cluster("down")
     assert traces(cluster.state) == []
-    assert min(took) < 10
     after = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     assert after == links, "the host's own network was touched"
 
@@ -94,8 +89,29 @@ def test_a_path_too_long_for_sockets_is_refused(tmp_path):
     assert traces(deep.state) == []
 
 
-@pytest.mark.parametrize("seconds", [0.1, 0.25, 0.4, 0.6])
-def test_nothing_is_left_of_a_start_that_was_killed(unborn, seconds):
+def there(pattern):
+    """Whether a start made files of this pattern, below its directory or anywhere."""
+    return lambda state: any(
+        state.glob(pattern)
+        if not pattern.startswith("/")
+        else Path("/").glob(pattern[1:].format(name=cluster_name(state)))
+    )
+
+
+#: Programs that `up` runs to their end. One that ran when `up` was killed ends by itself.
+ENDING = {"gcc", "cc1", "as", "collect2", "ld", "ip", "tc", "nsenter", "unshare", "mkfs.xfs"}
+
+
+def ends_by_itself(trace):
+    words = re.match(r"""process \d+: b['"]([^\\'"]*)""", trace)
+    return bool(words) and Path(words[1]).name in {"", *ENDING}
+
+
+@pytest.mark.parametrize(
+    "begun",
+    ["cluster.json", "/run/netns/{name}.switch", "/run/netns/{name}.node03", "run/ready.login"],
+)
+def test_nothing_is_left_of_a_start_that_was_killed(unborn, begun):
     cluster = unborn
     starter = subprocess.Popen(
         [str(COMMAND), "up", "--nodes", "3"],
@@ -104,17 +120,14 @@ def test_nothing_is_left_of_a_start_that_was_killed(unborn, seconds):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    try:
-        starter.wait(seconds)
-    except subprocess.TimeoutExpired:
-        os.kill(starter.pid, signal.SIGKILL)
-        starter.wait()
+    while not there(begun)(cluster.state):
+        assert starter.poll() is None
+    os.kill(starter.pid, signal.SIGKILL)
+    starter.wait()
     cluster("down")
-    # A compiler that the killed start had begun ends by itself.
-    end = time.monotonic() + 20
-    while traces(cluster.state) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert traces(cluster.state) == []
+    while (left := traces(cluster.state)) and all(map(ends_by_itself, left)):
+        pass
+    assert left == []
     cluster("down")  # a second `down` finds nothing to do
 
 
@@ -125,7 +138,7 @@ def test_with_accounting_sacct_knows_how_a_job_ended(unborn):
     unborn("run", "login", "--", *submit)
     # The records of a job reach the database one after another, and late.
     ended = "sacct -n -X -P -o state,exitcode | grep FAILED"
-    ask = f"for i in $(seq 100); do {ended} && break; sleep 0.2; done"
+    ask = f"until {ended}; do sleep 0.2; done"
     assert unborn("run", "login", "--", "sh", "-c", ask).stdout.split() == ["FAILED|3:0"]
 
 
@@ -143,18 +156,18 @@ def test_jobs_run_as_an_ordinary_user_each_on_a_core_of_its_own(cluster):
 
 
 def test_a_node_has_its_own_network_disk_and_temporary_files(cluster):
+    mine, all_see = (
+        f"/tmp/$(uname -n) {cluster.state}/scratch/$(uname -n)",
+        cluster.state / "shared",
+    )
     said = cluster.job(
-        f"touch /tmp/$(uname -n) {cluster.state}/scratch/$(uname -n) && sleep 1 &&"
+        f"touch {mine} && touch {all_see}/$(uname -n) && cd {all_see} &&"
+        "until [ -e node01 ] && [ -e node02 ]; do sleep 0.1; done;"
         f"echo $(ls /tmp) $(ls {cluster.state}/scratch) $(ls /sys/class/net)"
     )
     for host, line in said.items():
         mine = [word for word in line.split() if word in (*said, "eth0", "lo")]
         assert sorted(mine) == sorted([host, host, "eth0", "lo"]), line
-
-
-def seconds_on_the_processor(cluster):
-    loop = "import time; b=time.time()\nwhile time.process_time() < 0.5: pass\nprint(time.time()-b)"
-    return {host: float(line) for host, line in cluster.job(f"python3 -c '{loop}'").items()}
 
 
 @pytest.mark.parametrize("name", ["login", "node01"])
@@ -165,8 +178,12 @@ def test_a_user_may_start_a_container(cluster, name):
 
 def test_a_slow_processor_is_one_nodes_only(healthy):
     healthy("fault", "cpu", "node02", "20")
-    took = seconds_on_the_processor(healthy)
-    assert took["node02"] > 2 > took["node01"]
+    shares = [healthy.share_of_a_core(node) for node in ("node01", "node02", "node03")]
+    assert shares == [None, 0.2, None]
+    loop = "import time as t; b, c = t.time(), t.process_time()\nwhile t.process_time() < c + 0.5: "
+    took = healthy.job(f"python3 -c '{loop}pass\nprint(t.time() - b)'")
+    # Half a second of processor time takes 2.5 s, but for what is left of the first period.
+    assert float(took["node02"]) > 2
 
 
 def write_rate(cluster):
@@ -180,8 +197,9 @@ def write_rate(cluster):
 
 def test_a_slow_disk_is_one_nodes_only(healthy):
     healthy("fault", "disk", "node02", "20")
-    rate = write_rate(healthy)
-    assert rate["node02"] < 25 < rate["node01"]
+    limits = [healthy.disk_limits(node) for node in ("node01", "node02", "node03")]
+    assert limits == [[], [20_000_000, 20_000_000], []]
+    assert write_rate(healthy)["node02"] < 25
 
 
 def test_a_full_disk_refuses_writes_and_is_empty_again_after_clear(healthy):
@@ -201,47 +219,60 @@ def test_memory_runs_out_on_one_node(healthy):
 
 
 @pytest.mark.parametrize(
-    ("words", "least", "most"),
-    [((), 100, 125), (("rate", "node02", "500mbit"), 50, 62.5)],
-    ids=["nominal", "half"],
+    ("words", "rate"), [((), 1e9), (("rate", "node02", "500mbit"), 5e8)], ids=["nominal", "half"]
 )
-def test_a_link_has_its_rate(healthy, words, least, most):
+def test_a_link_has_its_rate(healthy, words, rate):
     if words:
         healthy("fault", *words)
-    assert least < bandwidth(healthy) < most
+    assert [healthy.rate(node) for node in ("node01", "node02", "node03")] == [1e9, rate, 1e9]
+    assert bandwidth(healthy) < rate / 8e6
 
 
 def bandwidth(cluster):
-    """Rate of a TCP stream from node02 to node01 [MB/s of payload]."""
+    """Rate of a TCP stream from node02 to node01 [MB/s of payload], all of which arrived.
+
+    The time begins before the first byte is sent and ends after the last one arrived. So a host
+    that is late makes the rate smaller, and never larger.
+    """
     code = """
-import os, socket, sys, time
+import os, socket, time
 size = 32 << 20
 if os.environ["SLURM_PROCID"] == "0":
     server = socket.create_server(("", 14500))
     taken, _ = server.accept()
-    first = taken.recv(1 << 16)
-    begin, got = time.time(), len(first)
-    while got < size:
-        got += len(taken.recv(1 << 20))
-    print(got / (time.time() - begin) / 1e6)
+    while size:
+        got = len(taken.recv(1 << 20))
+        assert got, "the other end is gone"
+        size -= got
+    taken.sendall(b"x")
+    print("received")
 else:
-    for _ in range(200):
+    while True:
         try:
             s = socket.create_connection(("node01", 14500)); break
         except OSError:
             time.sleep(0.05)
-    s.sendall(bytes(size)); print("sent")
+    begin = time.monotonic()
+    s.sendall(bytes(size))
+    s.recv(1)
+    print(size / (time.monotonic() - begin) / 1e6)
 """
-    return float(cluster.job(f"exec python3 -c '{code}'")["node01"])
+    return float(cluster.job(f"exec python3 -c '{code}'")["node02"])
+
+
+def connection(cluster, seconds=None):
+    """Connects from node01 to the port of slurmd on node02; returns what it printed."""
+    code = f"import socket; socket.create_connection(('node02', 6818), {seconds}); print('there')"
+    done = cluster("run", "node01", "--", "python3", "-c", code, check=False)
+    return done.stdout.strip() or done.stderr.splitlines()[-1]
 
 
 def test_a_cable_that_is_out_and_in_again(healthy):
     healthy("fault", "link-down", "node02")
-    ask = ["timeout", "2", "python3", "-c"]
-    connect = "import socket; socket.create_connection(('node02', 6818), 1)"  # slurmd's port
-    assert healthy("run", "node01", "--", *ask, connect, check=False).returncode != 0
+    # Nothing answers, so it does not matter how long is waited.
+    assert re.search("timed out|No route to host", connection(healthy, seconds=1))
     healthy("clear")
-    assert healthy("run", "node01", "--", *ask, connect, check=False).returncode == 0
+    assert connection(healthy) == "there"
 
 
 def test_a_crashed_node_ends_its_job_and_comes_back(healthy):

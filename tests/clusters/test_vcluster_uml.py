@@ -5,13 +5,14 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from bench import ROOT
-from emulated import COMMAND, Cluster, place, reason_to_skip, up
-from test_vcluster import bandwidth, traces
+from emulated import COMMAND, Cluster, cluster_name, place, reason_to_skip, up
+from test_vcluster import bandwidth, connection, traces
 
 
 def reason():
@@ -33,7 +34,9 @@ VERBS = {"UCX_NET_DEVICES": "rxe0:1", "UCX_IB_GID_INDEX": "0"}
 
 @pytest.fixture(scope="module")
 def cluster():
+    begin = time.monotonic()
     with up("--machines", "uml", "--nodes", "2") as made:
+        made.start = time.monotonic() - begin
         yield made
 
 
@@ -55,23 +58,83 @@ def test_each_node_has_a_kernel_and_an_rdma_device_of_its_own(cluster):
         assert gid.startswith("fe80:")
 
 
-def test_each_node_has_the_time_of_the_host(cluster):
+def behind(cluster, node):
+    """How far the clock of a node is behind that of the host, and how wrong this may be [s]."""
+    words = [str(COMMAND), "run", node, "--", "python3", str(ROOT / "vcluster/clock.py")]
+    with subprocess.Popen(
+        words,
+        env=cluster.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as asked:
+
+        def once():
+            begin = time.time()
+            asked.stdin.write("\n")
+            said = int(asked.stdout.readline()) / 1e9
+            end = time.time()
+            return end - begin, (begin + end) / 2 - said
+
+        took, found = min(once() for _ in range(10))
+    return found, took / 2
+
+
+def match(cluster, node):
+    """Sets the clock of a node as its start does. Returns how wrong it may be then [s].
+
+    The fastest of its ten answers counts, which took a tenth of the time at most. The clock is
+    wrong by half of that at most.
+    """
+    call = f"import clock; clock.match({int(node.removeprefix('node'))}, {node!r})"
+    space = f"{cluster_name(cluster.state)}.{node}"
+    begin = time.monotonic()
+    subprocess.run(
+        ["ip", "netns", "exec", space, sys.executable, "-c", call],
+        env={**cluster.environment, "PYTHONPATH": str(ROOT / "vcluster")},
+        check=True,
+    )
+    return (time.monotonic() - begin) / 20
+
+
+def test_the_clock_of_a_node_is_set_to_that_of_the_host(cluster):
     for node in ("node01", "node02"):
-        before = time.time()
-        said = float(cluster("run", node, "--", "date", "+%s.%N").stdout)
-        # The host dates a file by its last tick, which may be 10 ms old.
-        assert before - 0.03 < said < time.time() + 0.03, node
+        found, wrong = behind(cluster, node)
+        # The start asked ten times, too.
+        assert abs(found) <= wrong + cluster.start / 20, node
+        cluster("run", "--root", node, "--", "date", "-s", "+60 seconds")
+        assert behind(cluster, node)[0] < -30
+        wrong = match(cluster, node)
+        found, more = behind(cluster, node)
+        assert abs(found) <= wrong + more, node
+
+
+#: The server says in a file that it listens. The client is started once.
+LISTENS = """
+if [ "$SLURM_PROCID" = 0 ]; then
+    ucx_perftest -p 13399 & server=$!
+    until grep -q ":$(printf %04X 13399) .* 0A " /proc/net/tcp; do
+        kill -0 $server || exit 1
+        sleep 0.1
+    done
+    touch FILE
+    wait $server
+else
+    until [ -e FILE ]; do sleep 0.1; done
+    ucx_perftest node01 -p 13399 -t tag_lat -n 200 -w 20
+fi
+"""
 
 
 def perftest(cluster, transport, **variables):
     """The output of ucx_perftest between the nodes, one rank on each, by srun."""
     settings = {**VERBS, "UCX_TLS": transport, "UCX_LOG_LEVEL": "info", **variables}
-    # The server listens some time after the client was started.
-    client = "ucx_perftest node01 -p 13399 -t tag_lat -n 200 -w 20"
-    tries = f"for i in 1 2 3 4 5 6 7 8 9; do {client} && break; sleep 0.5; done"
-    script = f'if [ "$SLURM_PROCID" = 0 ]; then ucx_perftest -p 13399; else {tries}; fi'
-    srun = ["srun", "-w", "node01,node02", "-N", "2", "-n", "2", "sh", "-c", script]
-    return cluster("run", "login", "--", *srun, **settings).stdout
+    file = cluster.state / "shared/listens"
+    file.unlink(missing_ok=True)
+    script = LISTENS.replace("FILE", str(file))
+    srun = ["srun", "--kill-on-bad-exit=1", "-w", "node01,node02", "-N", "2", "-n", "2"]
+    return cluster("run", "login", "--", *srun, "sh", "-c", script, **settings).stdout
 
 
 @pytest.mark.parametrize(("tls", "lane"), [("rc_v", "rc_verbs"), ("ud_verbs", "ud_verbs")])
@@ -107,7 +170,6 @@ def test_run_hands_a_command_on_as_it_is(cluster):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
     )
     assert (done.stdout, done.stderr, done.returncode) == ("-n|a b|$HOME|given", "lost\n", 7)
     where = cluster("run", "node02", "--", "sh", "-c", "echo $(uname -n) $(pwd) $(id -un)").stdout
@@ -126,9 +188,8 @@ def test_a_command_ends_with_its_client(cluster):
         assert client.poll() is None
     client.kill()
     client.wait()
-    end = time.monotonic() + 10
     while cluster("run", "node01", "--", *look, check=False).returncode == 0:
-        assert time.monotonic() < end
+        pass
 
 
 def test_a_job_writes_files_that_all_machines_see_as_the_users(cluster):
@@ -141,21 +202,24 @@ def test_a_job_writes_files_that_all_machines_see_as_the_users(cluster):
         assert words[0] == "node01" and words[1] == words[2] != "root"
 
 
-def test_a_slow_link_is_slow_over_tcp_and_verbs(healthy):
-    nominal = bandwidth(healthy)
+def test_a_slow_link_is_slow(healthy):
+    assert [healthy.rate(node) for node in ("node01", "node02")] == [1e9, 1e9]
     healthy("fault", "rate", "node02", "100mbit")
-    assert bandwidth(healthy) < 12.5 < nominal
+    assert [healthy.rate(node) for node in ("node01", "node02")] == [1e9, 1e8]
+    assert bandwidth(healthy) < 12.5
 
 
 def latency(said):
-    """The median of ucx_perftest [us]."""
-    return float(re.search(r"^Final: +\d+ +(\S+)", said, re.M)[1])
+    """The average of ucx_perftest [us]: half of the time between two messages of one side."""
+    return float(re.search(r"^Final: +\d+ +\S+ +(\S+)", said, re.M)[1])
 
 
 def test_delayed_packets_are_seen_over_verbs(healthy):
-    nominal = latency(perftest(healthy, "rc_v,self"))
+    assert healthy.held("node02") == []
     healthy("fault", "delay", "node02", "2000")
-    assert latency(perftest(healthy, "rc_v,self")) > nominal + 800
+    assert healthy.held("node02") == [2000]
+    # Each message to node02 is held, and none of those back.
+    assert latency(perftest(healthy, "rc_v,self")) >= 1000
 
 
 def test_lost_packets_are_counted_by_the_rdma_device(healthy):
@@ -168,13 +232,12 @@ def test_lost_packets_are_counted_by_the_rdma_device(healthy):
 
 
 def test_a_cable_that_is_out_and_in_again(healthy):
-    ask = ["timeout", "2", "python3", "-c"]
-    connect = "import socket; socket.create_connection(('node02', 6818), 1)"  # slurmd's port
     healthy("fault", "link-down", "node02")
-    assert healthy("run", "node01", "--", *ask, connect, check=False).returncode != 0
+    # Nothing answers, so it does not matter how long is waited.
+    assert re.search("timed out|No route to host", connection(healthy, seconds=1))
     assert healthy("run", "node02", "--", "uname", "-n").stdout == "node02\n"
     healthy("clear")
-    assert healthy("run", "node01", "--", *ask, connect, check=False).returncode == 0
+    assert connection(healthy) == "there"
 
 
 def test_a_node_without_slurmd_or_drained_comes_back(healthy):
@@ -194,14 +257,14 @@ def test_a_crashed_node_ends_its_job_and_comes_back(healthy):
 
 def test_a_hanging_process_is_stopped_until_clear(healthy):
     job = subprocess.Popen(
-        [str(COMMAND), "run", "login", "--", "srun", "-w", "node01", "-N1", "sleep", "2"],
+        [str(COMMAND), "run", "login", "--", "srun", "-w", "node01", "-N1", "sleep", "inf"],
         env=healthy.environment,
     )
     healthy("fault", "hang", "node01", "sleep")
-    time.sleep(4)
     healthy("run", "node01", "--", "pgrep", "-x", "-r", "T", "sleep")
+    assert job.poll() is None
     healthy("clear")
-    job.wait(30)
+    job.wait()
 
 
 def test_the_suite_runs_over_verbs(healthy):
@@ -260,9 +323,8 @@ def test_nothing_is_left_after_down_even_of_a_kernel_that_was_killed():
     with up("--machines", "uml", "--nodes", "2", "--unproven") as made:
         assert set(kernels(made.state)) == {"node01", "node02"}
         os.kill(kernels(made.state)["node02"], signal.SIGKILL)
-        end = time.monotonic() + 10
         while made.states()["node02"] != "crashed":
-            assert time.monotonic() < end
+            pass
         made("down")
         assert traces(made.state) == []
 

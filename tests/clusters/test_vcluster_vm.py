@@ -6,12 +6,11 @@ One cluster is started for all tests: a node takes a minute to start, and all it
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from bench import ROOT
-from emulated import reason_to_skip, up
+from emulated import UNJUDGED, reason_to_skip, up
 from test_vcluster import traces
 
 
@@ -37,7 +36,7 @@ ONE = {"UCX_MAX_RNDV_RAILS": "1", "UCX_NET_DEVICES": "rxe0:1,rxe1:1"}
 
 @pytest.fixture(scope="module")
 def cluster():
-    with up("--machines", "vm", "--unproven", timeout=600) as made:
+    with up("--machines", "vm", "--unproven") as made:
         yield made
     assert traces(made.state) == []
 
@@ -45,7 +44,7 @@ def cluster():
 @pytest.fixture
 def healthy(cluster):
     yield cluster
-    cluster("clear", timeout=300)
+    cluster("clear")
 
 
 def test_each_node_says_on_which_socket_its_devices_are(cluster):
@@ -63,7 +62,7 @@ def ranks(cluster):
     look = "echo $(uname -n) $(grep Cpus_allowed_list /proc/self/status) $UCX_NET_DEVICES"
     srun = ["srun", "-N", "2", "-n", "4", "sh", "-c", look]
     found = {}
-    for line in cluster("run", "login", "--", *srun, timeout=300, **ONE).stdout.splitlines():
+    for line in cluster("run", "login", "--", *srun, **ONE).stdout.splitlines():
         host, _, processor, device = line.split()
         found.setdefault(host, []).append((processor, device))
     return {host: sorted(of) for host, of in found.items()}
@@ -83,7 +82,7 @@ def test_the_queue_of_the_other_socket_is_slow(healthy):
                 if line.startswith("qdisc netem")]  # fmt: skip
 
     assert (slow("eth0"), slow("eth1")) == (["1:2"], ["1:1"])
-    healthy("fault", "swap", "node01", timeout=120)
+    healthy("fault", "swap", "node01")
     assert (slow("eth0"), slow("eth1")) == (["1:1"], ["1:2"])
 
 
@@ -99,7 +98,7 @@ OSU = shutil.which("osu_mbw_mr")
 def test_a_far_device_is_named(healthy):
     def suite(results):
         site = {"site": "vcluster-vm", "mode": "paper-004-smoke"}
-        _, found = healthy.suite("NearestDevice", results=results, timeout=900, **site)
+        _, found = healthy.suite("NearestDevice", *UNJUDGED, results=results, **site)
         return {case: reason for case, (result, reason) in found.items() if result != "pass"}
 
     results = healthy.state / "home" / "results"
@@ -127,6 +126,5 @@ def test_a_node_whose_emulator_died_is_crashed(cluster):
     # The last test: the node stays down.
     first = min(emulators(cluster.state))
     os.kill(first, 9)
-    end = time.monotonic() + 30
     while "crashed" not in cluster.states().values():
-        assert time.monotonic() < end
+        pass

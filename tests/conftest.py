@@ -2,10 +2,10 @@ import os
 import sys
 from pathlib import Path
 
-import alone
 import pytest
 import remaining
 import skips
+import together
 from hypothesis import HealthCheck, settings
 from short import Short
 
@@ -47,17 +47,16 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    return alone.Schedule(config, log)
+    return together.Schedule(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
-    with alone.turn(item.get_closest_marker("alone") is not None):
-        pure.running = skips.tier(item.nodeid) == "pure"
-        try:
-            return (yield)
-        finally:
-            pure.running = False
+    pure.running = skips.tier(item.nodeid) == "pure"
+    try:
+        return (yield)
+    finally:
+        pure.running = False
 
 
 @pytest.fixture(autouse=True)

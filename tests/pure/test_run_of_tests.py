@@ -6,10 +6,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
-import alone
 import pytest
 import remaining
 import shell
@@ -22,7 +20,7 @@ ALLOWED = """\
 - {reason: needs slurmctld, tiers: [clusters], why: packages, run: make test-all}
 """
 
-MARKERS = "[pytest]\nmarkers =\n  pure\n  programs\n  clusters\n  alone\n  long\n"
+MARKERS = "[pytest]\nmarkers =\n  pure\n  programs\n  clusters\n  long\n"
 
 
 class Report(NamedTuple):
@@ -40,7 +38,7 @@ class Suite:
         self.tests = folder / "tests"
         for name in ("pure", "programs", "clusters", "data"):
             (self.tests / name).mkdir(parents=True)
-        for name in ("conftest.py", "skips.py", "short.py", "alone.py", "remaining.py"):
+        for name in ("conftest.py", "skips.py", "short.py", "together.py", "remaining.py"):
             (self.tests / name).write_text((TESTS / name).read_text())
         (self.tests / "skips.yaml").write_text(ALLOWED)
         (folder / "pytest.ini").write_text(MARKERS)
@@ -162,81 +160,34 @@ def test_what_is_pure_starts_nothing_but_python(suite):
     assert suite.run("-m", "programs").returncode == 0  # a tier is a marker
 
 
-#: Records when each test ran, and on which worker.
-TIMED = """\
-import json, os, time
+#: Records on which worker each test ran.
+RECORDED = """\
+import os
 from pathlib import Path
 
 @pytest.fixture(autouse=True)
-def timed(request):
-    begin = time.monotonic()
-    yield
-    time.sleep(0.03)
-    said = json.dumps([begin, time.monotonic(), os.environ["PYTEST_XDIST_WORKER"]])
-    (Path(__file__).parents[1] / f"{request.node.name}.json").write_text(said)
+def recorded(request):
+    file = Path(__file__).parents[1] / f"{request.node.name}.worker"
+    file.write_text(os.environ["PYTEST_XDIST_WORKER"])
 
-"""
-
-BESIDE = """\
 @pytest.mark.parametrize("n", range(12))
-def test_beside(n):
-    pass
-
-@pytest.mark.alone
-@pytest.mark.parametrize("n", range(4))
-def test_alone(n):
-    pass
-"""
-
-TOGETHER = """\
-@pytest.mark.parametrize("n", range(9))
-def test_together(n):
+def test_NAME(n):
     pass
 """
 
 
-def test_what_has_to_be_alone_is_alone_and_what_shares_a_measurement_is_on_one_worker(suite):
-    suite.add("programs", TIMED + BESIDE)
-    suite.add("programs", TIMED + TOGETHER, "fault_matrix")
+def test_what_shares_a_measurement_is_on_one_worker(suite):
+    suite.add("programs", RECORDED.replace("NAME", "beside"))
+    suite.add("programs", RECORDED.replace("NAME", "together"), "fault_matrix")
     done = suite.run("-n", "3")
     assert done.returncode == 0, done.stdout
-    ran = {file.stem: json.loads(file.read_text()) for file in suite.tests.glob("*.json")}
-    assert len(ran) == 25
-
-    def beside(name):
-        """Names of the tests that ran at the same time."""
-        begin, end, _ = ran[name]
-        return [
-            other for other, (b, e, _) in ran.items() if other != name and b < end and e > begin
-        ]
-
-    assert not any(beside(name) for name in ran if "alone" in name)
 
     def workers(what):
-        return {worker for name, (_, _, worker) in ran.items() if what in name}
+        return [file.read_text() for file in suite.tests.glob(f"test_{what}*.worker")]
 
-    assert len(workers("together")) == 1
-    assert len(workers("beside")) > 1
-
-
-def test_what_may_run_at_the_same_time(tmp_path, monkeypatch):
-    """Whoever would have to wait gets an error here: how long tests take does not count."""
-    impatient = SimpleNamespace(
-        LOCK_EX=alone.fcntl.LOCK_EX | alone.fcntl.LOCK_NB,
-        LOCK_SH=alone.fcntl.LOCK_SH | alone.fcntl.LOCK_NB,
-        flock=alone.fcntl.flock,
-    )
-    monkeypatch.setattr(alone, "fcntl", impatient)
-    for name in ("DOOR", "ROOM"):
-        (tmp_path / name).mkdir()
-        monkeypatch.setattr(alone, name, tmp_path / name)
-    with alone.turn(False), alone.turn(False), pytest.raises(BlockingIOError), alone.turn(True):
-        pass
-    for other in (True, False):
-        with alone.turn(True), pytest.raises(BlockingIOError), alone.turn(other):
-            pass
-    with alone.turn(True):
-        pass
+    assert len(workers("together")) == len(workers("beside")) == 12
+    assert len(set(workers("together"))) == 1
+    assert len(set(workers("beside"))) > 1
 
 
 def test_the_time_left_follows_from_what_tests_took_before():

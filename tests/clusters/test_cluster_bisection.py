@@ -46,7 +46,9 @@ def test_all_pairs_of_a_healthy_trunk_move_what_their_links_carry(cluster):
     assert all("of the latency were within the time" in said for said in record["problems"])
     (row,) = record["parsed"]["rows"]
     assert (row["line"], row["pairs"]) == ("s1 - s2", PAIRS)
-    assert row["together"] == row["theoretical"] == pytest.approx(37.5, abs=0.01)
+    # ucx_perftest prints two digits.
+    assert row["together"] == pytest.approx(row["theoretical"], abs=0.01)
+    assert row["theoretical"] == 37.5
 
 
 def test_a_trunk_of_half_the_rate_is_named(cluster):

@@ -44,10 +44,11 @@ def test_a_file_of_one_node_is_on_all_machines(cluster):
         assert shell(cluster, name, "stat -f -c %T . && findmnt -n -o FSTYPE -T .") == (
             "fuse.glusterfs"
         )
+    # XFS reserves space for a file that grows, and gives it back some time later. It is no content.
+    du = ("du", "--apparent-size", "-sm", f"{cluster.state}/scratch/.brick")
     holds = {
-        name: int(cluster("run", "--root", name, "--", "du", "-sm", where).stdout.split()[0])
+        name: int(cluster("run", "--root", name, "--", *du).stdout.split()[0])
         for name in ("node01", "node02", "node03", "node04")
-        for where in [f"{cluster.state}/scratch/.brick"]
     }
     assert sum(holds.values()) >= 24 and max(holds.values()) < 24, "the pieces are on several nodes"
     assert shell(cluster, "node02", "ls -l big | cut -d' ' -f5") == str(24 << 20)
@@ -117,7 +118,7 @@ def test_the_suite_measures_it(healthy):
             "Coherence",
             "node02 does not see the file of node01 (changed)",
         ),
-        (("delay", "node02", "20000"), "EachServer", "files on node02: write"),
+        (("delay", "node02", "2000"), "EachServer", "files on node02: write"),
     ],
 )
 def test_a_fault_of_a_node_is_named_by_the_test_of_the_file_system(healthy, fault, test, said):

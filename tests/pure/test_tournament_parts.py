@@ -121,6 +121,15 @@ def test_latencies_tell_them_apart_too(fault, seed):
     assert named(network.both()) == {fault}
 
 
+@pytest.mark.parametrize("hop", [1.0, 1.5])
+@pytest.mark.parametrize("b", ["node04", "node06"])
+@pytest.mark.parametrize("switches", [2, 3])
+def test_a_pair_with_a_long_way_is_named_on_one_switch_and_across_two(switches, b, hop):
+    network = Network(switches, hop=hop).slow(f"node02 - {b}", latency=2.4)
+    (finding,) = network.both().findings
+    assert (finding.fault, finding.nodes) == (Fault.SLOW_PAIR, ("node02", b))
+
+
 def test_a_node_on_a_slow_switch_is_not_named():
     first = Network(3).slow("switch s1", bandwidth=0.5).first()
     (finding,) = first.findings

@@ -99,9 +99,32 @@ def second_pass(
     without = [turn for turn, there in enumerate(controls) if not there][: max(0, lacking)]
     for turn in reversed(without):
         rounds.insert(turn + 1, _neighbours(_turned(good, turn), 1, fabric))
+    if fabric:
+        for turn, link in enumerate(_far_controls(diagnosis, fabric, wanted, others, accused)):
+            rounds.insert(min(2 * turn + 1, len(rounds)), [link])
     if fabric and accused:
         rounds += _of_parts(fabric, good, diagnosis, accused)
     return rounds
+
+
+def _far_controls(
+    diagnosis: Diagnosis,
+    fabric: Fabric,
+    wanted: Iterable[Link],
+    others: Sequence[str],
+    accused: Sequence[tuple[Part, ...]],
+) -> Iterator[Link]:
+    """Pairs to compare latencies with over as many trunks, if their cost is not known."""
+    suspected = {finding.metric for finding in diagnosis.findings if finding.nodes}
+    of = [m.name for m in diagnosis.metrics if m.distance and m.name in suspected]
+    far = {fabric.hops(a, b) for a, b in wanted} - {0} if of else set()
+    named = {frozenset(finding.nodes) for finding in diagnosis.findings}
+    bad = {part for parts in accused for part in parts}
+    groups = [[others[place] for place in leaf] for leaf in fabric.leaves(others)]
+    for hops in sorted(far):
+        if any(hops not in diagnosis.levels[name].distance for name in of):
+            links = _crossing(fabric, groups, None, bad, hops)
+            yield from (link for link in links if frozenset(link) not in named)
 
 
 def _turned(nodes: list[str], turn: int) -> list[str]:

@@ -11,6 +11,10 @@ import pytest
 #: Shortest time between two lines [s].
 EVERY = 20.0
 
+#: The share of the expected time that must be over before the time left is said: the first tests of
+#: a first run tell little.
+EARLY = 0.1
+
 #: Where pytest's cache keeps how long each test took in its last run [s].
 KEPT = "assay/durations"
 
@@ -51,9 +55,10 @@ class Remaining:
         elapsed = self.clock() - self.begin
         tests = len(self.took) + len(self.left)
         text = f"elapsed {_minutes(elapsed)}, {len(self.took)} of {tests} tests"
-        if self.left and self.spent:
+        left = sum(self.left.values())
+        if left and self.spent > EARLY * (self.spent + left):
             # Scaled by the elapsed time: the machine may be slower today.
-            text += f", about {_minutes(elapsed * sum(self.left.values()) / self.spent)} left"
+            text += f", about {_minutes(elapsed * left / self.spent)} left"
         return text
 
     def pytest_collection_finish(self, session: Any) -> None:

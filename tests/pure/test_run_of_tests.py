@@ -195,6 +195,7 @@ def test_the_time_left_follows_from_what_tests_took_before():
     known = {"tests/programs/a": 60.0, "tests/programs/b": 30.0, "tests/programs/c": 30.0}
     left = remaining.Remaining(known, said.append, lambda: now[0])
     left.plan(list(known))
+    assert left.line() == "elapsed 0:00, 0 of 3 tests", "too early"
     for name, at in zip(known, (5.0, 30.0, 45.0)):
         now[0] = at
         for when in ("setup", "call", "teardown"):

@@ -390,14 +390,14 @@ class Repetition:
 
     @property
     def clear(self) -> bool:
-        """Whether the suspect is worse than the others over the whole interval, and notably so."""
+        """Whether its whole interval is below that of the others, by half of the tolerance."""
         enough = min(len(self.mine), len(self.others)) >= LAUNCHES_FOR_95_PERCENT
         best, least = median_interval(self.mine)[1], median_interval(self.others)[0]
         return enough and best < least - NOTABLE * self.metric.threshold
 
     @property
     def well(self) -> bool:
-        """Whether the suspect reaches what the others reach, but for the tolerance, and no more.
+        """Whether the suspect is as good as the others, within the tolerance.
 
         A suspect that is better than the others over the whole interval is well, but they are not.
         """

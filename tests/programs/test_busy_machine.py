@@ -1,13 +1,11 @@
-"""A machine under other load: nothing is judged, nothing fails, and the report gives the reason."""
+"""A machine under other load: what it disturbs is not judged, and the report gives the reason."""
 
-import contextlib
 import json
-import subprocess
 import sys
 
 import pytest
 from bench import DATA, HPL
-from replays import Turns, judged_hpl, scaled
+from replays import judged_hpl, scaled
 
 from assay.report import summary
 from assay.results import session
@@ -17,64 +15,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 #: A limit that any other work exceeds, on any machine, and one that nothing exceeds.
 LEAST, MOST = 1e-6, 1e6
 
-#: A busy loop that ends at the latest with this process.
-HOG = ["sh", "-c", "while kill -0 $PPID; do :; done 2>/dev/null"]
+
+def limit(bench, value):
+    (bench.site / "busy.yaml").write_text(json.dumps({"during": value}))
 
 
-@contextlib.contextmanager
-def a_hog():
-    """A busy loop in this block."""
-    with subprocess.Popen(HOG, start_new_session=True) as hog:
-        try:
-            yield
-        finally:
-            hog.terminate()
-
-
-def limits(bench, **values):
-    (bench.site / "busy.yaml").write_text(json.dumps(values))
-
-
-def judged(bench, runs, others="processes", before=""):
+def judged(bench, runs, others, before=""):
     """Runs HPL on recorded runs, one for each launch. `others` says how to measure other work."""
     return judged_hpl(bench, runs, "--mode", "smoke", before=before, extras=shared(others))
 
 
-def shared(others="processes"):
+def shared(others):
     return {"memory_bytes": 2**33, "memory_fraction": 0.02, "others": others}
-
-
-def test_a_run_on_a_busy_machine_judges_nothing_and_begins_no_benchmark(bench):
-    limits(bench, before=LEAST)
-    with a_hog():
-        turns, run, case, report = judged(bench, [HPL])
-    assert turns.started == 0
-    assert run.returncode == 1
-    assert case.verdict.value == "INCONCLUSIVE"
-    assert case.why.startswith("the machine was busy: other work takes ")
-    assert run.output.count("this machine is busy: other work takes") == 1
-    assert "nothing is measured or judged" in run.output
-    (line,) = (x for x in summary.closing_lines(report) if x.startswith("verdict: "))
-    assert line.startswith("verdict: INCONCLUSIVE: the machine was busy: other work takes ")
-
-
-def test_what_is_not_judged_is_not_measured_on_a_busy_machine_and_that_is_red(bench):
-    """Its numbers would include the other work. A run without any numbers must not be green."""
-    bench.partition(launcher="local", extras=shared())
-    limits(bench, before=LEAST)
-    turns = Turns(bench, [HPL])
-    with a_hog():
-        run = bench.run("-n", "^Hpl$|NodeHealth", path="reframe")
-    report = session.load(session.newest(bench.results))
-    said = {case.test: (case.verdict and case.verdict.value) for case in report.cases}
-    assert said == {"Hpl": None, "NodeHealth": "RECORDED"}, run.output
-    assert turns.started == 0
-    (fault,) = summary.faults(report)
-    assert fault.startswith("the machine was busy: other work takes ")
-    assert fault.endswith("; 1 case not measured")
-    assert "verdict: INCONCLUSIVE: the machine was busy: " in "\n".join(
-        summary.closing_lines(report)
-    )
 
 
 #: Uses half a second of processor time, however long it has to wait for it.
@@ -95,7 +47,7 @@ def ours(account):
 
 
 def test_launches_beside_other_work_are_no_failure(bench, foreign):
-    limits(bench, before=MOST, during=LEAST)
+    limit(bench, LEAST)
     turns, run, case, report = judged(bench, [scaled(0.5)], foreign, WORK)
     assert (run.returncode, case.verdict.value) == (1, "INCONCLUSIVE")
     assert turns.started == 3, "not the whole budget"
@@ -106,8 +58,46 @@ def test_launches_beside_other_work_are_no_failure(bench, foreign):
     assert line.startswith("verdict: INCONCLUSIVE: the machine was busy: other work took ")
 
 
+#: Makes other work of what a job burns, on the machine of a person: no process is ours.
+ALONE = """
+from assay.evidence import busy
+
+busy._PROCESSES = busy._PROCESSES.replace("ours = (", "ours = 0 * (")
+"""
+
+
+def test_on_the_machine_of_a_person_launches_beside_other_work_are_not_judged(bench):
+    limit(bench, LEAST)
+    with (bench.site / "reframe.py").open("a") as site:
+        site.write(ALONE)
+    turns, run, case, report = judged(bench, [scaled(0.5)], "processes", WORK)
+    assert (run.returncode, case.verdict.value) == (0, "RECORDED"), run.output
+    assert turns.started == 3
+    (metric,) = case.metrics
+    assert metric.verdict.value == "RECORDED"
+    assert metric.value, "the number is there"
+    assert case.others
+    (said,) = case.not_judged
+    assert "is below the lower bound" in said
+    assert summary.faults(report) == []
+    lines = summary.closing_lines(report)
+    assert any(x.startswith(f"not judged, {case.busy}: Hpl ") for x in lines)
+    assert lines[-1] == (
+        f"verdict: PARTIAL: 1 case was not judged, because {case.busy}: run again when the machine "
+        "is idle"
+    )
+
+
+def test_on_the_machine_of_a_person_broken_evidence_fails_beside_other_work(bench):
+    limit(bench, LEAST)
+    with (bench.site / "reframe.py").open("a") as site:
+        site.write(ALONE)
+    turns, run, case, _ = judged(bench, [HPL.but(rc=139)], "processes", WORK)
+    assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 1)
+
+
 def test_a_launch_beside_other_work_that_is_within_its_bounds_passes(bench, foreign):
-    limits(bench, before=MOST, during=LEAST)
+    limit(bench, LEAST)
     turns, run, case, _ = judged(bench, [HPL], foreign, WORK)
     assert (run.returncode, case.verdict.value, turns.started) == (0, "PASS", 1), run.output
     assert case.record["others"]["processors"] > 0
@@ -116,7 +106,7 @@ def test_a_launch_beside_other_work_that_is_within_its_bounds_passes(bench, fore
 def test_a_disturbed_launch_counts_for_nothing_and_the_next_one_decides(bench, foreign):
     first = f"{bench.folder}/first"
     work = f"if [ -e {first} ]; then {ours(foreign)}; else {WORK}; touch {first}; fi"
-    limits(bench, before=MOST, during=LEAST)
+    limit(bench, LEAST)
     turns, run, case, _ = judged(bench, [scaled(0.5), HPL], foreign, work)
     assert (run.returncode, case.verdict.value, turns.started) == (0, "PASS", 2), run.output
     (metric,) = case.metrics
@@ -125,13 +115,13 @@ def test_a_disturbed_launch_counts_for_nothing_and_the_next_one_decides(bench, f
 
 def test_what_the_benchmark_burns_itself_excuses_nothing(bench, foreign):
     """Its own loop is not other work. The fault is found after the usual number of launches."""
-    limits(bench, before=MOST, during=LEAST)
+    limit(bench, LEAST)
     turns, run, case, _ = judged(bench, [scaled(0.5)], foreign, f"{WORK}; {ours(foreign)}")
     assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 3), case.why
 
 
 def test_broken_evidence_beside_other_work_fails_at_once(bench, foreign):
-    limits(bench, before=MOST, during=LEAST)
+    limit(bench, LEAST)
     turns, run, case, _ = judged(bench, [HPL.but(rc=139)], foreign, WORK)
     assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 1)
     assert case.why.startswith("xhpl ended with exit code 139")
@@ -163,7 +153,7 @@ class Rounded(Own):
 def test_a_bandwidth_of_zero_is_rounding_on_a_busy_machine_only(
     bench, foreign, during, verdict, why
 ):
-    limits(bench, before=MOST, during=during)
+    limit(bench, during)
     text = str(DATA / "osu-py" / "busy" / "osu_bw.4.1.2.np2.txt")
     bench.ready(launcher="local", extras={"others": foreign})
     run = bench.own(ROUNDED.format(text=text, work=WORK))

@@ -113,7 +113,7 @@ def copy(tmp_path: Path) -> Path:
             shutil.copy(path, made)
     (made / ".venv").symlink_to(Path(sys.executable).parents[1])
     # Other tests may keep this machine busy, and nothing is judged by its numbers here.
-    (made / "site-config/busy.yaml").write_text("before: 1000\nduring: 1000\n")
+    (made / "site-config/busy.yaml").write_text("during: 1000\n")
     return made
 
 

@@ -1,6 +1,7 @@
 """A verdict over several launches: the retries of ReFrame, judged together and within a budget."""
 
 import json
+import shutil
 
 import pytest
 from bench import HPL, Recorded
@@ -86,6 +87,20 @@ def test_three_launches_outside_are_a_fail_and_nothing_is_launched_again(bench):
     entries = [run["testcases"][0] for run in json.loads(report.read_text())["runs"]]
     assert [entry["fail_phase"] for entry in entries] == ["performance"] * 3 + ["setup"] * 6
     assert {entry["stagedir"] for entry in entries[2:]} == {entries[2]["stagedir"]}
+
+
+@pytest.mark.parametrize("failing", [HPL.but(rc=139), scaled(0.9)], ids=["crash", "slow"])
+def test_the_outputs_of_a_case_that_failed_lie_beside_those_of_the_others(bench, failing):
+    _, _, case, report = judged_hpl(bench, [failing], "--mode", "smoke")
+    assert case.verdict.value == "FAIL"
+    names = {path.name for path in case.outputs}
+    assert names >= {"rfm_job.out", "rfm_job.err", "assay.json"}
+    # The stage may be on a disk that is emptied, and a CI job keeps the outputs only.
+    shutil.rmtree(bench.results / "stage")
+    (without,) = session.load(report.file).cases
+    assert {path.name for path in without.outputs} == names
+    assert (without.verdict, without.why) == (case.verdict, case.why)
+    assert all((bench.results / "output") in path.parents for path in without.outputs)
 
 
 def test_a_mixture_is_inconclusive_and_red(bench):

@@ -24,7 +24,8 @@ def case(number, **more):
 
 def task(number):
     part, stack = SimpleNamespace(fullname="here:node"), SimpleNamespace(name="system")
-    return SimpleNamespace(testcase=(SimpleNamespace(hashcode=f"c{number}"), part, stack))
+    check = SimpleNamespace(hashcode=f"c{number}", outputdir=None, stagedir=None)
+    return SimpleNamespace(check=check, testcase=(check, part, stack))
 
 
 class Watch:
@@ -53,9 +54,26 @@ def test_without_a_run_before_the_mean_so_far_is_taken():
 
 
 def test_the_same_cases_of_the_last_run_say_what_is_left():
-    watch = Watch(range(3), {0: 10.0, 1: 10.0, 2: 200.0})
+    watch = Watch(range(3), {0: 100.0, 1: 100.0, 2: 200.0})
+    watch.after(200, 0)
+    assert watch.said == ["elapsed 3:20, 1 of 3 cases, about 10:00 left"]
+
+
+def test_first_cases_that_take_no_time_say_nothing_about_the_others():
+    """Fifteen cases of milliseconds once made it "about 2:21:28 left" for a run of three minutes."""
+    watch = Watch(range(3), {0: 0.1, 1: 0.1, 2: 200.0})
     watch.after(20, 0)
-    assert watch.said == ["elapsed 0:20, 1 of 3 cases, about 7:00 left"]
+    watch.after(20, 1)
+    assert watch.said == [
+        "elapsed 0:20, 1 of 3 cases, about 3:20 left",
+        "elapsed 0:40, 2 of 3 cases, about 3:20 left",
+    ]
+
+
+def test_a_first_run_says_no_time_before_a_tenth_of_its_cases_has_ended():
+    watch = Watch(range(30), {})
+    watch.after(20, 0)
+    assert watch.said == ["elapsed 0:20, 1 of 30 cases"]
 
 
 def test_a_skipped_case_is_not_counted_and_takes_no_time():

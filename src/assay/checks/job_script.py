@@ -9,7 +9,6 @@ from pathlib import Path
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before
-from reframe.core.exceptions import SanityError
 
 from assay import deadline
 from assay.checks import attempts, shared
@@ -17,7 +16,6 @@ from assay.checks.case import CaseBase
 from assay.evidence import busy, launch, node_health, steering
 from assay.reframe_compat import testcase
 from assay.results import record
-from assay.results.record import BUSY
 
 #: How long a job may wait in the queue if the site sets no limit.
 MAX_PENDING = "1d"
@@ -96,12 +94,6 @@ class JobScript(CaseBase):
 
     @run_before("run", always_last=True)
     def _witness_the_launch(self) -> None:
-        if not self.is_dry_run() and (why := shared.too_busy(self)):
-            self.skip_if(not shared.judged(self), f"{BUSY}: {why}")
-            self._record = record.begin(self)
-            self._attempts.stagedir = self.stagedir
-            self._attempts.settle(failure := SanityError(self._undecided(why, [])))
-            raise failure
         shutil.copy(steering.WITNESS, self.stagedir)
         # A test of a node without a benchmark has nothing that a counter could disturb.
         measures = self.kind != "node"

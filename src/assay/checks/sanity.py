@@ -103,7 +103,9 @@ class Believed(CaseBase):
         if self.others is not None:
             self._record["others"] = asdict(self.others)
         if missed or busy_with:
-            raise SanityError(self._undecided(missed or busy_with, doubts, busy=not missed))
+            if said := self._undecided(missed or busy_with, doubts, busy=not missed):
+                raise SanityError(said)
+            return True
         # A case with metrics has no verdict until they are judged.
         believed = None if self.declares else Verdict.RECORDED
         self._close_record(Verdict.FAIL if problems else believed, problems)

@@ -17,7 +17,6 @@ from assay.checks.case import CaseBase
 from assay.checks.site import site_references
 from assay.evidence import samples
 from assay.judge import (
-    LAUNCHES_TO_FAIL,
     MOST_OF_PEAK,
     Judgement,
     Ratios,
@@ -80,12 +79,17 @@ class Judged(CaseBase):
             return
         parsed = self._parsed
         assert parsed is not None, "sanity fails without one"
+        left = "busy" in self._record  # phase sanity has left the case without a verdict
         try:
             measured, origins = formulas.of(self.measure, parsed)
             peaks = dict(self.peaks(parsed))
         except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
+            if left:
+                return
             self._fail([f"metrics cannot be read from the output of {parsed.program}: {error}"])
         values, problems = samples.of(measured, self.declares)
+        if problems and left:
+            return
         if problems:
             self._fail(problems)
         self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}
@@ -93,7 +97,7 @@ class Judged(CaseBase):
             ratios = self._ratios(parsed, peaks)
         except ReferencesError as error:
             self._fail([str(error)])
-        busy_with = shared.disturbance(self)
+        busy_with = self._record.get("busy") or shared.disturbance(self)
         if busy_with and self._disturbed(
             self._judge_all(values, peaks), judge_ratios([ratios]), busy_with
         ):
@@ -168,34 +172,48 @@ class Judged(CaseBase):
     def _disturbed(self, metrics: dict[str, Any], plausible: Judgement, why: str) -> bool:
         """Whether a launch does not count: there was other work, and a metric is out of bounds."""
         bad = [m for m in metrics.values() if m["verdict"] in AGAINST]
-        for metric in bad:
-            metric["verdict"] = Verdict.INCONCLUSIVE.value
         said = [f"{n}: {m['why']}" for n, m in metrics.items() if m in bad]
         if plausible.verdict is not Verdict.PASS:
             said.append(plausible.why)
-        if said:
-            self._record["metrics"] = metrics
+        if "busy" in self._record:  # phase sanity has left the numbers without a verdict
+            bad = list(metrics.values())
+        elif said:
             self._undecided(why, said)
-        return bool(said)
+        else:
+            return False
+        for metric in bad:
+            metric.update(verdict=self._record["verdict"], why=f"{why}: {metric['why']}")
+        self._record["metrics"] = metrics
+        self._close_record(Verdict(self._record["verdict"]), self._record["problems"], said)
+        return True
 
     def _undecided(self, why: str, against: Sequence[str], busy: bool = True) -> str:
         """Closes the record of a launch that does not count, and returns the reason.
 
+        The reason is empty if the numbers stay without a verdict. So it is on the machine of a
+        person, where other work is no fault.
+
         :param busy: the machine was busy; `why` is what other work took.
         """
-        said = "; ".join([f"{BUSY}: {why}" if busy else why, *against])
+        last = shared.last_beside_others(self, self._attempts.disturbed)
+        self._attempts.disturb()
         if busy:
             self._record["busy"] = why
+        if busy and last and shared.of_a_person(self):
+            self._record["not_judged"] = list(map(str, against))
+            self._close_record(Verdict.RECORDED, [])
+            self._attempts.passed = self.measures_anew
+            return ""
+        said = "; ".join([f"{BUSY}: {why}" if busy else why, *against])
         self._close_record(Verdict.INCONCLUSIVE, [said], against)
-        self._attempts.disturb()
-        if not self.measures_anew or self._attempts.disturbed >= LAUNCHES_TO_FAIL:
+        if last:
             self._attempts.settle(PerformanceError(said))
         return said
 
     def _said_against(self) -> str:
         """Every metric that keeps this case from passing, with the reason; empty if none does."""
         if "busy" in self._record:
-            return str(self._record["problems"][0])
+            return "; ".join(self._record["problems"])
         return "; ".join(
             [
                 *(

@@ -1,4 +1,4 @@
-"""Processor time that other work takes on a shared machine, before and during a launch.
+"""Processor time that other work takes on a shared machine during a launch.
 
 Load averages lag behind, and they also count processes that wait for a disk. This module compares
 the processor time used on the whole machine with our own. Interrupts do not count, because the
@@ -7,18 +7,14 @@ count as ours if single processes are read. A control group does not contain the
 other work there.
 
 The extra ``others`` of a partition states what is ours. ``processes`` means the job's own
-processes. Any other value is a file with the processor time of a control group that holds
-everything of ours. Without the extra, other work is not an excuse: on the nodes of a cluster it is
-a fault of the node.
+processes: the machine of a person, who does other work on it. Any other value is a file with the
+processor time of a control group that holds everything of ours. Without the extra, other work is
+not an excuse: on the nodes of a cluster it is a fault of the node.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import resource
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,12 +24,8 @@ from assay import files
 #: Value of the extra ``others`` if no control group holds everything of ours.
 PROCESSES = "processes"
 
-#: File with the limits, beside the sites; a file in the folder of a site overrides it.
+#: File with the limit, beside the sites; a file in the folder of a site overrides it.
 FILE = "busy.yaml"
-
-#: Length of a look at the machine before the first launch [s], and the number of looks. A machine
-#: that is quiet in any look is not busy: work that ends within seconds disturbs only one launch.
-LOOK, LOOKS = 1.0, 3
 
 #: Shortest launch that is examined [s]. In a shorter one the kernel's clock of 10 ms is too coarse.
 SHORTEST = 0.1
@@ -151,94 +143,22 @@ def between(before: Reading | None, behind: Reading | None) -> Others | None:
     return Others(max(others, 0.0) / seconds, behind.cores, max(stolen, 0.0) / seconds)
 
 
-def reading(ours: str) -> Reading | None:
-    """A reading by this process. For ``processes``, this process and its children are ours.
-
-    :param ours: the extra ``others`` of a partition.
-    """
-    try:
-        lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
-        all_, *each = (line.split() for line in lines if line.startswith("cpu"))
-        user, nice, system, *_ = map(int, all_[1:])
-        stolen = int(all_[8])
-        if ours == PROCESSES:
-            own = sum(
-                usage.ru_utime + usage.ru_stime
-                for usage in map(
-                    resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-                )
-            )
-        else:
-            own = _of_group(Path(ours).read_text(encoding="ascii"))
-    except (OSError, ValueError, IndexError):
-        return None
-    hz = os.sysconf("SC_CLK_TCK")
-    used = (user + nice + system + stolen) / hz
-    return Reading(time.monotonic(), len(each), used, stolen / hz, own)
-
-
-def _of_group(text: str) -> float:
-    """Processor time [s] in ``cpuacct.usage`` (version 1) or ``cpu.stat`` (version 2).
-
-    :raises ValueError: the text is neither.
-    """
-    match = re.search(r"^usage_usec (\d+)$", text, re.MULTILINE)
-    return int(match[1]) / 1e6 if match else int(text) / 1e9
-
-
-def look(ours: str, limit: float, since: Reading | None = None) -> str:
-    """Why nothing can be judged on this machine now, in one line; empty if it can be judged.
-
-    The look takes about one second, or three seconds if the machine is busy. It takes no
-    time if the machine was quiet since an earlier reading.
-
-    :param limit: share of the processors that other work may take.
-    :param since: an earlier reading. It is left out if it is younger than a look.
-    """
-    least: Others | None = None
-    for _ in range(LOOKS):
-        before, since = since, None
-        if before is None or time.monotonic() - before.at < LOOK:
-            before = reading(ours)
-            time.sleep(LOOK)
-        found = between(before, reading(ours))
-        if found is None or found.processors < limit * found.cores:
-            return ""
-        if least is None or found.processors < least.processors:
-            least = found
-    return f"other work takes {least}{_waiting()}"
-
-
-def _waiting() -> str:
-    text = Path("/proc/stat").read_text(encoding="ascii")
-    match = re.search(r"^procs_running (\d+)$", text, re.MULTILINE)
-    # This process is one of the running processes.
-    return f" ({int(match[1]) - 1} processes run or wait to)" if match else ""
-
-
 @cache
-def limits(site: Path) -> Mapping[str, float]:
-    """The limits ``before`` and ``during``, see ``site-config/busy.yaml``.
+def limit(site: Path) -> float:
+    """The number of processors that other work may take, ``during`` in ``site-config/busy.yaml``.
 
-    :param site: folder of the site.
+    :param site: folder of the site, whose own file of this name overrides it.
     :raises reframe.core.exceptions.ConfigError: a file does not have that shape.
     """
-    found: dict[str, float] = {}
-    for path in files.layers(site, FILE):
-        found.update(_read(path))
-    return found
-
-
-def _read(path: Path) -> dict[str, float]:
     # A certificate is also checked on machines without ReFrame.
     from reframe.core.exceptions import ConfigError  # noqa: PLC0415
 
-    said = files.read_yaml(path, ConfigError)
-    if not isinstance(said, dict):
-        raise ConfigError(f"{path}: must have `before` and `during`, each with a number")
-    for key, value in said.items():
-        if key not in ("before", "during"):
-            raise ConfigError(f"{path}: unknown key {key!r}; known are before, during")
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-            raise ConfigError(f"{path}: {key} is {value!r}; give a number above 0")
-    return said
+    found = 0.0
+    for path in files.layers(site, FILE):
+        said = files.read_yaml(path, ConfigError)
+        if not isinstance(said, dict) or {*said} != {"during"}:
+            raise ConfigError(f"{path}: must have one key, `during`: a number of processors")
+        found = said["during"]
+        if isinstance(found, bool) or not isinstance(found, (int, float)) or found <= 0:
+            raise ConfigError(f"{path}: during is {found!r}; give a number above 0")
+    return float(found)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 
@@ -28,6 +32,32 @@ def parameters(test: type) -> list[str]:
     left out.
     """
     return [name for name in test.raw_params if not name.startswith(".")]  # type: ignore[attr-defined]
+
+
+def keep_outputs(test: Any) -> None:
+    """Copies the outputs of a case that failed, as ReFrame does for a case that passes.
+
+    What the case did not write, or cannot be copied, is left out.
+    """
+    if not test.outputdir or not test.stagedir:
+        return  # it failed before it had a directory
+    for path in _outputs(test):
+        place = Path(test.outputdir) / path.relative_to(test.stagedir)
+        with contextlib.suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                shutil.copytree(path, place, dirs_exist_ok=True)
+            else:
+                shutil.copy2(path, place)
+
+
+def _outputs(test: Any) -> Iterator[Path]:
+    stage = Path(test.stagedir)
+    if job := test.job:
+        yield from (stage / name for name in (job.stdout, job.stderr, job.script_filename))
+    for pattern in map(str, test.keep_files):
+        if not Path(pattern).is_absolute():
+            yield from stage.glob(pattern)
 
 
 def registered(module: Any) -> list[tuple[type, Any]]:

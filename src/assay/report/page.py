@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from assay import files
 from assay.judge import Verdict
-from assay.report import plots, summary, suspects, units
+from assay.report import plots, remedies, summary, suspects, units
 from assay.report.figure import Section
 from assay.report.validation import Absent
 from assay.results.cases import Case, Metric, Session
@@ -104,6 +104,7 @@ def render(  # noqa: PLR0913
     environment.globals.update(
         sign=SIGNS.__getitem__,
         fared=FARED,
+        remedy_for=remedies.of,
         links=lambda case: _links(case, beside),
         anchor=lambda case: anchors[id(case)],
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from assay.deadline import REACHED
 from assay.judge import Verdict
+from assay.report import remedies
 from assay.results.cases import Case, Session
 from assay.results.record import BUSY, CALIBRATION
 
@@ -154,7 +155,7 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
         found.append("the run report is lost: what was not finished is not here")
     if not session.cases:
         found.append("no test was selected")
-    elif not (counts.ran or interrupted or any(c.why.startswith(BUSY) for c in session.cases)):
+    elif not (counts.ran or interrupted):
         found.append("no test ran")
     if counts.failed > counts.missing:  # what is missing is a fault of its own
         found.append(f"{_cases(counts.failed - counts.missing)} failed")
@@ -163,12 +164,8 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
         found.append(f"{_cases(unjudged)} measured to calibrate, and not judged")
     undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
     busy = [case for case in undecided if case.busy]
-    unmeasured = [c for c in session.cases if c.verdict is None and c.why.startswith(BUSY)]
-    if busy or unmeasured:
-        why = busy[0].busy if busy else unmeasured[0].why[len(BUSY) + 2 :]
-        lost = [f"{_cases(len(busy))} could not be decided"] if busy else []
-        lost += [f"{_cases(len(unmeasured))} not measured"] if unmeasured else []
-        found.append(f"{BUSY}: {why}; {', '.join(lost)}")
+    if busy:
+        found.append(f"{BUSY}: {busy[0].busy}; {_cases(len(busy))} could not be decided")
     if len(undecided) > len(busy):
         found.append(f"{_cases(len(undecided) - len(busy))} could not be decided")
     if _nothing_judged(session, counts):
@@ -240,12 +237,17 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
     for case in sorted_cases(session.cases):
         if case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
             lines.append(f"{case.verdict.value} {case.display_name} @{case.where}: {case.why}")
+    lines += remedies.lines(sorted_cases(session.cases))
     for case in sorted_cases(session.cases):
         if case.launches > 1 and case.verdict is not None:
             lines.append(
                 f"{case.verdict.value} after {case.launches} launches: "
                 f"{case.display_name} @{case.where}"
             )
+    for case in sorted_cases(session.cases):
+        if case.not_judged:
+            why = "; ".join(case.not_judged)
+            lines.append(f"not judged, {case.busy}: {case.display_name} @{case.where}: {why}")
     for why, cases in reasons_not_run(session.cases).items():
         names = ", ".join(dict.fromkeys(case.test for case in cases))
         kind = "not finished" if cases[0].aborted else "not run"

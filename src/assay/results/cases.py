@@ -72,6 +72,7 @@ class Case:
     :ivar dependency_failed: the case was not run because a test that it depends on failed.
     :ivar missing: a job was to run the case, and left no record of it. `verdict` is then FAIL.
     :ivar busy: what other work took of the machine, if the case could not be decided for that.
+    :ivar not_judged: what was out of bounds then, if the site judges nothing beside other work.
     :ivar record: the record as it was read.
     """
 
@@ -107,6 +108,7 @@ class Case:
     dependency_failed: bool = False
     missing: bool = False
     busy: str = ""
+    not_judged: tuple[str, ...] = ()
     record: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -139,6 +141,14 @@ class Case:
             if isinstance(found, (Mapping, list)) and found:
                 return tuple(map(str, found))
         return ()
+
+    @property
+    def others(self) -> str:
+        """What other work took of the machine during the last launch; empty if nothing was."""
+        said = self.record.get("others")
+        if not isinstance(said, Mapping) or not all(said.get(k) for k in ("processors", "cores")):
+            return ""
+        return f"{said['processors']:.1f} of {said['cores']} cores"
 
     @property
     def title(self) -> str:

@@ -23,6 +23,7 @@ from assay.results.sanitize import date, line, mapping, sequence
 from assay.results.session import (
     CLOCK_SKEW_SECONDS,
     ReportError,
+    beside_others,
     last_attempts,
     load,
     named,
@@ -176,7 +177,7 @@ def gather(folder: Path) -> Session:
         cases=last_attempts([*attempts, *missing]),
         attempts=tuple(attempts),
         faults=tuple(dict.fromkeys(faults)),
-        partial=tuple(site_promise.narrowing(promise.site)),
+        partial=(*site_promise.narrowing(promise.site), *beside_others(attempts)),
         promised=promise.site.get("promised"),
         nothing_judged=str(promise.site.get("nothing_judged", site_promise.NOTHING_JUDGED[0])),
     )

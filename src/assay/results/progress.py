@@ -1,4 +1,7 @@
-"""Prints from time to time how far a run is, and about how long it still takes."""
+"""Prints from time to time how far a run is, and about how long it still takes.
+
+It also keeps the outputs of the cases that fail, because ReFrame tells it of them.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,14 @@ from typing import Any
 
 from reframe.core.logging import getlogger
 
+from assay.reframe_compat import testcase
 from assay.results.run_folder import run_reports
 
 #: Shortest time between two lines [s].
 EVERY = 20.0
+
+#: Share of the expected time from which on the speed of this run is known.
+BEGUN = 0.1
 
 #: How many run reports the durations are taken from. The last reports are used.
 REPORTS = 3
@@ -74,6 +81,7 @@ class Progress:
         mean = sum(here) / len(here) if here else 1.0
         self._left = {k: known.get(k, mean) for k in keys}
         self._done: dict[Key, float] = {}
+        self._known = bool(here)
         self._say = say or getlogger().info
         self._clock = clock
         self._start = self._last = clock()
@@ -100,11 +108,12 @@ class Progress:
             f"elapsed {_minutes(elapsed)}, "
             f"{len(self._done)} of {len(self._done) + len(self._left)} cases"
         )
-        expected = sum(self._done.values())
-        if self._left and expected:
-            # Scale by the elapsed time: the machine may be slower today, and the harness takes
-            # time, too.
-            text += f", about {_minutes(elapsed * sum(self._left.values()) / expected)} left"
+        done, left = sum(self._done.values()), sum(self._left.values())
+        # Scale by the elapsed time: the machine may be slower today, and the harness takes time,
+        # too. The first cases may take milliseconds, and say nothing about the others.
+        begun = done > BEGUN * (done + left)
+        if self._left and (begun or self._known):
+            text += f", about {_minutes(elapsed * left / done if begun else left)} left"
         return text
 
     def _ended(self, task: Any) -> None:
@@ -124,7 +133,12 @@ class Progress:
     def _nothing(self, task: Any) -> None:
         pass
 
-    on_task_success = on_task_failure = on_task_xfailure = on_task_xsuccess = _ended
+    def _failed(self, task: Any) -> None:
+        testcase.keep_outputs(task.check)
+        self._ended(task)
+
+    on_task_success = on_task_xfailure = on_task_xsuccess = _ended
+    on_task_failure = _failed
     on_task_skip = _skipped
     on_task_run = _tell
     on_task_setup = on_task_compile = on_task_compile_exit = on_task_exit = on_task_abort = _nothing

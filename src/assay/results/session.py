@@ -26,7 +26,7 @@ from assay.judge import Verdict
 from assay.reframe_compat import log
 from assay.results import figures, promise, run_folder
 from assay.results.cases import Case, Session
-from assay.results.record import BUSY, SCHEMA
+from assay.results.record import SCHEMA
 from assay.results.record import FILE as RECORD
 from assay.results.records import cause, with_record
 from assay.results.sanitize import date, finite, line, mapping, sequence
@@ -139,9 +139,12 @@ def _salvaged(folder: Path) -> Session:
     """
     reader = _Reader(folder.resolve() / "report", {"prefix_output": str(folder.resolve())})
     staged = folder.resolve().parent.parent / "stage" / folder.resolve().name
-    found = []
-    for where, result in ((folder, "pass"), (staged, "fail")):
+    found: dict[Path, tuple[int, str, dict[str, Any]]] = {}
+    for where in (folder, staged):
         for path in where.rglob(RECORD):
+            inside = path.relative_to(where)
+            if inside in found:
+                continue  # a case that failed has its outputs in both
             try:
                 record = json.loads(path.read_text(encoding="utf-8"))
                 entry = {key: record[key] for key in ("system", "partition", "environ")}
@@ -149,19 +152,19 @@ def _salvaged(folder: Path) -> Session:
                 verdict = record.get("verdict")
             except (OSError, ValueError, RecursionError, LookupError, TypeError):
                 entry, verdict = {"display_name": path.parent.name}, None
-            ended_as = result
-            if result == "fail" and verdict not in [red.value for red in _RED]:
-                if not reader.passed(entry):
-                    continue  # the case had not ended
-                ended_as = "pass"  # kept in the stage for a case that depends on it
+            ended_as = "fail" if verdict in [red.value for red in _RED] else "pass"
+            # A case that passed may be in the stage, for a case that depends on it.
+            if where is staged and ended_as == "pass" and not reader.passed(entry):
+                continue  # it had not ended
             entry |= {
                 "result": ended_as,
                 "outputdir": str(path.parent),
                 "stagedir": str(path.parent),
             }
             retry = re.search(r"_retry(\d+)$", path.parent.name)
-            found.append((int(retry[1]) if retry else 0, str(path), entry))
-    ended = [reader.case(entry) for _, _, entry in sorted(found, key=lambda each: each[:2])]
+            found[inside] = (int(retry[1]) if retry else 0, str(path), entry)
+    in_order = sorted(found.values(), key=lambda each: each[:2])
+    ended = [reader.case(entry) for _, _, entry in in_order]
     attempts = (*ended, *reader.unfinished(ended))
     if not attempts:
         raise ReportError(
@@ -347,15 +350,16 @@ class _Reader:
     def kept(self, attempts: Iterable[Case]) -> dict[str, Any]:
         """The fields of a session that tell whether the promise of the site was kept."""
         state = self.plan.promise
+        unjudged = beside_others(attempts := tuple(attempts))
         if not state:
-            return {}
+            return {"partial": unjudged}
         skipped = (c for c in attempts if c.verdict is None and not c.aborted)
         rules = [promise.skip(one) for one in sequence(state.get("skips"))]
         refused, partial = unlisted(rules, skipped) if "skips" in state else ([], [])
         promised = state.get("promised")
         return {
             "faults": (*map(line, sequence(state.get("faults"))), *refused),
-            "partial": (*promise.narrowing(state), *partial),
+            "partial": (*promise.narrowing(state), *partial, *unjudged),
             "promised": promised if isinstance(promised, int) else None,
             "nothing_judged": line(state.get("nothing_judged")) or promise.NOTHING_JUDGED[0],
         }
@@ -384,6 +388,15 @@ class _Reader:
                 yield replace(case, aborted=True, why="the run ended before it")
 
 
+def beside_others(attempts: Iterable[Case]) -> tuple[str, ...]:
+    """Why a run is only a part, in one line, if cases were not judged beside other work."""
+    left = [case for case in last_attempts(attempts) if case.not_judged]
+    if not left:
+        return ()
+    count = f"{len(left)} case was" if len(left) == 1 else f"{len(left)} cases were"
+    return (f"{count} not judged, because {left[0].busy}: run again when the machine is idle",)
+
+
 def _contradiction(record: Mapping[str, Any]) -> str:
     """Why a record cannot be that of a case that passed; empty if it can."""
     if problems := sequence(record.get("problems")):
@@ -407,7 +420,7 @@ def _contradiction(record: Mapping[str, Any]) -> str:
 
 def unlisted(rules: Sequence[promise.Skip], skipped: Iterable[Case]) -> tuple[list[str], list[str]]:
     """As :func:`assay.results.promise.unlisted`, without cases that are red for another cause."""
-    causes = (BUSY, REACHED, NOT_RUN["fail_deps"])
+    causes = (REACHED, NOT_RUN["fail_deps"])
     return promise.unlisted(rules, (c for c in skipped if not c.why.startswith(causes)))
 
 

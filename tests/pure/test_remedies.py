@@ -1,0 +1,72 @@
+"""What to do about a case that failed: each message that the suite is known to print has a remedy."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from assay.report import remedies
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+#: Messages that a page quotes of the suite itself, and not of a case.
+NOT_OF_A_CASE = (
+    "assay history", "is in environs", "no such job", "its results are of", "nothing was judged",
+    "the run calibrates", "2 of 3, without", "selected by", "the skip of", "valid_systems:",
+    "ipc-open", "extras: ucx_version", "the package ", "the file of 8388608", "no process was seen",
+    "the files were open", "2 ranks are needed;",
+)  # fmt: skip
+
+
+def messages():
+    """The messages in the last column of the tables of faults."""
+    said = set()
+    for page in ("sensitivity.md", "vgpu.md"):
+        said |= set(re.findall(r"\| `([^`]+)` \|$", (DOCS / page).read_text(), re.MULTILINE))
+    return sorted(one for one in said if not one.startswith(NOT_OF_A_CASE))
+
+
+def test_the_tables_of_faults_have_messages():
+    assert len(messages()) > 100
+
+
+@pytest.mark.parametrize("message", messages())
+def test_each_message_of_the_fault_matrices_has_a_next_step(message):
+    assert remedies.of(message), message
+
+
+@pytest.mark.parametrize(
+    ("message", "begins"),
+    [
+        ("OMPI_MCA_btl=tcp was set outside of the test", "Unset it"),
+        ("xhpl: line 79: residual check FAILED: 3.2e-03", "Take the nodes"),
+        ("latency_8B: FAIL: 0.6 us is above the upper bound 0.126 us", "Compare it with earlier"),
+        ("node02 is IDLE+DRAIN (fault)", "Type `scontrol show node"),
+        ("rxe0:1 on n2: the link failed or damaged data: link_downed grew by 1", "Look at the cable"),
+        ("node02: mounts /scratch is with sync, without sync on 3 others", "Type `assay nodes` for the line"),
+        ("node02: line 32: Error writing block 3: write: No space left on device", "Look at its space"),
+        ("GPU 1: uncorrected memory errors since the driver was loaded: 7", "Read `nvidia-smi -q`"),
+        ("osu_latency: line 14: 1 values for 2 columns: '1024'", "Open the standard output"),
+        ("osu_latency: line 1: unknown version 9.9", "Read docs/adding-a-benchmark.md"),
+        ("osu_latency ended with exit code 139 (signal 11)", "Open the standard error"),
+    ],
+)
+def test_the_remedy_is_that_of_the_cause(message, begins):
+    assert remedies.of(message).next.startswith(begins)
+
+
+def test_a_message_of_no_kind_has_none():
+    assert remedies.of("it broke") is None
+
+
+def test_no_entry_is_without_use():
+    """Each entry is the first that some message finds."""
+    used = {remedies.of(message) for message in [*messages(), *OTHERS]}
+    assert [one.pattern for one in remedies.known() if one not in used] == []
+
+
+#: One message for each entry that no table of faults shows.
+OTHERS = (
+    "performance: INCONCLUSIVE: 31 GFLOP/s (range 29 to 32, n=9) straddles 30 to 33",
+    "the machine was busy: other work took 1.8 of 2 cores",
+)

@@ -96,6 +96,12 @@ class MpiCheck(StrictCheck):
             raise ConfigError(str(error)) from None
 
     @property
+    def shares_cores(self) -> bool:
+        """Adds ranks that Open MPI lets share cores."""
+        asked = self.requested_variables()
+        return super().shares_cores or self.mpi_library.oversubscribed(asked)
+
+    @property
     def between_nodes(self) -> bool:
         """Whether the partition is a link between nodes."""
         return "inter-node" in self.current_partition.features

@@ -15,6 +15,7 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import variable
 
+from assay.checks import shared
 from assay.checks.job_script import JobScript
 from assay.checks.partition import OnPartition
 from assay.checks.sanity import Believed
@@ -108,6 +109,14 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     #: ``judge/curves.yaml``, which says what such a curve may show at most.
     curve = "point-to-point"
 
+    @property
+    def shares_cores(self) -> bool:
+        """Whether ranks may wait for a core: the site says ``others``, that its machine is shared.
+
+        The limits of ``judge/curves.yaml`` are then wider.
+        """
+        return shared.ours(self) is not None
+
     #: Whether the program is started by the partition's parallel launcher.
     #:
     #: :type: :class:`bool`
@@ -162,6 +171,13 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
         if parsed.units.get("time") != "s":
             return 0.0
         return sum(float(row["time"]) for row in parsed.rows)
+
+    def counted(self, row: Mapping[str, Any]) -> tuple[int, int] | None:
+        """How many messages the time of a row is the mean of, and how many went before them.
+
+        None if both are many. Of few messages, what a launch pays once is a part of the time.
+        """
+        return None
 
     def peaks(self, parsed: Parsed) -> Mapping[str, Peak]:
         """The peak of each metric that has one."""

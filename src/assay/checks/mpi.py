@@ -97,9 +97,8 @@ class MpiCheck(StrictCheck):
 
     @property
     def shares_cores(self) -> bool:
-        """Adds ranks that Open MPI lets share cores."""
-        asked = self.requested_variables()
-        return super().shares_cores or self.mpi_library.oversubscribed(asked)
+        """Adds ranks that yield while they wait: the nodes are emulated, or have few cores."""
+        return super().shares_cores or self.mpi_library.waits(self.requested_variables())
 
     @property
     def between_nodes(self) -> bool:

@@ -102,6 +102,10 @@ class OpenMpi:
         """Whether the requested variables allow more ranks on a node than it has cores."""
         return any("oversubscribe" in f"{name}={value}" for name, value in asked.items())
 
+    def waits(self, asked: Mapping[str, str]) -> bool:
+        """Whether the requested variables say that ranks may wait for a core: they then yield."""
+        return asked.get("OMPI_MCA_mpi_yield_when_idle") == "1" or self.oversubscribed(asked)
+
     def unasked(
         self, world: openmpi.OpenMpi, asked: Mapping[str, str], allowed: Mapping[str, str]
     ) -> list[str]:

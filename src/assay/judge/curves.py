@@ -40,8 +40,8 @@ COLUMNS = {
 #: Below this size [B] programs and libraries switch between ways to send a short message.
 SHORT = 256
 
-#: How far beyond its limit a ratio of times must be if only one launch decides. The 1392 healthy
-#: launches of docs/judging.md stayed below 4.
+#: How far beyond its limit a ratio of times must be if only one launch decides. 1392 healthy launches
+#: on shared cores stayed below 4 (``curves.yaml``).
 ALONE = 10
 
 #: Faster than one core moves data [MB/s]: 128 B in each cycle at 5 GHz are 640 GB/s. The 77

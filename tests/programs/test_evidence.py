@@ -66,7 +66,7 @@ def test_no_rate_is_above_its_peak(bench):
     assert run.case("Peaked %share=1.04 %most=1.05").result == "pass"
     for share, peak, most in (("1.06", "94.34", "99.06"), ("10.0", "10", "10.5")):
         why = (
-            "INCONCLUSIVE: implausible: rate is 100 MB/s; its peak (link, hardware.yaml) is "
+            "INCONCLUSIVE: implausible: rate is 100 MB/s; the peak (link, hardware.yaml) is "
             f"{peak} MB/s, and at most {most} is plausible"
         )
         case = run.says(f"Peaked %share={share} %most=1.05", why)

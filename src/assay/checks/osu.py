@@ -12,9 +12,9 @@ from reframe.core.builtins import run_after, run_before
 
 from assay import onnode
 from assay.checks.mpi import MpiTransportCheck
-from assay.checks.verdict import Peak
 from assay.declared import HOSTS
 from assay.evidence import links
+from assay.judge import Peak
 from assay.outputs import Parsed, Quantity, osu, osu_py
 from assay.workloads import osu as programs
 from assay.workloads.osu import BENCHMARKS, COLLECTIVE, MIB, WINDOW
@@ -83,7 +83,8 @@ class OsuBase(MpiTransportCheck):
         window = WINDOW.get(self.benchmark, 1)
         least = programs.FEWEST
         if self.short:
-            window, least = min(window, self.smoke_window), min(SMOKE_LARGE[0], self.smoke_iterations)
+            window = min(window, self.smoke_window)
+            least = min(SMOKE_LARGE[0], self.smoke_iterations)
         of_one = links.message_bytes(self.benchmark, self._layout, window)
         return least * of_one * sum(float(row["size"]) for row in parsed.rows)
 

@@ -19,9 +19,10 @@ from assay.checks import shared
 from assay.checks.job_script import JobScript
 from assay.checks.partition import OnPartition
 from assay.checks.sanity import Believed
-from assay.checks.verdict import Judged, Peak
+from assay.checks.verdict import Judged
 from assay.declared import Figure
 from assay.evidence import samples
+from assay.judge import Peak
 from assay.outputs import Parsed
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import reframe.utility.sanity as sn
@@ -18,8 +17,8 @@ from assay.checks.site import site_references
 from assay.evidence import samples
 from assay.judge import (
     LAUNCHES_TO_FAIL,
-    MOST_OF_PEAK,
     Judgement,
+    Peak,
     Ratios,
     Reference,
     ReferencesError,
@@ -38,20 +37,6 @@ from assay.results.record import BUSY, CALIBRATION
 
 #: Verdicts that keep a case from passing.
 AGAINST = (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
-
-
-@dataclass(frozen=True)
-class Peak:
-    """The value that a metric is a percentage of.
-
-    :ivar what: description, with where the value was measured or published.
-    :ivar value: the value in the unit of the metric.
-    :ivar most: the greatest plausible share of it; None if it is not an upper limit.
-    """
-
-    what: str
-    value: float
-    most: float | None = MOST_OF_PEAK
 
 
 class Judged(CaseBase):
@@ -152,14 +137,7 @@ class Judged(CaseBase):
             if peak.most is not None and known.fault(self.declares[name]) == "lower"
         }
         found = {
-            f"peak {name}": of_peak(
-                f"{name} is",
-                self._newest[name],
-                peak.value,
-                f"its peak ({peak.what})",
-                self.declares[name],
-                float(peak.most or 0),
-            )
+            f"peak {name}": of_peak(f"{name} is", self._newest[name], peak, self.declares[name])
             for name, peak in rates.items()
         }
         links = [peak.value for name, peak in rates.items() if self.declares[name] == "MB/s"]

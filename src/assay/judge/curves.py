@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import Any
 
 from assay import files
-from assay.judge.plausible import Ratio, Ratios, of_peak
+from assay.judge.plausible import Peak, Ratio, Ratios, of_peak
 from assay.judge.references import Envelope
 from assay.quantities import number
 
@@ -40,8 +40,8 @@ COLUMNS = {
 #: Below this size [B] programs and libraries switch between ways to send a short message.
 SHORT = 256
 
-#: How far beyond its limit a ratio of times must be if only one launch decides. 1392 healthy launches
-#: on shared cores stayed below 4 (``curves.yaml``).
+#: How far beyond its limit a ratio of times must be if only one launch decides. 1392 healthy
+#: launches on shared cores stayed below 4 (``curves.yaml``).
 ALONE = 10
 
 #: Faster than one core moves data [MB/s]: 128 B in each cycle at 5 GHz are 640 GB/s. The 77
@@ -55,6 +55,9 @@ LONG, MOST_OF_LINK = 1 << 20, 2.0
 #: How much slower a cell of a table may be than each neighbour suggests, if its file takes longer
 #: than a rank may wait for a core [s]. A recorded healthy cell of 128 KiB was 107 times slower.
 SLOW_CELL, STALL = 50.0, 0.1
+
+#: What to do about times that cannot be.
+_UNMEASURED = "these times were not measured, look at the output"
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -140,8 +143,8 @@ def outside(rows: Rows, envelope: Envelope) -> Ratios:
                     share,
                     1.0,
                     f"the {name} of {size} B was {number(value)} {unit}",
-                    f"the calibration allows at {side} {number(bound)} {unit}: look at this size in "
-                    "the outputs; if the machine was changed on purpose, calibrate again",
+                    f"the calibration allows at {side} {number(bound)} {unit}: look at this size "
+                    "in the outputs; if the machine was changed on purpose, calibrate again",
                 )
     return found
 
@@ -185,11 +188,9 @@ def _shape(
     limit = limits()[pattern]
     found = {}
 
-    def compare(
-        what: str, size: int, usual: float, rule: str, than: str, growth: float = 1
-    ) -> None:
+    def compare(rule: str, size: int, usual: float, than: str, growth: float = 1) -> None:
         value, most = own[size] / usual, limit[rule] * wider
-        found[f"{what} {size}"] = Ratio(
+        found[f"{rule} {size}"] = Ratio(
             value,
             most,
             f"a message of {size} B took {number(value * growth, 3)} times as long as {than}",
@@ -202,21 +203,21 @@ def _shape(
         later = points[at + 1 :]
         if size > first:
             least, other = min((time, other) for other, time in later)
-            compare("larger", size, least, "larger", f"one of {other} B")
+            compare("larger", size, least, f"one of {other} B")
         else:
             # In each launch the first size also takes the time to open connections. One larger
             # message that was fast by chance must therefore not decide.
             threes = ([time for _, time in later[i : i + 3]] for i in range(len(later)))
             usual = min(map(statistics.median_low, threes))
-            compare("larger", size, usual, "first", "larger ones")
+            compare("first", size, usual, "larger ones")
     # A message of 0 B may take no path at all.
     points = [(size, time) for size, time in points if size]
     for at, (size, _) in enumerate(points[1:-1], 1):
         rule = "neighbours_below_256B" if size < SHORT else "neighbours"
         suggested = max(_after(points[:at], size), _before(points[at + 1 :], size))
-        compare("neighbours", size, suggested, rule, "the sizes beside it suggest")
+        compare(rule, size, suggested, "the sizes beside it suggest")
     for (a, before), (b, _) in zip(points, points[1:]):
-        compare("growth", b, before * b / a, "growth", f"one of {a} B", b / a)
+        compare("growth", b, before * b / a, f"one of {a} B", b / a)
     return found
 
 
@@ -232,19 +233,19 @@ def _too_fast(
             rate / fastest,
             1.0,
             f"messages of {size} B moved at {number(rate)} MB/s",
-            f"no memory is faster than {number(fastest)} MB/s: these times were not measured",
+            f"no memory is faster than {number(fastest)} MB/s: {_UNMEASURED}",
         )
     if peak is not None and column(rows) == "bandwidth":
         for row in rows:
-            seen, whose = f"messages of {row['size']} B moved at", "the peak of their path"
-            found[f"peak {row['size']}"] = of_peak(seen, float(row["bandwidth"]), peak, whose)
+            seen, of = f"messages of {row['size']} B moved at", Peak("path", peak)
+            found[f"peak {row['size']}"] = of_peak(seen, float(row["bandwidth"]), of)
     if not pattern.startswith("point-to-point") or column(rows) != "latency":
         return found
     long = [(size, time) for size, time in points if size >= LONG]
     if peak is not None:
         for size, time in long:
-            seen, whose = f"one message of {size} B moved at", "the peak of its link"
-            found[f"link {size}"] = of_peak(seen, size / time, peak, whose, most=MOST_OF_LINK)
+            seen, of = f"one message of {size} B moved at", Peak("link", peak, MOST_OF_LINK)
+            found[f"link {size}"] = of_peak(seen, size / time, of)
     short = [time for size, time in points if 0 < size <= SHORT]
     for size, time in long[-1:] if short else ():
         longer = max(time - min(short), 1e-6)
@@ -252,8 +253,7 @@ def _too_fast(
             size / longer / FASTEST_CORE,
             1.0,
             f"a message of {size} B took only {number(longer, 3)} us longer than the shortest",
-            f"a core needs at least {number(size / FASTEST_CORE, 3)} us to copy it: these times "
-            "were not measured",
+            f"a core needs at least {number(size / FASTEST_CORE, 3)} us to copy it: {_UNMEASURED}",
         )
     return found
 

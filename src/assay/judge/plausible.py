@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -45,25 +46,33 @@ Ratios = Mapping[str, Ratio]
 MOST_OF_PEAK = 1.05
 
 
-def of_peak(
-    seen: str,
-    value: float,
-    peak: float,
-    whose: str,
-    unit: str = "MB/s",
-    most: float = MOST_OF_PEAK,
-) -> Ratio:
-    """A rate in times of its peak.
+@dataclass(frozen=True)
+class Peak:
+    """The value that a metric is a percentage of.
+
+    :ivar what: description, with where the value was measured or published.
+    :ivar value: the value in the unit of the metric.
+    :ivar most: the greatest plausible share of it; None if it is not an upper limit.
+    """
+
+    what: str
+    value: float
+    most: float | None = MOST_OF_PEAK
+
+
+def of_peak(seen: str, value: float, peak: Peak, unit: str = "MB/s") -> Ratio:
+    """A rate in times of its peak, which is an upper limit.
 
     :param seen: what has the rate, with a verb.
-    :param whose: the name of the peak.
     """
+    most = float(peak.most or 0)
     return Ratio(
-        value / peak,
+        value / peak.value,
         most,
         f"{seen} {number(value)} {unit}",
-        f"{whose} is {number(peak)} {unit}, and at most {number(most * peak)} is plausible: is the "
-        "named hardware right, and did the bytes take this path?",
+        f"the peak ({peak.what}) is {number(peak.value)} {unit}, and at most "
+        f"{number(most * peak.value)} is plausible: is the named hardware right, and did the bytes "
+        "take this path?",
     )
 
 

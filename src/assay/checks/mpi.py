@@ -96,11 +96,6 @@ class MpiCheck(StrictCheck):
             raise ConfigError(str(error)) from None
 
     @property
-    def shares_cores(self) -> bool:
-        """Adds ranks that yield while they wait: the nodes are emulated, or have few cores."""
-        return super().shares_cores or self.mpi_library.waits(self.requested_variables())
-
-    @property
     def between_nodes(self) -> bool:
         """Whether the partition is a link between nodes."""
         return "inter-node" in self.current_partition.features

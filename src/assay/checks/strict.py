@@ -21,7 +21,7 @@ from assay.checks.partition import OnPartition
 from assay.checks.sanity import Believed
 from assay.checks.verdict import Judged
 from assay.declared import Figure
-from assay.evidence import samples
+from assay.evidence import mpi, samples
 from assay.judge import Peak
 from assay.outputs import Parsed
 
@@ -112,11 +112,8 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
 
     @property
     def shares_cores(self) -> bool:
-        """Whether ranks may wait for a core: the site says ``others``, that its machine is shared.
-
-        The limits of ``judge/curves.yaml`` are then wider.
-        """
-        return shared.ours(self) is not None
+        """Whether the site says that ranks may wait for a core, see ``judge/curves.yaml``."""
+        return shared.ours(self) is not None or mpi.OpenMpi.waits(self.requested_variables())
 
     #: Whether the program is started by the partition's parallel launcher.
     #:

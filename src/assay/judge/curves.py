@@ -31,7 +31,7 @@ from assay.quantities import number
 
 #: Columns of a curve with their units, and the time [us] of one message of a size [B]. The first
 #: column that is present counts.
-COLUMNS = {
+COLUMNS: Mapping[str, tuple[str, Callable[[int, float], float]]] = {
     "latency": ("us", lambda size, value: value),
     "messages_per_s": ("messages/s", lambda size, value: 1e6 / value),
     "bandwidth": ("MB/s", lambda size, value: size / value),

@@ -24,7 +24,8 @@ class Sample:
     :ivar metrics: one value for each launch, by metric.
     :ivar units: the unit of each metric.
     :ivar stack: where the programs come from, in the words of the stack.
-    :ivar curves: the rows of each launch, if they are a curve, with `curve_units` and `pattern`.
+    :ivar curves: the rows of each launch, if they are a curve, with `curve_units`, `pattern`, and
+        what a launch pays `once`.
     :ivar shares: by metric, the share of the peak of the hardware in each launch, if it is known.
     """
 
@@ -38,6 +39,7 @@ class Sample:
     curves: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
     curve_units: Mapping[str, str] = field(default_factory=dict)
     pattern: str = ""
+    once: Mapping[int, float] = field(default_factory=dict)
     shares: dict[str, list[float]] = field(default_factory=dict)
 
     @property
@@ -112,6 +114,7 @@ def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
     if "curve" in record:
         sample.curves.append(case.rows)
         sample.curve_units, sample.pattern = case.units, record["curve"]
+        sample.once = {int(size): time for size, time in record.get("once", {}).items()}
     sample.nodes.update(record.get("nodes") or ())
     sample.stack = record.get("stack") or ""
     if session.start is not None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from reframe.core.exceptions import ConfigError
 
 from assay.checks.site import site_directory
-from assay.checks.verdict import Peak
 from assay.evidence import accelerator, gpu_health, groups
 from assay.evidence.accelerator import Accelerator
 from assay.evidence.groups import Between
+from assay.judge import Peak
 from assay.judge import peak as hardware_peak
 
 

@@ -98,9 +98,16 @@ class OpenMpi:
         """Options of a launcher that pass variables to other nodes; OMPI_* are always passed."""
         return [option for name in names for option in ("-x", name)] if launcher == "mpirun" else []
 
-    def oversubscribed(self, asked: Mapping[str, str]) -> bool:
+    @staticmethod
+    def oversubscribed(asked: Mapping[str, str]) -> bool:
         """Whether the requested variables allow more ranks on a node than it has cores."""
         return any("oversubscribe" in f"{name}={value}" for name, value in asked.items())
+
+    @staticmethod
+    def waits(asked: Mapping[str, str]) -> bool:
+        """Whether the requested variables say that ranks may wait for a core: they then yield."""
+        yields = asked.get("OMPI_MCA_mpi_yield_when_idle") == "1"
+        return yields or OpenMpi.oversubscribed(asked)
 
     def unasked(
         self, world: openmpi.OpenMpi, asked: Mapping[str, str], allowed: Mapping[str, str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +73,14 @@ class UcxMixin(rfm.RegressionTestPlugin):
         self.keep_files.append(LOG_FILES)
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Adds variables that UCX read and nobody requested, and settings in its files."""
+        """Adds variables that UCX read otherwise than requested, and libraries of other stacks."""
         problems: list[str] = super().examine(parsed)
-        asked, allowed = self.requested_variables(), self.current_environ.extras.get("ucx", {})
+        asked = self.requested_variables()
         log = said(Path())
-        problems += steering.of_ucx(log, asked, allowed)
+        problems += steering.of_ucx(log, asked, self.machine)
         if not self.parallel:  # MpiCheck does it for all programs of MPI
             problems += errors(ucx_log.parse(text(self.stderr)))
         if self.node_after is not None:
-            files = replace(self.node_after.job, variables={})
-            problems += steering.unasked(files, asked, allowed)
             extras = self.current_environ.extras
             if "image" not in extras:
                 loaded = {library for _, library in log.versions.values()}

@@ -16,6 +16,7 @@ from typing import Any
 from assay.accused import Against, How
 from assay.evidence import links, steering, transports
 from assay.evidence.launch import short_name
+from assay.evidence.plan import Machine, within
 from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament.again import second_pass
 from assay.fleet.tournament.diagnosis import diagnose
@@ -108,11 +109,13 @@ def pairs(
     transport: str,
     ucx_version: str,
     asked: Mapping[str, str] | None = None,
+    machine: Machine | None = None,
 ) -> Iterator[Pair]:
     """All pairs in the order in which they ran, each with the proof of its path.
 
     :param ucx_version: the version of UCX that the stack states.
-    :param asked: the requested variables of UCX, which must be the only ones; None to accept any.
+    :param asked: the requested variables of UCX; None to accept any.
+    :param machine: what the machine owns, beside them.
     """
     nodes = log.nodes
     for entry in log.entries:
@@ -135,8 +138,11 @@ def pairs(
                 yield Pair(a, b, number, error=f"{name}: {error}", at=(a, b))
                 break
             values[test.metric] = min(reached, values.get(test.metric, reached))
-            found = [*_path(test, said, transport, ucx_version, asked), *uncrossed(test.size, said)]
-            problems += [f"{a} - {b}: {name}: {problem}" for problem in found]
+            found = [
+                *_path(test, said, transport, ucx_version, asked, machine),
+                *uncrossed(test.size, said),
+            ]
+            problems += [within(f"{a} - {b}: {name}", problem) for problem in found]
         else:
             told = tuple(dict.fromkeys(problems))
             yield Pair(a, b, number, values, "", told, *counted(entry["runs"]))
@@ -198,15 +204,16 @@ def value(test: Test, text: str) -> float:
     return quantity.value
 
 
-def _path(
+def _path(  # noqa: PLR0913, PLR0917
     test: Test,
     said: Mapping[str, Any],
     transport: str,
     version: str,
     asked: Mapping[str, str] | None,
+    machine: Machine | None,
 ) -> list[str]:
     log = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
-    others = [] if asked is None else steering.of_ucx(log, asked, {})
+    others = [] if asked is None else steering.of_ucx(log, asked, machine or Machine())
     return [*transports.prove(transport, log, [test.size], version, processes=2).problems, *others]
 
 

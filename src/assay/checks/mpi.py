@@ -376,7 +376,7 @@ class TransportMixin(UcxMixin):
         if not self.parallel and self.launched:  # both processes are on the node of the job script
             hosts = (host for host, _ in ucx.said(Path()).processes)
             problems += launch.elsewhere(hosts, self.hosts, self.launched.host)
-        proof = self.proof(Path(), parsed, farewells, self.current_environ.extras["ucx_version"])
+        proof = self.proof(Path(), parsed, farewells, self.ucx_version())
         said = self._record.setdefault("proof", {})
         said.update({k: v for k, v in asdict(proof).items() if k != "problems"})
         self._record["transport"] = self.transport

@@ -42,11 +42,15 @@ class UcxMixin(rfm.RegressionTestPlugin):
     """A program over UCX. Name this mixin before :class:`assay.checks.strict.StrictCheck`."""
 
     def ucx_version(self, stack: Any = None) -> str:
-        """UCX version of the stack; the case is skipped if the stack does not state it.
+        """UCX version of the program; the case is skipped if the stack does not state it.
 
         :param stack: another environment than that of the case.
         """
-        version = (stack or self.current_environ).extras.get("ucx_version")
+        extras = (stack or self.current_environ).extras
+        version = extras.get("ucx_version")
+        if not hasattr(type(self), "mpi_library"):
+            # ucx_perftest may be of another UCX than the one that the MPI loads.
+            version = extras.get("ucx_tools_version", version)
         which = f"the stack {stack.name}" if stack else "this stack"
         self.skip_if(version is None, f"{which} does not say which UCX it has (ucx_version)")
         return str(version)

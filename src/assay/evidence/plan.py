@@ -53,8 +53,8 @@ PRINTED = (
 #: LD_LIBRARY_PATH on many machines. The witness sets the others.
 SEARCH = ("LD_LIBRARY_PATH", "LD_DEBUG", "LD_DEBUG_OUTPUT")
 
-#: What to do about a setting.
-MEND = "unset it, or put it into the stack's env_vars"
+#: Variables that choose the transport: nobody but the case, the stack or the machine may.
+CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", "FI_PROVIDER")
 
 
 @dataclass(frozen=True)
@@ -78,27 +78,26 @@ class Machine:
         """What to say of a variable that nobody requested; nothing if it is the machine's."""
         if name in SEARCH or self.variables.get(name) == value:
             return []
-        if name.startswith(PRINTED):
-            return [Note(f"{name}={value} was set outside of the test; it changes no measurement")]
-        return [
-            Doubt(
-                f"{name}={value} was set outside of the test and may change what is measured: "
-                f"{MEND}"
-            )
-        ]
+        said = f"{name}={value} was set outside of the test"
+        return [_classed(name, said, "unset it, or put it into the stack's env_vars")]
 
     def setting(self, where: str, name: str, value: str) -> list[str]:
         """What to say of a setting in a file; nothing if it is the machine's."""
         if self.owns(where):
             return []
-        if name.startswith(PRINTED):
-            return [Note(f"{name} is set to {value} by {where}; it changes no measurement")]
-        return [
-            Doubt(
-                f"{name} is set to {value} by {where}, which is no file of the machine, and may "
-                "change what is measured: remove it there, or put it into the stack's env_vars"
-            )
-        ]
+        variable = name if name.isupper() else f"OMPI_MCA_{name}"
+        said = f"{name} is set to {value} by {where}, which is no file of the machine,"
+        mend = f"remove it there, or put {variable} into the stack's env_vars"
+        return [_classed(variable, said, mend)]
+
+
+def _classed(variable: str, said: str, mend: str) -> str:
+    """A line about a setting that nobody requested, in its class."""
+    if variable.startswith(PRINTED):
+        return Note(f"{said.removesuffix(',')}; it changes no measurement")
+    if variable in CHOOSING:
+        return f"{said} and chooses another transport: {mend}"
+    return Doubt(f"{said} and may change what is measured: {mend}")
 
 
 def digest(settings: Mapping[str, str]) -> str:

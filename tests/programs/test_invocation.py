@@ -72,15 +72,15 @@ def parser():
     return of_reframe
 
 
-def test_every_option_that_is_no_default_is_read_from_the_parser_of_reframe():
+def test_every_option_that_is_given_is_read_from_the_parser_of_reframe():
     words = "-S a=1 --setvar=b=2 -J nodelist=n1 -p spack -vv --max-retries=8 --timestamp --nocolor"
     asked = parser()
-    options = asked.parse_args(words.split()).cmd_options
+    options = asked._holder.parse_args(words.split())
     assert {str(option) for option in command._given(asked, options)} == {
         "-S a=1", "-S b=2", "-J nodelist=n1", "-p spack", "-v", "--max-retries=8", "--timestamp",
         "--nocolor",
     }  # fmt: skip
-    assert list(command._given(asked, asked.parse_args([]).cmd_options)) == []
+    assert list(command._given(asked, asked._holder.parse_args([]))) == []
 
 
 def test_every_variable_of_reframe_is_read_as_the_option_that_it_stands_for():

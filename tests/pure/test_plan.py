@@ -13,7 +13,7 @@ SITE, SUITE = Path("/a/site-config/x/reframe.py"), Path("/a/reframe")
 
 def call(*options):
     given = tuple(Option(*option) for option in options)
-    return plan.of_call(Invocation(True, None, given), SITE, SUITE, ("smoke", "full"))
+    return plan.of_call(Invocation(True, None, given), SITE, SUITE, ("smoke", "full"), 8)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,13 @@ def test_a_smoke_profile_is_the_plan_of_the_smoke_mode_only():
     smoke = ("vars", "-S", "profile=smoke")
     assert call(("mode", "--mode", "smoke"), smoke).changed == ()
     assert call(("mode", "--mode", "full"), smoke).changed == ("-S profile=smoke",)
+
+
+def test_fewer_launches_than_those_of_the_mode_are_a_difference():
+    fewer = ("max_retries", "--max-retries", "0")
+    assert call(("mode", "--mode", "full"), fewer).changed == ("--max-retries=0",)
+    assert call(("mode", "--mode", "full"), (*fewer[:2], "9")).changed == ()
+    assert call(fewer).changed == ()  # a run without a mode launches each case once
 
 
 def test_lines_are_sorted_by_their_class_and_each_is_said_once():

@@ -141,7 +141,7 @@ HARMLESS = {
          "syslog_address"), _KEPT),
     **dict.fromkeys(("session_extras", "autodetect_method", "autodetect_methods",
                      "autodetect_fqdn", "autodetect_xthostname"), _NAMED),
-    **dict.fromkeys(("max_retries", "reruns", "duration", "maxfail", "exec_order"), _OFTEN),
+    **dict.fromkeys(("reruns", "duration", "maxfail", "exec_order"), _OFTEN),
     **dict.fromkeys(("system", "config_files", "recursive", "run"), _LOCATED),
     "RFM_INSTALL_PREFIX": "ReFrame sets it itself",
 }  # fmt: skip
@@ -181,14 +181,17 @@ class Call:
     other_cases: bool = False
 
 
-def of_call(call: Invocation, site_file: Path, suite: Path, profiles: Sequence[str]) -> Call:
+def of_call(
+    call: Invocation, site_file: Path, suite: Path, profiles: Sequence[str], retries: int
+) -> Call:
     """Compares a call of ReFrame with the plan of a site.
 
     :param site_file: the site's ``reframe.py``.
     :param suite: the folder of its tests.
     :param profiles: the modes that run the whole suite.
+    :param retries: how often these modes launch a case again.
     """
-    mode = next((o.value for o in call.given if o.dest == "mode"), "full")
+    mode = next((o.value for o in call.given if o.dest == "mode"), None)
     selected, changed, variables = [], [], False
     for option in call.given:
         said = str(option)
@@ -200,7 +203,9 @@ def of_call(call: Invocation, site_file: Path, suite: Path, profiles: Sequence[s
             selected += [] if option.value in profiles else [said]
         elif option.dest == "config_files":
             changed += [] if Path(option.value).resolve() == site_file.resolve() else [said]
-        elif option.dest == "vars" and not _stricter(option, mode):
+        elif option.dest == "max_retries":
+            changed += [said] if mode and int(option.value) < retries else []
+        elif option.dest == "vars" and not _stricter(option, mode or "full"):
             changed.append(said)
             variables = True
         elif option.dest == "job_options":

@@ -35,7 +35,7 @@ class Invocation:
 
     :ivar run: ReFrame will run tests (``-r``), not list or describe them.
     :ivar system: the value of ``--system`` or ``RFM_SYSTEM``; None if neither is given.
-    :ivar given: the options that differ from ReFrame's defaults, and the variables ``RFM_*``.
+    :ivar given: the given options, and the variables ``RFM_*`` in the environment.
     """
 
     run: bool
@@ -59,17 +59,18 @@ def of_reframe() -> Invocation | None:
             return Invocation(
                 run=options.cmd_options.run is True,
                 system=options.system if isinstance(options.system, str) else None,
-                given=(*_given(parser, options.cmd_options), *_variables(parser, os.environ)),
-            )
+                # Without ReFrame's defaults, what is not given is None.
+                given=(*_given(parser, parser._holder.parse_args()),
+                       *_variables(parser, os.environ)),
+            )  # fmt: skip
     return None
 
 
 def _given(parser: Any, options: Any) -> Iterator[Option]:
-    """The options of a parsed command line that are not ReFrame's defaults."""
+    """The options of a parsed command line."""
     for action in parser._holder._actions:
-        default = getattr(parser._defaults, action.dest, None)
-        value = getattr(options, action.dest, default)
-        if not action.option_strings or value == default:
+        value = getattr(options, action.dest, None)
+        if value is None:
             continue
         flag = action.option_strings[0]
         if action.nargs == 0 or not isinstance(value, (str, int, float, list)):

@@ -302,7 +302,8 @@ def _promised(  # noqa: PLR0913, PLR0917
     Not called before the run begins: ReFrame loads a site in the folder of the site, and the paths
     of its call are relative to another one.
     """
-    said = plan.of_call(call, site_file, repository(site_file) / "reframe", PROFILES)
+    suite = repository(site_file) / "reframe"
+    said = plan.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
     said = replace(said, selected=(*said.selected, *fewer))
     return promise.state(site_file.with_name(promise.FILE), machine, said, cases, profile)
 

@@ -142,8 +142,8 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
 
     def read(self) -> Parsed:
         log = self.coordinator_log()
-        asked = {**self.requested_variables(), **self._variables}
-        self.pairs = list(measured.pairs(log, self.transport, self._version, asked, self.machine))
+        asked = {**self.machine.variables, **self.requested_variables(), **self._variables}
+        self.pairs = list(measured.pairs(log, self.transport, self._version, asked))
         rows: tuple[Mapping[str, str | int | float], ...] = tuple(
             {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}
             for pair in self.pairs

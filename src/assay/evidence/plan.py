@@ -121,30 +121,25 @@ def sorted_out(lines: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
     )
 
 
-_SHOWN, _KEPT, _NAMED, _OFTEN, _LOCATED = (
-    "it changes what is printed",
-    "it says where the results of the run are kept",
-    "it names the run or its jobs",
-    "it says how often cases are launched, or which are first; all launches are judged",
-    "the site and its folder are compared",
+#: Options of ReFrame, by the names that ReFrame gives them, that change no measurement.
+HARMLESS = frozenset(
+    [
+        # What is printed.
+        *("verbose", "quiet", "colorize", "table_format", "table_format_delim", "term_lhs"),
+        *("term_rhs", "perf_info_level", "performance_report", "failure_stats", "warn_as_error"),
+        "dump_pipeline_progress",
+        # Where the results of the run are kept, and how the run is named.
+        *("report_file", "report_junit", "compress_report", "generate_file_reports", "output"),
+        *("save_log_files", "perflogdir", "timestamp", "keep_stage_files", "httpjson_url"),
+        *("syslog_address", "session_extras"),
+        # How often cases are launched, and which are first: all launches are judged.
+        *("reruns", "duration", "maxfail", "exec_order"),
+        # Which site: :mod:`assay.sites.invocation` compares it with the host.
+        *("system", "recursive", "run", "autodetect_method", "autodetect_methods"),
+        *("autodetect_fqdn", "autodetect_xthostname"),
+        "RFM_INSTALL_PREFIX",  # ReFrame sets it itself
+    ]
 )
-
-#: Options of ReFrame, by the names that ReFrame gives them, that change no measurement -> why.
-HARMLESS = {
-    **dict.fromkeys(
-        ("verbose", "quiet", "colorize", "table_format", "table_format_delim", "term_lhs",
-         "term_rhs", "perf_info_level", "performance_report", "failure_stats", "warn_as_error",
-         "dump_pipeline_progress"), _SHOWN),
-    **dict.fromkeys(
-        ("report_file", "report_junit", "compress_report", "generate_file_reports", "output",
-         "save_log_files", "perflogdir", "timestamp", "keep_stage_files", "httpjson_url",
-         "syslog_address"), _KEPT),
-    **dict.fromkeys(("session_extras", "autodetect_method", "autodetect_methods",
-                     "autodetect_fqdn", "autodetect_xthostname"), _NAMED),
-    **dict.fromkeys(("reruns", "duration", "maxfail", "exec_order"), _OFTEN),
-    **dict.fromkeys(("system", "config_files", "recursive", "run"), _LOCATED),
-    "RFM_INSTALL_PREFIX": "ReFrame sets it itself",
-}  # fmt: skip
 
 #: Options of ReFrame that select some of the cases, or other cases than those of the site.
 SELECTING = frozenset(

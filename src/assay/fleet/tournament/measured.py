@@ -109,13 +109,11 @@ def pairs(
     transport: str,
     ucx_version: str,
     asked: Mapping[str, str] | None = None,
-    machine: Machine | None = None,
 ) -> Iterator[Pair]:
     """All pairs in the order in which they ran, each with the proof of its path.
 
     :param ucx_version: the version of UCX that the stack states.
-    :param asked: the requested variables of UCX; None to accept any.
-    :param machine: what the machine owns, beside them.
+    :param asked: the requested variables of UCX; any other is a doubt; None to accept any.
     """
     nodes = log.nodes
     for entry in log.entries:
@@ -138,10 +136,7 @@ def pairs(
                 yield Pair(a, b, number, error=f"{name}: {error}", at=(a, b))
                 break
             values[test.metric] = min(reached, values.get(test.metric, reached))
-            found = [
-                *_path(test, said, transport, ucx_version, asked, machine),
-                *uncrossed(test.size, said),
-            ]
+            found = [*_path(test, said, transport, ucx_version, asked), *uncrossed(test.size, said)]
             problems += [within(f"{a} - {b}: {name}", problem) for problem in found]
         else:
             told = tuple(dict.fromkeys(problems))
@@ -204,16 +199,15 @@ def value(test: Test, text: str) -> float:
     return quantity.value
 
 
-def _path(  # noqa: PLR0913, PLR0917
+def _path(
     test: Test,
     said: Mapping[str, Any],
     transport: str,
     version: str,
     asked: Mapping[str, str] | None,
-    machine: Machine | None,
 ) -> list[str]:
     log = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
-    others = [] if asked is None else steering.of_ucx(log, asked, machine or Machine())
+    others = [] if asked is None else steering.of_ucx(log, asked, Machine())
     return [*transports.prove(transport, log, [test.size], version, processes=2).problems, *others]
 
 

@@ -184,10 +184,7 @@ class NativeAgainstContainer(MpiTransportCheck):
             proofs[stack].update(pml=sorted(world.pml), ranks=world.ranks_seen)
         self._record["transport"] = self.transport
         self._record["proof"] = proofs
-        return [
-            within(f"{stack}, round {n}", problem)
-            for (stack, problem), n in problems.items()
-        ]
+        return [within(f"{stack}, round {n}", problem) for (stack, problem), n in problems.items()]
 
     def measure(self, parsed):
         ratios = [row[paired.CONTAINER] / row[paired.NATIVE] for row in parsed.rows]

@@ -188,7 +188,8 @@ def test_the_settings_of_the_machine_are_those_below_the_prefix_of_its_programs(
     (tmp_path / "mpi/etc/openmpi-mca-params.conf").write_text(
         "# a comment\n  btl_tcp_if_include = lo\nx_password = secret\n"
     )
-    done = shell.run("/bin/sh", steering.WITNESS, "machine", PATH=f"{programs}:{os.environ['PATH']}")
+    path = f"{programs}:{os.environ['PATH']}"
+    done = shell.run("/bin/sh", steering.WITNESS, "machine", PATH=path)
     mine = [line for line in done.stdout.splitlines() if str(tmp_path) in line]
     file = f"file {tmp_path}/mpi/etc/openmpi-mca-params.conf"
     assert mine == [f"{file}:2:btl_tcp_if_include = lo", f"{file}:3:x_password=***"]
@@ -257,7 +258,7 @@ def test_what_steers_the_start_of_the_ranks_is_read_in_the_job_only(tmp_path):
     (left,) = tmp_path.glob("rank.*")
     assert steering.rank(left.read_text()).variables == {}
     job = steering.node((tmp_path / steering.JOB).read_text()).job
-    assert steering.of_start(job).variables == steered
+    assert steering.of_job(job).variables == steered
 
 
 @pytest.mark.parametrize("openssl", ["as installed", "absent", "broken"])

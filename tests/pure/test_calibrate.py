@@ -184,9 +184,8 @@ def test_references_remember_the_settings_of_the_machine_that_they_were_calibrat
     references = References.load(site(tmp_path, entries))
     assert references.calibrated_under(CASE) == "0123456789abcdef"
     assert references.calibrated_under({**CASE, "size": 9}) == ""
-    assert References.load(site(tmp_path, compared(tmp_path, sample(TEN)).entries)).calibrated_under(
-        CASE
-    ) == ""  # calibrated by an older suite
+    by_an_older_suite = compared(tmp_path, sample(TEN)).entries
+    assert References.load(site(tmp_path, by_an_older_suite)).calibrated_under(CASE) == ""
 
 
 def test_what_is_written_is_read_back_as_it_was(tmp_path):

@@ -3,7 +3,7 @@
 The plan is what the site, its stacks and the tests ask for. A line about a difference has one of
 three classes:
 
-- :class:`Note`: the difference changes only what is printed, or how a program crashes. It is stated.
+- :class:`Note`: it changes only what is printed, or how a program crashes. It is stated.
 - :class:`Doubt`: it may change what is measured. It is stated, and the run is PARTIAL.
 - any other text: it contradicts what the case asks for. The case fails.
 

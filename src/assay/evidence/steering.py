@@ -193,7 +193,10 @@ def without_computing(process: Steering) -> Steering:
 
 
 def machine(
-    node: Node, extras: Mapping[str, Any], asked: Mapping[str, str], given: Mapping[str, str],
+    node: Node,
+    extras: Mapping[str, Any],
+    asked: Mapping[str, str],
+    given: Mapping[str, str],
     modules: bool,
 ) -> Machine:
     """What belongs to the machine, on the node of a job.
@@ -397,5 +400,6 @@ def of_ucx(log: UcxLog, asked: Mapping[str, str], machine: Machine) -> list[str]
             if name not in asked:
                 found.update(dict.fromkeys(machine.variable(name, value)))
             elif not name.startswith(PRINTED) and "$" not in asked[name] and value != asked[name]:
-                found[f"{name} was {value} where the program ran, {asked[name]} was asked for"] = None
+                said = f"{name} was {value} where the program ran, {asked[name]} was asked for"
+                found[said] = None
     return list(found)

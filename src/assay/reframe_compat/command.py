@@ -83,13 +83,13 @@ def _given(parser: Any, options: Any) -> Iterator[Option]:
 def _variables(parser: Any, environment: Mapping[str, str]) -> Iterator[Option]:
     """The variables of ReFrame in an environment."""
     known = {
-        spec[0].split()[0]: (dest, (spec[0].split() + [","])[1])
+        spec[0].split()[0]: (dest, spec[0].split()[1:] or [","])
         for dest, spec in parser._option_map.items()
         if spec[0]
     }
     for name in sorted(environment):
         if name.startswith("RFM_"):
-            dest, delimiter = known.get(name, (name, ","))
+            dest, (delimiter,) = known.get(name, (name, [","]))
             listed = parser._option_map[dest][2] == "append" if name in known else False
             values = environment[name].split(delimiter) if listed else [environment[name]]
             yield from (Option(dest, name, value) for value in values)

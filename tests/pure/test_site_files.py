@@ -8,6 +8,7 @@ import pytest
 from shell import ROOT
 
 from assay import catalogue
+from assay.onnode import provenance
 from assay.sites import ideal, listing, machine
 
 EXAMPLES = listing.find(ROOT / "examples")
@@ -61,6 +62,11 @@ def test_what_must_run_on_a_site_does_not_depend_on_the_machine_that_writes_it(
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("ASSAY_VCLUSTER", str(tmp_path / "none"))
     monkeypatch.delenv("ASSAY_STACK", raising=False)
+
+    def no_program(*_):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(provenance, "bounded", no_program)
 
     def places(cores):
         processor = {**ideal.PROCESSOR, "num_cpus": cores, "num_cpus_per_socket": cores}

@@ -33,8 +33,9 @@ def table(session: Session) -> list[str]:
     stacks = [mapping(node.get("stack")) for node in nodes]
     commits = [line(mapping(node.get("suite")).get("commit")) for node in nodes]
     red = Counter(c.test for c in cases if c.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE))
-    asked = {f"SITE={name}" for name in session.systems if name != "local"}
-    asked |= {f"PROFILE={line(p)}" for c in cases if (p := c.record.get("profile", "full")) != "full"}
+    profiles = {line(case.record.get("profile")) for case in cases} - {"", "full"}
+    asked = [f"SITE={name}" for name in session.systems if name != "local"]
+    asked += [f"PROFILE={name}" for name in sorted(profiles)]
     row = (
         f"{session.start:%Y-%m-%d}" if session.start else "",
         _distinct(
@@ -50,12 +51,12 @@ def table(session: Session) -> list[str]:
             if extra in stack
         ),
         _distinct(re.sub(r"(?<=^[0-9a-f]{7})[0-9a-f]{33}", "", commit) for commit in commits),
-        f"`{' '.join(['make acceptance', *sorted(asked, reverse=True)])}`",
+        f"`{' '.join(['make acceptance', *asked])}`",
         "1",
         f"{counts.ran} of {len(cases)}",
         summary.verdict_word(counts, faults, session.partial),
-        ", ".join(["to judge", *(f"{number} {test}" for test, number in red.items())]) if red else "0",
-    )  # fmt: skip
+        ", ".join(f"{number} {test} to judge" for test, number in red.items()) or "0",
+    )
     return [_row(COLUMNS), _row(["---"] * len(COLUMNS)), _row(row)]
 
 

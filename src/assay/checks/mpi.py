@@ -181,6 +181,7 @@ class MpiCheck(StrictCheck):
     def _witness_the_link(self) -> list[str]:
         device = self.partition_extra("network_device")
         shutil.copy(links.WITNESS, self.stagedir)  # every node can read the stage directory
+        self.link_devices = device.split(",")
         # Consecutive ranks share a node. Half of all ranks, and so one rank of each pair, is then
         # on another node. mpirun places the ranks this way by default.
         self.env_vars["SLURM_DISTRIBUTION"] = "block"
@@ -304,16 +305,15 @@ class MpiCheck(StrictCheck):
     def _crossed(self, needed: float) -> list[str]:
         """Problems if the counters of the link do not show that the bytes crossed it."""
         files = {path.name: text(path) for path in Path().glob(links.READINGS)}
-        limits = self.current_partition.extras.get("health", {})
-        crossing = links.prove(files, self._layout, needed, limits)
+        crossing = links.prove(files, self._layout, needed)
         device = self.partition_extra("network_device")
         link = self._record["proof"]["link"] = {
             "device": device, "needed": needed, "moved": crossing.moved
         }  # fmt: skip
-        shown = {"unavailable": list(crossing.unavailable), "errors": crossing.errors}
+        if crossing.unavailable:
+            link["unavailable"] = list(crossing.unavailable)
         if "," in device:
-            shown["carried"] = crossing.carried
-        link.update({name: found for name, found in shown.items() if found})
+            link["carried"] = crossing.carried
         return [*crossing.problems, *self.rail_problems(crossing)]
 
     def rail_problems(self, crossing: links.Crossing) -> list[str]:

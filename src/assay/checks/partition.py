@@ -110,8 +110,9 @@ class OnPartition:
         if vendor is None or not vendor.state:
             return []
         reading = gpu_health.parse(vendor, found.get("gpus") or "")
-        features = self.current_partition.features
-        return gpu_health.unfit(vendor, reading, self.gpus_of_a_node(), features)
+        partition = self.current_partition
+        health = partition.extras.get("health", {})
+        return gpu_health.unfit(vendor, reading, self.gpus_of_a_node(), partition.features, health)
 
     def take_gpus(self, wanted: int) -> None:
         """Requests `wanted` GPUs on each node; skips the case if a node has fewer."""

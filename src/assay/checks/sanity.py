@@ -16,7 +16,7 @@ from assay.checks import shared
 from assay.checks.case import CaseBase
 from assay.checks.site import site_references
 from assay.checks.ucx import text
-from assay.evidence import busy, launch, node_health, node_state, plan, steering
+from assay.evidence import busy, counters, launch, node_state, plan, steering
 from assay.judge import Verdict
 from assay.outputs import Parsed, ParseError
 from assay.results import record
@@ -65,6 +65,9 @@ class Believed(CaseBase):
     #: What other work took of the machine during the last launch; None if unknown or not asked for.
     others: busy.Others | None = None
 
+    #: The network devices under test, if the link witness reads them on each node.
+    link_devices: Sequence[str] = ()
+
     @sanity_function
     def evidence(self) -> bool:
         """Fails and names the cause, unless the run can be believed."""
@@ -90,20 +93,19 @@ class Believed(CaseBase):
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
         problems += self._not_as_requested(parsed) + self._of_another_launch(parsed) + of_job
         problems += self.examine(parsed)
-        problems[:0] = self.causes()
         problems, doubts, notes = plan.sorted_out(problems)
         self._record.update(doubts=doubts, notes=notes)
-        health = self._health_of_nodes()
-        slow = self.accused(parsed) if parsed is not None else []
-        missed = "" if problems or health else self.missed()
-        # Other work on a shared machine can move a counter, too.
-        moved = [*health, *rounded, *slow]
+        unhealthy, doubtful = self._health_of_nodes()
+        problems[:0] = [*unhealthy, *self.causes()]
+        slow = [*doubtful, *(self.accused(parsed) if parsed is not None else [])]
+        missed = "" if problems or doubtful else self.missed()
+        moved = [*rounded, *slow]
         busy_with = shared.disturbance(self) if moved else ""
         if problems and busy_with:
-            # What failed is red all the same, but other work may explain what is slow.
+            # What failed is red all the same, but other work may explain the rest.
             slow = [f"{one} (accuses nobody: {busy_with})" for one in slow]
             busy_with = ""
-        problems = [*health, *problems, *rounded, *slow]
+        problems += [*rounded, *slow]
         if problems:
             problems[:0] = self._nodes_lost()
         self._parsed = parsed
@@ -198,12 +200,17 @@ class Believed(CaseBase):
             self._close_record(Verdict.FAIL, problems)
             self._refuse(problems)
 
-    def _health_of_nodes(self) -> list[str]:
-        """Counters of the nodes that moved during the launch beyond their limits, one line each."""
-        limits = self.current_partition.extras.get("health", {})
-        nodes = node_health.of_job(Path(), limits.get("counters_max"))
+    def _health_of_nodes(self) -> tuple[list[str], Sequence[str]]:
+        """Faults of the nodes during the launch, and those that other work may explain."""
+        health = self.current_partition.extras.get("health", {})
+        nodes = counters.of_job(Path(), health, self.link_devices)
         self._record["node_health"] = nodes.record
-        return list(nodes.problems)
+        unread = [
+            f"{host}: {it['unread']}" for host, it in nodes.record.items() if "rose" not in it
+        ]
+        # A run between nodes that came to its end must show what their ports counted.
+        must = self.link_devices and self.launched is not None and self.launched.rc == 0
+        return [*nodes.problems, *(unread if must else ())], nodes.doubts
 
     def _program(self) -> str:
         return Path(str(self.executable)).name

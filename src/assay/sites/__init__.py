@@ -20,7 +20,7 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 
 from assay import catalogue, deadline, files, reframe_compat
-from assay.evidence import plan
+from assay.evidence import node_limits, plan
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
 from assay.results import promise, run_folder, running, store
@@ -143,6 +143,8 @@ def _check_partition(
         peaks.check(site_file.parent, hardware)
     except ReferencesError as error:
         raise ConfigError(f"{where}: extras: hardware: {error}") from None
+    for problem in node_limits.refused(partition.get("extras", {}).get("health", {})):
+        raise ConfigError(f"{where}: extras: health: {problem}")
 
 
 def _check_stack(

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -221,3 +222,20 @@ def test_what_a_cancelled_job_left_is_ended(made: Make) -> None:
     child, promise = made("--directory", "assay/")
     for name in promise.titles.values():
         assert child[name]["after_script"] == ["assay/ci/gitlab/end.sh"]
+
+
+def test_variables_of_reframe_in_the_job_that_plans_narrow_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: dict[str, Any] = {}
+
+    def run(*_: object, **more: Any) -> SimpleNamespace:
+        given.update(more["env"])
+        return SimpleNamespace(returncode=0, stdout="")
+
+    monkeypatch.setenv("RFM_SYSTEM", "local:tmpfs")
+    monkeypatch.setattr(plan.subprocess, "run", run)
+    plan.reframe([], ["-lC"])
+    assert {name: value for name, value in given.items() if name.startswith("RFM_")} == {
+        "RFM_COLORIZE": "n"
+    }

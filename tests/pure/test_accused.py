@@ -51,6 +51,9 @@ def test_the_census_accuses_the_minority():
     assert nodes_of(
         census.clocks({"n1": 0, "n2": 9, "n3": 0}, dict.fromkeys(("n1", "n2", "n3"), 0))
     )
+    settings = {"/etc/ucx/ucx.conf": "UCX_TLS = all"}
+    (line,) = census.differences(found(settings=settings))
+    assert line == "n2: settings /etc/ucx/ucx.conf is UCX_TLS = all, absent on 3 others"
     half = found()
     half["n1"] = half["n2"] = {**half["n1"], "kernel": "5.10"}
     assert census.differences(half)

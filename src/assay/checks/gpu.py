@@ -143,7 +143,7 @@ class GpuMixin(UcxMixin):
 
         :param said: standard error of all processes.
         """
-        log, version = ucx.said(Path()), self.current_environ.extras["ucx_version"]
+        log, version = ucx.said(Path()), self.ucx_version()
         proof = gpu_paths.prove(self.way, log, sent, version, processes)
         between = " and ".join(sorted({taken.uuid for taken in self._taken}))
         record = self._record.setdefault("proof", {})

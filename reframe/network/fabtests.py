@@ -46,6 +46,11 @@ class FabtestsRma(StrictCheck):
     def describe(self):
         self.descr = f"fi_rma_bw {self.operation} over {self.provider}"
 
+    @run_after("setup")
+    def needs_two_cores(self):
+        lack = pair.too_small(self.current_partition)
+        self.skip_if(bool(lack), lack)
+
     @run_before("run")
     def command(self):
         self.iterations = ITERATIONS[self.profile]

@@ -67,6 +67,8 @@ class UcxPerftest(TransportMixin, StrictCheck):
 
     @run_after("setup")
     def only_what_it_carries(self):
+        lack = pair.too_small(self.current_partition)
+        self.skip_if(bool(lack), lack)
         self.skip_if(
             self.transport == "cma" and self.size < MIB,
             "UCX sends small messages over posix even if cma is requested: cma cannot be measured",

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from shell import ROOT
 
+from assay.evidence import transports
 from assay.evidence.plan import Call
 from assay.judge import Verdict
 from assay.report import summary
@@ -324,3 +326,16 @@ def test_the_promise_of_each_site_can_be_read_and_promises_its_profiles(path: Pa
         assert sum(entry.counts[profile] for entry in told.entries) > 0
     raw = yaml.safe_load(path.read_text())
     assert [promise.skip_as_json(promise.skip(one))["why"] for one in raw["skips"]]
+
+
+@pytest.mark.parametrize("site", ["local", "any", "debian12"])
+def test_what_a_machine_cannot_run_may_be_skipped_where_the_site_describes_itself(site):
+    promised = promise.load(ROOT / "site-config" / site / promise.FILE)
+    reason = transports.unusable("tcp", "1.20.1", "lo")
+    few = "2 ranks are needed; local:intra-node has cores for 1"
+    cases = [case("OsuPy", "intra-node", why) for why in (reason, f"the stack a: {reason}", few)]
+    refused, partial = promise.unlisted(promised.skips, cases)
+    assert not refused
+    assert partial == [f"1 skipped: {few}"]
+    refused, _ = promise.unlisted(promised.skips, [case("OsuPy", "intra-node", "no reason")])
+    assert refused

@@ -10,11 +10,19 @@ A server that does neither is ended by the time limit of the job.
 
 from __future__ import annotations
 
+from typing import Any
+
 #: Where the server listens, for a client on the same node.
 HERE = "127.0.0.1"
 
 #: File with the output of the server.
 SERVER_FILE = "server.out"
+
+
+def too_small(partition: Any) -> str:
+    """Why the processes cannot have a processor each on a node of the partition, or nothing."""
+    few = partition.processor.num_cpus == 1
+    return f"2 ranks are needed; {partition.fullname} has cores for 1" if few else ""
 
 
 def server(command: str, *first: str) -> list[str]:

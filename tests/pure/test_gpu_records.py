@@ -23,12 +23,39 @@ def test_the_table_is_that_of_the_recorded_runs_and_the_page_has_its_sums():
 
 def test_every_recorded_run_has_its_date_and_says_that_its_gpu_was_emulated():
     for file, row in gpu_records.rows(EMULATED).items():
-        assert (EMULATED / file).exists(), file
         assert row["gpu"] == gpu_runs.EMULATED.name, file
         assert row["date"] >= "2026-11-22", file
         assert gpu_records.file_of(gpu_records.run_of(file)) == file
     logs = {str(path.relative_to(EMULATED)) for path in EMULATED.glob("[0-9]*/*.txt")}  # by version
-    assert logs == {*gpu_records.rows(EMULATED)}
+    assert logs == {*gpu_records.kept(EMULATED)}
+
+
+def program(run):
+    """What a run belongs to; those of which nothing is claimed count as one program."""
+    buffers = gpu_runs.sent(run).buffers
+    if buffers is None:
+        return "a reduction"
+    return "a buffer in host memory" if "H" in buffers else run.operation
+
+
+#: What a recorded run has. The repository keeps the log of a run with each combination.
+COMBINATIONS = (
+    ("operation",), ("program", "version"), ("program", "configuration"), ("program", "fault"),
+    ("program", "proof"), ("program", "gpus"), ("program", "size"), ("version", "size"),
+    ("version", "gpus"), ("version", "configuration", "fault"),
+    ("version", "configuration", "proof"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("names", COMBINATIONS, ids="-".join)
+def test_the_repository_keeps_a_log_of_each_combination_that_was_run(names):
+    rows = gpu_records.rows(EMULATED)
+    had = {}
+    for file in rows:
+        run = gpu_records.run_of(file)
+        facts = {**run._asdict(), **rows[file], "program": program(run)}
+        had[file] = tuple(facts[name] for name in names)
+    assert {had[file] for file in gpu_records.kept(EMULATED)} == {*had.values()}
 
 
 def test_the_log_of_hardware_says_that_no_real_gpu_ran_as_long_as_none_did():

@@ -127,9 +127,7 @@ def table(folder: Path = EMULATED, real: Path = REAL) -> list[dict[str, str]]:
         said = {file: recorded[file]["proof"] for file in files}
         took_of = {file: took(recorded[file]) for file in files}
         agree = sum(
-            gpu_runs.agrees(
-                said[file], took_of[file], took(recorded[healthy(file)]), lacking(file)
-            )
+            gpu_runs.agrees(said[file], took_of[file], took(recorded[healthy(file)]), lacking(file))
             for file in filter(judged, files)
         )
         numbers = (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from report_results import BTIO, DATA, HEALTH, HPCC, LOADS, Results, key
 
 from assay.judge import Verdict
-from assay.report.summary import faults
+from assay.report.summary import closing_lines, faults
 from assay.results import cases, session
 from assay.results.record import CALIBRATION
 
@@ -79,12 +79,12 @@ def test_the_cause_of_a_failure_is_its_first_problem(results):
 
 def test_a_failure_is_not_told_by_a_problem_that_decides_nothing():
     """A real session: a latency is above its bound, and a point of the curve is only doubtful."""
-    faulty = session.load(DATA.parents[1] / "faults/cpu/reports/run-report-0.json")
+    faulty = session.load(DATA.parents[1] / "faults/delay/reports/run-report-0.json")
     (case,) = (c for c in faulty.cases if c.test == "NetPipe" and c.verdict is Verdict.FAIL)
     assert case.problems[0].startswith("INCONCLUSIVE: ")
     assert case.why == (
-        "latency_1MiB: 2.981e+04 us (range 2.248e+04 to 3.052e+04, n=3) is above the upper bound "
-        "1.002e+04 us (and 1 more)"
+        "latency_8B: 202.8 us (range 199.7 to 206.6, n=3) is above the upper bound 184.3 us "
+        "(and 1 more)"
     )
 
 
@@ -322,3 +322,23 @@ def test_a_case_that_was_not_judged_is_no_pass(results, change, why):
     results.edit_record(HEALTH, lambda record: record.update(change))
     case = load_one(results, HEALTH)
     assert (case.verdict, case.why) == (Verdict.FAIL, f"no evidence: {why}")
+
+
+def test_a_setting_that_may_have_changed_a_number_makes_the_run_partial(results):
+    results.only(HPCC)
+    doubt = "MALLOC_ARENA_MAX=1 was set outside of the test and may change what is measured"
+    results.edit_record(HPCC, lambda record: record.update(doubts=[doubt]))
+    run = session.load(results.file)
+    assert run.partial == run.doubts == (doubt,)
+    assert closing_lines(run)[-1] == f"verdict: PARTIAL: {doubt}"
+    results.edit_record(HPCC, lambda record: record.update(doubts=[f"d{n}" for n in range(40)]))
+    run = session.load(results.file)
+    assert len(run.doubts) == 40
+    assert run.partial[-1] == "and 28 more"
+
+
+def test_a_setting_that_only_prints_is_stated_and_nothing_more(results):
+    results.only(HPCC)
+    before = closing_lines(session.load(results.file))
+    results.edit_record(HPCC, lambda record: record.update(notes=["UCX_VFS_ENABLE=n was set"]))
+    assert closing_lines(session.load(results.file)) == before

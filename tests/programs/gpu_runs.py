@@ -50,6 +50,8 @@ GDRCOPY_FAULTS = {
     "gdrdrv-in-client": ("", "gdrdrv"),
     "gdrdrv-version": ("gdrdrv-version", "gdrdrv-version"),
 }
+#: The verdict on a run with a problem.
+RED = "red"
 #: A prefix with libgdrapi and a UCX that uses it, empty if there is none: docs/vgpu.md.
 STACK = os.environ.get("VGPU_STACK", "")
 
@@ -180,15 +182,21 @@ def lacks(configuration: str, fault: str) -> bool:
     return fault in GDRCOPY_FAULTS and gpu_paths.CONFIGURATIONS[configuration].gdrcopy
 
 
-def agrees(proof: Proof, carried: set[str], healthy: set[str], lacking: bool = False) -> bool:
+def verdict(proof: Proof) -> str:
+    """:data:`RED`, or what proves the way of a run that is not red."""
+    return RED if proof.problems else proof.means
+
+
+def agrees(said: str, carried: set[str], healthy: set[str], lacking: bool = False) -> bool:
     """Whether a run is red exactly if its bytes took another way than those of the healthy run.
 
+    :param said: as :func:`verdict` gives it.
     :param lacking: as :func:`lacks` says; such a run must be red, whatever way its bytes took.
     """
-    if proof.problems or carried != healthy or lacking:
-        return bool(proof.problems) == (carried != healthy or lacking)
+    if said == RED or carried != healthy or lacking:
+        return (said == RED) == (carried != healthy or lacking)
     by_ipc = any("ipc" in way for way in carried)
-    return (proof.means in (ucx_log.COUNT, ucx_log.TABLE)) == by_ipc
+    return (said in (ucx_log.COUNT, ucx_log.TABLE)) == by_ipc
 
 
 def installed(version: str) -> bool:
@@ -337,7 +345,7 @@ def compared(runs: list[Run]) -> list[dict[str, object]]:
         rows.append({
             **run._asdict(), "ways": sorted(took), "means": proof.means,
             "problems": list(proof.problems),
-            "agrees": agrees(proof, took, healthy, lacks(run.configuration, run.fault))
+            "agrees": agrees(verdict(proof), took, healthy, lacks(run.configuration, run.fault))
             if judged(run) else not proof.problems,
         })  # fmt: skip
     return rows

@@ -25,15 +25,12 @@ FAULTS = DATA.parents[1] / "faults"
 
 #: Folder -> what the evidence against node02 says.
 EVIDENCE = {
-    "cable-out": "DOWN+NOT_RESPONDING (Not responding)",
-    "cpu": "bandwidth 51.41 MB/s to all 3 others, the others have 119.7 MB/s among each other",
     "crash": "DOWN+NOT_RESPONDING (Not responding)",
     "delay": "latency 201.3 us to all 3 others, the others have 133 us among each other (+51.3 %)",
     "disk-full": "No space left on device",
     "disk-slow": "write 5.163e+04 KiB/s, the median of 3 others is 1.166e+06 KiB/s (-95.6 %)",
     "drift-mount": "mounts /srv/vcluster/scratch is absent",
     "drift-mtu": "network.interfaces eth0 mtu is 1400, 1500 on 3 others",
-    "drift-sync": "mounts /srv/vcluster/scratch is with sync",
     "loss": "1769 of 442249 segments were sent again (0.40%), with every other node",
     "memory": "memory left to a process is 2.097e+08 B",
     "node-drained": "IDLE+DRAIN (fault)",

@@ -79,12 +79,12 @@ def test_the_cause_of_a_failure_is_its_first_problem(results):
 
 def test_a_failure_is_not_told_by_a_problem_that_decides_nothing():
     """A real session: a latency is above its bound, and a point of the curve is only doubtful."""
-    faulty = session.load(DATA.parents[1] / "faults/cpu/reports/run-report-0.json")
+    faulty = session.load(DATA.parents[1] / "faults/delay/reports/run-report-0.json")
     (case,) = (c for c in faulty.cases if c.test == "NetPipe" and c.verdict is Verdict.FAIL)
     assert case.problems[0].startswith("INCONCLUSIVE: ")
     assert case.why == (
-        "latency_1MiB: 2.981e+04 us (range 2.248e+04 to 3.052e+04, n=3) is above the upper bound "
-        "1.002e+04 us (and 1 more)"
+        "latency_8B: 202.8 us (range 199.7 to 206.6, n=3) is above the upper bound 184.3 us "
+        "(and 1 more)"
     )
 
 

@@ -82,9 +82,9 @@ def test_on_the_machine_of_a_person_launches_beside_other_work_are_not_judged(be
     assert summary.faults(report) == []
     lines = summary.closing_lines(report)
     assert any(x.startswith(f"not judged, {case.busy}: Hpl ") for x in lines)
-    assert lines[-1] == (
-        f"verdict: PARTIAL: 1 case was not judged, because {case.busy}: run again when the machine "
-        "is idle"
+    assert lines[-1].startswith("verdict: PARTIAL: ")
+    assert lines[-1].endswith(
+        f"1 case was not judged, because {case.busy}: run again when the machine is idle"
     )
 
 

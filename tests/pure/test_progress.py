@@ -60,7 +60,7 @@ def test_the_same_cases_of_the_last_run_say_what_is_left():
 
 
 def test_first_cases_that_take_no_time_say_nothing_about_the_others():
-    """Fifteen cases of milliseconds once made it "about 2:21:28 left" for a run of three minutes."""
+    """Fifteen of them once made it "about 2:21:28 left" for a run of three minutes."""
     watch = Watch(range(3), {0: 0.1, 1: 0.1, 2: 200.0})
     watch.after(20, 0)
     watch.after(20, 1)

@@ -1,4 +1,4 @@
-"""What to do about a case that failed: each message that the suite is known to print has a remedy."""
+"""What to do about a case that failed: each message that the suite can print has a remedy."""
 
 import re
 
@@ -40,9 +40,18 @@ def test_each_message_of_the_fault_matrices_has_a_next_step(message):
         ("xhpl: line 79: residual check FAILED: 3.2e-03", "Take the nodes"),
         ("latency_8B: FAIL: 0.6 us is above the upper bound 0.126 us", "Compare it with earlier"),
         ("node02 is IDLE+DRAIN (fault)", "Type `scontrol show node"),
-        ("rxe0:1 on n2: the link failed or damaged data: link_downed grew by 1", "Look at the cable"),
-        ("node02: mounts /scratch is with sync, without sync on 3 others", "Type `assay nodes` for the line"),
-        ("node02: line 32: Error writing block 3: write: No space left on device", "Look at its space"),
+        (
+            "rxe0:1 on n2: the link failed or damaged data: link_downed grew by 1",
+            "Look at the cable",
+        ),
+        (
+            "node02: mounts /scratch is with sync, without sync on 3 others",
+            "Type `assay nodes` for the line",
+        ),
+        (
+            "node02: line 32: Error writing block 3: write: No space left on device",
+            "Look at its space",
+        ),
         ("GPU 1: uncorrected memory errors since the driver was loaded: 7", "Read `nvidia-smi -q`"),
         ("osu_latency: line 14: 1 values for 2 columns: '1024'", "Open the standard output"),
         ("osu_latency: line 1: unknown version 9.9", "Read docs/adding-a-benchmark.md"),

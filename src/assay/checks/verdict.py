@@ -79,17 +79,17 @@ class Judged(CaseBase):
             return
         parsed = self._parsed
         assert parsed is not None, "sanity fails without one"
-        left = "busy" in self._record  # phase sanity has left the case without a verdict
         try:
             measured, origins = formulas.of(self.measure, parsed)
             peaks = dict(self.peaks(parsed))
+            values, problems = samples.of(measured, self.declares)
         except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
-            if left:
-                return
-            self._fail([f"metrics cannot be read from the output of {parsed.program}: {error}"])
-        values, problems = samples.of(measured, self.declares)
-        if problems and left:
-            return
+            values, problems = (
+                {},
+                [f"metrics cannot be read from the output of {parsed.program}: {error}"],
+            )
+        if problems and "busy" in self._record:
+            return  # phase sanity has left the case without a verdict
         if problems:
             self._fail(problems)
         self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}

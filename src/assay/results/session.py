@@ -26,8 +26,8 @@ from assay.judge import Verdict
 from assay.reframe_compat import log
 from assay.results import figures, promise, run_folder
 from assay.results.cases import Case, Session
-from assay.results.record import SCHEMA
 from assay.results.record import FILE as RECORD
+from assay.results.record import SCHEMA
 from assay.results.records import cause, with_record
 from assay.results.sanitize import date, finite, line, mapping, sequence
 

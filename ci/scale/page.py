@@ -344,7 +344,7 @@ def main() -> None:
     for name in SIMULATED:
         write_simulated(name, options.trials)
     save(draw(outcomes))
-    print(f"scale: docs/scale.md, its tables and its figure written in {time.monotonic() - began:.0f} s")
+    print(f"scale: page, tables and figure written in {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

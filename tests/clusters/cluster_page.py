@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/programs"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "programs"))
 
 import fault_tables
 
+ROOT = Path(__file__).resolve().parents[2]
 RUNS = ROOT / "docs/cluster-faults.jsonl"
 PAGE = ROOT / "docs/sensitivity.md"
 TABLE = fault_tables.file("cluster")
@@ -156,9 +156,7 @@ def table(found: dict[tuple[str, str], list[Run]]) -> list[list[str]]:
         seconds = statistics.median(run["seconds"] for run in runs)
         said = next(filter(None, map(message, runs)), "")
         quoted = f"`{said}`" if said else ""
-        lines.append(
-            [kind, severity, f"{hit(runs)} of {n}", by, named, f"{seconds:.0f} s", quoted]
-        )
+        lines.append([kind, severity, f"{hit(runs)} of {n}", by, named, f"{seconds:.0f} s", quoted])
     return lines
 
 

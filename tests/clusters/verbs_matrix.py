@@ -2,9 +2,9 @@
 
 `python tests/clusters/verbs_matrix.py`, as root, while a cluster is up that was started by
 `vcluster up --machines uml --nodes 3 --rails 2`. Each run is a line of docs/verbs-faults.jsonl, and
-from this file it writes a part of docs/sensitivity.md and docs/faults/verbs-cluster.csv. A run that is already in the file is not
-repeated. The fault of an unused rail needs the C programs of OSU on PATH; without them it is left
-out.
+from this file it writes a part of docs/sensitivity.md, and docs/faults/verbs-cluster.csv. A run
+that is already there is not repeated. The fault of an unused rail needs the C programs of OSU on
+PATH; without them it is left out.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def rows(study, text=None):
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_no_cell_is_empty_and_each_row_says_where_it_ran(study):
+def test_each_row_is_full_and_says_where_it_ran(study):
     found = rows(study)
     assert len(found) > 5
     for row in found:
@@ -59,7 +59,7 @@ def test_no_cell_is_empty_and_each_row_says_where_it_ran(study):
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_the_table_names_every_test_with_the_tag_and_no_test_that_is_not_there(study):
+def test_the_table_names_every_test_of_the_tag_and_none_that_is_gone(study):
     tag, _ = STUDIES[study]
     named = {name for row in rows(study) for name in re.findall(r"`([A-Z]\w+)`", row[1])}
     assert named <= TESTS.keys()
@@ -78,8 +78,8 @@ def test_each_figure_of_the_list_is_in_the_table(study):
 def test_a_row_that_says_nothing_would_be_found(monkeypatch):
     study, read, text = "Nodes with many cores", rows, PAGE.read_text()
     faults = {
-        "here in a node; between nodes not yet": test_no_cell_is_empty_and_each_row_says_where_it_ran,
-        "`SpecMpi`, ": test_the_table_names_every_test_with_the_tag_and_no_test_that_is_not_there,
+        "here in a node; between nodes not yet": test_each_row_is_full_and_says_where_it_ran,
+        "`SpecMpi`, ": test_the_table_names_every_test_of_the_tag_and_none_that_is_gone,
     }
     for words, test in faults.items():
         assert words in text
@@ -96,4 +96,6 @@ def test_the_mode_of_all_documents_selects_the_tests_of_each():
         assert re.match(pattern, tag)
         assert tag in {each for tags in TESTS.values() for each in tags}
     assert not re.match(pattern, "smoke")
-    assert {f"paper-{tag.removeprefix('doc-')}" for tag, _ in STUDIES.values()} <= sites.PAPERS.keys()
+    assert {
+        f"paper-{tag.removeprefix('doc-')}" for tag, _ in STUDIES.values()
+    } <= sites.PAPERS.keys()

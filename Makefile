@@ -41,7 +41,7 @@ help:
 	@echo 'make scale       write docs/scale.md, its tables and figure anew: costs, simulations'
 	@echo 'make test        set up, then linters, type checker, and the tests that take minutes'
 	@echo 'make test-all    the same with all tests: installs Slurm, builds Apptainer and an image'
-	@echo 'make fresh       run the command lines of the README on bare Debian roots (DISTRO=trixie)'
+	@echo 'make fresh       run the command lines of the README on bare Debian roots (DISTRO=forky)'
 	@echo 'make lint        linters and type checker only'
 	@echo 'make docs        build the documentation as a site: build/docs/index.html'
 	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU'
@@ -155,7 +155,7 @@ test-all: system
 	@$(TEST)
 	@ci/test-all.sh $(PYTEST_ARGS)
 
-# Needs root. DISTRO=trixie is Debian 13; MACHINE=smoke is the short profile alone.
+# Needs root. DISTRO=trixie is Debian 13, forky testing; MACHINE=smoke is the short profile alone.
 DISTRO ?= bookworm
 fresh:
 	@ci/fresh.py --release '$(DISTRO)' $(or $(MACHINE),$(if $(filter-out bookworm,$(DISTRO)),smoke))

@@ -42,6 +42,11 @@ session=$results/output/$ASSAY_SESSION
 
 arguments=(-C "$config" -c reframe -R --mode "${mode-}${PROFILE:-full}")
 [ -t 1 ] || export RFM_COLORIZE=n # no escape sequences in a log
+# ReFrame 4.10.4 takes the number in RFM_VERBOSE for a text, and ends with a TypeError.
+if [[ ${RFM_VERBOSE:-} =~ ^[0-9]$ ]]; then
+    for ((n = 0; n < RFM_VERBOSE; n++)); do arguments+=(-v); done
+fi
+unset RFM_VERBOSE
 echo "acceptance: reframe ${arguments[*]} -r${*:+ $*}"
 
 run=0

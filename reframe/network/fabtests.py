@@ -35,6 +35,7 @@ class FabtestsRma(StrictCheck):
     operation = parameter(["read", "write", "writedata"])
     provider = parameter(libfabric.PROVIDERS)
     kind = "network"
+    curve = "one-sided"
     time_limit = "5m"
     tags = {"smoke", "network"}
     valid_systems = ["+intra-node"]

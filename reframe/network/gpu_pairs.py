@@ -117,7 +117,7 @@ class GpuPairs(GpuMixin, StrictCheck):
         for a, b in self.pairs:
             logs = sorted(Path().glob(f"ucx.{a}-{b}.*.log"))
             log = ucx_log.parse("".join(map(text, logs)))
-            version = self.current_environ.extras["ucx_version"]
+            version = self.ucx_version()
             proof = gpu_paths.prove(self.way, log, Sent("Dd", (SIZE,)), version, processes=2)
             files = sorted(Path(f"pair-{a}-{b}").glob(gpu_places.FILES))
             taken = [one for path in files if (one := gpu_places.parse(text(path)))]

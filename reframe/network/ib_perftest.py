@@ -13,7 +13,7 @@ from reframe.core.builtins import parameter, run_after
 from assay import metrics
 from assay.checks.nodes import AllNodesCheck
 from assay.checks.sanity import not_as_requested
-from assay.evidence import links
+from assay.evidence import counters
 from assay.fleet import rails
 from assay.fleet.tournament import measured
 from assay.fleet.tournament.measured import Pair
@@ -107,6 +107,7 @@ class IbPerftest(AllNodesCheck):
             "rounds": [[pair] for pair in pairs],
             "width": 1,
             "tests": tests,
+            "resent": counters.rows()["packets_resent"].names,
             "seconds": None,
             "limit": LIMIT,
             "environment": {},
@@ -177,7 +178,10 @@ class IbPerftest(AllNodesCheck):
             rail: [min(of_look) for of_look in zip(*[iter(values)] * DIRECTIONS)]
             for rail, values in self._rails.items()
         }
-        return rails.slow(looks, self.unit, metrics.fault(self.unit))
+        accused, undecided = rails.slow(looks, self.unit, metrics.fault(self.unit))
+        # Where other work takes the cores, a healthy link sends packets again.
+        health = self.current_partition.extras.get("health", {})
+        return [*measured.lossy(self._pairs, self.devices[0], health), *accused], undecided
 
     def requested(self):
         return {"program": self.program, "sizes": list(self.sizes)}
@@ -186,14 +190,12 @@ class IbPerftest(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        limits = self.current_partition.extras.get("health", {})
-        lost = measured.lossy(self._pairs, limits.get("link_resent_max", links.RESENT))
         silent = [f"{pair.a} - {pair.b}" for pair in self._pairs if pair.uncounted]
         self._record["proof"] = {
             "worst": {f"{row['size']} B": row["where"] for row in parsed.rows},
             **({"unavailable": f"counters of the ports of {', '.join(silent)}"} if silent else {}),
         }
-        return [*dict.fromkeys(self._wrong), *lost, *problems]
+        return [*dict.fromkeys(self._wrong), *problems]
 
     def measure(self, parsed):
         return {self.metric: parsed.quantity(self.column, size=self.metric_size)}

@@ -98,6 +98,9 @@ class ImbBase(MpiTransportCheck):
         of_one = links.message_bytes(self.pattern, self._layout, WINDOW)
         return of_one * sum(row["size"] * row["repetitions"] for row in parsed.rows)
 
+    def counted(self, row):
+        return row["repetitions"] * (WINDOW if self.benchmark == "Biband" else 1), 0
+
     @property
     def curve(self):
         return self.collective_curve if self.benchmark == "Bcast" else "point-to-point"

@@ -167,7 +167,7 @@ class OsuGpu(OsuGpuBase):
         asked = {"send": names[self.buffers[0]], "receive": names[self.buffers[1]]}
         if said and dict(said) != asked:
             problems.append(f"the buffers were {dict(said)}, {asked} was asked for")
-        version = self.current_environ.extras["ucx_version"]
+        version = self.ucx_version()
         if not said and not gpu_paths.shows_buffers(self.accelerator, version):
             problems.append("neither OSU nor this UCX says where the buffers were: UCX 1.16 does")
         return problems

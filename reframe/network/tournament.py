@@ -151,7 +151,7 @@ class Tournament(PairsOfNodes):
         findings = [f for f in self._diagnosis.findings if f.fault in SLOW]
         slow = [Against(f.reason, f.nodes, How.SLOW, f.part) for f in findings]
         # Where other work takes the cores, a healthy link sends packets again.
-        return [*measured.lossy(self.pairs, self._resent), *slow]
+        return [*self.lossy(self.pairs), *slow]
 
     def measure(self, parsed):
         values = {}
@@ -240,7 +240,8 @@ class CrossingPairs(SimultaneousPairs):
         return crossing.impossible(self._found, self.between)
 
     def accused(self, parsed):
-        return crossing.faults(self._found, self.between) if parsed.complete else []
+        faults = crossing.faults(self._found, self.between) if parsed.complete else []
+        return [*super().accused(parsed), *faults]
 
     def measure(self, parsed):
         one = {
@@ -336,10 +337,11 @@ class Bisection(SimultaneousPairs):
         return bisection.impossible(self._found, self._stated)
 
     def slow(self):
-        return self._against
+        accused, undecided = self._against
+        return [*super().slow()[0], *accused], undecided
 
     def missed(self):
-        accused, _ = self._against
+        accused, _ = self.slow()
         return (
             ""
             if accused

@@ -150,6 +150,7 @@ class UcxGpuBetween(UcxGpu):
         device = self.partition_extra("network_device")
         self.choose_the_path(device)
         shutil.copy(links.WITNESS, self.stagedir)
+        self.link_devices = device.split(",")
         self.keep_files += [pair.SERVER_FILE, links.READINGS]
         witness = f'"$assay_stage"/{links.WITNESS.name} {device}'
         memory = self.accelerator.word

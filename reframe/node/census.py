@@ -74,7 +74,6 @@ class Census(AllNodesCheck):
         return [
             *census.differences(self.found),
             *census.clocks(self.ahead, self.within),
-            *node_limits.unknown(limits),
             *(
                 Against(f"{name}: {problem}", [name], How.DIFFERS)
                 for name, found in self.found.items()

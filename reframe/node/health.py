@@ -105,7 +105,7 @@ class NodeHealth(StrictCheck):
         link = extras.get("network_device"), extras.get("gid_index")
         unfit = [*node_limits.problems(self.found, limits, *link), *self.unfit_gpus(self.found)]
         unfit = [Against(problem, self.hosts, How.DIFFERS) for problem in unfit]
-        return [*problems, *node_limits.unknown(limits), *unfit]
+        return [*problems, *unfit]
 
     def measure(self, parsed):
         return parsed.rows[0]

@@ -7,6 +7,7 @@ it. No number of this site is a measurement of a GPU: docs/stack.md, docs/vgpu.m
 # Stacks: spack-gpu
 
 import os
+from functools import partial
 from pathlib import Path
 
 from assay import sites
@@ -57,4 +58,5 @@ site_configuration = sites.configuration(
     [machine.system(__file__, DESCRIPTION, [".*"], [partition])],
     [STACK],
     machine.OFTEN,
+    found=partial(machine.found, any_stack=False),
 )

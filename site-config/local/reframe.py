@@ -6,17 +6,7 @@ The stack is `system`, the packages of the distribution. With STACK=spack it is 
 
 # Stacks: system spack
 
-import shutil
-
-from reframe.core.exceptions import ConfigError
-
 from assay.sites import machine
-
-if not shutil.which("mpirun"):
-    raise ConfigError(
-        f"{__file__}: no MPI: mpirun is not on PATH; type `make setup`, "
-        "or load the module of your MPI and try again"
-    )
 
 site_configuration = machine.configuration(
     __file__,

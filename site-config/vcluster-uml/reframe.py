@@ -28,7 +28,11 @@ NODE = {
         "num_cpus_per_socket": 1,
         "num_sockets": 1,
     },
-    "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
+    "env_vars": [
+        ["SLURM_MPI_TYPE", "pmix"],
+        # The nodes share the cores of one host: let waiting ranks yield.
+        ["OMPI_MCA_mpi_yield_when_idle", "1"],
+    ],
 }
 #: Tests that the smoke profile runs, beside two of OSU.
 TESTS = ("Census", "NodeHealth", "Tournament", "TransportOpens", "IbPerftest")

@@ -232,7 +232,7 @@ class Cluster:
 
         :param changed: extra -> what is changed of it, on all partitions.
         """
-        changed.setdefault("health", {"counters_max": HOT})
+        changed["health"] = {"counters_max": HOT, **changed.get("health", {})}
         checkout = self.state / "home" / "checkout"
         folder = checkout / "site-config" / "vcluster"
         if not checkout.exists():

@@ -30,7 +30,9 @@ def bisection(cluster, name):
         *("^Bisection", "--system=vcluster:inter-node"),
         results=cluster.state / "home" / name,
         site=cluster.site(
-            hardware={"link": "vcluster-100mbit"}, tournament={"seconds": 0.05, "resent": 0.9}
+            hardware={"link": "vcluster-100mbit"},
+            tournament={"seconds": 0.05},
+            health={"link_resent_max": 0.9},
         ),
         mode="",
         PATH=model.path(),

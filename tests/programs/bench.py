@@ -404,8 +404,9 @@ class Bench:
         names = [environment["name"] for environment in self.environments]
         for partition in self.partitions:
             partition["environs"] = partition["environs"] or names
-            health = partition["extras"].setdefault("health", {})
-            health["counters_max"] = {**HOT, **health.get("counters_max", {})}
+            health = partition["extras"].get("health", {})
+            hot = {"counters_max": {**HOT, **health.get("counters_max", {})}}
+            partition["extras"]["health"] = {**health, **hot}
         system = {
             "name": "bench",
             "hostnames": [".*"],

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import shutil
 import textwrap
 
 import pytest
@@ -198,9 +199,15 @@ def test_a_number_of_nodes_that_cannot_be_had_is_one_line(found, number):
         found(SLURM, ASSAY_NODES=number)
 
 
-def test_without_any_mpi_it_says_what_to_do(found):
-    with pytest.raises(ConfigError, match=r"no Open MPI.*ASSAY_IMAGE"):
-        found({"mpirun --version": "HYDRA build details"})
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [(None, "no MPI: mpirun is not on PATH"), ("/opt/bin/mpirun", "/opt/bin/mpirun --version says "
+     "'HYDRA build details:', and no other MPI is supported")],
+)  # fmt: skip
+def test_without_open_mpi_it_says_what_to_do(found, monkeypatch, there, said):
+    monkeypatch.setattr(shutil, "which", lambda name: there)
+    with pytest.raises(ConfigError, match=f"{said}; name an image by ASSAY_IMAGE, or load"):
+        found({"mpirun --version": "HYDRA build details:\n    Version: 4.3.2"})
 
 
 def test_a_launcher_that_was_said_is_taken_and_an_unknown_one_refused(found):

@@ -38,6 +38,12 @@ def test_an_unknown_feature_word(bench):
     assert "did you mean 'infiniband'?" in line
 
 
+def test_an_unknown_limit_of_a_node(bench):
+    line = refused(bench.ready(extras={"health": {"counters_max": {"symbol_errors": 3}}}))
+    assert "site-config/bench/reframe.py: partition 'here': extras: health: unknown counter" in line
+    assert "in counters_max 'symbol_errors'; did you mean 'symbol_error'?" in line
+
+
 def test_a_damaged_store_of_results(bench):
     bench.ready()
     bench.results.mkdir(parents=True)

@@ -15,7 +15,8 @@ def test_of_a_line_that_must_be_red_only_the_end_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], red: bool
 ) -> None:
     root = fresh.Root(tmp_path)
-    root.checkout = str(tmp_path)
+    root.checkout = str(tmp_path / "a clone für alle")
+    (tmp_path / "a clone für alle").mkdir()
     root.command = lambda *words: list(words)
     code, said = root.run(fresh.Line("seq 20; exit 3", red=red))
     shown = capsys.readouterr().out.split()

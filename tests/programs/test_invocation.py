@@ -4,7 +4,6 @@ import re
 import runpy
 import socket
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from shell import ROOT
@@ -13,6 +12,7 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
+from assay.evidence import plan
 from assay.reframe_compat import command
 from assay.sites import detect, invocation
 
@@ -51,62 +51,72 @@ def test_a_system_that_was_said_needs_no_pattern(monkeypatch):
             invocation.check_system(FILE, [".*"], other)
 
 
-@pytest.mark.parametrize("name", ["RFM_SYSTEM", "RFM_CONFIG_FILES", "RFM_OF_TOMORROW"])
-def test_a_variable_that_changes_the_run_is_refused_by_name(name):
-    with pytest.raises(ConfigError, match=f"{name} in the environment.*unset {name}"):
-        invocation.check_environment(["PATH", "RFM_COLORIZE", name])
-
-
-def test_what_only_changes_the_print_is_taken():
-    invocation.check_environment(["RFM_COLORIZE", "RFM_VERBOSE", "RFM_INSTALL_PREFIX", "XRFM_X"])
-
-
-def test_every_variable_of_reframe_is_known_to_be_harmless_or_refused():
-    cli = (Path(pytest.importorskip("reframe.frontend").__file__).parent / "cli.py").read_text()
-    said = set(re.findall(r"envvar='(RFM_\w+)", cli))
-    assert len(said) > 40
-    assert invocation.HARMLESS - {"RFM_INSTALL_PREFIX"} <= said
-
-
 def test_nothing_but_reframe_itself_is_a_call_of_reframe():
     assert command.of_reframe() is None
 
 
-def given(**options):
-    """A command line of ReFrame with these options, as ReFrame parses it."""
-    none = {"system": None, "mode": None, "checkpath": None, "prgenv": [".*"]}
-    return SimpleNamespace(**{**none, **options})
+def parser():
+    """A parser of ReFrame with some of its options."""
+    of_reframe = pytest.importorskip("reframe.frontend.argparse").ArgumentParser()
+    group = of_reframe.add_argument_group("group")
+    group.add_argument("-S", "--setvar", action="append", dest="vars", default=[])
+    group.add_argument("-J", "--job-option", action="append", dest="job_options", default=[])
+    group.add_argument("-p", "--prgenv", action="append", default=[".*"])
+    group.add_argument("-m", "--module", action="append", dest="user_modules",
+                       envvar="RFM_USER_MODULES ,")  # fmt: skip
+    group.add_argument("--timestamp", nargs="?", const=object())
+    group.add_argument("-v", "--verbose", action="count", envvar="RFM_VERBOSE")
+    group.add_argument("--max-retries", default=0, type=int)
+    group.add_argument("--system", envvar="RFM_SYSTEM")
+    group.add_argument("--nocolor", action="store_false", dest="colorize", envvar="RFM_COLORIZE")
+    return of_reframe
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({}, []),
-        ({"mode": "smoke", "system": "local"}, []),
-        ({"names": ["Osu", "Hpl"]}, ["-n Osu", "-n Hpl"]),
-        ({"exclude_names": ["Osu"], "cpu_only": True}, ["-x Osu", "--cpu-only"]),
-        ({"tags": ["node"], "filter_expr": ["num_tasks>1"]}, ["-t node", "-E num_tasks>1"]),
-        ({"prgenv": [".*", "spack"]}, ["-p spack"]),
-        ({"system": "local:tmpfs"}, ["--system=local:tmpfs"]),
-        ({"mode": "paper-full"}, ["--mode=paper-full"]),
-        (
-            {"vars": ["profile=smoke", "least_launches=6", "Osu.env_vars=UCX_RNDV_THRESH:0"]},
-            ["-S Osu.env_vars=UCX_RNDV_THRESH:0"],
-        ),
-        ({"restore_session": "report.json"}, ["--restore-session report.json"]),
-    ],
-)
-def test_an_option_that_selects_some_of_the_cases_is_named(options, said):
-    assert list(command._narrowed(given(**options))) == said
+def test_every_option_that_is_given_is_read_from_the_parser_of_reframe():
+    words = "-S a=1 --setvar=b=2 -J nodelist=n1 -p spack -vv --max-retries=8 --timestamp --nocolor"
+    asked = parser()
+    options = asked._holder.parse_args(words.split())
+    assert {str(option) for option in command._given(asked, options)} == {
+        "-S a=1", "-S b=2", "-J nodelist=n1", "-p spack", "-v", "--max-retries=8", "--timestamp",
+        "--nocolor",
+    }  # fmt: skip
+    assert list(command._given(asked, asked._holder.parse_args([]))) == []
 
 
-def test_every_option_of_reframe_that_selects_is_known():
+def test_every_variable_of_reframe_is_read_as_the_option_that_it_stands_for():
+    environment = {
+        "RFM_SYSTEM": "x:y", "RFM_USER_MODULES": "gcc,mpi", "RFM_TOMORROW": "1", "PATH": "/bin"
+    }  # fmt: skip
+    found = [(o.dest, str(o)) for o in command._variables(parser(), environment)]
+    assert found == [
+        ("system", "RFM_SYSTEM=x:y"),
+        ("RFM_TOMORROW", "RFM_TOMORROW=1"),
+        ("user_modules", "RFM_USER_MODULES=gcc"),
+        ("user_modules", "RFM_USER_MODULES=mpi"),
+    ]
+
+
+def test_the_names_of_options_are_those_of_reframe():
+    """An option that ReFrame renames must not fall out of a table unseen."""
     cli = (Path(pytest.importorskip("reframe.frontend").__file__).parent / "cli.py").read_text()
-    options = re.findall(r"select_options\.add_argument\(\s*(.*?)\n    \)", cli, re.DOTALL)
-    assert len(options) > 9
-    for option in options:
-        dest = re.search(r"dest='(\w+)'", option) or re.search(r"'--([\w-]+)'", option)
-        assert dest[1].replace("-", "_") in command._NARROWING, option
+    calls = re.findall(r"add_argument\(\s*(.*?)\n    \)", cli, re.DOTALL)
+    names = {
+        (re.search(r"dest='(\w+)'", call) or re.search(r"'--([\w-]+)'", call))[1].replace("-", "_")
+        for call in calls
+        if "'-V'" not in call
+    }
+    assert len(names) > 90
+    known = {*plan.HARMLESS, *plan.SELECTING, *plan.OFF} - {"RFM_INSTALL_PREFIX"}
+    assert known <= names
+    selecting = re.findall(r"select_options\.add_argument\(\s*(.*?)\n    \)", cli, re.DOTALL)
+    assert len(selecting) > 9
+
+
+@pytest.mark.parametrize("off", ["skip_sanity_check", "skip_performance_check", "hooks"])
+def test_a_run_without_its_checks_is_refused(off):
+    given = [command.Option(off, "--off", "x")]
+    with pytest.raises(ConfigError, match="--off: a run without its checks proves nothing"):
+        invocation.check_switches(given)
 
 
 @pytest.mark.parametrize("site", sorted(p.parent.name for p in SITES.glob("*/reframe.py")))

@@ -56,7 +56,7 @@ def test_without_retries_a_curve_that_is_bent_like_noise_passes(bench, options, 
     words = ("-n", "Osu.*=posix.*=latency$", "-S", "profile=full", *options)
     outcome = bench.run(*words, path="reframe/network/osu.py").case("Osu")
     assert outcome.result == result, outcome.reason
-    assert ("time of 16384 B" in outcome.reason) is (result == "fail")
+    assert ("message of 16384 B" in outcome.reason) is (result == "fail")
 
 
 def test_one_outlier_among_nine_launches_is_forgiven(bench):

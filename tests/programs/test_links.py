@@ -119,13 +119,8 @@ def test_what_is_not_proven_is_a_problem(files, said):
 
 # --- ports ---------------------------------------------------------------------------------------
 
-#: Counters of rxe0 after runs over soft-RoCE of 2026-11-21: without loss, and with a loss of 1 %.
-RECORDED = {
-    "healthy": "rcvd_pkts=2387 sent_pkts=15927",
-    "sender": "completer_retry_err=29 rcvd_pkts=4085 rcvd_seq_err=14 sent_pkts=3927",
-    "receiver": "completer_retry_err=4 duplicate_request=582 link_downed=0 out_of_seq_request=16 "
-    "rcvd_pkts=3891 rcvd_seq_err=0 retry_exceeded_err=0 send_err=0 sent_pkts=4084",
-}
+#: Counters of rxe0 after a run over soft-RoCE of 2026-11-21.
+HEALTHY = "rcvd_pkts=2387 sent_pkts=15927"
 
 
 def ports(**hosts):
@@ -139,12 +134,11 @@ def ports(**hosts):
 
 
 def test_a_port_that_counts_packets_has_moved_at_most_what_fits_into_them():
-    healthy = RECORDED["healthy"]
-    crossing = prove(ports(n1=healthy, n2=healthy), PAIR, 200 * 64 * 1024)
-    assert (crossing.problems, crossing.unavailable, crossing.errors) == ((), (), {})
+    crossing = prove(ports(n1=HEALTHY, n2=HEALTHY), PAIR, 200 * 64 * 1024)
+    assert (crossing.problems, crossing.unavailable) == ((), ())
     assert crossing.moved["n1"] == {"received": 2387 * 4096, "sent": 15927 * 4096}
 
-    (problem,) = prove(ports(n1=healthy, n2="rcvd_pkts=9 sent_pkts=7"), PAIR, 1e6).problems
+    (problem,) = prove(ports(n1=HEALTHY, n2="rcvd_pkts=9 sent_pkts=7"), PAIR, 1e6).problems
     assert problem == (
         "n2 moved at most 65.54 kB over rxe0:1, the benchmark moves at least 1 MB: the bytes "
         "took another way"
@@ -152,51 +146,10 @@ def test_a_port_that_counts_packets_has_moved_at_most_what_fits_into_them():
 
 
 def test_a_port_that_counts_nothing_is_neither_a_fault_nor_a_proof():
-    crossing = prove(ports(n1=RECORDED["healthy"], n2=""), PAIR, 1000)
+    crossing = prove(ports(n1=HEALTHY, n2=""), PAIR, 1000)
     assert crossing.problems == ()
     assert crossing.unavailable == (
         "rxe0:1 on n2 counts neither bytes nor packets: nothing shows whether the bytes crossed it",
-    )
-
-
-def test_lost_packets_are_named_with_device_and_node():
-    crossing = prove(ports(n1=RECORDED["sender"], n2=RECORDED["receiver"]), PAIR, 1000)
-    assert crossing.problems == (
-        "rxe0:1 on n1: packets were lost or sent again: completer_retry_err grew by 29, "
-        "rcvd_seq_err grew by 14 in 8012 packets; at most 0.02% of them may be",
-        "rxe0:1 on n2: packets were lost or sent again: completer_retry_err grew by 4, "
-        "duplicate_request grew by 582, out_of_seq_request grew by 16 in 7975 packets; at most "
-        "0.02% of them may be",
-    )
-    assert crossing.errors["n1"]["rxe0:1"] == {"completer_retry_err": 29, "rcvd_seq_err": 14}
-
-
-def test_a_site_allows_losses_and_the_record_still_has_them():
-    files = ports(n1=RECORDED["sender"], n2=RECORDED["receiver"])
-    crossing = prove(files, PAIR, 1000, {"link_resent_max": 0.2})
-    assert crossing.problems == ()
-    assert crossing.errors["n2"]["rxe0:1"]["duplicate_request"] == 582
-
-
-def test_a_link_that_fails_is_a_fault_whatever_its_share():
-    healthy = RECORDED["healthy"]
-    files = ports(n1=healthy, n2=f"{healthy} link_downed=1")
-    assert prove(files, PAIR, 1000).problems == (
-        "rxe0:1 on n2: the link failed or damaged data: link_downed grew by 1",
-    )
-    assert prove(files, PAIR, 1000, {"link_errors_max": 1}).problems == ()
-
-
-def test_losses_of_a_port_that_counts_no_packets_have_no_share_and_fail():
-    (problem,) = prove(ports(n1="out_of_sequence=4", n2=RECORDED["healthy"]), PAIR, 0).problems
-    assert problem.startswith("rxe0:1 on n1: packets were lost or sent again: out_of_sequence grew")
-
-
-def test_an_error_counter_that_went_back_is_named():
-    text = "before n1 rxe0:1 counters sent_pkts=1 rcvd_pkts=1 send_err=7\nafter n1 rxe0:1 counters "
-    files = {"link.n1.7": text + "sent_pkts=2 rcvd_pkts=2 send_err=3\n"}
-    assert prove(files, Layout(1, 1), 1).problems == (
-        "rxe0:1 on n1: it had send_err 7 before and 3 after: the counter was reset, or wrapped",
     )
 
 
@@ -231,29 +184,6 @@ def test_the_witness_and_the_pairs_read_what_a_port_has(tmp_path, folders, said)
         if counters is None
         else " ".join(["counters", *(f"{name}={value}" for name, value in counters.items())])
     )
-
-
-def recorded(run):
-    """The files that the witnesses left in a real run over soft-RoCE."""
-    paths = sorted((DATA / "links").glob(f"{run}.*.txt"))
-    return {f"link.{path.name.split('.')[1]}.7": path.read_text() for path in paths}
-
-
-@pytest.mark.parametrize(
-    ("run", "said"),
-    [
-        ("two-rails", []),
-        ("latency", []),  # one packet was repeated
-        ("one-of-two-rails", ["completer_retry_err grew by 30", "duplicate_request grew by 53"]),
-        ("loss", ["completer_retry_err grew by 117 in 8", "duplicate_request grew by 133 in 8"]),
-    ],
-)
-def test_a_recorded_run_is_judged_by_what_its_ports_repeated(run, said):
-    problems = prove(recorded(run), PAIR, 8000).problems
-    assert len(problems) == len(said)
-    for problem, node, words in zip(problems, ("vnode1", "vnode2"), said):
-        assert problem.startswith(f"rxe0:1 on {node}: packets were lost or sent again: ")
-        assert words in problem
 
 
 # --- rails ---------------------------------------------------------------------------------------
@@ -300,6 +230,12 @@ def test_two_rails_that_share_the_bytes_are_as_asked_for():
 )
 def test_a_rail_that_is_not_used_as_asked_is_named(changes, asked, said):
     assert misrouted(side_by_side(**changes), asked) == [said]
+
+
+def recorded(run):
+    """The files that the witnesses left in a real run over soft-RoCE."""
+    paths = sorted((DATA / "links").glob(f"{run}.*.txt"))
+    return {f"link.{path.name.split('.')[1]}.7": path.read_text() for path in paths}
 
 
 def test_recorded_rails():

@@ -51,7 +51,6 @@ def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(
         "memory_available_min": 1.1,
         "free_bytes_min": 10**18,
         "mount_options": ["gold-plated"],
-        "colour": "green",
     }
     bench.storage(tmp_path, name="limited", extras={"health": limits})
     # The load of a node is never negative, so any load exceeds a negative limit.
@@ -66,7 +65,6 @@ def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(
         "of the memory is free, not 110%",
         "at least 1000 PB are needed",
         "is mounted without gold-plated",
-        "health limit 'colour' is unknown",
     ):
         assert cause in " ".join(outcome.record["problems"])
     assert not any("load per processor" in problem for problem in outcome.record["problems"])

@@ -182,6 +182,72 @@ def test_a_ucx_conf_is_read_as_ucx_reads_it(text, tmp_path):
     ] * 2
 
 
+def test_the_settings_of_the_machine_are_those_below_the_prefix_of_its_programs(tmp_path):
+    programs = shell.program(tmp_path / "mpi/bin", "mpirun", "true").parent
+    (tmp_path / "mpi/etc").mkdir()
+    (tmp_path / "mpi/etc/openmpi-mca-params.conf").write_text(
+        "# a comment\n  btl_tcp_if_include = lo\nx_password = secret\n"
+    )
+    path = f"{programs}:{os.environ['PATH']}"
+    done = shell.run("/bin/sh", steering.WITNESS, "machine", PATH=path)
+    mine = [line for line in done.stdout.splitlines() if str(tmp_path) in line]
+    file = f"file {tmp_path}/mpi/etc/openmpi-mca-params.conf"
+    assert mine == [f"{file}:2:btl_tcp_if_include = lo", f"{file}:3:x_password =***"]
+
+
+def test_the_census_reads_the_settings_of_the_machine(tmp_path, monkeypatch):
+    programs = shell.program(tmp_path / "mpi/bin", "mpirun", "true").parent
+    (tmp_path / "mpi/etc").mkdir()
+    (tmp_path / "mpi/etc/prte.conf").write_text("a = 1\nb = 2\n")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    assert provenance.settings()[f"{tmp_path}/mpi/etc/prte.conf"] == "a = 1; b = 2"
+
+
+@pytest.mark.parametrize(
+    ("of_mpi", "of_tools", "extras"),
+    [
+        ("1.20.1", "1.13.1", {"ucx_version": "1.20.1", "ucx_tools_version": "1.13.1"}),
+        ("1.13.1", "1.13.1", {"ucx_version": "1.13.1"}),
+        ("", "1.13.1", {"ucx_version": "1.13.1"}),
+        ("1.20.1", "", {"ucx_version": "1.20.1"}),
+    ],
+)
+def test_the_version_of_ucx_is_that_of_the_library_which_the_mpi_loads(
+    of_mpi, of_tools, extras, tmp_path, monkeypatch
+):
+    """Open MPI of PyPI brings a UCX of its own; `ucx_info` is of another one."""
+    loads = "echo '  7: calling init: /x/libucp.so.0' >&2" if of_mpi else "exit 1"
+    programs = {
+        "mpirun": "exit 0",
+        "ompi_info": loads,
+        "python3": f'[ "$3" = /x/libucp.so.0 ] && echo Version {of_mpi}',
+        "ucx_info": f"echo '# Library version: {of_tools}'" if of_tools else "exit 1",
+    }
+    tools = shell.tools(tmp_path / "bin", "sh sed head xargs grep")
+    for name, body in programs.items():
+        shell.program(tools, name, body)
+    monkeypatch.setenv("PATH", str(tools))
+    _, found = detect.described()
+    assert {name: found[name] for name in found if name.startswith("ucx_")} == extras
+
+
+def test_the_value_of_a_secret_is_written_nowhere(tmp_path):
+    secrets = {
+        "OMPI_MCA_x_password": "s3cret", "UCX_A_TOKEN": "s3cret", "OMPI_MCA_API_KEY": "s3cret"
+    }  # fmt: skip
+    plain = {"UCX_IB_PKEY": "0x7fff"}
+    (tmp_path / "witness.sh").write_text(steering.WITNESS.read_text())
+    environment = {"PATH": os.environ["PATH"], **secrets, **plain}
+    for how in (("rank", "true"), ("job",)):
+        witness = ["/bin/sh", str(tmp_path / "witness.sh"), *how]
+        subprocess.run(witness, cwd=tmp_path, env=environment, check=True)
+    for path in tmp_path.glob("*.*"):
+        assert "s3cret" not in path.read_text(errors="replace"), path
+    job = steering.node((tmp_path / steering.JOB).read_text()).job.variables
+    assert job == {**dict.fromkeys(secrets, "***"), **plain}
+    assert provenance.variables({**secrets, **plain, "HOME": "/"}) == job
+
+
 def test_what_steers_the_start_of_the_ranks_is_read_in_the_job_only(tmp_path):
     (tmp_path / "witness.sh").write_text(steering.WITNESS.read_text())
     steered = {"OPAL_PREFIX": "/tmp/x", "PMIX_MCA_gds": "hash", "HWLOC_XMLFILE": "/tmp/y"}
@@ -192,7 +258,7 @@ def test_what_steers_the_start_of_the_ranks_is_read_in_the_job_only(tmp_path):
     (left,) = tmp_path.glob("rank.*")
     assert steering.rank(left.read_text()).variables == {}
     job = steering.node((tmp_path / steering.JOB).read_text()).job
-    assert steering.of_start(job).variables == steered
+    assert steering.of_job(job).variables == steered
 
 
 @pytest.mark.parametrize("openssl", ["as installed", "absent", "broken"])

@@ -20,6 +20,8 @@ awk -v r=$rate 'NF == 8 && $1 ~ /^[0-9]+$/ {{ $0 = "  " $1 " 9 9 9 " r " " r " 1
 exit $rc
 """
 
+#: All "nodes" have one counter of segments, and a busy machine sends some of them again.
+LOSSY = {"link_resent_max": 0.9}
 
 #: What is said of the client of the second node if it failed.
 FAILED = "{0} did not meet {1}: {1}: ucx_perftest ended with exit code 3: broken"
@@ -37,7 +39,7 @@ def failing_once(tmp_path, node, program):
 
 
 def test_the_tournament_names_the_slow_node_and_both_ends_of_a_trial_that_failed(bench, tmp_path):
-    real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1, "resent": 0.9})
+    real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1}, health=LOSSY)
     program = failing_once(tmp_path, "node03", LYING)
     bench.program("live", "ucx_perftest", program.format(real=real))
     said = "node02: bandwidth 524.3 MB/s to all 2 others, the others have 1049 MB/s"
@@ -59,7 +61,7 @@ def test_the_tournament_names_the_slow_switch(bench, rounds):
         "switches: {s1: 'node[01-02]', s2: 'node[03-04]'}\ntrunks: [[s1, s2]]\n"
     )
     options = {"seconds": 0.05, "width": 1, "topology": "fabric.yaml", "rounds": rounds}
-    real = machine(bench, nodes=4, tournament={**options, "resent": 0.9})
+    real = machine(bench, nodes=4, tournament=options, health=LOSSY)
     of_switch = LYING.format(real=real).replace(
         '[ "$(uname -n)" = node02 ]', 'uname -n | grep -q "node0[12]"'
     )
@@ -97,7 +99,7 @@ def test_a_trial_that_failed_is_named_even_if_all_rounds_are_well(bench, tmp_pat
     """The second node of `ends` has the client of the first trial."""
     program = failing_once(tmp_path, ends[1], LYING.replace("node02", "nobody"))
     if name == "Tournament":
-        real = machine(bench, nodes=3, tournament={"seconds": 0.05, "width": 1, "resent": 0.9})
+        real = machine(bench, nodes=3, tournament={"seconds": 0.05, "width": 1}, health=LOSSY)
         bench.program("live", "ucx_perftest", program.format(real=real))
         run = tournament_of(bench)
     else:
@@ -136,8 +138,8 @@ def test_pairs_across_share_the_link_that_the_site_states(bench, bandwidth, said
     real = machine(
         bench,
         features=["inter-node", "across", "tcp"],
-        # All "nodes" have one counter of segments, and a busy machine sends some of them again.
-        tournament={"seconds": 0.05, "resent": 0.9},
+        tournament={"seconds": 0.05},
+        health=LOSSY,
         # Both are what the program prints, in MB/s and us.
         between={"groups": groups, "bandwidth": bandwidth, "latency": 9},
     )
@@ -155,8 +157,8 @@ def bisection(bench, program="", **extras):
     (bench.site / "fabric.yaml").write_text(
         "switches: {s1: 'node[01-02]', s2: 'node[03-04]'}\ntrunks: [[s1, s2]]\n"
     )
-    options = {"seconds": 0.05, "topology": "fabric.yaml", "resent": 0.9}
-    real = machine(bench, tournament={**options, **extras.pop("tournament", {})}, **extras)
+    options = {"seconds": 0.05, "topology": "fabric.yaml", **extras.pop("tournament", {})}
+    real = machine(bench, tournament=options, health=LOSSY, **extras)
     said = LYING.format(real=real).replace("node02", "nobody")
     bench.program("live", "ucx_perftest", program.format(real=real) or said)
     return bench.run("-n", "Bisection", path="reframe/network/tournament.py")

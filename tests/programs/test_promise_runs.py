@@ -110,6 +110,49 @@ def test_a_selection_is_partial_and_not_red(
     assert (code, f"verdict: PARTIAL: {said}" in report) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "variables", "said"),
+    [
+        (("-J", "nodelist=node01"), {}, "-J nodelist=node01"),
+        (("-S", "num_tasks_per_core=2"), {}, "-S num_tasks_per_core=2"),
+        (("-S", "local=1"), {}, "-S local=1"),
+        (("--mode=full", "-S", "profile=smoke"), {}, "-S profile=smoke"),
+        (("-M", "a: b"), {}, "-M a: b"),
+        ((), {"RFM_PURGE_ENVIRONMENT": "0"}, "RFM_PURGE_ENVIRONMENT=0"),
+    ],
+)
+def test_an_option_that_is_not_in_the_plan_of_the_site_is_partial(
+    promised: Bench,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    variables: dict[str, str],
+    said: str,
+) -> None:
+    run = promised.run(*words, path=promised.folder / "reframe", **variables)
+    assert run.returncode == 0, run.output
+    assert f"PARTIAL: {said} is not in the plan of the site" in run.output
+    code, report = verdict(promised, capsys)
+    assert (code, f"verdict: PARTIAL: {said} is not in the plan" in report) == (0, True)
+
+
+def test_an_option_that_only_prints_or_keeps_files_is_no_difference(
+    promised: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = promised.folder / "elsewhere"
+    run = whole(promised, "-v", "--output", str(elsewhere), "-S", "least_launches=2")
+    assert run.returncode == 0, run.output
+    assert "PARTIAL" not in run.output
+    report = max(promised.results.glob("reports/run-report-*.json"))
+    code = main(["report", "--session", str(report), "--output", str(promised.folder / "p.html")])
+    assert (code, "the site promises 4 cases" in capsys.readouterr().out) == (0, True)
+
+
+def test_a_pattern_that_matches_nothing_is_red(promised: Bench) -> None:
+    run = whole(promised, "-n", "Nope")
+    assert run.returncode == 1
+    assert "no case is selected; 0 of 4 promised cases selected by -n Nope" in run.output
+
+
 def test_a_skip_that_is_not_listed_is_red(
     promised: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

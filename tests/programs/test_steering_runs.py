@@ -1,4 +1,4 @@
-"""Settings from outside the test turn a run red: live runs of the real programs."""
+"""Settings from outside the test are stated, doubted or a fault: live runs of real programs."""
 
 import os
 import shlex
@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench import DATA, HELLO, OF_NOW, live_program
+import yaml
+from bench import DATA, HELLO, OF_NOW, OWN, live_program
 
 pytestmark = pytest.mark.slow
 
@@ -19,38 +20,26 @@ FAULTS = {
     "healthy": ("", ""),
     "params-file": (
         "export HOME={here}",
-        "pml is set to ob1 by {here}/.openmpi/mca-params.conf:1: remove it there",
+        "pml is set to ob1 by {here}/.openmpi/mca-params.conf:1, which is no file of the machine",
     ),
     "other-params-file": (
         "export OMPI_MCA_mca_base_param_files={here}/.openmpi/mca-params.conf",
         "btl is set to self,vader by {here}/.openmpi/mca-params.conf:2",
     ),
-    "no-binding": (
-        'set -- --bind-to none "$@"',
-        "OMPI_MCA_hwloc_base_binding_policy=none was set outside of the test",
-    ),
     "one-core": (
         'shift 2; set -- -np 2 taskset -c 0 "$@"',
         "2 ranks on {host} share 1 core (processors 0)",
-    ),
-    "ucx-variable": (
-        "export UCX_RNDV_THRESH=0",
-        "UCX_RNDV_THRESH=0 was set outside of the test",
     ),
     "provider": (
         "export FI_PROVIDER=tcp",
         "FI_PROVIDER=tcp was set outside of the test",
     ),
-    "ucx-conf": (
-        "export UCX_CONFIG_DIR={here}",
-        "UCX_RNDV_THRESH is set to 0 by {here}/ucx.conf:1",
-    ),
-    "preload": (
-        "export LD_PRELOAD={here}/lib/{library}",
-        "LD_PRELOAD={here}/lib/{library} was set outside of the test",
-    ),
     "other-library": (
         "export LD_LIBRARY_PATH={here}/lib",
+        "{here}/lib/{library} was loaded, which is not of this stack",
+    ),
+    "preloaded-library": (
+        "export LD_PRELOAD={here}/lib/{library}",
         "{here}/lib/{library} was loaded, which is not of this stack",
     ),
     "stale-output": (
@@ -69,6 +58,29 @@ FAULTS = {
         "echo '[1.0] [vm:1:0]  x.c:1  UCX  ERROR no transport' >&2",
         "UCX ERROR: no transport",
     ),
+}
+
+
+#: The same of settings that may change what is measured: the case passes, and the run is PARTIAL.
+DOUBTS = {
+    "no-binding": (
+        'set -- --bind-to none "$@"',
+        "OMPI_MCA_hwloc_base_binding_policy=none was set outside of the test",
+    ),
+    "ucx-variable": ("export UCX_RNDV_THRESH=0", "UCX_RNDV_THRESH=0 was set outside of the test"),
+    "allocator": ("export MALLOC_ARENA_MAX=1", "MALLOC_ARENA_MAX=1 was set outside of the test"),
+    "ucx-conf": (
+        "export UCX_CONFIG_DIR={here}",
+        "UCX_RNDV_THRESH is set to 0 by {here}/ucx.conf:1",
+    ),
+    "preload": ("export LD_PRELOAD=libm.so.6", "LD_PRELOAD=libm.so.6 was set outside of the test"),
+}
+
+#: The same of settings that change no measurement.
+NOTES = {
+    "symbols": ("export LD_BIND_NOW=1", "LD_BIND_NOW=1 was set outside of the test"),
+    "crash": ("export UCX_HANDLE_ERRORS=bt", "UCX_HANDLE_ERRORS=bt was set outside of the test"),
+    "vfs": ("export UCX_VFS_ENABLE=n", "UCX_VFS_ENABLE=n was set outside of the test"),
 }
 
 
@@ -91,7 +103,7 @@ def outcomes(tmp_path_factory):
     (here / "lib").mkdir()
     shutil.copy(library(), here / "lib" / library().name)
     bench.partition()
-    for name, (fault, _) in FAULTS.items():
+    for name, (fault, _) in {**FAULTS, **DOUBTS, **NOTES}.items():
         lines = fault.format(here=here, mpirun=mpirun, library=library().name)
         script = f'#!/bin/sh\n{lines}\nexec {mpirun} "$@"\n'
         bench.stack(name, ["mpi"], bench.program(name, "mpirun", script))
@@ -114,7 +126,21 @@ def test_what_steers_a_run_from_outside_is_named(outcomes, fault):
     assert any(said in problem for problem in problems), problems
 
 
+@pytest.mark.parametrize("name", [*DOUBTS, *NOTES])
+def test_a_setting_that_contradicts_nothing_is_stated(outcomes, name):
+    here, found = outcomes
+    said = {**DOUBTS, **NOTES}[name][1].format(here=here, library=library().name)
+    assert found[name].result == "pass", found[name].reason
+    record = found[name].record
+    lines = record["doubts" if name in DOUBTS else "notes"]
+    assert any(line.startswith(said) for line in lines), lines
+    assert name in DOUBTS or record["doubts"] == []
+
+
 def test_a_healthy_run_states_its_cores_and_libraries(outcomes):
+    record = outcomes[1]["healthy"].record
+    assert (record["doubts"], record["notes"]) == ([], [])
+    assert len(record["settings"]["sha256"]) == 64
     proof = outcomes[1]["healthy"].record["proof"]
     first, second = (set(rank["cpus"]) for rank in proof["binding"])
     assert first
@@ -134,9 +160,48 @@ def test_another_libucp_and_a_variable_of_ucx_behind_the_witness(bench, tmp_path
     shutil.copy(found, tmp_path / found.name)
     run = bench.live_latency("env", "UCX_RNDV_THRESH=0", f"LD_LIBRARY_PATH={tmp_path}")
     problems = run.case("OsuPy").record["problems"]
-    assert "UCX_RNDV_THRESH was 0 where the program ran, and nobody asked for it" in problems
+    doubts = run.case("OsuPy").record["doubts"]
+    assert any(line.startswith("UCX_RNDV_THRESH=0 was set outside") for line in doubts), doubts
     (other,) = [problem for problem in problems if "was loaded" in problem]
     assert other.startswith(f"{tmp_path}/{found.name} was loaded, which is not of this stack")
+
+
+BASH_ENV = """\
+@rfm.simple_test
+class Plain(Own):
+    executable = "sleep"
+    executable_opts = ["0"]
+"""
+
+
+def test_a_function_of_bash_env_that_hides_the_program(bench, tmp_path):
+    bench.partition(launcher="local")
+    bench.stack("any", ["hpl"])
+    bench.record_all()
+    (tmp_path / "env").write_text("sleep() { command sleep 0; }\nharmless() { :; }\n")
+    path = bench.check("own", OWN + BASH_ENV)
+    run = bench.run("-n", "Plain", path=path, BASH_ENV=str(tmp_path / "env"))
+    (doubt,) = run.case("Plain").record["doubts"]
+    assert doubt.startswith("the shell of the job has a function or an alias sleep, which hides")
+    assert doubt.endswith(f"unset BASH_ENV, which is {tmp_path}/env")
+    assert doubt in run.output
+    assert run.case("Plain").result == "pass"
+
+
+def test_a_machine_with_other_settings_than_its_references(bench):
+    bench.partition(launcher="local")
+    bench.stack("any", ["hpl"])
+    bench.record_all()
+    source = {"date": "2026-11-20", "n": 6, "where": "node01", "settings": "0" * 64}
+    calibrated = {
+        "for": {"partition": "here", "test": "Plain"},
+        "metrics": {"rate": {"value": 1.0, "unit": "MB/s", "lower": -0.1, "upper": 0.5}},
+        "source": source,
+    }
+    (bench.site / "calibrated.yaml").write_text(yaml.safe_dump({"references": [calibrated]}))
+    run = bench.own(BASH_ENV)
+    (doubt,) = run.case("Plain").record["doubts"]
+    assert doubt.startswith("the references of this case were calibrated under other settings")
 
 
 def test_a_pml_that_the_site_does_not_expect(bench):

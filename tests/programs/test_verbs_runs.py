@@ -6,6 +6,7 @@ proportion that was recorded there.
 """
 
 import os
+import sys
 
 import pytest
 from bench import Recorded
@@ -13,6 +14,9 @@ from bench import Recorded
 pytestmark = pytest.mark.slow
 
 RUN = Recorded.load("osu-bw-tcp")
+
+#: Uses half a second of processor time, however long it has to wait for it.
+WORK = f"{sys.executable} -c 'import time; all(iter(lambda: time.process_time() < 0.5, False))'"
 
 #: Two names, but one node: the job has no other.
 HERE = os.uname().nodename
@@ -38,6 +42,16 @@ def readings(host, **more):
     return "".join(line for _, line in sorted(lines, key=lambda line: line[0], reverse=True))
 
 
+def health(**counts):
+    """What the second node printed of itself after the run, or before: other counters of rxe0."""
+    at = "/sys/class/infiniband/rxe0/ports/1"
+    folder = {"symbol_error": "counters"}
+    lines = "".join(
+        f"{at}/{folder.get(name, 'hw_counters')}/{name}:{count}\n" for name, count in counts.items()
+    )
+    return f"[uptime]\n9 1\n[interrupts]\n[counters]\n{lines}[links]\n[kernel]\n[end]\n"
+
+
 def over_verbs(lanes=BOTH, last="", **counters):
     """The run, as if it had been over these lanes; `counters` are those of the second node."""
     run, files = RUN, {}
@@ -51,9 +65,14 @@ def over_verbs(lanes=BOTH, last="", **counters):
         )
         files[f"ucx.vm.{rank}.log"] = text.replace("tcp/lo", lanes) + last
         files[f"link.{host}.{rank}"] = readings(host, **(counters if host == ELSEWHERE else {}))
+    counts = {name: count for name, count in counters.items() if name != "rxe1"}
+    files[f"health.{ELSEWHERE}.before"] = health(**dict.fromkeys(counts, 0))
+    files[f"health.{ELSEWHERE}.after"] = health(**counts)
     return run.but(files=files)
 
 
+UNREAD = over_verbs()
+UNREAD.files[f"health.{ELSEWHERE}.after"] = "[uptime]\n9 1\n"
 SILENT = (
     f"[{HERE}:7  :0:7]       ud_ep.c:276  Fatal: UD endpoint 0x55 to <no debug data>: "
     "unhandled timeout error\n"
@@ -79,12 +98,17 @@ FAULTS = {
     ),
     "lost": (
         over_verbs(completer_retry_err=29_000, rcvd_seq_err=14_000),
-        f"rxe0:1 on {ELSEWHERE}: packets were lost or sent again: completer_retry_err grew by",
+        f"{ELSEWHERE}: rxe0:1: packets that were lost or sent again: 43000 more during the run",
     ),
     "link-down": (
         over_verbs(link_downed=1),
-        f"rxe0:1 on {ELSEWHERE}: the link failed or damaged data: link_downed grew by 1",
+        f"{ELSEWHERE}: rxe0:1: times that the link of the port went down: 1 more during the run",
     ),
+    "symbol-errors": (
+        over_verbs(symbol_error=121),
+        f"{ELSEWHERE}: rxe0:1: symbol errors of the port: 121 more during the run, at most 120 in",
+    ),
+    "unread": (UNREAD, f"{ELSEWHERE}: the state of the node is not known: it stops half-way"),
     "wrong-gid": (over_verbs(last=SILENT), "no packet reached the peer by GID 0"),
 }
 
@@ -93,11 +117,14 @@ FAULTS = {
 def rails(bench):
     """Runs the test of this number of rails on stacks that replay runs."""
 
-    def make(runs, number=2):
-        extras = {"network_device": "rxe0:1,rxe1:1", "gid_index": 0}
+    def make(runs, number=2, **extras):
+        extras = {"network_device": "rxe0:1,rxe1:1", "gid_index": 0, **extras}
         features = ["inter-node", "rails", "rc_verbs"]
         bench.partition(launcher="local", features=features, extras=extras)
         bench.replays("osu_bw", ["osu"], runs, osu_version="5.7", ucx_version="1.13.1")
+        for name in runs if "others" in extras else ():
+            program = bench.folder / "programs" / name / "osu_bw"
+            program.write_text(program.read_text().replace("\n", f"\n{WORK}\n", 1))
         bench.record_all()
         return bench.run("-n", f"OsuRails%.*rails={number}", path="reframe/network/affinity.py")
 
@@ -106,16 +133,36 @@ def rails(bench):
 
 def test_each_fault_of_two_rails_is_named(rails):
     uncounted = over_verbs(rxe1={})
-    runs = {"healthy": over_verbs(), "uncounted": uncounted}
+    runs = {
+        "healthy": over_verbs(), "uncounted": uncounted, "few": over_verbs(symbol_error=120)
+    }  # fmt: skip
     run = rails({**runs, **{name: fault for name, (fault, _) in FAULTS.items()}})
 
     link = run.says("OsuRails", "", environ="healthy").record["proof"]["link"]
     assert link["carried"][HERE] == {"rxe0:1": 4_129_000 * 4096, "rxe1:1": 2_724_000 * 4096}
     for name, (_, cause) in FAULTS.items():
         run.says("OsuRails", cause, environ=name)
+    rose = run.says("OsuRails", "", environ="few").record["node_health"][ELSEWHERE]["rose"]
+    assert rose == {"symbol_error": {"rxe0:1": 120}}, "what rose within its limit is recorded"
     nothing = "rxe1:1 on {} counts neither bytes nor packets: nothing shows whether the bytes"
     (said,) = run.case("OsuRails", environ="uncounted").record["proof"]["link"]["unavailable"]
     assert said.startswith(nothing.format(ELSEWHERE))
+
+
+def test_packets_sent_again_beside_other_work_accuse_no_link(rails, bench, tmp_path):
+    """The account of a control group that never grows makes all processor time other work."""
+    account = tmp_path / "cpuacct.usage"
+    account.write_text("1000000000\n")
+    (bench.site / "busy.yaml").write_text("before: 1000000\nduring: 0.000001\n")
+    runs = {name: FAULTS[name][0] for name in ("lost", "link-down")}
+    run = rails(runs, others=str(account))
+    lost, down = (run.case("OsuRails", environ=name) for name in runs)
+    (problem,) = lost.record["problems"]
+    assert lost.record["verdict"] == "INCONCLUSIVE"
+    assert problem.startswith("the machine was busy: other work took ")
+    assert FAULTS["lost"][1] in problem
+    assert down.record["verdict"] == "FAIL", "no other work takes a link down"
+    assert down.record["accused"][0]["nodes"] == [ELSEWHERE]
 
 
 def test_verbs_must_open_where_a_site_names_them(bench):

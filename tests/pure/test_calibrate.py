@@ -176,6 +176,18 @@ def test_an_entry_has_all_keys_of_the_case_and_its_provenance(tmp_path):
         references.find({**CASE, "profile": "smoke"}, "bandwidth", "MB/s")
 
 
+def test_references_remember_the_settings_of_the_machine_that_they_were_calibrated_under(tmp_path):
+    one = sample(TEN)
+    one.settings.add("0123456789abcdef")
+    entries = compared(tmp_path, one).entries
+    assert entries[0]["source"]["settings"] == "0123456789abcdef"
+    references = References.load(site(tmp_path, entries))
+    assert references.calibrated_under(CASE) == "0123456789abcdef"
+    assert references.calibrated_under({**CASE, "size": 9}) == ""
+    by_an_older_suite = compared(tmp_path, sample(TEN)).entries
+    assert References.load(site(tmp_path, by_an_older_suite)).calibrated_under(CASE) == ""
+
+
 def test_what_is_written_is_read_back_as_it_was(tmp_path):
     found = compared(tmp_path, sample(TEN), sample(TEN, "1", {**CASE, "odd": "a: {b}, #c"}))
     again = References.load(site(tmp_path, found.entries)).calibrated
@@ -297,7 +309,8 @@ def test_the_envelope_of_a_curve_is_written_and_finds_a_slow_size(tmp_path):
     assert judge_ratios([curves.outside(inside, envelope)]).verdict is Verdict.PASS
     judgement = judge_ratios([curves.outside(slow, envelope)] * 6)
     assert judgement.verdict is Verdict.FAIL
-    assert "latency at 16384 B / its upper bound 21.3 is 1.06" in judgement.why
+    assert "the latency of 16384 B was 22.6 us, in each of 6 launches" in judgement.why
+    assert "the calibration allows at most 21.3 us" in judgement.why
 
 
 def test_an_envelope_does_not_get_worse_without_a_reason(tmp_path):
@@ -308,7 +321,7 @@ def test_an_envelope_does_not_get_worse_without_a_reason(tmp_path):
 
 
 def test_an_implausible_curve_is_not_calibrated(tmp_path):
-    with pytest.raises(CalibrationError, match="implausible: time of 16384 B"):
+    with pytest.raises(CalibrationError, match="implausible: a message of 16384 B took"):
         compared(tmp_path, with_curve(9, [16384]), reason="not a reason for this")
 
 

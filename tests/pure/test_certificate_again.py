@@ -64,7 +64,7 @@ def test_a_case_that_was_not_run_is_not_judged(again):
 
 def traced(record: dict[str, Any]) -> None:
     """The record as it is written now, with formulas and the pattern of the curve."""
-    record["curve"] = "point-to-point"
+    record["curve"] = "point-to-point on shared cores"
     sizes = [row["size"] for row in record["parsed"]["rows"]]
     for name, size in {"latency_8B": 8, "latency_8KiB": 8192}.items():
         record["metrics"][name]["origin"] = [["cell", sizes.index(size), "latency"]]
@@ -97,7 +97,7 @@ def test_a_curve_that_no_machine_has_does_not_follow(again, results):
     results.edit_record(LATENCY, traced)
     bent(results, 16384, 1000)
     (line,) = again(LATENCY).contradictions
-    assert "says RECORDED, INCONCLUSIVE follows: implausible: time of 16384 B" in line
+    assert "says RECORDED, INCONCLUSIVE follows: implausible: a message of 16384 B took" in line
 
 
 @pytest.mark.parametrize(

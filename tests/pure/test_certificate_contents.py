@@ -87,6 +87,26 @@ def test_nothing_else_of_the_session_is_read(recorded, monkeypatch, tmp_path):
     assert verify(recorded.output, "--any-signer") == 0
 
 
+def test_the_settings_of_the_machine_are_in_the_certificate(recorded):
+    machine = {"/etc/openmpi/openmpi-mca-params.conf:71": "btl_tcp_if_include = lo"}
+    said = {"sha256": "c0ffee", "machine": machine, "job": {"UCX_TLS": "all"}}
+    recorded.edit("NodeHealth/assay.json", lambda record: record.update(settings=said))
+    recorded.certify()
+    assert recorded.stated()["settings"] == [{"sha256": "c0ffee", "machine": machine}]
+    text = Open(recorded.output).members["certificate.txt"].decode()
+    assert "settings  of the machine, sha256:c0ffee" in text
+    assert "/etc/openmpi/openmpi-mca-params.conf:71 btl_tcp_if_include = lo" in text
+    assert verify(recorded.output, "--any-signer") == 0
+
+
+def doubted(recorded: Recorded) -> None:
+    recorded.edit("NodeHealth/assay.json", lambda record: record.update(doubts=["X=1 was set"]))
+
+
+def changed(recorded: Recorded) -> None:
+    recorded.edit("session.json", lambda plan: plan["promise"].update(changed=["-J nodelist=n1"]))
+
+
 def partial(recorded: Recorded) -> None:
     recorded.edit("session.json", lambda plan: plan["promise"].update(narrowed=["-n Hpl"]))
 
@@ -133,6 +153,8 @@ def failed(recorded: Recorded) -> None:
     ("change", "verdict", "cause"),
     [
         (partial, "PARTIAL", "-n Hpl"),
+        (doubted, "PARTIAL", "X=1 was set"),
+        (changed, "PARTIAL", "-J nodelist=n1 is not in the plan of the site"),
         (interrupted, "INTERRUPTED", "finished"),
         (dirty, "PROVISIONAL", "changes that are in no commit"),
         (of_no_commit, "PROVISIONAL", "the commit of the suite is not known"),

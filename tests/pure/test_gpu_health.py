@@ -7,7 +7,7 @@ import gpu_records
 import pytest
 from real_outputs import DATA
 
-from assay.evidence import gpu_health, gpu_pairs, gpu_places
+from assay.evidence import counters, gpu_health, gpu_pairs, gpu_places
 from assay.evidence.accelerator import ACCELERATORS, CUDA, ROCM
 from assay.evidence.gpu_places import Taken
 from assay.outputs import nvidia_smi, ucx_log
@@ -98,12 +98,10 @@ def test_counters_that_rise_during_a_run_are_faults_and_harmless_ones_are_record
     after = changed((ROW_1, ROW_1.replace(" 0, 0,", " 2, 5,")))
     (problem,) = gpu_health.problems(CUDA, HEALTHY, after)
     assert problem.startswith(f"{GPU_1}: uncorrected memory errors since the driver was loaded: 2")
-    record = gpu_health.record(CUDA, HEALTHY, after)
+    record = gpu_health.record(HEALTHY, after)
     assert record["rose"] == {
-        f"{UUID}1": {
-            "ecc.errors.uncorrected.volatile.total": 2,
-            "ecc.errors.corrected.volatile.total": 5,
-        }
+        "ecc.errors.uncorrected.volatile.total": {f"{UUID}1": 2},
+        "ecc.errors.corrected.volatile.total": {f"{UUID}1": 5},
     }
     corrected = changed((ROW_1, ROW_1.replace(" 0, 0,", " 0, 5,")))
     assert gpu_health.problems(CUDA, HEALTHY, corrected) == []
@@ -112,8 +110,8 @@ def test_counters_that_rise_during_a_run_are_faults_and_harmless_ones_are_record
 def test_a_counter_that_began_anew_counts_from_zero():
     before = changed((ROW_1, ROW_1.replace(" 0, 0,", " 0, 70,")))
     after = changed((ROW_1, ROW_1.replace(" 0, 0,", " 0, 4,")))
-    assert gpu_health.changed(CUDA, before, after)[f"{UUID}1"] == {
-        "ecc.errors.corrected.volatile.total": 4
+    assert gpu_health.record(before, after)["rose"] == {
+        "ecc.errors.corrected.volatile.total": {f"{UUID}1": 4}
     }
 
 
@@ -141,10 +139,10 @@ def of_link_2(name, value):
 def test_an_error_of_an_nvlink_during_a_run_is_named_with_gpu_and_link(name, said):
     after = of_link_2(name, 3)
     assert gpu_health.problems(CUDA, HEALTHY, after) == [
-        f"{GPU_1}: NVLink 2: {said}: 3 more during the run (Link 2: {name} Errors)"
+        f"{GPU_1}: NVLink 2: {said}: 3 more during the run ({name} Errors)"
     ]
-    rose = gpu_health.record(CUDA, HEALTHY, after)["rose"]
-    assert rose == {f"{UUID}1": {f"Link 2: {name} Errors": 3}}
+    rose = gpu_health.record(HEALTHY, after)["rose"]
+    assert rose == {f"{name} Errors": {f"{UUID}1 2": 3}}
     # What was counted before the run may be of other users.
     assert gpu_health.problems(CUDA, after, after) == gpu_health.unfit(CUDA, after, 4) == []
     assert len(gpu_health.problems(CUDA, after, of_link_2(name, 4))) == 1
@@ -173,7 +171,7 @@ def test_counters_of_nvlinks_are_found_by_the_number_of_a_gpu_without_uuid():
 def test_counters_that_are_not_known_are_on_the_record():
     newer = gpu_health.parse(CUDA, STATE.replace(" Errors: 0", " events: 7"))
     said = {"nvlink": "no counter of NVLinks is known: Link 0: CRC events"}
-    assert gpu_health.record(CUDA, newer, newer)["unread"] == said
+    assert gpu_health.record(newer, newer)["unread"] == said
     assert gpu_health.parse(CUDA, STATE).unread == {}
 
 
@@ -191,23 +189,41 @@ def test_a_kernel_log_that_may_not_be_read_is_recorded_and_accuses_nobody():
     refused = "dmesg: read kernel buffer failed: Operation not permitted"
     closed = changed(("[kernel]\n", f"[kernel]\n{refused}\n"))
     assert gpu_health.problems(CUDA, closed, closed) == []
-    assert gpu_health.record(CUDA, closed, closed)["unread"] == {"kernel": refused}
+    assert gpu_health.record(closed, closed)["unread"] == {"kernel": refused}
 
 
 def test_a_gpu_that_is_lost_during_a_run_is_named():
     problems = gpu_health.problems(CUDA, HEALTHY, changed((ROW_1, "")))
-    assert problems == [f"{GPU_1} was there before the run, and is not there after it"]
+    assert problems == [f"{GPU_1}: it was there before the run, and is gone"]
 
 
-def test_every_limit_has_a_source_and_is_asked_for():
-    for vendor, parts in gpu_health.limits().items():
+def test_every_counter_of_the_table_is_asked_for():
+    of_gpus = [row for row in counters.rows().values() if row.tool]
+    assert len(of_gpus) == 12
+    for row in of_gpus:
+        vendor, part = row.tool.split()
         command = gpu_health.command(ACCELERATORS[vendor])
-        for part, fields in parts.items():
-            assert f"\necho '[{part}" in command
-            for name, limit in fields.items():
-                assert limit.source and limit.what
-                # All counters of NVLinks are printed unasked.
-                assert name in command or part == "nvlink"
+        assert f"\necho '[{part}" in command
+        # Counters of NVLinks are printed unasked, and lines of the log by their pattern.
+        assert row.name in command or part == "nvlink" or row.pattern in command
+
+
+def test_a_site_may_allow_more_of_a_gpu():
+    name = "ecc.errors.uncorrected.volatile.total"
+    health = {"counters_max": {name: 3, "CRC Errors": 3}}
+    after = changed((ROW_1, ROW_1.replace(" 0, 0,", " 3, 0,")))
+    for reading in (after, of_link_2("CRC", 3)):
+        assert len(gpu_health.problems(CUDA, HEALTHY, reading)) == 1
+        assert gpu_health.problems(CUDA, HEALTHY, reading, health) == []
+    assert gpu_health.unfit(CUDA, after, 4) and not gpu_health.unfit(CUDA, after, 4, (), health)
+
+
+def test_the_gpu_that_an_error_took_off_the_bus_is_named():
+    gone = changed((ROW_1, ""), ("[kernel]\n", f"[kernel]\n{XID}"))
+    assert gpu_health.problems(CUDA, HEALTHY, gone) == [
+        f"{GPU_1}: it was there before the run, and is gone",
+        f"{GPU_1}: an error during the run: {XID.strip()}",
+    ]
 
 
 def test_gpus_whose_state_is_not_read_have_no_problem():
@@ -341,6 +357,6 @@ def test_an_nvlink_that_is_lost_during_a_run_is_named():
     values = {name: value for name, value in first.values.items() if "Link 2" not in name}
     after = replace(HEALTHY, gpus=[replace(first, values=values), *rest])
     assert gpu_health.problems(CUDA, HEALTHY, after) == [
-        f"{first}: NVLink 2 was there before the run, and is not there after it"
+        f"{first}: NVLink 2: it was there before the run, and is gone"
     ]
     assert gpu_health.problems(CUDA, after, HEALTHY) == []

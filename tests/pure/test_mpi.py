@@ -6,6 +6,7 @@ import pytest
 from real_outputs import DATA
 
 from assay.evidence import mpi
+from assay.evidence.plan import Doubt, Machine
 from assay.outputs import openmpi
 from assay.outputs.openmpi import OpenMpi
 from assay.sites import detect
@@ -21,9 +22,9 @@ def settings(version):
     return said_by(f"{version}/world.np2.txt").settings
 
 
-def unasked(world, asked=(), **allowed):
+def unasked(world, asked=(), machine=Machine()):  # noqa: B008
     # A value that the shell of the job script replaces is compared with nothing.
-    return OPEN_MPI.unasked(world, dict.fromkeys(asked, "$ANY"), allowed)
+    return OPEN_MPI.unasked(world, dict.fromkeys(asked, "$ANY"), machine)
 
 
 def test_settings_of_open_mpi_are_those_of_the_runs_that_are_kept_here():
@@ -46,9 +47,10 @@ def test_what_is_asked_of_open_mpi_is_not_taken_for_somebody_elses(version):
     assert unasked(world, asked) == []
     others = unasked(replace(world, settings={**world.settings, "btl": "tcp,self"}), asked)
     assert others == [
-        "OMPI_MCA_btl=tcp,self was set outside of the test: unset it, or put it into the stack's "
-        "env_vars"
+        "OMPI_MCA_btl=tcp,self was set outside of the test and chooses another transport: unset "
+        "it, or put it into the stack's env_vars"
     ]
+    assert type(others[0]) is str  # a fault
     first, *_ = unasked(world, [*OPEN_MPI.report, here])
     assert first.startswith("OMPI_MCA_pml=ucx was set outside of the test")
 
@@ -66,16 +68,15 @@ def test_what_is_asked_of_open_mpi_is_not_taken_for_somebody_elses(version):
 )
 def test_any_setting_that_nobody_requested_is_named(name, value):
     """Only settings of the run-time system, and those that only change the output, are not."""
-    assert unasked(OpenMpi(settings={"ess": "pmi", "btl_base_verbose": "9", name: value})) == [
-        f"OMPI_MCA_{name}={value} was set outside of the test: unset it, or put it into the "
-        "stack's env_vars"
-    ]
+    (said,) = unasked(OpenMpi(settings={"ess": "pmi", "btl_base_verbose": "9", name: value}))
+    assert type(said) is Doubt
+    assert said.startswith(f"OMPI_MCA_{name}={value} was set outside of the test and may change")
 
 
 def test_a_requested_framework_with_another_component_is_named():
     world = OpenMpi(settings={"btl": "tcp,self", "mpi_show_mca_params": "environment"})
     asked = {"OMPI_MCA_btl": "vader,self", "OMPI_MCA_mpi_show_mca_params": "enviro"}
-    assert OPEN_MPI.unasked(world, asked, {}) == [
+    assert OPEN_MPI.unasked(world, asked, Machine()) == [
         "OMPI_MCA_btl was tcp,self where the program ran, vader,self was asked for"
     ]
 
@@ -87,27 +88,41 @@ def test_a_site_may_allow_more_ranks_than_cores():
     assert unasked(world, ["OMPI_MCA_rmaps_base_oversubscribe"]) == []
 
 
-def test_settings_of_a_file_are_named_with_the_file():
+def test_settings_of_a_file_of_the_user_are_named_with_the_file():
     """Recorded with pml and btl in ~/.openmpi/mca-params.conf."""
     world = said_by("4.1.4/params-file.np2.txt")
     assert world.pml == {"ob1"}
     assert unasked(world, OPEN_MPI.report) == [
-        "btl is set to tcp,self by /home/user/.openmpi/mca-params.conf:2: remove it there, or put "
-        "it into the stack's extra mca",
-        "pml is set to ob1 by /home/user/.openmpi/mca-params.conf:1: remove it there, or put it "
-        "into the stack's extra mca",
+        f"{name} by /home/user/.openmpi/mca-params.conf:{line}, which is no file of the machine, "
+        f"and chooses another transport: remove it there, or put {variable} into the stack's "
+        "env_vars"
+        for name, line, variable in (
+            ("btl is set to tcp,self", 2, "OMPI_MCA_btl"), ("pml is set to ob1", 1, "OMPI_MCA_pml")
+        )
+    ]  # fmt: skip
+    other = OpenMpi(settings={"coll_x": "1"}, files={"coll_x": "/home/user/x.conf:1"})
+    assert [type(said) for said in unasked(other)] == [Doubt]
+
+
+@pytest.mark.parametrize("name", ["btl_tcp_if_include", "btl", "coll_hcoll_enable"])
+def test_settings_of_a_file_of_the_machine_are_the_machine(name):
+    """Debian forky: /etc/openmpi/openmpi-mca-params.conf:71 has btl_tcp_if_include = lo."""
+    where = {name: "/etc/openmpi/openmpi-mca-params.conf:71"}
+    assert unasked(OpenMpi(settings={name: "lo"}, files=where)) == []
+    assert unasked(said_by("4.1.4/packaged.np2.txt"), OPEN_MPI.report) == []
+    of_spack = {name: "/apps/openmpi/etc/openmpi-mca-params.conf:1"}
+    world = OpenMpi(settings={name: "lo"}, files=of_spack)
+    assert len(unasked(world)) == 1
+    assert unasked(world, machine=Machine(("/apps/openmpi/etc",))) == []
+
+
+def test_a_file_that_overrules_what_the_case_asks_for_is_a_fault():
+    """openmpi-mca-params-override.conf counts more than the environment."""
+    where = {"btl": "/etc/openmpi/openmpi-mca-params-override.conf:1"}
+    world = OpenMpi(settings={"btl": "tcp"}, files=where)
+    assert OPEN_MPI.unasked(world, {"OMPI_MCA_btl": "self,vader"}, Machine()) == [
+        "OMPI_MCA_btl was tcp where the program ran, self,vader was asked for"
     ]
-    assert unasked(world, OPEN_MPI.report, pml="ob1", btl="tcp,self") == []
-    assert len(unasked(world, OPEN_MPI.report, pml="cm", btl="tcp,self")) == 1
-
-
-def test_what_the_package_of_debian_sets_is_accepted_only_as_it_is():
-    world = said_by("4.1.4/packaged.np2.txt")
-    assert world.settings["btl"] == "^uct,openib,ofi"
-    assert unasked(world, OPEN_MPI.report) == []
-    changed = replace(world, settings={**world.settings, "btl": "tcp,self"})
-    (problem,) = unasked(changed, OPEN_MPI.report)
-    assert problem.startswith("btl is set to tcp,self by /etc/openmpi/openmpi-mca-params.conf:")
 
 
 def test_mpirun_of_debian_13_names_the_directory_of_its_components():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from assay.evidence.plan import Call
 from assay.judge import Verdict
 from assay.report import summary
 from assay.results import promise
@@ -52,6 +53,9 @@ def osu(partition: str = "node") -> list[Case]:
         for transport in ("cma", "posix")
     ]
 
+
+#: A call that selects some of the cases.
+SELECTED = Call(selected=("-n Osu",))
 
 WHOLE = [case("NodeHealth"), *osu(), case("NodeHealth", "gpu"), *osu("gpu")]
 
@@ -234,25 +238,42 @@ def test_a_file_that_cannot_be_read_is_one_line(
         promise.load(path)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
-    assert promise.state(path, None, [], [], "full")["faults"] == [str(error.value)]
-    assert promise.state(path, None, ["-n Osu"], [], "full")["faults"] == []
+    assert promise.state(path, None, Call(), [], "full")["faults"] == [str(error.value)]
+    assert promise.state(path, None, SELECTED, [], "full")["faults"] == []
 
 
 def test_a_probe_that_failed_is_a_fault_of_any_run(tmp_path: Path) -> None:
     read(tmp_path, FOUND)
     found = machine(problems=("ucx_info -d ended with exit code 139",))
-    for narrowed in ([], ["-n Osu"]):
-        state = promise.state(tmp_path / "expected.yaml", found, narrowed, osu(), "full")
+    for call in (Call(), SELECTED):
+        state = promise.state(tmp_path / "expected.yaml", found, call, osu(), "full")
         assert state["faults"] == ["ucx_info -d ended with exit code 139"]
 
 
 def test_a_narrowed_run_says_what_was_selected(tmp_path: Path) -> None:
     read(tmp_path)
-    state = promise.state(tmp_path / "expected.yaml", None, ["-n Osu"], osu(), "full")
+    state = promise.state(tmp_path / "expected.yaml", None, SELECTED, osu(), "full")
     assert state["faults"] == []
     assert promise.narrowing(state) == ["4 of 10 promised cases selected by -n Osu"]
-    whole = promise.state(tmp_path / "expected.yaml", None, [], WHOLE, "full")
+    whole = promise.state(tmp_path / "expected.yaml", None, Call(), WHOLE, "full")
     assert promise.narrowing(whole) == []
+
+
+def test_an_option_that_is_not_in_the_plan_is_named_and_the_cases_are_still_promised(
+    tmp_path: Path,
+) -> None:
+    read(tmp_path)
+    call = Call(("-r", "-J nodelist=n1"), (), ("-J nodelist=n1",))
+    state = promise.state(tmp_path / "expected.yaml", None, call, WHOLE[1:], "full")
+    (missing,) = state["faults"]
+    assert missing.startswith("1 of 10 promised cases are missing")
+    assert promise.changes(state) == [
+        "-J nodelist=n1 is not in the plan of the site and may change what is measured: leave it "
+        "out, or put it into the site"
+    ]
+    assert state["given"] == ["-r", "-J nodelist=n1"]
+    other = Call((), (), ("-S local=1",), other_cases=True)
+    assert promise.state(tmp_path / "expected.yaml", None, other, [], "full")["faults"] == []
 
 
 PASSED = Metric("rate", 1.0, "MB/s", Verdict.PASS)

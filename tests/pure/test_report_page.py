@@ -198,6 +198,25 @@ def test_what_is_absolute_inside_a_table_scrolls_with_it():
     assert re.search(r"^\.scroll \{ position: relative; overflow-x: auto;", style, re.MULTILINE)
 
 
+def test_the_page_shows_the_settings_of_the_machine_and_those_that_nobody_asked_for(results):
+    machine = {"/etc/openmpi/openmpi-mca-params.conf:71": "btl_tcp_if_include = lo"}
+    results.edit_record(
+        "NodeHealth@scratch",
+        lambda record: record.update(
+            settings={"sha256": "c0ffee", "machine": machine},
+            doubts=["MALLOC_ARENA_MAX=1 was set"],
+            notes=["UCX_VFS_ENABLE=n was set"],
+        ),
+    )
+    page = render(results)
+    provenance = page[page.index('id="provenance"') :]
+    for said in ("openmpi-mca-params.conf:71", "btl_tcp_if_include = lo", "c0ffee",
+                 "UCX_VFS_ENABLE=n was set", "MALLOC_ARENA_MAX=1 was set"):  # fmt: skip
+        assert said in provenance
+    banner = page[: page.index('id="suspects"')]
+    assert "UCX_VFS_ENABLE" not in banner
+
+
 def test_provenance_that_all_nodes_share_is_told_once(real):
     provenance = real.text[real.text.index('id="provenance"') :]
     assert len(re.findall(r'<th scope="row">kernel', provenance)) == 1

@@ -230,6 +230,13 @@ def test_what_the_site_promises_and_the_plan_lacks_is_a_fault(run: Run) -> None:
     assert pipeline.gather(run.folder).partial == ("8 of 9 promised cases selected by -t node",)
 
 
+def test_a_setting_that_one_job_saw_makes_the_pipeline_partial(run: Run) -> None:
+    (path, *_) = sorted((run.folder / "jobs").glob("**/assay.json"))
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "doubts": ["MALLOC_ARENA_MAX=1 was set"]}))
+    assert pipeline.gather(run.folder).partial == ("MALLOC_ARENA_MAX=1 was set",)
+
+
 def test_a_skip_without_leave_is_a_fault_of_the_pipeline(run: Run) -> None:
     run.promise["site"] = {"skips": [], "faults": []}
     run.write()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from report_results import BTIO, DATA, HEALTH, HPCC, LOADS, Results, key
 
 from assay.judge import Verdict
-from assay.report.summary import faults
+from assay.report.summary import closing_lines, faults
 from assay.results import cases, session
 from assay.results.record import CALIBRATION
 
@@ -322,3 +322,23 @@ def test_a_case_that_was_not_judged_is_no_pass(results, change, why):
     results.edit_record(HEALTH, lambda record: record.update(change))
     case = load_one(results, HEALTH)
     assert (case.verdict, case.why) == (Verdict.FAIL, f"no evidence: {why}")
+
+
+def test_a_setting_that_may_have_changed_a_number_makes_the_run_partial(results):
+    results.only(HPCC)
+    doubt = "MALLOC_ARENA_MAX=1 was set outside of the test and may change what is measured"
+    results.edit_record(HPCC, lambda record: record.update(doubts=[doubt]))
+    run = session.load(results.file)
+    assert run.partial == run.doubts == (doubt,)
+    assert closing_lines(run)[-1] == f"verdict: PARTIAL: {doubt}"
+    results.edit_record(HPCC, lambda record: record.update(doubts=[f"d{n}" for n in range(40)]))
+    run = session.load(results.file)
+    assert len(run.doubts) == 40
+    assert run.partial[-1] == "and 28 more"
+
+
+def test_a_setting_that_only_prints_is_stated_and_nothing_more(results):
+    results.only(HPCC)
+    before = closing_lines(session.load(results.file))
+    results.edit_record(HPCC, lambda record: record.update(notes=["UCX_VFS_ENABLE=n was set"]))
+    assert closing_lines(session.load(results.file)) == before

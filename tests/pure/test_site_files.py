@@ -1,12 +1,15 @@
 """A site is one folder: the document names its files, and the example has no others."""
 
+import os
 import re
+import runpy
 
 import pytest
 from shell import ROOT
 
 from assay import catalogue
-from assay.sites import listing
+from assay.onnode import provenance
+from assay.sites import ideal, listing, machine
 
 EXAMPLES = listing.find(ROOT / "examples")
 SITES = [path.parent for path in (*listing.find(ROOT / "site-config"), *EXAMPLES)]
@@ -49,3 +52,29 @@ def test_an_example_loads_and_says_that_it_is_one(config, tmp_path, monkeypatch)
     assert "example" in readme.splitlines()[0]
     assert "This cluster does not exist." in readme
     assert "This cluster does not exist" in config.read_text()
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
+def test_what_must_run_on_a_site_does_not_depend_on_the_machine_that_writes_it(
+    site, monkeypatch, tmp_path
+):
+    monkeypatch.setenv(ideal.VARIABLE, "1")
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ASSAY_VCLUSTER", str(tmp_path / "none"))
+    monkeypatch.delenv("ASSAY_STACK", raising=False)
+
+    def no_program(*_):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(provenance, "bounded", no_program)
+
+    def places(cores):
+        processor = {**ideal.PROCESSOR, "num_cpus": cores, "num_cpus_per_socket": cores}
+        monkeypatch.setattr(machine, "cpuinfo", lambda: processor)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(cores)})
+        monkeypatch.setattr(os, "cpu_count", lambda: cores)
+        loaded = runpy.run_path(str(site / "reframe.py"))["site_configuration"]
+        keys = ("name", "features", "environs", "processor")
+        return [[p.get(k) for k in keys] for s in loaded["systems"] for p in s["partitions"]]
+
+    assert places(1) == places(96)

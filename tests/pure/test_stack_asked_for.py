@@ -54,6 +54,7 @@ LOCAL = H100.parents[1] / "local" / "reframe.py"
 
 @pytest.fixture
 def with_iozone(monkeypatch):
+    monkeypatch.setattr(detect, "version", lambda *_: "4.1.4")
     monkeypatch.setattr(detect, "programs", lambda *_: {"netpipe": "NPmpi", "iozone": "iozone"})
 
 

@@ -5,7 +5,6 @@ import itertools
 import pytest
 from real_outputs import DATA
 
-from assay.evidence.links import RESENT
 from assay.fleet.tournament import measured
 from assay.fleet.tournament.measured import Pair, lossy
 from assay.outputs.coordinator_log import CoordinatorLog
@@ -38,18 +37,19 @@ def pairs(again):
     ],
     ids=["nothing", "the limit itself", "one pair held up", "a link", "a node", "all"],
 )
-def test_a_link_a_node_or_nobody_is_named(again, said):
-    assert lossy(pairs(again), RESENT) == ([said] if said else [])
+@pytest.mark.parametrize("device", ["eth0", "mlx5_0:1"])
+def test_a_link_a_node_or_nobody_is_named(again, said, device):
+    assert lossy(pairs(again), device, {}) == ([said] if said else [])
 
 
 def test_both_passes_count_together():
     twice = [Pair("n1", "n2", 1, sent=100, again=0), Pair("n2", "n1", 2, sent=100, again=5)]
-    (line,) = lossy([*twice, Pair("n1", "n3", 1, sent=100)], RESENT)
+    (line,) = lossy([*twice, Pair("n1", "n3", 1, sent=100)], "eth0", {})
     assert line.startswith("n1 - n2: 5 of 200")
 
 
 def test_a_pair_that_counted_nothing_says_nothing():
-    assert lossy([Pair("n1", "n2", 1, error="no value")], 0) == []
+    assert lossy([Pair("n1", "n2", 1, error="no value")], "eth0", {"link_resent_max": 0}) == []
 
 
 @pytest.mark.parametrize(

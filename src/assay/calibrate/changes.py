@@ -167,8 +167,9 @@ def _implausible(samples: Sequence[Sample]) -> list[str]:
     """The curves that no healthy machine shows, over all launches of a case."""
     faults = []
     for sample in samples:
-        found = [curves.ratios(rows, sample.pattern) for rows in sample.curves]
-        judgement = judge_ratios(found)
+        as_what = sample.pattern, sample.once
+        found = [curves.ratios(rows, *as_what) for rows in sample.curves]
+        judgement = judge_ratios(found, curves.best(sample.curves, *as_what) if found else {})
         if judgement.verdict is not Verdict.PASS:
             faults.append(f"{describe(sample.case)}: {judgement.why}")
     return faults

@@ -91,6 +91,7 @@ def _measure(site: Path, args: argparse.Namespace) -> Path:
         *args.arguments,
     ]
     environment = {**os.environ, "ASSAY_SESSION": folder.name}
+    environment.pop("RFM_VERBOSE", None)  # ReFrame 4.10.4 ends with a TypeError
     if not sys.stdout.isatty():
         environment["RFM_COLORIZE"] = "no"
     print("assay calibrate:", *command, flush=True)

@@ -24,7 +24,9 @@ class Sample:
     :ivar metrics: one value for each launch, by metric.
     :ivar units: the unit of each metric.
     :ivar stack: where the programs come from, in the words of the stack.
-    :ivar curves: the rows of each launch, if they are a curve, with `curve_units` and `pattern`.
+    :ivar curves: the rows of each launch, if they are a curve, with `curve_units`, `pattern`, and
+        what a launch pays `once`.
+    :ivar settings: hashes of the settings of the machine in the launches.
     :ivar shares: by metric, the share of the peak of the hardware in each launch, if it is known.
     """
 
@@ -38,14 +40,17 @@ class Sample:
     curves: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
     curve_units: Mapping[str, str] = field(default_factory=dict)
     pattern: str = ""
+    once: Mapping[int, float] = field(default_factory=dict)
     shares: dict[str, list[float]] = field(default_factory=dict)
+    settings: set[str] = field(default_factory=set)
 
     @property
     def source(self) -> dict[str, Any]:
         """The source, in the format of an entry of references."""
         nodes = nodelist_abbrev(sorted(self.nodes)) if self.nodes else "unknown nodes"
         stack = f"stack {self.case['environ']}" + (f" ({self.stack})" if self.stack else "")
-        return {"date": str(self.date), "n": self.launches, "where": f"{nodes}, {stack}"}
+        said = {"date": str(self.date), "n": self.launches, "where": f"{nodes}, {stack}"}
+        return {**said, **({"settings": min(self.settings)} if self.settings else {})}
 
 
 def samples(sessions: Iterable[Session], site: str, few: bool = False) -> list[Sample]:
@@ -112,7 +117,9 @@ def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
     if "curve" in record:
         sample.curves.append(case.rows)
         sample.curve_units, sample.pattern = case.units, record["curve"]
+        sample.once = {int(size): time for size, time in record.get("once", {}).items()}
     sample.nodes.update(record.get("nodes") or ())
+    sample.settings.update(filter(None, [(record.get("settings") or {}).get("sha256")]))
     sample.stack = record.get("stack") or ""
     if session.start is not None:
         sample.date = max(sample.date, session.start.date())
@@ -133,6 +140,12 @@ def _counts(measured: Sequence[Sample], few: bool) -> list[str]:
         for s in measured
         for name, values in s.metrics.items()
         if len(values) != s.launches
+    ]
+    faults += [
+        f"{describe(s.case)}: the settings of the machine changed between its launches: assay "
+        "report shows them; calibrate again when all nodes have the same"
+        for s in measured
+        if len(s.settings) > 1
     ]
     least = 2 if few else LAUNCHES_FOR_95_PERCENT
     if most < least:

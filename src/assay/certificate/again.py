@@ -210,10 +210,15 @@ class Judge:
         readings = [self._reading(attempt).parsed for attempt in attempts]
         if case.verdict not in _GOOD or pattern not in curves.limits() or not all(readings):
             return
+        once = {
+            int(size): time
+            for size, said in mapping(case.record.get("once")).items()
+            if size.isdigit() and (time := finite(said)) is not None
+        }
         launches = []
         for parsed in filter(None, readings):
             column = curves.column(parsed.rows)
-            ratios = dict(curves.ratios(parsed.rows, pattern, alone=self._alone))
+            ratios = dict(curves.ratios(parsed.rows, pattern, once, alone=self._alone))
             if column and not self._alone:
                 try:
                     bounds = self._references.envelope(keys(case), column, parsed.units[column])
@@ -222,7 +227,8 @@ class Judge:
                     return
                 ratios.update(curves.outside(parsed.rows, bounds))
             launches.append(ratios)
-        follows = judge_ratios(launches)
+        rows = [parsed.rows for parsed in filter(None, readings)]
+        follows = judge_ratios(launches, curves.best(rows, pattern, once))
         if launches and follows.verdict is not Verdict.PASS:
             yield f"says {case.verdict.value}, {follows.verdict.value} follows: {follows.why}"
 

@@ -62,12 +62,14 @@ def of(opened: Opened) -> dict[str, Any]:
         },
         "suite": suites,
         "stacks": _stacks(run.cases),
+        "settings": _settings(run.cases),
         "site": {
             "folder": opened.site.relative_to(root).as_posix(),
             "references": _hashes(root, opened.references.files),
             "promise": _hashes(root, [expected] if opened.promise else []),
         },
-        "promised": {key: state[key] for key in ("promised", "there", "narrowed") if key in state},
+        "promised": {key: state[key] for key in
+                     ("promised", "there", "narrowed", "changed", "given") if key in state},
         "reacceptance": opened.promise.reacceptance if opened.promise else promise.REACCEPTANCE,
         "counts": {
             **{key: getattr(counts, key) for key in
@@ -138,6 +140,12 @@ def _distinct(found: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         if one and one not in different:
             different.append(one)
     return different
+
+
+def _settings(cases: Iterable[Case]) -> list[Mapping[str, Any]]:
+    """The settings of the machine that the cases ran under, each once, with their hash."""
+    said = (mapping(case.record.get("settings")) for case in cases)
+    return _distinct({key: one[key] for key in ("sha256", "machine") if key in one} for one in said)
 
 
 def _stacks(cases: Iterable[Case]) -> dict[str, list[Any]]:
@@ -225,6 +233,9 @@ def text(said: Mapping[str, Any]) -> str:
           f"ReFrame {one.get('reframe')}" for one in said["suite"]),
         *(f"stack     {name}: {_short(one)}" for name, many in said["stacks"].items()
           for one in many),
+        *(text for one in said["settings"] for text in
+          (f"settings  of the machine, sha256:{one.get('sha256')}",
+           *(f"          {where} {what}" for where, what in mapping(one.get("machine")).items()))),
         *(f"{kind:<10} {name} sha256:{digest}" for kind in ("references", "promise")
           for name, digest in site[kind].items()),
         f"promised  {said['promised'].get('promised', 'nothing')} cases",

@@ -7,8 +7,8 @@ from assay.checks.mpi import MpiCheck, MpiTransportCheck, TransportMixin
 from assay.checks.nodes import AllNodesCheck
 from assay.checks.storage import StorageMixin
 from assay.checks.strict import StrictCheck
-from assay.checks.verdict import Peak
 from assay.declared import Figure
+from assay.judge import Peak
 
 __all__ = [
     "AllNodesCheck",

@@ -14,6 +14,7 @@ from typing import Any
 from reframe.core.exceptions import SanityError
 
 from assay.judge import Ratios
+from assay.outputs import Row
 from assay.reframe_compat import dependencies
 
 #: The unique names of test, partition and stack.
@@ -27,6 +28,7 @@ class Attempts:
     :ivar launches: number of its jobs that were begun.
     :ivar samples: for each metric the values of all launches, in their order.
     :ivar ratios: of each of these launches what must be plausible.
+    :ivar rows: of each of these launches what its program printed.
     :ivar stagedir: the stage directory of the last launch, with its output.
     :ivar failure: the failure that settled the case; None while the case is not settled.
     :ivar disturbed: number of launches that do not count, because the machine was busy.
@@ -38,6 +40,7 @@ class Attempts:
     launches: int = 0
     samples: dict[str, list[float]] = field(default_factory=dict)
     ratios: list[Ratios] = field(default_factory=list)
+    rows: list[Sequence[Row]] = field(default_factory=list)
     stagedir: str = ""
     failure: Exception | None = None
     disturbed: int = 0
@@ -51,11 +54,12 @@ class Attempts:
         self.stagedir = stagedir
 
     def add(
-        self, samples: Mapping[str, Sequence[float]], ratios: Ratios
+        self, samples: Mapping[str, Sequence[float]], ratios: Ratios, rows: Sequence[Row]
     ) -> Mapping[str, list[float]]:
         """Adds the samples of a believable launch; returns the samples of all launches."""
         self._judged += 1
         self.ratios.append(ratios)
+        self.rows.append(rows)
         for name, values in samples.items():
             self.samples.setdefault(name, []).extend(values)
         return self.samples

@@ -123,7 +123,7 @@ class GpuMixin(UcxMixin):
         here = [taken for taken in self._taken if taken.host == host]
         proof = self._record.setdefault("proof", {})
         proof["gpus"] = [taken.words() for taken in self._taken]
-        proof["state"] = gpu_health.record(gpu, before, after)
+        proof["state"] = gpu_health.record(before, after)
         return [
             *problems, *gpu_places.far(before, here),
             *gpu_places.others(gpu, ucx.said(Path()), self._taken),
@@ -133,7 +133,9 @@ class GpuMixin(UcxMixin):
         """Adds faults of the GPUs before, during and after the launch."""
         found: list[str] = super().causes()
         if self.launched is not None:
-            found += gpu_health.problems(self.accelerator, *self._readings)
+            health = self.current_partition.extras.get("health", {})
+            before, after = self._readings
+            found += gpu_health.problems(self.accelerator, before, after, health)
         return found
 
     def path_problems(self, sent: Sent, said: str, processes: int) -> list[str]:
@@ -143,7 +145,7 @@ class GpuMixin(UcxMixin):
 
         :param said: standard error of all processes.
         """
-        log, version = ucx.said(Path()), self.current_environ.extras["ucx_version"]
+        log, version = ucx.said(Path()), self.ucx_version()
         proof = gpu_paths.prove(self.way, log, sent, version, processes)
         between = " and ".join(sorted({taken.uuid for taken in self._taken}))
         record = self._record.setdefault("proof", {})

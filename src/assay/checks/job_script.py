@@ -13,7 +13,7 @@ from reframe.core.builtins import run_after, run_before
 from assay import deadline
 from assay.checks import attempts, shared
 from assay.checks.case import CaseBase
-from assay.evidence import busy, launch, node_health, steering
+from assay.evidence import busy, counters, launch, steering
 from assay.reframe_compat import testcase
 from assay.results import record
 
@@ -98,20 +98,20 @@ class JobScript(CaseBase):
         # A test of a node without a benchmark has nothing that a counter could disturb.
         measures = self.kind != "node"
         if measures:
-            (Path(self.stagedir) / node_health.SCRIPT).write_text(node_health.script())
-            self.prerun_cmds.insert(0, node_health.in_job("before"))
-            self.postrun_cmds.insert(0, node_health.in_job("after"))
+            (Path(self.stagedir) / counters.SCRIPT).write_text(counters.script())
+            self.prerun_cmds.insert(0, counters.in_job("before"))
+            self.postrun_cmds.insert(0, counters.in_job("after"))
         self.prerun_cmds.insert(0, launch.FIRST)
         self.postrun_cmds[:0] = launch.BEHIND
         if ours := shared.ours(self):
             self.prerun_cmds += [*busy.script(ours), launch.SHARED_BEFORE]
             self.postrun_cmds[len(launch.BEHIND) : len(launch.BEHIND)] = launch.SHARED_BEHIND
         if measures:
-            self.prerun_cmds.append(node_health.WAIT)
-            self.postrun_cmds += [steering.OF_JOB, node_health.WAIT]
+            self.prerun_cmds.append(counters.WAIT)
+            self.postrun_cmds += [steering.OF_JOB, counters.WAIT]
         self.prerun_cmds.append(launch.BEFORE)
         self.postrun_cmds.append(launch.LAST)
         self.keep_files += [record.FILE, launch.FILE, steering.RANKS, steering.JOB]
-        self.keep_files += node_health.FILES if measures else []
+        self.keep_files += counters.FILES if measures else []
         if not self.is_dry_run():
             self._attempts.begin(self.stagedir)

@@ -181,6 +181,7 @@ class MpiCheck(StrictCheck):
     def _witness_the_link(self) -> list[str]:
         device = self.partition_extra("network_device")
         shutil.copy(links.WITNESS, self.stagedir)  # every node can read the stage directory
+        self.link_devices = device.split(",")
         # Consecutive ranks share a node. Half of all ranks, and so one rank of each pair, is then
         # on another node. mpirun places the ranks this way by default.
         self.env_vars["SLURM_DISTRIBUTION"] = "block"
@@ -241,8 +242,8 @@ class MpiCheck(StrictCheck):
                 f"the ranks are on the wrong hosts: {there}; {self._layout.per_node} on "
                 f"each of {self._layout.nodes} nodes were asked for"
             )
-        variables, stack = self.requested_variables(), self.current_environ.extras
-        problems += self.mpi_library.unasked(world, variables, stack.get("mca", {}))
+        variables = self.requested_variables()
+        problems += self.mpi_library.unasked(world, variables, self.machine)
         pml = self.current_partition.extras.get("pml")
         return problems + self.mpi_library.other_pml(world, variables, pml)
 
@@ -279,17 +280,23 @@ class MpiCheck(StrictCheck):
                 f"Open MPI reports on {strange[0][0]}:{strange[0][1]}, which this launch did not "
                 "start: is it the output of another launch?"
             )
-        asked, allowed = self.requested_variables(), extras.get("ucx", {})
+        asked = self.requested_variables()
         for rank in ranks:
             steered = rank if self.kind == "compute" else steering.without_computing(rank)
-            problems += steering.unasked(steered, asked, allowed)
+            problems += steering.unasked(steered, asked, self.machine)
             problems += steering.lost(rank, asked)
+        found: dict[str, dict[str, None]] = {}
+        for rank in ranks:
+            for name, value in rank.variables.items():
+                found.setdefault(name, {})[value] = None
+        self._record.setdefault("settings", {})["ranks"] = {
+            name: " or ".join(values) for name, values in sorted(found.items())
+        }
         if node is not None:
             proof["libraries"] = dict(node.libraries)
             if "image" not in extras:
                 own = steering.own_libraries(extras, asked)
                 problems += steering.foreign(node.libraries, node.programs, own)
-            problems += steering.unasked(steering.of_start(node.job), asked, {})
             problems += steering.far_memory(ranks, node.numa)
             if not self.mpi_library.oversubscribed(asked):
                 problems += steering.crowded(ranks, node.cores)
@@ -298,16 +305,15 @@ class MpiCheck(StrictCheck):
     def _crossed(self, needed: float) -> list[str]:
         """Problems if the counters of the link do not show that the bytes crossed it."""
         files = {path.name: text(path) for path in Path().glob(links.READINGS)}
-        limits = self.current_partition.extras.get("health", {})
-        crossing = links.prove(files, self._layout, needed, limits)
+        crossing = links.prove(files, self._layout, needed)
         device = self.partition_extra("network_device")
         link = self._record["proof"]["link"] = {
             "device": device, "needed": needed, "moved": crossing.moved
         }  # fmt: skip
-        shown = {"unavailable": list(crossing.unavailable), "errors": crossing.errors}
+        if crossing.unavailable:
+            link["unavailable"] = list(crossing.unavailable)
         if "," in device:
-            shown["carried"] = crossing.carried
-        link.update({name: found for name, found in shown.items() if found})
+            link["carried"] = crossing.carried
         return [*crossing.problems, *self.rail_problems(crossing)]
 
     def rail_problems(self, crossing: links.Crossing) -> list[str]:
@@ -370,7 +376,7 @@ class TransportMixin(UcxMixin):
         if not self.parallel and self.launched:  # both processes are on the node of the job script
             hosts = (host for host, _ in ucx.said(Path()).processes)
             problems += launch.elsewhere(hosts, self.hosts, self.launched.host)
-        proof = self.proof(Path(), parsed, farewells, self.current_environ.extras["ucx_version"])
+        proof = self.proof(Path(), parsed, farewells, self.ucx_version())
         said = self._record.setdefault("proof", {})
         said.update({k: v for k, v in asdict(proof).items() if k != "problems"})
         self._record["transport"] = self.transport

@@ -12,9 +12,9 @@ from reframe.core.builtins import run_after, run_before
 
 from assay import onnode
 from assay.checks.mpi import MpiTransportCheck
-from assay.checks.verdict import Peak
 from assay.declared import HOSTS
 from assay.evidence import links
+from assay.judge import Peak
 from assay.outputs import Parsed, Quantity, osu, osu_py
 from assay.workloads import osu as programs
 from assay.workloads.osu import BENCHMARKS, COLLECTIVE, MIB, WINDOW
@@ -23,10 +23,12 @@ from assay.workloads.osu import BENCHMARKS, COLLECTIVE, MIB, WINDOW
 PORT_RUNNER = Path(onnode.__file__).with_name("osu_port.py")
 
 #: What the smoke profile does between nodes, where the usual numbers take minutes on a slow link:
-#: iterations up to 8 KiB, iterations above 8 KiB, warm-up iterations, and messages in flight.
-#: SMOKE_C is the number of iterations of the C programs, which take one number for all sizes.
-SMOKE_SMALL, SMOKE_LARGE, SMOKE_WARM_UP, SMOKE_WINDOW = 200, 10, 2, 16
-SMOKE_C = 100
+#: iterations and those to warm up, for sizes up to :data:`SMALL` [B] and above. The first warm-up
+#: uses each receive buffer once (``judge/curves.yaml``). The C programs take one number for all
+#: sizes: SMOKE_C iterations. SMOKE_WINDOW messages are in flight.
+SMALL = 8192
+SMOKE_SMALL, SMOKE_LARGE = (200, 64), (10, 2)
+SMOKE_C, SMOKE_WINDOW = 100, 16
 
 
 class OsuBase(MpiTransportCheck):
@@ -81,7 +83,8 @@ class OsuBase(MpiTransportCheck):
         window = WINDOW.get(self.benchmark, 1)
         least = programs.FEWEST
         if self.short:
-            window, least = min(window, self.smoke_window), min(SMOKE_LARGE, self.smoke_iterations)
+            window = min(window, self.smoke_window)
+            least = min(SMOKE_LARGE[0], self.smoke_iterations)
         of_one = links.message_bytes(self.benchmark, self._layout, window)
         return least * of_one * sum(float(row["size"]) for row in parsed.rows)
 
@@ -89,6 +92,18 @@ class OsuBase(MpiTransportCheck):
     def curve(self) -> str:  # type: ignore[override]
         """The pattern of communication, a key of ``judge/curves.yaml``."""
         return self.collective_curve if self.benchmark in COLLECTIVE else "point-to-point"
+
+    def counted(self, row: Mapping[str, Any]) -> tuple[int, int] | None:
+        """As a short run asked for, with all messages in flight."""
+        if not self.short:
+            return None
+        window = self.smoke_window if self.benchmark in WINDOW else 1
+        iterations, before = self.short_loop(int(row["size"]))
+        return iterations * window, before * window
+
+    def short_loop(self, size: int) -> tuple[int, int]:
+        """Iterations of a size in a short run, and those to warm up."""
+        return self.smoke_iterations, SMOKE_LARGE[1]
 
     def sizes(self, parsed: Parsed) -> list[int]:
         """Those of the curve, and none of a collective."""
@@ -134,7 +149,8 @@ class OsuC(OsuBase):
             self.executable_opts += ["-m", f"{self.smoke_first_size or ''}:{MIB}"]
         if self.short:
             # -i sets one number of iterations for all sizes.
-            self.executable_opts += ["-i", str(self.smoke_iterations), "-x", str(SMOKE_WARM_UP)]
+            iterations, before = self.short_loop(0)
+            self.executable_opts += ["-i", str(iterations), "-x", str(before)]
             if self.benchmark in WINDOW:
                 self.executable_opts += ["-W", str(self.smoke_window)]
 
@@ -175,13 +191,15 @@ class OsuPort(OsuBase):
         small = "_small" if self.benchmark == "multi_lat" else ""
         windows = ("window_size", "window_size_large") if self.benchmark in WINDOW else ()
         return {
-            f"loop{small}": SMOKE_SMALL,
-            f"skip{small}": SMOKE_WARM_UP,
-            "loop_large": SMOKE_LARGE,
-            "skip_large": SMOKE_WARM_UP,
+            **dict(zip((f"loop{small}", f"skip{small}"), SMOKE_SMALL)),
+            **dict(zip(("loop_large", "skip_large"), SMOKE_LARGE)),
             "MAX_MSG_SIZE": MIB,
             **dict.fromkeys(windows, self.smoke_window),
         }
+
+    def short_loop(self, size: int) -> tuple[int, int]:
+        """More of the small sizes."""
+        return SMOKE_SMALL if size <= SMALL else SMOKE_LARGE
 
     def read(self) -> Parsed:
         """The table of the program."""

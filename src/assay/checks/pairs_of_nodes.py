@@ -13,7 +13,7 @@ from assay.accused import Against, How
 from assay.checks.nodes import AllNodesCheck
 from assay.checks.site import site_directory
 from assay.checks.ucx import UcxMixin
-from assay.evidence import links, transports
+from assay.evidence import counters, transports
 from assay.fleet.topology import sources
 from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament import measured, schedule
@@ -35,7 +35,7 @@ PATIENCE = 20
 TOGETHER = 12
 
 #: The options that a site may give in the extra `tournament` of a partition.
-OPTIONS = ("width", "cpus", "seconds", "tolerances", "resent", "rounds", "topology")
+OPTIONS = ("width", "cpus", "seconds", "tolerances", "rounds", "topology")
 
 
 class PairsOfNodes(UcxMixin, AllNodesCheck):
@@ -99,12 +99,6 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
         except (TypeError, ValueError) as error:
             where = self.current_partition.fullname
             raise ConfigError(f"{where}: extras: tournament: tolerances: {error}") from None
-        self._resent = options.get("resent", links.RESENT)
-        if not isinstance(self._resent, (int, float)) or not 0 <= self._resent < 1:
-            where = self.current_partition.fullname
-            raise ConfigError(
-                f"{where}: extras: tournament: resent: {self._resent!r} is not a share from 0 to 1"
-            )
         cpus = options.get("cpus")
         if cpus is not None and not (isinstance(cpus, list) and len(cpus) == 2):
             raise self.misdescribed(
@@ -115,6 +109,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
         seconds = options.get("seconds", SECONDS)
         return {
             "device": device,
+            "resent": counters.rows()["packets_resent"].names,
             "rounds": schedule.rounds(self.num_tasks),
             "width": options.get("width"),
             "cpus": cpus,
@@ -140,10 +135,14 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
             "ucx_version": self._version,
         }  # fmt: skip
 
+    def lossy(self, pairs: Sequence[Pair]) -> list[str]:
+        """Links that lose data, one line each."""
+        extras = self.current_partition.extras
+        return measured.lossy(pairs, extras["network_device"], extras.get("health", {}))
+
     def read(self) -> Parsed:
         log = self.coordinator_log()
-        allowed = self.current_environ.extras.get("ucx", {})
-        asked = {**allowed, **self.requested_variables(), **self._variables}
+        asked = {**self.machine.variables, **self.requested_variables(), **self._variables}
         self.pairs = list(measured.pairs(log, self.transport, self._version, asked))
         rows: tuple[Mapping[str, str | int | float], ...] = tuple(
             {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}
@@ -200,10 +199,11 @@ class SimultaneousPairs(PairsOfNodes):
             for pair in self.pairs
             if pair.error and pair.number < 2
         ]
-        # Pairs that share a full link lose packets.
-        lossy = measured.lossy(self._alone, self._resent)
-        found = dict.fromkeys([*early, *astray])
-        return [*found, *lossy, *self.impossible(), *problems]
+        return [*dict.fromkeys([*early, *astray]), *self.impossible(), *problems]
+
+    def slow(self) -> tuple[list[str], list[str]]:
+        """Links that lose data. Pairs that share a full link lose packets without a fault."""
+        return self.lossy(self._alone), []
 
     def impossible(self) -> list[str]:
         """What no such link can do, one line each."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from reframe.core.exceptions import ConfigError
 
 from assay.checks.site import site_directory
-from assay.checks.verdict import Peak
 from assay.evidence import accelerator, gpu_health, groups
 from assay.evidence.accelerator import Accelerator
 from assay.evidence.groups import Between
+from assay.judge import Peak
 from assay.judge import peak as hardware_peak
 
 
@@ -110,8 +110,9 @@ class OnPartition:
         if vendor is None or not vendor.state:
             return []
         reading = gpu_health.parse(vendor, found.get("gpus") or "")
-        features = self.current_partition.features
-        return gpu_health.unfit(vendor, reading, self.gpus_of_a_node(), features)
+        partition = self.current_partition
+        health = partition.extras.get("health", {})
+        return gpu_health.unfit(vendor, reading, self.gpus_of_a_node(), partition.features, health)
 
     def take_gpus(self, wanted: int) -> None:
         """Requests `wanted` GPUs on each node; skips the case if a node has fewer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -13,8 +14,9 @@ from reframe.core.exceptions import SanityError
 
 from assay.checks import shared
 from assay.checks.case import CaseBase
+from assay.checks.site import site_references
 from assay.checks.ucx import text
-from assay.evidence import busy, launch, node_health, node_state, steering
+from assay.evidence import busy, counters, launch, node_state, plan, steering
 from assay.judge import Verdict
 from assay.outputs import Parsed, ParseError
 from assay.results import record
@@ -57,8 +59,14 @@ class Believed(CaseBase):
     #: What the job script found on its node after the benchmark; None if it did not look.
     node_after: steering.Node | None = None
 
+    #: The settings that are the machine's own, as far as the job script saw them.
+    machine: plan.Machine = plan.Machine()
+
     #: What other work took of the machine during the last launch; None if unknown or not asked for.
     others: busy.Others | None = None
+
+    #: The network devices under test, if the link witness reads them on each node.
+    link_devices: Sequence[str] = ()
 
     @sanity_function
     def evidence(self) -> bool:
@@ -66,6 +74,7 @@ class Believed(CaseBase):
         self._record = record.begin(self)
         self._end_if_not_begun()
         problems, seconds = self._launch()
+        of_job = self._look_at_the_job() if self.launched and self.kind != "node" else []
         parsed, rounded = None, []
         try:
             parsed = self.read()
@@ -82,20 +91,21 @@ class Believed(CaseBase):
             rounded = [f"{parsed.program}: {problem}" for problem in parsed.rounded]
             if not parsed.complete:
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
-        problems += self._not_as_requested(parsed) + self._of_another_launch(parsed)
+        problems += self._not_as_requested(parsed) + self._of_another_launch(parsed) + of_job
         problems += self.examine(parsed)
-        problems[:0] = self.causes()
-        health = self._health_of_nodes()
-        slow = self.accused(parsed) if parsed is not None else []
-        missed = "" if problems or health else self.missed()
-        # Other work on a shared machine can move a counter, too.
-        doubts = [*health, *rounded, *slow]
-        busy_with = shared.disturbance(self) if doubts else ""
+        problems, doubts, notes = plan.sorted_out(problems)
+        self._record.update(doubts=doubts, notes=notes)
+        unhealthy, doubtful = self._health_of_nodes()
+        problems[:0] = [*unhealthy, *self.causes()]
+        slow = [*doubtful, *(self.accused(parsed) if parsed is not None else [])]
+        missed = "" if problems or doubtful else self.missed()
+        moved = [*rounded, *slow]
+        busy_with = shared.disturbance(self) if moved else ""
         if problems and busy_with:
-            # What failed is red all the same, but other work may explain what is slow.
+            # What failed is red all the same, but other work may explain the rest.
             slow = [f"{one} (accuses nobody: {busy_with})" for one in slow]
             busy_with = ""
-        problems = [*health, *problems, *rounded, *slow]
+        problems += [*rounded, *slow]
         if problems:
             problems[:0] = self._nodes_lost()
         self._parsed = parsed
@@ -103,7 +113,7 @@ class Believed(CaseBase):
         if self.others is not None:
             self._record["others"] = asdict(self.others)
         if missed or busy_with:
-            if said := self._undecided(missed or busy_with, doubts, busy=not missed):
+            if said := self._undecided(missed or busy_with, moved, busy=not missed):
                 raise SanityError(said)
             return True
         # A case with metrics has no verdict until they are judged.
@@ -138,20 +148,46 @@ class Believed(CaseBase):
         # The time zone in a container may be any.
         slack = 15 * 3600.0 if "image" in self.current_environ.extras else 0.0
         claimed = self.claimed(parsed) if parsed else 0.0
-        return problems + launch.out_of_time(ended, claimed, said, slack) + self._steered_job()
+        return problems + launch.out_of_time(ended, claimed, said, slack)
 
-    def _steered_job(self) -> list[str]:
+    def _look_at_the_job(self) -> list[str]:
         """What steered the job script and was not requested, one line each."""
-        if self.kind == "node":
-            return []
         try:
             self.node_after = node = steering.node(Path(steering.JOB).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             return [f"{steering.JOB} cannot be read: {error}"]
         if node.job.nonce != self._nonce:
             return [f"{steering.JOB} is of another launch"]
-        relevant = steering.of_linker(node.job)
-        return steering.unasked(relevant, self.requested_variables(), {})
+        asked, extras = self.requested_variables(), self.current_environ.extras
+        places = (self.current_partition.local_env, self.current_environ, self)
+        self.machine = machine = steering.machine(
+            node, extras, asked, os.environ, any(of.modules for of in places)
+        )
+        owned = steering.settings(node, machine)
+        self._record["settings"] = {
+            "sha256": plan.digest(owned),
+            "machine": owned,
+            "job": dict(node.job.variables),
+        }
+        script = text(Path(str(self.job.script_filename)))
+        return [
+            *steering.unasked(steering.of_job(node.job), asked, machine),
+            *steering.hidden(node, script),
+            *self._calibrated_otherwise(plan.digest(owned)),
+        ]
+
+    def _calibrated_otherwise(self, now: str) -> list[str]:
+        """A doubt if the references of the case were measured under other settings."""
+        before = site_references().calibrated_under(self.case())
+        if before in ("", now) or self.purpose == "calibration":
+            return []
+        return [
+            plan.Doubt(
+                "the references of this case were calibrated under other settings of the machine "
+                f"(sha256 {before[:12]}, now {now[:12]}): put back what changed below /etc, in the "
+                "prefix of MPI or UCX, or in a module; or calibrate again"
+            )
+        ]
 
     def _end_if_not_begun(self) -> None:
         """Skips or fails the case if the job itself found that the benchmark could not run."""
@@ -164,12 +200,17 @@ class Believed(CaseBase):
             self._close_record(Verdict.FAIL, problems)
             self._refuse(problems)
 
-    def _health_of_nodes(self) -> list[str]:
-        """Counters of the nodes that moved during the launch beyond their limits, one line each."""
-        limits = self.current_partition.extras.get("health", {})
-        nodes = node_health.of_job(Path(), limits.get("counters_max"))
+    def _health_of_nodes(self) -> tuple[list[str], Sequence[str]]:
+        """Faults of the nodes during the launch, and those that other work may explain."""
+        health = self.current_partition.extras.get("health", {})
+        nodes = counters.of_job(Path(), health, self.link_devices)
         self._record["node_health"] = nodes.record
-        return list(nodes.problems)
+        unread = [
+            f"{host}: {it['unread']}" for host, it in nodes.record.items() if "rose" not in it
+        ]
+        # A run between nodes that came to its end must show what their ports counted.
+        must = self.link_devices and self.launched is not None and self.launched.rc == 0
+        return [*nodes.problems, *(unread if must else ())], nodes.doubts
 
     def _program(self) -> str:
         return Path(str(self.executable)).name

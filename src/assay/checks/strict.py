@@ -15,12 +15,14 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import variable
 
+from assay.checks import shared
 from assay.checks.job_script import JobScript
 from assay.checks.partition import OnPartition
 from assay.checks.sanity import Believed
-from assay.checks.verdict import Judged, Peak
+from assay.checks.verdict import Judged
 from assay.declared import Figure
-from assay.evidence import samples
+from assay.evidence import mpi, samples
+from assay.judge import Peak
 from assay.outputs import Parsed
 
 
@@ -108,6 +110,11 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     #: ``judge/curves.yaml``, which says what such a curve may show at most.
     curve = "point-to-point"
 
+    @property
+    def shares_cores(self) -> bool:
+        """Whether the site says that ranks may wait for a core, see ``judge/curves.yaml``."""
+        return shared.ours(self) is not None or mpi.OpenMpi.waits(self.requested_variables())
+
     #: Whether the program is started by the partition's parallel launcher.
     #:
     #: :type: :class:`bool`
@@ -162,6 +169,13 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
         if parsed.units.get("time") != "s":
             return 0.0
         return sum(float(row["time"]) for row in parsed.rows)
+
+    def counted(self, row: Mapping[str, Any]) -> tuple[int, int] | None:
+        """How many messages the time of a row is the mean of, and how many went before them.
+
+        None if both are many. Of few messages, what a launch pays once is a part of the time.
+        """
+        return None
 
     def peaks(self, parsed: Parsed) -> Mapping[str, Peak]:
         """The peak of each metric that has one."""

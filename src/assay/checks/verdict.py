@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import reframe.utility.sanity as sn
@@ -17,8 +16,8 @@ from assay.checks.case import CaseBase
 from assay.checks.site import site_references
 from assay.evidence import samples
 from assay.judge import (
-    MOST_OF_PEAK,
     Judgement,
+    Peak,
     Ratios,
     Reference,
     ReferencesError,
@@ -27,6 +26,7 @@ from assay.judge import (
     decided,
     judge,
     judge_ratios,
+    of_peak,
     worst,
 )
 from assay.outputs import Parsed, formulas
@@ -36,20 +36,6 @@ from assay.results.record import BUSY, CALIBRATION
 
 #: Verdicts that keep a case from passing.
 AGAINST = (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
-
-
-@dataclass(frozen=True)
-class Peak:
-    """The value that a metric is a percentage of.
-
-    :ivar what: description, with where the value was measured or published.
-    :ivar value: the value in the unit of the metric.
-    :ivar most: the greatest plausible share of it; None if it is not an upper limit.
-    """
-
-    what: str
-    value: float
-    most: float | None = MOST_OF_PEAK
 
 
 class Judged(CaseBase):
@@ -102,12 +88,12 @@ class Judged(CaseBase):
             self._judge_all(values, peaks), judge_ratios([ratios]), busy_with
         ):
             return  # ReFrame stores the values, and then the case fails
-        metrics = self._judge_all(self._attempts.add(values, ratios), peaks)
+        metrics = self._judge_all(self._attempts.add(values, ratios, parsed.rows), peaks)
         self._record["metrics"] = {
             name: {**entry, "origin": origins[name]} if name in origins else entry
             for name, entry in metrics.items()
         }
-        plausible = judge_ratios(self._attempts.ratios)
+        plausible = judge_ratios(self._attempts.ratios, self._best())
         verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
         self._against_all = []
         if plausible.verdict is not Verdict.PASS:
@@ -141,8 +127,12 @@ class Judged(CaseBase):
 
     def _ratios(self, parsed: Parsed, peaks: Mapping[str, Peak]) -> Ratios:
         """What must be plausible in the last launch; a calibration judges all launches itself."""
-        if curves.column(parsed.rows):
-            self._record["curve"] = self.curve
+        column = curves.column(parsed.rows)
+        if column:
+            mpi = self.current_environ.extras.get("mpi", "openmpi")
+            self._record["curve"] = curves.judged_as(self.curve, self.shares_cores, mpi)
+            if once := curves.paid_once(parsed.rows, self.counted):
+                self._record["once"] = once
         if self.purpose == "calibration":
             return {}
         rates = {
@@ -151,14 +141,14 @@ class Judged(CaseBase):
             if peak.most is not None and known.fault(self.declares[name]) == "lower"
         }
         found = {
-            f"{name} / peak ({peak.what})": (self._newest[name] / peak.value, float(peak.most or 0))
+            f"peak {name}": of_peak(f"{name} is", self._newest[name], peak, self.declares[name])
             for name, peak in rates.items()
         }
         links = [peak.value for name, peak in rates.items() if self.declares[name] == "MB/s"]
         if parsed.rows and {"file_size", "record_size"} <= parsed.rows[0].keys():
             rates_of_a_table = self.declares.keys() & parsed.rows[0].keys()
             found.update(curves.cells(parsed.rows, sorted(rates_of_a_table)))
-        if column := curves.column(parsed.rows):
+        if column:
             alone = not runner.retries()
             if not alone:
                 bounds = site_references().envelope(self.case(), column, parsed.units[column])
@@ -166,8 +156,16 @@ class Judged(CaseBase):
             peak = max(links, default=None)
             if peak is None and column == "latency":
                 peak = self.hardware_peak("link", "bandwidth")
-            found.update(curves.ratios(parsed.rows, self.curve, peak, alone))
+            found.update(curves.ratios(parsed.rows, *self._curve(), peak, alone))
         return found
+
+    def _curve(self) -> tuple[str, curves.Once]:
+        """The pattern by which the curve is judged, and what a launch pays once."""
+        return self._record["curve"], self._record.get("once", {})
+
+    def _best(self) -> Ratios:
+        """The shape of the curve by the best times of all launches; empty if there is no curve."""
+        return curves.best(self._attempts.rows, *self._curve()) if "curve" in self._record else {}
 
     def _disturbed(self, metrics: dict[str, Any], plausible: Judgement, why: str) -> bool:
         """Whether a launch does not count: there was other work, and a metric is out of bounds."""

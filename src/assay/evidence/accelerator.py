@@ -44,7 +44,7 @@ class Accelerator:
     :ivar visible: the variable with the GPUs that a process sees, as numbers or as UUIDs.
     :ivar uuids: shell command that prints the UUID of each GPU of the node, one per line.
     :ivar state: part of a reading of all GPUs of a node -> shell command. ``{fields}`` stands for
-        the fields that ``gpu_health.yaml`` limits, ``{load}`` for Python that initialises
+        the fields that ``counters.yaml`` has, ``{load}`` for Python that initialises
         :attr:`driver`. Empty if the state is not read.
     :ivar driver: the library of the driver, and its function that initialises it.
     :ivar renumbering: variables that number the visible GPUs once more, for the program alone.

@@ -6,19 +6,18 @@ node. Each node must have moved at least the bytes that the benchmark needs, bot
 together. A device that counts packets only has moved at most the bytes that fit into them. Of a
 device that counts neither, the proof says so, and nothing is concluded.
 
-The counters of a port also tell whether the link damaged data or lost packets.
+Whether the link damaged data or lost packets is judged by :mod:`assay.evidence.counters`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from assay import onnode
-from assay.accused import Against, How
 from assay.onnode import port_counters
 from assay.quantities import size
 from assay.workloads.sizing import Grid, Layout
@@ -26,16 +25,6 @@ from assay.workloads.sizing import Grid, Layout
 #: Script that starts a rank and leaves its readings in :data:`READINGS`, in the job's directory.
 WITNESS = Path(onnode.__file__).with_name("link-witness.sh")
 READINGS = "link.*.*"
-
-#: Share of the segments or packets of a node that may be sent again; a site may set another value.
-#: Of 120 000 segments between emulated nodes, 0 were sent again; with a loss of 0.1 %, 80 to 140
-#: were sent again (2026-11-21).
-RESENT = 2e-4
-
-#: The share of a single pair may be larger by this factor: a host that was delayed for a moment
-#: made a healthy pair send 45 of 89 000 segments again. A port may repeat so many packets in a run,
-#: however few it moved: a short healthy run over soft-RoCE repeated one (2026-11-22).
-ALONE, FEW = 10, 3
 
 _LINE = re.compile(
     r"(before|after) (\S+) (\S+) "
@@ -53,7 +42,6 @@ class Reading:
     :ivar sent: the same for sent bytes.
     :ivar there: whether there is such a device.
     :ivar packets: whether `received` and `sent` are what fits into the packets that it counts.
-    :ivar counters: all counters of a port of InfiniBand or RoCE.
     """
 
     when: str
@@ -63,7 +51,6 @@ class Reading:
     sent: int | None
     there: bool = True
     packets: bool = False
-    counters: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,14 +60,12 @@ class Crossing:
     :ivar moved: ``received`` and ``sent`` [B] of each node; at most, if a device counts packets.
     :ivar problems: what is wrong or unproven, one line each.
     :ivar unavailable: what the devices do not count, one line each.
-    :ivar errors: node -> device -> counters of errors that grew, and by how much.
     :ivar carried: node -> device -> what it moved in both directions [B], as `moved`.
     """
 
     moved: Mapping[str, Mapping[str, int]]
     problems: tuple[str, ...]
     unavailable: tuple[str, ...] = ()
-    errors: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     carried: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
@@ -112,23 +97,16 @@ def _reading(match: re.Match[str]) -> Reading:
         return Reading(when, host, device, int(received) * int(unit), int(sent) * int(unit))
     pairs = (pair.split("=") for pair in listed.split())
     counters = {name: int(value) for name, value in pairs}
-    moved = port_counters.traffic(counters) or (None, None, False)
-    return Reading(when, host, device, moved[0], moved[1], True, moved[2], counters)
+    received, sent, packets = port_counters.traffic(counters) or (None, None, False)
+    return Reading(when, host, device, received, sent, packets=packets)
 
 
-def prove(
-    files: Mapping[str, str],
-    layout: Layout,
-    needed: float,
-    limits: Mapping[str, float] | None = None,
-) -> Crossing:
-    """Whether each node moved at least `needed` bytes over the link, and without damage.
+def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
+    """Whether each node moved at least `needed` bytes over the link.
 
     :param files: the files that the witnesses of one launch left: name of the file -> its text.
     :param layout: layout of the started ranks; each rank must have left its readings.
     :param needed: minimum for each node, see the functions below [B].
-    :param limits: the extra ``health`` of the partition, see
-        :data:`assay.evidence.node_limits.LIMITS`.
     """
     problems = []
     ranks: Counter[str] = Counter()
@@ -147,10 +125,8 @@ def prove(
             f"{sum(ranks.values())} ranks left readings of their link, {layout.ranks} were started"
         )
     moved: dict[str, dict[str, int]] = {}
-    errors: dict[str, dict[str, dict[str, int]]] = {}
     carried: dict[str, dict[str, int]] = {}
     unavailable = []
-    damage: list[str] = []
     for (host, device), there in ends.items():
         try:
             grown = _grown_of(there)
@@ -164,17 +140,11 @@ def prove(
                 for direction in totals:
                     totals[direction] += grown[direction]
                 carried.setdefault(host, {})[device] = sum(grown.values())
-            if found := _errors(there):
-                errors.setdefault(host, {})[device] = found
-                damage += [
-                    Against(problem, [host], How.LOSSY)
-                    for problem in _damage(f"{device} on {host}", found, there, limits or {})
-                ]
         except ValueError as error:
             problems.append(f"{device} on {host}: {error}")
     if not problems and not unavailable:
         problems = _too_little(moved, ends, needed)
-    return Crossing(moved, (*problems, *damage), tuple(unavailable), errors, carried)
+    return Crossing(moved, tuple(problems), tuple(unavailable), carried)
 
 
 #: Least share of an equal share that each rail must carry, and the most that a rail may carry
@@ -230,70 +200,24 @@ def _grown_of(readings: Sequence[Reading]) -> dict[str, int] | None:
         raise ValueError("there is no such device; correct the partition's network_device")
     if any(reading.received is None for reading in readings):
         return None
-    return {
-        "received": _grown(readings, "received", lambda reading: reading.received),
-        "sent": _grown(readings, "sent", lambda reading: reading.sent),
-    }
+    return {direction: _grown(readings, direction) for direction in ("received", "sent")}
 
 
-def _grown(
-    readings: Sequence[Reading], what: str, count: Callable[[Reading], int | None], unit: str = " B"
-) -> int:
-    """Increase of one counter of a node, which each of the node's ranks has read.
+def _grown(readings: Sequence[Reading], direction: str) -> int:
+    """Increase of a counter of bytes of a node, which each of the node's ranks has read.
 
     :raises ValueError: it decreased.
     """
-    values: dict[str, list[int]] = {"before": [], "after": []}
-    for reading in readings:
-        values[reading.when].append(count(reading) or 0)
-    before, after = values["before"], values["after"]
+    before, after = (
+        [getattr(reading, direction) for reading in readings if reading.when == when]
+        for when in ("before", "after")
+    )
     if max(after) < max(before) or min(after) < min(before):
         raise ValueError(
-            f"it had {what} {max(before)}{unit} before and {max(after)}{unit} after: the counter "
-            "was reset, or wrapped"
+            f"it had {direction} {max(before)} B before and {max(after)} B after: the counter was "
+            "reset, or wrapped"
         )
-    return max(after) - min(before)
-
-
-def _errors(readings: Sequence[Reading]) -> dict[str, int]:
-    """The counters of errors of a port that grew. Raises ValueError as :func:`_grown`."""
-    names = [
-        name
-        for name in (*port_counters.DAMAGE, *port_counters.RESENT)
-        if any(name in reading.counters for reading in readings)
-    ]
-    grown = {name: _counted(readings, name) for name in names}
-    return {name: count for name, count in grown.items() if count}
-
-
-def _counted(readings: Sequence[Reading], name: str) -> int:
-    return _grown(readings, name, lambda reading: reading.counters.get(name), "")
-
-
-def _damage(
-    where: str, errors: Mapping[str, int], readings: Sequence[Reading], limits: Mapping[str, float]
-) -> list[str]:
-    """A line if the link damaged data, and one if it sent too many packets again."""
-    found = []
-    damaged, again = (
-        {name: errors[name] for name in names if name in errors}
-        for names in (port_counters.DAMAGE, port_counters.RESENT)
-    )
-    if sum(damaged.values()) > limits.get("link_errors_max", 0):
-        found.append(f"{where}: the link failed or damaged data: {_said(damaged)}")
-    # The node that only answers sends few packets, so both directions count.
-    moved = _grown(readings, "packets", lambda r: sum(port_counters.packets(r.counters) or ()), "")
-    limit = limits.get("link_resent_max", RESENT)
-    if sum(again.values()) > max(limit * moved, FEW):
-        found.append(
-            f"{where}: packets were lost or sent again: {_said(again)} in {moved} packets; at most "
-            f"{limit:.2%} of them may be"
-        )
-    return found
-
-
-def _said(counters: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} grew by {count}" for name, count in counters.items())
+    return int(max(after) - min(before))
 
 
 # --- minimum traffic of a benchmark --------------------------------------------------------------

@@ -17,12 +17,12 @@ from typing import Any
 
 from assay.evidence import steering
 from assay.evidence.accelerator import Accelerator
+from assay.evidence.plan import Machine
 from assay.outputs import openmpi
 from assay.workloads.osu import numbers
 
 #: Settings that do not steer how and where bytes move, by the beginning of their names: those that
-#: mpirun or srun hands to every rank, and frameworks of the run-time system. Any other setting must
-#: be requested, or be in the whitelist of the stack.
+#: mpirun or srun hands to every rank, and frameworks of the run-time system.
 RUN_TIME = (
     *("ess", "orte", "prte", "prrte", "pmix", "plm", "ras", "routed", "oob", "rml", "grpcomm"),
     *("odls", "state", "errmgr", "iof", "schizo", "filem", "mpi_abort", "mpi_param_check"),
@@ -32,15 +32,11 @@ RUN_TIME = (
 #: Words in names of settings that only change what is printed.
 PRINTED = ("_verbose", "_warn_", "show_load_errors", "help_aggregate", "report_bindings")
 
-#: Settings that are harmless with this value only.
-HARMLESS = {"mpi_oversubscribe": "false", "mpi_yield_when_idle": "false"}
+#: Settings that mpirun itself hands to every rank with this value.
+DEFAULTS = {"mpi_oversubscribe": "false", "mpi_yield_when_idle": "false"}
 
 #: Settings of ranks that share cores.
 OVERSUBSCRIBED = ("mpi_oversubscribe", "mpi_yield_when_idle", "hwloc_base_binding_policy")
-
-#: What Debian's packages of Open MPI 4.1.4 write into :data:`PACKAGED_FILE`.
-PACKAGED = {"pml": "^ucx", "btl": "^uct,openib,ofi", "mtl": "^ofi", "osc": "^ucx,pt2pt"}
-PACKAGED_FILE = "/etc/openmpi/openmpi-mca-params.conf"
 
 #: mpirun of Open MPI 5.0.7 of Debian 13 sets these for each rank, to a directory of the package.
 COMPONENTS = ("mca_base_component_path", "mca_component_path")
@@ -98,47 +94,47 @@ class OpenMpi:
         """Options of a launcher that pass variables to other nodes; OMPI_* are always passed."""
         return [option for name in names for option in ("-x", name)] if launcher == "mpirun" else []
 
-    def oversubscribed(self, asked: Mapping[str, str]) -> bool:
+    @staticmethod
+    def oversubscribed(asked: Mapping[str, str]) -> bool:
         """Whether the requested variables allow more ranks on a node than it has cores."""
         return any("oversubscribe" in f"{name}={value}" for name, value in asked.items())
 
+    @staticmethod
+    def waits(asked: Mapping[str, str]) -> bool:
+        """Whether the requested variables say that ranks may wait for a core: they then yield."""
+        yields = asked.get("OMPI_MCA_mpi_yield_when_idle") == "1"
+        return yields or OpenMpi.oversubscribed(asked)
+
     def unasked(
-        self, world: openmpi.OpenMpi, asked: Mapping[str, str], allowed: Mapping[str, str]
+        self, world: openmpi.OpenMpi, asked: Mapping[str, str], machine: Machine
     ) -> list[str]:
         """The settings that steer the library and that nobody requested, one line each.
 
         :param asked: the requested environment variables, with prefix.
-        :param allowed: the whitelist of the stack: setting without prefix -> value.
         """
-        problems = []
+        found = []
         # mpirun itself sets these where it may start more ranks than there are cores.
         shared = OVERSUBSCRIBED if self.oversubscribed(asked) else ()
         for name, value in world.settings.items():
             file = world.files.get(name)
             variable = f"OMPI_MCA_{name}"
-            if file is None and variable in asked:
+            if variable in asked:
                 # Open MPI prints other settings in words of its own: 10 as component, 1 as true.
+                # Only a file of overrides counts more than the environment.
                 if "_" not in name:
-                    problems += steering.other_value(variable, value, asked[variable])
-                continue
-            if (
+                    found += steering.other_value(variable, value, asked[variable])
+            elif not (
                 name.startswith(tuple(f"{word}_" for word in RUN_TIME))
                 or name in (*RUN_TIME, *SYNONYMS, *shared)
                 or any(word in name for word in PRINTED)
-                or value == HARMLESS.get(name)
-                or value == allowed.get(name)
+                or value == DEFAULTS.get(name)
                 or (name in COMPONENTS and PACKAGED_COMPONENTS.fullmatch(value))
-                or (value == PACKAGED.get(name) and (file or "").startswith(f"{PACKAGED_FILE}:"))
             ):
-                continue
-            problems.append(
-                f"{variable}={value} was set outside of the test: unset it, or put it into "
-                "the stack's env_vars"
-                if file is None
-                else f"{name} is set to {value} by {file}: remove it there, or put it into the "
-                "stack's extra mca"
-            )
-        return problems
+                found += (
+                    machine.setting(file, name, value) if file
+                    else machine.variable(variable, value)
+                )  # fmt: skip
+        return found
 
     def other_pml(
         self, world: openmpi.OpenMpi, variables: Mapping[str, str], expected: str | None

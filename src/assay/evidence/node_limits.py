@@ -6,32 +6,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from assay.evidence import node_health
+from assay.evidence import counters
 from assay.quantities import size
 
-#: Limit in the partition's extra `health` -> what it limits; the site sets the values.
-LIMITS = {
-    "load_per_cpu_max": "1-minute load divided by the processors",
-    "memory_available_min": "share of the memory that is free",
-    "free_bytes_min": "free bytes on the file system under test",
-    "governors": "clock governors that are allowed",
-    "mount_options": "options that the mount under test must have",
-    "port_rate": "rate of the ports in `network_device`, as the kernel writes it",
-    "link_layer": "InfiniBand or Ethernet, for these ports",
-    "gid_type": "type of the GID at `gid_index`, as the kernel writes it",
-    "link_errors_max": "errors of a port of InfiniBand or RoCE during a run; 0 unless said",
-    "counters_max": "counter of node_health.yaml -> how much it may grow during a run",
-    "link_resent_max": "share of its packets that may be sent again during a run",
-}
+#: Words of the partition's extra `health` about the state of a node before a run; the site sets the
+#: values. Those about counters are in counters.yaml.
+WORDS = (
+    *("load_per_cpu_max", "memory_available_min", "free_bytes_min", "governors", "mount_options"),
+    *("port_rate", "link_layer", "gid_type"),
+)
 
 
-def unknown(limits: Mapping[str, Any]) -> list[str]:
-    """One line for each unknown limit, and for each unknown counter."""
-    return node_health.unknown(limits.get("counters_max", {})) + [
-        f"health limit {name!r} is unknown; known are {', '.join(LIMITS)}"
-        for name in limits
-        if name not in LIMITS
-    ]
+def refused(health: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the words and numbers of the extra `health`, one line each."""
+    return counters.refused(health, WORDS)
 
 
 def figures(found: Mapping[str, Any]) -> dict[str, float]:

@@ -1,10 +1,10 @@
 """What steered the processes of a launch from outside the test, and where they ran.
 
 ``witness.sh`` starts each rank. It writes down the environment that reaches the program, its
-processors, and the settings in the files that UCX reads. The dynamic linker then lists the
+processors, and the settings in the user's files that UCX reads. The dynamic linker then lists the
 libraries that the program loads (LD_DEBUG=libs, which adds nothing after a library is loaded).
 After the benchmark the job script writes the same of itself, and hashes the libraries of MPI and
-UCX. All of it carries the nonce of the launch.
+UCX. It adds the settings in the files of the machine. All of it carries the nonce of the launch.
 """
 
 from __future__ import annotations
@@ -17,24 +17,18 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from assay import onnode
+from assay.evidence.plan import HIDDEN, PRINTED, SYSTEM, Doubt, Machine
 from assay.outputs.ucx_log import UcxLog
 
 #: The script, the files that it leaves of each rank, and the file that it leaves of the job.
 WITNESS = Path(onnode.__file__).with_name("witness.sh")
 RANKS, LOADED, JOB = "rank.*.*", "loaded.*.*", "assay.witness"
 
-#: Command of the job script, after the benchmark.
-OF_JOB = f'"$assay_stage"/{WITNESS.name} job'
-
-#: Variables of UCX that only change what it prints, and where.
-PRINTED = ("UCX_LOG_", "UCX_PROTO_INFO", "UCX_PRINT_", "UCX_WARN_UNUSED_ENV_VARS")
+#: Command of the job script, after the benchmark. Only its own shell knows its functions.
+OF_JOB = f'"$assay_stage"/{WITNESS.name} job $(compgen -A function -A alias)'
 
 #: Settings that only mpirun reads: where ranks are placed, and how they are bound.
 PLACING = ("OMPI_MCA_rmaps", "PRTE_MCA_rmaps", "PRTE_MCA_hwloc")
-
-#: Variables of the dynamic linker that select libraries. Their effect is judged by the libraries
-#: that were loaded, because modules set LD_LIBRARY_PATH on many machines.
-SEARCH = ("LD_LIBRARY_PATH", "LD_DEBUG", "LD_DEBUG_OUTPUT")
 
 #: Variables of libraries that compute: number and place of threads, and the code of a BLAS.
 COMPUTING = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "BLIS_", "MKL_")
@@ -43,14 +37,17 @@ COMPUTING = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "BLIS_", "MKL_")
 #: job script's are judged, because mpirun sets some of them for the ranks.
 STARTING = ("OPAL_", "PMIX_MCA_", "HWLOC_")
 
+#: Variables that name files of settings.
+NAMING_FILES = ("UCX_CONFIG_DIR", "OMPI_MCA_mca_base_param_files")
+
+#: Functions by which a shell loads modules.
+MODULES = ("module", "ml")
+
 #: Libraries that the dynamic linker loads into each program (ld.so(8)).
 PRELOADED = "/etc/ld.so.preload"
 
 #: A value that the shell of the job script leaves as it is.
 PLAIN = re.compile(r"[\w.,:^/=+@%-]*")
-
-#: Directories of a distribution.
-SYSTEM = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64")
 
 #: Host name and process id.
 Process = tuple[str, int]
@@ -67,7 +64,7 @@ class Steering:
         kernel does not say.
     :ivar variables: those that steer the dynamic linker, UCX and Open MPI.
     :ivar files: ``file:line``, section of the file (empty outside of one), name and value of each
-        setting in a ``ucx.conf``.
+        setting in a file of UCX; of the job script, also of Open MPI, PMIx and PRRTE.
     """
 
     host: str
@@ -85,6 +82,7 @@ class Node:
 
     :ivar job: what steered the job script itself.
     :ivar programs: paths of mpirun and ucx_info, without symbolic links.
+    :ivar functions: functions and aliases in the shell of the job script.
     :ivar libraries: path of each library of MPI and UCX that a rank loaded -> its SHA-256.
     :ivar cores: processor -> the processors of its core.
     :ivar numa: processor -> its NUMA node.
@@ -92,6 +90,7 @@ class Node:
 
     job: Steering
     programs: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
     libraries: Mapping[str, str] = field(default_factory=dict)
     cores: Mapping[int, frozenset[int]] = field(default_factory=dict)
     numa: Mapping[int, int] = field(default_factory=dict)
@@ -159,17 +158,19 @@ def node(text: str) -> Node:
 
     :raises ValueError: the file is torn.
     """
-    programs, libraries, cores, numa = [], {}, {}, {}
+    programs, functions, libraries, cores, numa = [], [], {}, {}, {}
     for line in text.splitlines():
         if line.startswith("program "):
             programs.append(line.partition(" ")[2])
+        elif line.startswith("function "):
+            functions.append(line.partition(" ")[2])
         elif match := _LIBRARY.fullmatch(line):
             libraries[match[2]] = match[1]
         elif match := _CORE.fullmatch(line):
             cores[int(match[1])] = numbers(match[2])
         elif match := _NUMA.fullmatch(line):
             numa.update(dict.fromkeys(numbers(match[2]), int(match[1])))
-    return Node(rank(text), tuple(programs), libraries, cores, numa)
+    return Node(rank(text), tuple(programs), tuple(functions), libraries, cores, numa)
 
 
 def processes(names: Iterable[str]) -> set[Process]:
@@ -178,18 +179,11 @@ def processes(names: Iterable[str]) -> set[Process]:
     return {(match[1], int(match[2])) for match in found if match}
 
 
-def of_linker(process: Steering) -> Steering:
-    """Only what steers the dynamic linker: it matters to every program."""
-    linker = ("LD_", "GLIBC_", "MALLOC_")
-    kept = {k: v for k, v in process.variables.items() if k.startswith(linker)}
-    files = (file for file in process.files if file[0].startswith(f"{PRELOADED}:"))
-    return replace(process, variables=kept, files=tuple(files))
-
-
-def of_start(process: Steering) -> Steering:
-    """Only what steers the start of the ranks, see :data:`STARTING`."""
-    kept = {k: v for k, v in process.variables.items() if k.startswith(STARTING)}
-    return replace(process, variables=kept, files=())
+def of_job(process: Steering) -> Steering:
+    """What steers any program by the job script: the dynamic linker, and the start of ranks."""
+    judged = ("LD_", "GLIBC_", "MALLOC_", *STARTING)
+    return replace(process, variables={k: v for k, v in process.variables.items()
+                                       if k.startswith(judged)})  # fmt: skip
 
 
 def without_computing(process: Steering) -> Steering:
@@ -198,47 +192,88 @@ def without_computing(process: Steering) -> Steering:
     return replace(process, variables=kept)
 
 
-def unasked(process: Steering, asked: Mapping[str, str], allowed: Mapping[str, str]) -> list[str]:
+def machine(
+    node: Node,
+    extras: Mapping[str, Any],
+    asked: Mapping[str, str],
+    given: Mapping[str, str],
+    modules: bool,
+) -> Machine:
+    """What belongs to the machine, on the node of a job.
+
+    :param extras: those of the stack.
+    :param asked: the requested environment variables.
+    :param given: the environment of the process that submitted the job.
+    :param modules: whether the site loads modules for the job. What the job then has, and this
+        process has not, comes from them.
+    """
+    roots = [f"{prefix}/etc" for prefix in _prefixes(node.programs)]
+    roots += [
+        root
+        for path in own_libraries(extras, asked)
+        for root in (path, f"{posixpath.dirname(path)}/etc")
+    ]
+    # The stack may name a file or a directory of settings.
+    roots += [asked[name] for name in NAMING_FILES if asked.get(name, "").startswith("/")]
+    if "image" in extras:  # its programs have a prefix that is not seen from outside
+        roots.append("/opt")
+    loaded = {
+        name: value
+        for name, value in node.job.variables.items()
+        if modules and name not in asked and given.get(name) != value
+    }
+    return Machine((*Machine.roots, *roots), loaded)
+
+
+def settings(node: Node, machine: Machine) -> dict[str, str]:
+    """The settings of the machine that a job saw: ``file:line`` or ``module:`` -> the setting."""
+    return {
+        **{where: f"{name} = {value}" for where, _, name, value in node.job.files
+           if machine.owns(where)},
+        **{f"module:{name}": value for name, value in sorted(machine.variables.items())},
+    }  # fmt: skip
+
+
+def unasked(process: Steering, asked: Mapping[str, str], machine: Machine) -> list[str]:
     """The variables, and the settings in files, that nobody requested, one line each.
 
-    Settings in a section of a file apply to some processors only; UCX itself comes with such files.
-    They are accepted in all files but those of a user.
-
     :param asked: the requested environment variables.
-    :param allowed: whitelist of the stack: variable of UCX -> value.
     """
-    problems = []
+    found: list[str] = []
     for name, value in process.variables.items():
-        if name.startswith(PRINTED) or name in SEARCH:
-            continue
-        if name.startswith(("OMPI_MCA_", "PRTE_MCA_")) and (
-            name in asked or not name.startswith(PLACING)
+        if name == "BASH_ENV" or (
+            name.startswith(("OMPI_MCA_", "PRTE_MCA_"))
+            and (name in asked or not name.startswith(PLACING))
         ):
             continue  # Open MPI itself reports the settings that its ranks read
         if narrowed(name, value, asked):
             continue
         if name in asked:
-            problems += other_value(name, value, asked[name])
-        elif value != allowed.get(name):
-            problems.append(
-                f"{name}={value} was set outside of the test: unset it, or put it into the "
-                "stack's env_vars"
-            )
-    for where, section, name, value in process.files:
-        if where.startswith(f"{PRELOADED}:"):
-            if value != asked.get(name):
-                problems.append(
-                    f"{value} is loaded into each program by {where}: remove it there, or put it "
-                    f"into the stack's env_vars ({name})"
-                )
-            continue
-        packaged = section and where.startswith(("/etc/", *SYSTEM))
-        if not packaged and value != allowed.get(name) and not name.startswith(PRINTED):
-            problems.append(
-                f"{name} is set to {value} by {where}: remove it there, or put it into the "
-                "stack's extra ucx"
-            )
-    return problems
+            if not name.startswith(PRINTED):
+                found += other_value(name, value, asked[name])
+        else:
+            found += machine.variable(name, value)
+    for where, _, name, value in process.files:
+        if name not in asked:  # the environment counts more than a file
+            found += machine.setting(where, name, value)
+    return found
+
+
+def hidden(node: Node, script: str) -> list[str]:
+    """Functions and aliases of the shell that hide a program of the job script, one line each.
+
+    :param script: the text of the job script.
+    """
+    words = set(re.findall(r"[\w.+-]+", script))
+    by = node.job.variables.get("BASH_ENV")
+    return [
+        Doubt(
+            f"the shell of the job has a function or an alias {name}, which hides the program "
+            f"of this name: unset {'BASH_ENV, which is ' + by if by else 'it where it is exported'}"
+        )
+        for name in node.functions
+        if name in words and name not in MODULES
+    ]
 
 
 def lost(process: Steering, asked: Mapping[str, str]) -> list[str]:
@@ -252,7 +287,7 @@ def lost(process: Steering, asked: Mapping[str, str]) -> list[str]:
 
 def other_value(name: str, value: str, asked: str) -> list[str]:
     """A problem if a variable has another value than the requested one, as far as it is plain."""
-    if value == asked or not PLAIN.fullmatch(asked):
+    if value in (asked, HIDDEN) or not PLAIN.fullmatch(asked):
         return []
     return [f"{name} was {value} where the program ran, {asked} was asked for"]
 
@@ -284,11 +319,7 @@ def foreign(libraries: Collection[str], programs: Iterable[str], own: Iterable[s
     :param programs: paths of programs of the stack; what is below their prefix belongs to it.
     :param own: other directories of the stack.
     """
-    roots = {*SYSTEM, *own}
-    for program in programs:
-        prefix = PurePosixPath(program).parent.parent
-        if len(prefix.parts) > 2:  # not below / or /usr, which hold everything
-            roots.add(str(prefix))
+    roots = {*SYSTEM, *own, *map(str, _prefixes(programs))}
     inside = tuple(f"{root.rstrip('/')}/" for root in roots)
     return [
         f"{path} was loaded, which is not of this stack: unset LD_LIBRARY_PATH, or put its "
@@ -296,6 +327,12 @@ def foreign(libraries: Collection[str], programs: Iterable[str], own: Iterable[s
         for path in sorted(libraries)
         if not posixpath.normpath(path).startswith(inside)
     ]
+
+
+def _prefixes(programs: Iterable[str]) -> list[PurePosixPath]:
+    """Where programs are installed; not / or /usr, which hold everything."""
+    prefixes = dict.fromkeys(PurePosixPath(program).parent.parent for program in programs)
+    return [prefix for prefix in prefixes if len(prefix.parts) > 2]
 
 
 def crowded(ranks: Sequence[Steering], cores: Mapping[int, frozenset[int]]) -> list[str]:
@@ -345,8 +382,8 @@ def _named(found: Collection[int]) -> str:
     return ", ".join(map(str, sorted(found)))
 
 
-def of_ucx(log: UcxLog, asked: Mapping[str, str], allowed: Mapping[str, str]) -> list[str]:
-    """The variables that UCX read with another value than the requested one.
+def of_ucx(log: UcxLog, asked: Mapping[str, str], machine: Machine) -> list[str]:
+    """The variables that UCX read with another value than the requested one, or unasked.
 
     Also the requested ones that reached some of the processes only.
     """
@@ -357,13 +394,12 @@ def of_ucx(log: UcxLog, asked: Mapping[str, str], allowed: Mapping[str, str]) ->
             if not name.startswith(PRINTED):
                 found[f"{name} did not reach {host}:{pid}, {asked[name]} was asked for"] = None
         for name, value in variables.items():
-            wanted = asked.get(name, allowed.get(name))
-            # UCX_TLS has a message of its own; a value with $ depends on the shell.
-            if name == "UCX_TLS" or name.startswith(PRINTED) or "$" in (wanted or ""):
+            # UCX_TLS has a message of its own.
+            if name == "UCX_TLS" or narrowed(name, value, asked):
                 continue
-            if value != wanted and not narrowed(name, value, asked):
-                found[
-                    f"{name} was {value} where the program ran, "
-                    + (f"{wanted} was asked for" if wanted else "and nobody asked for it")
-                ] = None
+            if name not in asked:
+                found.update(dict.fromkeys(machine.variable(name, value)))
+            elif not name.startswith(PRINTED) and "$" not in asked[name] and value != asked[name]:
+                said = f"{name} was {value} where the program ran, {asked[name]} was asked for"
+                found[said] = None
     return list(found)

@@ -35,6 +35,7 @@ COMPARED = (
     "network.interfaces",
     "ucx_devices",
     "programs",
+    "settings",
     "variables",
     "hosts_sha256",
     "hung",

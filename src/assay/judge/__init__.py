@@ -1,7 +1,7 @@
 """Verdicts: measured values compared with what a partition is expected to reach."""
 
 from assay.judge.peaks import hardware, peak
-from assay.judge.plausible import MOST_OF_PEAK, Ratios, judge_ratios
+from assay.judge.plausible import MOST_OF_PEAK, Peak, Ratio, Ratios, judge_ratios, of_peak
 from assay.judge.reference_files import ReferencesError
 from assay.judge.references import CALIBRATED, Recorded, Reference, References, describe
 from assay.judge.verdict import (
@@ -24,6 +24,8 @@ __all__ = [
     "LAUNCHES_TO_FAIL",
     "MOST_OF_PEAK",
     "Judgement",
+    "Peak",
+    "Ratio",
     "Ratios",
     "Recorded",
     "Reference",
@@ -37,6 +39,7 @@ __all__ = [
     "judge",
     "judge_ratios",
     "median_interval",
+    "of_peak",
     "peak",
     "worst",
 ]

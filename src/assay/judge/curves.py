@@ -18,37 +18,31 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from assay import files
-from assay.judge.plausible import MOST_OF_PEAK, Ratios
+from assay.judge.plausible import Peak, Ratio, Ratios, of_peak
 from assay.judge.references import Envelope
 from assay.quantities import number
 
-#: Columns of a curve and the time [us] of one message of a size [B]; the first present one counts.
-COLUMNS = {
-    "latency": lambda size, value: value,
-    "messages_per_s": lambda size, value: 1e6 / value,
-    "bandwidth": lambda size, value: size / value,
+#: Columns of a curve with their units, and the time [us] of one message of a size [B]. The first
+#: column that is present counts.
+COLUMNS: Mapping[str, tuple[str, Callable[[int, float], float]]] = {
+    "latency": ("us", lambda size, value: value),
+    "messages_per_s": ("messages/s", lambda size, value: 1e6 / value),
+    "bandwidth": ("MB/s", lambda size, value: size / value),
 }
-
 
 #: Below this size [B] programs and libraries switch between ways to send a short message.
 SHORT = 256
 
-#: Receive buffers of UCX in shared memory (UCX_POSIX_FIFO_SIZE, UCX_SYSV_FIFO_SIZE), and the most
-#: that the first use of one takes [us]: 8 KiB are up to three pages, which the kernel must map. It
-#: took 1.1 to 1.5 us on an Intel Xeon, and 1.5 to 2.8 us on an AMD EPYC, both virtual machines.
-BUFFERS, FIRST_USE = 64, 3.0
-
-
-#: How far beyond its limit a ratio of times must be if only one launch decides. The 1392 healthy
-#: launches of docs/judging.md stayed below 4.
+#: How far beyond its limit a ratio of times must be if only one launch decides. 1392 healthy
+#: launches on shared cores stayed below 4 (``curves.yaml``).
 ALONE = 10
-
 
 #: Faster than one core moves data [MB/s]: 128 B in each cycle at 5 GHz are 640 GB/s. The 77
 #: recorded curves of a latency up to 1 MiB or more stayed below 61 GB/s.
@@ -58,134 +52,209 @@ FASTEST_CORE = 1e6
 #: rate. A bucket lets its own bytes pass at once; that of the emulated links has 256 KiB.
 LONG, MOST_OF_LINK = 1 << 20, 2.0
 
-
 #: How much slower a cell of a table may be than each neighbour suggests, if its file takes longer
 #: than a rank may wait for a core [s]. A recorded healthy cell of 128 KiB was 107 times slower.
 SLOW_CELL, STALL = 50.0, 0.1
+
+#: What to do about times that cannot be.
+_UNMEASURED = "these times were not measured, look at the output"
+
+Rows = Sequence[Mapping[str, Any]]
+
+#: Size [B] -> the most that costs which a launch pays once add to the time of a message [us].
+Once = Mapping[int, float]
+NOTHING: Once = MappingProxyType({})
+
+
+@cache
+def _document() -> Mapping[str, Any]:
+    found: Mapping[str, Any] = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
+    return found
 
 
 @cache
 def limits() -> Mapping[str, Mapping[str, float]]:
     """The limits of each pattern of communication, from ``curves.yaml``."""
-    document = files.read_yaml(Path(__file__).with_name("curves.yaml"), ValueError)
-    return {pattern: entry["limits"] for pattern, entry in document["patterns"].items()}
+    return {name: entry["limits"] for name, entry in _document()["patterns"].items()}
 
 
-def column(rows: Sequence[Mapping[str, Any]]) -> str | None:
+def judged_as(of: str, shared: bool, mpi: str = "openmpi") -> str:
+    """The key of ``curves.yaml`` that a curve is judged by.
+
+    :param of: the communication, such as ``point-to-point``.
+    :param shared: whether ranks may wait for a core that others use too.
+    :param mpi: the MPI of the stack, by the word of its extra.
+    """
+    special = f"{of} on shared cores" if shared else f"{of} by {mpi}"
+    return special if special in limits() else of
+
+
+def column(rows: Rows) -> str | None:
     """The measured column of a curve; None if the rows are not a curve."""
     if not rows or "size" not in rows[0]:
         return None
     return next((name for name in COLUMNS if name in rows[0]), None)
 
 
-def times(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
+def times(rows: Rows) -> list[tuple[int, float]]:
     """Size [B] and time of one message [us], sizes ascending; without values that are 0."""
     name = column(rows)
     if name is None:
         return []
+    _, time_of = COLUMNS[name]
     known = {
-        int(row["size"]): COLUMNS[name](int(row["size"]), float(row[name]))
+        int(row["size"]): time_of(int(row["size"]), float(row[name]))
         for row in rows
         if float(row[name]) > 0
     }
     return sorted((size, time) for size, time in known.items() if time > 0)
 
 
-def first_use(row: Mapping[str, Any]) -> float:
-    """The most that the first use of receive buffers adds to the time of a row [us].
+def paid_once(
+    rows: Rows, counted: Callable[[Mapping[str, Any]], tuple[int, int] | None]
+) -> dict[int, float]:
+    """The most that costs which a launch pays once add to the time of a message, see :data:`Once`.
 
-    A program that sends n messages of a size prints t + c / n: the time t of one message, and its
-    share of a cost c that a launch pays once. A row with ``repeats`` n (NetPIPE) is the least of
-    several trials. With n of at least :data:`BUFFERS`, a later trial uses no buffer for the first
-    time. With less, each message of each trial may. Other rows have no such share.
+    A program prints t + c / n: the time t of one message, and the share of a cost c in the n
+    messages that it counts. ``curves.yaml`` has the costs. Sizes without a share are left out.
+
+    :param counted: for a row, the number of messages of its size that the program counts, and that
+        of those before them; None for many.
     """
-    return FIRST_USE if int(row.get("repeats", BUFFERS)) < BUFFERS else 0.0
+    costs, shares = _document()["once"], {}
+    for at, row in enumerate(rows):
+        n, before = counted(row) or (1, costs["buffers"])
+        new = max(costs["buffers"] - before, 0)
+        cost = min(new, n) * costs["buffer"] + (costs["connection"] if new and at == 0 else 0.0)
+        if cost:
+            shares[int(row["size"])] = cost / n
+    return shares
 
 
-def outside(rows: Sequence[Mapping[str, Any]], envelope: Envelope) -> Ratios:
+def outside(rows: Rows, envelope: Envelope) -> Ratios:
     """The values of a curve as shares of the bounds of its envelope, as :func:`ratios`."""
     name, found = column(rows), {}
     for row in rows:
-        if envelope and name and row["size"] in envelope and float(row[name]) > 0:
-            low, high = envelope[int(row["size"])]
-            at = f"{name} at {row['size']} B"
-            found[f"{at} / its upper bound {number(high)}"] = (
-                float(row[name]) / high,
-                1.0,
-            )
-            found[f"lower bound {number(low)} / {at}"] = (low / float(row[name]), 1.0)
+        size = int(row["size"]) if name else -1
+        if name and size in envelope and float(row[name]) > 0:
+            value, (low, high), unit = float(row[name]), envelope[size], COLUMNS[name][0]
+            for side, share, bound in (("most", value / high, high), ("least", low / value, low)):
+                found[f"{side} {size}"] = Ratio(
+                    share,
+                    1.0,
+                    f"the {name} of {size} B was {number(value)} {unit}",
+                    f"the calibration allows at {side} {number(bound)} {unit}: look at this size "
+                    "in the outputs; if the machine was changed on purpose, calibrate again",
+                )
     return found
 
 
 def ratios(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Rows,
     pattern: str,
+    once: Once = NOTHING,
     peak: float | None = None,
     alone: bool = False,
 ) -> Ratios:
-    """What is to be judged of one curve, see :func:`assay.judge.plausible.judge_ratios`.
+    """What is to be judged of one launch, see :func:`assay.judge.plausible.judge_ratios`.
 
     :param rows: with ``size`` [B] and one of ``latency`` [us], ``messages_per_s`` and
         ``bandwidth`` [MB/s].
     :param pattern: of the communication, a key of ``curves.yaml``.
+    :param once: what :func:`paid_once` gives.
     :param peak: the most that the path carries [MB/s], if it is known: of a latency, the rate of
         the link in one direction.
     :param alone: no other launch can follow, so the limits of times are :data:`ALONE` times wider.
     """
     points = times(rows)
-    once = {int(row["size"]): first_use(row) for row in rows} if points else {}
-    limit = {
-        name: most * ALONE if alone and name != "fastest" else most
-        for name, most in limits()[pattern].items()
-    }
-    found: dict[str, tuple[float, float]] = {}
-    least, typical = math.inf, math.inf
-    first = next((size for size, _ in points if size), 0)
-    for at in reversed(range(len(points))):
-        size, time = points[at]
-        if math.isfinite(least):
-            what = f"time of {size} B / least time of a larger message"
-            own = max(time - once[size], 0.0)
-            found[what] = (own / least, limit["larger"])
-            if size <= first:
-                # In each launch the first size also takes the time to open connections. One larger
-                # message that was fast by chance must therefore not decide.
-                found[what] = (own / typical, limit["first"])
-        least = min(least, time)
-        typical = min(typical, statistics.median_low([t for _, t in points[at : at + 3]]))
-        # 1 MB/s is 1 B/us.
-        found[f"rate of {size} B / fastest memory"] = (max(size, 1) / time / limit["fastest"], 1.0)
+    shape = _shape(points, pattern, once, ALONE if alone else 1)
+    return {**shape, **_too_fast(rows, points, pattern, peak)}
+
+
+def best(launches: Sequence[Rows], pattern: str, once: Once = NOTHING) -> Ratios:
+    """The shape of a curve by the least time of each size over several launches."""
+    least: dict[int, float] = {}
+    for rows in launches:
+        for size, time in times(rows):
+            least[size] = min(time, least.get(size, time))
+    return _shape(sorted(least.items()), pattern, once)
+
+
+def _shape(
+    points: Sequence[tuple[int, float]], pattern: str, once: Once, wider: float = 1
+) -> dict[str, Ratio]:
+    """Times of messages in times of those of other sizes, without costs that are paid once."""
+    own = {size: max(time - once.get(size, 0.0), 0.0) for size, time in points}
+    limit = limits()[pattern]
+    found = {}
+
+    def compare(rule: str, size: int, usual: float, than: str, growth: float = 1) -> None:
+        value, most = own[size] / usual, limit[rule] * wider
+        found[f"{rule} {size}"] = Ratio(
+            value,
+            most,
+            f"a message of {size} B took {number(value * growth, 3)} times as long as {than}",
+            f"at most {number(most * growth, 3)} times is plausible: look at this size in the "
+            "outputs, and for a switch of protocols there",
+        )
+
+    first = next((size for size in own if size), 0)
+    for at, (size, _) in enumerate(points[:-1]):
+        later = points[at + 1 :]
+        if size > first:
+            least, other = min((time, other) for other, time in later)
+            compare("larger", size, least, f"one of {other} B")
+        else:
+            # In each launch the first size also takes the time to open connections. One larger
+            # message that was fast by chance must therefore not decide.
+            threes = ([time for _, time in later[i : i + 3]] for i in range(len(later)))
+            usual = min(map(statistics.median_low, threes))
+            compare("first", size, usual, "larger ones")
     # A message of 0 B may take no path at all.
     points = [(size, time) for size, time in points if size]
-    for at, (size, time) in enumerate(points[1:-1], 1):
-        small = "neighbours_below_256B" if size < SHORT else "neighbours"
+    for at, (size, _) in enumerate(points[1:-1], 1):
+        rule = "neighbours_below_256B" if size < SHORT else "neighbours"
         suggested = max(_after(points[:at], size), _before(points[at + 1 :], size))
-        own = max(time - once[size], 0.0)
-        found[f"time of {size} B / time by its neighbours"] = (own / suggested, limit[small])
-    for (a, before), (b, time) in zip(points, points[1:]):
-        what = f"growth of the time from {a} to {b} B / growth of the size"
-        found[what] = (max(time - once[b], 0.0) / before / (b / a), limit["growth"])
-    if peak is not None and column(rows) == "bandwidth":
-        for row in rows:
-            share = float(row["bandwidth"]) / peak
-            found[f"rate of {row['size']} B / peak"] = (share, MOST_OF_PEAK)
-    if pattern == "point-to-point" and column(rows) == "latency":
-        found.update(_one_message(points, peak))
+        compare(rule, size, suggested, "the sizes beside it suggest")
+    for (a, before), (b, _) in zip(points, points[1:]):
+        compare("growth", b, before * b / a, f"one of {a} B", b / a)
     return found
 
 
-def _one_message(points: Sequence[tuple[int, float]], peak: float | None) -> Ratios:
-    """What one message at a time may show, from :data:`LONG` on; sizes in ascending order."""
+def _too_fast(
+    rows: Rows, points: Sequence[tuple[int, float]], pattern: str, peak: float | None
+) -> dict[str, Ratio]:
+    """Rates in times of what can be; `points` in ascending order of the sizes."""
+    found = {}
+    fastest = limits()[pattern]["fastest"]
+    for size, time in points:
+        rate = max(size, 1) / time  # 1 MB/s is 1 B/us
+        found[f"fastest {size}"] = Ratio(
+            rate / fastest,
+            1.0,
+            f"messages of {size} B moved at {number(rate)} MB/s",
+            f"no memory is faster than {number(fastest)} MB/s: {_UNMEASURED}",
+        )
+    if peak is not None and column(rows) == "bandwidth":
+        for row in rows:
+            seen, of = f"messages of {row['size']} B moved at", Peak("path", peak)
+            found[f"peak {row['size']}"] = of_peak(seen, float(row["bandwidth"]), of)
+    if not pattern.startswith("point-to-point") or column(rows) != "latency":
+        return found
     long = [(size, time) for size, time in points if size >= LONG]
-    found: dict[str, tuple[float, float]] = {}
     if peak is not None:
         for size, time in long:
-            found[f"rate of one message of {size} B / peak"] = (size / time / peak, MOST_OF_LINK)
-    short = [time for size, time in points if size <= SHORT]
+            seen, of = f"one message of {size} B moved at", Peak("link", peak, MOST_OF_LINK)
+            found[f"link {size}"] = of_peak(seen, size / time, of)
+    short = [time for size, time in points if 0 < size <= SHORT]
     for size, time in long[-1:] if short else ():
-        most = max(time - min(short), 1e-6)
-        what = f"{size} B / what {FASTEST_CORE:g} MB/s carry in the time that they take longer"
-        found[f"{what} than the shortest message"] = (size / most / FASTEST_CORE, 1.0)
+        longer = max(time - min(short), 1e-6)
+        found["core"] = Ratio(
+            size / longer / FASTEST_CORE,
+            1.0,
+            f"a message of {size} B took only {number(longer, 3)} us longer than the shortest",
+            f"a core needs at least {number(size / FASTEST_CORE, 3)} us to copy it: {_UNMEASURED}",
+        )
     return found
 
 
@@ -207,9 +276,16 @@ def cells(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> Ratio
         shares = {o: math.prod(min(a / b, 1.0) for a, b in zip(size, o)) for o in beside}
         for name in operations:
             least = min(float(at[other][name]) * share for other, share in shares.items())
-            what = f"{name} beside {size[0]} KiB by {size[1]} KiB / {name} of it"
             if float(row[name]) > 0 and size[0] / float(row[name]) > STALL:
-                found[what] = (least / float(row[name]), SLOW_CELL)
+                slower = least / float(row[name])
+                found[f"{name} {size}"] = Ratio(
+                    slower,
+                    SLOW_CELL,
+                    f"{name} of a file of {size[0]} KiB by {size[1]} KiB took {number(slower, 3)} "
+                    "times as long as the cells beside it suggest",
+                    f"at most {SLOW_CELL:g} times is plausible: look for other work on this file "
+                    "system",
+                )
     return found
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 from assay.judge.verdict import (
     LAUNCHES_FOR_95_PERCENT,
@@ -19,39 +22,95 @@ from assay.judge.verdict import (
 )
 from assay.quantities import number
 
-#: Description of a ratio -> its value in one launch, and the most that is plausible.
-Ratios = Mapping[str, tuple[float, float]]
+
+class Ratio(NamedTuple):
+    """What is judged of one launch.
+
+    :ivar value: the ratio.
+    :ivar most: the most that is plausible.
+    :ivar seen: what was seen, in words.
+    :ivar bound: what is plausible, and what to do next.
+    """
+
+    value: float
+    most: float
+    seen: str
+    bound: str
+
+
+#: Ratios of one launch by a stable key, such as ``larger 93``. No message shows the key.
+Ratios = Mapping[str, Ratio]
 
 #: A rate may be this share of its peak: the peak is a rounded number, and the clocks of ranks
 #: differ.
 MOST_OF_PEAK = 1.05
 
 
-def judge_ratios(launches: Sequence[Ratios]) -> Judgement:
+@dataclass(frozen=True)
+class Peak:
+    """The value that a metric is a percentage of.
+
+    :ivar what: description, with where the value was measured or published.
+    :ivar value: the value in the unit of the metric.
+    :ivar most: the greatest plausible share of it; None if it is not an upper limit.
+    """
+
+    what: str
+    value: float
+    most: float | None = MOST_OF_PEAK
+
+
+def of_peak(seen: str, value: float, peak: Peak, unit: str = "MB/s") -> Ratio:
+    """A rate in times of its peak, which is an upper limit.
+
+    :param seen: what has the rate, with a verb.
+    """
+    most = float(peak.most or 0)
+    return Ratio(
+        value / peak.value,
+        most,
+        f"{seen} {number(value)} {unit}",
+        f"the peak ({peak.what}) is {number(peak.value)} {unit}, and at most "
+        f"{number(most * peak.value)} is plausible: is the named hardware right, and did the bytes "
+        "take this path?",
+    )
+
+
+def judge_ratios(launches: Sequence[Ratios], best: Ratios = MappingProxyType({})) -> Judgement:
     """Whether the ratios of all launches of a case are plausible.
 
-    FAIL if the 95 % interval of the median of a ratio is implausible; this takes six launches.
-    INCONCLUSIVE if its median is, or if there are fewer than three launches and it was in one.
+    The shape of a curve counts if the least times of all launches have it, since noise only makes
+    a time longer; and if most launches have it, since one time may be wrong. It is a FAIL from six
+    launches on. Of any other ratio the median counts, or the largest of less than three launches.
+    It is a FAIL if the 95 % interval of the median is implausible; this takes six launches.
+    Anything else that is implausible is INCONCLUSIVE.
 
     :param launches: the ratios of each launch; a ratio that a launch does not have is plausible.
+    :param best: the shape by the least times, see :func:`assay.judge.curves.best`.
     """
-    worst: tuple[bool, float, str] = (False, 1.0, "")
+    count = len(launches)
+    enough = count >= LAUNCHES_FOR_95_PERCENT
+    worst: tuple[bool, bool, float, str] = (False, False, 1.0, "")
     for what in dict.fromkeys(what for ratios in launches for what in ratios):
-        most = max(ratios[what][1] for ratios in launches if what in ratios)
-        values = [ratios[what][0] if what in ratios else 0.0 for ratios in launches]
-        few = len(values) < LAUNCHES_TO_FAIL
-        enough = len(values) >= LAUNCHES_FOR_95_PERCENT
-        typical = max(values) if few else statistics.median(values)
+        there = [ratios[what] for ratios in launches if what in ratios]
+        most = max(ratio.most for ratio in there)
+        values = [ratio.value for ratio in there] + [0.0] * (count - len(there))
+        if what in best:
+            shown, failed = best[what], enough
+            typical = min(shown.value, statistics.median_low(values))
+        else:
+            few = count < LAUNCHES_TO_FAIL
+            typical = max(values) if few else statistics.median(values)
+            failed = enough and median_interval(values)[0] > most
+            shown = min(there, key=lambda ratio: abs(ratio.value - typical))
         if typical > most:
-            low, high = median_interval(values)
-            spread = (
-                f" ({number(low, 3)} to {number(high, 3)}, n={len(values)})"
-                if len(values) > 1
-                else ""
-            )
-            said = f"implausible: {what} is {number(typical, 3)}{spread}, at most {number(most, 3)}"
-            worst = max(worst, (enough and low > most, typical / most, said))
-    failed, _, said = worst
+            beyond = sum(value > most for value in values)
+            often = f"each of {count}" if beyond == count else f"{beyond} of {count}"
+            launched = f", in {often} launches" if count > 1 else ""
+            said = f"implausible: {shown.seen}{launched}; {shown.bound}"
+            # What cannot be explains a shape, and not the other way round.
+            worst = max(worst, (failed, what not in best, typical / most, said))
+    failed, *_, said = worst
     if not said:
         return Judgement(Verdict.PASS, "plausible")
     return Judgement(Verdict.FAIL if failed else Verdict.INCONCLUSIVE, said)

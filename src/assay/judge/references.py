@@ -225,6 +225,12 @@ class References:
             }
         return {}
 
+    def calibrated_under(self, case: Mapping[str, Scalar]) -> str:
+        """Hash of the settings of the machine when the case was calibrated; empty if not known."""
+        found = (e["source"].get("settings", "") for e in self.calibrated
+                 if _matches(e["for"], case) and isinstance(e["source"], dict))  # fmt: skip
+        return next(found, "")
+
     def idle(self, cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]]) -> list[str]:
         """Entries that never apply, one line each; a misspelt key would otherwise judge nothing.
 

@@ -6,7 +6,7 @@
 # `mlx5_0:1,mlx5_1:1`, device and port of InfiniBand or RoCE, of which it writes all counters:
 # assay.onnode.port_counters says what they mean.
 # The first rank of a node also keeps what node-health.sh beside this script prints of the node, before
-# and after it (assay.evidence.node_health); the job script has done that of its own node.
+# and after it (assay.evidence.counters); the job script has done that of its own node.
 # The program gets our standard input and our signals; its exit code, or its signal, is ours.
 set -u
 devices=$1

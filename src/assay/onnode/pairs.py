@@ -22,6 +22,7 @@ of a meeting, the plan has:
 ``limit``        longest duration of a launch [s]
 ``environment``  variables of the program
 ``device``       its network device, as UCX names it
+``resent``       counters of a port that grow when packets are sent again
 ``cpus``         processor of the server and of the client; null for no binding
 ``advice``       a command that reads the log and prints what to do next: ``again``, whether
                  to repeat all rounds, and the ``rounds`` of the second pass. Null: one pass
@@ -179,7 +180,7 @@ class Bench:
         return done
 
     def _counted(self):
-        return counters(self.device), repairs(self.device)
+        return counters(self.device), repairs(self.device, self.plan.get("resent", ()))
 
     def _stop(self):
         if self.process:
@@ -208,17 +209,16 @@ def counters(device):
     return None if port is None else list((port_counters.traffic(port) or ())[:2])
 
 
-def repairs(device):
-    """Number of packets that a node sent, and number sent again or damaged; None if not counted.
+def repairs(device, resent):
+    """Number of packets that a node sent, and number sent again; None if they are not counted.
 
-    For InfiniBand and RoCE these are the packets of the port. Otherwise they are the TCP segments
-    of the whole node.
+    For InfiniBand and RoCE these are the packets of the port, and its counters `resent`. Otherwise
+    they are the TCP segments of the whole node.
     """
     port = port_counters.of_port(device or "")
     if port is not None:
         packets = port_counters.packets(port)
-        faults = (*port_counters.DAMAGE, *port_counters.RESENT)
-        return packets and [packets[1], sum(port.get(name, 0) for name in faults)]
+        return packets and [packets[1], sum(port.get(name, 0) for name in resent)]
     try:
         with open("/proc/net/snmp") as file:
             names, values = (line.split() for line in file if line.startswith("Tcp:"))

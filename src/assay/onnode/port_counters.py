@@ -21,20 +21,6 @@ PACKETS = ("rcvd_pkts", "sent_pkts", 4096)
 #: Names of the packets that a port received and sent; the first pair that is there counts.
 IN_PACKETS = (("port_rcv_packets", "port_xmit_packets"), PACKETS[:2])
 
-#: Counters that grow when the link damages data or goes down, and when a driver gives up.
-DAMAGE = (
-    *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors"),
-    *("port_rcv_remote_physical_errors", "local_link_integrity_errors"),
-    *("retry_exceeded_err", "retry_rnr_exceeded_err", "send_err"),
-)
-
-#: Counters that grow when packets are lost and sent again, in the words of rxe, then of mlx5
-#: ("Understanding mlx5 counters" of NVIDIA; not yet run on hardware).
-RESENT = (
-    *("completer_retry_err", "duplicate_request", "out_of_seq_request", "rcvd_seq_err"),
-    *("local_ack_timeout_err", "out_of_sequence", "packet_seq_err", "implied_nak_seq_err"),
-)
-
 
 def of_port(device: str, root: str = PORTS) -> "dict | None":
     """All counters of a port such as ``mlx5_0:1``: name -> count; None if there is no such port."""

@@ -36,6 +36,9 @@ VARIABLES = (
     *("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
 )
 
+#: Names of variables whose values are secrets; UCX_IB_PKEY is none. As in ``witness.sh``.
+SECRET = re.compile(r"PASSW|TOKEN|SECRET|CREDENTIAL|(^|_)KEYS?(_|$)", re.IGNORECASE)
+
 #: Commands that list every installed package with its version; the first that works is used.
 PACKAGES = (["dpkg-query", "-W"], ["rpm", "-qa"])
 
@@ -390,6 +393,26 @@ def ucx():
     return sorted({"{}/{}".format(*pair) for pair in pairs})
 
 
+def settings():
+    """Settings in the files of MPI and UCX that belong to the machine: file -> its settings."""
+    witness = os.path.join(os.path.dirname(os.path.abspath(__file__)), "witness.sh")
+    found = {}
+    for line in (output(["sh", witness, "machine"], lines=None) or "").splitlines():
+        match = re.match(r"(?:file (/[^:]*):|preload )\d+:\s*(.*)", line)
+        if match:
+            found.setdefault(match.group(1) or "/etc/ld.so.preload", []).append(match.group(2))
+    return {path: "; ".join(lines) for path, lines in sorted(found.items())}
+
+
+def variables(environment):
+    """The variables that affect the measurements, without the values of secrets."""
+    return {
+        name: "***" if SECRET.search(name) else value
+        for name, value in sorted(environment.items())
+        if name.startswith(VARIABLES)
+    }
+
+
 def collect(directories, gpus=""):
     """All that this script finds out, as a dictionary of plain values.
 
@@ -413,7 +436,8 @@ def collect(directories, gpus=""):
         "file_systems": [file_system(d) for d in directories],
         "programs": {name: output(command) for name, command in PROGRAMS.items()},
         "gpus": output(["sh", "-c", gpus], lines=None) if gpus else None,
-        "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith(VARIABLES)},
+        "settings": settings(),
+        "variables": variables(os.environ),
     }
     return dict(found, hung=sorted(hung.values()))
 

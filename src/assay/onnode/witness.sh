@@ -5,41 +5,64 @@
 #     dynamic linker then writes into loaded.HOST.PID which libraries the program loads.
 # witness.sh inside PROGRAM [ARGUMENT...]
 #     The same for a program in a container, whose linker is not asked: it may not see the directory.
-# witness.sh job
+# witness.sh job [FUNCTION...]
 #     Writes the same of the job script into assay.witness, after the benchmark; and where its
-#     programs and libraries are, with the hash of each library of MPI and UCX.
+#     programs and libraries are, with the hash of each library of MPI and UCX. The functions are
+#     those of the shell of the job script.
+# witness.sh machine
+#     Prints the settings in the files of MPI and UCX that belong to the machine: below /etc, and
+#     below the prefix of mpirun and ucx_info.
 #
-# All files are in the directory of this script. assay.evidence.steering reads them.
+# The value of a secret is left out. All files are in the directory of this script. assay.evidence.steering reads them.
 set -u
 stage=${0%/*}
 host=$(uname -n)
 tab=$(printf '\t')
 
-# UCX 1.13 to 1.22 reads these files and the one beside its library; a later one overrides. Its
-# reader of files takes `name: value` as `name=value`, and skips a mark of the byte order.
+# Names of secrets; UCX_IB_PKEY is none.
+hide() {
+    sed -E 's/^([^:=]*(PASSW|TOKEN|SECRET|CREDENTIAL)[^:=]*|([^:=]*_)?KEYS?(_[^:=]*)?)[[:space:]]*([:=]).*/\1\5***/I'
+}
+
+# UCX 1.13 to 1.22 reads ucx.conf in several directories; a later one overrides. Its reader of files
+# takes `name: value` as `name=value`, and skips a mark of the byte order.
 settings() {
-    for directory in "$@"; do
-        [ -f "$directory/ucx.conf" ] || continue
-        sed "1s/^$(printf '\357\273\277')//" "$directory/ucx.conf" |
-            grep -nE '^[[:space:]]*(\[|[A-Za-z_0-9]+[[:space:]]*[:=])' |
-            sed "s|^|file $directory/ucx.conf:|"
+    for file in "$@"; do
+        [ -f "$file" ] || continue
+        sed "1s/^$(printf '\357\273\277')//; s/^[[:space:]]*//" "$file" | hide |
+            grep -nE '^(\[|[A-Za-z_0-9]+[[:space:]]*[:=])' | sed "s|^|file $file:|"
     done
+}
+
+# The files of the machine; $1 is a list of programs and libraries, one on each line.
+of_machine() {
+    prefixes=$(echo "$1" | xargs -d '\n' readlink -f 2>/dev/null |
+        awk '{ sub("/[^/]*/[^/]*$", "") } !seen[$0]++')
+    old=$IFS
+    IFS='
+'
+    for prefix in '' $prefixes; do
+        for etc in etc etc/openmpi etc/pmix etc/prte etc/ucx; do
+            etc=$prefix/$etc
+            settings "$etc"/*mca-params*.conf "$etc/prte.conf" "$etc/ucx.conf"
+        done
+    done
+    IFS=$old
+    # The dynamic linker loads these libraries into each program, as those of LD_PRELOAD.
+    grep -nE '^[[:space:]]*[^[:space:]#]' /etc/ld.so.preload 2>/dev/null | sed 's|^|preload |'
 }
 
 steering() {
     while IFS=":$tab" read -r name value; do
         case $name in Cpus_allowed_list | Mems_allowed_list) echo "$name ${value#"$tab"}" ;; esac
     done </proc/self/status
-    env | grep -E '^(LD_|UCX_|OMPI_MCA_|PRTE_MCA_|GLIBC_TUNABLES=|MALLOC_)'
-    env | grep -E '^(FI_|PSM2_|PSM3_)'
+    env | grep -E '^(LD_|UCX_|OMPI_MCA_|PRTE_MCA_|GLIBC_TUNABLES=|MALLOC_|FI_|PSM2_|PSM3_)' | hide
     env | grep -E '^(OMP_|GOMP_|KMP_|OPENBLAS_|GOTO_|BLIS_|MKL_[A-Z])'
-    # The dynamic linker loads these libraries into each program, as those of LD_PRELOAD.
-    grep -nE '^[[:space:]]*[^[:space:]#]' /etc/ld.so.preload 2>/dev/null | sed 's|^|preload |'
-    settings /etc/ucx "${HOME:-}" "${UCX_CONFIG_DIR:-}" .
+    settings "${HOME:-}/ucx.conf" "${UCX_CONFIG_DIR:-}/ucx.conf" ./ucx.conf
 }
 
 nonce=
-read -r nonce <"$stage/assay.nonce" 2>/dev/null
+read -r nonce 2>/dev/null <"$stage/assay.nonce"
 case $1 in
 rank | inside)
     how=$1
@@ -57,10 +80,13 @@ rank | inside)
     exec "$@"
     ;;
 job)
+    shift
     {
         echo "rank $host - $nonce"
         steering
-        env | grep -E '^(OPAL_|PMIX_MCA_|HWLOC_)' # mpirun sets some of them for the ranks
+        env | grep -E '^(OPAL_|PMIX_MCA_|HWLOC_|BASH_ENV=)' # mpirun sets some of them for the ranks
+        settings "${HOME:-}"/.openmpi/*.conf "${HOME:-}"/.pmix/*.conf "${HOME:-}"/.prte/*.conf
+        [ $# = 0 ] || printf 'function %s\n' "$@"
         readlink -f "$(command -v mpirun)" "$(command -v ucx_info)" | sed 's/^/program /'
         libraries=$(awk -v FS='calling init: ' '
             NF == 2 && $2 ~ "/(lib(mpi|open-|oshmem|pmix|prrte|uc[cmpst][._]|uct_|hcoll|fabric|psm)|mca_)[^/]*$" &&
@@ -69,12 +95,16 @@ job)
             # The hashes take most of this script's time. openssl needs less than half of sha256sum's.
             echo "$libraries" | xargs -d '\n' sh -c \
                 'openssl dgst -sha256 -r "$@" || sha256sum -b "$@"' hashes
-            for path in $libraries; do
-                case $path in */libucs.*) settings "${path%/*}/../etc" ;; esac
-            done
         fi
+        of_machine "$(command -v mpirun)
+$(command -v ucx_info)
+$libraries"
         grep -H . /sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list \
             /sys/devices/system/node/node[0-9]*/cpulist
     } >"$stage/assay.witness" 2>/dev/null
+    ;;
+machine)
+    of_machine "$(command -v mpirun)
+$(command -v ucx_info)"
     ;;
 esac

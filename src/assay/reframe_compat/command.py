@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of the command line, or one variable of ReFrame in the environment.
+
+    :ivar dest: ReFrame's own name of it; for a variable that ReFrame does not read, its name.
+    :ivar flag: how it was given: ``-S``, ``--mode``, ``RFM_SYSTEM``.
+    :ivar value: empty for a switch.
+    """
+
+    dest: str
+    flag: str
+    value: str = ""
+
+    def __str__(self) -> str:
+        if not self.value:
+            return self.flag
+        short = self.flag.startswith("-") and not self.flag.startswith("--")
+        return f"{self.flag}{' ' if short else '='}{self.value}"
 
 
 @dataclass(frozen=True)
@@ -14,62 +34,20 @@ class Invocation:
     """One call of ReFrame.
 
     :ivar run: ReFrame will run tests (``-r``), not list or describe them.
-    :ivar system: the value of ``--system`` on the command line; None if it is not given.
-    :ivar off: the given options that switch checks off.
-    :ivar narrowed: the given options that select some of the cases, with their values.
-    :ivar paths: the folders and files of tests (``-c``).
+    :ivar system: the value of ``--system`` or ``RFM_SYSTEM``; None if neither is given.
+    :ivar given: the given options, and the variables ``RFM_*`` in the environment.
     """
 
     run: bool
     system: str | None
-    off: tuple[str, ...] = ()
-    narrowed: tuple[str, ...] = ()
-    paths: tuple[Path, ...] = ()
-
-
-#: Attribute of ReFrame's parsed command line -> option that switches checks off.
-_SWITCHES = {
-    "skip_sanity_check": "--skip-sanity-check",
-    "skip_performance_check": "--skip-performance-check",
-    "hooks": "--disable-hook",
-}
-
-#: Attribute of ReFrame's parsed command line -> option that selects some of the cases, or other
-#: cases than those of the suite.
-_NARROWING = {
-    "names": "-n",
-    "exclude_names": "-x",
-    "tags": "-t",
-    "exclude_tags": "-T",
-    "filter_expr": "-E",
-    "maintainers": "--maintainer",
-    "cpu_only": "--cpu-only",
-    "gpu_only": "--gpu-only",
-    "prgenv": "-p",
-    "failed": "--failed",
-    "restore_session": "--restore-session",
-    "distribute": "--distribute",
-    "repeat": "--repeat",
-    "parameterize": "-P",
-}
-
-
-#: Variables of tests (``-S``) that decide what runs, where, and what is measured. The run is then
-#: another one than that which the site promises.
-_DECIDING = frozenset(
-    [
-        *("env_vars", "executable", "executable_opts", "prerun_cmds", "postrun_cmds", "modules"),
-        *("num_tasks", "num_tasks_per_node", "num_cpus_per_task", "parallel", "sourcesdir"),
-        *("declares", "kind", "measures_anew", "valid_systems", "valid_prog_environs"),
-    ]
-)
+    given: tuple[Option, ...] = ()
 
 
 def of_reframe() -> Invocation | None:
     """The call that loads a site now; None if the site is not loaded by ReFrame's command.
 
-    ReFrame keeps its parsed command line in a local variable of ``main`` (4.10.4,
-    ``frontend/cli.py``). Reading it there avoids a second parser, which could understand the
+    ReFrame keeps its parser and its parsed command line in local variables of ``main`` (4.10.4,
+    ``frontend/cli.py``). Reading them there avoids a second parser, which could understand the
     command line differently (``-Rr``, ``--sys=...``).
     """
     frame = sys._getframe()
@@ -77,40 +55,41 @@ def of_reframe() -> Invocation | None:
         frame = frame.f_back
         names = frame.f_globals.get("__name__"), frame.f_code.co_name
         if names == ("reframe.frontend.cli", "main") and "options" in frame.f_locals:
-            given = frame.f_locals["options"].cmd_options
-            system = given.system if isinstance(given.system, str) else None
-            # For an option that is not given, ReFrame has an object that reads its configuration.
-            off = [
-                option
-                for name, option in _SWITCHES.items()
-                if getattr(given, name, None) is True
-                or (isinstance(getattr(given, name, None), list) and getattr(given, name))
-            ]
-            paths = given.checkpath if isinstance(given.checkpath, list) else []
+            options, parser = frame.f_locals["options"], frame.f_locals["argparser"]
             return Invocation(
-                run=given.run is True,
-                system=system,
-                off=tuple(off),
-                narrowed=tuple(_narrowed(given)),
-                paths=tuple(map(Path, paths)),
-            )
+                run=options.cmd_options.run is True,
+                system=options.system if isinstance(options.system, str) else None,
+                # Without ReFrame's defaults, what is not given is None.
+                given=(*_given(parser, parser._holder.parse_args()),
+                       *_variables(parser, os.environ)),
+            )  # fmt: skip
     return None
 
 
-def _narrowed(given: Any) -> Iterator[str]:
-    for name, option in _NARROWING.items():
-        value = getattr(given, name, None)
-        if value is True:
-            yield option
-        elif isinstance(value, str) and value:
-            yield f"{option} {value}"
-        elif isinstance(value, list):
-            # The default of -p is a pattern that matches all.
-            yield from (f"{option} {each}" for each in value if each != ".*")
-    for said in given.vars if isinstance(getattr(given, "vars", None), list) else ():
-        if said.partition("=")[0].rpartition(".")[2] in _DECIDING:
-            yield f"-S {said}"
-    if isinstance(given.system, str) and ":" in given.system:
-        yield f"--system={given.system}"
-    if isinstance(given.mode, str) and given.mode.startswith("paper-"):
-        yield f"--mode={given.mode}"
+def _given(parser: Any, options: Any) -> Iterator[Option]:
+    """The options of a parsed command line."""
+    for action in parser._holder._actions:
+        value = getattr(options, action.dest, None)
+        if value is None:
+            continue
+        flag = action.option_strings[0]
+        if action.nargs == 0 or not isinstance(value, (str, int, float, list)):
+            yield Option(action.dest, flag)
+        else:
+            for each in value if isinstance(value, list) else [value]:
+                yield Option(action.dest, flag, str(each))
+
+
+def _variables(parser: Any, environment: Mapping[str, str]) -> Iterator[Option]:
+    """The variables of ReFrame in an environment."""
+    known = {
+        spec[0].split()[0]: (dest, spec[0].split()[1:] or [","])
+        for dest, spec in parser._option_map.items()
+        if spec[0]
+    }
+    for name in sorted(environment):
+        if name.startswith("RFM_"):
+            dest, (delimiter,) = known.get(name, (name, [","]))
+            listed = parser._option_map[dest][2] == "append" if name in known else False
+            values = environment[name].split(delimiter) if listed else [environment[name]]
+            yield from (Option(dest, name, value) for value in values)

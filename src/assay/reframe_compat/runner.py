@@ -45,6 +45,12 @@ def left_out(runner: Any) -> tuple[list[tuple[tuple[Any, Any, Any], str]], list[
     return skipped, [task.check.display_name for task in expected]
 
 
+def doubts(runner: Any) -> list[str]:
+    """The ``doubts`` in the records of all cases, see ``assay.evidence.plan``."""
+    records = [getattr(task.check, "_record", {}) for task in runner.stats.tasks(None)]
+    return [doubt for record in records for doubt in record.get("doubts", ())]
+
+
 def retries() -> int:
     """How often the run in progress may repeat a failed case (``--max-retries``); 0 without one."""
     return int(_running[-1].max_retries or 0) if _running else 0

@@ -51,6 +51,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="fail when more of the wall time than this went outside of benchmarks",
     )
     parser.add_argument(
+        "--ledger",
+        action="store_true",
+        help="write no page, but print the run as a row of the table in docs/hardware-log.md",
+    )
+    parser.add_argument(
         "--history",
         metavar="ADDRESS",
         help="of the page of `assay history show --page`, to link to (default: history.html, if it "
@@ -88,7 +93,7 @@ def archive_command(args: argparse.Namespace) -> int:
 
 def command(args: argparse.Namespace) -> int:
     """Write the page, print the closing lines, return the exit code."""
-    from assay.report import summary  # noqa: PLC0415
+    from assay.report import ledger, summary  # noqa: PLC0415
     from assay.results import pipeline, session  # noqa: PLC0415
 
     results = Path(os.environ.get("ASSAY_RESULTS") or "results")
@@ -98,6 +103,9 @@ def command(args: argparse.Namespace) -> int:
             run = pipeline.gather(args.pipeline)
         else:
             run = session.load(args.session or session.newest(results))
+        if args.ledger:
+            print("\n".join(ledger.table(run)))
+            return 0
         # Import these only after the input was readable: matplotlib takes a second to import.
         from assay.report import export, figure, figures, page, validation  # noqa: PLC0415
 

@@ -18,7 +18,7 @@ from assay.report import plots, remedies, summary, suspects, units
 from assay.report.figure import Section
 from assay.report.validation import Absent
 from assay.results.cases import Case, Metric, Session
-from assay.results.sanitize import line, mapping
+from assay.results.sanitize import line, mapping, sequence
 from assay.results.session import ReportError
 
 HERE = Path(__file__).parent
@@ -145,7 +145,7 @@ def render(  # noqa: PLR0913
         sections=sections,
         absent=_by_reason(absent),
         cases=cases,
-        provenance=_provenance(session.cases),
+        provenance=[*_settings(session.cases), *_provenance(session.cases)],
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
         script=Markup((HERE / "page.js").read_text(encoding="utf-8")),  # noqa: S704
     )
@@ -244,6 +244,23 @@ def _partitions(cases: Sequence[Case]) -> list[tuple[str, str, summary.Counts]]:
         groups.setdefault((partition, case.environ), []).append(case)
     counted = [(*place, summary.Counts.of(group)) for place, group in groups.items()]
     return sorted(counted, key=lambda row: (-row[2].failed, -row[2].inconclusive, row[:2]))
+
+
+def _settings(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
+    """(key, place, value) of what steered the launches, each once."""
+    lines: dict[tuple[str, str, str], None] = {}
+    for case in cases:
+        said = mapping(case.record.get("settings"))
+        for where, value in mapping(said.get("machine")).items():
+            lines[f"setting of the machine, {where}", "", line(value)] = None
+        if said:
+            place = f"{case.partition}, {case.environ}"
+            lines["settings of the machine, sha256", place, line(said.get("sha256"))] = None
+        for note in sequence(case.record.get("notes")):
+            lines["changes no measurement", "", line(note)] = None
+        for doubt in case.doubts:
+            lines["may change what is measured", "", doubt] = None
+    return sorted(lines)
 
 
 def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:

@@ -71,6 +71,7 @@ class Case:
     :ivar launched: False for an attempt that was ended before its job began.
     :ivar dependency_failed: the case was not run because a test that it depends on failed.
     :ivar missing: a job was to run the case, and left no record of it. `verdict` is then FAIL.
+    :ivar doubts: settings outside of the plan that may have changed its numbers, one line each.
     :ivar busy: what other work took of the machine, if the case could not be decided for that.
     :ivar not_judged: what was out of bounds then, if the site judges nothing beside other work.
     :ivar record: the record as it was read.
@@ -109,6 +110,7 @@ class Case:
     missing: bool = False
     busy: str = ""
     not_judged: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
     record: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -170,7 +172,9 @@ class Session:
     :ivar salvaged: the run report is lost or was never written. Only a plan can then tell which
         cases were not finished.
     :ivar faults: what is wrong with the run as a whole, one line each.
-    :ivar partial: why the run is only a part of what the site promises, one line each.
+    :ivar partial: why the run is only a part of what the site promises, or not by its plan, one
+        line each.
+    :ivar doubts: those of these lines that are about settings, without a limit of their number.
     :ivar extras: what the call of ReFrame said about the run (``--session-extras``).
     :ivar promised: number of cases that the site promises; None if nothing says it.
     :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
@@ -188,6 +192,7 @@ class Session:
     salvaged: bool = False
     faults: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
     promised: int | None = None
     nothing_judged: str = "red"
     extras: Mapping[str, str] = field(default_factory=dict)

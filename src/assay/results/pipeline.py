@@ -166,6 +166,7 @@ def gather(folder: Path) -> Session:
         promised = sum(map(len, promise.jobs.values()))
         faults.insert(0, f"{len(missing)} of {promised} promised cases are missing")
     starts = [session.start for session in sessions if session.start]
+    doubts = tuple(dict.fromkeys(doubt for session in sessions for doubt in session.doubts))
     return Session(
         file=folder / FILE,
         uuid="",
@@ -177,7 +178,12 @@ def gather(folder: Path) -> Session:
         cases=last_attempts([*attempts, *missing]),
         attempts=tuple(attempts),
         faults=tuple(dict.fromkeys(faults)),
-        partial=(*site_promise.narrowing(promise.site), *beside_others(attempts)),
+        partial=(
+            *site_promise.narrowing(promise.site),
+            *beside_others(attempts),
+            *site_promise.few(doubts),
+        ),
+        doubts=doubts,
         promised=promise.site.get("promised"),
         nothing_judged=str(promise.site.get("nothing_judged", site_promise.NOTHING_JUDGED[0])),
     )

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import files
+from assay.evidence.plan import Call
 from assay.results.cases import Case
 
 FILE = "expected.yaml"
@@ -387,25 +388,36 @@ def unlisted(skips: Sequence[Skip], cases: Iterable[Case]) -> tuple[list[str], l
     )
 
 
-def _named(lines: Sequence[str]) -> str:
+def few(lines: Sequence[str]) -> tuple[str, ...]:
+    """The first lines, and how many more there are."""
     more = len(lines) - NAMED
-    return "; ".join(lines[:NAMED]) + (f"; and {more} more" if more > 0 else "")
+    return (*lines[:NAMED], *([f"and {more} more"] if more > 0 else []))
+
+
+def _named(lines: Sequence[str]) -> str:
+    return "; ".join(few(lines))
 
 
 def state(
     path: Path,
     found: Found | None,
-    narrowed: Sequence[str],
+    call: Call,
     planned: Iterable[Case],
     profile: str,
 ) -> dict[str, Any]:
     """How the cases of a run compare with the promise, as JSON for the plan of the run.
 
     :param path: the file of the site.
-    :param narrowed: options that select some of the cases; empty for a complete run.
+    :param call: how the call of ReFrame differs from the plan of the site.
     """
     faults = list(found.problems if found else ())
-    said: dict[str, Any] = {"file": str(path), "narrowed": list(narrowed)}
+    narrowed = call.selected or call.other_cases
+    said: dict[str, Any] = {
+        "file": str(path),
+        "narrowed": list(call.selected),
+        "changed": list(call.changed),
+        "given": list(call.given),
+    }
     try:
         promise = load(path)
     except PromiseError as error:
@@ -422,10 +434,19 @@ def state(
 
 
 def narrowing(state: Mapping[str, Any]) -> list[str]:
-    """Why a run is PARTIAL by its options, as lines; empty for a complete run."""
+    """Why a run has a part of the cases only, by its options, as lines."""
     if not state.get("narrowed"):
         return []
     chosen = f"selected by {', '.join(state['narrowed'])}"
     if "promised" not in state:
         return [chosen]
     return [f"{state['there']} of {state['promised']} promised cases {chosen}"]
+
+
+def changes(state: Mapping[str, Any]) -> list[str]:
+    """Why a run is not that of the site's plan, by its options, as lines."""
+    return [
+        f"{option} is not in the plan of the site and may change what is measured: leave it out, "
+        "or put it into the site"
+        for option in state.get("changed", ())
+    ]

@@ -40,6 +40,7 @@ def with_record(case: Case, record: Mapping[str, Any]) -> Case:
         transport=line(record.get("transport")) or case.transport,
         busy=line(record.get("busy")),
         not_judged=tuple(line(each) for each in sequence(record.get("not_judged"))),
+        doubts=tuple(line(d) for d in sequence(record.get("doubts"))),
         launches=int(finite(record.get("attempts")) or 1),
         record=record,
     )

@@ -20,6 +20,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from reframe.core import runtime
 from reframe.core.exceptions import ConfigError
 from reframe.core.logging import getlogger
 
@@ -99,8 +100,9 @@ def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> I
     kept = _compared(cases, planned)
     if not cases:
         yield
-        _accept(tests, kept)
-        return
+        # ReFrame itself would end with PASSED and exit code 0.
+        why = kept.get("faults") or ["no case is selected", *promises.narrowing(kept)]
+        raise runner.NotAccepted("; ".join(why))
     plan = {
         "schema": SCHEMA,
         "started": time.strftime("%Y%m%dT%H%M%S%z"),
@@ -109,7 +111,10 @@ def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> I
         "promise": kept,
         "cases": planned,
     }
-    files.write(folder / PLAN, json.dumps(plan, indent=1) + "\n")
+    # An option may put the outputs elsewhere, where the report then looks for the plan.
+    for where in {folder, Path(runtime.runtime().output_prefix)}:
+        where.mkdir(parents=True, exist_ok=True)
+        files.write(where / PLAN, json.dumps(plan, indent=1) + "\n")
     _point(results / LATEST, folder)
     told = progress.Progress(planned, progress.durations(results / "reports", sys.argv))
     tests.policy.task_listeners.append(told)
@@ -140,7 +145,8 @@ def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
     faults += [f"{name} is expected to fail, which proves nothing" for name in expected]
     if faults:
         raise runner.NotAccepted("; ".join(faults))
-    if why := [*promises.narrowing(kept), *partial]:
+    doubts = dict.fromkeys((*promises.changes(kept), *runner.doubts(tests)))
+    if why := [*promises.narrowing(kept), *partial, *promises.few(list(doubts))]:
         getlogger().info(f"PARTIAL: {'; '.join(why)}")
 
 

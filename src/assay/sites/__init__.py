@@ -12,6 +12,7 @@ import difflib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 
 from assay import catalogue, deadline, files, reframe_compat
+from assay.evidence import node_limits, plan
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
 from assay.results import promise, run_folder, running, store
@@ -141,6 +143,8 @@ def _check_partition(
         peaks.check(site_file.parent, hardware)
     except ReferencesError as error:
         raise ConfigError(f"{where}: extras: hardware: {error}") from None
+    for problem in node_limits.refused(partition.get("extras", {}).get("health", {})):
+        raise ConfigError(f"{where}: extras: health: {problem}")
 
 
 def _check_stack(
@@ -190,15 +194,14 @@ def configuration(  # noqa: PLR0913
     :raises ConfigError: a word is unknown, a deadline is not a duration, a system does not have the
         name of its folder, the references are not valid, the stack in ``ASSAY_STACK`` does not
         exist, or the results cannot be written. If ReFrame's command loads the site, also: the host
-        does not belong to the site, a variable of ReFrame changes what runs, or another run writes
-        to the results.
+        does not belong to the site, an option switches checks off, or another run writes to the
+        results.
     """
     site_file = Path(site_file).resolve()
     site = site_file.parent.name
     call = command.of_reframe()
     if call:
-        invocation.check_environment()
-        invocation.check_switches(call.off)
+        invocation.check_switches(call.given)
     words = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))
     for system in systems:
         if system["name"] != site:
@@ -302,9 +305,9 @@ def _promised(  # noqa: PLR0913, PLR0917
     of its call are relative to another one.
     """
     suite = repository(site_file) / "reframe"
-    other = [f"-c {path}" for path in call.paths if path.resolve() != suite]
-    narrowed = [*call.narrowed, *other, *fewer]
-    return promise.state(site_file.with_name(promise.FILE), machine, narrowed, cases, profile)
+    said = plan.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
+    said = replace(said, selected=(*said.selected, *fewer))
+    return promise.state(site_file.with_name(promise.FILE), machine, said, cases, profile)
 
 
 def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:

@@ -240,13 +240,8 @@ def _stacks(
     path = os.environ.get("ASSAY_IMAGE")
     # If the suite itself runs inside an image, the image takes the place of the distribution.
     if not path or os.environ.get("ASSAY_STACK") in ("system", "spack"):
-        found = [machine.stack(site_file)]
-        if not detect.version("openmpi_version"):
-            raise ConfigError(
-                f"{site_file}: no Open MPI: its mpirun is not on PATH; load its module, or name an "
-                "image by ASSAY_IMAGE"
-            )
-        return found, [name for name in detect.ucx_transports() if name in SWITCHED]
+        native = machine.stack(site_file, "name an image by ASSAY_IMAGE")
+        return [native], [name for name in detect.ucx_transports() if name in SWITCHED]
     image = container.look(path, sites.repository(site_file), demand)
     # Ranks in separate containers find each other only through a launcher that supports PMIx.
     hybrid = srun or detect.version("openmpi_version") is not None

@@ -26,6 +26,15 @@ HEADER = (
     "mpicc -E -include mpi.h -x c /dev/null 2>&1 | grep -m 1 ompi_communicator_t",
 )
 
+#: Command that asks the UCX which Open MPI loads for its version. `ucx_info` may be of another UCX.
+UCX_OF_MPI = (
+    *("sh", "-c"),
+    "LD_DEBUG=libs ompi_info --param pml ucx 2>&1 | "
+    "sed -n 's|.*calling init: \\(/.*/libucp\\.so.*\\)|\\1|p' | head -n 1 | xargs -r python3 -c "
+    "'import ctypes, sys; f = ctypes.CDLL(sys.argv[1]).ucp_get_version_string; "
+    'f.restype = ctypes.c_char_p; print("Version", f().decode())\'',
+)
+
 #: Time limit for a program to report what it is [s].
 LIMIT = 30
 
@@ -110,6 +119,11 @@ def described(
         asked = PROGRAMS[word].version
         if asked and (printed := version(asked.extra, said)):
             extras[asked.extra] = printed
+    of_mpi = re.search(r"^Version (\d\S*)$", said(*UCX_OF_MPI), re.M) if "mpi" in found else None
+    if of_mpi and of_mpi[1] != extras.get("ucx_version"):
+        if "ucx_version" in extras:
+            extras["ucx_tools_version"] = extras["ucx_version"]
+        extras["ucx_version"] = of_mpi[1]
     if "mpi" in found and "ompi_communicator_t" in said(*HEADER):
         features.append("mpicc")
     if "netpipe" in found:

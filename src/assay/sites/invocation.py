@@ -1,13 +1,12 @@
 """Checks of the ReFrame call that a site makes while ReFrame loads its configuration.
 
-If ReFrame silently narrows a run, the run ends green with only a few cases. On a host that does not
-belong to the site, ReFrame takes its builtin system ``generic``. ``RFM_SYSTEM`` in the environment
-selects one partition. This module refuses both, also for a plain ``reframe -r``.
+On a host that does not belong to the site, ReFrame takes its builtin system ``generic`` and runs
+few cases. This module refuses that, also for a plain ``reframe -r``. What else a call may change is
+compared with the plan of the site (:mod:`assay.evidence.plan`).
 """
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 from collections.abc import Iterable, Sequence
@@ -15,42 +14,16 @@ from pathlib import Path
 
 from reframe.core.exceptions import ConfigError
 
+from assay.evidence import plan
 from assay.reframe_compat import command
 
-#: Variables of ReFrame that control how it prints, or that it sets itself. All other variables
-#: change what runs, where it runs, or what is kept of it.
-HARMLESS = frozenset(
-    [
-        "RFM_COLORIZE",
-        "RFM_INSTALL_PREFIX",
-        "RFM_PERF_INFO_LEVEL",
-        "RFM_TABLE_FORMAT",
-        "RFM_TABLE_FORMAT_DELIM",
-        "RFM_VERBOSE",
-    ]
-)
 
-
-def check_environment(names: Iterable[str] = os.environ) -> None:
-    """Refuse variables of ReFrame that change what runs.
-
-    :raises ConfigError: there is such a variable.
-    """
-    found = sorted(n for n in names if n.startswith("RFM_") and n not in HARMLESS)
-    if found:
-        raise ConfigError(
-            f"{', '.join(found)} in the environment would change what runs, unseen: "
-            f"unset {' '.join(found)}, and say it by an option of the command line"
-        )
-
-
-def check_switches(off: Sequence[str]) -> None:
+def check_switches(given: Iterable[command.Option]) -> None:
     """Refuse options that switch checks off: the run would end green without a verdict.
 
-    :param off: the given options.
     :raises ConfigError: there is such an option.
     """
-    if off:
+    if off := [option.flag for option in given if option.dest in plan.OFF]:
         raise ConfigError(
             f"{' '.join(off)}: a run without its checks proves nothing; leave the option out, or "
             "run `assay calibrate` to measure without judging"
@@ -62,7 +35,7 @@ def check_system(site_file: Path, patterns: Sequence[str], asked: str | None) ->
 
     :param site_file: the site's ``reframe.py``.
     :param patterns: its ``hostnames``. ReFrame matches them with the beginning of the host's name.
-    :param asked: the value of ``--system``; None if it is not given.
+    :param asked: the value of ``--system`` or ``RFM_SYSTEM``; None if neither is given.
     :raises ConfigError: ReFrame would take another system.
     """
     site = site_file.parent.name

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,7 +26,7 @@ from assay.evidence.busy import PROCESSES
 from assay.evidence.transports import SWITCHED
 from assay.onnode import provenance
 from assay.results.promise import Found
-from assay.sites import detect, invocation, stacks
+from assay.sites import detect, ideal, invocation, stacks
 
 #: Feature words of programs that run without MPI.
 SERIAL = ("iozone",)
@@ -60,16 +61,20 @@ def osu_py(repository: Path) -> str | None:
     return f"{shlex.quote(str(python))} {shlex.quote(str(ports))}/osu_{{benchmark}}.py"
 
 
-def stack(site_file: str | Path) -> dict[str, Any]:
+def stack(site_file: str | Path, instead: str = "type `make setup`") -> dict[str, Any]:
     """The packages of the distribution, or with STACK=spack the packages that Spack built here.
 
     The Spack stack is that of the site ``debian12`` (`make spack SITE=debian12`). Programs that it
     lacks and that need no MPI are added from the distribution.
 
     :param site_file: the site's ``__file__``.
-    :raises ConfigError: as :func:`assay.sites.stacks.spack`.
+    :param instead: what a user can do who has no Open MPI.
+    :raises ConfigError: mpirun is not there, or is of another MPI; or as
+        :func:`assay.sites.stacks.spack`.
     """
     if os.environ.get("ASSAY_STACK") != "spack":
+        if (fault := _no_open_mpi()) and not ideal.asked():
+            raise ConfigError(f"{site_file}: {fault}; {instead}, or load the module of an Open MPI")
         return distribution(site_file)
     lock = sites.repository(site_file) / "site-config/debian12/spack/env/spack.lock"
     spack = stacks.spack(site_file, lock, of="debian12")
@@ -78,6 +83,17 @@ def stack(site_file: str | Path) -> dict[str, Any]:
         spack["features"] += serial
         spack["extras"]["provenance"] += f"; of the distribution: {', '.join(serial)}"
     return spack
+
+
+def _no_open_mpi() -> str:
+    """Why there is no Open MPI here; empty if there is one."""
+    if detect.version("openmpi_version"):
+        return ""
+    path = shutil.which("mpirun")
+    if path is None:
+        return "no MPI: mpirun is not on PATH"
+    said = detect.output("mpirun", "--version").strip().partition("\n")[0] or "nothing"
+    return f"no Open MPI: {path} --version says {said!r}, and no other MPI is supported"
 
 
 def configuration(

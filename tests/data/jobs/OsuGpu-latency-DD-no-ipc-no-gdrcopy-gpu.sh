@@ -36,6 +36,6 @@ read -r assay_down_by _ </proc/uptime
 printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s down=%s..%s nonce=%s\n" "$assay_rc" "$assay_start" "$assay_begin" "$assay_end" "$(uname -n)" "$assay_up" "$assay_up_by" "$assay_down" "$assay_down_by" "$assay_nonce" >"$assay_stage"/assay.launch
 timeout 20 sh "$assay_stage"/node-health.sh >"$assay_stage/health.$(uname -n).after" 2>/dev/null & assay_health=$!
 timeout 60 sh "$assay_stage"/gpu-state.sh >"$assay_stage/gpus.$(uname -n).after"
-"$assay_stage"/witness.sh job
+"$assay_stage"/witness.sh job $(compgen -A function -A alias)
 wait "$assay_health"
 exit $assay_rc

@@ -49,6 +49,6 @@ timeout 20 sh "$assay_stage"/node-health.sh >"$assay_stage/health.$(uname -n).af
 timeout 60 sh "$assay_stage"/gpu-state.sh >"$assay_stage/gpus.$(uname -n).after"
 [ "$assay_rc" -eq 0 ] || kill $server 2>/dev/null
 wait $server 2>/dev/null
-"$assay_stage"/witness.sh job
+"$assay_stage"/witness.sh job $(compgen -A function -A alias)
 wait "$assay_health"
 exit $assay_rc

@@ -29,8 +29,8 @@ def bare(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Only the files of the front door, in a directory with a blank in its name."""
-    copy = tmp_path / "a checkout"
+    """Only the files of the front door, in a directory with a blank and an umlaut in its name."""
+    copy = tmp_path / "a checkout für alle"
     shutil.copytree(ROOT / "ci", copy / "ci")
     shutil.copy(ROOT / "Makefile", copy)
     (copy / "src/assay").mkdir(parents=True)

@@ -13,6 +13,10 @@ from shell import program, run
 from assay import catalogue
 
 
+def mpirun(bare: Path, says: str = "mpirun (Open MPI) 4.1.4") -> Path:
+    return program(bare, "mpirun", f"echo '{says}'")
+
+
 def stack(bare: Path, checkout: Path, **variables: object) -> subprocess.CompletedProcess[str]:
     return run("bash", checkout / "ci/system-stack.sh", path=bare, **variables)
 
@@ -32,7 +36,8 @@ def test_without_apt_missing_programs_are_named_and_no_mpi_is_the_end(
 
 
 def test_without_apt_it_goes_on_with_what_there_is(bare: Path, checkout: Path) -> None:
-    for name in ("mpirun", "NPmpi", "hpcc", "ucx_info"):
+    mpirun(bare)
+    for name in ("NPmpi", "hpcc", "ucx_info"):
         program(bare, name)
     done = stack(bare, checkout)
     assert done.returncode == 0, done.stdout
@@ -40,7 +45,8 @@ def test_without_apt_it_goes_on_with_what_there_is(bare: Path, checkout: Path) -
 
 
 def test_where_all_is_there_apt_is_not_asked(bare: Path, checkout: Path) -> None:
-    for name in ("mpirun", "NPopenmpi", "hpcc", "ucx_info", "ucx_perftest", "iozone"):
+    mpirun(bare)
+    for name in ("NPopenmpi", "hpcc", "ucx_info", "ucx_perftest", "iozone"):
         program(bare, name)
     program(bare, "apt-get", "echo called")
     optional = [
@@ -59,7 +65,7 @@ def test_where_all_is_there_apt_is_not_asked(bare: Path, checkout: Path) -> None
 def test_without_terminal_it_says_what_to_type_and_installs_nothing(
     bare: Path, checkout: Path
 ) -> None:
-    program(bare, "mpirun")
+    mpirun(bare)
     program(bare, "apt-get", '[ "$1" = -s ] && exit 0; echo INSTALLED')
     program(bare, "id", "echo 0")
     done = stack(bare, checkout)
@@ -69,7 +75,7 @@ def test_without_terminal_it_says_what_to_type_and_installs_nothing(
 
 
 def test_without_root_and_sudo_the_packages_are_named(bare: Path, checkout: Path) -> None:
-    program(bare, "mpirun")
+    mpirun(bare)
     program(bare, "apt-get", '[ "$1" = -s ] && exit 0; echo INSTALLED')
     program(bare, "id", "echo 1000")
     done = stack(bare, checkout, YES=1)
@@ -83,7 +89,7 @@ def test_without_root_and_sudo_the_packages_are_named(bare: Path, checkout: Path
 
 
 def test_programs_of_another_mpi_are_not_installed(bare: Path, checkout: Path) -> None:
-    program(bare, "mpirun")  # not in /usr/bin, so not of the distribution
+    mpirun(bare)  # not in /usr/bin, so not of the distribution
     program(bare, "apt-get", "echo APT $*")
     program(bare, "apt-cache", 'echo "  Candidate: 1.0"')
     program(bare, "id", "echo 0")
@@ -94,8 +100,29 @@ def test_programs_of_another_mpi_are_not_installed(bare: Path, checkout: Path) -
     assert not re.search("openmpi|hpcc", " ".join(installed))
 
 
+@pytest.mark.parametrize(
+    ("says", "quoted"),
+    [
+        ("HYDRA build details:\n    Version: 4.3.2", "HYDRA build details:"),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.11", "Intel(R) MPI Library for Linux* "),
+        ("", "nothing"),
+    ],
+)
+def test_another_mpi_is_one_line_and_nothing_is_installed(
+    bare: Path, checkout: Path, says: str, quoted: str
+) -> None:
+    other = mpirun(bare, says)
+    program(bare, "apt-get", "echo INSTALLED")
+    program(bare, "id", "echo 0")
+    done = stack(bare, checkout, YES=1)
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1, done.stdout
+    assert f"no Open MPI: {other} --version says '{quoted}" in done.stdout
+    assert "take it off PATH, or load the module of an Open MPI" in done.stdout
+
+
 def test_failed_apt_is_one_line_and_not_the_end(bare: Path, checkout: Path) -> None:
-    program(bare, "mpirun")
+    mpirun(bare)
     program(bare, "apt-get", 'echo "E: no network" >&2; exit 100')
     program(bare, "apt-cache", 'echo "  Candidate: 1.0"')
     program(bare, "id", "echo 0")
@@ -173,7 +200,8 @@ def test_own_source_list_is_the_machines_with_another_component(
     bare: Path, checkout: Path, tmp_path: Path, entry: Entry
 ) -> None:
     """The new source list is removed, even if the installation fails."""
-    for other in ("mpirun", "NPopenmpi", "hpcc", "ucx_info", "ucx_perftest"):
+    mpirun(bare)
+    for other in ("NPopenmpi", "hpcc", "ucx_info", "ucx_perftest"):
         program(bare, other)
     machine, record, temporary = tmp_path / entry.file, tmp_path / "record", tmp_path / "tmp"
     machine.write_text(entry.content)

@@ -28,6 +28,7 @@ def older(directory: Path, name: str, version: tuple[int, int, int]) -> Path:
     ("pythons", "chosen"),
     [
         ({"python3": (3, 12, 1), "python3.13": (3, 13, 0)}, "python3"),
+        ({"python3": (3, 14, 0)}, "python3"),
         ({"python3": (3, 9, 18), "python3.11": (3, 11, 7)}, "python3.11"),
         ({"python3": (3, 9, 18)}, "python3"),
         ({"python3": (3, 6, 8)}, None),

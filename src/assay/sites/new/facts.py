@@ -124,7 +124,13 @@ def questions(peer: str | None) -> str:
     return json.dumps(
         {
             "programs": [*names, *built],
-            "commands": [*commands, ["ucx_info", "-d"], list(detect.HEADER), *listings],
+            "commands": [
+                *commands,
+                ["ucx_info", "-d"],
+                list(detect.HEADER),
+                list(detect.UCX_OF_MPI),
+                *listings,
+            ],
             "peer": peer,
         }
     )

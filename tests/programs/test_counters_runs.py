@@ -8,7 +8,7 @@ from bench import HPL, ROOT
 from nodes import Nodes, need_namespaces
 from replays import judged_hpl
 
-from assay.evidence import links, node_health
+from assay.evidence import counters, links
 
 WITNESS = ROOT / "src/assay/onnode/link-witness.sh"
 
@@ -21,6 +21,10 @@ MACHINE = {
     "sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count": "7\n",
     "sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error": "5\n",
     "sys/class/infiniband/mlx5_0/ports/1/counters/link_downed": "0\n",
+    "sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_packets": "8\n",
+    "sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_packets": "9\n",
+    "sys/class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence": "4\n",
+    "proc/net/snmp": "Ip: Forwarding\nIp: 1\nTcp: OutSegs RetransSegs\nTcp: 70 6\n",
     "sys/devices/pci0/0000:3a:00.0/max_link_speed": "16.0 GT/s PCIe\n",
     "sys/devices/pci0/0000:3a:00.0/max_link_width": "16\n",
     "sys/devices/pci0/0000:3a:00.0/0000:3b:00.0/class": "0x020700\n",
@@ -50,17 +54,19 @@ def test_the_script_reads_a_machine(tmp_path):
     for bus in ("0000:3a:00.0", "0000:3a:00.0/0000:3b:00.0"):
         link = tmp_path / "sys/bus/pci/devices" / bus.rpartition("/")[2]
         link.symlink_to(tmp_path / "sys/devices/pci0" / bus)
-    script = node_health.script(str(tmp_path))
+    script = counters.script(str(tmp_path))
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
-    found = node_health.parse(done.stdout, str(tmp_path))
+    found = counters.parse(done.stdout, str(tmp_path))
     assert found.up == 12.5
-    assert found.counters == {
-        ("memory_corrected", "mc0"): 3, ("memory_uncorrected", "mc0"): 1,
-        ("core_throttled", "cpu1"): 7, ("symbol_error", "mlx5_0:1"): 5,
-        ("link_downed", "mlx5_0:1"): 0, ("pcie_fatal", "0000:3b:00.0"): 2,
-        ("carrier_down", "0000:3b:00.0:ens1"): 6, ("MCE", ""): 3,
+    assert found.values == {
+        "memory_corrected": {"mc0": 3}, "memory_uncorrected": {"mc0": 1},
+        "core_throttled": {"cpu1": 7}, "pcie_fatal": {"0000:3b:00.0": 2},
+        "symbol_error": {"mlx5_0:1": 5}, "link_downed": {"mlx5_0:1": 0},
+        "out_of_sequence": {"mlx5_0:1": 4}, "packets_resent out_of": {"mlx5_0:1": 17},
+        "segments_resent": {"": 6}, "segments_resent out_of": {"": 70},
+        "carrier_down": {"0000:3b:00.0:ens1": 6}, "MCE": {"": 3},
     }  # fmt: skip
-    assert node_health.problems(found, found) == [
+    assert counters.problems(found, found) == [
         "mc0: uncorrected memory errors: 1, at most 0 (memory_uncorrected)",
         "0000:3b:00.0 (network adapter): the width of its PCIe link is 4, both ends can have 16",
     ]
@@ -68,9 +74,9 @@ def test_the_script_reads_a_machine(tmp_path):
 
 def test_the_script_reads_this_machine():
     done = subprocess.run(
-        ["sh", "-c", node_health.script()], capture_output=True, text=True, check=True
+        ["sh", "-c", counters.script()], capture_output=True, text=True, check=True
     )
-    assert node_health.parse(done.stdout).up > 0
+    assert counters.parse(done.stdout).up > 0
     assert done.stderr == ""
 
 
@@ -104,11 +110,11 @@ def test_the_first_rank_of_a_node_keeps_its_state(tmp_path):
         ["./link-witness.sh", "lo", "sh", "-c", again], cwd=tmp_path, check=True
     )  # the second rank starts while the first one runs
     assert len((tmp_path / "asked").read_text().split()) == 2, "the second rank asks nothing"
-    ((host, said),) = node_health.of_job(tmp_path).record.items()
+    ((host, said),) = counters.of_job(tmp_path).record.items()
     assert said == {"rose": {}, "unread": ""}
     ups = [
-        node_health.parse((tmp_path / name.replace("*", host)).read_text()).up
-        for name in node_health.FILES
+        counters.parse((tmp_path / name.replace("*", host)).read_text()).up
+        for name in counters.FILES
     ]
     assert ups == [1, 2]
     assert len(list(tmp_path.glob(links.READINGS))) == 2
@@ -116,9 +122,9 @@ def test_the_first_rank_of_a_node_keeps_its_state(tmp_path):
 
 def test_each_node_of_a_meeting_keeps_its_state(tmp_path):
     need_namespaces()
-    (tmp_path / "node-health.sh").write_text(node_health.script())
+    (tmp_path / "node-health.sh").write_text(counters.script())
     job = Nodes(tmp_path, "each.py", 2, command=["true"], limit=5, width=1, turns=1)
     job.start(0, 1).end()
-    record = node_health.of_job(tmp_path).record
+    record = counters.of_job(tmp_path).record
     assert set(record) == {"node01", "node02"}
     assert all("rose" in said for said in record.values())

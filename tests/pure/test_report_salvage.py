@@ -37,7 +37,13 @@ def test_it_is_red_and_says_why(results):
 def test_a_torn_run_report_leads_to_them(results, capsys):
     results.file.write_text("")
     arguments = argparse.Namespace(
-        session=None, pipeline=None, output=None, figures=None, max_harness=None, history=None
+        session=None,
+        pipeline=None,
+        output=None,
+        figures=None,
+        max_harness=None,
+        history=None,
+        ledger=False,
     )
     assert report.command(arguments) == 2
     said = capsys.readouterr().err

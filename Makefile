@@ -38,7 +38,7 @@ help:
 	@echo 'make acceptance  set up, run the suite on this machine, write results/report.html'
 	@echo 'make paper       measure what the figures of a validation show, and draw them: results/paper/'
 	@echo 'make report      write the report of the last run again'
-	@echo 'make scale       write docs/scale.md and its figure anew: costs, simulations'
+	@echo 'make scale       write docs/scale.md, its tables and figure anew: costs, simulations'
 	@echo 'make test        set up, then linters, type checker, and the tests that take minutes'
 	@echo 'make test-all    the same with all tests: installs Slurm, builds Apptainer and an image'
 	@echo 'make fresh       run the command lines of the README on bare Debian roots (DISTRO=forky)'

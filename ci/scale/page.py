@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the generated parts of docs/scale.md, and its figure: ``make scale``.
+"""Writes the summary and the figure of docs/scale.md, and tables.md: ``make scale``.
 
 ``page.py --only switches --trials 10`` writes one simulated part alone, with fewer trials.
 
@@ -31,7 +31,7 @@ from matplotlib.figure import Figure
 from assay.report.plots import BLACK, BLUE, GREEN, MARKERS, ORANGE, PURPLE, STYLE, VERMILLION
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "scale.md"
+PAGE, TABLES = ROOT / "docs" / "scale.md", Path(__file__).with_name("tables.md")
 FIGURE = ROOT / "docs" / "scale-power.svg"
 
 #: A fault counts as found if the tournament names exactly this fault in this share of the trials.
@@ -102,6 +102,20 @@ def part_cost() -> str:
     ]
     between = "A full acceptance run, if it played the sparse tournament instead of all rounds:"
     return "\n\n".join([table(head, rows), between, table(whole_head, runs)])
+
+
+def part_summary() -> str:
+    """What a reader asks of the costs first."""
+    parameters = cost.load()
+    machine = cost.values(parameters["production"])
+    rows = []
+    for n in cost.SIZES:
+        full, few = cost.schedule.count(n), cost.schedule.sparse(n)
+        walls = [cost.tournament(machine, n, rounds).wall for rounds in (full, few)]
+        whole = cost.acceptance(parameters, n)
+        rows.append([f"{n}", *map(duration, (*walls, whole.wall)), hours(whole.node_seconds)])
+    head = ["nodes", "all rounds", "sparse rounds", "an acceptance, sparse", "node-h of it"]
+    return table(head, rows)
 
 
 def part_check() -> str:
@@ -292,25 +306,27 @@ def marks(name: str) -> tuple[str, str]:
     return f"<!-- begin: {name} -->\n", f"\n<!-- end: {name} -->"
 
 
-def written(name: str, text: str | None = None) -> str:
-    """A generated part in its current form on the page."""
+def file_of(name: str) -> Path:
+    return PAGE if name == "summary" else TABLES
+
+
+def written(name: str) -> str:
+    """A generated part in its current form."""
     begin, end = marks(name)
-    page = PAGE.read_text(encoding="utf-8") if text is None else text
-    return page.split(begin)[1].split(end)[0]
+    return file_of(name).read_text(encoding="utf-8").split(begin)[1].split(end)[0]
 
 
 def write(parts: dict[str, Any]) -> None:
-    text = PAGE.read_text(encoding="utf-8")
     for name, part in parts.items():
         begin, end = marks(name)
-        head, rest = text.split(begin)
+        head, rest = file_of(name).read_text(encoding="utf-8").split(begin)
         text = head + begin + part + end + rest.split(end)[1]
-    PAGE.write_text(text, encoding="utf-8")
+        file_of(name).write_text(text, encoding="utf-8")
 
 
 def main() -> None:
     began = time.monotonic()
-    parser = argparse.ArgumentParser(description="Writes the generated parts of docs/scale.md.")
+    parser = argparse.ArgumentParser(description="Writes docs/scale.md and its tables.")
     parser.add_argument("--only", choices=[*SIMULATED], help="write this part alone")
     parser.add_argument("--trials", type=int, help="at most so many trials of each of its cells")
     options = parser.parse_args()
@@ -318,7 +334,7 @@ def main() -> None:
         write_simulated(options.only, options.trials)
         print(f"scale: {options.only} written in {time.monotonic() - began:.0f} s")
         return
-    write({"cost": part_cost(), "check": part_check()})
+    write({"summary": part_summary(), "cost": part_cost(), "check": part_check()})
     if why := simgrid.missing():
         print(f"scale: the part of SimGrid stays as it was: {why}", file=sys.stderr)
     else:
@@ -328,7 +344,7 @@ def main() -> None:
     for name in SIMULATED:
         write_simulated(name, options.trials)
     save(draw(outcomes))
-    print(f"scale: docs/scale.md and its figure written in {time.monotonic() - began:.0f} s")
+    print(f"scale: page, tables and figure written in {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

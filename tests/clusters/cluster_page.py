@@ -1,6 +1,6 @@
-"""Writes the page and the figure of the faults of the emulated cluster from the recorded runs.
+"""Writes the page, table and figure of the faults of the emulated cluster from the recorded runs.
 
-The measurement is docs/cluster-faults.jsonl. Page and figure depend on this file only.
+The measurement is docs/cluster-faults.jsonl. All three depend on this file only.
 """
 
 from __future__ import annotations
@@ -8,15 +8,22 @@ from __future__ import annotations
 import json
 import re
 import statistics
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "programs"))
+
+import fault_tables
+
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = ROOT / "docs/cluster-faults.jsonl"
 PAGE = ROOT / "docs/sensitivity.md"
+TABLE = fault_tables.file("cluster")
 FIGURE = ROOT / "docs/cluster-faults.svg"
+HEAD = ("fault", "severity", "caught", "by (number of runs)", "names the node", "time", "message")
 BEGIN, END = "<!-- begin: cluster faults -->", "<!-- end: cluster faults -->"
 
 #: The node that receives every fault of a single node.
@@ -109,7 +116,7 @@ def message(run: Run) -> str:
     """The shortest reason that names the node; without such a reason, the shortest of all."""
     reasons = sorted(reasons_of_the_fault(run), key=lambda r: (NODE not in r, len(r)))
     first = re.sub(r"^\w+ error: ", "", reasons[0]).split("; ")[0] if reasons else ""
-    return re.sub(r"\S*/(\w+\.yaml)", r"\1", first).replace("|", "\\|")[:160]
+    return re.sub(r"\S*/(\w+\.yaml)", r"\1", first)[:160]
 
 
 def healthy_lines(runs: Sequence[Run]) -> list[str]:
@@ -128,15 +135,17 @@ def healthy_lines(runs: Sequence[Run]) -> list[str]:
     return lines + ([""] if failed else [])
 
 
-def table(found: dict[tuple[str, str], list[Run]]) -> list[str]:
-    lines = [
-        "| fault | severity | caught | by (number of runs) | names the node | time | says |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def hit(runs: Sequence[Run]) -> int:
+    """In how many runs any test caught the fault."""
+    return sum("FAIL" in verdicts(run).values() for run in runs)
+
+
+def table(found: dict[tuple[str, str], list[Run]]) -> list[list[str]]:
+    """One row a fault; the columns of :data:`HEAD`."""
+    lines = []
     for (kind, severity), runs in found.items():
         hits = {name: count for name, count in caught(runs).items() if count}
         n = len(runs)
-        any_hit = sum("FAIL" in verdicts(run).values() for run in runs)
         by = ", ".join(f"{name} {count}" for name, count in sorted(hits.items())) or "**none**"
         disturbed = Counter(
             name for run in runs for name, said in verdicts(run).items() if said == "DISTURBED"
@@ -146,11 +155,20 @@ def table(found: dict[tuple[str, str], list[Run]]) -> list[str]:
         named = "" if kind.startswith(EVERYWHERE) else f"{sum(map(names_it, runs))} of {n}"
         seconds = statistics.median(run["seconds"] for run in runs)
         said = next(filter(None, map(message, runs)), "")
-        lines.append(
-            f"| {kind} | {severity} | {any_hit} of {n} | {by} | "
-            f"{named} | {seconds:.0f} s | {f'`{said}`' if said else ''} |"
-        )
+        quoted = f"`{said}`" if said else ""
+        lines.append([kind, severity, f"{hit(runs)} of {n}", by, named, f"{seconds:.0f} s", quoted])
     return lines
+
+
+def sums(found: dict[tuple[str, str], list[Run]]) -> str:
+    """How many faults were caught in each run, and which were not."""
+    missed = [
+        f"{' '.join(fault).strip()} in {hit(runs)} of {len(runs)}"
+        for fault, runs in found.items()
+        if hit(runs) < len(runs)
+    ]
+    said = f"{len(found) - len(missed)} of {len(found)} faults were caught in each of their runs"
+    return f"{said}{'; ' if missed else ''}{', '.join(missed)}."
 
 
 def document(runs: Sequence[Run]) -> str:
@@ -159,7 +177,16 @@ def document(runs: Sequence[Run]) -> str:
     healthy = found.pop(("healthy", ""), [])
     body = healthy_lines(healthy) if healthy else []
     figure = f"![fault by test, runs in which it was caught]({FIGURE.name})"
-    return "\n".join([BEGIN, "", *body, figure, "", *table(found), "", END])
+    return "\n".join([BEGIN, "", *body, sums(found), "", figure, "", END])
+
+
+def without_healthy(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
+    return {fault: each for fault, each in groups(runs).items() if fault[0] != "healthy"}
+
+
+def written(runs: Sequence[Run]) -> str:
+    """The text of the table."""
+    return fault_tables.text(HEAD, table(without_healthy(runs)))
 
 
 def replaced(text: str, generated: str, begin: str = BEGIN, end: str = END) -> str:
@@ -203,7 +230,8 @@ def draw(runs: Sequence[Run]) -> None:
 
 
 def write() -> None:
-    """Writes page and figure from all runs in the file."""
+    """Writes page, table and figure from all runs in the file."""
     runs = load()
     PAGE.write_text(replaced(PAGE.read_text(), document(runs)))
+    TABLE.write_text(written(runs))
     draw(runs)

@@ -2,9 +2,9 @@
 
 `python tests/clusters/verbs_matrix.py`, as root, while a cluster is up that was started by
 `vcluster up --machines uml --nodes 3 --rails 2`. Each run is a line of docs/verbs-faults.jsonl, and
-from this file it writes a part of docs/sensitivity.md. A run that is already in the file is not
-repeated. The fault of an unused rail needs the C programs of OSU on PATH; without them it is left
-out.
+from this file it writes a part of docs/sensitivity.md, and docs/faults/verbs-cluster.csv. A run
+that is already there is not repeated. The fault of an unused rail needs the C programs of OSU on
+PATH; without them it is left out.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 import shutil
 
 import cluster_page
+import fault_tables
 from cluster_matrix import NODE, Fault, Matrix, arguments, measure, severities
 
 RUNS = cluster_page.ROOT / "docs/verbs-faults.jsonl"
+TABLE = fault_tables.file("verbs-cluster")
 BEGIN, END = "<!-- begin: verbs faults -->", "<!-- end: verbs faults -->"
 
 #: The tests of nodes and links over verbs, and those of the two rails, and where they run. The last
@@ -63,7 +65,7 @@ def document() -> str:
         return "\n".join([BEGIN, "", "No run yet.", "", END])
     healthy = [run for each in HEALTHY for run in found.pop((each.kind, each.severity), [])]
     lines = cluster_page.healthy_lines(healthy) if healthy else []
-    return "\n".join([BEGIN, "", *lines, *cluster_page.table(found), "", END])
+    return "\n".join([BEGIN, "", *lines, cluster_page.sums(found), "", END])
 
 
 def main() -> None:
@@ -72,6 +74,7 @@ def main() -> None:
         measure(Matrix(FAULTS, HEALTHY, "vcluster-uml", RUNS), options)
     page = cluster_page.PAGE
     page.write_text(cluster_page.replaced(page.read_text(), document(), BEGIN, END))
+    TABLE.write_text(cluster_page.written(cluster_page.load(RUNS)))
 
 
 if __name__ == "__main__":

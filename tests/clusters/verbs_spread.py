@@ -1,7 +1,7 @@
 """How emulated nodes with verbs behave over restarts, and when packets are lost.
 
 `python tests/clusters/verbs_spread.py restarts|losses [N]`, as root, while no cluster is up below
-$ASSAY_VCLUSTER. It prints one JSON object a line. docs/vcluster.md has what was seen.
+$ASSAY_VCLUSTER. It prints one JSON object a line. docs/hardware-log.md has what was seen.
 
 `restarts` starts and ends a cluster of two nodes N times (10): the times, the memory of each node,
 what is left afterwards, and the median latency over each transport. `losses` starts one of three

@@ -1,4 +1,4 @@
-"""Injects the faults of the baseline and writes the resulting table in docs/sensitivity.md.
+"""Injects the faults of the baseline, writes docs/faults/outputs.csv, and its sums into a page.
 
 The rows are the faults that were injected into other test suites (see the document).
 `python tests/programs/fault_matrix.py` runs them all and writes the table again.
@@ -15,13 +15,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import fault_tables
 import replays
 from bench import HPL as HEALTHY_HPL
 from bench import ROOT, Bench, Recorded
 
 from assay.outputs import osu
 
-DOCUMENT = ROOT / "docs" / "sensitivity.md"
+DOCUMENT, TABLE = ROOT / "docs" / "sensitivity.md", fault_tables.file("outputs")
+HEAD = ("program", "row", "fault", "caught by", "message begins")
 BEGIN, END = "<!-- begin: fault matrix -->", "<!-- end: fault matrix -->"
 
 OSU = ("latency", "bw", "allreduce")
@@ -277,12 +279,11 @@ def _reason(outcome: object) -> str:
 def cause(reason: str) -> str:
     """The first cause of a failure, without the parts that differ from run to run."""
     first = re.sub(r"^\w+ error: ", "", reason).split("; ")[0]
-    first = re.sub(r"\S*/(references\.yaml)", r"\1", first)
-    return re.sub(r"\|", r"\\|", first)
+    return re.sub(r"\S*/(references\.yaml)", r"\1", first)
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines = ["| | fault | caught by | the message begins |", "|---|---|---|---|"]
+def table(program: str, rows: list[Row]) -> list[list[str]]:
+    lines = []
     for row in rows:
         if row.fault.number.startswith("0"):
             caught = "no fault: all pass" if not any(row.reasons.values()) else "FALSE ALARM"
@@ -294,8 +295,13 @@ def table(rows: list[Row]) -> list[str]:
         note = f" ({row.fault.note})" if row.fault.note else ""
         message = cause(next((r for r in row.reasons.values() if r), ""))
         quoted = f"`{message}`" if message else ""
-        lines.append(f"| {row.fault.number} | {row.fault.what}{note} | {caught} | {quoted} |")
+        lines.append([program, row.fault.number, f"{row.fault.what}{note}", caught, quoted])
     return lines
+
+
+def tables(osu_rows: list[Row], hpl_rows: list[Row]) -> str:
+    """The text of docs/faults/outputs.csv."""
+    return fault_tables.text(HEAD, [*table("OSU", osu_rows), *table("HPL", hpl_rows)])
 
 
 def document(osu_rows: list[Row], hpl_rows: list[Row]) -> str:
@@ -305,13 +311,11 @@ def document(osu_rows: list[Row], hpl_rows: list[Row]) -> str:
         faults = [row for row in rows if not row.fault.number.startswith("0")]
         return f"{sum(row.caught for row in faults)} of {len(faults)}"
 
-    parts = (
-        f"OSU: {count(osu_rows)} rows caught by every test that they apply to.",
-        "\n".join(table(osu_rows)),
-        f"HPL: {count(hpl_rows)} rows caught.",
-        "\n".join(table(hpl_rows)),
+    said = (
+        f"OSU: {count(osu_rows)} rows caught by every test that they apply to. "
+        f"HPL: {count(hpl_rows)} rows caught."
     )
-    return "\n\n".join((BEGIN, *parts, END))
+    return "\n\n".join((BEGIN, said, END))
 
 
 def replaced(text: str, generated: str) -> str:
@@ -322,6 +326,7 @@ def replaced(text: str, generated: str) -> str:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        generated = document(*measure(Path(scratch)))
-    DOCUMENT.write_text(replaced(DOCUMENT.read_text(), generated))
-    print(f"{DOCUMENT.relative_to(ROOT)} written")
+        measured = measure(Path(scratch))
+    DOCUMENT.write_text(replaced(DOCUMENT.read_text(), document(*measured)))
+    TABLE.write_text(tables(*measured))
+    print(f"{DOCUMENT.relative_to(ROOT)} and {TABLE.relative_to(ROOT)} written")

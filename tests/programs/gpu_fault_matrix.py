@@ -1,6 +1,7 @@
 """Faults between GPUs, and what the suite says of each: the real tests on emulated GPUs.
 
-`python tests/programs/gpu_fault_matrix.py` runs them all and writes the table of docs/vgpu.md anew.
+`python tests/programs/gpu_fault_matrix.py` runs them all, writes docs/faults/gpu.csv, and its sums
+into docs/vgpu.md.
 It needs the emulated GPU, and UCX 1.20.1 and 1.22.0 for it (`vgpu/ucx.sh VERSION`).
 
 A busy machine copies later than the model of the emulated GPUs says. So no rate that is judged here
@@ -23,11 +24,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import each_gpu_fake
+import fault_tables
 from bench import ROOT, Bench
 
 from assay.sites.emulated import EACH_GPU
 
-DOCUMENT = ROOT / "docs" / "vgpu.md"
+DOCUMENT, TABLE = ROOT / "docs" / "vgpu.md", fault_tables.file("gpu")
 BEGIN, END = "<!-- begin: GPU faults -->", "<!-- end: GPU faults -->"
 
 VERSION, OTHER = "1.22.0", "1.20.1"
@@ -247,13 +249,25 @@ def cause(row: Row) -> str:
 
 
 def table(rows: list[Row]) -> str:
-    lines = ["| fault | caught by | the message |", "|---|---|---|"]
+    """The text of docs/faults/gpu.csv."""
+    lines = []
     for row in rows:
         hits = [test for test, reason in row.reasons.items() if reason]
         caught = ", ".join(hits) or ("no fault: passes" if row.fault.sound else "**none**")
         message = f"`{cause(row)}`" if hits else ""
-        lines.append(f"| {row.fault.what} | {caught} | {message} |")
-    return "\n".join(lines)
+        lines.append([row.fault.what, caught, message])
+    return fault_tables.text(("fault", "caught by", "message"), lines)
+
+
+def sums(rows: list[Row]) -> str:
+    """The generated part of docs/vgpu.md."""
+    faults = [row for row in rows if not row.fault.sound]
+    caught = sum(all(row.reasons.values()) for row in faults)
+    alarms = sum(any(row.reasons.values()) for row in rows if row.fault.sound)
+    return (
+        f"{caught} of {len(faults)} faults are caught by every test that they are run with; "
+        f"{alarms} of {len(rows) - len(faults)} machines without a fault are red."
+    )
 
 
 def replaced(text: str, generated: str) -> str:
@@ -266,11 +280,12 @@ if __name__ == "__main__":
     wanted = [fault for fault in FAULTS if fault.name in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as scratch:
         found = measure(Path(scratch), wanted or None)
-    print(table(found))
+    print(table(found), end="")
     if wanted:
         for row in found:
             for test, reason in row.reasons.items():
                 print(f"\n{row.fault.name}, {test}: {reason or 'pass'}")
     else:
-        DOCUMENT.write_text(replaced(DOCUMENT.read_text(), table(found)))
-        print(f"{DOCUMENT.relative_to(ROOT)} written")
+        DOCUMENT.write_text(replaced(DOCUMENT.read_text(), sums(found)))
+        TABLE.write_text(table(found))
+        print(f"{DOCUMENT.relative_to(ROOT)} and {TABLE.relative_to(ROOT)} written")

@@ -1,13 +1,11 @@
 """What to do about a case that failed: each message that the suite can print has a remedy."""
 
 import re
-from pathlib import Path
 
+import fault_tables
 import pytest
 
 from assay.report import remedies
-
-DOCS = Path(__file__).parents[2] / "docs"
 
 #: Messages that a page quotes of the suite itself, and not of a case.
 NOT_OF_A_CASE = (
@@ -20,9 +18,9 @@ NOT_OF_A_CASE = (
 
 def messages():
     """The messages in the last column of the tables of faults."""
-    said = set()
-    for page in ("sensitivity.md", "vgpu.md"):
-        said |= set(re.findall(r"\| `([^`]+)` \|$", (DOCS / page).read_text(), re.MULTILINE))
+    names = [path.stem for path in fault_tables.FOLDER.glob("*.csv")]
+    last = [row[-1] for name in names for row in fault_tables.rows(name)]
+    said = {found[1] for cell in last if (found := re.fullmatch("`([^`]+)`", cell))}
     return sorted(one for one in said if not one.startswith(NOT_OF_A_CASE))
 
 

@@ -1,4 +1,4 @@
-"""The generators of docs/scale.md: plausible, reproducible, and in agreement with the page."""
+"""The generators of docs/scale.md and its tables: plausible, reproducible, and in agreement."""
 
 import sys
 from dataclasses import replace
@@ -19,6 +19,7 @@ MACHINE = cost.values(cost.load()["production"])
 
 
 def test_the_page_has_the_costs_that_the_model_computes():
+    assert page.written("summary") == page.part_summary()
     assert page.written("cost") == page.part_cost()
     assert page.written("check") == page.part_check()
 

@@ -16,7 +16,7 @@ from typing import Any
 from assay.accused import Against, How
 from assay.evidence import counters, steering, transports
 from assay.evidence.launch import short_name
-from assay.evidence.plan import Machine, within
+from assay.evidence.plan import Machine, Note, within
 from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament.again import second_pass
 from assay.fleet.tournament.diagnosis import diagnose
@@ -215,6 +215,7 @@ def _path(
 ) -> list[str]:
     log = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
     others = [] if asked is None else steering.of_ucx(log, asked, Machine())
+    others = [line for line in others if not isinstance(line, Note)]  # where the log goes
     return [*transports.prove(transport, log, [test.size], version, processes=2).problems, *others]
 
 

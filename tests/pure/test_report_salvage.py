@@ -36,15 +36,8 @@ def test_it_is_red_and_says_why(results):
 
 def test_a_torn_run_report_leads_to_them(results, capsys):
     results.file.write_text("")
-    arguments = argparse.Namespace(
-        session=None,
-        pipeline=None,
-        output=None,
-        figures=None,
-        max_harness=None,
-        history=None,
-        ledger=False,
-    )
+    names = ("session", "pipeline", "output", "figures", "max_harness", "history", "ledger")
+    arguments = argparse.Namespace(**dict.fromkeys(names))
     assert report.command(arguments) == 2
     said = capsys.readouterr().err
     assert f"assay report --session {folder(results)}" in said

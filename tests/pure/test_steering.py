@@ -230,6 +230,9 @@ def test_a_function_that_hides_a_program_of_the_job_is_a_doubt():
     (said,) = steering.hidden(steering.node(text.format("")), script)
     assert said.endswith("unset it where it is exported")
     assert steering.hidden(steering.node(text.format("")), "srun ./program") == []
+    # A function that the job script defines itself is its own.
+    own = f"mpirun() {{\n}}\n{script}"
+    assert steering.hidden(steering.node(text.format("")), own) == []
 
 
 def test_the_value_of_a_secret_is_compared_with_nothing():

@@ -265,6 +265,7 @@ def hidden(node: Node, script: str) -> list[str]:
     :param script: the text of the job script.
     """
     words = set(re.findall(r"[\w.+-]+", script))
+    own = set(re.findall(r"^\s*([\w.+-]+)\s*\(\)", script, re.MULTILINE))
     by = node.job.variables.get("BASH_ENV")
     return [
         Doubt(
@@ -272,7 +273,7 @@ def hidden(node: Node, script: str) -> list[str]:
             f"of this name: unset {'BASH_ENV, which is ' + by if by else 'it where it is exported'}"
         )
         for name in node.functions
-        if name in words and name not in MODULES
+        if name in words - own and name not in MODULES
     ]
 
 

@@ -7,6 +7,8 @@ import pytest
 from bench import HELLO, HPL, Recorded, live_program, live_ucx, processor
 from few_messages import latency, perftest, problems
 
+from assay import catalogue
+
 pytestmark = pytest.mark.slow
 
 
@@ -156,9 +158,10 @@ def test_one_core_is_too_few_for_all_that_needs_two(bench):
 def test_a_server_and_a_client_are_not_started_on_one_core(bench):
     """Without a second processor the client got none, and ended with an error."""
     bench.partition(processor=processor(1))
-    bench.stack("any", ["ucx", "ucx-perftest"], ucx_version="1.13.1")
-    run = bench.run("-n", "UcxPerftest.*posix.*_lat", path="reframe/network/ucx_perftest.py")
-    assert [case.result for case in run.cases.values()] == ["skip"]
+    bench.stack("any", sorted(catalogue.PROGRAMS), ucx_version="1.13.1")
+    run = bench.run("-n", "UcxPerftest.*posix.*_lat|FabtestsRma.*read.*tcp", path="reframe/network")
+    assert {name.split()[0] for name, *_ in run.cases} == {"UcxPerftest", "FabtestsRma"}
+    assert {case.result for case in run.cases.values()} == {"skip"}
     assert "2 ranks are needed; bench:here has cores for 1" in run.output
 
 

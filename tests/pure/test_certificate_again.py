@@ -123,6 +123,14 @@ def test_a_recorded_metric_cannot_be_a_pass(again, results):
     assert "latency_8B: PASS, and the site does not judge it" in line
 
 
+def test_what_other_work_left_without_a_verdict_is_no_contradiction(again, results):
+    results.edit_record(LATENCY, traced)
+    bent(results, 16384, 1000)
+    busy = {"busy": "other work took 1.8 of 2 cores", "not_judged": ["implausible"]}
+    results.edit_record(LATENCY, lambda record: record.update(busy))
+    assert again(LATENCY).contradictions == []
+
+
 def test_a_pass_with_a_problem_is_a_contradiction(again, results):
     results.edit_record(LATENCY, lambda record: record.update(problems=["it is too slow"]))
     assert "RECORDED, and there is a problem: it is too slow" in again(LATENCY).contradictions[0]

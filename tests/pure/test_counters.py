@@ -156,6 +156,13 @@ def test_a_site_may_allow_more_of_a_counter():
     assert counters.problems(before, after, {BY_NAME: {"core_throttled": 3}})
 
 
+def test_a_site_may_limit_a_counter_that_is_only_recorded():
+    before, after = of_counter("core_power_limited", 0), of_counter("core_power_limited", 6)
+    assert counters.problems(before, after) == []
+    assert counters.problems(before, after, {BY_NAME: {"core_power_limited": 5}})
+    assert counters.problems(before, after, {BY_NAME: {"core_power_limited": 6}}) == []
+
+
 @pytest.mark.parametrize(
     ("health", "line"),
     [
@@ -171,6 +178,7 @@ def test_a_site_may_allow_more_of_a_counter():
         ({"colour": "green"}, "unknown limit 'colour'; known are counters_max, free_bytes_min, "),
         ({"link_errors_max": "1"}, "link_errors_max is '1'; give a number from 0 on"),
         ({BY_NAME: {"MCE": -1}}, "counters_max: MCE is -1; give a number from 0 on"),
+        ({BY_NAME: {"log_disk_error": 1}}, "counters_max: log_disk_error has no limit to change: "),
         ({BY_NAME: 3}, "write {word: limit}, and counters_max as {counter: limit}"),
         (["MCE"], "write {word: limit}, and counters_max as {counter: limit}"),
     ],

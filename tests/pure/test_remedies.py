@@ -41,7 +41,7 @@ def test_each_message_of_the_fault_matrices_has_a_next_step(message):
         ("latency_8B: FAIL: 0.6 us is above the upper bound 0.126 us", "Compare it with earlier"),
         ("node02 is IDLE+DRAIN (fault)", "Type `scontrol show node"),
         (
-            "rxe0:1 on n2: the link failed or damaged data: link_downed grew by 1",
+            "n2: rxe0:1: times that the link of the port went down: 1 more during the run",
             "Look at the cable",
         ),
         (

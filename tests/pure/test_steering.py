@@ -179,6 +179,9 @@ def test_settings_of_the_machine_are_recorded_and_no_difference():
     assert [type(said) for said in found] == [Doubt, Doubt]
     assert found[0].startswith("UCX_RNDV_THRESH=1k was set outside of the test")
     assert "by /home/user/.openmpi/mca-params.conf:1" in found[1]
+    own = steering.node(OWNED.replace("/usr/share/lmod/init/bash", "/home/user/env"))
+    machine = steering.machine(own, {}, {}, {**given, "HOME": "/home/user"}, modules=True)
+    assert machine.variables == {}, "a file of the user may have set them"
     alone = steering.machine(node, {}, {"UCX_TLS": "posix"}, given, modules=False)
     found = steering.unasked(node.job, {"UCX_TLS": "posix"}, alone)
     assert found[0].startswith("UCX_NET_DEVICES=mlx5_0:1 was set outside")
@@ -201,6 +204,20 @@ def test_settings_of_the_machine_are_recorded_and_no_difference():
 def test_a_file_is_of_the_machine_or_not(extras, asked, path, owned):
     machine = steering.machine(steering.node(OWNED), extras, asked, {}, modules=False)
     assert machine.owns(f"{path}:3") is owned
+
+
+def test_a_file_in_a_home_says_nothing_of_a_choice_that_open_mpi_reports():
+    """A case without MPI is not steered by it; in others the report of Open MPI counts."""
+    lines = "rank vm - c0ffee\nfile /home/user/.openmpi/mca-params.conf:1:{}\n"
+    machine = steering.machine(steering.node(lines.format("pml=ucx")), {}, {}, {}, modules=False)
+
+    def said(setting, **asked):
+        return steering.unasked(steering.node(lines.format(setting)).job, asked, machine)
+
+    assert said("pml=ucx") == []
+    assert said("coll_tuned_priority=9", OMPI_MCA_coll_tuned_priority="9") == []
+    assert [type(one) for one in said("coll_tuned_priority=9")] == [Doubt]
+    assert [type(one) for one in said("btl_base_verbose=9")] == [Note]
 
 
 def test_the_prefix_of_a_program_in_a_home_does_not_own_the_home():

@@ -98,7 +98,8 @@ class Judge:
         for name, raw in mapping(case.record.get("metrics")).items():
             entry = mapping(raw)
             try:
-                self._value(counted, name, entry)
+                # What other work left without a verdict has the values of its last launch alone.
+                self._value([case] if case.busy else counted, name, entry)
                 found.metrics[name] = OUTPUTS
             except _Unknown as why:
                 found.metrics[name] = str(why)
@@ -107,7 +108,8 @@ class Judge:
                 found.contradictions.append(f"{name}: {error}")
             if not case.busy:
                 found.contradictions += self._verdict(case, name, entry)
-        found.contradictions += self._curve(case, counted)
+        if not case.busy:
+            found.contradictions += self._curve(case, counted)
         return found
 
     def _of(self, case: Case) -> list[Case]:

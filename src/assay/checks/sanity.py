@@ -100,7 +100,9 @@ class Believed(CaseBase):
         slow = [*doubtful, *(self.accused(parsed) if parsed is not None else [])]
         missed = "" if problems or doubtful else self.missed()
         moved = [*rounded, *slow]
-        busy_with = shared.disturbance(self) if moved else ""
+        busy_with = shared.disturbance(self) if moved or missed else ""
+        if missed and busy_with and shared.of_a_person(self):
+            moved, missed = [missed, *moved], ""
         if problems and busy_with:
             # What failed is red all the same, but other work may explain the rest.
             slow = [f"{one} (accuses nobody: {busy_with})" for one in slow]
@@ -110,8 +112,6 @@ class Believed(CaseBase):
             problems[:0] = self._nodes_lost()
         self._parsed = parsed
         self._record.update(record.of_output(parsed), seconds=seconds)
-        if self.others is not None:
-            self._record["others"] = asdict(self.others)
         if missed or busy_with:
             if said := self._undecided(missed or busy_with, moved, busy=not missed):
                 raise SanityError(said)
@@ -232,6 +232,8 @@ class Believed(CaseBase):
             return [str(torn)], unknown
         times = launch.times(ended, self.job)
         self.others, self.launched = ended.others, ended
+        if ended.others is not None:
+            self._record["others"] = asdict(ended.others)
         wrong = launch.wrong_clock(ended, self.job.submit_time, time.time())
         if ended.nonce != self._nonce:
             wrong.insert(0, f"{launch.FILE} is of another launch: its nonce is {ended.nonce!r}")

@@ -41,7 +41,8 @@ def last_beside_others(test: Any, disturbed: int) -> bool:
     :param disturbed: how many launches of the case were disturbed before.
     """
     most = min(LAUNCHES_TO_FAIL, runner.retries() + 1)
-    return not test.measures_anew or disturbed + 1 >= most
+    enough = disturbed + 1 >= most or test.launches() > runner.retries()
+    return enough or not test.measures_anew
 
 
 def of_a_person(test: Any) -> bool:

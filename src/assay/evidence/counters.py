@@ -159,6 +159,11 @@ def refused(health: Mapping[str, Any], others: Iterable[str] = ()) -> list[str]:
         *_unknown(health, {*keys, *others, BY_NAME}, "limit"),
         *_unknown(by_name, rows(), f"counter in {BY_NAME}"),
         *(
+            f"{BY_NAME}: {name} has no limit to change: each case of it is a fault"
+            for name in by_name
+            if (row := rows().get(name)) and (row.pattern or (row.gone and not row.pci_class))
+        ),
+        *(
             f"{key} is {value!r}; give a number from 0 on"
             for key, value in said.items()
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0
@@ -425,7 +430,7 @@ class _Run(NamedTuple):
         grown = {name: _rise(self.before, self.after, name, device) for name in row.names}
         count = sum(grown.values())
         more = f": {count:g} more during the run"
-        if row.rule == "rise" and count > limit:
+        if row.rule in ("rise", "") and count > limit:
             at_most = f", at most {number(limit)} in {seconds:.0f} s" if limit else ""
             return count, f"{more}{at_most} ({_each(row, grown)})"
         if row.rule == "share":

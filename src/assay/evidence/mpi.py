@@ -17,7 +17,7 @@ from typing import Any
 
 from assay.evidence import steering
 from assay.evidence.accelerator import Accelerator
-from assay.evidence.plan import Machine
+from assay.evidence.plan import PRINTED_BY_MPI, Machine
 from assay.outputs import openmpi
 from assay.workloads.osu import numbers
 
@@ -28,9 +28,6 @@ RUN_TIME = (
     *("odls", "state", "errmgr", "iof", "schizo", "filem", "mpi_abort", "mpi_param_check"),
     *("mpi_show", "opal_abort", "opal_signal", "opal_stacktrace"),
 )
-
-#: Words in names of settings that only change what is printed.
-PRINTED = ("_verbose", "_warn_", "show_load_errors", "help_aggregate", "report_bindings")
 
 #: Settings that mpirun itself hands to every rank with this value.
 DEFAULTS = {"mpi_oversubscribe": "false", "mpi_yield_when_idle": "false"}
@@ -126,7 +123,7 @@ class OpenMpi:
             elif not (
                 name.startswith(tuple(f"{word}_" for word in RUN_TIME))
                 or name in (*RUN_TIME, *SYNONYMS, *shared)
-                or any(word in name for word in PRINTED)
+                or any(word in name for word in PRINTED_BY_MPI)
                 or value == DEFAULTS.get(name)
                 or (name in COMPONENTS and PACKAGED_COMPONENTS.fullmatch(value))
             ):

@@ -49,6 +49,9 @@ PRINTED = (
     *("LD_BIND_NOW", "LD_WARN", "LD_VERBOSE"),  # symbols are looked up before the program begins
 )
 
+#: Words in names of settings of Open MPI that change only what is printed.
+PRINTED_BY_MPI = ("_verbose", "_warn_", "show_load_errors", "help_aggregate", "report_bindings")
+
 #: Variables whose effect is judged by the libraries that were loaded, because modules set
 #: LD_LIBRARY_PATH on many machines. The witness sets the others.
 SEARCH = ("LD_LIBRARY_PATH", "LD_DEBUG", "LD_DEBUG_OUTPUT")
@@ -93,7 +96,7 @@ class Machine:
 
 def _classed(variable: str, said: str, mend: str) -> str:
     """A line about a setting that nobody requested, in its class."""
-    if variable.startswith(PRINTED):
+    if variable.startswith(PRINTED) or any(word in variable for word in PRINTED_BY_MPI):
         return Note(f"{said.removesuffix(',')}; it changes no measurement")
     if variable in CHOOSING:
         return f"{said} and chooses another transport: {mend}"

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from assay import onnode
-from assay.evidence.plan import HIDDEN, PRINTED, SYSTEM, Doubt, Machine
+from assay.evidence.plan import CHOOSING, HIDDEN, PRINTED, SYSTEM, Doubt, Machine
 from assay.outputs.ucx_log import UcxLog
 
 #: The script, the files that it leaves of each rank, and the file that it leaves of the job.
@@ -217,6 +217,9 @@ def machine(
     roots += [asked[name] for name in NAMING_FILES if asked.get(name, "").startswith("/")]
     if "image" in extras:  # its programs have a prefix that is not seen from outside
         roots.append("/opt")
+    # A file of the user may set variables in the shell of the job, too.
+    home = given.get("HOME") or "/nonexistent"
+    modules = modules and not node.job.variables.get("BASH_ENV", "").startswith(f"{home}/")
     loaded = {
         name: value
         for name, value in node.job.variables.items()
@@ -254,7 +257,9 @@ def unasked(process: Steering, asked: Mapping[str, str], machine: Machine) -> li
         else:
             found += machine.variable(name, value)
     for where, _, name, value in process.files:
-        if name not in asked:  # the environment counts more than a file
+        variable = f"OMPI_MCA_{name}"
+        # The environment counts more than a file. Open MPI itself reports how it chose.
+        if name not in asked and variable not in asked and variable not in CHOOSING:
             found += machine.setting(where, name, value)
     return found
 

@@ -45,10 +45,9 @@ def left_out(runner: Any) -> tuple[list[tuple[tuple[Any, Any, Any], str]], list[
     return skipped, [task.check.display_name for task in expected]
 
 
-def doubts(runner: Any) -> list[str]:
-    """The ``doubts`` in the records of all cases, see ``assay.evidence.plan``."""
-    records = [getattr(task.check, "_record", {}) for task in runner.stats.tasks(None)]
-    return [doubt for record in records for doubt in record.get("doubts", ())]
+def records(runner: Any) -> list[dict[str, Any]]:
+    """The records of all cases, as far as their tests have one."""
+    return [getattr(task.check, "_record", {}) for task in runner.stats.tasks(None)]
 
 
 def retries() -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from assay.declared import Figure
 from assay.judge import Verdict
+from assay.results.sanitize import finite, mapping
 
 
 @dataclass(frozen=True)
@@ -147,10 +148,9 @@ class Case:
     @property
     def others(self) -> str:
         """What other work took of the machine during the last launch; empty if nothing was."""
-        said = self.record.get("others")
-        if not isinstance(said, Mapping) or not all(said.get(k) for k in ("processors", "cores")):
-            return ""
-        return f"{said['processors']:.1f} of {said['cores']} cores"
+        said = mapping(self.record.get("others"))
+        taken, cores = (finite(said.get(key)) for key in ("processors", "cores"))
+        return f"{taken:.1f} of {cores:g} cores" if taken and cores else ""
 
     @property
     def title(self) -> str:

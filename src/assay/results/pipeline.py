@@ -180,7 +180,7 @@ def gather(folder: Path) -> Session:
         faults=tuple(dict.fromkeys(faults)),
         partial=(
             *site_promise.narrowing(promise.site),
-            *beside_others(attempts),
+            *beside_others(case.busy for case in last_attempts(attempts) if case.not_judged),
             *site_promise.few(doubts),
         ),
         doubts=doubts,

@@ -137,16 +137,19 @@ def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dic
 
 
 def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
-    left, expected = runner.left_out(tests)
-    skipped = [replace(session.named(_planned(*case)), why=line(why)) for case, why in left]
+    out, expected = runner.left_out(tests)
+    skipped = [replace(session.named(_planned(*case)), why=line(why)) for case, why in out]
     rules = [promises.skip(one) for one in kept.get("skips", ())]
     refused, partial = session.unlisted(rules, skipped) if "skips" in kept else ([], [])
     faults = [*kept.get("faults", ()), *refused]
     faults += [f"{name} is expected to fail, which proves nothing" for name in expected]
     if faults:
         raise runner.NotAccepted("; ".join(faults))
-    doubts = dict.fromkeys((*promises.changes(kept), *runner.doubts(tests)))
-    if why := [*promises.narrowing(kept), *partial, *promises.few(list(doubts))]:
+    records = runner.records(tests)
+    of_cases = (doubt for record in records for doubt in record.get("doubts", ()))
+    doubts = dict.fromkeys((*promises.changes(kept), *of_cases))
+    left = session.beside_others(r["busy"] for r in records if r.get("not_judged"))
+    if why := [*promises.narrowing(kept), *partial, *promises.few(list(doubts)), *left]:
         getlogger().info(f"PARTIAL: {'; '.join(why)}")
 
 

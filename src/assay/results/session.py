@@ -351,7 +351,7 @@ class _Reader:
         """The fields of a session that tell whether the promise of the site was kept."""
         state = self.plan.promise
         attempts = tuple(attempts)
-        unjudged = beside_others(attempts)
+        unjudged = beside_others(c.busy for c in last_attempts(attempts) if c.not_judged)
         of_cases = (doubt for case in attempts for doubt in case.doubts)
         doubts = tuple(dict.fromkeys((*promise.changes(state), *of_cases)))
         if not state:
@@ -392,13 +392,16 @@ class _Reader:
                 yield replace(case, aborted=True, why="the run ended before it")
 
 
-def beside_others(attempts: Iterable[Case]) -> tuple[str, ...]:
-    """Why a run is only a part, in one line, if cases were not judged beside other work."""
-    left = [case for case in last_attempts(attempts) if case.not_judged]
+def beside_others(why: Iterable[str]) -> tuple[str, ...]:
+    """Why a run is only a part, in one line, if cases were not judged beside other work.
+
+    :param why: what other work took, for each case that was not judged.
+    """
+    left = list(why)
     if not left:
         return ()
     count = f"{len(left)} case was" if len(left) == 1 else f"{len(left)} cases were"
-    return (f"{count} not judged, because {left[0].busy}: run again when the machine is idle",)
+    return (f"{count} not judged, because {left[0]}: run again when the machine is idle",)
 
 
 def _contradiction(record: Mapping[str, Any]) -> str:

@@ -30,7 +30,8 @@ HEADER = (
 UCX_OF_MPI = (
     *("sh", "-c"),
     "LD_DEBUG=libs ompi_info --param pml ucx 2>&1 | "
-    "sed -n 's|.*calling init: \\(/.*/libucp\\.so.*\\)|\\1|p' | head -n 1 | xargs -r python3 -c "
+    "sed -n 's|.*calling init: \\(/.*/libucp\\.so.*\\)|\\1|p' | head -n 1 | "
+    "xargs -r -d '\\n' python3 -c "
     "'import ctypes, sys; f = ctypes.CDLL(sys.argv[1]).ucp_get_version_string; "
     'f.restype = ctypes.c_char_p; print("Version", f().decode())\'',
 )

@@ -25,7 +25,12 @@ class Remedy(NamedTuple):
 def known() -> tuple[Remedy, ...]:
     """The entries of ``remedies.yaml``, in their order."""
     entries = files.read_yaml(Path(__file__).with_name("remedies.yaml"), ValueError)
-    return tuple(Remedy(**entry) for entry in entries)
+    found = []
+    for entry in entries:
+        said = entry["pattern"]
+        pattern = said if isinstance(said, str) else "|".join(said)
+        found.append(Remedy(pattern, entry["why"], entry["next"]))
+    return tuple(found)
 
 
 def of(message: str) -> Remedy | None:

@@ -7,14 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 import shell
 from reframe.core.exceptions import ConfigError
 
+from assay.checks.verdict import Judged
 from assay.evidence import busy, launch
 from assay.evidence.busy import Others, Reading
+from assay.judge.plausible import Ratio
 
 #: A program that uses half a second of processor time, however long it has to wait for it.
 WORK = f"""\
@@ -228,6 +231,29 @@ def test_a_launch_file_with_the_share_of_others():
     assert launch.parse(LAUNCH + "\n\n").others is None
     with pytest.raises(ValueError, match=r"assay\.launch is torn"):
         launch.parse(LAUNCH + READINGS.splitlines()[0] + "\n")
+
+
+@pytest.mark.parametrize(
+    ("metric", "key", "excused"),
+    [
+        ({"value": 9.0, "lower": 10.0, "upper": 20.0}, "larger 8", True),
+        ({"value": 21.0, "lower": 10.0, "upper": 20.0}, "larger 8", False),
+        ({"value": 15.0, "lower": 10.0, "upper": 20.0}, "fastest 8", False),
+        ({"value": 15.0}, "link 1048576", False),
+    ],
+    ids=["slow", "rate above its bound", "faster than memory", "faster than the link"],
+)
+def test_other_work_excuses_no_number_that_is_too_good(metric, key, excused):
+    test = types.SimpleNamespace(declares={"bandwidth": "MB/s"})
+    ratios = {key: Ratio(7.0, 1.0, "it was 7", "at most 1 is plausible")}
+    assert Judged._too_good(test, {"bandwidth": metric}, ratios) is not excused
+
+
+def test_a_latency_below_its_bound_is_too_good():
+    test = types.SimpleNamespace(declares={"latency": "us"})
+    said = {value: Judged._too_good(test, {"latency": {"value": value, "lower": 1.0}}, {})
+            for value in (0.5, 9.0)}  # fmt: skip
+    assert said == {0.5: True, 9.0: False}
 
 
 def test_a_site_changes_the_limit_in_its_own_folder(tmp_path):

@@ -10,7 +10,7 @@ from replays import judged_hpl, scaled
 from assay.report import summary
 from assay.results import session
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 #: A limit that any other work exceeds, on any machine, and one that nothing exceeds.
 LEAST, MOST = 1e-6, 1e6
@@ -46,6 +46,7 @@ def ours(account):
     return f"echo $(($(cat {account}) + {10**15})) >{account}"
 
 
+@pytest.mark.long
 def test_launches_beside_other_work_are_no_failure(bench, foreign):
     limit(bench, LEAST)
     turns, run, case, report = judged(bench, [scaled(0.5)], foreign, WORK)
@@ -88,6 +89,17 @@ def test_on_the_machine_of_a_person_launches_beside_other_work_are_not_judged(be
     )
 
 
+def test_on_the_machine_of_a_person_a_number_that_is_too_good_fails_beside_other_work(bench):
+    """Other work makes no benchmark faster."""
+    limit(bench, LEAST)
+    with (bench.site / "reframe.py").open("a") as site:
+        site.write(ALONE)
+    turns, run, case, _ = judged(bench, [scaled(3.0)], "processes", WORK)
+    assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 3), run.output
+    assert "is above the upper bound" in case.why
+
+
+@pytest.mark.long
 def test_on_the_machine_of_a_person_broken_evidence_fails_beside_other_work(bench):
     limit(bench, LEAST)
     with (bench.site / "reframe.py").open("a") as site:
@@ -96,6 +108,7 @@ def test_on_the_machine_of_a_person_broken_evidence_fails_beside_other_work(benc
     assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 1)
 
 
+@pytest.mark.long
 def test_a_launch_beside_other_work_that_is_within_its_bounds_passes(bench, foreign):
     limit(bench, LEAST)
     turns, run, case, _ = judged(bench, [HPL], foreign, WORK)
@@ -103,6 +116,7 @@ def test_a_launch_beside_other_work_that_is_within_its_bounds_passes(bench, fore
     assert case.record["others"]["processors"] > 0
 
 
+@pytest.mark.long
 def test_a_disturbed_launch_counts_for_nothing_and_the_next_one_decides(bench, foreign):
     first = f"{bench.folder}/first"
     work = f"if [ -e {first} ]; then {ours(foreign)}; else {WORK}; touch {first}; fi"
@@ -113,6 +127,7 @@ def test_a_disturbed_launch_counts_for_nothing_and_the_next_one_decides(bench, f
     assert len(metric.samples) == 1
 
 
+@pytest.mark.long
 def test_what_the_benchmark_burns_itself_excuses_nothing(bench, foreign):
     """Its own loop is not other work. The fault is found after the usual number of launches."""
     limit(bench, LEAST)
@@ -120,6 +135,7 @@ def test_what_the_benchmark_burns_itself_excuses_nothing(bench, foreign):
     assert (run.returncode, case.verdict.value, turns.started) == (1, "FAIL", 3), case.why
 
 
+@pytest.mark.long
 def test_broken_evidence_beside_other_work_fails_at_once(bench, foreign):
     limit(bench, LEAST)
     turns, run, case, _ = judged(bench, [HPL.but(rc=139)], foreign, WORK)
@@ -142,6 +158,7 @@ class Rounded(Own):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("during", "verdict", "why"),
     [

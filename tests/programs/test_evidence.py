@@ -226,6 +226,29 @@ def test_beside_a_failure_what_is_slow_accuses_nobody_on_a_busy_machine(bench, b
     assert record["verdict"] == "FAIL"
 
 
+@pytest.mark.parametrize(
+    ("others", "verdict"), [("processes", "RECORDED"), ("/sys/fs/cgroup/cpu.stat", "INCONCLUSIVE")]
+)
+def test_evidence_that_other_work_hid_is_no_fault_on_the_machine_of_a_person(
+    bench, others, verdict
+):
+    source = """
+from assay.checks import shared
+
+shared.disturbance = lambda test: "other work took 1.9 of 2 cores"
+
+
+@rfm.simple_test
+class Unseen(Own):
+    def missed(self):
+        return "nobody saw where it wrote"
+"""
+    record = bench.ready(extras={"others": others}).own(source).case("Unseen").record
+    assert record["verdict"] == verdict
+    said = record["not_judged"] if verdict == "RECORDED" else record["problems"]
+    assert said == ["nobody saw where it wrote"]
+
+
 def test_alone_what_is_slow_decides_nothing_on_a_busy_machine(bench):
     source = ACCUSES.format(busy="other work took 1.9 of 2 cores", problems=[])
     assert bench.ready().own(source).case("Accuses").record["verdict"] == "INCONCLUSIVE"

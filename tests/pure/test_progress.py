@@ -24,8 +24,7 @@ def case(number, **more):
 
 def task(number):
     part, stack = SimpleNamespace(fullname="here:node"), SimpleNamespace(name="system")
-    check = SimpleNamespace(hashcode=f"c{number}", outputdir=None, stagedir=None)
-    return SimpleNamespace(check=check, testcase=(check, part, stack))
+    return SimpleNamespace(testcase=(SimpleNamespace(hashcode=f"c{number}"), part, stack))
 
 
 class Watch:

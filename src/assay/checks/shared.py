@@ -46,5 +46,5 @@ def last_beside_others(test: Any, disturbed: int) -> bool:
 
 
 def of_a_person(test: Any) -> bool:
-    """Whether a person does other work on the machine: then it does not make a run red."""
+    """Whether the machine is that of a person. There, other work does not make a run red."""
     return ours(test) == busy.PROCESSES

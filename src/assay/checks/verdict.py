@@ -16,7 +16,6 @@ from assay.checks.case import CaseBase
 from assay.checks.site import site_references
 from assay.evidence import samples
 from assay.judge import (
-    Judgement,
     Peak,
     Ratios,
     Reference,
@@ -70,10 +69,8 @@ class Judged(CaseBase):
             peaks = dict(self.peaks(parsed))
             values, problems = samples.of(measured, self.declares)
         except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
-            values, problems = (
-                {},
-                [f"metrics cannot be read from the output of {parsed.program}: {error}"],
-            )
+            values = {}
+            problems = [f"metrics cannot be read from the output of {parsed.program}: {error}"]
         if problems and "busy" in self._record:
             return  # phase sanity has left the case without a verdict
         if problems:
@@ -84,9 +81,7 @@ class Judged(CaseBase):
         except ReferencesError as error:
             self._fail([str(error)])
         busy_with = self._record.get("busy") or shared.disturbance(self)
-        if busy_with and self._disturbed(
-            self._judge_all(values, peaks), judge_ratios([ratios]), busy_with
-        ):
+        if busy_with and self._disturbed(self._judge_all(values, peaks), ratios, busy_with):
             return  # ReFrame stores the values, and then the case fails
         metrics = self._judge_all(self._attempts.add(values, ratios, parsed.rows), peaks)
         self._record["metrics"] = {
@@ -167,14 +162,17 @@ class Judged(CaseBase):
         """The shape of the curve by the best times of all launches; empty if there is no curve."""
         return curves.best(self._attempts.rows, *self._curve()) if "curve" in self._record else {}
 
-    def _disturbed(self, metrics: dict[str, Any], plausible: Judgement, why: str) -> bool:
+    def _disturbed(self, metrics: dict[str, Any], ratios: Ratios, why: str) -> bool:
         """Whether a launch does not count: there was other work, and a metric is out of bounds."""
         bad = [m for m in metrics.values() if m["verdict"] in AGAINST]
+        plausible = judge_ratios([ratios])
         said = [f"{n}: {m['why']}" for n, m in metrics.items() if m in bad]
         if plausible.verdict is not Verdict.PASS:
             said.append(plausible.why)
         if "busy" in self._record:  # phase sanity has left the numbers without a verdict
             bad = list(metrics.values())
+        elif shared.of_a_person(self) and self._too_good(metrics, ratios):
+            return False
         elif said:
             self._undecided(why, said)
         else:
@@ -185,13 +183,27 @@ class Judged(CaseBase):
         self._close_record(Verdict(self._record["verdict"]), self._record["problems"], said)
         return True
 
-    def _undecided(self, why: str, against: Sequence[str], busy: bool = True) -> str:
-        """Closes the record of a launch that does not count, and returns the reason.
+    def _too_good(self, metrics: Mapping[str, Any], ratios: Ratios) -> bool:
+        """Whether a number is too good. Other work only makes numbers worse, and excuses none."""
+        for name, metric in metrics.items():
+            worse = known.fault(self.declares[name])
+            low, high, value = metric.get("lower"), metric.get("upper"), metric["value"]
+            if worse == "lower" and high is not None and value > high:
+                return True
+            if worse == "upper" and low is not None and value < low:
+                return True
+        return any(
+            ratio.value > ratio.most
+            for key, ratio in ratios.items()
+            if key.startswith(curves.TOO_FAST)
+        )
 
-        The reason is empty if the numbers stay without a verdict. So it is on the machine of a
-        person, where other work is no fault.
+    def _undecided(self, why: str, against: Sequence[str], busy: bool = True) -> str:
+        """Closes the record of a launch that does not count.
 
         :param busy: the machine was busy; `why` is what other work took.
+        :returns: the reason for the failure of the case. It is empty on the machine of a person,
+            where the last such launch ends the case without a verdict.
         """
         last = shared.last_beside_others(self, self._attempts.disturbed)
         self._attempts.disturb()

@@ -34,6 +34,20 @@ def parameters(test: type) -> list[str]:
     return [name for name in test.raw_params if not name.startswith(".")]  # type: ignore[attr-defined]
 
 
+class KeepsOutputs:
+    """A listener of ReFrame's runner (``TaskEventListener``) that keeps outputs of failed cases."""
+
+    def on_task_failure(self, task: Any) -> None:
+        """ReFrame calls it for each case that failed."""
+        keep_outputs(task.check)
+
+    def __getattr__(self, name: str) -> Any:
+        """Any other event is left alone."""
+        if not name.startswith("on_task_"):
+            raise AttributeError(name)
+        return lambda task: None
+
+
 def keep_outputs(test: Any) -> None:
     """Copies the outputs of a case that failed, as ReFrame does for a case that passes.
 

@@ -1,7 +1,4 @@
-"""Prints from time to time how far a run is, and about how long it still takes.
-
-It also keeps the outputs of the cases that fail, because ReFrame tells it of them.
-"""
+"""Prints from time to time how far a run is, and about how long it still takes."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from typing import Any
 
 from reframe.core.logging import getlogger
 
-from assay.reframe_compat import testcase
 from assay.results.run_folder import run_reports
 
 #: Shortest time between two lines [s].
@@ -133,12 +129,7 @@ class Progress:
     def _nothing(self, task: Any) -> None:
         pass
 
-    def _failed(self, task: Any) -> None:
-        testcase.keep_outputs(task.check)
-        self._ended(task)
-
-    on_task_success = on_task_xfailure = on_task_xsuccess = _ended
-    on_task_failure = _failed
+    on_task_success = on_task_failure = on_task_xfailure = on_task_xsuccess = _ended
     on_task_skip = _skipped
     on_task_run = _tell
     on_task_setup = on_task_compile = on_task_compile_exit = on_task_exit = on_task_abort = _nothing

@@ -25,7 +25,7 @@ from reframe.core.exceptions import ConfigError
 from reframe.core.logging import getlogger
 
 from assay import declared, files
-from assay.reframe_compat import runner
+from assay.reframe_compat import runner, testcase
 from assay.results import progress, session
 from assay.results import promise as promises
 from assay.results.cases import Case
@@ -117,7 +117,7 @@ def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> I
         files.write(where / PLAN, json.dumps(plan, indent=1) + "\n")
     _point(results / LATEST, folder)
     told = progress.Progress(planned, progress.durations(results / "reports", sys.argv))
-    tests.policy.task_listeners.append(told)
+    tests.policy.task_listeners += [told, testcase.KeepsOutputs()]
     with told:
         yield
     _accept(tests, kept)

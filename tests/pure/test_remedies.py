@@ -5,7 +5,7 @@ import re
 import fault_tables
 import pytest
 
-from assay.report import remedies
+from assay.report import page, remedies
 
 #: Messages that a page quotes of the suite itself, and not of a case.
 NOT_OF_A_CASE = (
@@ -53,6 +53,7 @@ def test_each_message_of_the_fault_matrices_has_a_next_step(message):
             "Look at its space",
         ),
         ("GPU 1: uncorrected memory errors since the driver was loaded: 7", "Read `nvidia-smi -q`"),
+        ("node02 left before the end: its process ended", "Type `assay nodes`"),
         ("osu_latency: line 14: 1 values for 2 columns: '1024'", "Open the standard output"),
         ("osu_latency: line 1: unknown version 9.9", "Read docs/adding-a-benchmark.md"),
         ("osu_latency ended with exit code 139 (signal 11)", "Open the standard error"),
@@ -77,3 +78,9 @@ OTHERS = (
     "performance: INCONCLUSIVE: 31 GFLOP/s (range 29 to 32, n=9) straddles 30 to 33",
     "the machine was busy: other work took 1.8 of 2 cores",
 )
+
+
+def test_a_command_of_a_remedy_is_code_on_the_page_and_nothing_else_is_html():
+    assert (
+        page.commands("Type `a <b>`, then <i>") == "Type <code>a &lt;b&gt;</code>, then &lt;i&gt;"
+    )

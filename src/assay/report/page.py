@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from assay import files
 from assay.judge import Verdict
@@ -96,6 +96,7 @@ def render(  # noqa: PLR0913
         quantity=units.quantity,
         expected=expected,
         flatten=flatten,
+        commands=commands,
         # Unlike `capitalize`, this leaves the words after the first one as they are.
         sentence=lambda text: text[:1].upper() + text[1:],
     )
@@ -186,6 +187,11 @@ def expected(metric: Metric) -> str:
     elif metric.upper is not None:
         parts.append(f"at most {high}")
     return "; ".join(parts)
+
+
+def commands(text: str) -> Markup:
+    """The text with what is between backticks as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704
 
 
 def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from assay.outputs import netpipe
 MIB = 1 << 20
 #: Ping-pongs of each size in one trial, more than there are receive buffers (judge/curves.yaml).
 #: NetPIPE makes three trials and prints the least time, and only the first one pays for them.
-REPEATS = 100
+REPEATS = 300
 #: Between nodes, all trials together take about so long at the rate of the link [s], by profile.
 SECONDS = {"smoke": 3, "full": 12}
 #: What NetPIPE sends in each direction with one ping-pong in each trial [B].

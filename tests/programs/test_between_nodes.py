@@ -146,7 +146,7 @@ def test_shared_memory_is_not_measured_between_nodes(bench):
 @pytest.mark.parametrize(
     ("link", "mode", "repeats"),
     [
-        ({"link": "infiniband-fdr"}, "smoke", 100),
+        ({"link": "infiniband-fdr"}, "full", 300),
         ({"link": "vcluster-1gbit"}, "full", 21),
         ({"link": "vcluster-1gbit"}, "smoke", 5),
         ({}, "smoke", 5),

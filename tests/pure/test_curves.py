@@ -143,7 +143,8 @@ def test_the_first_use_of_receive_buffers_is_no_shape():
         (20, 3.1 / 0.26, Verdict.PASS),
         (40, 0.85 / 0.26, Verdict.PASS),
         (200, 1.0, Verdict.PASS),
-        (100, 3.1 / 0.26, Verdict.FAIL),
+        (100, 1.36 / 0.22, Verdict.PASS),  # UCX 1.23.0, with 256 buffers
+        (300, 3.1 / 0.26, Verdict.FAIL),
         (20, 30, Verdict.FAIL),
     ):
         rows = of_netpipe(repeats, factor)
@@ -158,10 +159,10 @@ def test_the_first_use_of_receive_buffers_is_no_shape():
 @pytest.mark.parametrize(
     ("counted", "first", "later"),
     [
-        ((100, 2), 3 * 62 / 100 + 2e4 / 100, 3 * 62 / 100),  # osu_latency -i 100 -x 2
+        ((100, 2), 3 + 2e4 / 100, 3),  # osu_latency -i 100 -x 2
         ((10, 2), 3 + 2e3, 3),
-        ((320, 32), 3 * 32 / 320 + 2e4 / 320, 3 * 32 / 320),  # osu_bw -i 20 -x 2, 16 in flight
-        ((200, 64), 0, 0),  # every buffer was used before
+        ((320, 32), 3 * 224 / 320 + 2e4 / 320, 3 * 224 / 320),  # osu_bw -i 20 -x 2, 16 in flight
+        ((200, 256), 0, 0),  # every buffer was used before
         (None, 0, 0),
     ],
 )
@@ -182,7 +183,7 @@ def test_noise_in_one_launch_passes():
 
 def test_a_case_whose_launches_are_mostly_healthy_passes():
     """NetPIPE on a shared machine: 8 B took 55 to 122 times as long in two of nine launches."""
-    healthy = of_netpipe(100)
+    healthy = of_netpipe(300)
     launches = [slower(healthy, factor, 8, 8) for factor in (55, 122, *[1] * 7)]
     assert of_launches(launches).verdict is Verdict.PASS
     assert of_launches(launches[:2]).verdict is Verdict.INCONCLUSIVE

@@ -27,7 +27,7 @@ PORT_RUNNER = Path(onnode.__file__).with_name("osu_port.py")
 #: uses each receive buffer once (``judge/curves.yaml``). The C programs take one number for all
 #: sizes: SMOKE_C iterations. SMOKE_WINDOW messages are in flight.
 SMALL = 8192
-SMOKE_SMALL, SMOKE_LARGE = (200, 64), (10, 2)
+SMOKE_SMALL, SMOKE_LARGE = (200, 256), (10, 2)
 SMOKE_C, SMOKE_WINDOW = 100, 16
 
 

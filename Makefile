@@ -1,6 +1,6 @@
 # The front door. Each step prints what it does, and does nothing the second time.
 #
-#   SITE=local              folder below site-config/
+#   SITE=local              folder below site-config/ or lab/sites/
 #   STACK=spack             only this stack of the site
 #   DOC=000|001|..|004|all  paper: the document whose figures are measured (default: 000)
 #   PROFILE=smoke|full      how much of the suite (default: full)
@@ -16,9 +16,12 @@
 
 SITE ?= local
 STACK ?=
+# The sites of the emulated cluster and of the emulated GPU.
+LAB = $(filter vcluster vcluster-uml vcluster-vm vgpu,$(SITE))
+ON_CLUSTER = $(filter-out vgpu,$(LAB))
 # The links of 1 Gbit/s take ten minutes for a run that a real cluster finishes in one. The emulated
 # GPUs have no gdrcopy, which the full profile demands.
-PROFILE ?= $(if $(filter vcluster vcluster-uml vcluster-vm vgpu,$(SITE)),smoke)
+PROFILE ?= $(if $(LAB),smoke)
 SPACK_ARGS ?=
 REFRAME_ARGS ?=
 PYTEST_ARGS ?=
@@ -68,10 +71,10 @@ help:
 # A typing error is found before the set-up. The emulated cluster has results of its own.
 ON_SITE_RESULTS = $(or $(ASSAY_RESULTS),$(CURDIR)/results/vcluster)
 asked:
-	@$(if $(ON_SITE),ASSAY_RESULTS='$(ON_SITE_RESULTS)') ci/asked.sh
+	@$(if $(ON_SITE),ASSAY_RESULTS='$(ON_SITE_RESULTS)') ci/asked.sh >/dev/null
 
 # These sites use packages of the distribution. Others bring their own stack.
-setup: $(if $(filter local vcluster vcluster-uml vcluster-vm vgpu,$(SITE)),system) venv osu-py $(filter vgpu,$(SITE))
+setup: $(if $(or $(LAB),$(filter local,$(SITE))),system) venv osu-py $(filter vgpu,$(SITE))
 
 system:
 	@ci/system-stack.sh
@@ -83,7 +86,7 @@ osu-py: venv
 	@ci/fetch-osu-py.sh
 
 # Measurements run where the site submits its jobs: for the emulated cluster, on its login machine.
-ON_SITE = $(if $(filter vcluster vcluster-uml vcluster-vm,$(SITE)),vcluster/vcluster run login -- \
+ON_SITE = $(if $(ON_CLUSTER),lab/vcluster/vcluster run login -- \
 	env ASSAY_RESULTS='$(ON_SITE_RESULTS)')
 
 acceptance: asked setup
@@ -97,44 +100,45 @@ paper: asked setup
 
 # The emulated cluster is judged by what it did since its start, so each start needs new references.
 # The owner of the checkout writes them. Only its links are judged.
-CALIBRATED = site-config/vcluster/calibrated.yaml
+CALIBRATED = lab/sites/vcluster/calibrated.yaml
 UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
 WITHOUT_PEAK = $(if $(filter vcluster,$(SITE)),--without-peak 'vcluster itself sets the rate of its links')
+FOLDER = $(if $(LAB),--folder lab/sites)
 LINKS = --system vcluster:inter-node -n 'Tournament|Census|NetPipe.*=tcp'
 
 calibrate: asked setup
 	@$(if $(filter vcluster,$(SITE)),rm -f $(CALIBRATED))
-	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' --profile '$(or $(PROFILE),full)' \
+	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' $(FOLDER) --profile '$(or $(PROFILE),full)' \
 		$(if $(STACK),--stack '$(STACK)') $(if $(filter vcluster,$(SITE)),--launches 6 --dry-run) $(WITHOUT_PEAK) \
 		$(or $(CALIBRATE_ARGS),$(if $(filter vcluster,$(SITE)),-- $(LINKS)))
-	@$(if $(filter vcluster,$(SITE)),.venv/bin/assay calibrate --site '$(SITE)' $(WITHOUT_PEAK) \
+	@$(if $(filter vcluster,$(SITE)),.venv/bin/assay calibrate --site '$(SITE)' $(FOLDER) $(WITHOUT_PEAK) \
 		--from "$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
 vcluster-up: system venv $(if $(findstring --gpus,$(VCLUSTER_ARGS)),vgpu)
-	@vcluster/packages.sh $(if $(filter uml vm,$(MACHINES)),--$(MACHINES)) \
+	@lab/vcluster/packages.sh $(if $(filter uml vm,$(MACHINES)),--$(MACHINES)) \
 		$(if $(findstring --shared,$(VCLUSTER_ARGS)),--shared)
 	@$(if $(filter uml vm,$(MACHINES)),$(MAKE) --no-print-directory $(MACHINES)-kernel)
-	@vcluster/vcluster up $(if $(MACHINES),--machines '$(MACHINES)') $(VCLUSTER_ARGS)
+	@lab/vcluster/vcluster up $(if $(MACHINES),--machines '$(MACHINES)') $(VCLUSTER_ARGS)
 
 vcluster-down:
-	@vcluster/vcluster down
+	@lab/vcluster/vcluster down
 
 uml-kernel:
-	@vcluster/kernel.sh >/dev/null
+	@lab/vcluster/kernel.sh >/dev/null
 
 vm-kernel:
-	@vcluster/vm-kernel.sh >/dev/null
+	@lab/vcluster/vm-kernel.sh >/dev/null
 
 vgpu: venv
 	@command -v gcc >/dev/null || WHO=vgpu ci/packages.sh gcc libc6-dev
-	@vgpu/build.sh
-	@$(if $(filter vgpu-stack,$(STACK)),:,vgpu/ucx.sh $(subst -,.,$(patsubst ucx-%,%,$(filter ucx-%,$(STACK)))))
+	@lab/vgpu/build.sh
+	@$(if $(filter vgpu-stack,$(STACK)),:,lab/vgpu/ucx.sh $(subst -,.,$(patsubst ucx-%,%,$(filter ucx-%,$(STACK)))))
 
 faults: vcluster-up
 	@ci/setup-venv.sh dev
 	@$(MAKE) calibrate SITE=vcluster PROFILE=smoke
-	@.venv/bin/python tests/clusters/cluster_matrix.py $(FAULTS_ARGS)
-	@vcluster/vcluster down
+	@.venv/bin/python lab/tests/clusters/cluster_matrix.py $(FAULTS_ARGS)
+	@lab/vcluster/vcluster down
 
 report:
 	@.venv/bin/assay report
@@ -144,7 +148,7 @@ scale:
 
 # Without a compiler, the tests of the emulated GPU are skipped.
 TEST = ci/setup-venv.sh dev && ci/fetch-osu-py.sh && \
-	{ ! command -v gcc >/dev/null || { vgpu/build.sh && vgpu/ucx.sh; }; }
+	{ ! command -v gcc >/dev/null || { lab/vgpu/build.sh && lab/vgpu/ucx.sh; }; }
 
 test: system
 	@$(TEST)
@@ -210,4 +214,4 @@ image-lint:
 
 clean:
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info
-	find src reframe site-config tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src reframe site-config tests lab -name __pycache__ -type d -prune -exec rm -rf {} +

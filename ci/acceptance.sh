@@ -13,8 +13,6 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-site=${SITE:-local}
-config=site-config/$site/reframe.py
 
 case ${PAPER:=} in
 '') ;;
@@ -26,7 +24,7 @@ case ${PAPER:=} in
     ;;
 esac
 
-ci/asked.sh
+config=$(ci/asked.sh)
 if [ ! -x .venv/bin/reframe ]; then
     echo "acceptance: .venv has no ReFrame, which needs Python 3.10 or newer:" \
         "type make setup, or PYTHON=/path/to/python3 make setup" >&2

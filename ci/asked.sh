@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Refuse a run that cannot work, in one line, before anything is set up for it. It checks SITE,
 # PROFILE and ASSAY_STACK, and refuses results that cannot be written or that another run writes.
-# Needs no .venv and costs nothing.
+# Otherwise it prints the file of the site. Needs no .venv and costs nothing.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -13,9 +13,13 @@ die() {
 site=${SITE:-local}
 config=site-config/$site/reframe.py
 if [ ! -f "$config" ]; then
-    known=(site-config/*/reframe.py)
-    known=("${known[@]#site-config/}")
-    die "no site '$site': $config does not exist; there are: ${known[*]%/reframe.py}"
+    shopt -s nullglob
+    known=({site-config,lab/sites}/*/reframe.py)
+    known=("${known[@]%/reframe.py}")
+    emulated=lab/sites/$site/reframe.py
+    [ -f "$emulated" ] ||
+        die "no site '$site': $config does not exist; there are: ${known[*]##*/}"
+    config=$emulated
 fi
 [[ ${PROFILE:-full} =~ ^(smoke|full)$ ]] ||
     die "no profile '$PROFILE': PROFILE=smoke or PROFILE=full"
@@ -44,3 +48,4 @@ if [ -s "$results/.lock" ] && command -v flock >/dev/null; then
         die "$results: $(cat "$results/.lock") runs here; wait for its end," \
             "or name another directory by ASSAY_RESULTS="
 fi
+echo "$config"

@@ -35,7 +35,7 @@ fi
 git rev-parse -q --verify HEAD >/dev/null ||
     die "the image holds a commit, and this is no checkout of git"
 [ -x .venv/bin/python ] || die "no .venv, whose pip fetches the wheels: type make venv"
-[ -z "$(git status --porcelain -- . ':!tests')" ] || say "changes that are not committed stay out"
+[ -z "$(git status --porcelain -- . ':!tests' ':!lab/tests')" ] || say "changes that are not committed stay out"
 
 mkdir -p "$(dirname "$image")"
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/assay-image.XXXXXX")
@@ -53,7 +53,7 @@ done
     die "pip could not fetch the wheels; the lines above say why"
 [ -d .cache/osu-py ] || ci/fetch-osu-py.sh
 
-git archive --output "$work/inputs/assay.tar" HEAD -- . ':!tests' ':!.ci'
+git archive --output "$work/inputs/assay.tar" HEAD -- . ':!tests' ':!lab/tests' ':!.ci'
 tar -rf "$work/inputs/assay.tar" .cache/osu-py
 cp containers/install.sh "$work/inputs/"
 echo "$python" >"$work/inputs/python"

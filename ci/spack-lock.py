@@ -269,7 +269,7 @@ def emulated():
     """
     folder = Path(os.environ["ASSAY_SPACK_HOME"], "vgpu")
     done = subprocess.run(
-        [ROOT / "vgpu/build.sh", folder], capture_output=True, text=True, check=False
+        [ROOT / "lab/vgpu/build.sh", folder], capture_output=True, text=True, check=False
     )
     if done.returncode:
         print(f"modules for GPUs are not tested: {done.stderr.strip()}", file=sys.stderr)

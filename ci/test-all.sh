@@ -13,13 +13,13 @@ image=$!
 trap 'rm -f "$log"; kill "$image" 2>/dev/null || true' EXIT
 
 failed=()
-ci/test.sh --complete tests/pure tests/programs "$@" || failed+=("pure and programs")
+ci/test.sh --complete {tests,lab/tests}/{pure,programs} "$@" || failed+=("pure and programs")
 if ! wait "$image"; then
     cat "$log" >&2
     failed+=("image or kernel")
 fi
 # Tests of clusters and containers fill the machine, so they run one at a time.
-.venv/bin/python -m pytest --complete tests/clusters "$@" || failed+=(clusters)
+.venv/bin/python -m pytest --complete {tests,lab/tests}/clusters "$@" || failed+=(clusters)
 if [ ${#failed[@]} -gt 0 ]; then
     printf -v list ', %s' "${failed[@]}"
     echo "test-all: failed: ${list:2}" >&2

@@ -4,6 +4,6 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-vcluster/packages.sh --accounting --uml --shared
+lab/vcluster/packages.sh --accounting --uml --shared
 # For copies of a checkout, other roots, users of a container, simulated networks, the emulated GPU.
 WHO=test-all ci/packages.sh rsync mmdebstrap uidmap libsimgrid-dev gcc libc6-dev

@@ -26,6 +26,7 @@ from assay.judge import references
 
 ROOT = Path(__file__).resolve().parents[1]
 SITES = ROOT / "site-config"
+LAB = ROOT / "lab/sites"
 
 
 def fill(_app: Any, page: str, source: list[str]) -> None:
@@ -132,7 +133,7 @@ def hardware() -> str:
 
 def all_sites() -> str:
     rows = []
-    for path in sorted(SITES.glob("*/reframe.py")):
+    for path in sorted(SITES.glob("*/reframe.py")) + sorted(LAB.glob("*/reframe.py")):
         text = path.read_text(encoding="utf-8")
         said = ast.get_docstring(ast.parse(text)) or ""
         stacks = re.search(r"^# Stacks: (.*)$", text, re.M)

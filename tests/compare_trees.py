@@ -164,7 +164,12 @@ def runs(tree: Path, folder: Path, tests: list[str]) -> list[dict[str, Any]]:
     words = [sys.executable, "-m", "pytest", "-q", "-p", "compare_trees", "-p", "no:cacheprovider"]
     with log.open("w") as output:
         subprocess.run(
-            [*words, "-n", str(min(2, os.cpu_count() or 1)), *(tests or ["tests/programs"])],
+            [
+                *words,
+                "-n",
+                str(min(2, os.cpu_count() or 1)),
+                *(tests or ["tests/programs", "lab/tests/programs"]),
+            ],
             cwd=tree,
             env={**environment(tree, str(ROOT / "tests")), OBSERVED: str(folder)},
             stdout=output,
@@ -184,9 +189,11 @@ def scripts(tree: Path, folder: Path) -> dict[str, str]:
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
     reframe = Path(sys.executable).with_name("reframe")
     found = {}
-    for site in sorted(path.parent.name for path in tree.glob("site-config/*/reframe.py")):
+    files = [*tree.glob("site-config/*/reframe.py"), *tree.glob("lab/sites/*/reframe.py")]
+    for file in sorted(files, key=lambda path: path.parent.name):
+        site = file.parent.name
         results = folder / site
-        words = [str(reframe), "-C", f"site-config/{site}/reframe.py", f"--system={site}"]
+        words = [str(reframe), "-C", str(file), f"--system={site}"]
         fixed = {"ASSAY_RESULTS": str(results), "HOME": str(folder), "PATH": path}
         subprocess.run(
             [*words, "-c", "reframe", "-R", "--dry-run"],

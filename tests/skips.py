@@ -48,7 +48,7 @@ def _known(kind: str, given: Iterable[str], known: Sequence[str]) -> None:
 
 
 def tier(nodeid: str) -> str:
-    """Tier of a test or a file: the folder below tests/; empty if there is no tier."""
+    """Tier of a test or a file: the folder below tests/ or lab/tests/; empty if there is none."""
     parts = nodeid.split("::", maxsplit=1)[0].split("/")
     return next((part for part in parts if part in TIERS), "")
 

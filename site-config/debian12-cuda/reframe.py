@@ -14,11 +14,11 @@ from assay import sites
 from assay.sites import machine, stacks
 
 LOCK = Path(__file__).resolve().parent / "spack/env/spack.lock"
-#: The emulated GPU: as vgpu/build.sh makes it, else as `make spack` made it for its own checks.
+#: The emulated GPU: as lab/vgpu/build.sh makes it, else as `make spack` made it for its own checks.
 BUILT = [sites.repository(__file__) / "build/vgpu", stacks.home(__file__) / "vgpu"]
 EMULATED = next((each for each in BUILT if (each / "sources").exists()), BUILT[0])
 
-#: Devices of the node, as vgpu/node.c reads them.
+#: Devices of the node, as lab/vgpu/node.c reads them.
 DEVICES = int(os.environ.get("GPUEMU_DEVICES", "4"))
 
 # Spack writes the path of CUDA's own libcudart into its programs. Loaded first, the emulated one
@@ -35,7 +35,7 @@ STACK["env_vars"] = [
     ["LD_PRELOAD", ":".join(str(each) for each in PRELOADED if each.exists())],
 ]
 if not (EMULATED / "sources").exists():
-    STACK["prepare_cmds"] = ['echo "no emulated GPU: type vgpu/build.sh" >&2', "exit 1"]
+    STACK["prepare_cmds"] = ['echo "no emulated GPU: type lab/vgpu/build.sh" >&2', "exit 1"]
 
 partition = {
     **machine.partition(

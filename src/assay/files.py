@@ -103,15 +103,25 @@ for _tag, _text in (("float", r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), ("int", "
     )
 
 
+def repository(site: Path) -> Path:
+    """The root of the repository that a site is in: it has ``site-config/``.
+
+    The site may be in another folder of it, such as ``examples/`` or ``lab/sites/``. Outside of any
+    repository, it is what holds the folder of the sites.
+
+    :param site: the folder of one site.
+    """
+    above = site.resolve().parents
+    return next((folder for folder in above if (folder / "site-config").is_dir()), above[1])
+
+
 def of_all_sites(site: Path, name: str) -> Path:
     """A file that all sites share: beside the folders of the sites, else in ``site-config/``.
-
-    A site may also be in another folder of the repository, such as ``examples/``.
 
     :param site: the folder of one site.
     """
     beside = site.parent / name
-    return beside if beside.exists() else site.parents[1] / "site-config" / name
+    return beside if beside.exists() else repository(site) / "site-config" / name
 
 
 def layers(site: Path, name: str) -> list[Path]:

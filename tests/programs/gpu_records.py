@@ -8,7 +8,7 @@
 
 A folder has VERSION/OPERATION.SIZE.GPUS.CONFIGURATION.FAULT.txt, the logs of both processes of a
 run, and bytes.jsonl: file, date, GPUs, the verdict, and for emulated GPUs the bytes by way.
-vgpu/on-hardware.sh calls this file with any Python from 3.9 on, without .venv.
+lab/vgpu/on-hardware.sh calls this file with any Python from 3.9 on, without .venv.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def record(folder: Path, gpus: Gpus, runs: Sequence[Run]) -> Iterator[str]:
     :raises Refusal: there is nothing to run, or the folder exists.
     """
     if not runs:
-        raise Refusal(f"no UCX in {gpus.ucx}: type vgpu/ucx.sh, with --real for a real GPU")
+        raise Refusal(f"no UCX in {gpus.ucx}: type lab/vgpu/ucx.sh, with --real for a real GPU")
     if folder.exists():
         raise Refusal(f"{folder} exists: name a folder that does not")
     day = datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()

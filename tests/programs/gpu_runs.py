@@ -30,7 +30,9 @@ from assay.workloads import osu
 ROOT = Path(__file__).parents[2]
 #: The versions of UCX whose wheels are pinned.
 VERSIONS = tuple(
-    re.findall(r"^libucx-cu12==(\d+\.\d+\.\d+)", (ROOT / "vgpu/ucx.lock").read_text(), re.MULTILINE)
+    re.findall(
+        r"^libucx-cu12==(\d+\.\d+\.\d+)", (ROOT / "lab/vgpu/ucx.lock").read_text(), re.MULTILINE
+    )
 )
 #: What ucx_perftest sends: both processes in turn, or one of them, and 1 B in return.
 SENT = {"tag_lat": ("DD", 2), "tag_bw": ("Dd", 1)}

@@ -12,6 +12,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
+#: Name -> file of each site: of clusters and machines, of the emulated parts, of the example.
+SITES = {
+    path.parent.name: path
+    for folder in ("site-config", "lab/sites", "examples")
+    for path in sorted(ROOT.glob(f"{folder}/*/reframe.py"))
+}
+
 
 def module(path: str) -> Any:
     """A Python script of the checkout as a module, whose functions a test can call."""

@@ -6,7 +6,7 @@ import shutil
 import textwrap
 
 import pytest
-from shell import ROOT
+from shell import ROOT, SITES
 
 pytest.importorskip("reframe")
 
@@ -222,7 +222,7 @@ def test_where_partitions_share_their_nodes_a_mode_runs_one_case_at_a_time(
 ):
     """In parallel, a case that waits for another of our cases would be given up as lost."""
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
-    loaded = runpy.run_path(str(ROOT / f"site-config/{site}/reframe.py"))["site_configuration"]
+    loaded = runpy.run_path(str(SITES[site]))["site_configuration"]
     assert {"--exec-policy=serial" in mode["options"] for mode in loaded["modes"]} == {serial}
 
 
@@ -238,7 +238,7 @@ def test_the_emulated_cluster_has_partitions_of_gpus_only_if_its_nodes_have_gpus
     (tmp_path / "cluster.json").write_text(json.dumps(said))
     monkeypatch.setenv("ASSAY_VCLUSTER", str(tmp_path))
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
-    loaded = runpy.run_path(str(ROOT / "site-config/vcluster/reframe.py"))["site_configuration"]
+    loaded = runpy.run_path(str(ROOT / "lab/sites/vcluster/reframe.py"))["site_configuration"]
     (system,) = loaded["systems"]
     found = {p["name"]: p["devices"] for p in system["partitions"] if "devices" in p}
     assert set(found) == ({"gpu", "gpu-inter-node"} if gpus else set())
@@ -255,7 +255,7 @@ def test_the_emulated_cluster_may_lack_each_partition_that_only_an_option_adds(
 
     def partitions(**options):
         (tmp_path / "cluster.json").write_text(json.dumps({**CLUSTER, **options}))
-        loaded = runpy.run_path(str(ROOT / "site-config/vcluster/reframe.py"))
+        loaded = runpy.run_path(str(ROOT / "lab/sites/vcluster/reframe.py"))
         (system,) = loaded["site_configuration"]["systems"]
         return {each["name"] for each in system["partitions"]}, loaded["optional"]
 

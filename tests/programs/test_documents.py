@@ -79,8 +79,8 @@ def test_the_benchmark_of_the_document_runs(bench):
 
 
 #: Where a program might be named. Sites and locks have their own words for its package.
-TESTS = ("tests/pure", "tests/programs", "tests/clusters")
-CODE = ("src", "reframe", "ci", "containers", "vcluster", "vgpu", *TESTS)
+TESTS = ("tests/pure", "tests/programs", "tests/clusters", "lab/tests")
+CODE = ("src", "reframe", "ci", "containers", "lab/vcluster", "lab/vgpu", *TESTS)
 
 
 def rows(heading):

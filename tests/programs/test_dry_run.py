@@ -6,10 +6,7 @@ import subprocess
 import pytest
 from bench import REFRAME, ROOT, live_program, run_reframe
 from job_scripts import without_slurm
-
-SITES = sorted(
-    path for place in ("site-config", "examples") for path in ROOT.glob(f"{place}/*/reframe.py")
-)
+from shell import SITES
 
 #: Values that a site leaves open until somebody reads them from a node. Its other cases must pass.
 OPEN = {"h100": " is missing"}
@@ -17,7 +14,7 @@ OPEN = {"h100": " is missing"}
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
-@pytest.mark.parametrize("config", SITES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("config", SITES.values(), ids=SITES)
 def test_every_case_of_a_site_has_a_job_script(config, tmp_path, monkeypatch):
     site = config.parent.name
     live_program("mpirun")  # without it, sites that describe this machine have no case
@@ -68,7 +65,7 @@ BETWEEN_NODES = {
 def test_the_smoke_profile_of_a_document_runs_between_emulated_nodes(number, tmp_path):
     """On the machine that has all programs; the plain smoke run has none of these cases."""
     live_program("mpirun")
-    config, tests = ROOT / "site-config/vcluster/reframe.py", BETWEEN_NODES[number]
+    config, tests = ROOT / "lab/sites/vcluster/reframe.py", BETWEEN_NODES[number]
     where = ("-c", "reframe", "-R", "--dry-run", "--system=vcluster:inter-node")
     machine = {
         "ASSAY_EXPECT": "1",

@@ -71,7 +71,7 @@ def on_two_gpus(bench, *vendor, **more):
 @pytest.fixture(autouse=True)
 def built():
     live_program("gcc")
-    subprocess.run([str(ROOT / "vgpu/build.sh")], check=True)
+    subprocess.run([str(ROOT / "lab/vgpu/build.sh")], check=True)
 
 
 def on_emulated_gpus(bench, **variables):

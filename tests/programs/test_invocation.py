@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
+import shell
 from shell import ROOT
 
 pytest.importorskip("reframe")
@@ -119,13 +120,13 @@ def test_a_run_without_its_checks_is_refused(off):
         invocation.check_switches(given)
 
 
-@pytest.mark.parametrize("site", sorted(p.parent.name for p in SITES.glob("*/reframe.py")))
+@pytest.mark.parametrize("site", shell.SITES)
 def test_only_a_site_that_reads_or_emulates_the_machine_takes_any_host(site, monkeypatch, tmp_path):
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
     monkeypatch.delenv("ASSAY_STACK", raising=False)
     monkeypatch.setattr(detect, "release", lambda: "ubuntu 24.04")
     try:
-        found = runpy.run_path(str(SITES / site / "reframe.py"))["site_configuration"]
+        found = runpy.run_path(str(shell.SITES[site]))["site_configuration"]
     except ConfigError as error:
         assert site in ("local", "any", "vgpu"), error
         pytest.skip(f"needs an MPI on this machine ({error})")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from shell import ROOT
+from shell import ROOT, SITES
 
 from assay.evidence import transports
 from assay.evidence.plan import Call
@@ -312,11 +312,7 @@ def test_a_part_of_a_run_is_partial_and_never_a_pass() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    sorted(
-        path
-        for place in ("site-config", "examples")
-        for path in (Path(__file__).resolve().parents[2] / place).glob("*/expected.yaml")
-    ),
+    [path.with_name(promise.FILE) for path in SITES.values()],
     ids=lambda path: path.parent.name,
 )
 def test_the_promise_of_each_site_can_be_read_and_promises_its_profiles(path: Path) -> None:

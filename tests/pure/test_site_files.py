@@ -5,14 +5,14 @@ import re
 import runpy
 
 import pytest
-from shell import ROOT
+from shell import ROOT, SITES
 
 from assay import catalogue
 from assay.onnode import provenance
 from assay.sites import ideal, listing, machine
 
 EXAMPLES = listing.find(ROOT / "examples")
-SITES = [path.parent for path in (*listing.find(ROOT / "site-config"), *EXAMPLES)]
+FOLDERS = [path.parent for path in SITES.values()]
 
 
 def files():
@@ -34,7 +34,7 @@ def test_the_document_names_the_files_that_the_example_has():
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
+@pytest.mark.parametrize("site", FOLDERS, ids=lambda path: path.name)
 def test_every_site_has_the_files_it_needs_and_no_file_that_the_document_does_not_name(site):
     known = files()
     there = {entry.name + "/" * entry.is_dir() for entry in site.iterdir()} - {"__pycache__/"}
@@ -54,7 +54,7 @@ def test_an_example_loads_and_says_that_it_is_one(config, tmp_path, monkeypatch)
     assert "This cluster does not exist" in config.read_text()
 
 
-@pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
+@pytest.mark.parametrize("site", FOLDERS, ids=lambda path: path.name)
 def test_what_must_run_on_a_site_does_not_depend_on_the_machine_that_writes_it(
     site, monkeypatch, tmp_path
 ):

@@ -64,7 +64,7 @@ _PERFLOG = ", ".join(
 
 def repository(site_file: str | Path) -> Path:
     """Root of the repository that a site's ``reframe.py`` belongs to."""
-    return Path(site_file).resolve().parents[2]
+    return files.repository(Path(site_file).resolve().parent)
 
 
 def results_directory(site_file: str | Path) -> Path:

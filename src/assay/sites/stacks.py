@@ -19,6 +19,7 @@ from typing import Any
 
 from reframe.core.exceptions import ConfigError
 
+from assay import files
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
 from assay.locks.lockfile import Lock, LockError, Node, is_of, package
 from assay.locks.seal import Seal
@@ -98,7 +99,9 @@ def features(nodes: Sequence[Node]) -> list[str]:
 def home(site_file: str | Path) -> Path:
     """``$ASSAY_SPACK_HOME``, by default ``.cache/spack`` of the repository."""
     named = os.environ.get("ASSAY_SPACK_HOME")
-    return Path(named) if named else Path(site_file).resolve().parents[2] / ".cache/spack"
+    if named:
+        return Path(named)
+    return files.repository(Path(site_file).resolve().parent) / ".cache/spack"
 
 
 def _installed(where: Path, site: str, view: str, digest: str) -> tuple[list[str], str | None]:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from shell import BEGIN, ROOT, program, run
+from shell import BEGIN, SITES, program, run
 
 SET_UP = ("ci/system-stack.sh", "ci/setup-venv.sh", "ci/fetch-osu-py.sh")
 
@@ -141,7 +141,7 @@ def test_a_run_that_ignores_an_interruption_is_killed_by_the_second(clone: Path)
     assert running.returncode == 1
 
 
-@pytest.mark.parametrize("site", sorted(p.parent.name for p in ROOT.glob("site-config/*/*.py")))
+@pytest.mark.parametrize("site", SITES)
 def test_each_site_names_its_stacks_as_its_configuration_has_them(
     site: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -150,7 +150,7 @@ def test_each_site_names_its_stacks_as_its_configuration_has_them(
 
     from reframe.core.exceptions import ConfigError
 
-    file = ROOT / "site-config" / site / "reframe.py"
+    file = SITES[site]
     named = re.findall(r"^# Stacks: (.*)$", file.read_text(), re.MULTILINE)
     assert len(named) == 1
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))

@@ -55,15 +55,19 @@ def test_gate_is_red_where_it_can_make_no_fresh_machine(tmp_path: Path, bare: Pa
 
 def test_the_emulated_cluster_gets_what_its_proof_starts() -> None:
     done = run("make", "-n", "vcluster-up", cwd=ROOT)
-    for script in ("ci/system-stack.sh", "ci/setup-venv.sh", "vcluster/packages.sh"):
+    for script in ("ci/system-stack.sh", "ci/setup-venv.sh", "lab/vcluster/packages.sh"):
         assert script in done.stdout
     assert "uml" not in done.stdout
-    packages = (ROOT / "vcluster/packages.sh").read_text()
+    packages = (ROOT / "lab/vcluster/packages.sh").read_text()
     assert re.search(r"^ +libpmix-dev ", packages, re.M), "srun --mpi=pmix opens its libpmix.so"
 
 
 def test_nodes_with_a_kernel_of_their_own_get_the_kernel_first() -> None:
     done = run("make", "-n", "vcluster-up", "MACHINES=uml", cwd=ROOT)
-    order = ("vcluster/packages.sh --uml", "vcluster/kernel.sh", "vcluster up --machines 'uml'")
+    order = (
+        "lab/vcluster/packages.sh --uml",
+        "lab/vcluster/kernel.sh",
+        "vcluster up --machines 'uml'",
+    )
     places = [done.stdout.find(words) for words in order]
     assert -1 not in places and places == sorted(places), done.stdout

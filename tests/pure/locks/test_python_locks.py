@@ -131,6 +131,6 @@ def test_one_version_everywhere() -> None:
 
 
 def test_wheels_of_ucx_are_pinned_and_hashed() -> None:
-    found = entries("vgpu/ucx.lock")
+    found = entries("lab/vgpu/ucx.lock")
     assert {requirement.name for requirement, _ in found} == {"libucx-cu12"}
     assert all(len(hashes) == 1 for _, hashes in found)

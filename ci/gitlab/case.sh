@@ -1,14 +1,21 @@
 #!/usr/bin/env bash
-# Run the cases of one job that ci/gitlab/plan.py made. Keep the evidence below $ASSAY_RUN_DIR: the
-# verdict looks for it there. The plan sets all variables that this script reads.
+# Run the cases of one job that ci/gitlab/plan.py made.
+#
+#   ci/gitlab/case.sh RUN JOB PIPELINE MODE SYSTEM TEST...
+#
+# RUN is the folder of the run: the evidence is kept below it, where the verdict looks for it. JOB is
+# the folder of the job in it, PIPELINE the number of the pipeline that planned. MODE and SYSTEM are
+# arguments of reframe, TESTs select the cases.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-export ASSAY_RESULTS=$PWD/results/jobs/$ASSAY_JOB RFM_COLORIZE=n
+run=$1 job=$2 pipeline=$3 mode=$4 system=$5
+shift 5
+export ASSAY_RESULTS=$PWD/results/jobs/$job RFM_COLORIZE=n
 rm -rf "$ASSAY_RESULTS" # of a job before, where the runner keeps its checkout
 
 # The folder exists from the start: a job whose runner dies leaves this folder and nothing more.
-kept=$ASSAY_RUN_DIR/jobs/$ASSAY_JOB/$CI_JOB_ID
+kept=$run/jobs/$job/$CI_JOB_ID
 mkdir -p "$kept.part"
 
 # Runs also if the job was cancelled: what it left then stays a part, and says so. Scratch files of
@@ -42,16 +49,16 @@ trap 'interrupt SIGTERM 143' TERM
 
 make setup
 selected=()
-for test in $ASSAY_TESTS; do selected+=(-n "$test"); done
+for test in "$@"; do selected+=(-n "$test"); done
 # In a session of its own: the runner's signals reach ReFrame once, through this script.
 mark=assay.${CI_PROJECT_ID:-0}.$SITE.${CI_PIPELINE_ID:-0}.$CI_JOB_ID
 # ReFrame takes SBATCH_JOB_NAME away from sbatch, so the name is an option of its jobs.
 named=()
 ! command -v squeue >/dev/null || named=(-J "job-name=$mark")
 ASSAY_MARK=$mark setsid \
-    .venv/bin/reframe -C "site-config/$SITE/reframe.py" -c reframe -R --mode "$ASSAY_MODE" \
-    --system "$ASSAY_SYSTEM" "${selected[@]}" "${named[@]}" \
-    --session-extras "pipeline=$ASSAY_PIPELINE,commit=${CI_COMMIT_SHORT_SHA:-unknown}" -r &
+    .venv/bin/reframe -C "site-config/$SITE/reframe.py" -c reframe -R --mode "$mode" \
+    --system "$system" "${selected[@]}" "${named[@]}" \
+    --session-extras "pipeline=$pipeline,commit=${CI_COMMIT_SHORT_SHA:-unknown}" -r &
 reframe=$!
 code=0
 wait "$reframe" || code=$?

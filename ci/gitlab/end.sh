@@ -11,7 +11,7 @@ set -euo pipefail
 trap '' PIPE # a runner that is gone reads no messages
 mark=assay.${CI_PROJECT_ID:-0}.$SITE # of all jobs that never run at the same time
 own=$mark.${CI_PIPELINE_ID:-0}.${CI_JOB_ID:-0}
-grace=${ASSAY_GRACE:-20}      # seconds until KILL
+grace=20                        # seconds until KILL
 patience=${ASSAY_PATIENCE:-120} # seconds for Slurm to end its jobs
 
 others=

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plan an acceptance: a child pipeline with one job per test case, and the promise of its cases.
 
-    .venv/bin/python ci/gitlab/plan.py --site local --run DIR --child child.yml [-- -t node]
+    .venv/bin/python ci/gitlab/plan.py --site local --profile full --run DIR --child child.yml
 
 ReFrame says which tests and cases there are, and which need which (`--ci-generate`, `-lC`). Its own
 child pipeline cannot be run as it is (4.10.4): it has one job for a test on all of its partitions,
@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,31 @@ LONGEST_NAME = 255
 
 class Refusal(Exception):
     """A request that cannot be planned: one line."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a run selects, and what it may use. Above that the verdict is red.
+
+    :ivar mode: of ReFrame.
+    :ivar timeout: of each job.
+    :ivar select: arguments of ReFrame.
+    """
+
+    mode: str
+    timeout: str
+    minutes: float
+    node_hours: float
+    select: tuple = ()
+
+
+#: Value of ASSAY_RUN -> the run: after each merge; daily, the pre-check of the nodes; weekly, and
+#: after maintenance. docs/gitlab.md has this table.
+PROFILES = {
+    "smoke": Profile("smoke", "30m", 60, 4),
+    "precheck": Profile("smoke", "15m", 30, 2, ("-t", "node")),
+    "full": Profile("full", "6h", 720, 64),
+}
 
 
 @dataclass(frozen=True)
@@ -122,20 +148,18 @@ def job(group, options):
     """The job of a group, as an entry of GitLab's pipeline."""
     system, _, environ = group[0].where.partition("+")
     results = f"{options.directory}results/jobs/{folder(group)}"
+    mode = PROFILES[options.profile].mode
+    words = [options.run, folder(group), os.environ.get("CI_PIPELINE_ID", "0"), mode, system]
+    words += [f"/{case.hash}" for case in group]
     return {
         "stage": system.partition(":")[2],
         "needs": [],
         # Two measurements never share nodes.
         "resource_group": f"assay-nodes-{options.site}",
-        "script": [f"{options.directory}ci/gitlab/case.sh"],
+        "script": [f"{options.directory}ci/gitlab/case.sh {shlex.join(map(str, words))}"],
         # GitLab 17 and newer runs this after a cancelled job, too.
         "after_script": [f"{options.directory}ci/gitlab/end.sh"],
-        "variables": {
-            "ASSAY_JOB": folder(group),
-            "ASSAY_SYSTEM": system,
-            "ASSAY_STACK": environ,
-            "ASSAY_TESTS": " ".join(f"/{case.hash}" for case in group),
-        },
+        "variables": {"ASSAY_STACK": environ},
         "artifacts": {
             "when": "always",
             "expire_in": "30 days",
@@ -159,9 +183,6 @@ def child(planned, options):
         "stages": list(dict.fromkeys(each["stage"] for each in planned.values())),
         "variables": {
             "SITE": options.site,
-            "ASSAY_MODE": options.mode,
-            "ASSAY_RUN_DIR": str(options.run),
-            "ASSAY_PIPELINE": os.environ.get("CI_PIPELINE_ID", "0"),
             "GIT_CLEAN_FLAGS": os.environ.get("GIT_CLEAN_FLAGS", "-ffdx"),
             "GIT_SUBMODULE_STRATEGY": os.environ.get("GIT_SUBMODULE_STRATEGY", "none"),
         },
@@ -169,7 +190,7 @@ def child(planned, options):
             **({"tags": options.tags} if options.tags else {}),
             # If a later commit interrupted an acceptance, its measurements would be lost.
             "interruptible": False,
-            "timeout": options.timeout,
+            "timeout": PROFILES[options.profile].timeout,
             "retry": {"max": 1, "when": ["runner_system_failure"]},
         },
         **planned,
@@ -199,9 +220,15 @@ def plan(options):
 
     :raises Refusal: nothing is selected, or the selection does not fit the request.
     """
+    if options.profile not in PROFILES:
+        raise Refusal(
+            f"nothing is planned for ASSAY_RUN={options.profile}: set it to {', '.join(PROFILES)}"
+        )
+    profile = PROFILES[options.profile]
+    select = [*profile.select, *options.arguments]
     config = f"site-config/{options.site}/reframe.py"
-    arguments = ["-C", config, "-c", "reframe", "-R", f"--mode={options.mode}"]
-    arguments += selection(options.arguments)
+    arguments = ["-C", config, "-c", "reframe", "-R", f"--mode={profile.mode}"]
+    arguments += selection(select)
     with tempfile.TemporaryDirectory() as scratch:
         generated = Path(scratch) / "child.yml"
         reframe(arguments, [f"--ci-generate={generated}"])
@@ -218,7 +245,7 @@ def plan(options):
     if not chosen:
         raise Refusal(f"no case of {options.site} is selected by {' '.join(arguments)}")
     figures = drawn(reframe(arguments, ["--describe"]))
-    narrowed = [" ".join(options.arguments)] if options.arguments else []
+    narrowed = [" ".join(select)] if select else []
     narrowed += [f"partitions: {' '.join(options.partitions)}"] if options.partitions else []
     planned, promised = {}, []
     for group in groups(chosen, needed):
@@ -234,15 +261,15 @@ def plan(options):
     options.run.mkdir(parents=True)
     promise = {
         "schema": pipeline.SCHEMA,
-        "node_hours": options.node_hours,
-        "minutes": options.minutes,
+        "node_hours": profile.node_hours,
+        "minutes": profile.minutes,
         # What `case.sh` makes each session state, and what none that is older can state.
         "extras": {
             "pipeline": os.environ.get("CI_PIPELINE_ID", "0"),
             "commit": os.environ.get("CI_COMMIT_SHORT_SHA", "unknown"),
         },
         "planned": time.strftime("%Y%m%dT%H%M%S%z"),
-        "site": compared(ROOT / config, narrowed, chosen, options.mode),
+        "site": compared(ROOT / config, narrowed, chosen, profile.mode),
         "jobs": promised,
     }
     (options.run / pipeline.FILE).write_text(json.dumps(promise, indent=1) + "\n")
@@ -280,7 +307,7 @@ def parser():
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     top.add_argument("--site", default=os.environ.get("SITE", "local"), help="default: $SITE")
-    top.add_argument("--mode", default="full", help="of ReFrame: smoke or full")
+    top.add_argument("--profile", default="full", help=f"{', '.join(PROFILES)} (full)")
     top.add_argument(
         "--partitions", default=[], type=str.split, help="only these, separated by blanks"
     )
@@ -288,9 +315,6 @@ def parser():
     top.add_argument("--child", required=True, type=Path, help="the pipeline to write")
     top.add_argument("--tags", default=[], type=json.loads, help="of the runners, JSON")
     top.add_argument("--directory", default="", help="of Assay in the checkout, with a slash")
-    top.add_argument("--timeout", default="1h", help="of each job")
-    top.add_argument("--node-hours", type=float, help="budget")
-    top.add_argument("--minutes", type=float, help="budget")
     top.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="of ReFrame: a selection")
     return top
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Write a GitLab pipeline with one job for each package that the build cache lacks: spack ci.
 #
-#   SITE=debian12 ASSAY_SPACK_BUILDCACHE=DIR ci/gitlab/spack-generate.sh FOLDER
+#   SITE=debian12 ASSAY_SPACK_BUILDCACHE=DIR ci/gitlab/spack-generate.sh FOLDER [TAGS]
 #
-# Writes FOLDER/pipeline.yml, below the checkout. ASSAY_TAGS: tags of the runners, as JSON.
+# Writes FOLDER/pipeline.yml, below the checkout. TAGS: of the runners, as JSON ([assay]).
 # ci/spack-env.sh lists the other variables that it reads.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . ci/spack-env.sh
-[ $# = 1 ] || die "one folder, below the checkout"
+[ $# = 1 ] || [ $# = 2 ] || die "one folder, below the checkout, and the tags of the runners"
 spack_site
 [ -f "$SITE_ENV/spack.lock" ] || die "$SITE_ENV/spack.lock does not exist: make lock SITE=$SITE"
 .venv/bin/assay lock check --site "$SITE" || die "the lock does not hold; see above"
@@ -20,7 +20,7 @@ cat >"$SPACK_SCOPE/ci.yaml" <<END
 ci:
   pipeline-gen:
   - any-job:
-      tags: ${ASSAY_TAGS:-[assay]}
+      tags: ${2:-[assay]}
       before_script:
       - . $(realpath --relative-to="${CI_PROJECT_DIR:-$PWD}" .)/ci/gitlab/spack-shell.sh
 END

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,6 +54,7 @@ CHILD = {
 def listed(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """The lists of ReFrame; a test may change them."""
     said: dict[str, object] = {"listing": LISTING, "child": CHILD}
+    monkeypatch.delenv("CI_PIPELINE_ID", raising=False)
 
     def reframe(arguments: list[str], action: list[str]) -> str:
         (first,) = action
@@ -80,11 +82,17 @@ def made(listed: dict[str, object], tmp_path: Path) -> Make:
     return make
 
 
+def words(job: dict[str, Any]) -> list[str]:
+    """The command line of a job."""
+    (script,) = job["script"]
+    return shlex.split(script)
+
+
 def test_every_case_is_in_one_job_and_promised(made: Make) -> None:
     child, promise = made()
     jobs = {name: job for name, job in child.items() if isinstance(job, dict) and "script" in job}
     assert sorted(promise.titles.values()) == sorted(jobs)
-    assert {job["variables"]["ASSAY_JOB"] for job in jobs.values()} == set(promise.jobs)
+    assert {words(job)[2] for job in jobs.values()} == set(promise.jobs)
     cases = [case for their in promise.jobs.values() for case in their]
     assert len(cases) == len(set(cases)) == 7
     assert ("Iozone %sync=cached", "local:tmpfs+system") in cases
@@ -95,8 +103,11 @@ def test_what_is_compared_is_measured_in_one_job(made: Make) -> None:
     name = "SharedMemoryAgainstTcp %faster=posix and 3 that it is compared with"
     job = child[f"{name} @local:intra-node+system"]
     hashes = {"/f6ef1b0c", "/d4ac4816", "/63373721", "/5b43f4e4"}
-    assert set(job["variables"]["ASSAY_TESTS"].split()) == hashes
-    assert len(promise.jobs[job["variables"]["ASSAY_JOB"]]) == 4
+    script, run, folder, *_ = words(job)
+    assert script == "ci/gitlab/case.sh" and Path(run, "promise.json").exists()
+    assert words(job)[3:6] == ["0", "full", "local:intra-node"]
+    assert set(words(job)[6:]) == hashes
+    assert len(promise.jobs[folder]) == 4
 
 
 def test_two_measurements_never_share_nodes_and_each_partition_has_a_column(made: Make) -> None:
@@ -115,9 +126,10 @@ def test_two_measurements_never_share_nodes_and_each_partition_has_a_column(made
 def test_the_child_pipeline_is_one_that_gitlab_accepts(made: Make) -> None:
     from test_gitlab_yaml import VALIDATOR
 
-    child, _ = made("--tags", '["login", "gpu"]', "--timeout", "2h")
+    child, _ = made("--tags", '["login", "gpu"]', "--profile", "smoke")
     assert [error.message for error in VALIDATOR.iter_errors(child)] == []
     assert child["default"]["tags"] == ["login", "gpu"]
+    assert child["default"]["timeout"] == "30m"
 
 
 def test_only_the_partitions_that_are_asked_for(made: Make) -> None:
@@ -139,6 +151,12 @@ def test_nothing_selected_is_refused(made: Make, listed: dict[str, object]) -> N
         made()
 
 
+def test_a_word_that_is_no_run_is_refused(made: Make) -> None:
+    """GitLab lets a schedule or a trigger set any word."""
+    with pytest.raises(plan.Refusal, match=r"ASSAY_RUN=ful: set it to smoke, precheck, full$"):
+        made("--profile", "ful")
+
+
 def test_a_line_that_is_not_understood_is_no_case_less(
     made: Make, listed: dict[str, object]
 ) -> None:
@@ -154,7 +172,7 @@ def test_the_promise_of_another_plan_is_left_alone(made: Make, tmp_path: Path) -
 
 
 def test_budgets_are_promised(made: Make, tmp_path: Path) -> None:
-    _, promise = made("--minutes", "30", "--node-hours", "2")
+    _, promise = made("--profile", "precheck")
     assert (promise.minutes, promise.node_hours) == (30, 2)
     assert json.loads((tmp_path / "run/promise.json").read_text())["schema"] == pipeline.SCHEMA
 

@@ -46,15 +46,19 @@ def environment(checkout: Path) -> dict[str, str]:
         "PATH": f"{programs}:{os.environ['PATH']}",
         "JOBS": str(checkout.parent / "jobs"),
         "PIDS": str(checkout.parent / "pids"),
-        "ASSAY_GRACE": "5",
         "ASSAY_PATIENCE": "2",
-        "ASSAY_JOB": "Hpl-1",
-        "ASSAY_RUN_DIR": str(checkout.parent / "run"),
-        "ASSAY_TESTS": "/1",
-        "ASSAY_MODE": "smoke",
-        "ASSAY_SYSTEM": "here",
-        "ASSAY_PIPELINE": "3",
     }
+
+
+def kept(checkout: Path) -> Path:
+    """The folder in which the job leaves its evidence."""
+    return checkout.parent / "run/jobs/Hpl-1"
+
+
+def job_of(checkout: Path) -> tuple[object, ...]:
+    """The command line of the job."""
+    run_folder = checkout.parent / "run"
+    return checkout / "ci/gitlab/case.sh", run_folder, "Hpl-1", "3", "smoke", "here", "/1"
 
 
 def running(pid: int) -> bool:
@@ -73,7 +77,7 @@ def measuring(
 
     def start(*says: str) -> subprocess.Popen[str]:
         job = subprocess.Popen(
-            ["bash", str(checkout / "ci/gitlab/case.sh")], env=environment, text=True,
+            ["bash", *map(str, job_of(checkout))], env=environment, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
@@ -100,14 +104,14 @@ def measuring(
 def test_a_cancelled_job_leaves_a_part_and_no_process(
     measuring: Callable[..., subprocess.Popen[str]],
     environment: dict[str, str],
+    checkout: Path,
     number: signal.Signals,
 ) -> None:
     job = measuring()
     os.killpg(job.pid, number)  # as the runner does
     said, _ = job.communicate(timeout=60)
     assert job.returncode != 0
-    folder = Path(environment["ASSAY_RUN_DIR"]) / "jobs/Hpl-1"
-    (part,) = folder.iterdir()
+    (part,) = kept(checkout).iterdir()
     assert part.name == "7.part"
     assert (part / "cancelled").read_text().startswith(f"{number.name} at ")
     # ReFrame was told once, and had the time to report.
@@ -130,7 +134,7 @@ def test_a_runner_that_is_gone_and_reads_nothing_leaves_no_process(
 
 
 def test_jobs_of_slurm_have_the_name_of_the_pipelines_job(
-    measuring: Callable[..., subprocess.Popen[str]], environment: dict[str, str]
+    measuring: Callable[..., subprocess.Popen[str]], environment: dict[str, str], checkout: Path
 ) -> None:
     job = measuring()
     jobs = Path(environment["JOBS"])
@@ -139,7 +143,7 @@ def test_jobs_of_slurm_have_the_name_of_the_pipelines_job(
     (jobs / "102").write_text("of somebody else")
     os.killpg(job.pid, signal.SIGTERM)
     said, _ = job.communicate(timeout=60)
-    part = Path(environment["ASSAY_RUN_DIR"]) / "jobs/Hpl-1/7.part"
+    part = kept(checkout) / "7.part"
     assert f" -J job-name={MARK} " in (part / "arguments").read_text()
     assert sorted(path.name for path in jobs.iterdir()) == ["101", "102"]
     assert f"end: job 100 of Slurm is left of {MARK}" in said

@@ -28,13 +28,8 @@ def test_a_job_that_began_is_seen_to_have(checkout: Path, reframe: str, left: li
     run(
         "bash",
         checkout / "ci/gitlab/case.sh",
+        *(checkout.parent / "run", "Hpl-1", "1", "smoke", "here", "/1"),
         PATH=f"{programs}:{os.environ['PATH']}",
-        ASSAY_JOB="Hpl-1",
-        ASSAY_RUN_DIR=checkout.parent / "run",
-        ASSAY_TESTS="/1",
-        ASSAY_MODE="smoke",
-        ASSAY_SYSTEM="here",
-        ASSAY_PIPELINE="1",
         SITE="local",
         CI_JOB_ID="7",
     )

@@ -7,17 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 from shell import ROOT, program, run
-
-
-def test_a_word_that_is_no_run_is_refused_in_one_line() -> None:
-    pipeline = yaml.safe_load((ROOT / "ci/gitlab-ci.yml").read_text().split("\n---\n")[1])
-    refusal = pipeline["plan"]["script"][0]
-    done = run("bash", "-c", refusal, ASSAY_RUN="ful")
-    assert done.returncode != 0
-    assert "ASSAY_RUN=ful - set it to smoke, precheck or full" in done.stdout
-    assert run("bash", "-c", refusal, ASSAY_RUN="full", ASSAY_MODE="full").returncode == 0
 
 
 def test_a_second_pipeline_in_one_checkout_is_refused(checkout: Path) -> None:

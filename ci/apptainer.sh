@@ -5,8 +5,7 @@
 #
 #   ci/apptainer.sh [--no-build]     --no-build: only an Apptainer that is there already
 #
-#   ASSAY_APPTAINER   where it is kept (default: .cache/apptainer); its content can be moved
-#   YES=1             install missing packages without asking (so does CI, if set, as root)
+#   YES=1   install missing packages without asking (so does CI, if set, as root)
 #
 # The build takes some minutes. It has no setuid program, so its users need user namespaces.
 set -euo pipefail
@@ -20,7 +19,7 @@ say() { echo "apptainer: $*" >&2; } # standard output is the answer
 
 pinned() { sed -n "s/^$1 //p" ci/apptainer-pin.txt; }
 version=$(pinned version)
-home=${ASSAY_APPTAINER:-.cache/apptainer}
+home=.cache/apptainer # its content can be moved
 made=$home/$version-$(pinned sha256 | cut -c1-12)-$(uname -m)
 
 if command -v apptainer; then

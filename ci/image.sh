@@ -9,7 +9,7 @@
 #   IMAGE_MIRROR     another archive of Debian to read
 #   IMAGE_PACKAGES   further packages, such as iozone3
 #   IMAGE_ARGS       further arguments of apptainer build
-#   IMAGE_KIT        an unpacked offline kit (make offline-kit), for containers/cuda.def
+#   IMAGE_KIT        an unpacked offline kit (ci/spack-offline-kit.sh), for containers/cuda.def
 #   IMAGE_PYTHON     the Python of the base, if it is not Debian 12: 3.12 (3.11)
 #   IMAGE_CA         the certificate of an authority that the build must trust to fetch; a PEM file
 #
@@ -70,7 +70,7 @@ fi
 
 # The Apptainer of the cache may be in a place that only its owner can read.
 own=$(dirname "$(dirname "$(realpath "$APPTAINER")")")
-if [[ $own == "$(realpath "${ASSAY_APPTAINER:-.cache/apptainer}")"/* ]]; then
+if [[ $own == "$(realpath -m .cache/apptainer)"/* ]]; then
     cp -a "$own" "$work/apptainer"
     APPTAINER=$work/apptainer/bin/apptainer
 fi

@@ -37,9 +37,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 
-#: Folder into which the plugin below writes what it observed.
-OBSERVED = "ASSAY_OBSERVED"
-
 SCONTROL = (
     '#!/bin/sh\necho "slurm_load_node error: Unable to contact slurm controller" >&2\nexit 1\n'
 )
@@ -52,12 +49,16 @@ _VOLATILE = (
 )
 
 
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--observed", type=Path, help="folder for what the plugin observes")
+
+
 def pytest_configure(config: Any) -> None:
     """As a plugin of pytest: repeats every run on a throw-away site with this checkout."""
     sys.path.insert(0, str(config.rootpath / "tests/programs"))
     import bench
 
-    run, folder = bench.run_reframe, Path(os.environ[OBSERVED])
+    run, folder = bench.run_reframe, config.option.observed
     count: Counter[str] = Counter()
 
     def twice(site: Path, results: Path, *arguments: str, **variables: str) -> Any:
@@ -161,7 +162,8 @@ def runs(tree: Path, folder: Path, tests: list[str]) -> list[dict[str, Any]]:
     """Test and number of a run -> exit code and cases, of both trees."""
     folder.mkdir()
     log = folder.with_suffix(".log")
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "compare_trees", "-p", "no:cacheprovider"]
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "compare_trees"]
+    words += ["-p", "no:cacheprovider", f"--observed={folder}"]
     with log.open("w") as output:
         subprocess.run(
             [
@@ -171,7 +173,7 @@ def runs(tree: Path, folder: Path, tests: list[str]) -> list[dict[str, Any]]:
                 *(tests or ["tests/programs", "lab/tests/programs"]),
             ],
             cwd=tree,
-            env={**environment(tree, str(ROOT / "tests")), OBSERVED: str(folder)},
+            env=environment(tree, str(ROOT / "tests")),
             stdout=output,
             stderr=subprocess.STDOUT,
             check=False,

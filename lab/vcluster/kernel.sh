@@ -5,8 +5,7 @@
 #
 #   lab/vcluster/kernel.sh [--no-build]     --no-build: only a kernel that is there already
 #
-#   ASSAY_UML_KERNEL   where it is kept (default: .cache/uml-kernel)
-#   YES=1              install missing packages without asking (so does CI, if set, as root)
+#   YES=1   install missing packages without asking (so does CI, if set, as root)
 #
 # The build takes minutes of processor time, and 1 GB below $TMPDIR (/var/tmp) while it runs.
 set -euo pipefail
@@ -24,7 +23,7 @@ say() { echo "kernel: $*" >&2; } # standard output is the answer
 
 config=$PWD/lab/vcluster/uml.config
 edits=$PWD/lab/vcluster/kernel-edits.sh
-home=$(realpath -m "${ASSAY_UML_KERNEL:-.cache/uml-kernel}")
+home=$PWD/.cache/uml-kernel
 made=$home/$version-$(cat "$config" "$edits" | sha256sum | cut -c1-12)/linux
 if [ -x "$made" ]; then
     "$made" --version >/dev/null ||

@@ -4,8 +4,7 @@
 #
 #   lab/vcluster/vm-kernel.sh [--no-build]     --no-build: only a folder that is there already
 #
-#   ASSAY_VM_KERNEL   where it is kept (default: .cache/vm-kernel)
-#   YES=1             install missing packages without asking (so does CI, if set, as root)
+#   YES=1   install missing packages without asking (so does CI, if set, as root)
 #
 # Nothing is installed: the package is unpacked, and the host's own boot stays as it is.
 set -euo pipefail
@@ -25,7 +24,7 @@ die() {
 }
 
 init=$PWD/lab/vcluster/vm-init
-home=$(realpath -m "${ASSAY_VM_KERNEL:-.cache/vm-kernel}")
+home=$PWD/.cache/vm-kernel
 made=$home/$version-$(cat "$init" lab/vcluster/vm-kernel.sh | sha256sum | cut -c1-12)
 if [ -f "$made/initrd" ]; then
     echo "$made"

@@ -1,7 +1,6 @@
 /* The devices of the emulated node, its faults and its trace: what all emulated libraries share.
  *
  *   GPUEMU_DEVICES=4             devices of the node, 1 to 8 (default 4)
- *   GPUEMU_MEMORY=34359738368    memory of each [B]
  *   GPUEMU_NVLINK=0-1,2-3        pairs that NVLink joins (default: all); "none" for none
  *   GPUEMU_CPUS=0-3;4-7          processors near each device (default: all, for each)
  *   GPUEMU_FAULT=ipc-open,...    see docs/vgpu.md

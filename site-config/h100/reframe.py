@@ -18,7 +18,7 @@ MEMORY = 512 * 2**30
 NODE = {
     "scheduler": "slurm",
     "launcher": "srun",
-    "access": shlex.split(os.environ.get("ASSAY_SLURM", "--exclusive")),
+    "access": ["--exclusive", *shlex.split(os.environ.get("ASSAY_ACCESS", ""))],
     "environs": ["spack"],
     # Slurm starts Open MPI 5 through PMIx only.
     "env_vars": [["SLURM_MPI_TYPE", "pmix"]],

@@ -2,9 +2,8 @@
 
 Not yet run there. Before the first run, compare all of this with the machine. Begin with
 `hostnames`, which are a guess (or type --system=ibisco). Then check the `processor` of a node; it
-decides the number of ranks. Give the options of the site's Slurm (partition, account) in
-ASSAY_SLURM, and the directories in ASSAY_LUSTRE_HDD, ASSAY_LUSTRE_SSD and ASSAY_XFS. Give the
-InfiniBand port in ASSAY_HCA, unless it is the first port of the first adapter.
+decides the number of ranks, the `network_device`, the directories in STORAGE, and HPL_GPU. Give the
+options of the site's Slurm (partition, account) in ASSAY_ACCESS.
 """
 
 # Stacks: spack spack-gpu spack-diagnosis nvidia-hpl
@@ -31,7 +30,7 @@ PROCESSOR = {
 NODE = {
     "scheduler": "slurm",
     "launcher": "srun",
-    "access": shlex.split(os.environ.get("ASSAY_SLURM", "--exclusive")),
+    "access": ["--exclusive", *shlex.split(os.environ.get("ASSAY_ACCESS", ""))],
     "environs": ["spack"],
     "processor": PROCESSOR,
     # Slurm starts Open MPI 5 through PMIx only.
@@ -44,33 +43,34 @@ GPUS = {
     "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
     "environs": ["spack-gpu", "spack-diagnosis", "nvidia-hpl"],
 }
-# NVIDIA's HPL is not part of the stack. Its release for V100 is 21.4, for instance
-# ASSAY_HPL_GPU="apptainer exec --nv hpc-benchmarks-21.4-hpl.sif hpl.sh".
-HPL_GPU = os.environ.get("ASSAY_HPL_GPU")
+# How NVIDIA's HPL is started, which is not part of the stack. Its release for V100 is 21.4, for
+# instance "apptainer exec --nv hpc-benchmarks-21.4-hpl.sif hpl.sh".
+HPL_GPU = ""
 NVIDIA_HPL = {
     "name": "nvidia-hpl",
     "features": ["mpi", "hpl-gpu"],
     "extras": {"hpl_gpu_command": HPL_GPU or "hpl.sh", "hpl_gpu_block": 288},
     "prepare_cmds": []
     if HPL_GPU
-    else ['echo "NVIDIA\'s HPL is not named: set ASSAY_HPL_GPU" >&2', "exit 1"],
+    else ['echo "NVIDIA\'s HPL is not named: write HPL_GPU of the site ibisco" >&2', "exit 1"],
 }
 LINK = {
     "pml": "ucx",
-    "network_device": os.environ.get("ASSAY_HCA", "mlx5_0:1"),
+    "network_device": "mlx5_0:1",
     "nodes": 4,
     "hardware": {"link": "infiniband-edr", "gpu": "v100-sxm2-32gb"},
     "memory_bytes": MEMORY,
 }
 
-#: File system -> description, features, variable that names the directory, its default.
+#: File system -> description, features, directory.
 STORAGE = {
-    "lustre-hdd": ("home: Lustre on SAS disks", ["lustre", "shared"], "ASSAY_LUSTRE_HDD",
-                   str(Path.home() / "assay")),
-    "lustre-ssd": ("scratch: Lustre on SATA SSDs", ["lustre", "shared"], "ASSAY_LUSTRE_SSD",
-                   f"/lustre/scratch/{USER}/assay"),
-    "xfs": ("a local SSD of the node", ["xfs"], "ASSAY_XFS", f"/scratch/{USER}/assay"),
-}  # fmt: skip
+    "lustre-hdd": ("home: Lustre on SAS disks", ["lustre", "shared"], str(Path.home() / "assay")),
+    "lustre-ssd": (
+        *("scratch: Lustre on SATA SSDs", ["lustre", "shared"]),
+        f"/lustre/scratch/{USER}/assay",
+    ),
+    "xfs": ("a local SSD of the node", ["xfs"], f"/scratch/{USER}/assay"),
+}
 
 # BT-IO takes a square number of nodes: 25 of the 32. The published runs are of class E. They take
 # hours each; type -S BtIo.npb_class=E.
@@ -127,10 +127,10 @@ site_configuration = sites.configuration(
                         "extras": {
                             **(SHARED if "shared" in features else {}),
                             "memory_bytes": MEMORY,
-                            "directory": os.environ.get(variable, default),
+                            "directory": directory,
                         },
                     }
-                    for name, (descr, features, variable, default) in STORAGE.items()
+                    for name, (descr, features, directory) in STORAGE.items()
                 ),
             ],
         }

@@ -2,11 +2,23 @@
 
 import hashlib
 import re
+import shutil
 
 import pytest
 from shell import ROOT, program, run
 
 SCRIPT = ROOT / "lab/vcluster/kernel.sh"
+
+
+@pytest.fixture
+def home(tmp_path):
+    """The cache of a checkout that has only the inputs of the kernel."""
+    (tmp_path / "lab/vcluster").mkdir(parents=True)
+    for name in ("kernel.sh", "uml.config", "kernel-edits.sh"):
+        shutil.copy(ROOT / "lab/vcluster" / name, tmp_path / "lab/vcluster")
+    made = tmp_path / ".cache/uml-kernel"
+    made.mkdir(parents=True)
+    return made
 
 
 def place(home):
@@ -19,33 +31,31 @@ def place(home):
 
 
 def find(home):
-    return run(SCRIPT, "--no-build", apart=True, ASSAY_UML_KERNEL=home)
+    return run(home.parents[1] / "lab/vcluster/kernel.sh", "--no-build", apart=True)
 
 
-def test_a_kernel_in_the_cache_is_found(tmp_path):
-    made = place(tmp_path)
+def test_a_kernel_in_the_cache_is_found(home):
+    made = place(home)
     made.mkdir()
     kernel = program(made, "linux", "echo 6.1")
-    done = find(tmp_path)
+    done = find(home)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{kernel}\n", "")
 
 
-def test_a_kernel_with_other_options_is_not_taken(tmp_path):
-    made = tmp_path / (place(tmp_path).name[:-1] + "x")
+def test_a_kernel_with_other_options_is_not_taken(home):
+    made = home / (place(home).name[:-1] + "x")
     made.mkdir()
     program(made, "linux", "echo 6.1")
-    done = find(tmp_path)
+    done = find(home)
     assert done.returncode == 1 and done.stdout == ""
-    assert (
-        done.stderr == f"kernel: none of this version in {tmp_path}: type lab/vcluster/kernel.sh\n"
-    )
+    assert done.stderr == f"kernel: none of this version in {home}: type lab/vcluster/kernel.sh\n"
 
 
-def test_a_kernel_that_does_not_start_is_named(tmp_path):
-    made = place(tmp_path)
+def test_a_kernel_that_does_not_start_is_named(home):
+    made = place(home)
     made.mkdir()
     program(made, "linux", "echo broken >&2; exit 1")
-    done = find(tmp_path)
+    done = find(home)
     assert done.returncode == 1 and done.stdout == ""
     assert f"{made}/linux does not start" in done.stderr
 

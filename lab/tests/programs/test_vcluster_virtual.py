@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 
 import pytest
 import shell
@@ -19,15 +20,19 @@ def folder(home):
 
 
 def test_a_kernel_in_the_cache_is_found_and_another_one_is_not(tmp_path):
-    made = folder(tmp_path)
-    made.mkdir()
+    (tmp_path / "lab/vcluster").mkdir(parents=True)
+    for name in ("vm-kernel.sh", "vm-init"):
+        shutil.copy(ROOT / "lab/vcluster" / name, tmp_path / "lab/vcluster")
+    script, home = tmp_path / "lab/vcluster/vm-kernel.sh", tmp_path / ".cache/vm-kernel"
+    made = folder(home)
+    made.mkdir(parents=True)
     (made / "initrd").touch()
-    done = shell.run(KERNEL, "--no-build", apart=True, ASSAY_VM_KERNEL=tmp_path)
+    done = shell.run(script, "--no-build", apart=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{made}\n", "")
-    made.rename(tmp_path / (made.name[:-1] + "x"))
-    done = shell.run(KERNEL, "--no-build", apart=True, ASSAY_VM_KERNEL=tmp_path)
+    made.rename(home / (made.name[:-1] + "x"))
+    done = shell.run(script, "--no-build", apart=True)
     assert (done.returncode, done.stdout) == (1, "")
-    said = f"vm-kernel: none of this version in {tmp_path}: type lab/vcluster/vm-kernel.sh\n"
+    said = f"vm-kernel: none of this version in {home}: type lab/vcluster/vm-kernel.sh\n"
     assert done.stderr == said
 
 

@@ -28,7 +28,7 @@ near() {
         echo "$list"
 } 2>/dev/null
 
-allowed=${ASSAY_ALLOWED:-$(awk '/^Cpus_allowed_list/ { print $2 }' /proc/self/status)}
+allowed=$(awk '/^Cpus_allowed_list/ { print $2 }' /proc/self/status)
 first=$(near "${devices%%,*}")
 
 # The processors of $1 that are among those of $2 (keep=1), or that are not (keep=0).

@@ -1,7 +1,6 @@
 """A machine that describes itself: partitions of a site without scheduler, detected on the node.
 
-Two variables choose where files are written: ASSAY_SCRATCH (default: ``scratch`` below the results)
-and ASSAY_TMPFS (default: ``/dev/shm``).
+ASSAY_SCRATCH chooses where files are written (default: ``scratch`` below the results).
 """
 
 from __future__ import annotations
@@ -200,20 +199,18 @@ def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict
 
 def file_systems(site_file: str | Path, *features: str) -> list[dict[str, Any]]:
     """The partitions ``scratch``, with further features, and ``tmpfs``."""
-    default = sites.results_directory(site_file) / "scratch"
+    scratch = os.environ.get("ASSAY_SCRATCH") or sites.results_directory(site_file) / "scratch"
     return [
-        storage(site_file, "scratch", str(default), *features),
-        storage(site_file, "tmpfs", "/dev/shm", "tmpfs"),  # noqa: S108 - under test
+        storage(site_file, "scratch", Path(scratch), *features),
+        storage(site_file, "tmpfs", Path("/dev/shm"), "tmpfs"),  # noqa: S108 - under test
     ]
 
 
-def storage(site_file: str | Path, name: str, default: str, *features: str) -> dict[str, Any]:
-    """A partition for the file system of a directory, which a variable or the default names.
+def storage(site_file: str | Path, name: str, directory: Path, *features: str) -> dict[str, Any]:
+    """A partition for the file system of a directory.
 
     :raises ConfigError: the directory cannot be made.
     """
-    variable = f"ASSAY_{name.upper()}"
-    directory = Path(os.environ.get(variable, default))
 
     def make() -> str:
         directory.mkdir(parents=True, exist_ok=True)
@@ -224,12 +221,12 @@ def storage(site_file: str | Path, name: str, default: str, *features: str) -> d
     except TimeoutError as error:
         raise ConfigError(
             f"{site_file}: partition {name!r}: directory {directory}: its file system {error}; "
-            f"set {variable} to one that does"
+            "set ASSAY_SCRATCH to one that does"
         ) from None
     except OSError as error:
         raise ConfigError(
             f"{site_file}: partition {name!r}: directory {directory} cannot be made "
-            f"({error.strerror}); set {variable} to one that can"
+            f"({error.strerror}); set ASSAY_SCRATCH to one that can"
         ) from None
     kind = detect.file_system(directory)
     words = ["storage", *features]

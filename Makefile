@@ -12,7 +12,7 @@
 #   SPACK_ARGS='...'        further arguments of spack install, such as --cache-only
 #   MACHINES=uml            vcluster-up: each node has a kernel of its own, with verbs
 #   MACHINES=vm             vcluster-up: two virtual machines with two sockets each, slow
-#   IMAGE=build/assay.sif   the image that is built, tested, signed, verified
+#   IMAGE=build/assay.sif   the image that is built, tested
 
 SITE ?= local
 STACK ?=
@@ -34,14 +34,13 @@ endif
 # Modules of a cluster often set these. Packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help asked setup system venv osu-py acceptance paper calibrate vcluster-up vcluster-down uml-kernel vm-kernel vgpu faults report scale test test-all fresh lint docs spack lock offline-kit image image-test image-sign image-verify image-lint pylock clean
+.PHONY: help asked setup system venv acceptance paper calibrate vcluster-up vcluster-down vgpu report test test-all fresh lint width docs spack lock image image-test pylock clean
 .NOTPARALLEL:
 
 help:
 	@echo 'make acceptance  set up, run the suite on this machine, write results/report.html'
 	@echo 'make paper       measure what the figures of a validation show, and draw them: results/paper/'
 	@echo 'make report      write the report of the last run again'
-	@echo 'make scale       write docs/scale.md, its tables and figure anew: costs, simulations'
 	@echo 'make test        set up, then linters, type checker, and the tests that take minutes'
 	@echo 'make test-all    the same with all tests: installs Slurm, builds Apptainer and an image'
 	@echo 'make fresh       run the command lines of the README on bare Debian roots (DISTRO=forky)'
@@ -51,20 +50,14 @@ help:
 	@echo 'make venv        .venv only, from requirements.lock'
 	@echo 'make spack       install the Spack stack of SITE exactly as its lock says'
 	@echo 'make lock        solve the Spack lock of SITE anew, and show what changed'
-	@echo 'make offline-kit pack all that make spack needs on a machine without network'
 	@echo 'make image       build the image of the suite, from the last commit: docs/containers.md'
 	@echo 'make image-test  check the image: labels and locks against this checkout, and each program'
-	@echo 'make image-sign  sign it with IMAGE_KEY=key.pem'
-	@echo 'make image-verify   check that the owner of IMAGE_PUB=key.pub signed the image'
-	@echo 'make image-lint  lint the definitions of images'
 	@echo 'make calibrate   measure SITE without judging, and write what it is judged by'
 	@echo 'make vcluster-up    start a Slurm cluster of four nodes on this machine, for SITE=vcluster'
 	@echo 'make vcluster-down  end it'
-	@echo 'make uml-kernel    build the kernel of its nodes for MACHINES=uml (vcluster-up does it)'
-	@echo 'make vm-kernel     fetch that of MACHINES=vm (vcluster-up does it)'
 	@echo 'make vgpu        build the emulated GPU, and install UCX for it, for SITE=vgpu'
-	@echo 'make faults      every fault against the suite on that cluster, and the page of it: hours'
 	@echo 'make pylock      solve the Python locks anew from pyproject.toml (LOCK_ARGS=--upgrade)'
+	@echo 'make width       how wide the house is: lines, words, variables, each with its budget'
 	@echo 'make clean       remove .venv, .cache (with the Spack stack) and caches of tools; results/ stays'
 	@sed -n 's/^#   /  /p' Makefile
 
@@ -74,16 +67,14 @@ asked:
 	@$(if $(ON_SITE),ASSAY_RESULTS='$(ON_SITE_RESULTS)') ci/asked.sh >/dev/null
 
 # These sites use packages of the distribution. Others bring their own stack.
-setup: $(if $(or $(LAB),$(filter local,$(SITE))),system) venv osu-py $(filter vgpu,$(SITE))
+setup: $(if $(or $(LAB),$(filter local,$(SITE))),system) venv $(filter vgpu,$(SITE))
+	@ci/fetch-osu-py.sh
 
 system:
 	@ci/system-stack.sh
 
 venv:
 	@ci/setup-venv.sh run
-
-osu-py: venv
-	@ci/fetch-osu-py.sh
 
 # Measurements run where the site submits its jobs: for the emulated cluster, on its login machine.
 ON_SITE = $(if $(ON_CLUSTER),lab/vcluster/vcluster run login -- \
@@ -117,34 +108,20 @@ calibrate: asked setup
 vcluster-up: system venv $(if $(findstring --gpus,$(VCLUSTER_ARGS)),vgpu)
 	@lab/vcluster/packages.sh $(if $(filter uml vm,$(MACHINES)),--$(MACHINES)) \
 		$(if $(findstring --shared,$(VCLUSTER_ARGS)),--shared)
-	@$(if $(filter uml vm,$(MACHINES)),$(MAKE) --no-print-directory $(MACHINES)-kernel)
+	@$(if $(filter uml,$(MACHINES)),lab/vcluster/kernel.sh >/dev/null)
+	@$(if $(filter vm,$(MACHINES)),lab/vcluster/vm-kernel.sh >/dev/null)
 	@lab/vcluster/vcluster up $(if $(MACHINES),--machines '$(MACHINES)') $(VCLUSTER_ARGS)
 
 vcluster-down:
 	@lab/vcluster/vcluster down
-
-uml-kernel:
-	@lab/vcluster/kernel.sh >/dev/null
-
-vm-kernel:
-	@lab/vcluster/vm-kernel.sh >/dev/null
 
 vgpu: venv
 	@command -v gcc >/dev/null || WHO=vgpu ci/packages.sh gcc libc6-dev
 	@lab/vgpu/build.sh
 	@$(if $(filter vgpu-stack,$(STACK)),:,lab/vgpu/ucx.sh $(subst -,.,$(patsubst ucx-%,%,$(filter ucx-%,$(STACK)))))
 
-faults: vcluster-up
-	@ci/setup-venv.sh dev
-	@$(MAKE) calibrate SITE=vcluster PROFILE=smoke
-	@.venv/bin/python lab/tests/clusters/cluster_matrix.py $(FAULTS_ARGS)
-	@lab/vcluster/vcluster down
-
 report:
 	@.venv/bin/assay report
-
-scale:
-	@.venv/bin/python ci/scale/page.py
 
 # Without a compiler, the tests of the emulated GPU are skipped.
 TEST = ci/setup-venv.sh dev && ci/fetch-osu-py.sh && \
@@ -167,6 +144,9 @@ fresh:
 lint:
 	@ci/setup-venv.sh dev
 	@ci/lint.sh
+
+width: venv
+	@.venv/bin/python ci/width.py --print
 
 # A warning is an error: a link to nothing, a page that no other page leads to.
 docs:
@@ -194,23 +174,14 @@ spack:
 lock:
 	@SITE='$(SPACK_SITE)' ci/spack-relock.sh
 
-offline-kit:
-	@SITE='$(SPACK_SITE)' ci/spack-offline-kit.sh
-
 IMAGE = build/assay.sif
 
-image: venv osu-py
+image: venv
+	@ci/fetch-osu-py.sh
 	@ci/image.sh '$(IMAGE)'
 
 image-test:
 	@ci/image-test.sh '$(IMAGE)'
-
-image-sign image-verify: image-%:
-	@ci/image-sign.sh $* '$(IMAGE)'
-
-image-lint:
-	@ci/setup-venv.sh dev
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" ci/image-lint.py
 
 clean:
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info

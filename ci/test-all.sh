@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # Building the image and a kernel takes minutes of one core. The first tiers leave that core idle.
 log=$(mktemp)
-nice -n 19 make --no-print-directory image uml-kernel >"$log" 2>&1 &
+nice -n 19 bash -c 'make --no-print-directory image && lab/vcluster/kernel.sh' >"$log" 2>&1 &
 image=$!
 trap 'rm -f "$log"; kill "$image" 2>/dev/null || true' EXIT
 

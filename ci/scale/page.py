@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the summary and the figure of docs/scale.md, and tables.md: ``make scale``.
+"""Writes the summary and the figure of docs/scale.md, and tables.md.
 
-``page.py --only switches --trials 10`` writes one simulated part alone, with fewer trials.
+``.venv/bin/python ci/scale/page.py`` writes all. ``page.py --only switches --trials 10`` writes one
+simulated part alone, with fewer trials.
 
 Each part stands between two marks, and is the same in every run. Without SimGrid, the part that
 comes from SimGrid stays as it is.

@@ -1,10 +1,10 @@
 """Faults of a running cluster against the suite: what is caught, how small, what is named.
 
-`make faults` starts the emulated cluster of vcluster without faults, calibrates it, and runs the
-suite healthy and then with each fault. It writes every run as one line of
-docs/cluster-faults.jsonl. From this file it writes the page docs/sensitivity.md and its figure. A
-run that is already in the file is not repeated, so an interrupted matrix continues where it
-stopped. To start again, remove the file.
+It runs on an emulated cluster that is up and calibrated (`make vcluster-up`, `make calibrate
+SITE=vcluster PROFILE=smoke`): the suite healthy, and then with each fault. It writes every run as
+one line of docs/cluster-faults.jsonl. From this file it writes the page docs/sensitivity.md and its
+figure. A run that is already in the file is not repeated, so an interrupted matrix continues where
+it stopped. To start again, remove the file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The suite on the emulated cluster: four kinds of tests, healthy and then with one fault each.
 
-This is the short form of `make faults`. Every fault must be reported with the name of its node, and
-no other node. The programs run, but what they print are the numbers of a model that reads what the
-kernel limits (modelled.py). Whether a real measurement shows a fault is asked by `make faults`, on
-a quiet machine.
+This is the short form of cluster_matrix.py. Every fault must be reported with the name of its node,
+and no other node. The programs run, but what they print are the numbers of a model that reads what
+the kernel limits (modelled.py). Whether a real measurement shows a fault is asked by
+cluster_matrix.py, on a quiet machine.
 """
 
 import pytest

@@ -77,7 +77,7 @@ def test_false_alarms_of_healthy_runs_are_counted_and_named():
     assert lines[2].startswith("- false alarm of Tournament")
 
 
-@pytest.mark.skipif(not cluster_page.RUNS.exists(), reason="make faults has not been run yet")
+@pytest.mark.skipif(not cluster_page.RUNS.exists(), reason="the faults have not been run yet")
 def test_the_page_is_that_of_the_runs():
     page, runs = cluster_page.PAGE.read_text(), cluster_page.load()
     told = "type python lab/tests/clusters/cluster_matrix.py --page"

@@ -147,13 +147,15 @@ def test_shared_memory_is_not_measured_between_nodes(bench):
     ("link", "mode", "repeats"),
     [
         ({"link": "infiniband-fdr"}, "full", 300),
-        ({"link": "vcluster-1gbit"}, "full", 21),
-        ({"link": "vcluster-1gbit"}, "smoke", 5),
+        ({"link": "slow"}, "full", 21),
+        ({"link": "slow"}, "smoke", 5),
         ({}, "smoke", 5),
     ],
 )
 def test_netpipe_repeats_less_on_a_slow_link(bench, link, mode, repeats):
     extras = {"network_device": "lo", "nodes": 2, "hardware": link}
+    slow = "link: {slow: {bandwidth: 125, source: 1 Gbit/s}}\n"
+    (bench.site / "hardware.yaml").write_text(slow)
     bench.partition(features=["inter-node", "tcp"], extras=extras)
     bench.stack("any", ["netpipe", "mpi", "ucx"], ucx_version="1.18.1")
     arguments = ("-c", "reframe/network/netpipe.py", "--dry-run", "--mode", mode)

@@ -69,8 +69,7 @@ def cluster_name(state):
 
 
 #: A link that is slow enough for all pairs of nodes at once, for copied sites.
-SLOW_LINK = """
-link:
+SLOW_LINK = """\
   vcluster-100mbit: {bandwidth: 12.5, source: "up --rate 100mbit"}
 """
 
@@ -245,7 +244,8 @@ class Cluster:
             ):
                 (checkout / name).symlink_to(ROOT / name)
             (folder / "busy.yaml").write_text("during: 1000000\n")
-            (folder / "hardware.yaml").write_text(SLOW_LINK)
+            with (folder / "hardware.yaml").open("a") as file:
+                file.write(SLOW_LINK)
         text = (ROOT / "lab/sites/vcluster/reframe.py").read_text()
         (folder / "reframe.py").write_text(f"{text}\n{CHANGED.format(changed=changed)}")
         return folder

@@ -1,7 +1,7 @@
 """What the sites of lab read: the running cluster (docs/vcluster.md), and UCX for emulated GPUs.
 
 UCX for the emulated GPU (docs/vgpu.md) is a ReFrame environment for each pinned wheel, and for a
-prefix that ``VGPU_STACK`` names: Open MPI, UCX and the programs of OSU, built with CUDA.
+prefix that ``GPUEMU_STACK`` names: Open MPI, UCX and the programs of OSU, built with CUDA.
 """
 
 from __future__ import annotations
@@ -103,13 +103,13 @@ def ucx(site_file: str | Path, version: str) -> dict[str, Any]:
     }
 
 
-#: The stack that VGPU_STACK names, and its programs. Without one of them, its jobs end at once.
+#: The stack that GPUEMU_STACK names, and its programs. Without one of them, its jobs end at once.
 NAME = "vgpu-stack"
 PREFIX = ("mpi", "ucx", "ucx-perftest", "osu")
 
 
 def prefix(site_file: str | Path) -> dict[str, Any] | None:
-    """The environment of the prefix that ``VGPU_STACK`` names; None if it names none.
+    """The environment of the prefix that ``GPUEMU_STACK`` names; None if it names none.
 
     The prefix is that of an installation or of a view of Spack: programs in ``bin``, and those of
     OSU there or below ``libexec``. If its UCX was built without gdrcopy, the extra ``ucx_lacks``
@@ -118,9 +118,9 @@ def prefix(site_file: str | Path) -> dict[str, Any] | None:
     :param site_file: the site's ``__file__``.
     :raises ConfigError: ``ASSAY_STACK`` asks for this stack, and no prefix is named.
     """
-    named = os.environ.get("VGPU_STACK", "")
+    named = os.environ.get("GPUEMU_STACK", "")
     if not named and os.environ.get("ASSAY_STACK") == NAME:
-        raise ConfigError(f"{site_file}: STACK={NAME}: name its prefix by the variable VGPU_STACK")
+        raise ConfigError(f"{site_file}: STACK={NAME}: name its prefix by GPUEMU_STACK")
     if not named and not ideal.asked():
         return None
     root = Path(named).absolute()
@@ -144,7 +144,7 @@ def prefix(site_file: str | Path) -> dict[str, Any] | None:
 
     problem = _lacking(root, gpu, has)
     extras: dict[str, Any] = {
-        "provenance": f"emulated GPUs; the prefix {root}, which VGPU_STACK names"
+        "provenance": f"emulated GPUs; the prefix {root}, which GPUEMU_STACK names"
     }
     for word in PREFIX:
         asked = PROGRAMS[word].version
@@ -188,6 +188,6 @@ def _lacking(root: Path, gpu: Path, has: Callable[[str], bool]) -> str:
     if not missing:
         return ""
     return (
-        f"VGPU_STACK={root} has no {', '.join(missing)} in bin or libexec: name a prefix with Open "
-        "MPI, UCX and the programs of OSU, built with CUDA"
+        f"GPUEMU_STACK={root} has no {', '.join(missing)} in bin or libexec: name a prefix with "
+        "Open MPI, UCX and the programs of OSU, built with CUDA"
     )

@@ -2,7 +2,7 @@
 """Recorded runs between GPUs: record them, compare two folders, write the page.
 
     gpu_records.py record FOLDER [--real]   runs between emulated GPUs, or the real ones here
-    gpu_records.py osu FOLDER               runs of OSU of the stack that VGPU_STACK names
+    gpu_records.py osu FOLDER               runs of OSU of the stack that GPUEMU_STACK names
     gpu_records.py compare FOLDER FOLDER    where the lanes and tables of UCX differ
     gpu_records.py page                     writes runs.csv, and its sums into docs/vgpu.md
 
@@ -311,7 +311,7 @@ def _record(options: argparse.Namespace) -> int:
 def _osu(options: argparse.Namespace) -> int:
     runs = gpu_runs.osu_of_stack()
     if not runs:
-        raise Refusal("VGPU_STACK names no prefix with OSU, Open MPI and UCX")
+        raise Refusal("GPUEMU_STACK names no prefix with OSU, Open MPI and UCX")
     failed = 0
     for line in record(options.folder, gpu_runs.EMULATED, runs):
         print(line, flush=True)

@@ -55,7 +55,7 @@ GDRCOPY_FAULTS = {
 #: The verdict on a run with a problem.
 RED = "red"
 #: A prefix with libgdrapi and a UCX that uses it, empty if there is none: docs/vgpu.md.
-STACK = os.environ.get("VGPU_STACK", "")
+STACK = os.environ.get("GPUEMU_STACK", "")
 
 
 class Gpus(NamedTuple):

@@ -6,7 +6,7 @@ stack is `system`, packages of the distribution. With STACK=spack it is the stac
 `make spack SITE=debian12` built.
 
 If the nodes have emulated GPUs (`vcluster up --gpus 2`), there are two partitions more, `gpu` and
-`gpu-inter-node`. Their stack is UCX from a wheel. If VGPU_STACK names a prefix with OSU, Open MPI
+`gpu-inter-node`. Their stack is UCX from a wheel. If GPUEMU_STACK names a prefix with OSU, Open MPI
 and UCX, all with CUDA, it is a second one: vgpu-stack. No number of them is a measurement of a GPU:
 docs/vgpu.md.
 
@@ -42,7 +42,7 @@ ACCOUNT = "cpu.stat" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else 
 
 stack = machine.stack(__file__)
 has_gpus = cluster.get("gpus", 0) > 0
-#: UCX for the emulated GPUs, and the stack that VGPU_STACK names.
+#: UCX for the emulated GPUs, and the stack that GPUEMU_STACK names.
 wheel = emulation.ucx(__file__, "1.22.0")
 named = emulation.prefix(__file__) if has_gpus else None
 FOR_GPUS = [wheel, *([named] if named else [])]

@@ -3,7 +3,7 @@
 No number of this site is a measurement of a GPU. It shows that the tests between GPUs run, what
 proves their path, and which faults turn them red: GPUEMU_FAULT=ipc-open make acceptance SITE=vgpu.
 
-The programs of OSU are in no wheel. If VGPU_STACK names a prefix that has them, with Open MPI and
+The programs of OSU are in no wheel. If GPUEMU_STACK names a prefix that has them, with Open MPI and
 UCX, there is a second partition, on which OsuGpu, OsuGpuCollective and OsuGpuRelation run.
 """
 
@@ -50,7 +50,7 @@ partition = {
     "devices": [{"type": "gpu", "arch": "emulated", "num_devices": DEVICES}],
 }
 
-#: The partition of the stack that VGPU_STACK names; a machine may lack it.
+#: The partition of the stack that GPUEMU_STACK names; a machine may lack it.
 WITH_MPI = "emulated-gpu-mpi"
 named = emulation.prefix(__file__)
 with_mpi = {

@@ -204,10 +204,10 @@ def test_between_nodes_the_host_and_tcp_carry_the_bytes(cluster, operation):
 
 
 def osu(cluster, parameters, *arguments):
-    """Runs cases of OsuGpu with the stack that VGPU_STACK names."""
+    """Runs cases of OsuGpu with the stack that GPUEMU_STACK names."""
     if not gpu_runs.osu_of_stack():
-        pytest.skip("needs OSU with CUDA: VGPU_STACK names its prefix")
-    asked = {"ASSAY_STACK": "vgpu-stack", "VGPU_STACK": gpu_runs.STACK}
+        pytest.skip("needs OSU with CUDA: GPUEMU_STACK names its prefix")
+    asked = {"ASSAY_STACK": "vgpu-stack", "GPUEMU_STACK": gpu_runs.STACK}
     chosen = f"{parameters}%configuration=no-gdrcopy"
     return run(cluster, chosen, "--mode", "full", *arguments, test="OsuGpu", **asked)
 

@@ -120,7 +120,7 @@ def program(built, tmp_path_factory):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if any(missing in done.stderr for missing in ("gdrapi.h: No such", "cannot find -lgdrapi")):
-        pytest.skip("needs libgdrapi and its header: VGPU_STACK names a prefix that has them")
+        pytest.skip("needs libgdrapi and its header: GPUEMU_STACK names a prefix that has them")
     assert done.returncode == 0, done.stderr
     return path
 
@@ -170,7 +170,7 @@ def test_a_node_with_gdrcopy_passes_and_without_its_driver_is_red(bench, configu
     live_program("gcc")
     version = stack_with_gdrcopy()
     if not version:
-        pytest.skip("needs a UCX with gdrcopy: VGPU_STACK names its prefix")
+        pytest.skip("needs a UCX with gdrcopy: GPUEMU_STACK names its prefix")
     gpus = [{"type": "gpu", "arch": "emulated", "num_devices": 2}]
     bench.partition(launcher="local", features=["intra-node", "gpu", "cuda"], devices=gpus)
     bench.record_all()

@@ -27,7 +27,7 @@ def test_evidence_follows_the_trace_of_osu():
     live_program("gcc")
     runs = gpu_runs.osu_of_stack()
     if not runs:
-        pytest.skip("needs OSU with CUDA: VGPU_STACK names its prefix")
+        pytest.skip("needs OSU with CUDA: GPUEMU_STACK names its prefix")
     rows = gpu_runs.compared(runs)
     assert [row for row in rows if not row["agrees"]] == []
     assert any(row["problems"] for row in rows)
@@ -37,7 +37,7 @@ def test_evidence_follows_the_trace_with_gdrcopy():
     live_program("gcc")
     version = gpu_runs.stack_with_gdrcopy()
     if not version:
-        pytest.skip("needs a UCX with gdrcopy: VGPU_STACK names its prefix")
+        pytest.skip("needs a UCX with gdrcopy: GPUEMU_STACK names its prefix")
     rows = gpu_runs.compared(gpu_runs.with_gdrcopy(version))
     assert [row for row in rows if not row["agrees"]] == []
     assert "gdr to" in rows[0]["ways"]

@@ -130,12 +130,12 @@ PROGRAMS = {
 
 @pytest.fixture
 def named(tmp_path, monkeypatch):
-    """The stack of a prefix with these programs, which VGPU_STACK names."""
+    """The stack of a prefix with these programs, which GPUEMU_STACK names."""
     live_program("gcc")
     shell.run(ROOT / "lab/vgpu/build.sh")
 
     def stack(programs):
-        monkeypatch.setenv("VGPU_STACK", str(tmp_path))
+        monkeypatch.setenv("GPUEMU_STACK", str(tmp_path))
         for name, said in programs.items():
             file = tmp_path / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -179,15 +179,15 @@ def test_a_driver_of_gdrcopy_that_a_fault_takes_away_is_not_left_out(named, monk
 def test_a_prefix_that_lacks_a_program_is_named(named, tmp_path):
     *others, _ = PROGRAMS
     (said, end) = named({name: PROGRAMS[name] for name in others})["prepare_cmds"]
-    assert f"VGPU_STACK={tmp_path} has no osu_latency in bin or libexec: name a prefix" in said
+    assert f"GPUEMU_STACK={tmp_path} has no osu_latency in bin or libexec: name a prefix" in said
     assert end == "exit 1"
 
 
 def test_a_stack_that_nobody_named_is_refused(monkeypatch):
-    monkeypatch.delenv("VGPU_STACK", raising=False)
+    monkeypatch.delenv("GPUEMU_STACK", raising=False)
     assert emulation.prefix(SITE) is None
     monkeypatch.setenv("ASSAY_STACK", "vgpu-stack")
-    with pytest.raises(ConfigError, match="name its prefix by the variable VGPU_STACK"):
+    with pytest.raises(ConfigError, match="name its prefix by GPUEMU_STACK"):
         emulation.prefix(SITE)
 
 
@@ -204,10 +204,10 @@ def test_a_stack_that_nobody_named_is_refused(monkeypatch):
 def test_osu_between_emulated_gpus(tmp_path, name, fault, said):
     live_program("gcc")
     if not gpu_runs.osu_of_stack():
-        pytest.skip("needs OSU with CUDA: VGPU_STACK names its prefix")
+        pytest.skip("needs OSU with CUDA: GPUEMU_STACK names its prefix")
     gdrcopy = bool(gpu_runs.stack_with_gdrcopy())
     if fault == "gdrdrv" and not gdrcopy:
-        pytest.skip("needs a UCX with gdrcopy: VGPU_STACK names its prefix")
+        pytest.skip("needs a UCX with gdrcopy: GPUEMU_STACK names its prefix")
     configuration = "all" if gdrcopy else "no-gdrcopy"
     done = run_reframe(
         SITE, tmp_path / "results", "-c", str(ROOT / "reframe/network/osu_gpu.py"), "-r",

@@ -155,7 +155,7 @@ def test_each_site_names_its_stacks_as_its_configuration_has_them(
     assert len(named) == 1
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
     monkeypatch.setenv("ASSAY_VCLUSTER", str(tmp_path))  # a cluster that is up may lack GPUs
-    monkeypatch.setenv("VGPU_STACK", str(tmp_path))  # a prefix without programs
+    monkeypatch.setenv("GPUEMU_STACK", str(tmp_path))  # a prefix without programs
     monkeypatch.delenv("ASSAY_IMAGE", raising=False)
     found: set[str] = set()
     # Without the stacks of an image, because there is no image.

@@ -98,6 +98,14 @@ def test_every_value_is_a_row_of_the_view_with_where_it_is_from(folder: Path) ->
     }
 
 
+def test_an_empty_history_is_shown(tmp_path: Path, capsys) -> None:
+    folder = histories.write(tmp_path / "history", [])
+    target = tmp_path / "page.html"
+    assert main(["history", "show", str(folder), "--page", str(target)]) == 0
+    assert capsys.readouterr().out == "case | metric\n"
+    assert "No metric changed its level." in target.read_text()
+
+
 # --- adding ---------------------------------------------------------------------------------------
 
 

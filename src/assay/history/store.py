@@ -149,7 +149,7 @@ def _add(connection: sqlite3.Connection, report: Path, *, sealed: bool) -> bool:
     :raises ReportError, ValueError: it cannot be read, or has nothing for a history.
     """
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-        uuid = json.loads(report.read_text(encoding="utf-8"))["session_info"]["uuid"]
+        uuid = str(json.loads(report.read_text(encoding="utf-8"))["session_info"]["uuid"])
         if connection.execute("SELECT 1 FROM sessions WHERE uuid = ?", (uuid,)).fetchone():
             return False
     found = session.load(report, sealed=sealed)

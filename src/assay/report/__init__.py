@@ -1,4 +1,4 @@
-"""``assay report`` and ``assay archive``: the page of a run, and the page with all its files."""
+"""``assay report``: the page of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the sub-commands ``report`` and ``archive`` to the command ``assay``."""
+    """Add the sub-command ``report`` to the command ``assay``."""
     parser = commands.add_parser(
         "report",
         help="write the report of a run and say how it ended",
@@ -62,33 +62,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "is beside the page)",
     )
     parser.set_defaults(run=command)
-    packed = commands.add_parser(
-        "archive",
-        help="write a run into one file, to keep or to send",
-        description="Write one zip file with the page, the outputs, the records and the run report "
-        "of a session, and the hash of each. The links of the page work wherever the file is "
-        "unpacked. Exit code 0 when it is written, whatever the verdict; 2 when it cannot be.",
-    )
-    packed.add_argument(
-        "--session",
-        type=Path,
-        metavar="FILE",
-        help="as for assay report (default: the last session in $ASSAY_RESULTS)",
-    )
-    packed.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="the archive (default: assay-SITE-TIME.zip in $ASSAY_RESULTS)",
-    )
-    packed.set_defaults(run=archive_command)
-
-
-def archive_command(args: argparse.Namespace) -> int:
-    """Write the archive, return the exit code."""
-    from assay.report import archive  # noqa: PLC0415 - imports matplotlib
-
-    return archive.command(args)
 
 
 def command(args: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ from assay import catalogue, deadline, files, reframe_compat
 from assay.evidence import node_limits, plan
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
-from assay.results import promise, run_folder, running, store
+from assay.results import promise, run_folder, running
 from assay.results.cases import Case
 from assay.sites import ideal, invocation
 
@@ -179,7 +179,7 @@ def configuration(  # noqa: PLR0913
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with the parts that all sites share.
 
-    All sites share the results store, the run reports, the JUnit report and the JSON perflog below
+    All sites share the run reports, the JUnit report and the JSON perflog below
     :func:`results_directory`, and the modes (:data:`PROFILES`).
 
     :param site_file: the site's ``__file__``.
@@ -249,10 +249,6 @@ def configuration(  # noqa: PLR0913
     folder = results / "output" / time.strftime("%Y%m%dT%H%M%S")
     log = results / "listing.log"
     if call and call.run:
-        try:
-            store.refuse_damaged(results / store.DATABASE)
-        except store.StoreError as error:
-            raise ConfigError(str(error)) from None
         folder = running.begin(results)
         running.promise(partial(_promised, call, site_file, machine, fewer))
         log = folder / run_folder.LOG
@@ -269,13 +265,6 @@ def configuration(  # noqa: PLR0913
                 # The environment of the stack is part of what is measured: do not purge it.
                 "purge_environment": False,
                 **(general or {}),
-            }
-        ],
-        "storage": [
-            {
-                "enable": True,
-                "backend": "sqlite",
-                "sqlite_db_file": str(results / store.DATABASE),
             }
         ],
         "logging": [_logging(results, log)],

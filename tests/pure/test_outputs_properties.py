@@ -33,7 +33,7 @@ AFTERWARDS = re.compile(
 # Words that have broken parsers: words that are not numbers, or are numbers only for Python.
 WORDS = ["nan", "-inf", "-1", "0", "1e999", "9" * 5000, "1_0", "٣", "²", "****", "", "\0", "\x85"]
 
-# The run sets the number of examples: tests/conftest.py.
+# The run sets the number of examples: conftest.py.
 same_each_time = settings(derandomize=True)
 
 

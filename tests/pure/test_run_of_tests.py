@@ -1,4 +1,4 @@
-"""Selection, skipping and running of tests: tests/conftest.py, in a suite made by a test."""
+"""Selection, skipping and running of tests: conftest.py, in a suite made by a test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALLOWED = """\
 - {reason: needs slurmctld, tiers: [clusters], why: packages, run: make test-all}
 """
 
-MARKERS = "[pytest]\nmarkers =\n  pure\n  programs\n  clusters\n  long\n"
+MARKERS = "[pytest]\npythonpath = tests\nmarkers =\n  pure\n  programs\n  clusters\n  long\n"
 
 
 class Report(NamedTuple):
@@ -38,8 +38,9 @@ class Suite:
         self.tests = folder / "tests"
         for name in ("pure", "programs", "clusters", "data"):
             (self.tests / name).mkdir(parents=True)
-        for name in ("conftest.py", "skips.py", "short.py", "together.py", "remaining.py"):
+        for name in ("skips.py", "short.py", "together.py", "remaining.py"):
             (self.tests / name).write_text((TESTS / name).read_text())
+        (folder / "conftest.py").write_text((TESTS.parent / "conftest.py").read_text())
         (self.tests / "skips.yaml").write_text(ALLOWED)
         (folder / "pytest.ini").write_text(MARKERS)
 

@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.accused import Against, How
-from assay.fleet import crossing
-from assay.fleet.crossing import Measured, Round
+from assay.fleet.rounds import ABOVE, Measured, Round, in_rounds
 from assay.fleet.topology.fabric import Fabric, Kind
 from assay.fleet.tournament import measured
 from assay.fleet.tournament.measured import Pair
@@ -219,7 +218,7 @@ def found(
         the switches and the pair.
     """
     played = [one.rounds() for one in chosen]
-    every = list(crossing.measured([one for rounds in played for _, one in rounds], pairs))
+    every = list(in_rounds([one for rounds in played for _, one in rounds], pairs))
     seen, left = iter(every), iter(entries)
     made = []
     for one, rounds in zip(chosen, played):
@@ -271,7 +270,7 @@ def impossible(every: Sequence[Found], stated: Stated) -> list[str]:
     for one in every:
         most = max(look.together for look in one.looks)
         for rate, why in one.limits(stated):
-            if most > (1 + crossing.ABOVE) * rate:
+            if most > (1 + ABOVE) * rate:
                 lines.append(
                     f"{one.sides}: {len(one.alone)} pairs moved {number(most)} MB/s together, "
                     f"more than the {number(rate)} MB/s of {why}: the bytes took another way, or "
@@ -285,7 +284,7 @@ def impossible(every: Sequence[Found], stated: Stated) -> list[str]:
             f"{one.sides}: one pair alone moved {number(fastest)} MB/s, more than the "
             f"{number(limit)} MB/s of {what}: the bytes took another way"
             for limit, what in one_way
-            if limit is not None and fastest > (1 + crossing.ABOVE) * limit
+            if limit is not None and fastest > (1 + ABOVE) * limit
         ]
     return lines
 

@@ -46,10 +46,6 @@ EXTRAS: Mapping[str, Any] = {
     "btio_subtypes": list(BTIO_SUBTYPES),
     "npb_kernels": list(NPB_KERNELS),
     "npb_classes": list(NPB_CLASSES),
-    "spec_mpi_command": "/opt/mpi2007/bin/runspec",
-    "spec_mpi_config": "site.cfg",
-    "spec_hpc_command": "/opt/hpc2021/bin/runhpc",
-    "spec_hpc_config": "site.cfg",
     "provenance": "of no machine",
 }
 

@@ -38,7 +38,7 @@ help:
 	@echo 'make acceptance  set up, run the suite on this machine, write results/report.html'
 	@echo 'make paper       measure what the figures of a validation show, and draw them: results/paper/'
 	@echo 'make report      write the report of the last run again'
-	@echo 'make scale       write docs/scale.md, its tables and figure anew: costs, simulations'
+	@echo 'make scale       write studies/scale/README.md, its tables and figure anew: costs, simulations'
 	@echo 'make test        set up, then linters, type checker, and the tests that take minutes'
 	@echo 'make test-all    the same with all tests: installs Slurm, builds Apptainer and an image'
 	@echo 'make fresh       run the command lines of the README on bare Debian roots (DISTRO=forky)'
@@ -140,7 +140,7 @@ report:
 	@.venv/bin/assay report
 
 scale:
-	@.venv/bin/python ci/scale/page.py
+	@.venv/bin/python studies/scale/page.py
 
 # Without a compiler, the tests of the emulated GPU are skipped.
 TEST = ci/setup-venv.sh dev && ci/fetch-osu-py.sh && \
@@ -210,4 +210,4 @@ image-lint:
 
 clean:
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info
-	find src reframe site-config tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src reframe site-config studies tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,1 +1,1 @@
-"""Broadcast for streaming: docs/studies.md has the source, and what is measured."""
+"""Broadcast for streaming: README.md has the source, and what is measured."""

@@ -1,1 +1,1 @@
-"""Nodes with many cores: docs/studies.md has the source, and what is measured."""
+"""Nodes with many cores: README.md has the source, and what is measured."""

@@ -28,8 +28,10 @@ OUTPUT = "spec"
 class SpecBase(StrictCheck):
     """One suite on all nodes that a partition offers, with a rank on each core, base only."""
 
-    #: The variables of a stack that name the licensed copy, and the config file for its tool.
-    copy, config = "", ""
+    #: Folder of the licensed copy, without which there is no case; config file for its tool.
+    copy = variable(str, value="")
+    config = variable(str, value="")
+
     #: The tool of the copy.
     tool = ""
     #: What the report calls the suite.
@@ -50,17 +52,14 @@ class SpecBase(StrictCheck):
     @run_after("init")
     def describe(self):
         self.descr = f"SPEC {self.program}, {self.suite}"
+        if not self.copy:
+            self.valid_systems = []
 
     def identity(self):
         return {**super().identity(), "suite": self.suite}
 
     @run_after("setup")
     def all_cores(self):
-        stack = self.current_environ
-        self.skip_if(
-            self.copy not in stack.env_vars,
-            f"the stack {stack.name} names no copy of SPEC {self.program} (env_vars: {self.copy})",
-        )
         cores, features, extras = place_of(self.current_partition)
         nodes = extras.get("nodes", 2) if "inter-node" in features else 1
         self.num_tasks_per_node = places(cores, features, extras)
@@ -69,12 +68,11 @@ class SpecBase(StrictCheck):
 
     @run_before("run")
     def command(self):
-        stack = self.current_environ
-        folder, config = Path(stack.env_vars[self.copy]), stack.env_vars.get(self.config)
-        if not (folder.is_absolute() and config):
+        folder, name = Path(self.copy), type(self).__name__
+        if not (folder.is_absolute() and self.config):
             raise ConfigError(
-                f"stack {stack.name!r}: env_vars: {type(self).__name__} needs the whole path of "
-                f"the copy in {self.copy}, and its config file in {self.config}"
+                f"-S {name}.copy={folder}: give the whole path of the copy, and the config file "
+                f"for its tool (-S {name}.config=site.cfg)"
             )
         copy = shlex.quote(str(folder))
         # shrc sets SPEC and PATH, and must be read in the directory of the copy.
@@ -85,7 +83,7 @@ class SpecBase(StrictCheck):
         ]
         self.executable = shlex.quote(str(folder / "bin" / self.tool))
         self.executable_opts = [
-            f"--config={shlex.quote(config)}",
+            f"--config={shlex.quote(self.config)}",
             f"--ranks={self.num_tasks}", f"--iterations={ITERATIONS}", "--reportable",
             "--tune=base", "--output_format=csv", '--output_root="$spec_output"', *self.more,
             self.suite,
@@ -108,7 +106,6 @@ class SpecBase(StrictCheck):
 class SpecMpi(SpecBase):
     """SPEC MPI2007: `medium`, or `large` by `-S SpecMpi.suite=large`."""
 
-    copy, config = "SPEC_MPI_COPY", "SPEC_MPI_CONFIG"
     tool = "runspec"
     program = "MPI2007"
     suite = "medium"
@@ -123,7 +120,6 @@ class SpecMpi(SpecBase):
 class SpecHpc(SpecBase):
     """SPEChpc 2021: `tiny`, or a larger suite by `-S SpecHpc.suite=small`."""
 
-    copy, config = "SPEC_HPC_COPY", "SPEC_HPC_CONFIG"
     tool = "runhpc"
     program = "SPEChpc2021"
     suite = "tiny"

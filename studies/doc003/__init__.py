@@ -1,1 +1,1 @@
-"""Two clusters over a long link: docs/studies.md has the source, and what is measured."""
+"""Two clusters over a long link: README.md has the source, and what is measured."""

@@ -14,7 +14,7 @@ Kredel, Kruse; 3PGCIC 2010, section "Performance modeling"), after Kruse (2009):
 Without the link, S(p) = p / ln p. The bound grows with p up to a break, and falls after it.
 
 What a program sends over the link is its :class:`Law`. :mod:`studies.doc003.link_fit` looks for the
-link in measured times. docs/studies.md says what the model leaves out.
+link in measured times. README.md says what the model leaves out.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # near-device.sh SIDE DEVICES [PROGRAM [ARGUMENT...]]
 #
 # Writes into ./near.HOST.PID which processors are near each of the DEVICES (mlx5_0:1,mlx5_1:1), and
-# which ones this process may use; assay.evidence.nearness reads it. Then it becomes the PROGRAM: on
+# which ones this process may use; nearness.py reads it. Then it becomes the PROGRAM: on
 # processors near the first device (SIDE near), on the others (far), or as it was started (free).
 # Without a PROGRAM it only says why that is not possible, and ends with 1.
 set -u

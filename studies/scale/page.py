@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the summary and the figure of docs/scale.md, and tables.md: ``make scale``.
+"""Writes the summary and the figure of README.md, and tables.md: ``make scale``.
 
 ``page.py --only switches --trials 10`` writes one simulated part alone, with fewer trials.
 
@@ -30,9 +30,8 @@ from matplotlib.figure import Figure
 
 from assay.report.plots import BLACK, BLUE, GREEN, MARKERS, ORANGE, PURPLE, STYLE, VERMILLION
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE, TABLES = ROOT / "docs" / "scale.md", Path(__file__).with_name("tables.md")
-FIGURE = ROOT / "docs" / "scale-power.svg"
+PAGE, TABLES = (Path(__file__).with_name(name) for name in ("README.md", "tables.md"))
+FIGURE = Path(__file__).with_name("power.svg")
 
 #: A fault counts as found if the tournament names exactly this fault in this share of the trials.
 FOUND = 0.95
@@ -326,7 +325,7 @@ def write(parts: dict[str, Any]) -> None:
 
 def main() -> None:
     began = time.monotonic()
-    parser = argparse.ArgumentParser(description="Writes docs/scale.md and its tables.")
+    parser = argparse.ArgumentParser(description="Writes README.md and its tables.")
     parser.add_argument("--only", choices=[*SIMULATED], help="write this part alone")
     parser.add_argument("--trials", type=int, help="at most so many trials of each of its cells")
     options = parser.parse_args()

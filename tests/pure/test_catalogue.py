@@ -43,6 +43,7 @@ def test_the_image_of_debian_has_the_packages_of_the_catalogue():
 def asked_for():
     """The words that tests select stacks by: `+word` in their text, and programs between GPUs."""
     texts = [path.read_text() for path in (ROOT / "reframe").glob("*/*.py")]
+    texts += [path.read_text() for path in (ROOT / "studies").glob("*/*.py")]
     texts += [path.read_text() for path in (ROOT / "src/assay").glob("*/*.py")]
     words = {word for text in texts for word in re.findall(r"\+([a-z][a-z-]+)", text)}
     built = {word for text in texts for word in re.findall(r'built = "(\w+)"', text)}

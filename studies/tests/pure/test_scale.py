@@ -1,4 +1,4 @@
-"""The generators of docs/scale.md and its tables: plausible, reproducible, and in agreement."""
+"""The generators of the page of scale and its tables: plausible, reproducible, and in agreement."""
 
 import sys
 from dataclasses import replace

@@ -93,9 +93,8 @@ def test_the_mode_of_all_documents_selects_the_tests_of_each():
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_page_of_all_studies_has_the_page_of_each(study):
-    assert (
-        f"{{include}} ../studies/doc{study}/README.md\n" in (ROOT / "docs/studies.md").read_text()
-    )
+    text = (ROOT / "docs/studies.md").read_text()
+    assert f"{{include}} ../studies/doc{study}/README.md\n" in text
 
 
 def _imported(path):

@@ -1,6 +1,6 @@
 """Native against container: the same program from two stacks in turn, over the same transport.
 
-The test decides equivalence by statistics (:mod:`assay.judge.equivalence`) and does not assume it.
+The test decides equivalence by statistics (`equivalence.py`) and does not assume it.
 Both stacks must be on the partition. The native stack is the first one that is not a container and
 has the program.
 """
@@ -15,13 +15,14 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import PerformanceError
 from reframe.core.runtime import emit_loadenv_commands
 
-from assay.checks import paired
 from assay.checks.mpi import MpiTransportCheck
 from assay.checks.ucx import text
 from assay.evidence.plan import within
 from assay.judge import Verdict
-from assay.judge.equivalence import Equivalence, decide
 from assay.outputs import Parsed, ParseError, netpipe, osu
+
+from . import paired
+from .equivalence import Equivalence, decide
 
 MIB = 1 << 20
 

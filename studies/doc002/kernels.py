@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from assay.catalogue import NPB_CLASSES
 from assay.outputs.npb import CUBES, operations, problem
 from assay.workloads.sizing import Layout, SizingError
 
@@ -57,6 +58,21 @@ _POINT = {"ft": 56, "mg": 27}
 #: Operations of a slow core that the time limit assumes [1/s]. EP and IS count other operations. CG
 #: waits for memory.
 _SLOW_CORE, _SLOW_COUNTS = 5e8, {"ep": 1e7, "is": 1e7, "cg": 1.5e8}
+
+
+def chosen(built: Sequence[str], said: str = "", smoke: bool = False) -> str:
+    """The class to run.
+
+    :param built: the classes that there are, at least one, in ascending order.
+    :param said: the class that somebody asks for; "" for the usual one.
+    :param smoke: whether to run as little as possible.
+    :raises SizingError: there is no such class.
+    """
+    if said and said not in built:
+        raise SizingError(f"there is no class {said} of it; there is {', '.join(built)}")
+    small = NPB_CLASSES[: NPB_CLASSES.index(DEFAULT) + 1]
+    usual = built[0] if smoke else next((c for c in reversed(built) if c in small), built[0])
+    return said or usual
 
 
 def layout(

@@ -10,7 +10,6 @@ from functools import partial
 import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, run_before, variable
-from reframe.core.exceptions import ConfigError
 from reframe.core.runtime import runtime
 
 from assay import catalogue
@@ -19,7 +18,6 @@ from assay.checks import Figure, StrictCheck
 from assay.checks.mpi import MpiCheck
 from assay.outputs import Parsed, npb
 from assay.reframe_compat import testcase
-from assay.workloads import btio
 from assay.workloads.sizing import SizingError
 
 from .. import growth
@@ -27,30 +25,33 @@ from . import kernels
 from .counts import place_of
 
 
-def chosen(extras, said, smoke=False):
-    """The class to run; see :func:`assay.workloads.btio.chosen`.
+class BuiltMixin(rfm.RegressionTestPlugin):
+    """What the stack has of NPB. Needs the parameter ``kernel``; without its program, no case."""
 
-    :param extras: of the stack.
-    :param said: the class that the site sets for the partition, or None.
-    """
-    built = sorted(extras.get("npb_classes", ()), key=NPB_CLASSES.index)
-    return btio.chosen(built, said, smoke, "npb", usual=kernels.DEFAULT)
+    #: The programs on PATH, such as cg.B.x,ft.B.x.
+    npb_programs = variable(typ.List[str], value=[])
+
+    #: The class. If it is empty, the largest one up to B; in the short profile, the smallest.
+    npb_class = variable(typ.Str["|".join(("", *NPB_CLASSES))], value="")
+
+    @run_after("init")
+    def only_what_is_built(self):
+        self.built = [c for c in NPB_CLASSES if catalogue.npb(self.kernel, c) in self.npb_programs]
+        if not self.built:
+            self.valid_systems = []
 
 
 @rfm.simple_test
-class NpbKernel(MpiCheck):
+class NpbKernel(BuiltMixin, MpiCheck):
     """One kernel with `per_node` ranks on the node, or on each of two nodes."""
 
     kernel = parameter(NPB_KERNELS)
     per_node = parameter(kernels.PER_NODE)
 
-    #: The class. If it is empty, the class of the partition is used.
-    npb_class = variable(typ.Str["|".join(("", *NPB_CLASSES))], value="")
-
     kind = "compute"
     tags = {"compute", "doc-002"}
     valid_systems = ["+intra-node", "+inter-node"]
-    valid_prog_environs = ["+npb"]
+    valid_prog_environs = ["+mpi"]
     declares = {"mops_total": "Mop/s", "time": "s"}
 
     @run_after("init")
@@ -68,26 +69,12 @@ class NpbKernel(MpiCheck):
 
     @run_after("setup")
     def choose_class(self):
-        extras = self.current_environ.extras
-        for name in ("npb_kernels", "npb_classes"):
-            if not extras.get(name):
-                raise ConfigError(
-                    f"stack {self.current_environ.name!r}: extras: {name} is missing; the feature "
-                    "npb needs it"
-                )
-        self.skip_if(
-            self.kernel not in extras["npb_kernels"], f"this stack has no NPB {self.kernel}"
-        )
-        said = self.npb_class or self.current_partition.extras.get("npb_class")
-        smoke = self.profile == "smoke" and not self.npb_class
         try:
-            self.npb_class = chosen(extras, said, smoke)
+            self.npb_class = kernels.chosen(self.built, self.npb_class, self.profile == "smoke")
             memory = self.current_partition.extras.get("memory_bytes")
             kernels.fits(self.kernel, self.npb_class, self._layout, memory)
         except SizingError as error:
             self.skip(str(error))
-        except ValueError as error:
-            raise self.misdescribed(f"extras: npb_class: {error}") from None
         self.descr += f", class {self.npb_class}"
         limit = kernels.seconds_at_most(self.kernel, self.npb_class, self._layout.ranks)
         self.time_limit = f"{limit}s"
@@ -110,27 +97,26 @@ class NpbKernel(MpiCheck):
         return {metric: parsed.quantity(metric) for metric in self.declares}
 
 
-def measured_here(kernel, per_node, case, other):
+def measured_here(per_node, kernel, built, npb_class, case, other):
     """Whether NpbKernel measures a number of ranks at a place, which is that of the comparison."""
     where = next(p for p in runtime().system.partitions if p.name == case[0])
-    stack = next(e for e in where.environs if e.name == case[1])
-    return case == other and per_node in counts(kernel, where, stack)
+    return case == other and per_node in counts(kernel, built, npb_class, where)
 
 
-def counts(kernel, partition, stack):
-    """The numbers of ranks on a node with which a kernel runs at a place.
+def counts(kernel, built, npb_class, partition):
+    """The numbers of ranks on a node with which a kernel runs on a partition.
 
     The class is that of the full profile. The short one has a class that is not judged.
     """
     try:
-        npb_class = chosen(stack.extras, partition.extras.get("npb_class"))
-    except (SizingError, ValueError, IndexError):
+        npb_class = kernels.chosen(built, npb_class)
+    except SizingError:
         return []  # NpbKernel says why
     return kernels.counts(kernel, npb_class, *place_of(partition))
 
 
 @rfm.simple_test
-class NpbOverRanks(StrictCheck):
+class NpbOverRanks(BuiltMixin, StrictCheck):
     """One kernel over the ranks of a run: more of them must not compute less.
 
     On one node the first doubling must add something. Between nodes the link may be the limit. The
@@ -141,7 +127,7 @@ class NpbOverRanks(StrictCheck):
     kind = "compute"
     tags = {"compute", "doc-002"}
     valid_systems = ["+intra-node", "+inter-node"]
-    valid_prog_environs = ["+npb"]
+    valid_prog_environs = ["+mpi"]
     executable = "true"
     judges_itself = True
     declares = {"mops_most_ranks": "Mop/s"}
@@ -155,12 +141,13 @@ class NpbOverRanks(StrictCheck):
         for per_node in kernels.PER_NODE:
             (variant,) = NpbKernel.get_variant_nums(kernel=self.kernel, per_node=per_node)
             self.depends_on(
-                NpbKernel.variant_name(variant), partial(measured_here, self.kernel, per_node)
+                NpbKernel.variant_name(variant),
+                partial(measured_here, per_node, self.kernel, self.built, self.npb_class),
             )
 
     @run_after("setup")
     def several(self):
-        there = counts(self.kernel, self.current_partition, self.current_environ)
+        there = counts(self.kernel, self.built, self.npb_class, self.current_partition)
         self.skip_if(
             len(there) < 2,
             f"two numbers of ranks are needed; NPB {self.kernel} runs with {len(there)} on a "

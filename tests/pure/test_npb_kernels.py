@@ -1,4 +1,4 @@
-"""The kernels of NPB: real outputs, each damaged in one number; and where they are found."""
+"""The kernels of NPB: real outputs, each damaged in one number; and their names."""
 
 import re
 from functools import partial
@@ -8,7 +8,6 @@ from real_outputs import DATA, edited, has, texts
 
 from assay import catalogue
 from assay.outputs import npb
-from assay.sites import detect
 
 REAL = texts("npb")
 KERNELS = npb.KERNELS
@@ -128,23 +127,10 @@ def test_what_the_sources_print_of_a_wrong_result_is_a_problem(line, of):
     assert has(npb.parse(damaged).problems, re.escape(line.strip()))
 
 
-# --- where they are found ------------------------------------------------------------------------
-
-
 def test_the_catalogue_and_the_parser_know_the_same_programs():
     assert catalogue.NPB_KERNELS == KERNELS
     assert all(npb.problem(k, c) for k in KERNELS for c in catalogue.NPB_CLASSES)
     assert npb.problem("is", "F") is None
-
-
-def test_programs_on_path_are_found_by_kernel_and_class():
-    there = {"cg.S.x", "cg.A.x", "ft.S.x", "ft.A.x", "ft.B.x", "mpirun"}
-    assert detect.npb(there.__contains__) == (["cg", "ft"], ["S", "A"])
-    features, extras = detect.described(there.__contains__, lambda *words: "")
-    assert "npb" in features
-    assert (extras["npb_kernels"], extras["npb_classes"]) == (["cg", "ft"], ["S", "A"])
-    assert detect.npb({"cg.B.x", "ft.B.x", "bt.E.x"}.__contains__) == (["cg", "ft"], ["B"])
-    assert detect.npb(set().__contains__) == ([], [])
 
 
 def test_the_readme_of_the_outputs_explains_each_suffix():

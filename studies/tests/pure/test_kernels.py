@@ -6,7 +6,6 @@ import pytest
 
 from assay import catalogue
 from assay.catalogue import NPB_KERNELS as KERNELS
-from assay.workloads import btio
 from assay.workloads.sizing import Layout, SizingError
 from studies import growth
 from studies.doc002 import kernels
@@ -74,10 +73,11 @@ def test_more_than_twice_the_ranks_must_add_as_much_for_each_doubling():
 
 
 def test_the_class_is_the_one_that_is_usual_or_said():
-    pick = partial(btio.chosen, ["S", "A", "B", "C"], program="npb", usual=kernels.DEFAULT)
-    assert (pick(None, False), pick(None, True), pick("C", False)) == ("B", "S", "C")
-    with pytest.raises(SizingError, match="this stack has no npb class D"):
-        pick("D", False)
+    pick = partial(kernels.chosen, ["S", "A", "B", "C"])
+    assert (pick(), pick(smoke=True), pick("C"), pick("C", True)) == ("B", "S", "C", "C")
+    assert kernels.chosen(["C", "D"]) == "C"
+    with pytest.raises(SizingError, match="there is no class D of it; there is S, A, B, C"):
+        pick("D")
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -97,10 +97,13 @@ class NpbKernel(BuiltMixin, MpiCheck):
         return {metric: parsed.quantity(metric) for metric in self.declares}
 
 
-def measured_here(per_node, kernel, built, npb_class, case, other):
-    """Whether NpbKernel measures a number of ranks at a place, which is that of the comparison."""
+def measured_here(counted, per_node, case, other):
+    """Whether NpbKernel measures a number of ranks at a place, which is that of the comparison.
+
+    :param counted: :func:`counts` of a partition.
+    """
     where = next(p for p in runtime().system.partitions if p.name == case[0])
-    return case == other and per_node in counts(kernel, built, npb_class, where)
+    return case == other and per_node in counted(where)
 
 
 def counts(kernel, built, npb_class, partition):
@@ -138,11 +141,12 @@ class NpbOverRanks(BuiltMixin, StrictCheck):
         self.figures = [
             Figure("lines", "kernels of NPB over ranks", "many cores", "mops_total", over="ranks")
         ]
+        counted = partial(counts, self.kernel, self.built, self.npb_class)
         for per_node in kernels.PER_NODE:
             (variant,) = NpbKernel.get_variant_nums(kernel=self.kernel, per_node=per_node)
             self.depends_on(
                 NpbKernel.variant_name(variant),
-                partial(measured_here, per_node, self.kernel, self.built, self.npb_class),
+                partial(measured_here, counted, per_node),
             )
 
     @run_after("setup")

@@ -20,7 +20,7 @@ from reframe.core.exceptions import PerformanceError
 from assay.accused import Against, How
 from assay.checks.pairs_of_nodes import OPTIONS, PairsOfNodes, SimultaneousPairs
 from assay.evidence.launch import short_name
-from assay.fleet import bisection, rounds
+from assay.fleet import bisection
 from assay.fleet.tournament import draw, measured, schedule
 from assay.fleet.tournament.diagnosis import conclude, diagnose
 from assay.fleet.tournament.model import Fault
@@ -227,7 +227,7 @@ class Bisection(SimultaneousPairs):
         except ValueError as error:
             raise ParseError(str(error)) from None
         every = [round_ for one in chosen for _, round_ in one.rounds()]
-        self._alone = rounds.alone(every, second)
+        self._alone = bisection.alone(every, second)
         rows = tuple(
             {
                 "line": str(one.sides),

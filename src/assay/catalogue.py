@@ -140,9 +140,6 @@ def executable(word: str, extras: Mapping[str, Any]) -> str:
 #: Classes for which the suite runs programs of NPB, in ascending order.
 NPB_CLASSES = ("S", "W", "A", "B", "C", "D", "E")
 
-#: The programs of NPB, by the beginning of their names.
-NPB_KERNELS = ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp")
-
 
 def npb(kernel: str, cls: str) -> str:
     """Name of the program of NPB for a kernel and a class."""

@@ -13,7 +13,7 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.runtime import runtime
 
 from assay import catalogue
-from assay.catalogue import NPB_CLASSES, NPB_KERNELS
+from assay.catalogue import NPB_CLASSES
 from assay.checks import Figure, StrictCheck
 from assay.checks.mpi import MpiCheck
 from assay.outputs import Parsed, npb
@@ -45,7 +45,7 @@ class BuiltMixin(rfm.RegressionTestPlugin):
 class NpbKernel(BuiltMixin, MpiCheck):
     """One kernel with `per_node` ranks on the node, or on each of two nodes."""
 
-    kernel = parameter(NPB_KERNELS)
+    kernel = parameter(npb.KERNELS)
     per_node = parameter(kernels.PER_NODE)
 
     kind = "compute"
@@ -126,7 +126,7 @@ class NpbOverRanks(BuiltMixin, StrictCheck):
     classes S and W are too small to judge.
     """
 
-    kernel = parameter(NPB_KERNELS)
+    kernel = parameter(npb.KERNELS)
     kind = "compute"
     tags = {"compute", "doc-002"}
     valid_systems = ["+intra-node", "+inter-node"]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from assay.evidence import groups
 from assay.evidence.groups import Between
-from assay.fleet.rounds import ABOVE, Measured, Round
+from assay.fleet.bisection import ABOVE, Measured, Round
 from assay.outputs import coordinator_log
 from assay.quantities import number
 

@@ -8,7 +8,7 @@ from reframe.core.builtins import run_after
 
 from assay.checks import Figure, Peak
 from assay.checks.pairs_of_nodes import SimultaneousPairs
-from assay.fleet import rounds
+from assay.fleet import bisection
 from assay.fleet.tournament import measured
 from assay.outputs import ParseError
 
@@ -61,8 +61,8 @@ class CrossingPairs(SimultaneousPairs):
         second, _ = self.drawn()
         try:
             played = crossing.rounds(self._coordinator_log.nodes, self.between)
-            self._found = list(rounds.in_rounds(played, second))
-            self._alone = rounds.alone(played, second)
+            self._found = list(bisection.in_rounds(played, second))
+            self._alone = bisection.alone(played, second)
         except ValueError as error:
             raise ParseError(str(error)) from None
         rows = tuple(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from assay.evidence import groups
-from assay.fleet.rounds import Measured, alone, in_rounds
+from assay.fleet.bisection import Measured, alone, in_rounds
 from assay.fleet.tournament.measured import Pair
 from studies.doc003 import crossing
 from studies.doc003.crossing import ACROSS, WITHIN

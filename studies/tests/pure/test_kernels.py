@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from assay import catalogue
-from assay.catalogue import NPB_KERNELS as KERNELS
+from assay.outputs.npb import KERNELS
 from assay.workloads.sizing import Layout, SizingError
 from studies import growth
 from studies.doc002 import kernels

@@ -16,7 +16,7 @@ from assay.outputs import Parsed, ParseError, hpl
 from assay.reframe_compat import testcase
 
 from .. import suite
-from . import link_fit, shared_link
+from . import link_fit
 
 study = suite.module("compute/hpl_study.py")
 
@@ -81,12 +81,12 @@ class LinkFromHpl(StrictCheck):
             )
             for study, row in studies
         ]
-        self._law = shared_link.of_hpl(max((row["nb"] for _, row in studies), default=1))
+        self._law = link_fit.of_hpl(max((row["nb"] for _, row in studies), default=1))
         try:
             self._fit, self._stated = link_fit.best(
                 self._runs, self._law, self.between.latency / 1e6
             )
-        except shared_link.FitError as error:
+        except link_fit.FitError as error:
             raise ParseError(str(error)) from None
         rows = tuple(link_fit.speed_ups(self._runs, self._fit))
         units = {"processes": "1", "speed_up": "1"}
@@ -109,7 +109,7 @@ class LinkFromHpl(StrictCheck):
     def accused(self, parsed):
         try:
             return link_fit.unpredicted(self._runs, self._law, self._stated)
-        except shared_link.FitError as error:
+        except link_fit.FitError as error:
             return [f"without the largest order across, {error}"]
 
     def measure(self, parsed):

@@ -1,8 +1,8 @@
 """Two clusters and the link between them, from times of HPL within a cluster and across.
 
 Looks for the time of an operation t_A, and for the latency and the bandwidth of both links. The
-model is that of :mod:`studies.doc003.shared_link`. The time is a sum with unknown factors, the same
-for every law:
+time is a sum with unknown factors; a :class:`Law` says what a program does on p processes for a
+matrix of order n_p:
 
     T(p, n_p) = t_A work(p, n_p) + t_L messages(p, n_p) + volume(p, n_p) / B
 
@@ -14,13 +14,107 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .shared_link import Estimate, FitError, Law, interval
+BYTES_PER_DOUBLE = 8
+
+#: Coverage of all intervals, and the logarithm of a factor beyond which one says nothing.
+COVERAGE, MOST_HALF = 0.95, 20.0
+
+#: From so many ranks on the grid of HPL has several rows.
+COLUMNS = 4
+
+#: Longest message that MPI sends without asking the receiver [B]: Open MPI over TCP
+#: (btl_tcp_eager_limit of 4.1). A longer one needs so many crossings.
+EAGER, RENDEZVOUS = 64 << 10, 3
+
+
+class FitError(ValueError):
+    """The measurements do not determine the model; the message names what is missing."""
+
+
+def operations(order: float) -> float:
+    """Operations of HPL for a matrix of order n_p, as the model counts them: 2/3 n_p^3."""
+    return 2 / 3 * order**3
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A fitted value, and the interval of coverage :data:`COVERAGE`."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def inverse(self) -> Estimate:
+        """1 / value: of a time for each byte, the bandwidth."""
+        return Estimate(1 / self.value, 1 / self.high, 1 / self.low)
+
+
+def interval(logarithm: float, deviation: float, freedom: int) -> Estimate:
+    """An estimate from its logarithm; without a finite deviation the interval is everything."""
+    from scipy import stats  # noqa: PLC0415 - only a fit needs it, and it loads slowly
+
+    half = float(stats.t.ppf((1 + COVERAGE) / 2, freedom)) * deviation
+    if not math.isfinite(half) or half > MOST_HALF:
+        return Estimate(math.exp(logarithm), 0.0, math.inf)
+    return Estimate(math.exp(logarithm), math.exp(logarithm - half), math.exp(logarithm + half))
+
+
+@dataclass(frozen=True)
+class Law:
+    """What a program does on p processes for a matrix of order n_p.
+
+    :ivar work: operations on the critical path.
+    :ivar messages: messages over the link that follow each other.
+    :ivar volume: bytes over the link in one direction [B].
+    """
+
+    work: Callable[[float, float], float]
+    messages: Callable[[float, float], float]
+    volume: Callable[[float, float], float]
+
+
+def of_hpl(block: int) -> Law:
+    """The law of HPL itself with block size NB, if the halves of its ranks are on two clusters.
+
+    The ranks fill the grid row by row, so its columns cross the link. From 4 ranks on, a column
+    has several ranks: they exchange each of the n_p pivots with 2 NB + 4 doubles (HPL 2.3,
+    src/pfact/HPL_pdmxswp.c; of its log2(P) steps one crosses), and the rows U, which are 4 n_p^2
+    bytes in all. On 2 or 3 ranks the only row of the grid crosses. For each block, it sends a panel
+    of all rows that are left, the block itself included (src/panel/HPL_pdpanel_init.c: `len`), and
+    in the solution a part of the vector (src/pgesv/HPL_pdtrsv.c).
+
+    A message longer than :data:`EAGER` crosses three times: request, answer, data.
+    """
+
+    def panels(order: float) -> Any:
+        """Bytes of each panel [B]."""
+        left = np.arange(math.ceil(order / block), 0, -1) * block
+        return BYTES_PER_DOUBLE * block * np.minimum(left, order)
+
+    def messages(p: float, order: float) -> float:
+        if p < 2:
+            return 0.0
+        sizes = panels(order)
+        crossings = len(sizes) + float(np.where(sizes > EAGER, RENDEZVOUS, 1).sum())
+        return crossings + (order if p >= COLUMNS else 0.0)
+
+    def volume(p: float, order: float) -> float:
+        if p < 2:
+            return 0.0
+        if p < COLUMNS:
+            return float(panels(order).sum())
+        pivots = order * (2 * block + 4) * BYTES_PER_DOUBLE
+        return BYTES_PER_DOUBLE / 2 * order**2 + pivots
+
+    return Law(lambda p, order: operations(order) / p, messages, volume)
+
 
 #: Names of the terms: the time of an operation, of a message, and of a byte, within and across.
 OPERATION, NEAR_LATENCY, NEAR_PER_BYTE, LATENCY, PER_BYTE = TERMS = (

@@ -7,7 +7,7 @@ import pytest
 from assay.outputs import hpl
 from assay.workloads.sizing import Grid
 from studies.doc003 import link as study
-from studies.doc003 import shared_link
+from studies.doc003 import link_fit
 
 BLOCK = 32
 
@@ -34,7 +34,7 @@ def orders(one):
 
 def test_the_first_problem_across_does_not_count_for_the_link(monkeypatch):
     """It takes ten times as long as the law says; all others take as long as that."""
-    law = shared_link.of_hpl(BLOCK)
+    law = link_fit.of_hpl(BLOCK)
     studies = [of(1, False), of(2, False), of(2, True)]
 
     def rows(one):

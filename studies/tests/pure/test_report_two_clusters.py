@@ -9,7 +9,7 @@ import report_records as records
 
 from assay.declared import Figure
 from assay.report import figure, figures, graphs, validation
-from studies.doc003 import link_fit, shared_link
+from studies.doc003 import link_fit
 
 AT = "two clusters"
 PINGPONG = [Figure("partitions", f"PingPong: {c}", AT, c) for c in ("latency", "bandwidth")]
@@ -42,7 +42,7 @@ def pairs(**others):
 
 
 def hpl():
-    law = shared_link.of_hpl(192)
+    law = link_fit.of_hpl(192)
 
     def run(p, n, across, latency, rate):
         time = law.work(p, n) / 5e9 + law.messages(p, n) * latency + law.volume(p, n) / rate

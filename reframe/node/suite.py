@@ -70,7 +70,7 @@ class SuiteLoads(StrictCheck):
 
 
 def beside():
-    """The names of all classes of the studies, which are no part of the suite and are not loaded."""
+    """The names of the classes of the studies, which are beside the suite and are not loaded."""
     texts = [path.read_text() for path in (SUITE.parent / "studies").glob("*/*.py")]
     return [name for text in texts for name in re.findall(r"^class (\w+)", text, re.M)]
 

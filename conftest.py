@@ -11,7 +11,7 @@ import together
 from hypothesis import HealthCheck, settings
 from short import Short
 
-HERE = Path(__file__).parent / "tests"
+TESTS = Path(__file__).parent / "tests"
 
 # The time that an example takes, or its making, depends on the load of the machine. So no example
 # has a deadline, and no test is red because examples come slowly.
@@ -32,7 +32,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     settings.load_profile("short" if config.option.short else "assay")
-    allowed = skips.load(HERE / "skips.yaml")
+    allowed = skips.load(TESTS / "skips.yaml")
     config.pluginmanager.register(skips.Skips(allowed, config.option.complete))
     remaining.begin(config)
     if config.option.short:

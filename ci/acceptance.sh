@@ -14,10 +14,12 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 
+studies=() # the folders of the studies that are asked for
 case ${PAPER:=} in
 '') ;;
 1 | 000) mode=paper- ;;
-001 | 002 | 003 | 004 | all) mode=paper-$PAPER- ;;
+001 | 002 | 003 | 004) mode=paper-$PAPER- studies=("studies/doc$PAPER") ;;
+all) mode=paper-all- studies=(studies/doc*) ;;
 *)
     echo "acceptance: no document '$PAPER' (DOC, PAPER); there are 000 to 004, and all" >&2
     exit 1
@@ -38,7 +40,9 @@ while [ -e "$results/output/$ASSAY_SESSION" ]; do ASSAY_SESSION+=-2; done
 export ASSAY_SESSION
 session=$results/output/$ASSAY_SESSION
 
-arguments=(-C "$config" -c reframe -R --mode "${mode-}${PROFILE:-full}")
+arguments=(-C "$config" -c reframe)
+for study in "${studies[@]}"; do arguments+=(-c "$study"); done
+arguments+=(-R --mode "${mode-}${PROFILE:-full}")
 [ -t 1 ] || export RFM_COLORIZE=n # no escape sequences in a log
 # ReFrame 4.10.4 takes the number in RFM_VERBOSE for a text, and ends with a TypeError.
 if [[ ${RFM_VERBOSE:-} =~ ^[0-9]$ ]]; then
@@ -74,6 +78,7 @@ fi
 options=(--session "$session")
 [ -z "${MAX_HARNESS:-}" ] || options+=(--max-harness "$MAX_HARNESS")
 [ -z "${PAPER:-}" ] || options+=(--figures "$results/paper")
+for study in "${studies[@]}"; do options+=(--study "$study/figures.yaml"); done
 report=0
 .venv/bin/assay report "${options[@]}" || report=$?
 if [ "$run" -ne 0 ] || [ "$report" -ne 0 ]; then

@@ -149,7 +149,7 @@ def all_sites() -> str:
 
 def tests() -> str:
     parts = []
-    for path in sorted((ROOT / "reframe").glob("*/*.py")):
+    for path in [*sorted(ROOT.glob("reframe/*/*.py")), *sorted(ROOT.glob("studies/*/*.py"))]:
         module = ast.parse(path.read_text(encoding="utf-8"))
         rows = [
             [code(node.name), (ast.get_docstring(node) or "").split("\n\n")[0]]
@@ -157,6 +157,8 @@ def tests() -> str:
             if isinstance(node, ast.ClassDef)
             and "rfm.simple_test" in map(ast.unparse, node.decorator_list)
         ]
+        if not rows:
+            continue  # of the library of a study
         name = path.relative_to(ROOT).as_posix()
         said = (ast.get_docstring(module) or "").split("\n\n")[0]
         parts += [f"## `{name}`", said, table(["test", "what it measures or checks"], rows)]

@@ -1,12 +1,10 @@
-"""Pairs of nodes in rounds within one job: all of them, across a link, between switches.
+"""Pairs of nodes in rounds within one job: all of them, and those between two switches.
 
 `Tournament`: every node meets every other. It names the node that is slow.
 A benchmark on two nodes shows only that something between them is slow. A benchmark on all nodes
 shows only that something among them is slow. The tournament measures all pairs, in rounds within
 one job. A slow node slows down all of its pairs, a slow link only one: this tells them apart. In a
 second pass of the same job, suspects meet good nodes.
-
-`CrossingPairs`: between two groups of nodes, more and more pairs at the same time.
 
 `Bisection`: between two switches, all pairs at the same time.
 """
@@ -20,10 +18,9 @@ from reframe.core.builtins import run_after
 from reframe.core.exceptions import PerformanceError
 
 from assay.accused import Against, How
-from assay.checks import Figure, Peak
 from assay.checks.pairs_of_nodes import OPTIONS, PairsOfNodes, SimultaneousPairs
 from assay.evidence.launch import short_name
-from assay.fleet import bisection, crossing
+from assay.fleet import bisection
 from assay.fleet.tournament import draw, measured, schedule
 from assay.fleet.tournament.diagnosis import conclude, diagnose
 from assay.fleet.tournament.model import Fault
@@ -174,95 +171,10 @@ class Tournament(PairsOfNodes):
 
 
 @rfm.simple_test
-class CrossingPairs(SimultaneousPairs):
-    """Latency, and the rates of 1, 2, 4, ... pairs at once, within two groups and across a link."""
-
-    drawn_by = crossing.__name__
-    tags = {"smoke", "network", "doc-003"}
-    figures = [
-        Figure("lines", "rates of simultaneous pairs", "two clusters", "together", over="pairs")
-    ]
-    declares = {
-        "latency_within": "us",
-        "latency_across": "us",
-        "bandwidth_within": "MB/s",
-        "bandwidth_across": "MB/s",
-        "bandwidth_all_across": "MB/s",
-    }
-
-    @run_after("init")
-    def select(self):
-        self.valid_systems = [f"+inter-node +across +{self.transport}"]
-        self.descr = f"simultaneous pairs across a link over {self.transport}"
-
-    @run_after("setup")
-    def half_on_each_side(self):
-        if self._absent:
-            self._refuse(self._absent)
-        self.job.options += self.halves(self.num_tasks)
-
-    def turns(self):
-        # A round of k pairs across takes k times as long; all rounds take less than twice the last.
-        return 4 * self.num_tasks
-
-    def plan(self):
-        plan = {**super().plan(), "between": self.partition_extra("between")}
-        size = measured.TESTS["tag_bw"].size
-        most = crossing.trials(size, plan["seconds"], self.between)
-        for name, iterations in zip(("tag_lat", "tag_bw"), most):
-            test = plan["tests"][name]
-            test["iterations"] = min(iterations, test["iterations"])
-        return plan
-
-    def read(self):
-        parsed = super().read()
-        second, _ = self.drawn()
-        try:
-            played = crossing.rounds(self._coordinator_log.nodes, self.between)
-            self._found = list(crossing.measured(played, second))
-            self._alone = crossing.alone(played, second)
-        except ValueError as error:
-            raise ParseError(str(error)) from None
-        rows = tuple(
-            {
-                "line": one.where,
-                "pairs": len(one.rates),
-                "together": one.together,
-                "slowest": min(one.rates),
-                "latency": min(one.latencies),
-            }
-            for one in self._found
-        )
-        units = {"pairs": "1", "together": "MB/s", "slowest": "MB/s", "latency": "us"}
-        return replace(parsed, program="crossing", rows=rows, units=units)
-
-    def impossible(self):
-        return crossing.impossible(self._found, self.between)
-
-    def accused(self, parsed):
-        faults = crossing.faults(self._found, self.between) if parsed.complete else []
-        return [*super().accused(parsed), *faults]
-
-    def measure(self, parsed):
-        one = {
-            f"{column}_{where}": parsed.quantity(source, line=where, pairs=1)
-            for where in (crossing.WITHIN, crossing.ACROSS)
-            for column, source in (("latency", "latency"), ("bandwidth", "together"))
-        }
-        most = max(len(found.rates) for found in self._found if found.where == crossing.ACROSS)
-        every = parsed.quantity("together", line=crossing.ACROSS, pairs=most)
-        return {**one, "bandwidth_all_across": every}
-
-    def peaks(self, parsed):
-        link = Peak("the link, extra `between`", self.between.bandwidth)
-        return dict.fromkeys(("bandwidth_across", "bandwidth_all_across"), link)
-
-
-@rfm.simple_test
 class Bisection(SimultaneousPairs):
     """All pairs of two switches at once against the theoretical bisection; latency under load."""
 
-    drawn_by = bisection.__name__
+    drawn_by = ("-m", bisection.__name__)
     tags = {"network"}
     declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
     _against = ((), ())
@@ -315,7 +227,7 @@ class Bisection(SimultaneousPairs):
         except ValueError as error:
             raise ParseError(str(error)) from None
         every = [round_ for one in chosen for _, round_ in one.rounds()]
-        self._alone = crossing.alone(every, second)
+        self._alone = bisection.alone(every, second)
         rows = tuple(
             {
                 "line": str(one.sides),

@@ -7,6 +7,7 @@ these faults too.
 """
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -57,7 +58,7 @@ class SuiteLoads(StrictCheck):
             rows.append({"file": name})
         references = site_references()
         # A reference is not idle only because the stack lacks a program or is left out today.
-        problems += references.idle(cases(made, of_any_stack=True))
+        problems += references.idle(cases(made, of_any_stack=True), beside())
         problems += references.unanswered(cases(made))
         problems += references.unknown(names_on.get(site_directory() / "reframe.py", {}))
         self.found = Parsed("assay", "suite", None, True, tuple(rows), {}, tuple(problems))
@@ -66,6 +67,12 @@ class SuiteLoads(StrictCheck):
 
     def read(self):
         return self.found
+
+
+def beside():
+    """The names of the classes of the studies, which are beside the suite and are not loaded."""
+    texts = [path.read_text() for path in (SUITE.parent / "studies").glob("*/*.py")]
+    return [name for text in texts for name in re.findall(r"^class (\w+)", text, re.M)]
 
 
 def cases(tests, of_any_stack=False):

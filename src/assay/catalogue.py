@@ -132,10 +132,6 @@ def executable(word: str, extras: Mapping[str, Any]) -> str:
         if extras.get("btio_classes") and extras.get("btio_subtypes"):
             return btio(extras["btio_classes"][0], extras["btio_subtypes"][0])
         raise ConfigError("a stack with btio needs the extras btio_classes and btio_subtypes")
-    if word == "npb":
-        if extras.get("npb_kernels") and extras.get("npb_classes"):
-            return npb(extras["npb_kernels"][0], extras["npb_classes"][0])
-        raise ConfigError("a stack with npb needs the extras npb_kernels and npb_classes")
     if program.executables:
         return program.executables[0]
     raise ConfigError(f"a stack with {word} needs the extra {program.command_extra}")
@@ -143,9 +139,6 @@ def executable(word: str, extras: Mapping[str, Any]) -> str:
 
 #: Classes for which the suite runs programs of NPB, in ascending order.
 NPB_CLASSES = ("S", "W", "A", "B", "C", "D", "E")
-
-#: The programs of NPB, by the beginning of their names.
-NPB_KERNELS = ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp")
 
 
 def npb(kernel: str, cls: str) -> str:

@@ -132,9 +132,9 @@ class Recorded:
     rc: int = 0
 
     @classmethod
-    def load(cls, name: str) -> Recorded:
-        """A run under tests/data/replay."""
-        folder = DATA / "replay" / name
+    def load(cls, name: str, data: Path = DATA) -> Recorded:
+        """A run under `data`/replay."""
+        folder = data / "replay" / name
         files = {
             path.name: path.read_text()
             for path in sorted(folder.iterdir())

@@ -66,7 +66,8 @@ def test_the_smoke_profile_of_a_document_runs_between_emulated_nodes(number, tmp
     """On the machine that has all programs; the plain smoke run has none of these cases."""
     live_program("mpirun")
     config, tests = ROOT / "lab/sites/vcluster/reframe.py", BETWEEN_NODES[number]
-    where = ("-c", "reframe", "-R", "--dry-run", "--system=vcluster:inter-node")
+    study = ("-c", f"studies/doc{number}")
+    where = ("-c", "reframe", *study, "-R", "--dry-run", "--system=vcluster:inter-node")
     machine = {
         "ASSAY_EXPECT": "1",
         "ASSAY_VCLUSTER": str(tmp_path / "none"),

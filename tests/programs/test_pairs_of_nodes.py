@@ -1,4 +1,4 @@
-"""Pairs of nodes in the suite: all of them, across a link, and between two switches."""
+"""Pairs of nodes in the suite: all of them, and those between two switches."""
 
 import pytest
 from nodes import ONCE, machine
@@ -122,34 +122,6 @@ def test_pairs_are_not_measured_over_several_devices(bench):
     run = tournament_of(bench)
     assert run.case("Tournament").result == "skip"
     assert "has several network devices (mlx5_0:1,mlx5_1:1)" in run.output
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("bandwidth", "said"),
-    [
-        (2097, ""),
-        (1500, "2 pairs across moved 2097 MB/s, more than the 1500 MB/s of the link"),
-    ],
-    ids=["as stated", "faster than it can be"],
-)
-def test_pairs_across_share_the_link_that_the_site_states(bench, bandwidth, said):
-    groups = {"east": "node[01-02]", "west": "node[03-04]"}
-    real = machine(
-        bench,
-        features=["inter-node", "across", "tcp"],
-        tournament={"seconds": 0.05},
-        health=LOSSY,
-        # Both are what the program prints, in MB/s and us.
-        between={"groups": groups, "bandwidth": bandwidth, "latency": 9},
-    )
-    bench.program("live", "ucx_perftest", LYING.format(real=real).replace("node02", "nobody"))
-    run = bench.run("-n", "CrossingPairs", path="reframe/network/tournament.py")
-    outcome = run.says("CrossingPairs", said) if said else run.says("CrossingPairs")
-    rows = outcome.record["parsed"]["rows"]
-    assert [(row["line"], row["pairs"]) for row in rows] == [
-        ("within", 1), ("within", 2), ("across", 1), ("across", 2),
-    ]  # fmt: skip
 
 
 def bisection(bench, program="", **extras):

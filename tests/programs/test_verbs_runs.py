@@ -126,7 +126,7 @@ def rails(bench):
             program = bench.folder / "programs" / name / "osu_bw"
             program.write_text(program.read_text().replace("\n", f"\n{WORK}\n", 1))
         bench.record_all()
-        return bench.run("-n", f"OsuRails%.*rails={number}", path="reframe/network/affinity.py")
+        return bench.run("-n", f"OsuRails%.*rails={number}", path="reframe/network/rails.py")
 
     return make
 

@@ -43,6 +43,7 @@ def test_the_image_of_debian_has_the_packages_of_the_catalogue():
 def asked_for():
     """The words that tests select stacks by: `+word` in their text, and programs between GPUs."""
     texts = [path.read_text() for path in (ROOT / "reframe").glob("*/*.py")]
+    texts += [path.read_text() for path in (ROOT / "studies").glob("*/*.py")]
     texts += [path.read_text() for path in (ROOT / "src/assay").glob("*/*.py")]
     words = {word for text in texts for word in re.findall(r"\+([a-z][a-z-]+)", text)}
     built = {word for text in texts for word in re.findall(r'built = "(\w+)"', text)}
@@ -100,7 +101,6 @@ def test_what_is_not_valid_is_refused_by_file_word_and_key(tmp_path, text, said)
         ("hpl-gpu", {"hpl_gpu_command": "/opt/hpl.sh --affinity 0"}, "/opt/hpl.sh"),
         ("osu-py", {"osu_py_command": "in-image /opt/python {benchmark}.py"}, "/opt/python"),
         ("btio", {"btio_classes": ["W", "A"], "btio_subtypes": ["epio"]}, "bt.W.x.ep_io"),
-        ("npb", {"npb_kernels": ["ft", "lu"], "npb_classes": ["W", "A"]}, "ft.W.x"),
         ("container", {}, "sh"),
     ],
 )
@@ -110,7 +110,6 @@ def test_the_name_that_shows_whether_a_stack_has_a_program(word, extras, name):
 
 def test_every_program_has_such_a_name():
     extras = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
-    extras |= {"npb_kernels": ["cg"], "npb_classes": ["S"]}
     for word, program in catalogue.PROGRAMS.items():
         given = {program.command_extra: "start"} if program.command_extra else {}
         assert catalogue.executable(word, {**extras, **given})
@@ -121,8 +120,6 @@ def test_a_stack_that_does_not_say_how_its_program_starts_is_refused():
         catalogue.executable("hpl-gpu", {})
     with pytest.raises(ConfigError, match="btio_classes"):
         catalogue.executable("btio", {"btio_classes": []})
-    with pytest.raises(ConfigError, match="npb_kernels"):
-        catalogue.executable("npb", {"npb_classes": ["S"]})
 
 
 def test_programs_are_found_by_their_preferred_name_and_variants_never():

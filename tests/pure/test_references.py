@@ -345,6 +345,13 @@ def test_a_key_that_a_test_gets_at_its_setup_is_neither_idle_nor_a_gap(tmp_path)
     assert "npb_class: A" in references.unanswered([(chosen, units)])[0]
 
 
+def test_a_reference_of_a_test_of_a_study_is_not_idle(tmp_path):
+    entry = {**GOOD["references"][0], "for": {"partition": "ib", "test": "OsuPairs"}}
+    references = load(tmp_path, {"references": [entry]})
+    assert references.idle([], ["OsuPairs"]) == []
+    assert len(references.idle([], ["OtherPairs"])) == 1
+
+
 @pytest.mark.parametrize(
     ("where", "said"),
     [

@@ -159,8 +159,8 @@ class SimultaneousPairs(PairsOfNodes):
 
     least_nodes = 4
 
-    #: The module that prints the rounds when it runs as a program.
-    drawn_by = ""
+    #: What Python runs to print the rounds: ``-m`` and a module, or a file.
+    drawn_by: tuple[str, ...] = ()
 
     #: The pairs that had the network for themselves; :meth:`read` fills it.
     _alone: Sequence[Pair] = ()
@@ -173,7 +173,7 @@ class SimultaneousPairs(PairsOfNodes):
         plan["tests"]["tag_bw"]["seconds"] = TOGETHER * plan["seconds"]
         plan["limit"] *= self.num_tasks  # which share the link
         plan["repeats"] = 1
-        plan["advice"][2] = self.drawn_by
+        plan["advice"][1:3] = self.drawn_by
         return plan
 
     def drawn(self) -> tuple[list[Pair], list[Mapping[str, Any]]]:

@@ -45,6 +45,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="also write each figure as SVG, PNG and CSV, and missing.csv: what was not measured",
     )
     parser.add_argument(
+        "--study",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also name the figures of this list that the run lacks: studies/doc001/figures.yaml",
+    )
+    parser.add_argument(
         "--max-harness",
         type=float,
         metavar="PERCENT",
@@ -84,7 +92,7 @@ def command(args: argparse.Namespace) -> int:
 
         sections = figures.sections(run.cases)
         drawn = figure.of(sections)
-        absent = validation.absent(run.cases, drawn)
+        absent = validation.absent(run.cases, drawn, args.study)
         beside = "history.html" if output.with_name("history.html").exists() else None
         history = args.history or beside
         text = page.render(run, sections, absent, output, args.max_harness, history=history)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import catalogue
-from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, NPB_CLASSES, NPB_KERNELS, PROGRAMS
+from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
 from assay.evidence.accelerator import ACCELERATORS
 from assay.onnode import provenance
 
@@ -60,18 +60,6 @@ def btio(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[s
     subtypes = [s for s in BTIO_SUBTYPES if any(sub == s for _, sub in built)]
     classes = [c for c in BTIO_CLASSES if subtypes and all((c, s) in built for s in subtypes)]
     return classes, subtypes if classes else []
-
-
-def npb(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[str]]:
-    """Kernels and classes of NPB for which every combination exists.
-
-    A program of another class, such as one that is left of an older build, hides no kernel: the
-    class counts that most kernels have, and the kernels that have it.
-    """
-    built = {(k, c) for k in NPB_KERNELS for c in NPB_CLASSES if has(catalogue.npb(k, c))}
-    of_class = {c: [k for k in NPB_KERNELS if (k, c) in built] for c in NPB_CLASSES}
-    kernels = max(of_class.values(), key=len)
-    return kernels, [c for c in NPB_CLASSES if kernels and set(kernels) <= set(of_class[c])]
 
 
 #: Command that was asked -> its exit code; None if it did not end in time.
@@ -136,10 +124,6 @@ def described(
     if classes:
         features.append("btio")
         extras.update(btio_classes=classes, btio_subtypes=subtypes)
-    kernels, classes = npb(has)
-    if kernels:
-        features.append("npb")
-        extras.update(npb_kernels=kernels, npb_classes=classes)
     return features, extras
 
 

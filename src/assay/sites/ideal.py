@@ -12,7 +12,7 @@ from typing import Any
 
 from reframe.core.exceptions import ConfigError
 
-from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, NPB_CLASSES, NPB_KERNELS, VERSIONS, WORDS
+from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, VERSIONS, WORDS
 from assay.results.promise import Found
 
 #: The variable by which ``assay expect`` asks for this machine.
@@ -44,12 +44,6 @@ EXTRAS: Mapping[str, Any] = {
     "hpl_gpu_block": 288,
     "btio_classes": list(BTIO_CLASSES),
     "btio_subtypes": list(BTIO_SUBTYPES),
-    "npb_kernels": list(NPB_KERNELS),
-    "npb_classes": list(NPB_CLASSES),
-    "spec_mpi_command": "/opt/mpi2007/bin/runspec",
-    "spec_mpi_config": "site.cfg",
-    "spec_hpc_command": "/opt/hpc2021/bin/runhpc",
-    "spec_hpc_config": "site.cfg",
     "provenance": "of no machine",
 }
 

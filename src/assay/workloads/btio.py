@@ -62,16 +62,12 @@ def chosen(
     built: Sequence[str],
     said: str | None,
     smoke: bool,
-    program: str = "btio",
-    usual: str = DEFAULT,
 ) -> str:
     """The class to run, independent of what is free today: references are for one class.
 
     :param built: the classes that the stack has, in ascending order.
     :param said: the class that the site sets for the partition, if any.
     :param smoke: whether to run as little as possible.
-    :param program: the feature of a stack that has the program.
-    :param usual: the largest class that runs if the site chooses none.
     :raises ValueError: the site sets an unknown class.
     :raises SizingError: the stack does not have that class.
     """
@@ -80,10 +76,10 @@ def chosen(
     if smoke:
         return built[0]
     if said is None:
-        small = NPB_CLASSES[: NPB_CLASSES.index(usual) + 1]
+        small = NPB_CLASSES[: NPB_CLASSES.index(DEFAULT) + 1]
         return next((c for c in reversed(built) if c in small), built[0])
     if said not in built:
-        raise SizingError(f"this stack has no {program} class {said}; it has {', '.join(built)}")
+        raise SizingError(f"this stack has no btio class {said}; it has {', '.join(built)}")
     return said
 
 

@@ -73,6 +73,9 @@ def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) 
     for document in ("001", "002", "003", "004", "all"):
         done = accept(site, SITE="here", PAPER=document)
         assert f"--mode paper-{document}-full -r]" in done.stdout
+        folder = "studies/doc*" if document == "all" else f"studies/doc{document}"
+        assert f"-c reframe -c {folder} -R" in done.stdout
+        assert f"--study {folder}/figures.yaml]" in done.stdout
 
 
 def test_a_document_that_nobody_covers_is_named_before_anything_runs(site: Path) -> None:

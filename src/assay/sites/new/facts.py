@@ -12,8 +12,6 @@ from assay import catalogue
 from assay.catalogue import (
     BTIO_CLASSES,
     BTIO_SUBTYPES,
-    NPB_CLASSES,
-    NPB_KERNELS,
     PROGRAMS,
     VERSIONS,
 )
@@ -117,7 +115,6 @@ def questions(peer: str | None) -> str:
     :param peer: address of another node.
     """
     built = [catalogue.btio(cls, sub) for cls in BTIO_CLASSES for sub in BTIO_SUBTYPES]
-    built += [catalogue.npb(kernel, cls) for kernel in NPB_KERNELS for cls in NPB_CLASSES]
     names = [name for p in PROGRAMS.values() if p.detected for name in p.executables]
     commands = [list(version.command) for version in VERSIONS.values()]
     listings = [list(gpu.listing) for gpu in ACCELERATORS.values() if gpu.word != "cuda"]

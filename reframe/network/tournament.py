@@ -12,7 +12,6 @@ second pass of the same job, suspects meet good nodes.
 """
 
 import statistics
-import sys
 from dataclasses import asdict, replace
 
 import reframe as rfm
@@ -23,8 +22,8 @@ from assay.accused import Against, How
 from assay.checks import Figure, Peak
 from assay.checks.pairs_of_nodes import OPTIONS, PairsOfNodes, SimultaneousPairs
 from assay.evidence.launch import short_name
-from assay.fleet import bisection, crossing
-from assay.fleet.tournament import draw, measured, schedule
+from assay.fleet import advise, bisection, crossing
+from assay.fleet.tournament import measured, schedule
 from assay.fleet.tournament.diagnosis import conclude, diagnose
 from assay.fleet.tournament.model import Fault
 from assay.judge import Verdict
@@ -76,7 +75,7 @@ class Tournament(PairsOfNodes):
         plan["sparse"] = limit
         plan["rounds"] = schedule.rounds(self.num_tasks, limit)
         if self._fabric:
-            plan["draw"] = [sys.executable, "-m", draw.__name__, *plan["advice"][3:]]
+            plan["draw"] = advise.command("draw", *plan["advice"][4:])
         return plan
 
     def turns(self):
@@ -262,7 +261,7 @@ class CrossingPairs(SimultaneousPairs):
 class Bisection(SimultaneousPairs):
     """All pairs of two switches at once against the theoretical bisection; latency under load."""
 
-    drawn_by = bisection.__name__
+    drawn_by = f"{advise.__name__} bisection"
     tags = {"network"}
     declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
     _against = ((), ())

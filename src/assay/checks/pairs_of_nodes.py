@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from assay.checks.nodes import AllNodesCheck
 from assay.checks.site import site_directory
 from assay.checks.ucx import UcxMixin
 from assay.evidence import counters, transports
+from assay.fleet import advise
 from assay.fleet.topology import sources
 from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament import measured, schedule
@@ -126,9 +126,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
             "limit": PATIENCE * max(seconds, SECONDS),
             "environment": self._variables,
             "repeats": REPEATS,
-            "advice": [
-                sys.executable, "-m", measured.__name__, "plan.json", "coordinator_log.jsonl"
-            ],
+            "advice": advise.command("tournament", "plan.json", "coordinator_log.jsonl"),
             "tolerances": self._tolerances,
             "topology": None,
             "transport": self.transport,
@@ -159,7 +157,7 @@ class SimultaneousPairs(PairsOfNodes):
 
     least_nodes = 4
 
-    #: The module that prints the rounds when it runs as a program.
+    #: The module, and its argument, that prints the rounds when it runs as a program.
     drawn_by = ""
 
     #: The pairs that had the network for themselves; :meth:`read` fills it.
@@ -173,7 +171,7 @@ class SimultaneousPairs(PairsOfNodes):
         plan["tests"]["tag_bw"]["seconds"] = TOGETHER * plan["seconds"]
         plan["limit"] *= self.num_tasks  # which share the link
         plan["repeats"] = 1
-        plan["advice"][2] = self.drawn_by
+        plan["advice"][2:4] = self.drawn_by.split()
         return plan
 
     def drawn(self) -> tuple[list[Pair], list[Mapping[str, Any]]]:

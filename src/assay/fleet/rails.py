@@ -1,17 +1,16 @@
 """Names the rail that is worse than the others: a device of two neighbours, compared with all.
 
 Each node is measured with its neighbour over each of its devices, in several looks, each in both
-directions. A rail of a pair is a member of a population (:mod:`assay.judge.population`), and the
-looks are its rounds: who is worse in the first and in all others is accused, if a majority of the
-rails agrees. The two ends of a rail cannot be told apart, so both nodes are named.
+directions. Who is worse in the first look and in the others is accused, if a majority of the rails
+agrees. The two ends of a rail cannot be told apart, so both nodes are named.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 
 from assay.accused import Against, How
+from assay.fleet.sweep import against
 from assay.judge import population
 from assay.quantities import number
 
@@ -41,12 +40,9 @@ def slow(
     accused: list[str] = []
     undecided: list[str] = []
     for finding in population.confirmed(rounds[:1], rounds[1:], TOLERANCE[fault], fault):
-        middle = {name: statistics.median(looks) for name, looks in of_name.items()}
-        own = middle.pop(finding.name)
-        usual = statistics.median(middle.values())
         line = (
-            f"{finding.name}: {number(own)} {unit}, the median of {len(middle)} other rails is "
-            f"{number(usual)} {unit} ({100 * (own / usual - 1):+.1f} %){finding.said}"
+            f"{finding.name}: {number(finding.own)} {unit}, the median of {len(finding.usual)} "
+            f"other rails is {against(finding.own, finding.usual, unit)}{finding.said}"
         )
         if finding.accused:
             accused.append(Against(line, names[finding.name], How.SLOW))

@@ -1,13 +1,8 @@
-"""Reads the measurements of a tournament from the log that :mod:`assay.onnode.pairs` wrote.
-
-Rank 0 runs this module as a program after all pairs have met: ``python -m
-assay.fleet.tournament.measured plan.json coordinator_log.jsonl`` prints what to do next.
-"""
+"""Reads the measurements of a tournament from the log that :mod:`assay.onnode.pairs` wrote."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +13,7 @@ from assay.evidence import counters, steering, transports
 from assay.evidence.launch import short_name
 from assay.evidence.plan import Machine, Note, within
 from assay.fleet.topology.fabric import Fabric
+from assay.fleet.tournament import schedule
 from assay.fleet.tournament.again import second_pass
 from assay.fleet.tournament.diagnosis import diagnose
 from assay.fleet.tournament.model import Measurement, Metric
@@ -257,21 +253,32 @@ def fabric_of(said: Mapping[str, Any], nodes: Sequence[str]) -> Fabric:
     return Fabric.of({**said, "switches": switches})
 
 
-def advice(plan_file: str, log_file: str) -> dict[str, Any]:
-    """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
+def _of_job(plan_file: str, log_file: str) -> tuple[dict[str, Any], CoordinatorLog, Fabric | None]:
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     log = parse(Path(log_file).read_text(encoding="utf-8"))
+    return plan, log, known_fabric(plan.get("topology"), log.nodes)
+
+
+def draw(plan_file: str, log_file: str) -> dict[str, Any]:
+    """The rounds of a sparse tournament as pairs of ranks, when the nodes are known.
+
+    Where the topology is known, half of them are within switches.
+    """
+    plan, log, fabric = _of_job(plan_file, log_file)
+    limit, nodes = plan["sparse"], log.nodes
+    if fabric is None:
+        return {"again": False, "rounds": schedule.rounds(len(nodes), limit)}
+    return {"again": False, "rounds": schedule.by_switch(fabric.leaves(nodes), limit)}
+
+
+def advice(plan_file: str, log_file: str) -> dict[str, Any]:
+    """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
+    plan, log, fabric = _of_job(plan_file, log_file)
     found = [p.measurement for p in pairs(log, plan["transport"], plan["ucx_version"]) if p.number]
-    nodes = log.nodes
-    fabric = known_fabric(plan.get("topology"), nodes)
-    diagnosis = diagnose(nodes, metrics(plan["tolerances"]), found, fabric)
-    number = {name: rank for rank, name in enumerate(nodes)}
+    diagnosis = diagnose(log.nodes, metrics(plan["tolerances"]), found, fabric)
+    number = {name: rank for rank, name in enumerate(log.nodes)}
     again = second_pass(diagnosis, fabric=fabric)
     return {
         "again": diagnosis.verdict is Verdict.INCONCLUSIVE,
         "rounds": [[(number[a], number[b]) for a, b in pairs] for pairs in again],
     }
-
-
-if __name__ == "__main__":
-    json.dump(advice(*sys.argv[1:]), sys.stdout)

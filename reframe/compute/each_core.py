@@ -33,7 +33,7 @@ class EachCore(SweepCheck):
     valid_systems = ["+inter-node"]
     valid_prog_environs = ["*"]
     sweep, adviser, extra = CORES, "cores", "each_core"
-    known = ("width", "tolerance", "seconds", "hours")
+    known = ("width", "tolerance", "hours")
     # Processors of one model differ by some percent. Not yet compared with a healthy cluster of
     # real nodes.
     usual_tolerance = 0.2
@@ -42,8 +42,7 @@ class EachCore(SweepCheck):
 
     @run_after("setup")
     def reserve_time(self):
-        options = self.options(self.extra, self.known)
-        self._seconds, hours = options.get("seconds", SECONDS), options.get("hours", 0)
+        self._seconds, hours = SECONDS, self.options(self.extra, self.known).get("hours", 0)
         if not (isinstance(hours, (int, float)) and hours >= 0):
             raise self.misdescribed(f"extras: each_core: hours is {hours}; 8, for instance")
         if hours:

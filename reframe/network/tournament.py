@@ -33,13 +33,9 @@ from assay.outputs import ParseError
 SLOW = (
     Fault.SLOW_NODE,
     Fault.SLOW_PAIR,
-    Fault.ALL_SLOW,
     Fault.SLOW_SWITCH,
     Fault.SLOW_TRUNK,
 )
-
-#: The word for few rounds in the option `rounds`.
-SPARSE = "sparse"
 
 
 @rfm.simple_test
@@ -65,14 +61,11 @@ class Tournament(PairsOfNodes):
         plan = super().plan()
         plan["topology"] = self._fabric and self._fabric.said()
         said = self.options("tournament", OPTIONS).get("rounds", "all")
+        if said not in ("all", "sparse"):
+            raise self.misdescribed(f"extras: tournament: rounds: {said!r} is not all or sparse")
         if said == "all":
             return plan
-        limit = schedule.sparse(self.num_tasks) if said == SPARSE else said
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 2:
-            raise self.misdescribed(
-                f"extras: tournament: rounds: {said!r} is not all, sparse, or a number from 2 on"
-            )
-        plan["sparse"] = limit
+        limit = plan["sparse"] = schedule.sparse(self.num_tasks)
         plan["rounds"] = schedule.rounds(self.num_tasks, limit)
         if self._fabric:
             plan["draw"] = advise.command("draw", *plan["advice"][4:])
@@ -290,8 +283,8 @@ class Bisection(SimultaneousPairs):
             f"nodes (extra `nodes`: {self.num_tasks})",
         )
         try:
-            said = self.options("bisection", bisection.OPTIONS)
-            self._stated = bisection.stated_of(said, self.hardware_peak("link", "bandwidth"))
+            said = self.options("bisection", ("trunk",))
+            self._stated = bisection.Stated(self.hardware_peak("link", "bandwidth"), **said)
         except ValueError as error:
             raise self.misdescribed(f"extras: bisection: {error}") from None
 

@@ -9,16 +9,12 @@ measuring contention in HPC networks", SC19). Its ratio to the latency alone is 
 factor.
 
 Each measurement with several pairs is played twice: a trunk is slow if both looks say so.
-
-Rank 0 runs this module as a program when the nodes of the job are known: ``python -m
-assay.fleet.bisection plan.json coordinator_log.jsonl`` prints the rounds.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,42 +52,25 @@ LONGER = 2
 #: the launch of the case does not count.
 LAUNCHES = 3
 
-#: The keys of the extra ``bisection`` of a partition; none is needed.
-OPTIONS = ("trunk", "share", "congestion")
-
 #: The tests of ucx_perftest under load.
 PROBE, SENDER = "tag_lat", "tag_bw"
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What the site states, and how it judges.
+    """What the site states.
 
     :ivar link: rate of the link of a node [MB/s]; None if the partition does not name it.
     :ivar trunk: rate of all paths between two switches in one direction [MB/s]; None if not stated.
-    :ivar share: of the theoretical bisection, see :data:`SHARE`.
-    :ivar congestion: greatest congestion factor; None to record it only.
     """
 
     link: float | None = None
     trunk: float | None = None
-    share: float = SHARE
-    congestion: float | None = None
 
-
-def stated_of(said: Mapping[str, Any], link: float | None) -> Stated:
-    """What the extra ``bisection`` of a partition states.
-
-    :param said: the extra, with keys of :data:`OPTIONS`.
-    :param link: rate of the link of a node [MB/s], if the partition names it.
-    :raises ValueError: a value is none; the message names the key.
-    """
-    for key, value in said.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-            raise ValueError(f"{key}: {value!r} is not a number above 0")
-    if said.get("share", SHARE) > 1:
-        raise ValueError(f"share: {said['share']} is above 1; 0.9 stands for 90 %")
-    return Stated(link, **said)
+    def __post_init__(self) -> None:
+        trunk = 1 if self.trunk is None else self.trunk
+        if isinstance(trunk, bool) or not isinstance(trunk, (int, float)) or not trunk > 0:
+            raise ValueError(f"trunk: {trunk!r} is not a number above 0")
 
 
 @dataclass(frozen=True)
@@ -298,11 +277,11 @@ def slow(
     undecided: list[str] = []
     for one in every:
         rate, why = one.theoretical(stated)
-        bound, moved = stated.share * rate, one.moved(stated)
+        bound, moved = SHARE * rate, one.moved(stated)
         line = (
             f"{one.sides}: {len(one.sides.pairs)} pairs moved "
             f"{number(max(moved))} MB/s together, and should reach {number(bound)} MB/s "
-            f"({100 * stated.share:g} % of {number(rate)} MB/s: {why})"
+            f"({100 * SHARE:g} % of {number(rate)} MB/s: {why})"
         )
         if max(moved) < bound:
             accused += list(_explained(line, one, stated, fabric))
@@ -311,26 +290,14 @@ def slow(
                 f"{one.sides}: {number(min(moved))} MB/s in one look and {number(max(moved))} MB/s "
                 f"in another, {number(bound)} MB/s are needed"
             )
-        if stated.congestion and one.congestion and one.congestion > stated.congestion:
-            a, b = one.sides.pairs[0]
-            accused.append(
-                Against(
-                    f"{one.sides}: the latency {a} - {b} is {number(one.congestion)} times that of "
-                    f"the pair alone ({number(one.latency)} us) while the others send; the site "
-                    f"allows {number(stated.congestion)} times",
-                    (),
-                    How.SLOW,
-                    part(one.sides, fabric),
-                )
-            )
     return accused, undecided
 
 
 def _explained(line: str, one: Found, stated: Stated, fabric: Fabric | None) -> Iterator[Against]:
     """Accuses some pairs, if only these are slow alone too, and else what all pairs share."""
-    bound = 0.0 if stated.link is None else stated.share * stated.link
+    bound = SHARE * (stated.link or 0)
     pairs = [(pair, rate) for pair, rate in zip(one.sides.pairs, one.alone) if rate < bound]
-    needed = stated.share * one.theoretical(stated)[0]
+    needed = SHARE * one.theoretical(stated)[0]
     if 0 < len(pairs) < len(one.alone) and sum(one.alone) < needed:
         for (a, b), rate in pairs:
             yield Against(f"{line}; {a} - {b} has {number(rate)} MB/s alone", (a, b), How.SLOW)
@@ -362,25 +329,18 @@ def unseen(every: Sequence[Found]) -> list[str]:
 
 
 def advice(plan_file: str, log_file: str) -> dict[str, Any]:
-    """The rounds as pairs of ranks, for :mod:`assay.onnode.pairs`."""
+    """The rounds as pairs of ranks, for :mod:`assay.onnode.pairs`.
+
+    :raises ValueError: as :func:`sides`.
+    """
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     nodes = coordinator_log.parse(Path(log_file).read_text(encoding="utf-8")).nodes
     chosen = sides(measured.fabric_of(plan["topology"], nodes), nodes)
     rank = {name: place for place, name in enumerate(nodes)}
+    launches = measured.TESTS[PROBE].launches
     rounds: list[Any] = []
     for what, round_ in (each for one in chosen for each in one.rounds()):
         pairs = [(rank[a], rank[b]) for a, b in round_.pairs]
-        if what == LOADED:
-            launches = measured.TESTS[PROBE].launches
-            tests = [{PROBE: (launches, 1)}, *({SENDER: (1, LONGER)} for _ in pairs[1:])]
-            rounds.append({"pairs": pairs, "tests": tests})
-        else:
-            rounds.append(pairs)
+        tests = [{PROBE: (launches, 1)}, *({SENDER: (1, LONGER)} for _ in pairs[1:])]
+        rounds.append({"pairs": pairs, "tests": tests} if what == LOADED else pairs)
     return {"again": False, "rounds": rounds}
-
-
-if __name__ == "__main__":
-    try:
-        json.dump(advice(*sys.argv[1:]), sys.stdout)
-    except ValueError as error:
-        sys.exit(str(error))

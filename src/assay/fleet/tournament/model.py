@@ -26,9 +26,7 @@ class Fault(str, enum.Enum):
     SLOW_TRUNK = "slow trunk"
     DEAD_SWITCH = "dead switch"
     DEAD_TRUNK = "dead trunk"
-    #: All pairs are affected: the fault is in a part that all nodes share and not in a node, or the
-    #: expected value is wrong.
-    ALL_SLOW = "all slow"
+    #: The fault is in a part that all nodes share, and not in a node.
     ALL_DEAD = "all dead"
 
 
@@ -37,22 +35,17 @@ class Metric:
     """A quantity that is measured for each pair.
 
     :param tolerance: how much worse than the others a pair may be, relative: 0.05 is 5 %.
-    :param expected: the value of a healthy pair, in `unit`. Without it, pairs are only compared
-        with each other, and two nodes cannot be judged at all.
-    :raises ValueError: the tolerance is not such a fraction, or the expected value is not positive.
+    :raises ValueError: the tolerance is not such a fraction.
     """
 
     name: str
     unit: str
     higher_is_better: bool
     tolerance: float
-    expected: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.tolerance < (1 if self.higher_is_better else math.inf):
             raise ValueError(f"{self.name}: a tolerance of {self.tolerance} is not a fraction")
-        if self.expected is not None and not 0 < self.expected < math.inf:
-            raise ValueError(f"{self.name}: {self.expected} is not a possible expected value")
 
     @property
     def sign(self) -> int:

@@ -169,7 +169,7 @@ class Tournament(PairsOfNodes):
 class CrossingPairs(SimultaneousPairs):
     """Latency, and the rates of 1, 2, 4, ... pairs at once, within two groups and across a link."""
 
-    drawn_by = crossing.__name__
+    drawn_by = ("-m", crossing.__name__)
     tags = {"smoke", "network", "doc-003"}
     figures = [
         Figure("lines", "rates of simultaneous pairs", "two clusters", "together", over="pairs")
@@ -254,7 +254,7 @@ class CrossingPairs(SimultaneousPairs):
 class Bisection(SimultaneousPairs):
     """All pairs of two switches at once against the theoretical bisection; latency under load."""
 
-    drawn_by = f"{advise.__name__} bisection"
+    drawn_by = ("-m", advise.__name__, "bisection")
     tags = {"network"}
     declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
     _against = ((), ())

@@ -157,8 +157,8 @@ class SimultaneousPairs(PairsOfNodes):
 
     least_nodes = 4
 
-    #: The module, and its argument, that prints the rounds when it runs as a program.
-    drawn_by = ""
+    #: What Python runs to print the rounds: ``-m`` and a module with its argument, or a file.
+    drawn_by: tuple[str, ...] = ()
 
     #: The pairs that had the network for themselves; :meth:`read` fills it.
     _alone: Sequence[Pair] = ()
@@ -171,7 +171,7 @@ class SimultaneousPairs(PairsOfNodes):
         plan["tests"]["tag_bw"]["seconds"] = TOGETHER * plan["seconds"]
         plan["limit"] *= self.num_tasks  # which share the link
         plan["repeats"] = 1
-        plan["advice"][2:4] = self.drawn_by.split()
+        plan["advice"][1:4] = self.drawn_by
         return plan
 
     def drawn(self) -> tuple[list[Pair], list[Mapping[str, Any]]]:

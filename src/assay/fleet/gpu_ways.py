@@ -19,7 +19,6 @@ or pair is at fault.
 from __future__ import annotations
 
 import re
-import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from typing import Any
 from assay.accused import Against, How
 from assay.fleet.sweep import ended, last_words
 from assay.judge import population
+from assay.judge.population import Finding
 from assay.outputs import Parsed, ParseError, Row, each_gpu
 from assay.outputs.coordinator_log import CoordinatorLog
 from assay.outputs.each_gpu import HOST
@@ -106,23 +106,6 @@ class Turn:
     def named(self, copy: Copy) -> str:
         """Both ends of a copy, as a message names them."""
         return " -> ".join(self.gpus.get(end, end) for end in (copy.source, copy.target))
-
-
-@dataclass(frozen=True)
-class Worse:
-    """A way that is worse than others, by both looks.
-
-    :ivar own: its value, the median over all turns; `usual` is the median of the others.
-    :ivar others: with which others it was compared, as a message names them.
-    :ivar accused: whether a majority of others accuses it.
-    :ivar said: the end of a line about it, as :class:`assay.judge.population.Finding` has it.
-    """
-
-    own: float
-    usual: float
-    others: str
-    accused: bool
-    said: str
 
 
 #: Node and way of a value.
@@ -265,7 +248,7 @@ def best(outwards: bool) -> Values:
 
 def judge(
     found: Sequence[Turn], values: Values, tolerance: float, without: Collection[Place] = ()
-) -> dict[Place, Worse]:
+) -> dict[Place, Finding]:
     """The ways that are worse, by one quantity.
 
     :param tolerance: how much worse a way may be, relative: 0.2 is 20 %.
@@ -283,7 +266,7 @@ def judge(
     siblings, elsewhere = _groups(places)
     by_siblings, by_others = (_worse(looks, of, tolerance) for of in (siblings, elsewhere))
     several = {name for _, names in elsewhere for name in names}
-    result: dict[Place, Worse] = {}
+    result: dict[Place, Finding] = {}
     for name, (place, kind) in places.items():
         one, other = by_siblings.get(name), by_others.get(name)
         undecided = one or other
@@ -319,7 +302,7 @@ def _groups(places: Mapping[str, tuple[Place, str]]) -> tuple[list[Group], list[
 
 def _worse(
     looks: Sequence[Sequence[population.Round]], groups: Iterable[Group], tolerance: float
-) -> dict[str, Worse]:
+) -> dict[str, Finding]:
     result = {}
     for others, names in groups:
         first, second = (
@@ -327,9 +310,9 @@ def _worse(
             for look in looks
         )
         for finding in population.confirmed(first, second, tolerance):
-            count, usual = len(finding.usual), statistics.median(finding.usual)
-            said = others.format(count, "s" * (count > 1))
-            result[finding.name] = Worse(finding.own, usual, said, finding.accused, finding.said)
+            count = len(finding.others)
+            whom = others.format(count, "s" * (count > 1))
+            result[finding.name] = replace(finding, whom=whom)
     return result
 
 

@@ -29,8 +29,9 @@ from typing import Any, TypeVar
 
 from assay.accused import Against, How
 from assay.fleet import gpu_ways
-from assay.fleet.gpu_ways import Place, Turn, Worse
+from assay.fleet.gpu_ways import Place, Turn
 from assay.fleet.sweep import Sweep
+from assay.judge.population import Finding
 from assay.outputs.coordinator_log import CoordinatorLog
 from assay.outputs.each_gpu import HOST
 
@@ -56,7 +57,7 @@ BETWEEN = gpu_ways.rates(lambda copy: copy.between)
 
 
 @dataclass(frozen=True)
-class Finding:
+class Named:
     """A GPU, a pair, or all GPUs of a node, in one line."""
 
     node: str
@@ -65,13 +66,13 @@ class Finding:
     how: How = How.SLOW
 
 
-def diagnose(found: Sequence[Turn], tolerance: float) -> list[Finding]:
+def diagnose(found: Sequence[Turn], tolerance: float) -> list[Named]:
     """The GPUs and pairs that are worse than others.
 
     :param tolerance: how much worse a rate may be, relative: 0.2 is 20 %.
     """
     names = _names(found)
-    of_gpu: dict[Place, dict[str, Worse]] = {}
+    of_gpu: dict[Place, dict[str, Finding]] = {}
     for quantity, values in QUANTITIES.items():
         for (node, way), worse in gpu_ways.judge(found, values, tolerance).items():
             (bus,) = {*way.split(" ")[0].split(">")} - {HOST}
@@ -108,7 +109,7 @@ def _names(found: Sequence[Turn]) -> dict[Place, str]:
     return {(turn.node, bus): name for turn in found for bus, name in turn.gpus.items()}
 
 
-def _gpus(of_gpu: Mapping[Place, Mapping[str, Worse]], names: Mapping[Place, str]) -> list[Finding]:
+def _gpus(of_gpu: Mapping[Place, Mapping[str, Finding]], names: Mapping[Place, str]) -> list[Named]:
     """A line for each GPU; one line for a node if all its GPUs are worse in the same quantities."""
     findings = []
     for node in dict.fromkeys(node for node, _ in of_gpu):
@@ -121,15 +122,15 @@ def _gpus(of_gpu: Mapping[Place, Mapping[str, Worse]], names: Mapping[Place, str
             groups = [(names[node, bus], [said]) for bus, said in its.items()]
         for name, members in groups:
             worse = {what: [said[what] for said in members] for what in members[0]}
-            findings.append(Finding(node, f"{node}: {name}: {_line(worse)}", _certain(members[0])))
+            findings.append(Named(node, f"{node}: {name}: {_line(worse)}", _certain(members[0])))
     return findings
 
 
-def _certain(said: Mapping[str, Worse]) -> bool:
+def _certain(said: Mapping[str, Finding]) -> bool:
     return any(worse.accused for worse in said.values())
 
 
-def _line(found: Mapping[str, Sequence[Worse]]) -> str:
+def _line(found: Mapping[str, Sequence[Finding]]) -> str:
     """Each quantity with its medians over these ways, and with which others it was compared."""
     parts = []
     for what, worse in found.items():
@@ -137,7 +138,7 @@ def _line(found: Mapping[str, Sequence[Worse]]) -> str:
         change = f", {100 * (own / usual - 1):+.1f} %" if usual else ""
         parts.append(f"{what} {own:.3g} GB/s ({usual:.3g}{change})")
     all_worse = [each for worse in found.values() for each in worse]
-    others = dict.fromkeys(each.others for each in all_worse)
+    others = dict.fromkeys(each.whom for each in all_worse)
     said = next((each.said for each in all_worse if each.accused), all_worse[0].said)
     return f"{', '.join(parts)}; in brackets the median of {' and '.join(others)}{said}"
 
@@ -152,16 +153,16 @@ def _both(places: Mapping[Place, T]) -> Iterator[tuple[str, str, str, list[T]]]:
         yield node, a, b, [left.pop(place) for place in ways if place in left]
 
 
-def _pairs(slow: Mapping[Place, Worse], names: Mapping[Place, str]) -> Iterator[Finding]:
+def _pairs(slow: Mapping[Place, Finding], names: Mapping[Place, str]) -> Iterator[Named]:
     for node, a, b, worse in _both(slow):
         ways = {what: [each] for what, each in zip(("this way", "back"), worse)}
         line = f"{node}: {names[node, a]} -> {names[node, b]}: {_line(ways)}"
-        yield Finding(node, line, any(each.accused for each in worse))
+        yield Named(node, line, any(each.accused for each in worse))
 
 
 def _without_access(
-    no_access: Mapping[Place, Worse], found: Sequence[Turn], names: Mapping[Place, str]
-) -> Iterator[Finding]:
+    no_access: Mapping[Place, Finding], found: Sequence[Turn], names: Mapping[Place, str]
+) -> Iterator[Named]:
     """The pairs without access to each other's memory where others have it."""
     for node, a, b, worse in _both(no_access):
         one, other = names[node, a], names[node, b]
@@ -173,15 +174,15 @@ def _without_access(
             for copy in turn.copies if copy.way == f"{a}>{b}"
         )  # fmt: skip
         line = (
-            f"{node}: {what}, {worse[0].others} can; their copies go through the host, "
+            f"{node}: {what}, {worse[0].whom} can; their copies go through the host, "
             f"{rate:.3g} GB/s{worse[0].said}"
         )
-        yield Finding(node, line, any(each.accused for each in worse), How.DIFFERS)
+        yield Named(node, line, any(each.accused for each in worse), How.DIFFERS)
 
 
 def _kept_apart(
     apart: Mapping[Place, int], found: Sequence[Turn], names: Mapping[Place, str]
-) -> Iterator[Finding]:
+) -> Iterator[Named]:
     """The pairs that NVLink joins, and the driver keeps apart; one line if a node has many.
 
     :param apart: pair -> the number of its NVLinks.
@@ -201,7 +202,7 @@ def _kept_apart(
             f"each other's memory; {said[0]}, for instance"
         )
         for line in said if len(said) <= MANY else [all_in_one]:
-            yield Finding(node, f"{node}: {line}", True, How.DIFFERS)
+            yield Named(node, f"{node}: {line}", True, How.DIFFERS)
 
 
 def _links(turn: Turn) -> Iterator[tuple[str, str, float]]:
@@ -212,7 +213,7 @@ def _links(turn: Turn) -> Iterator[tuple[str, str, float]]:
     return ((bus, "links", float(links)) for bus, links in found.items() if links)
 
 
-def _fewer_links(found: Sequence[Turn], names: Mapping[Place, str]) -> Iterator[Finding]:
+def _fewer_links(found: Sequence[Turn], names: Mapping[Place, str]) -> Iterator[Named]:
     """The GPUs with fewer links than a majority of others."""
     for (node, bus), worse in gpu_ways.judge(found, _links, LINKS_TOLERANCE).items():
         if worse.accused:
@@ -221,9 +222,9 @@ def _fewer_links(found: Sequence[Turn], names: Mapping[Place, str]) -> Iterator[
             ways = ", ".join(f"{count} by NV{links}" for links, count in sorted(pairs.items()))
             line = (
                 f"{node}: {names[node, bus]} has fewer NVLinks than others: its pairs ({ways}) "
-                f"have {worse.own:g} in sum, the median of {worse.others} is {worse.usual:g}"
+                f"have {worse.own:g} in sum, the median of {worse.whom} is {worse.usual:g}"
             )
-            yield Finding(node, line, True, How.DIFFERS)
+            yield Named(node, line, True, How.DIFFERS)
 
 
 def not_compared(found: Sequence[Turn]) -> list[str]:

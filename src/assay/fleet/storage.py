@@ -66,7 +66,7 @@ class Servers(Sweep):
     def line(self, found: Sequence[Turn], quantity: str, slow: Sequence[Finding]) -> str:
         server = slow[0].name
         here = statistics.median(_rates(found, quantity, lambda node, its: node != its == server))
-        there = _rates(found, quantity, lambda node, its: node != its != server)
+        there = statistics.median(_rates(found, quantity, lambda node, its: node != its != server))
         return (
             f"files on {server}: {quantity} {number(here)} KiB/s, those on other servers "
             f"{against(here, there, 'KiB/s')}"

@@ -9,7 +9,6 @@ A sweep says its units, how to read a turn, and its words.
 from __future__ import annotations
 
 import itertools
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +71,7 @@ class Sweep:
         """What is said of slow units of one node."""
         (one,), unit = slow, self.measured[quantity]
         return (
-            f"{one.name}: {quantity} {number(one.own)} {unit}, the median of {len(one.usual)} "
+            f"{one.name}: {quantity} {number(one.own)} {unit}, the median of {len(one.others)} "
             f"others is {against(one.own, one.usual, unit)}"
         )
 
@@ -189,9 +188,43 @@ class Sweep:
         return [rank[name] for name in self.second_look(found, float(tolerance), log.nodes)]
 
 
-def against(own: float, others: Sequence[float], unit: str) -> str:
-    """The median of other values, and by how much one differs from it."""
-    usual = statistics.median(others)
+#: How much worse a rail may be than the others: of a bandwidth as NVIDIA's ngc_multinode_perf asks
+#: for (90 % of the rate of a port), of a latency chosen.
+OF_RAILS = {"lower": 0.1, "upper": 0.3}
+
+
+def slow_rails(
+    values: Mapping[tuple[str, str, str], Sequence[float]], unit: str, fault: str
+) -> tuple[list[str], list[str]]:
+    """The rails that are worse than the others in both looks: accused, and undecided.
+
+    A rail is a device of two neighbours. Its ends cannot be told apart: both nodes are named.
+
+    :param values: two nodes and their device -> the value of each look, in `unit`.
+    :param fault: the side of a fault: ``lower`` for rates, ``upper`` for times.
+    :raises ValueError: a value is no measurement.
+    """
+    names = {f"{a} - {b} over {device}": (a, b) for a, b, device in values}
+    rounds = [
+        {name: looks[at] for name, looks in zip(names, values.values()) if at < len(looks)}
+        for at in range(max(map(len, values.values()), default=0))
+    ]
+    accused: list[str] = []
+    undecided: list[str] = []
+    for one in population.confirmed(rounds[:1], rounds[1:], OF_RAILS[fault], fault):
+        line = (
+            f"{one.name}: {number(one.own)} {unit}, the median of {len(one.others)} other rails is "
+            f"{against(one.own, one.usual, unit)}{one.said}"
+        )
+        if one.accused:
+            accused.append(Against(line, names[one.name], How.SLOW))
+        else:
+            undecided.append(line)
+    return accused, undecided
+
+
+def against(own: float, usual: float, unit: str) -> str:
+    """What is usual, and by how much a value differs from it."""
     change = f" ({100 * (own / usual - 1):+.1f} %)" if usual else ""
     return f"{number(usual)} {unit}{change}"
 

@@ -116,16 +116,23 @@ class Finding:
     :ivar share: its share, the better one of both looks.
     :ivar accused: whether it is an outlier of a population that has a majority.
     :ivar own: the median of its values over both looks.
-    :ivar usual: the same of each member that is not worse; of all others if there is none.
+    :ivar others: the same of each member that is not worse; of all others if there is none.
     :ivar said: the end of a line about it: its distance, or the reason why it is not accused.
+    :ivar whom: the others, as a message names them.
     """
 
     name: str
     share: float
     accused: bool
     own: float
-    usual: Sequence[float]
+    others: Sequence[float]
     said: str
+    whom: str = ""
+
+    @property
+    def usual(self) -> float:
+        """The median of the others."""
+        return statistics.median(self.others)
 
 
 def spread(values: Sequence[float]) -> float:

@@ -307,7 +307,7 @@ class Bisection(SimultaneousPairs):
         except ValueError as error:
             raise ParseError(str(error)) from None
         every = [round_ for one in chosen for _, round_ in one.rounds()]
-        self._alone = crossing.alone(every, second)
+        self._alone = bisection.alone(every, second)
         rows = tuple(
             {
                 "line": str(one.sides),

@@ -246,88 +246,57 @@ def _crossing(
     yield from made
 
 
-@dataclass(frozen=True)
-class Repeated:
-    """The values of the second pass in one metric.
+def parts_again(  # noqa: PLR0913, PLR0917
+    findings: Sequence[Finding], metric: Metric, level: Level,
+    pairs: Pairs, crossings: Crossings, suspects: Mask,
+) -> tuple[Mapping[Finding, float | None], Floats]:  # fmt: skip
+    """What the second pass says of suspected parts in one metric, and what each pair lacks by them.
 
-    :ivar suspects: the nodes that are suspects themselves; their pairs show nothing of a part.
-    :ivar level: what healthy pairs had in the first pass.
+    :param level: what healthy pairs had in the first pass.
+    :param suspects: the nodes that are suspects themselves; their pairs show nothing of a part.
+    :returns: finding -> the effect of its part as a logarithm of goodness, 0 if it is healthy,
+        None if it was not measured; and for each pair the logarithm that it lacks by parts and
+        distance.
     """
-
-    pairs: Pairs
-    crossings: Crossings
-    suspects: Mask
-    level: Level
-
-    def judge(
-        self, findings: Sequence[Finding], metric: Metric
-    ) -> tuple[Mapping[Finding, float | None], Floats]:
-        """What these values say of suspected parts, and what parts and distance cost each pair.
-
-        :returns: finding -> the effect of its part as a logarithm of goodness, 0 if it is healthy,
-            None if it was not measured; and for each pair the logarithm that it lacks.
-        """
-        values, hops = self.pairs.values, self.crossings.hops
-        usable = ~self.suspects[self.pairs.first] & ~self.suspects[self.pairs.second]
-        crossing = {finding: self._members(finding) for finding in findings}
-        clean = usable.copy()
-        for members in crossing.values():
-            clean &= ~members
-        standard = {
-            int(k): float(np.median(values[clean & (hops == k)])) for k in np.unique(hops[clean])
-        }
-        if metric.distance and 0 in standard:
-            for trunks, level in self.level.distance.items():
-                standard.setdefault(trunks, standard[0] + level)
-        cost = np.zeros(len(values))
-        if metric.distance and 0 in standard:
-            for trunks, level in standard.items():
-                cost[hops == trunks] += level - standard[0]
-        least = None if metric.distance else standard.get(0)
-        expected = [standard.get(k, least) for k in hops.tolist()]
-        healthy = np.array([np.nan if level is None else level for level in expected])
-        effects: dict[Finding, float | None] = {}
-        # Pairs within a switch show it alone. What is known of switches is then taken out of the
-        # values by which trunks are judged, where no pair crosses one trunk only.
-        for finding in sorted(crossing, key=lambda f: f.fault is not Fault.SLOW_SWITCH):
-            members = crossing[finding]
-            alone = members.copy()
-            for other in crossing.values():
-                alone &= members if other is members else ~other
-            of = alone if (alone & usable).any() else members
-            known = np.zeros(len(values))
-            for earlier, effect in effects.items():
-                known[crossing[earlier]] += effect or 0.0
-            gaps = values - healthy - known
-            found = [
-                (int(hops[p]), float(gaps[p]))
-                for p in np.flatnonzero(of & usable & ~np.isnan(gaps)).tolist()
-            ]
-            effects[finding] = self._effect(found, metric, int(clean.sum()))
-        for finding, effect in effects.items():
-            cost[crossing[finding]] += effect or 0.0
-        return effects, cost
-
-    def _effect(self, found: Sequence[tuple[int, float]], metric: Metric, of: int) -> float | None:
-        """The effect of a part on pairs: their trunks, and by how much each is off its standard.
-
-        :param of: number of pairs that gave the standard.
-        """
-        if not found:
-            return None
-        spread = SIGMA_OF_MEDIAN * self.level.noise * math.sqrt(1 / len(found) + 1 / max(1, of))
-        limit = max(metric.threshold, quantile(1) * spread)
-        effect = float(np.median([gap for _, gap in found]))
-        within = [gap for hops, gap in found if not hops]
-        # A switch slows down the pairs within it, too. If it does not, it is not the switch.
-        whole = not within or float(np.median(within)) < effect / 2
-        return effect if effect < -limit and whole else 0.0
-
-    def _members(self, finding: Finding) -> Mask:
-        members = np.zeros(len(self.pairs.values), dtype=np.bool_)
+    values, hops = pairs.values, crossings.hops
+    clean = usable = ~suspects[pairs.first] & ~suspects[pairs.second]
+    crossing: dict[Finding, Mask] = {}
+    for finding in findings:
+        crossing[finding] = members = np.zeros(len(values), dtype=np.bool_)
         for part in finding.parts:
-            members[self.crossings.each.get(part, [])] = True
-        return members
+            members[crossings.each.get(part, [])] = True
+        clean = clean & ~members
+    standard = {
+        int(k): float(np.median(values[clean & (hops == k)])) for k in np.unique(hops[clean])
+    }
+    cost = np.zeros(len(values))
+    if metric.distance and 0 in standard:
+        for trunks, lack in level.distance.items():
+            standard.setdefault(trunks, standard[0] + lack)
+        for trunks, its in standard.items():
+            cost[hops == trunks] += its - standard[0]
+    least = np.nan if metric.distance else standard.get(0, np.nan)
+    gaps = values - np.array([standard.get(k, least) for k in hops.tolist()])
+    effects: dict[Finding, float | None] = {}
+    # Pairs within a switch show it alone. What is known of switches is then taken out of the
+    # values by which trunks are judged, where no pair crosses one trunk only.
+    for finding in sorted(crossing, key=lambda f: f.fault is not Fault.SLOW_SWITCH):
+        alone = crossing[finding].copy()
+        for other in crossing.keys() - {finding}:
+            alone &= ~crossing[other]
+        here = (alone if (alone & usable).any() else crossing[finding]) & usable & ~np.isnan(gaps)
+        within = here & (hops == 0)
+        effects[finding] = None
+        if here.any():
+            effect = float(np.median(gaps[here]))
+            error = math.sqrt(1 / here.sum() + 1 / max(1, clean.sum()))
+            limit = max(metric.threshold, quantile(1) * SIGMA_OF_MEDIAN * level.noise * error)
+            # A switch slows down the pairs within it, too. If it does not, it is not the switch.
+            whole = not within.any() or float(np.median(gaps[within])) < effect / 2
+            effects[finding] = effect if effect < -limit and whole else 0.0
+        gaps = gaps - crossing[finding] * (effects[finding] or 0.0)
+        cost += crossing[finding] * (effects[finding] or 0.0)
+    return effects, cost
 
 
 @dataclass(frozen=True)

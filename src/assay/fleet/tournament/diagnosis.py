@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from assay.fleet.topology.fabric import Fabric, Kind
-from assay.fleet.tournament.again import Comparison, Repeated, Repetition
+from assay.fleet.tournament.again import Comparison, Repetition, parts_again
 from assay.fleet.tournament.localise import (
     Crossings,
     Fit,
@@ -62,8 +62,7 @@ def diagnose(
     :param fabric: the network with all these nodes. With it, slow switches and trunks are found,
         too, and what they cost is taken out of the values before nodes are judged. Without it, a
         network looks like one switch.
-    :raises ValueError: an unknown node, a pair of a node with itself, or a value that is not a
-        positive number.
+    :raises ValueError: a node is there twice, or a value is not a positive number.
     """
     board = _Board(nodes, metrics, measurements)
     dead = board.take_dead_parts(fabric)
@@ -78,7 +77,13 @@ def diagnose(
         cost = suspicion.cost if suspicion else None
         rest = pairs.without(cost)
         fit = localise(rest, metric.threshold)
-        levels[metric.name] = _level(metric, fit, suspicion.distance if suspicion else {})
+        levels[metric.name] = Level(
+            base=math.exp(metric.sign * fit.base),
+            noise=fit.noise,
+            least_node=abs(metric.change(-fit.node_limit)),
+            least_pair=abs(metric.change(-fit.pair_limit)),
+            distance=suspicion.distance if suspicion else {},
+        )
         slow = [] if suspicion is None else _parts(metric, suspicion)
         slow += board.slow(metric, pairs, fit, cost)
         findings += slow
@@ -117,8 +122,8 @@ def conclude(
         pairs, cost = board.pairs(metric), None
         if fabric:
             mine = [finding for finding in accused if finding.metric == metric.name]
-            repeated = Repeated(pairs, board.crossings(fabric), ~good, level)
-            of_parts, cost = repeated.judge(mine, metric)
+            crossings = board.crossings(fabric)
+            of_parts, cost = parts_again(mine, metric, level, pairs, crossings, ~good)
             effects.update(of_parts)
         if suspects:
             base = metric.sign * math.log(level.base)
@@ -215,10 +220,7 @@ class _Board:
     """The measurements, grouped by pair of node numbers."""
 
     def __init__(
-        self,
-        nodes: Sequence[str],
-        metrics: Sequence[Metric],
-        measurements: Iterable[Measurement],
+        self, nodes: Sequence[str], metrics: Sequence[Metric], measurements: Iterable[Measurement]
     ) -> None:
         self.nodes = nodes
         number = {node: i for i, node in enumerate(nodes)}
@@ -228,7 +230,8 @@ class _Board:
         self.dead: dict[tuple[int, int], str] = {}
         self.flaky: list[str] = []
         for run in measurements:
-            pair = self._pair(run, number)
+            a, b = sorted((number[run.a], number[run.b]))
+            pair = a, b
             runs.setdefault(pair, [])
             if run.values:
                 _check(run, metrics)
@@ -247,16 +250,6 @@ class _Board:
         self.second: Ints = ends[:, 1]
         self._crossings: Crossings | None = None
 
-    @staticmethod
-    def _pair(run: Measurement, number: Mapping[str, int]) -> tuple[int, int]:
-        for node in (run.a, run.b):
-            if node not in number:
-                raise ValueError(f"{run.a} - {run.b}: {node} is not a node of this tournament")
-        if run.a == run.b:
-            raise ValueError(f"{run.a} cannot be measured with itself")
-        a, b = sorted((number[run.a], number[run.b]))
-        return a, b
-
     def names(self, pair: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.nodes[i] for i in pair)
 
@@ -265,13 +258,8 @@ class _Board:
 
     def pairs(self, metric: Metric) -> Pairs:
         """The logarithms of goodness of all pairs that have values."""
-        values: Floats = np.array(
-            [
-                metric.sign
-                * math.log(statistics.median([run[metric.name] for run in self.runs[p]]))
-                for p in self.alive
-            ]
-        )
+        middle = [statistics.median(r[metric.name] for r in self.runs[p]) for p in self.alive]
+        values: Floats = metric.sign * np.array([math.log(value) for value in middle])
         return Pairs(len(self.nodes), self.first, self.second, values)
 
     def take_dead_parts(self, fabric: Fabric | None) -> list[Finding]:
@@ -461,16 +449,6 @@ def _percent(change: float) -> str:
 
 def _whose(link: bool) -> str:
     return "both are well with others" if link else "the link, or one of the two"
-
-
-def _level(metric: Metric, fit: Fit, distance: Mapping[int, float]) -> Level:
-    return Level(
-        base=math.exp(metric.sign * fit.base),
-        noise=fit.noise,
-        least_node=abs(metric.change(-fit.node_limit)),
-        least_pair=abs(metric.change(-fit.pair_limit)),
-        distance=distance,
-    )
 
 
 def _ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -32,9 +32,8 @@ class Fault(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """A quantity that is measured for each pair.
+    """A quantity of each pair, which may be worse than the others by the tolerance: 0.05 is 5 %.
 
-    :param tolerance: how much worse than the others a pair may be, relative: 0.05 is 5 %.
     :raises ValueError: the tolerance is not such a fraction.
     """
 
@@ -53,11 +52,7 @@ class Metric:
 
     @property
     def distance(self) -> bool:
-        """Whether a healthy pair is worse the more trunks lie between its nodes.
-
-        This holds for latencies. A pair that has the trunks for itself has the bandwidth of its
-        nodes' links.
-        """
+        """Whether a healthy pair is worse the more trunks lie between its nodes: a latency is."""
         return not self.higher_is_better
 
     @property
@@ -88,14 +83,11 @@ class Measurement:
 class Finding:
     """One fault.
 
-    :ivar nodes: one node, the two nodes of a pair, or empty if all pairs are affected, or a part
-        of the network.
-    :ivar metric: name of the metric; empty if nothing could be measured.
-    :ivar deviation: relative deviation with its sign: -0.1 is 10 % less; None if nothing was
-        measured.
+    :ivar nodes: one node, the two of a pair, or none: all pairs, or a part of the network.
     :ivar reason: one line for an operator.
-    :ivar ambiguous: for a pair: the fault is in its link or in one of its nodes, and the measured
-        pairs do not show in which.
+    :ivar metric: its name; empty if nothing was measured.
+    :ivar deviation: relative, with its sign: -0.1 is 10 % less; None if nothing was measured.
+    :ivar ambiguous: whether the measured pairs do not tell the link of a pair from its nodes.
     :ivar parts: the part of the network; several if the measured pairs do not tell them apart.
     """
 
@@ -109,10 +101,7 @@ class Finding:
 
     @property
     def repeatable(self) -> bool:
-        """Whether it is a part of the network that the second pass measures again.
-
-        Pairs over a dead part would only run into their limits again.
-        """
+        """Whether the second pass measures this part of the network again; not if it is dead."""
         return bool(self.parts) and bool(self.metric)
 
     @property
@@ -147,7 +136,7 @@ class Diagnosis:
     :ivar findings: the faults, dead before slow, then the worst first.
     :ivar doubts: reasons why the measured pairs do not prove all nodes healthy, one line each.
     :ivar remarks: observations that are not faults, one line each.
-    :ivar levels: the level of each metric; empty if no pair gave a value.
+    :ivar levels: metric -> its level; empty if no pair gave a value.
     """
 
     nodes: tuple[str, ...]

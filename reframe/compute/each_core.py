@@ -32,7 +32,7 @@ class EachCore(SweepCheck):
     tags = {"smoke", "compute"}
     valid_systems = ["+inter-node"]
     valid_prog_environs = ["*"]
-    sweep, adviser, extra = CORES, "cores", "each_core"
+    sweep, extra = CORES, "each_core"
     known = ("width", "tolerance", "hours")
     # Processors of one model differ by some percent. Not yet compared with a healthy cluster of
     # real nodes.

@@ -68,7 +68,7 @@ class Tournament(PairsOfNodes):
         limit = plan["sparse"] = schedule.sparse(self.num_tasks)
         plan["rounds"] = schedule.rounds(self.num_tasks, limit)
         if self._fabric:
-            plan["draw"] = advise.command("draw", *plan["advice"][4:])
+            plan["draw"] = advise.command(measured.draw, *plan["advice"][4:])
         return plan
 
     def turns(self):

@@ -26,7 +26,7 @@ class EachServer(SweepCheck):
     valid_systems = ["+storage +shared"]
     valid_prog_environs = ["*"]
     least_nodes = 3
-    sweep, adviser, extra = SERVERS, "servers", "each_server"
+    sweep, extra = SERVERS, "each_server"
     known = ("tolerance",)
     turns, width = 2, 1
     declares = median_and_worst(SERVERS.measured)

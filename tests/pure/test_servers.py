@@ -3,11 +3,13 @@
 import importlib
 import json
 import random
+import subprocess
 import sys
 
 import pytest
 from shell import ROOT
 
+from assay.fleet import advise
 from assay.fleet.storage import MEASURED, SERVERS
 from assay.fleet.sweep import Turn
 from assay.outputs.coordinator_log import parse
@@ -160,6 +162,13 @@ def test_a_turn_without_rates_is_named(rc, out, said):
     assert failed[0] == (
         said or f"node01: the files on the servers{' (exit code 1)' * rc}: {out.strip()}"
     )
+
+
+def test_rank_0_asks_for_the_second_look_by_a_command():
+    for name, said in (("servers", "[]"), ("servers-slow-link", "[0, 1, 2, 3]")):
+        log = str(ROOT / f"tests/data/shared-files/{name}.jsonl")
+        command = advise.command(SERVERS.advice, log, "0.5")
+        assert subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout == said
 
 
 def test_a_recorded_slow_link_is_named_and_healthy_servers_are_not():

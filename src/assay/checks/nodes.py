@@ -147,15 +147,14 @@ class SweepCheck(AllNodesCheck):
     script = "each.py"
     judges_itself = True
 
-    #: What reads and compares the turns, and its name in :mod:`assay.fleet.advise`.
+    #: What reads and compares the turns.
     sweep = Sweep()
-    adviser = ""
 
-    #: The extra of the partition with the options of the test, and the keys that it may have.
+    #: The extra of the partition with the options, and its keys.
     extra = ""
     known: tuple[str, ...] = ("width", "tolerance")
 
-    #: How much worse than the others a unit may be, as a share, where the site does not say it.
+    #: How much worse than the others a unit may be, as a share, unless the site says it.
     usual_tolerance = 0.3
 
     #: Turns of each node, time limit of a turn [s], and how many nodes work at a time; None: all.
@@ -203,7 +202,7 @@ class SweepCheck(AllNodesCheck):
             "width": self._width,
             "turns": self.turns,
             "turns_again": type(self).turns,
-            "advice": advise.command(self.adviser, log, str(self._tolerance)),
+            "advice": advise.command(self.sweep.advice, log, str(self._tolerance)),
         }
 
     def read(self) -> Parsed:

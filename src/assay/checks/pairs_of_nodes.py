@@ -126,7 +126,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
             "limit": PATIENCE * max(seconds, SECONDS),
             "environment": self._variables,
             "repeats": REPEATS,
-            "advice": advise.command("tournament", "plan.json", "coordinator_log.jsonl"),
+            "advice": advise.command(measured.advice, "plan.json", "coordinator_log.jsonl"),
             "tolerances": self._tolerances,
             "topology": None,
             "transport": self.transport,

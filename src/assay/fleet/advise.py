@@ -25,8 +25,9 @@ ADVISERS: Mapping[str, Callable[[str, str], Any]] = {
 }
 
 
-def command(what: str, *arguments: str) -> list[str]:
-    """The command that asks."""
+def command(adviser: Callable[[str, str], Any], *arguments: str) -> list[str]:
+    """The command that asks one of them."""
+    (what,) = (name for name, its in ADVISERS.items() if its == adviser)
     return [sys.executable, "-m", __name__, what, *arguments]
 
 

@@ -4,11 +4,8 @@ The first node of one switch meets the first node of the other, the second the s
 All pairs send at the same time, as in LinkTest of Forschungszentrum Juelich (``--bisection``). What
 they move together is compared with the theoretical bisection: the links of all pairs, or the trunk,
 if the site says that it carries less. While all pairs but one send, the latency of that one is
-measured, as in GPCNeT (Chunduri et al., "GPCNeT: designing a benchmark suite for inducing and
-measuring contention in HPC networks", SC19). Its ratio to the latency alone is the congestion
-factor.
-
-Each measurement with several pairs is played twice: a trunk is slow if both looks say so.
+measured, as in GPCNeT (Chunduri et al., SC19). Its ratio to the latency alone is the congestion
+factor. Each measurement with several pairs is played twice: a trunk is slow if both looks say so.
 """
 
 from __future__ import annotations
@@ -24,30 +21,28 @@ from assay.accused import Against, How
 from assay.fleet.topology.fabric import Fabric, Kind
 from assay.fleet.tournament import measured
 from assay.fleet.tournament.measured import Pair
-from assay.outputs import ParseError, coordinator_log
+from assay.outputs import coordinator_log
 from assay.quantities import number
 
 ALL, LOADED, ALONE = "all pairs at once", "one pair under load", "alone"
 
 #: Share of the theoretical bisection that all pairs must reach together. ngc_multinode_perf of
-#: NVIDIA asks for the same share of the rate of a port. The pairs of two switches are a shift of
-#: the nodes, which a fat tree with D-mod-K routing carries without contention (Zahavi, "D-Mod-K
-#: routing providing non-blocking traffic for shift permutations on real life fat trees", 2010).
+#: NVIDIA asks for the same share of the rate of a port. A fat tree with D-mod-K routing carries a
+#: shift of the nodes, which the pairs are, without contention (Zahavi, "D-Mod-K routing", 2010).
 SHARE = 0.9
 
 #: Fewest nodes on a switch: one pair sends, and another one measures.
 LEAST = 2
 
-#: The programs of a round start up to about 0.1 s one after the other. A latency counts as measured
-#: under load from so long after the start of the last one [s].
+#: The programs of a round start up to 0.1 s one after the other. A latency counts as under load
+#: from so long after the start of the last one [s].
 SETTLE = 0.5
 
-#: The others send in one launch, which is so many times as long as usual: all launches of the
-#: latency, each with its start, are to be within it.
+#: The others send in one launch, so many times as long as usual: all launches of the latency are to
+#: be within it.
 LONGER = 2
 
-#: Fewest launches of a latency under load. If fewer were within the time in which all others sent,
-#: the launch of the case does not count.
+#: Fewest launches of a latency within the time in which all others sent.
 LAUNCHES = 3
 
 #: The tests of ucx_perftest under load.
@@ -206,10 +201,7 @@ class Found:
         return sorted(known)
 
     def theoretical(self, stated: Stated) -> tuple[float, str]:
-        """The theoretical bisection [MB/s], and what it follows from.
-
-        Where the site does not name the links, it is what the pairs reach alone.
-        """
+        """The theoretical bisection [MB/s], and what it follows from; if need be, pairs alone."""
         known = self.limits(stated)
         if stated.link is None:
             known.append((sum(self.alone), f"{len(self.alone)} pairs alone, one after the other"))
@@ -270,12 +262,11 @@ def found(
 
     :param entries: those of :mod:`assay.onnode.pairs` for the pairs, in their order.
     :param pairs: the same pairs, with their values.
-    :raises ValueError: they are not those of the rounds, or a pair has no value; the message names
-        the switches and the pair.
+    :raises ValueError: as :func:`in_rounds`.
     """
     played = [one.rounds() for one in chosen]
-    every = list(in_rounds([one for rounds in played for _, one in rounds], pairs))
-    seen, left = iter(every), iter(entries)
+    seen = iter([*in_rounds([one for rounds in played for _, one in rounds], pairs)])
+    left = iter(entries)
     made = []
     for one, rounds in zip(chosen, played):
         looks: list[Measured] = []
@@ -296,10 +287,7 @@ def found(
 
 
 def under_load(entries: Sequence[Mapping[str, Any]]) -> float | None:
-    """The latency of the first pair while all others sent: the median over its launches [us].
-
-    :returns: None if fewer than :data:`LAUNCHES` launches were within that time.
-    """
+    """The latency of the first pair while all others sent [us]; None if that was too short."""
     probe, *others = entries
     sent = [run for entry in others for run in entry["runs"]]
     first = max(run["began"] for run in sent) + SETTLE
@@ -309,15 +297,9 @@ def under_load(entries: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def _latencies(runs: Sequence[Mapping[str, Any]]) -> list[float]:
-    """The latency of each launch [us].
-
-    :raises ValueError: an output of ucx_perftest has none.
-    """
+    """The latency of each launch [us]."""
     test = measured.TESTS[PROBE]
-    try:
-        return [measured.value(test, run["client"]["out"]) for run in runs if run["test"] == PROBE]
-    except ParseError as error:
-        raise ValueError(f"{PROBE}: {error}") from None
+    return [measured.value(test, run["client"]["out"]) for run in runs if run["test"] == PROBE]
 
 
 def impossible(every: Sequence[Found], stated: Stated) -> list[str]:

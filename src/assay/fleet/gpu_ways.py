@@ -54,8 +54,7 @@ class Copy:
     :ivar rate: by the clock of the GPU [GB/s], the median of the repeats.
     :ivar host_rate: by the clock of the host, the quickest repeat.
     :ivar access: whether `source` may access the memory of `target`.
-    :ivar near: of a host copy, whether the memory of the host was near the GPU: ``yes``, ``no`` or
-        ``unknown``.
+    :ivar near: of a host copy, whether that memory was near the GPU: ``yes``, ``no``, ``unknown``.
     :ivar links: the number of NVLinks that join two GPUs; 0 if none does, or if it is not known.
     """
 
@@ -116,10 +115,9 @@ Values = Callable[[Turn], Iterable[tuple[str, str, float]]]
 
 
 def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
-    """The turns of all nodes, and a line for each that failed or whose data arrived wrong.
+    """The turns of all nodes, and a line for each that failed, or GPU whose data arrived wrong.
 
-    A GPU or a way whose data arrived wrong has one line, with the number of its turns. A line of a
-    library in a whole output accuses nobody.
+    A line of a library in a whole output accuses nobody.
     """
     found: list[Turn] = []
     failed: list[str] = []

@@ -33,12 +33,10 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-#: Expected number of nodes that are named because of Gaussian noise alone, in one pass over all
-#: nodes; the same for pairs, in one pass over all pairs.
+#: Expected number of nodes, and of pairs, that one pass over all names by Gaussian noise alone.
 FALSE_NAMES = 0.01
 
-#: Standard deviation of the median of n values, times the square root of n, for large n and
-#: values with a standard deviation of 1.
+#: Standard deviation of the median of n values of deviation 1, times the root of n, for large n.
 SIGMA_OF_MEDIAN = math.sqrt(math.pi / 2)
 
 #: With only one partner, a slow node cannot be distinguished from a slow link to this partner.
@@ -57,8 +55,7 @@ WELL = 0.1
 #: A block of pairs between the same two switches shows the noise if it has this many.
 BLOCK = 3
 
-#: The set of suspects is refined until it does not change, but at most this many times: noise at
-#: the limit could make it oscillate.
+#: How often the set of suspects is refined at most: noise at the limit could make it oscillate.
 PASSES = 8
 
 
@@ -67,8 +64,7 @@ class Fit:
     """The result of a fit to the pairs. All values are natural logarithms; larger is better.
 
     :ivar base: the value of a pair of two healthy nodes.
-    :ivar effects: the effect of each node on its pairs, relative to `base`; 0 for a node that
-        cannot be judged.
+    :ivar effects: of each node on its pairs, relative to `base`; 0 if it cannot be judged.
     :ivar slow_nodes: indices of nodes.
     :ivar slow_pairs: indices of pairs, none of a slow node.
     :ivar open_pairs: the `slow_pairs` in which a node has no other pair that shows it is healthy.
@@ -123,9 +119,9 @@ class Pairs:
     def medians(self, good: Mask) -> tuple[Floats, Ints]:
         """For each node the median over its pairs with good nodes, and the number of these pairs.
 
-        Of two middle values, the better one is the median: if a node has two pairs, and one
-        partner is slow, the value of the healthy pair counts. A node without a good partner gets
-        the median over all its pairs, and 0 as the number. A node without a pair gets NaN.
+        Of two middle values, the better one is the median: of two pairs, the slow partner does not
+        count. A node without a good partner gets the median over all its pairs, and 0 as the
+        number. A node without a pair gets NaN.
         """
         lonely = np.bincount(self._node[good[self._partner]], minlength=self.n) == 0
         keep = good[self._partner] | lonely[self._node]
@@ -140,8 +136,7 @@ def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
     """Find the slow nodes, and the slow pairs of nodes that are not slow.
 
     :param threshold: how far below the base a node or a pair may be; a positive logarithm.
-    :param known: the result of an earlier pass. Only its good nodes are used for comparison, and
-        only the other nodes are named.
+    :param known: an earlier pass. Only its good nodes are compared with, and not named.
     """
     first, second, values = pairs.first, pairs.second, pairs.values
     suspect = ~known.good if known else np.zeros(pairs.n, dtype=np.bool_)

@@ -49,8 +49,8 @@ class EachCore(SweepCheck):
             self.turns = TURNS_OF_HOURS
             of_turn = len(UNITS) * (WINDOWS + 0.25)  # each quantity warms up for a quarter
             self._seconds = hours * 3600 / (self.turns * self._groups * of_turn)
-        again, windows = type(self).turns, math.ceil(2 * len(UNITS) * WINDOWS * self._seconds)
-        self.limit += windows
+        again = type(self).turns
+        self.limit = type(self).limit + math.ceil(2 * len(UNITS) * WINDOWS * self._seconds)
         # The limit of a turn has a reserve for a slow start, which 120 turns do not all need.
         first = 1.25 * hours * 3600 if hours else again * self._groups * self.limit
         self.time_limit = f"{math.ceil(300 + first + again * self._groups * self.limit)}s"

@@ -10,7 +10,6 @@ second pass of the same job, suspects meet good nodes.
 """
 
 import statistics
-import sys
 from dataclasses import asdict, replace
 
 import reframe as rfm
@@ -20,8 +19,8 @@ from reframe.core.exceptions import PerformanceError
 from assay.accused import Against, How
 from assay.checks.pairs_of_nodes import OPTIONS, PairsOfNodes, SimultaneousPairs
 from assay.evidence.launch import short_name
-from assay.fleet import bisection
-from assay.fleet.tournament import draw, measured, schedule
+from assay.fleet import advise, bisection
+from assay.fleet.tournament import measured, schedule
 from assay.fleet.tournament.diagnosis import conclude, diagnose
 from assay.fleet.tournament.model import Fault
 from assay.judge import Verdict
@@ -31,13 +30,9 @@ from assay.outputs import ParseError
 SLOW = (
     Fault.SLOW_NODE,
     Fault.SLOW_PAIR,
-    Fault.ALL_SLOW,
     Fault.SLOW_SWITCH,
     Fault.SLOW_TRUNK,
 )
-
-#: The word for few rounds in the option `rounds`.
-SPARSE = "sparse"
 
 
 @rfm.simple_test
@@ -63,17 +58,14 @@ class Tournament(PairsOfNodes):
         plan = super().plan()
         plan["topology"] = self._fabric and self._fabric.said()
         said = self.options("tournament", OPTIONS).get("rounds", "all")
+        if said not in ("all", "sparse"):
+            raise self.misdescribed(f"extras: tournament: rounds: {said!r} is not all or sparse")
         if said == "all":
             return plan
-        limit = schedule.sparse(self.num_tasks) if said == SPARSE else said
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 2:
-            raise self.misdescribed(
-                f"extras: tournament: rounds: {said!r} is not all, sparse, or a number from 2 on"
-            )
-        plan["sparse"] = limit
+        limit = plan["sparse"] = schedule.sparse(self.num_tasks)
         plan["rounds"] = schedule.rounds(self.num_tasks, limit)
         if self._fabric:
-            plan["draw"] = [sys.executable, "-m", draw.__name__, *plan["advice"][3:]]
+            plan["draw"] = advise.command(measured.draw, *plan["advice"][4:])
         return plan
 
     def turns(self):
@@ -174,7 +166,7 @@ class Tournament(PairsOfNodes):
 class Bisection(SimultaneousPairs):
     """All pairs of two switches at once against the theoretical bisection; latency under load."""
 
-    drawn_by = ("-m", bisection.__name__)
+    drawn_by = ("-m", advise.__name__, "bisection")
     tags = {"network"}
     declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
     _against = ((), ())
@@ -203,8 +195,8 @@ class Bisection(SimultaneousPairs):
             f"nodes (extra `nodes`: {self.num_tasks})",
         )
         try:
-            said = self.options("bisection", bisection.OPTIONS)
-            self._stated = bisection.stated_of(said, self.hardware_peak("link", "bandwidth"))
+            said = self.options("bisection", ("trunk",))
+            self._stated = bisection.Stated(self.hardware_peak("link", "bandwidth"), **said)
         except ValueError as error:
             raise self.misdescribed(f"extras: bisection: {error}") from None
 

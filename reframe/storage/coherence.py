@@ -36,14 +36,8 @@ class Coherence(AllNodesCheck):
     declares = {"seen_after_worst": "s"}
 
     @run_after("setup")
-    def options_of_the_site(self):
-        self._within = self.options("coherence", ("within",)).get("within", WITHIN)
-        if not (isinstance(self._within, (int, float)) and self._within > 0):
-            raise self.misdescribed(
-                f"extras: coherence: within is {self._within}; 5, for instance, allows 5 s until "
-                "all nodes see a change"
-            )
-        self.time_limit = f"{int(300 + 4 * self.num_tasks * (self._within + 5))}s"
+    def reserve_time(self):
+        self.time_limit = f"{300 + 4 * self.num_tasks * (WITHIN + 5)}s"
 
     def plan(self):
         return {
@@ -51,7 +45,7 @@ class Coherence(AllNodesCheck):
             "name": f"assay-coherence-{os.getpid()}-{self.unique_name}",
             "bytes": BYTES,
             "states": coherence.STATES,
-            "within": self._within,
+            "within": WITHIN,
         }
 
     def read(self):

@@ -96,7 +96,7 @@ def _trial(cell: Cell, random: np.random.RandomState) -> tuple[set[str], set[str
         ]
 
     first = look(1, nodes)
-    second = look(2, gpus.second_look(first, TOLERANCE))
+    second = look(2, gpus.GPUS.second_look(first, TOLERANCE))
     accused = [each for each in gpus.diagnose([*first, *second], TOLERANCE) if each.accused]
     return truth, {f"{each.node}: {', '.join(_named(each.line))}" for each in accused}
 

@@ -21,9 +21,8 @@ from power import METRIC, Outcome, share
 from assay.fleet.topology.fabric import Fabric, Kind, Part
 from assay.fleet.tournament import schedule
 from assay.fleet.tournament.again import second_pass
-from assay.fleet.tournament.blame import Crossings, search
 from assay.fleet.tournament.diagnosis import conclude
-from assay.fleet.tournament.localise import Floats, Ints, Pairs, localise
+from assay.fleet.tournament.localise import Crossings, Floats, Ints, Pairs, localise, search
 from assay.fleet.tournament.model import Diagnosis, Fault, Finding, Level, Measurement
 
 #: Nodes of one leaf switch.

@@ -20,6 +20,9 @@ awk -v r=$rate 'NF == 8 && $1 ~ /^[0-9]+$/ {{ $0 = "  " $1 " 9 9 9 " r " " r " 1
 exit $rc
 """
 
+#: The topology of two switches, with a place for the nodes of the second.
+SWITCHES = "SwitchName=s1 Nodes=node[01-02] Switches=s2\nSwitchName=s2 Nodes={}\n"
+
 #: All "nodes" have one counter of segments, and a busy machine sends some of them again.
 LOSSY = {"link_resent_max": 0.9}
 
@@ -57,10 +60,8 @@ def test_the_tournament_names_the_slow_node_and_both_ends_of_a_trial_that_failed
 
 @pytest.mark.parametrize("rounds", [pytest.param("all", marks=pytest.mark.long), "sparse"])
 def test_the_tournament_names_the_slow_switch(bench, rounds):
-    (bench.site / "fabric.yaml").write_text(
-        "switches: {s1: 'node[01-02]', s2: 'node[03-04]'}\ntrunks: [[s1, s2]]\n"
-    )
-    options = {"seconds": 0.05, "width": 1, "topology": "fabric.yaml", "rounds": rounds}
+    (bench.site / "topology.conf").write_text(SWITCHES.format("node[03-04]"))
+    options = {"seconds": 0.05, "width": 1, "topology": "topology.conf", "rounds": rounds}
     real = machine(bench, nodes=4, tournament=options, health=LOSSY)
     of_switch = LYING.format(real=real).replace(
         '[ "$(uname -n)" = node02 ]', 'uname -n | grep -q "node0[12]"'
@@ -77,8 +78,8 @@ def test_the_tournament_names_the_slow_switch(bench, rounds):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"rounds": "few"}, "rounds: 'few' is not all, sparse, or a number from 2 on"),
-        ({"topology": "nowhere.yaml"}, "nowhere.yaml: No such file or directory"),
+        ({"rounds": "few"}, "rounds: 'few' is not all or sparse"),
+        ({"topology": "nowhere.conf"}, "nowhere.conf: No such file or directory"),
         ({"cpus": [0]}, "cpus: [0] is not the processor of the server and that of the client"),
     ],
 )
@@ -126,10 +127,8 @@ def test_pairs_are_not_measured_over_several_devices(bench):
 
 def bisection(bench, program="", **extras):
     """Runs the test of two switches with two nodes each; each pair says that it has 1049 MB/s."""
-    (bench.site / "fabric.yaml").write_text(
-        "switches: {s1: 'node[01-02]', s2: 'node[03-04]'}\ntrunks: [[s1, s2]]\n"
-    )
-    options = {"seconds": 0.05, "topology": "fabric.yaml", **extras.pop("tournament", {})}
+    (bench.site / "topology.conf").write_text(SWITCHES.format("node[03-04]"))
+    options = {"seconds": 0.05, "topology": "topology.conf", **extras.pop("tournament", {})}
     real = machine(bench, tournament=options, health=LOSSY, **extras)
     said = LYING.format(real=real).replace("node02", "nobody")
     bench.program("live", "ucx_perftest", program.format(real=real) or said)
@@ -179,20 +178,20 @@ exec {real} "$@"
     ("topology", "said"),
     [
         (None, "does not state its switches (extra `tournament`, key `topology`)"),
-        ("{s1: 'node[01-04]', s2: 'node05'}", "2 nodes each are needed: only s1 has so many"),
+        ("topology.conf", "2 nodes each are needed: only s1 has so many"),
     ],
 )
 def test_without_two_switches_there_is_no_bisection(bench, topology, said):
-    (bench.site / "one.yaml").write_text(f"switches: {topology}\ntrunks: [[s1, s2]]\n")
-    machine(bench, tournament={"topology": "one.yaml"} if topology else {})
+    (bench.site / "topology.conf").write_text(SWITCHES.format("node03"))
+    machine(bench, tournament={"topology": topology} if topology else {})
     run = bench.run("-n", "Bisection", path="reframe/network/tournament.py")
     assert run.case("Bisection").result == "skip"
     assert said in run.output
 
 
 def test_a_wrong_option_of_the_bisection(bench):
-    run = bisection(bench, bisection={"share": 90})
-    run.says("Bisection", "extras: bisection: share: 90 is above 1; 0.9 stands for 90 %")
+    run = bisection(bench, bisection={"trunk": 0})
+    run.says("Bisection", "extras: bisection: trunk: 0 is not a number above 0")
 
 
 def test_a_misspelt_option_of_the_tournament(bench):

@@ -12,13 +12,11 @@ from typing import Any
 from assay import files, metrics
 from assay.calibrate import CalibrationError
 from assay.judge import median_interval
+from assay.judge.population import NORMAL
 from assay.judge.reference_files import WIDER, misshapen
 
 #: The file of the instrument floors, in ``site-config`` and in the folder of a site.
 TOLERANCES = "tolerances.yaml"
-
-#: The standard deviation of a normal distribution, in units of its median absolute deviation.
-SIGMA_PER_MAD = 1.4826
 
 #: The least value of ``lower``. A ``lower`` of -1 would put the bound at zero, and a bound at zero
 #: has no effect. The schema of references requires more than -1.
@@ -117,7 +115,7 @@ def metric(samples: Sequence[float], unit: str, kind: Kind) -> dict[str, Any]:
         raise ValueError(f"not {n} values above 0: {list(samples)[:4]}")
     middle = statistics.median(samples)
     deviation = statistics.median(abs(s - middle) for s in samples)
-    normal = 3 * SIGMA_PER_MAD * deviation / middle
+    normal = 3 * NORMAL * deviation / middle
     widened = (n + 1) / (n - 1) / middle
     lower = max(kind.tolerance("lower"), normal, (middle - min(samples)) * widened)
     upper = max(kind.tolerance("upper"), normal, (max(samples) - middle) * widened)

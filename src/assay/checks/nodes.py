@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
+import statistics
 import sys
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from assay.accused import Against, How
 from assay.checks.strict import StrictCheck
 from assay.checks.ucx import text
 from assay.evidence import node_state
+from assay.fleet import advise
+from assay.fleet.sweep import Sweep
+from assay.metrics import lower_is_better
 from assay.outputs import Parsed, coordinator_log
 
 #: How long the processes of a job wait for each other [s].
@@ -86,23 +90,6 @@ class AllNodesCheck(StrictCheck):
         accused, undecided = self.slow()
         return "" if accused else "; ".join(undecided)
 
-    def silent(self, measured: Container[str]) -> list[str]:
-        """A line for each node that came and is not among those that measured."""
-        hosts = self._coordinator_log.hosts.values()
-        return [
-            Against(f"{name} measured nothing", [name], How.FAILED)
-            for name in hosts
-            if name not in measured
-        ]
-
-    def no_second_look(self) -> list[str]:
-        """A line for each time that a second look was not possible."""
-        return [
-            f"no second look: {entry['no_second_look']}"
-            for entry in self._coordinator_log.entries
-            if "no_second_look" in entry
-        ]
-
     @run_after("setup")
     def _one_process_on_each_node(self) -> None:
         partition = self.current_partition
@@ -152,3 +139,125 @@ class AllNodesCheck(StrictCheck):
         """The first error lines of the launcher, which knows the node that it could not reach."""
         lines = text(self.stderr).splitlines()
         return [line.strip() for line in lines if "error" in line.lower()][:ERRORS]
+
+
+class SweepCheck(AllNodesCheck):
+    """A program on each node in turns, and again on the suspects: :mod:`assay.fleet.sweep`."""
+
+    script = "each.py"
+    judges_itself = True
+
+    #: What reads and compares the turns.
+    sweep = Sweep()
+
+    #: The extra of the partition with the options, and its keys.
+    extra = ""
+    known: tuple[str, ...] = ("width", "tolerance")
+
+    #: How much worse than the others a unit may be, as a share, unless the site says it.
+    usual_tolerance = 0.3
+
+    #: Turns of each node, time limit of a turn [s], and how many nodes work at a time; None: all.
+    turns, limit = 3, 120
+    width: int | None = None
+
+    #: Quantities whose median and worst value are metrics.
+    measured: tuple[str, ...] = ()
+
+    #: Key of the record for the criteria of the sweep.
+    kept = "population"
+
+    def command(self) -> str:
+        """What the shell of a node runs in a turn."""
+        raise NotImplementedError
+
+    def rows(self) -> Iterable[Mapping[str, Any]]:
+        """The rows of the result, from ``_turns``."""
+        raise NotImplementedError
+
+    #: Column of the rows -> its unit.
+    columns: Mapping[str, str] = {}
+
+    def few(self, parsed: Parsed) -> list[str]:
+        """What was not measured, one line each."""
+        return []
+
+    def on_node(self, script: str, *arguments: object) -> str:
+        """The command that starts a script of :mod:`assay.onnode`."""
+        path = Path(assay.onnode.__file__).with_name(script)
+        return "exec " + shlex.join([sys.executable, *map(str, (path, *arguments))])
+
+    @run_after("setup")
+    def _options_of_the_site(self) -> None:
+        self._tolerance = self.tolerance(self.extra, self.known, self.usual_tolerance)
+        self._width = self.options(self.extra, self.known).get("width", self.width)
+        self._groups = -(-self.num_tasks // (self._width or self.num_tasks))
+        self.time_limit = f"{300 + 2 * self.turns * self._groups * self.limit}s"
+
+    def plan(self) -> Mapping[str, Any]:
+        log = assay.onnode.meeting.LOG_FILE
+        return {
+            "command": ["sh", "-c", self.command()],
+            "limit": self.limit,
+            "width": self._width,
+            "turns": self.turns,
+            "turns_again": type(self).turns,
+            "advice": advise.command(self.sweep.advice, log, str(self._tolerance)),
+        }
+
+    def read(self) -> Parsed:
+        log = self.coordinator_log()
+        self._turns, self._failed = self.sweep.turns(log)
+        rows = tuple(self.rows())
+        return Parsed("assay", self.extra, None, log.complete, rows, self.columns)
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        self._record[self.kept] = self.sweep.criteria(self._turns, self._tolerance)
+        self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
+        log = self._coordinator_log
+        heard = {turn.node for turn in self._turns}
+        heard |= {n for line in self._failed if isinstance(line, Against) for n in line.nodes}
+        return [
+            *self._failed,
+            *(
+                f"no second look: {entry['no_second_look']}"
+                for entry in log.entries
+                if "no_second_look" in entry
+            ),
+            *self.sweep.unlike(self._turns),
+            *self.few(parsed),
+            *(
+                Against(f"{name} measured nothing", [name], How.FAILED)
+                for name in log.hosts.values()
+                if name not in heard
+            ),
+            *problems,
+        ]
+
+    def slow(self) -> tuple[list[str], list[str]]:
+        return self.sweep.slow(self._turns, self._tolerance)
+
+    def values(self, parsed: Parsed) -> Mapping[str, Sequence[float]]:
+        """Quantity -> its values, of which the median and the worst are metrics."""
+        return {what: [row[what] for row in parsed.rows] for what in self.measured}
+
+    def measure(self, parsed: Parsed) -> dict[str, float]:
+        found = {}
+        for what, values in self.values(parsed).items():
+            worst = max if lower_is_better(self.declares[f"{what}_worst"]) else min
+            found[f"{what}_median"] = statistics.median(values)
+            found[f"{what}_worst"] = worst(values)
+        return found
+
+
+def median_and_worst(units: Mapping[str, str]) -> dict[str, str]:
+    """The metrics of these quantities, as a test declares them.
+
+    :param units: quantity -> its unit.
+    """
+    return {
+        f"{what}_{which}": unit for what, unit in units.items() for which in ("median", "worst")
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from assay.checks.nodes import AllNodesCheck
 from assay.checks.site import site_directory
 from assay.checks.ucx import UcxMixin
 from assay.evidence import counters, transports
+from assay.fleet import advise
 from assay.fleet.topology import sources
 from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament import measured, schedule
@@ -126,9 +126,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
             "limit": PATIENCE * max(seconds, SECONDS),
             "environment": self._variables,
             "repeats": REPEATS,
-            "advice": [
-                sys.executable, "-m", measured.__name__, "plan.json", "coordinator_log.jsonl"
-            ],
+            "advice": advise.command(measured.advice, "plan.json", "coordinator_log.jsonl"),
             "tolerances": self._tolerances,
             "topology": None,
             "transport": self.transport,
@@ -159,7 +157,7 @@ class SimultaneousPairs(PairsOfNodes):
 
     least_nodes = 4
 
-    #: What Python runs to print the rounds: ``-m`` and a module, or a file.
+    #: What Python runs to print the rounds: ``-m`` and a module with its argument, or a file.
     drawn_by: tuple[str, ...] = ()
 
     #: The pairs that had the network for themselves; :meth:`read` fills it.
@@ -173,7 +171,7 @@ class SimultaneousPairs(PairsOfNodes):
         plan["tests"]["tag_bw"]["seconds"] = TOGETHER * plan["seconds"]
         plan["limit"] *= self.num_tasks  # which share the link
         plan["repeats"] = 1
-        plan["advice"][1:3] = self.drawn_by
+        plan["advice"][1:4] = self.drawn_by
         return plan
 
     def drawn(self) -> tuple[list[Pair], list[Mapping[str, Any]]]:

@@ -4,21 +4,14 @@ The first node of one switch meets the first node of the other, the second the s
 All pairs send at the same time, as in LinkTest of Forschungszentrum Juelich (``--bisection``). What
 they move together is compared with the theoretical bisection: the links of all pairs, or the trunk,
 if the site says that it carries less. While all pairs but one send, the latency of that one is
-measured, as in GPCNeT (Chunduri et al., "GPCNeT: designing a benchmark suite for inducing and
-measuring contention in HPC networks", SC19). Its ratio to the latency alone is the congestion
-factor.
-
-Each measurement with several pairs is played twice: a trunk is slow if both looks say so.
-
-Rank 0 runs this module as a program when the nodes of the job are known: ``python -m
-assay.fleet.bisection plan.json coordinator_log.jsonl`` prints the rounds.
+measured, as in GPCNeT (Chunduri et al., SC19). Its ratio to the latency alone is the congestion
+factor. Each measurement with several pairs is played twice: a trunk is slow if both looks say so.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,37 +21,33 @@ from assay.accused import Against, How
 from assay.fleet.topology.fabric import Fabric, Kind
 from assay.fleet.tournament import measured
 from assay.fleet.tournament.measured import Pair
-from assay.outputs import ParseError, coordinator_log
+from assay.outputs import coordinator_log
 from assay.quantities import number
 
 ALL, LOADED, ALONE = "all pairs at once", "one pair under load", "alone"
 
 #: Share of the theoretical bisection that all pairs must reach together. ngc_multinode_perf of
-#: NVIDIA asks for the same share of the rate of a port. The pairs of two switches are a shift of
-#: the nodes, which a fat tree with D-mod-K routing carries without contention (Zahavi, "D-Mod-K
-#: routing providing non-blocking traffic for shift permutations on real life fat trees", 2010).
+#: NVIDIA asks for the same share of the rate of a port. A fat tree with D-mod-K routing carries a
+#: shift of the nodes, which the pairs are, without contention (Zahavi, "D-Mod-K routing", 2010).
 SHARE = 0.9
 
 #: Fewest nodes on a switch: one pair sends, and another one measures.
 LEAST = 2
 
-#: The programs of a round start up to about 0.1 s one after the other. A latency counts as measured
-#: under load from so long after the start of the last one [s].
+#: The programs of a round start up to 0.1 s one after the other. A latency counts as under load
+#: from so long after the start of the last one [s].
 SETTLE = 0.5
 
-#: The others send in one launch, which is so many times as long as usual: all launches of the
-#: latency, each with its start, are to be within it.
+#: The others send in one launch, so many times as long as usual: all launches of the latency are to
+#: be within it.
 LONGER = 2
 
-#: Fewest launches of a latency under load. If fewer were within the time in which all others sent,
-#: the launch of the case does not count.
+#: Fewest launches of a latency within the time in which all others sent.
 LAUNCHES = 3
-
-#: The keys of the extra ``bisection`` of a partition; none is needed.
-OPTIONS = ("trunk", "share", "congestion")
 
 #: The tests of ucx_perftest under load.
 PROBE, SENDER = "tag_lat", "tag_bw"
+
 
 #: By how much the rate of all pairs may be above that of what they share, as a part of it.
 ABOVE = 0.05
@@ -140,33 +129,19 @@ def alone(played: Sequence[Round], pairs: Sequence[Pair]) -> list[Pair]:
 
 @dataclass(frozen=True)
 class Stated:
-    """What the site states, and how it judges.
+    """What the site states.
 
     :ivar link: rate of the link of a node [MB/s]; None if the partition does not name it.
     :ivar trunk: rate of all paths between two switches in one direction [MB/s]; None if not stated.
-    :ivar share: of the theoretical bisection, see :data:`SHARE`.
-    :ivar congestion: greatest congestion factor; None to record it only.
     """
 
     link: float | None = None
     trunk: float | None = None
-    share: float = SHARE
-    congestion: float | None = None
 
-
-def stated_of(said: Mapping[str, Any], link: float | None) -> Stated:
-    """What the extra ``bisection`` of a partition states.
-
-    :param said: the extra, with keys of :data:`OPTIONS`.
-    :param link: rate of the link of a node [MB/s], if the partition names it.
-    :raises ValueError: a value is none; the message names the key.
-    """
-    for key, value in said.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-            raise ValueError(f"{key}: {value!r} is not a number above 0")
-    if said.get("share", SHARE) > 1:
-        raise ValueError(f"share: {said['share']} is above 1; 0.9 stands for 90 %")
-    return Stated(link, **said)
+    def __post_init__(self) -> None:
+        trunk = 1 if self.trunk is None else self.trunk
+        if isinstance(trunk, bool) or not isinstance(trunk, (int, float)) or not trunk > 0:
+            raise ValueError(f"trunk: {trunk!r} is not a number above 0")
 
 
 @dataclass(frozen=True)
@@ -226,10 +201,7 @@ class Found:
         return sorted(known)
 
     def theoretical(self, stated: Stated) -> tuple[float, str]:
-        """The theoretical bisection [MB/s], and what it follows from.
-
-        Where the site does not name the links, it is what the pairs reach alone.
-        """
+        """The theoretical bisection [MB/s], and what it follows from; if need be, pairs alone."""
         known = self.limits(stated)
         if stated.link is None:
             known.append((sum(self.alone), f"{len(self.alone)} pairs alone, one after the other"))
@@ -290,12 +262,11 @@ def found(
 
     :param entries: those of :mod:`assay.onnode.pairs` for the pairs, in their order.
     :param pairs: the same pairs, with their values.
-    :raises ValueError: they are not those of the rounds, or a pair has no value; the message names
-        the switches and the pair.
+    :raises ValueError: as :func:`in_rounds`.
     """
     played = [one.rounds() for one in chosen]
-    every = list(in_rounds([one for rounds in played for _, one in rounds], pairs))
-    seen, left = iter(every), iter(entries)
+    seen = iter([*in_rounds([one for rounds in played for _, one in rounds], pairs)])
+    left = iter(entries)
     made = []
     for one, rounds in zip(chosen, played):
         looks: list[Measured] = []
@@ -316,10 +287,7 @@ def found(
 
 
 def under_load(entries: Sequence[Mapping[str, Any]]) -> float | None:
-    """The latency of the first pair while all others sent: the median over its launches [us].
-
-    :returns: None if fewer than :data:`LAUNCHES` launches were within that time.
-    """
+    """The latency of the first pair while all others sent [us]; None if that was too short."""
     probe, *others = entries
     sent = [run for entry in others for run in entry["runs"]]
     first = max(run["began"] for run in sent) + SETTLE
@@ -329,15 +297,9 @@ def under_load(entries: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def _latencies(runs: Sequence[Mapping[str, Any]]) -> list[float]:
-    """The latency of each launch [us].
-
-    :raises ValueError: an output of ucx_perftest has none.
-    """
+    """The latency of each launch [us]."""
     test = measured.TESTS[PROBE]
-    try:
-        return [measured.value(test, run["client"]["out"]) for run in runs if run["test"] == PROBE]
-    except ParseError as error:
-        raise ValueError(f"{PROBE}: {error}") from None
+    return [measured.value(test, run["client"]["out"]) for run in runs if run["test"] == PROBE]
 
 
 def impossible(every: Sequence[Found], stated: Stated) -> list[str]:
@@ -373,11 +335,11 @@ def slow(
     undecided: list[str] = []
     for one in every:
         rate, why = one.theoretical(stated)
-        bound, moved = stated.share * rate, one.moved(stated)
+        bound, moved = SHARE * rate, one.moved(stated)
         line = (
             f"{one.sides}: {len(one.sides.pairs)} pairs moved "
             f"{number(max(moved))} MB/s together, and should reach {number(bound)} MB/s "
-            f"({100 * stated.share:g} % of {number(rate)} MB/s: {why})"
+            f"({100 * SHARE:g} % of {number(rate)} MB/s: {why})"
         )
         if max(moved) < bound:
             accused += list(_explained(line, one, stated, fabric))
@@ -386,26 +348,14 @@ def slow(
                 f"{one.sides}: {number(min(moved))} MB/s in one look and {number(max(moved))} MB/s "
                 f"in another, {number(bound)} MB/s are needed"
             )
-        if stated.congestion and one.congestion and one.congestion > stated.congestion:
-            a, b = one.sides.pairs[0]
-            accused.append(
-                Against(
-                    f"{one.sides}: the latency {a} - {b} is {number(one.congestion)} times that of "
-                    f"the pair alone ({number(one.latency)} us) while the others send; the site "
-                    f"allows {number(stated.congestion)} times",
-                    (),
-                    How.SLOW,
-                    part(one.sides, fabric),
-                )
-            )
     return accused, undecided
 
 
 def _explained(line: str, one: Found, stated: Stated, fabric: Fabric | None) -> Iterator[Against]:
     """Accuses some pairs, if only these are slow alone too, and else what all pairs share."""
-    bound = 0.0 if stated.link is None else stated.share * stated.link
+    bound = SHARE * (stated.link or 0)
     pairs = [(pair, rate) for pair, rate in zip(one.sides.pairs, one.alone) if rate < bound]
-    needed = stated.share * one.theoretical(stated)[0]
+    needed = SHARE * one.theoretical(stated)[0]
     if 0 < len(pairs) < len(one.alone) and sum(one.alone) < needed:
         for (a, b), rate in pairs:
             yield Against(f"{line}; {a} - {b} has {number(rate)} MB/s alone", (a, b), How.SLOW)
@@ -437,25 +387,18 @@ def unseen(every: Sequence[Found]) -> list[str]:
 
 
 def advice(plan_file: str, log_file: str) -> dict[str, Any]:
-    """The rounds as pairs of ranks, for :mod:`assay.onnode.pairs`."""
+    """The rounds as pairs of ranks, for :mod:`assay.onnode.pairs`.
+
+    :raises ValueError: as :func:`sides`.
+    """
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     nodes = coordinator_log.parse(Path(log_file).read_text(encoding="utf-8")).nodes
     chosen = sides(measured.fabric_of(plan["topology"], nodes), nodes)
     rank = {name: place for place, name in enumerate(nodes)}
+    launches = measured.TESTS[PROBE].launches
     rounds: list[Any] = []
     for what, round_ in (each for one in chosen for each in one.rounds()):
         pairs = [(rank[a], rank[b]) for a, b in round_.pairs]
-        if what == LOADED:
-            launches = measured.TESTS[PROBE].launches
-            tests = [{PROBE: (launches, 1)}, *({SENDER: (1, LONGER)} for _ in pairs[1:])]
-            rounds.append({"pairs": pairs, "tests": tests})
-        else:
-            rounds.append(pairs)
+        tests = [{PROBE: (launches, 1)}, *({SENDER: (1, LONGER)} for _ in pairs[1:])]
+        rounds.append({"pairs": pairs, "tests": tests} if what == LOADED else pairs)
     return {"again": False, "rounds": rounds}
-
-
-if __name__ == "__main__":
-    try:
-        json.dump(advice(*sys.argv[1:]), sys.stdout)
-    except ValueError as error:
-        sys.exit(str(error))

@@ -22,16 +22,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._table import SIZE, Column, Line, body, capped, cells, crashes, quote, units
+from assay.outputs import Parsed, ParseError, Row
+from assay.outputs.reading import first, has_line
+from assay.outputs.tables import SIZE, Column, Identity, Line, body, capped, cells, quote, units
 
 KNOWN_MAJORS = ("2019", "2021")
-#: Largest difference of a printed number from the true one.
-ROUNDING = 0.005
 
 _TITLE = re.compile(r"# +Intel\(R\) MPI Benchmarks (\S.*), MPI-1 part")
 _CALL = re.compile(r"# \S*IMB-MPI1(?: .*)? -msglog (\d{1,2}):\d{1,2}(?: .*)?", re.ASCII)
-_WORDS = re.compile(r"# \S*IMB-MPI1((?: .*)?)")
+_WORDS = re.compile(r"# \S*IMB-MPI1((?: .*)?)$")
 _MINIMUM = re.compile(r"# Minimum message length in bytes: +(\d{1,10})", re.ASCII)
 _MAXIMUM = re.compile(r"# Maximum message length in bytes: +(\d{1,10})", re.ASCII)
 _BENCHMARK = re.compile(r"# Benchmarking (\S+)")
@@ -57,12 +56,20 @@ BENCHMARKS = {
         "t_avg[usec]": Column("latency", "us"),
     },
 }
+_IDENTITIES = [
+    Identity(says, "the numbers of size {size} contradict each other")
+    for says in (
+        "bandwidth * latency = size",
+        "bandwidth * 1e6 = messages_per_s * size",
+        "min <= latency <= max",
+    )
+]
 _DEFECTS = {"defects": Column("defects", "1", positive=False)}
 
 
 def recognise(text: str) -> bool:
     """Whether the text has a title of IMB-MPI1."""
-    return any(_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))
+    return has_line(text, _TITLE)
 
 
 def parse(text: str) -> Parsed:
@@ -94,13 +101,13 @@ def parse(text: str) -> Parsed:
         problems.append(f"{len(sizes)} of {len(plan)} sizes, the last is {last}, not {plan[-1]}")
     if not reader.ended:
         problems.insert(0, "IMB did not come to its end")
-    problems += _contradictions(benchmark, reader.rows)
-    words = next((said[1].strip() for _, line in lines if (said := _WORDS.fullmatch(line))), None)
+    words = first((line for _, line in lines), _WORDS)
     checked = any(column.name == "defects" for column in columns)
-    facts = {"ranks": reader.ranks, "checked": checked, "command_line": words}
+    facts = {"ranks": reader.ranks, "checked": checked, "command_line": words and words.strip()}
+    program = f"IMB-MPI1 {benchmark}"
     return Parsed(
-        "imb", f"IMB-MPI1 {benchmark}", version, complete, tuple(reader.rows), units(columns),
-        capped(problems + crashes(reader.loose)), facts,
+        "imb", program, version, complete, tuple(reader.rows), units(columns),
+        capped(problems, reader.loose), facts,
     )  # fmt: skip
 
 
@@ -218,7 +225,7 @@ class _Reader:
         if _NOT_MEASURED.fullmatch(text):
             self.problems.append(f"line {number}: not measured: {quote(text)}")
         elif re.match(r" *(?:[-+]?\d|[-+]?(?:nan|inf))", text):
-            row = cells(line, self.columns, self.problems)
+            row = cells(line, self.columns, self.problems, identities=_IDENTITIES)
             if row is None:
                 return
             if row.get("defects"):
@@ -226,21 +233,3 @@ class _Reader:
             self.rows.append(row)
         elif text and not text.startswith("#"):
             self.problems.append(f"line {number}: not a row of IMB-MPI1: {quote(text)}")
-
-
-def _contradictions(benchmark: str, rows: Sequence[Row]) -> list[str]:
-    """Rows whose numbers do not agree, beyond what rounding explains."""
-    found = []
-    for row in rows:
-        values: dict[str, Any] = dict(row)
-        size, rate = values["size"], values.get("bandwidth", 0.0)
-        if benchmark == "PingPong":
-            moved, time = rate * values["latency"], values["latency"]
-            wrong = abs(moved - size) > ROUNDING * (rate + time + ROUNDING) * 1.01
-        elif benchmark == "Biband":
-            wrong = abs(rate * 1e6 - values["messages_per_s"] * size) > ROUNDING * 1e6 + size
-        else:
-            wrong = not values["min"] <= values["latency"] <= values["max"]
-        if wrong:
-            found.append(f"the numbers of size {size} contradict each other")
-    return found

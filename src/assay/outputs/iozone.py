@@ -15,8 +15,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.outputs._base import Parsed, ParseError, Row, Value
-from assay.outputs._scan import integer, only, split
+from assay.outputs import Parsed, ParseError, Row, Value
+from assay.outputs.reading import first, integer, only, split
 
 # The words of the two header lines, joined for each column, in the order of the table.
 _COLUMNS = {
@@ -125,9 +125,9 @@ def parse(text: str) -> Parsed:
     lines = split(text)
     only(lines, _BANNER, "banner of IOzone")
     version = _version(lines)
-    command = _first(lines, _COMMAND)
+    command = first(lines, _COMMAND)
     options = _Options(command or "")
-    if lowest := _first(lines, _LOWEST):
+    if lowest := first(lines, _LOWEST):
         options.values["n"] = [lowest]  # the effective -n: no file is smaller than a page
     unit = next((unit for mark, unit in _UNITS if any(map(mark.match, lines))), "KiB/s")
     table = _table(lines, options)
@@ -141,7 +141,7 @@ def parse(text: str) -> Parsed:
             f"no row for {len(missing)} of the sizes asked for, the first being "
             f"file {size} KiB, record {record} KiB"
         )
-    coarse = _first(lines, _COARSE)
+    coarse = first(lines, _COARSE)
     return Parsed(
         family="iozone",
         program="iozone",
@@ -156,11 +156,6 @@ def parse(text: str) -> Parsed:
             "coarse_below": int(coarse) if coarse else None,
         },
     )
-
-
-def _first(lines: Sequence[str], pattern: re.Pattern[str]) -> str | None:
-    """What `pattern` captures in the first line that it matches."""
-    return next((match[1] for line in lines if (match := pattern.match(line))), None)
 
 
 def _version(lines: Sequence[str]) -> str:

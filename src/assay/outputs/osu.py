@@ -25,8 +25,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._table import SIZE, Column, Line, Table, body, capped, quote, units
+from assay.outputs import Parsed, ParseError
+from assay.outputs.reading import has_line
+from assay.outputs.tables import SIZE, Column, Identity, Line, Table, body, quote
 
 FAMILY = "osu"
 KNOWN_MAJORS = ("5", "6", "7")
@@ -89,6 +90,10 @@ _COLUMNS = {
     "messages_per_s": Column("messages_per_s", "1/s"),
     "transmit_size": Column("transmit_size", "B", positive=False, whole=True),
 }
+_IDENTITIES = [
+    Identity(says, "the numbers of size {size} contradict each other")
+    for says in ("min <= latency <= max", "messages_per_s * size / 1e6 = bandwidth")
+]
 # Messages that a program prints instead of a table, the most informative first.
 _REFUSALS = tuple(
     re.compile(pattern)
@@ -106,10 +111,7 @@ _MEMORY_LIMIT = re.compile(r"Continuing with max message size of \d+ bytes")
 
 def recognise(text: str) -> bool:
     """Whether the text has a title of an OSU program, or a refusal that only they print."""
-    return any(
-        line.startswith("# OSU ") or any(r.fullmatch(line.rstrip()) for r in _REFUSALS)
-        for line in text.split("\n")
-    )
+    return has_line(text, re.compile("# OSU .*"), *_REFUSALS)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
@@ -167,7 +169,7 @@ class _Reader:
         self.facts: dict[str, Any] = {"accelerator": known[1].lower() if known[1] else None}
         self.columns: list[Column] = []
         # The headings are added to this list later.
-        self.table = Table(self.program, self.columns, last_size, problems)
+        self.table = Table(self.program, self.columns, last_size, problems, identities=_IDENTITIES)
         self.titles = 1
         self.ended = False
 
@@ -215,22 +217,12 @@ class _Reader:
 
     def result(self, text: str) -> Parsed:
         complete = self.table.close(text)
-        self.problems += _contradictions(self.table.rows)
         self.problems += [
             f"line {text.count(chr(10), 0, said.start()) + 1}: memory limit (-M): {said[0]}"
             for said in _MEMORY_LIMIT.finditer(text)
         ]
         self._conclude()
-        return Parsed(
-            FAMILY,
-            self.program,
-            self.version,
-            complete,
-            tuple(self.table.rows),
-            units(self.columns),
-            capped(self.problems),
-            self.facts,
-        )
+        return self.table.parsed(FAMILY, self.version, complete, self.facts)
 
     def _conclude(self) -> None:
         """Add the facts that no single line states."""
@@ -260,22 +252,6 @@ class _Reader:
                 )
 
 
-def _contradictions(rows: Sequence[Row]) -> list[str]:
-    """Sizes whose numbers do not agree, beyond the two decimals that are printed; at most three."""
-    found = []
-    for row in rows:
-        at = {name: float(value) for name, value in row.items() if not isinstance(value, str)}
-        wrong = []
-        if {"min", "latency", "max"} <= set(at):
-            wrong.append(not at["min"] - 0.011 <= at["latency"] <= at["max"] + 0.011)
-        if {"bandwidth", "messages_per_s"} <= set(at):
-            moved = at["messages_per_s"] * at["size"] / 1e6
-            wrong.append(abs(moved - at["bandwidth"]) > 0.0051 * (1 + at["size"] / 1e6))
-        if any(wrong):
-            found.append(f"the numbers of size {row['size']} contradict each other")
-    return found[:3]
-
-
 def _release(version: str) -> tuple[int, int]:
     """Major and minor number."""
     numbers = re.match(r"(\d{1,4})(?:\.(\d{1,4}))?", version, re.ASCII)
@@ -301,6 +277,6 @@ def _columns(line: Line) -> list[Column]:
         columns.append(column)
         rest = rest[heading.end() :].lstrip()
     if any(column.name == "messages_per_s" for column in columns):
-        # Beside the message rate, 0.00 MB/s is a small number: _contradictions() compares both.
+        # Beside the message rate, 0.00 MB/s is a small number: _IDENTITIES compares both.
         columns = [replace(c, positive=c.positive and c.name != "bandwidth") for c in columns]
     return columns

@@ -28,39 +28,26 @@ Sections = Mapping[str, "tuple[int, int]"]
 
 VERSIONS = ("1.5",)
 
-#: The metrics of the summary and their units; k, M and G are powers of ten.
+#: The end of a metric's name -> its unit; k, M and G are powers of ten.
+_ENDS = {
+    **{"Tflops": "TFLOP/s", "Gflops": "GFLOP/s", "GUPs": "GUP/s", "usec": "us"},
+    **dict.fromkeys(("GBs", "GBytes", "Copy", "Scale", "Add", "Triad"), "GB/s"),
+}
+#: The metrics of the summary and their units.
 METRICS: Mapping[str, str] = {
-    "HPL_Tflops": "TFLOP/s",
-    "StarDGEMM_Gflops": "GFLOP/s",
-    "SingleDGEMM_Gflops": "GFLOP/s",
-    "PTRANS_GBs": "GB/s",
-    "MPIRandomAccess_LCG_GUPs": "GUP/s",
-    "MPIRandomAccess_GUPs": "GUP/s",
-    "StarRandomAccess_LCG_GUPs": "GUP/s",
-    "SingleRandomAccess_LCG_GUPs": "GUP/s",
-    "StarRandomAccess_GUPs": "GUP/s",
-    "SingleRandomAccess_GUPs": "GUP/s",
-    "StarSTREAM_Copy": "GB/s",
-    "StarSTREAM_Scale": "GB/s",
-    "StarSTREAM_Add": "GB/s",
-    "StarSTREAM_Triad": "GB/s",
-    "SingleSTREAM_Copy": "GB/s",
-    "SingleSTREAM_Scale": "GB/s",
-    "SingleSTREAM_Add": "GB/s",
-    "SingleSTREAM_Triad": "GB/s",
-    "StarFFT_Gflops": "GFLOP/s",
-    "SingleFFT_Gflops": "GFLOP/s",
-    "MPIFFT_Gflops": "GFLOP/s",
-    "MaxPingPongLatency_usec": "us",
-    "RandomlyOrderedRingLatency_usec": "us",
-    "MinPingPongBandwidth_GBytes": "GB/s",
-    "NaturallyOrderedRingBandwidth_GBytes": "GB/s",
-    "RandomlyOrderedRingBandwidth_GBytes": "GB/s",
-    "MinPingPongLatency_usec": "us",
-    "AvgPingPongLatency_usec": "us",
-    "MaxPingPongBandwidth_GBytes": "GB/s",
-    "AvgPingPongBandwidth_GBytes": "GB/s",
-    "NaturallyOrderedRingLatency_usec": "us",
+    name: _ENDS[name.rpartition("_")[2]]
+    for name in (
+        *("HPL_Tflops", "StarDGEMM_Gflops", "SingleDGEMM_Gflops", "PTRANS_GBs"),
+        *("MPIRandomAccess_LCG_GUPs", "MPIRandomAccess_GUPs", "StarRandomAccess_LCG_GUPs"),
+        *("SingleRandomAccess_LCG_GUPs", "StarRandomAccess_GUPs", "SingleRandomAccess_GUPs"),
+        *(f"StarSTREAM_{part}" for part in ("Copy", "Scale", "Add", "Triad")),
+        *(f"SingleSTREAM_{part}" for part in ("Copy", "Scale", "Add", "Triad")),
+        *("StarFFT_Gflops", "SingleFFT_Gflops", "MPIFFT_Gflops", "MaxPingPongLatency_usec"),
+        *("RandomlyOrderedRingLatency_usec", "MinPingPongBandwidth_GBytes"),
+        *("NaturallyOrderedRingBandwidth_GBytes", "RandomlyOrderedRingBandwidth_GBytes"),
+        *("MinPingPongLatency_usec", "AvgPingPongLatency_usec", "MaxPingPongBandwidth_GBytes"),
+        *("AvgPingPongBandwidth_GBytes", "NaturallyOrderedRingLatency_usec"),
+    )
 }
 _COUNTS = (
     *("CommWorldProcs", "HPL_N", "HPL_NB", "HPL_nprow", "HPL_npcol", "DGEMM_N", "PTRANS_n"),
@@ -87,10 +74,7 @@ _RULE = "#" * 72
 # The line in which a section reports its own check; without this line nothing was checked.
 _LOCATIONS = re.compile(r"Found \d+ errors in \d+ locations \((?:passed|failed)\)\.$")
 _PROOFS: Mapping[str, re.Pattern[str]] = {
-    "MPIRandomAccess": _LOCATIONS,
-    "StarRandomAccess": _LOCATIONS,
-    "MPIRandomAccess_LCG": _LOCATIONS,
-    "StarRandomAccess_LCG": _LOCATIONS,
+    **{f"{who}RandomAccess{by}": _LOCATIONS for by in ("", "_LCG") for who in ("MPI", "Star")},
     "PTRANS": re.compile(r" +\d+ tests completed and passed residual checks\.$"),
     "StarSTREAM": re.compile(r"Solution Validates|Failed Validation"),
 }
@@ -371,47 +355,36 @@ def _numbers(summary: Summary, linpack: Parsed | None) -> dict[str, float]:
     return at
 
 
-#: Pattern of sections -> pattern of a line that repeats a metric of the summary, the key of the
-#: metric, and the factor from the unit of the section to that of the summary.
+#: Sections, a line in them that repeats a metric of the summary, the key of the metric, and the
+#: factor from the unit of the section to that of the summary.
 _REPEATED = [
     (re.compile(sections), re.compile(line), key, factor)
     for sections, line, key, factor in (
-        (
-            *("(?:Star|Single)RandomAccess(?:_LCG)?", r"(?:Average|Single) GUP/s (\S+)$"),
-            *("{section}_GUPs", 1.0),
-        ),
-        (
-            "MPIRandomAccess(?:_LCG)?",
-            r"(\S+) Billion\(10\^9\) Updates +per second \[GUP/s\]$",
-            *("{section}_GUPs", 1.0),
-        ),
-        (
-            *("MPIRandomAccess(?:_LCG)?", r"Found (\d{1,18}) errors in \d+ locations"),
-            *("{section}_Errors", 1.0),
-        ),
-        (
-            "(?:Star|Single)(?:DGEMM|FFT)",
-            r"(?:Average|Single)(?: DGEMM| FFT)? Gflop/s (\S+)$",
-            *("{section}_Gflops", 1.0),
-        ),
+        ("(?:Star|Single)RandomAccess(?:_LCG)?", r"(?:Average|Single) GUP/s (\S+)$",
+         "{section}_GUPs", 1.0),
+        ("MPIRandomAccess(?:_LCG)?", r"(\S+) Billion\(10\^9\) Updates +per second \[GUP/s\]$",
+         "{section}_GUPs", 1.0),
+        ("MPIRandomAccess(?:_LCG)?", r"Found (\d{1,18}) errors in \d+ locations",
+         "{section}_Errors", 1.0),
+        ("(?:Star|Single)(?:DGEMM|FFT)", r"(?:Average|Single)(?: DGEMM| FFT)? Gflop/s (\S+)$",
+         "{section}_Gflops", 1.0),
         ("MPIFFT", r"Gflop/s: +(\S+)$", "MPIFFT_Gflops", 1.0),
-        (
-            "(?:Star|Single)STREAM",
-            r"(?:Average|Single STREAM) (?P<part>Copy|Scale|Add|Triad) GB/s (\S+)$",
-            *("{section}_{part}", 1.0),
-        ),
+        ("(?:Star|Single)STREAM",
+         r"(?:Average|Single STREAM) (?P<part>Copy|Scale|Add|Triad) GB/s (\S+)$",
+         "{section}_{part}", 1.0),
         *(
-            ("LatencyBandwidth", rf"{words}: +(\S+) {unit}$", words.replace(" +", "") + to, factor)
-            for words, unit, to, factor in (
-                ("Max +Ping +Pong +Latency", "msecs", "_usec", 1e3),
-                ("Randomly +Ordered +Ring +Latency", "msecs", "_usec", 1e3),
-                ("Min +Ping +Pong +Bandwidth", "MB/s", "_GBytes", 1e-3),
-                ("Naturally +Ordered +Ring +Bandwidth", "MB/s", "_GBytes", 1e-3),
-                ("Randomly +Ordered +Ring +Bandwidth", "MB/s", "_GBytes", 1e-3),
+            ("LatencyBandwidth", rf"{words.replace(' ', ' +')}: +(\S+) {unit}$",
+             words.replace(" ", "") + end, factor)
+            for words, unit, end, factor in (
+                ("Max Ping Pong Latency", "msecs", "_usec", 1e3),
+                ("Randomly Ordered Ring Latency", "msecs", "_usec", 1e3),
+                ("Min Ping Pong Bandwidth", "MB/s", "_GBytes", 1e-3),
+                ("Naturally Ordered Ring Bandwidth", "MB/s", "_GBytes", 1e-3),
+                ("Randomly Ordered Ring Bandwidth", "MB/s", "_GBytes", 1e-3),
             )
         ),
     )
-]
+]  # fmt: skip
 
 #: A row of PTRANS by the clock on the wall. Each size has several; the summary repeats one of them.
 _PTRANS = re.compile(r"WALL +\d.* (?:PASSED|FAILED|BYPASS) +(\S+) +\S+$")

@@ -45,19 +45,17 @@ PROGRAMS: dict[str, tuple[str, int | None]] = {
     "Bi-Directional Bandwidth": ("osu_bibw", PT2PT),
     "Multi Latency": ("osu_multi_lat", PT2PT),
     "Multiple Bandwidth / Message Rate": ("osu_mbw_mr", PT2PT),
-    "Allgather Latency": ("osu_allgather", COLLECTIVE),
-    "Allgatherv Latency": ("osu_allgatherv", COLLECTIVE),
-    "Allreduce Latency": ("osu_allreduce", COLLECTIVE),
     "All-to-All Personalized Exchange Latency": ("osu_alltoall", COLLECTIVE),
     "All-to-Allv Personalized Exchange Latency": ("osu_alltoallv", COLLECTIVE),
     "Barrier Latency": ("osu_barrier", None),
     "Broadcast Latency": ("osu_bcast", COLLECTIVE),
-    "Gather Latency": ("osu_gather", COLLECTIVE),
-    "Gatherv Latency": ("osu_gatherv", COLLECTIVE),
-    "Reduce Latency": ("osu_reduce", COLLECTIVE),
-    "Reduce_scatter Latency": ("osu_reduce_scatter", COLLECTIVE),
-    "Scatter Latency": ("osu_scatter", COLLECTIVE),
-    "Scatterv Latency": ("osu_scatterv", COLLECTIVE),
+    **{
+        f"{name} Latency": (f"osu_{name.lower()}", COLLECTIVE)
+        for name in (
+            *("Allgather", "Allgatherv", "Allreduce", "Gather", "Gatherv", "Reduce"),
+            *("Reduce_scatter", "Scatter", "Scatterv"),
+        )
+    },
 }
 # In all versions that were checked, these programs refuse any other number of ranks ("requires
 # exactly two processes").

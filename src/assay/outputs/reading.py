@@ -107,11 +107,9 @@ class Parsed:
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON object that ``assay parse`` prints."""
-        return {
-            "family": self.family,
-            "program": self.program,
-            "version": self.version,
-            "complete": self.complete,
+        names = ("family", "program", "version", "complete")
+        said = {name: getattr(self, name) for name in names}
+        return said | {
             "rows": [dict(r) for r in self.rows],
             "units": dict(self.units),
             "problems": list(self.problems),

@@ -400,7 +400,7 @@ def _contradictions(
     """
     at = _numbers(summary, linpack)
     for said in contradictions(_IDENTITIES, at, {"own_time": "0.00"}):
-        key = said[: re.match(r"\w*", said).end()]
+        key = re.split(r"\W", said, maxsplit=1)[0]
         yield f"line {summary[key][1]}: {key}={summary[key][0]}{said.removeprefix(key)}"
     yield from _unlike_their_sections(lines, sections, summary)
     # HPCC prints errors of FFT beyond rounding, and does not judge them.

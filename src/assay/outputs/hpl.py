@@ -214,6 +214,7 @@ _IDENTITIES = (
     Identity(
         "operations = time * performance * 1e9",
         "order, time and performance contradict each other",
+        share=1e-4,
     ),
 )
 

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from assay.outputs import Parsed, ParseError, Row
+from assay.outputs import Parsed, Row
 from assay.outputs.reading import has_line
-from assay.outputs.tables import Column, Identity, Line, body, capped, cells, quote, units
+from assay.outputs.tables import Column, Identity, Line, begun, body, capped, cells, quote, units
 
 FAMILY = "netpipe"
 PROGRAM = "NPmpi"
@@ -66,12 +66,7 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     :raises ParseError: no main loop, or the program refused to run.
     """
     lines, problems = body(text)
-    start = next((i for i, line in enumerate(lines) if _START.fullmatch(line[1])), None)
-    if start is None:
-        for line in lines:
-            if _REFUSAL.fullmatch(line[1]):
-                raise ParseError("no result, the program refused", *line)
-        raise ParseError("no main loop of NetPIPE")
+    start, _ = begun(lines, _START, [_REFUSAL], "no main loop of NetPIPE")
     facts, perturbations = _said(lines, problems)
     ways = 2 if "bidirectional" in facts["modes"] else 1
     rows, last_row, loose = _rows(lines[start + 1 :], problems, ways)

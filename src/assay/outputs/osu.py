@@ -21,13 +21,12 @@ issue 8045, closed as wontfix). 7.4 checks these reductions; run it with ``-T mp
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from assay.outputs import Parsed, ParseError
 from assay.outputs.reading import has_line
-from assay.outputs.tables import SIZE, Column, Identity, Line, Table, body, quote
+from assay.outputs.tables import SIZE, Column, Identity, Line, Table, begun, body, quote
 
 FAMILY = "osu"
 KNOWN_MAJORS = ("5", "6", "7")
@@ -129,26 +128,15 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     :raises ParseError: no table, an unknown program, version or header line, or a refusal.
     """
     lines, problems = body(text)
-    reader = _Reader(*_title(lines), problems, last_size)
-    for line in lines[lines.index(reader.title) + 1 :]:
+    at, title = begun(lines, _TITLE, _REFUSALS, "no title of an OSU benchmark")
+    if title[2].split(".")[0] not in KNOWN_MAJORS:
+        raise ParseError(f"unknown version {title[2]}; known are 5, 6 and 7", *lines[at])
+    reader = _Reader(lines[at], title[1], title[2], problems, last_size)
+    for line in lines[at + 1 :]:
         reader.take(line)
         if reader.ended:
             break
     return reader.result(text)
-
-
-def _title(lines: Sequence[Line]) -> tuple[Line, str, str]:
-    """The title line, the name of the test in it, and the version."""
-    for number, line in lines:
-        if title := _TITLE.fullmatch(line):
-            if title[2].split(".")[0] not in KNOWN_MAJORS:
-                raise ParseError(f"unknown version {title[2]}; known are 5, 6 and 7", number, line)
-            return (number, line), title[1], title[2]
-    for refusal in _REFUSALS:
-        for number, line in lines:
-            if refusal.fullmatch(line):
-                raise ParseError("no result, the program refused", number, line)
-    raise ParseError("no title of an OSU benchmark")
 
 
 class _Reader:

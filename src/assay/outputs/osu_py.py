@@ -15,7 +15,7 @@ from typing import Any
 
 from assay.outputs import Parsed, ParseError
 from assay.outputs.reading import has_line
-from assay.outputs.tables import SIZE, Column, Line, Table, body, quote
+from assay.outputs.tables import SIZE, Column, Table, begun, body, quote
 
 FAMILY = "osu-py"
 
@@ -62,12 +62,15 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     :raises ParseError: no title, an unknown title, or the program refused to run.
     """
     lines, problems = body(text)
-    title, (program, column, first, last) = _title(lines)
+    at, title = begun(lines, _TITLE, [_REFUSAL], "no title of an OSU port of mpi4py")
+    if title[1] not in PROGRAMS:
+        raise ParseError(f"unknown test {title[1]!r}", *lines[at])
+    program, column, first, last = PROGRAMS[title[1]]
     if last_size is not None and last > 0:
         last = last_size
     table = Table(program, (SIZE, column), last, problems, first)
     headed = False
-    for number, line in lines[lines.index(title) + 1 :]:
+    for number, line in lines[at + 1 :]:
         if _TITLE.fullmatch(line) or (headed and _HEADINGS.fullmatch(line)):
             problems.append(f"line {number}: a second table (of N singletons?): {quote(line)}")
             break
@@ -80,15 +83,3 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     complete = table.close(text)
     facts: dict[str, Any] = {"ranks": 2} if program in TWO_RANKS else {}
     return table.parsed(FAMILY, None, complete, facts)
-
-
-def _title(lines: list[Line]) -> tuple[Line, tuple[str, Column, int, int]]:
-    for number, text in lines:
-        if title := _TITLE.fullmatch(text):
-            if title[1] not in PROGRAMS:
-                raise ParseError(f"unknown test {title[1]!r}", number, text)
-            return (number, text), PROGRAMS[title[1]]
-    for number, text in lines:
-        if _REFUSAL.fullmatch(text):
-            raise ParseError("no result, the program refused", number, text)
-    raise ParseError("no title of an OSU port of mpi4py")

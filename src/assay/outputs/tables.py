@@ -159,6 +159,24 @@ def body(text: str) -> tuple[list[Line], list[str]]:
     return lines, problems
 
 
+def begun(
+    lines: Sequence[Line], title: re.Pattern[str], refusals: Sequence[re.Pattern[str]], lacks: str
+) -> tuple[int, re.Match[str]]:
+    """Item and match of the first title.
+
+    :param refusals: what the program prints instead of a table, the most informative first.
+    :raises ParseError: `lacks`, or the program refused to run.
+    """
+    for at, (_, text) in enumerate(lines):
+        if match := title.fullmatch(text):
+            return at, match
+    for refusal in refusals:
+        for line in lines:
+            if refusal.fullmatch(line[1]):
+                raise ParseError("no result, the program refused", *line)
+    raise ParseError(lacks)
+
+
 def cells(
     line: Line,
     columns: Sequence[Column],

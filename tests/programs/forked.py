@@ -20,8 +20,17 @@ from typing import Any
 
 import shell
 
+from assay.evidence import counters
+from assay.judge import curves
+
 #: What each run imports.
-MODULES = ("numpy", "reframe.frontend.cli", "assay.checks", "assay.results.session", "assay.sites")
+MODULES = (
+    "numpy",
+    "reframe.frontend.cli",
+    "assay.checks.osu",
+    "assay.results.session",
+    "assay.sites",
+)
 
 _server: list[subprocess.Popen[str]] = []
 
@@ -66,6 +75,8 @@ def serve() -> None:
     """Carries out the orders on standard input: one line of JSON each, answered by an exit code."""
     for name in MODULES:
         importlib.import_module(name)
+    counters.rows()
+    curves.limits()
     gc.freeze()  # what is never collected is never copied
     for line in sys.stdin:
         order = json.loads(line)

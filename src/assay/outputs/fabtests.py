@@ -100,9 +100,9 @@ def parse(text: str) -> Parsed:
         )
     version = first((line for _, line in lines), _VERSION)
     complete, facts = bool(plan) and sizes == plan, _facts(options)
-    said = capped(problems, loose)
+    words = capped(problems, loose)
     return Parsed(
-        "fabtests", PROGRAM, version, complete, tuple(rows), units(_COLUMNS), said, facts
+        "fabtests", PROGRAM, version, complete, tuple(rows), units(_COLUMNS), words, facts
     )  # fmt: skip
 
 

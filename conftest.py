@@ -41,10 +41,14 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)  # before --short and -m select tests by the marker
 def pytest_collection_modifyitems(items):
-    """Marks each test with its tier, which is the name of its folder."""
+    """Marks each test with its tier, which is the name of its folder.
+
+    The short ones come last: while the last long one ends, the other workers have something to do.
+    """
     for item in items:
         if skips.tier(item.nodeid):
             item.add_marker(skips.tier(item.nodeid))
+    items.sort(key=lambda item: skips.tier(item.nodeid) == "pure")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -183,8 +183,7 @@ def _parse(args: argparse.Namespace) -> int:
 def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], bool]:
     """The JSON object for one file, and whether its run was sound. Every file gets one."""
     from assay.evidence import transports  # noqa: PLC0415
-    from assay.outputs import registry  # noqa: PLC0415
-    from assay.outputs._base import ParseError  # noqa: PLC0415
+    from assay.outputs import ParseError, registry  # noqa: PLC0415
 
     try:
         raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()

@@ -11,8 +11,17 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from assay.outputs._base import Parsed, ParseError, Row, Value
-from assay.outputs._scan import CRASH, integer, real, split, without_warnings
+from assay.outputs.reading import (
+    CRASH,
+    Parsed,
+    ParseError,
+    Row,
+    Value,
+    integer,
+    real,
+    split,
+    without_warnings,
+)
 
 FAMILY = "bcast-stream"
 PROGRAM = "bcast_stream"

@@ -18,8 +18,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from assay.outputs._base import Parsed, ParseError, Value
-from assay.outputs._scan import integer, real, split, without_warnings
+from assay.outputs.reading import Parsed, ParseError, Value, integer, real, split, without_warnings
 
 #: Suite in the last line -> name of the suite, pattern of its metric.
 _SUITES = (

@@ -19,6 +19,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 import shell
 import yaml
@@ -472,7 +473,7 @@ def run_reframe(config: Path, results: Path, *arguments: str, **variables: str) 
     with tempfile.TemporaryDirectory() as home:
         fixed = {"HOME": home, "ASSAY_RESULTS": str(results), "RFM_COLORIZE": "no"}
         given = {**os.environ, **fixed, **variables}
-        done = shell.run(REFRAME, "-C", config, *arguments, cwd=ROOT, **given)
+        done = forked.reframe(REFRAME, "-C", config, *arguments, cwd=ROOT, environment=given)
     cases = {}
     for report in set(results.glob("reports/run-report-*.json")) - before:
         # A retry is a separate run of the failed cases. The last result of each case counts.

@@ -41,6 +41,7 @@ def failing_once(tmp_path, node, program):
     return once.replace('exec {real} "$@"\n', program.removeprefix("#!/bin/sh\n"))
 
 
+@pytest.mark.long
 def test_the_tournament_names_the_slow_node_and_both_ends_of_a_trial_that_failed(bench, tmp_path):
     real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1}, health=LOSSY)
     program = failing_once(tmp_path, "node03", LYING)

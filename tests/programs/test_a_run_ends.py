@@ -216,7 +216,7 @@ def test_a_deadline_ends_what_runs_and_names_what_was_not_begun(bench, slurm, sc
     if policy == "serial":
         late = {by_name[name].why for name in ("BSound", "CSound")}
         assert late == {"deadline of the run (365d) was reached before it was begun"}
-        assert any("2 cases not begun" in fault for fault in summary.faults(report))
+        assert any("2 cases not begun" in fault for fault in summary.outcome(report).faults)
 
 
 def test_a_run_that_is_only_late_is_red(bench, slurm):

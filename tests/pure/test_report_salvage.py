@@ -30,7 +30,9 @@ def test_every_finished_case_is_there_as_the_run_report_had_it(results):
 def test_it_is_red_and_says_why(results):
     results.file.unlink()
     run = session.load(folder(results))
-    assert "the run report is lost: what was not finished is not here" in summary.faults(run)
+    assert (
+        "the run report is lost: what was not finished is not here" in summary.outcome(run).faults
+    )
     assert summary.closing_lines(run)[-2].startswith("harness: unknown: nobody knows")
 
 

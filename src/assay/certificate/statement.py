@@ -33,13 +33,13 @@ PROVISIONAL = "PROVISIONAL"
 def of(opened: Opened) -> dict[str, Any]:
     """The statement on a session, without the keys of :data:`OWN`."""
     run, root = opened.session, opened.root
-    counts, faults = summary.Counts.of(run.cases), summary.faults(run)
+    counts, outcome = summary.Counts.of(run.cases), summary.outcome(run)
     suites = _distinct(mapping(case.provenance.get("suite")) for case in run.cases)
     state = opened.plan.promise
     doubts = _provisional(suites)
     if not (opened.promise and "promised" in state):
         doubts.append("nothing says which cases were promised")
-    word = summary.verdict_word(counts, faults, run.partial)
+    word = outcome.word
     if word == "PASS" and doubts:
         word = PROVISIONAL
     expected = opened.site / promise.FILE
@@ -47,7 +47,7 @@ def of(opened: Opened) -> dict[str, Any]:
     cases = [_case(case, again.get(id(case.record))) for case in run.cases]
     return {
         "verdict": word,
-        "causes": [*faults, *run.partial, *(doubts if word == PROVISIONAL else [])],
+        "causes": [*outcome.faults, *run.partial, *(doubts if word == PROVISIONAL else [])],
         "session": {
             "file": run.file.relative_to(root).as_posix(),
             "uuid": run.uuid,

@@ -107,7 +107,7 @@ def command(args: argparse.Namespace) -> int:
             print("\n".join(ledger.table(run)))
             return 0
         # Import these only after the input was readable: matplotlib takes a second to import.
-        from assay.report import export, figure, figures, page, validation  # noqa: PLC0415
+        from assay.report import figure, figures, page, validation  # noqa: PLC0415
 
         sections = figures.sections(run.cases)
         drawn = figure.of(sections)
@@ -117,7 +117,7 @@ def command(args: argparse.Namespace) -> int:
         text = page.render(run, sections, absent, output, args.max_harness, history=history)
         page.write(output, text)
         if args.figures:
-            export.write(args.figures, drawn, absent)
+            figure.write(args.figures, drawn, absent)
     except session.ReportError as error:
         print(f"assay report: {error}", file=sys.stderr)
         return 2
@@ -126,4 +126,4 @@ def command(args: argparse.Namespace) -> int:
     print(f"report: {output}")
     if args.figures:
         print(f"figures: {len(drawn)} in {args.figures}")
-    return 1 if summary.faults(run, args.max_harness) else 0
+    return summary.outcome(run, args.max_harness).exit_code

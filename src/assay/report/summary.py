@@ -1,12 +1,13 @@
-"""The result of a run: its counts, its closing lines, and its exit code."""
+"""The result of a run: its counts, its outcome and its closing lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from assay.deadline import REACHED
-from assay.judge import Verdict
+from assay.judge import RED, Fault, Outcome, Verdict, worst_first
+from assay.judge import outcome as ladder
 from assay.report import remedies
 from assay.results.cases import Case, Session
 from assay.results.record import BUSY, CALIBRATION
@@ -19,14 +20,12 @@ WORDS = {
     Verdict.RECORDED: "RECORDED (measured, not judged)",
 }
 
-#: Order of a list of cases: the verdict that a reader must see first, and "not run" (None) last.
-WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.RECORDED, None)
-
 
 @dataclass(frozen=True)
 class Counts:
     """Numbers of test cases by their outcome.
 
+    :ivar verdict: the worst one; None if no case ran.
     :ivar missing: the cases without a record; `failed` counts them, too.
     """
 
@@ -35,8 +34,9 @@ class Counts:
     inconclusive: int
     recorded: int
     not_run: int
-    unfinished: int = 0
-    missing: int = 0
+    unfinished: int
+    missing: int
+    verdict: Verdict | None
 
     @classmethod
     def of(cls, cases: Iterable[Case]) -> Counts:
@@ -51,22 +51,12 @@ class Counts:
             not_run=verdicts.count(None) - unfinished,
             unfinished=unfinished,
             missing=sum(case.missing for case in cases),
+            verdict=min(verdicts, key=worst_first, default=None),
         )
 
     @property
     def ran(self) -> int:
         return self.passed + self.failed + self.inconclusive + self.recorded - self.missing
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """The verdict on all cases; None if no case ran."""
-        if self.failed:
-            return Verdict.FAIL
-        if self.inconclusive:
-            return Verdict.INCONCLUSIVE
-        if self.passed:
-            return Verdict.PASS
-        return Verdict.RECORDED if self.recorded else None
 
 
 @dataclass(frozen=True)
@@ -121,9 +111,7 @@ def harness(session: Session) -> Harness:
 
 def sorted_cases(cases: Iterable[Case]) -> list[Case]:
     """Worst first, then by place and name."""
-    return sorted(
-        cases, key=lambda c: (WORST_FIRST.index(c.verdict), c.where, c.test, c.display_name)
-    )
+    return sorted(cases, key=lambda c: (worst_first(c.verdict), c.where, c.test, c.display_name))
 
 
 def reasons_not_run(cases: Iterable[Case]) -> dict[str, list[Case]]:
@@ -135,54 +123,59 @@ def reasons_not_run(cases: Iterable[Case]) -> dict[str, list[Case]]:
     return reasons
 
 
-def interruption(counts: Counts) -> str:
-    """A message that the run ended before its cases did; empty for a run that did not."""
-    if not counts.unfinished:
-        return ""
-    return f"INTERRUPTED: {counts.ran} of {counts.ran + counts.unfinished} finished"
-
-
-def faults(session: Session, max_harness: float | None = None) -> list[str]:
-    """The reasons why the run is not accepted, one line each; empty for an accepted run.
+def outcome(session: Session, max_harness: float | None = None) -> Outcome:
+    """The verdict on a run, and the reasons why it is not accepted.
 
     :param max_harness: largest share of the wall time outside of benchmarks, in percent.
     """
+    verdicts = (case.verdict for case in session.cases)
+    return ladder(verdicts, list(_faults(session, max_harness)), bool(session.partial))
+
+
+def _faults(session: Session, max_harness: float | None) -> Iterator[Fault]:
     counts = Counts.of(session.cases)
-    interrupted = interruption(counts)
-    found = [interrupted] if interrupted else []
-    found += session.faults
-    if session.salvaged and not interrupted:
-        found.append("the run report is lost: what was not finished is not here")
+    if counts.unfinished:
+        of = f"{counts.ran} of {counts.ran + counts.unfinished}"
+        yield Fault(f"INTERRUPTED: {of} finished", word="INTERRUPTED")
+    yield from map(Fault, session.faults)
+    if session.salvaged and not counts.unfinished:
+        yield Fault("the run report is lost: what was not finished is not here")
     if not session.cases:
-        found.append("no test was selected")
-    elif not (counts.ran or interrupted):
-        found.append("no test ran")
-    if counts.failed > counts.missing:  # what is missing is a fault of its own
-        found.append(f"{_cases(counts.failed - counts.missing)} failed")
-    unjudged = sum(any(m.why == CALIBRATION for m in case.metrics) for case in session.cases)
-    if unjudged:
-        found.append(f"{_cases(unjudged)} measured to calibrate, and not judged")
+        yield Fault("no test was selected")
+    elif not (counts.ran or counts.unfinished):
+        yield Fault("no test ran")
+    metrics = [[m.why for m in case.metrics] for case in session.cases]
     undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
-    busy = [case for case in undecided if case.busy]
-    if busy:
-        found.append(f"{BUSY}: {busy[0].busy}; {_cases(len(busy))} could not be decided")
-    if len(undecided) > len(busy):
-        found.append(f"{_cases(len(undecided) - len(busy))} could not be decided")
+    busy = [case.busy for case in undecided if case.busy]
+    fail, doubt = Verdict.FAIL, Verdict.INCONCLUSIVE
+    for number, before, after, verdict in (
+        # What is missing is a fault of its own.
+        (counts.failed - counts.missing, "", "failed", fail),
+        (
+            sum(CALIBRATION in why for why in metrics),
+            "",
+            "measured to calibrate, and not judged",
+            fail,
+        ),
+        (len(busy), f"{BUSY}: {''.join(busy[:1])}; ", "could not be decided", doubt),
+        (len(undecided) - len(busy), "", "could not be decided", fail),
+    ):
+        if number:
+            yield Fault(f"{before}{_cases(number)} {after}", verdict)
     if _nothing_judged(session, counts):
-        found.append(
+        yield Fault(
             "nothing was judged: no metric has a reference; calibrate the site, or write "
             "nothing_judged: allowed into its expected.yaml"
         )
     late = sum(case.verdict is None and case.why.startswith(REACHED) for case in session.cases)
     if late:
-        found.append(f"{_cases(late)} not begun before the {REACHED}")
+        yield Fault(f"{_cases(late)} not begun before the {REACHED}")
     if max_harness is not None:
         cost = harness(session)
         if cost.percent is None:
-            found.append("the harness cost is unknown, so it cannot be held to a limit")
+            yield Fault("the harness cost is unknown, so it cannot be held to a limit")
         elif cost.percent > max_harness:
-            found.append(f"harness cost {cost.percent:.1f} % is above {max_harness:g} %")
-    return found
+            yield Fault(f"harness cost {cost.percent:.1f} % is above {max_harness:g} %")
 
 
 def judged(cases: Iterable[Case]) -> int:
@@ -216,8 +209,8 @@ def coverage(cases: Iterable[Case]) -> list[Coverage]:
     found = []
     for kind, of_kind in sorted(kinds.items()):
         ran = [case for case in of_kind if case.verdict is not None and not case.missing]
-        done = judged(case for case in ran if case.verdict in (Verdict.PASS, Verdict.RECORDED))
-        done += sum(case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE) for case in ran)
+        red = sum(case.verdict in RED for case in ran)
+        done = red + judged(case for case in ran if case.verdict not in RED)
         found.append(Coverage(kind, done, len(ran) - done, len(of_kind) - len(ran)))
     return found
 
@@ -235,7 +228,7 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
     failed = counts.failed - counts.missing
     lines = []
     for case in sorted_cases(session.cases):
-        if case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+        if case.verdict in RED:
             lines.append(f"{case.verdict.value} {case.display_name} @{case.where}: {case.why}")
     lines += remedies.lines(sorted_cases(session.cases))
     for case in sorted_cases(session.cases):
@@ -264,39 +257,11 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
     of = "" if session.promised is None else f"; the site promises {_cases(session.promised)}"
     lines.append(f"judged: {judged(session.cases)} of {_cases(counts.ran)} that ran{of}")
     lines.append(str(harness(session)))
-    found = faults(session, max_harness)
-    word = verdict_word(counts, found, session.partial)
+    found = outcome(session, max_harness)
     # Print the word only once: the cause of an interrupted run begins with it.
-    causes = [fault.removeprefix(f"{word}: ") for fault in found] or list(session.partial)
-    lines.append("verdict: " + ": ".join([word, *(["; ".join(causes)] if causes else [])]))
+    causes = [fault.removeprefix(f"{found.word}: ") for fault in found.faults or session.partial]
+    lines.append("verdict: " + ": ".join([found.word, *(["; ".join(causes)] if causes else [])]))
     return lines
-
-
-def run_verdict(counts: Counts, found: Sequence[str], partial: Sequence[str] = ()) -> Verdict:
-    """The verdict on a run: INCONCLUSIVE if a busy machine is the only cause of its faults.
-
-    A part of a run is never a PASS.
-
-    :param found: the result of :func:`faults`.
-    :param partial: see :class:`assay.results.cases.Session`.
-    """
-    if partial and not found and counts.verdict is Verdict.PASS:
-        return Verdict.RECORDED
-    if found and all(fault.startswith(BUSY) for fault in found):
-        return Verdict.INCONCLUSIVE
-    return Verdict.FAIL if found else counts.verdict or Verdict.FAIL
-
-
-def verdict_word(counts: Counts, found: Sequence[str], partial: Sequence[str] = ()) -> str:
-    """The verdict as a word: INTERRUPTED if nothing else is wrong with the run.
-
-    PARTIAL if nothing is wrong with a part of a run.
-    """
-    if found == [interruption(counts)]:
-        return "INTERRUPTED"
-    if partial and not found:
-        return "PARTIAL"
-    return run_verdict(counts, found).value
 
 
 def _cases(count: int) -> str:

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from assay.judge import Verdict, worst
-from assay.results import figures
-from assay.results.cases import Accusation, Case, Metric
+from assay.judge import RED, Verdict
+from assay.results.cases import Accusation, Case, Metric, figures
 from assay.results.sanitize import finite, line, mapping, sequence
 
 
 def with_record(case: Case, record: Mapping[str, Any]) -> Case:
-    """The case with the content of its record; its verdict is the worst one in the record."""
+    """The case with the content of its record, which decides its verdict."""
     parsed = mapping(record.get("parsed"))
     metrics = tuple(
         _metric(str(name), mapping(value)) for name, value in mapping(record.get("metrics")).items()
@@ -45,10 +44,8 @@ def with_record(case: Case, record: Mapping[str, Any]) -> Case:
         record=record,
     )
     if "figures" in record:
-        case = replace(case, figures=figures.read(record["figures"]))
-    elif record:
-        case = replace(case, figures=figures.undeclared(case.parameters, case.family))
-    verdict = worst([_verdict(record.get("verdict")), *(metric.verdict for metric in metrics)])
+        case = replace(case, figures=figures(record["figures"]))
+    verdict = _verdict(record.get("verdict"))
     return replace(case, verdict=verdict, why=cause(case, verdict))
 
 
@@ -62,18 +59,13 @@ def _accusations(raw: Any) -> Iterator[Accusation]:
 
 
 def _metric(name: str, raw: Mapping[str, Any]) -> Metric:
-    value = finite(raw.get("value"))
-    verdict = _verdict(raw.get("verdict"))
-    why = line(raw.get("why"))
-    if value is None and verdict is not Verdict.FAIL:
-        verdict, why = Verdict.FAIL, f"not a finite number: {line(raw.get('value'))}"
     peak = mapping(raw.get("percent_of"))
     return Metric(
         name=name,
-        value=value,
+        value=finite(raw.get("value")),
         unit=line(raw.get("unit")),
-        verdict=verdict,
-        why=why,
+        verdict=_verdict(raw.get("verdict")),
+        why=line(raw.get("why")),
         samples=tuple(s for s in map(finite, sequence(raw.get("samples"))) if s is not None),
         reference=finite(raw.get("reference")),
         lower=finite(raw.get("lower")),
@@ -83,7 +75,17 @@ def _metric(name: str, raw: Mapping[str, Any]) -> Metric:
         peak_unit=line(peak.get("unit")),
         peak_of=line(peak.get("what")),
         source=line(raw.get("source")),
+        cell=_cell(raw.get("origin")),
     )
+
+
+def _cell(origin: Any) -> tuple[int, str] | None:
+    """The cell that a metric is, by its formula (:mod:`assay.outputs.formulas`)."""
+    said = sequence(origin)
+    kind, row, column = said[0] if len(said) == 1 and len(sequence(said[0])) == 3 else ("", 0, "")
+    if kind == "cell" and type(row) is int and row >= 0:
+        return row, line(column)
+    return None
 
 
 def cause(case: Case, verdict: Verdict) -> str:
@@ -92,7 +94,7 @@ def cause(case: Case, verdict: Verdict) -> str:
     In a case that failed, a problem that decides nothing (its text begins with INCONCLUSIVE)
     comes last: it is not why the case failed.
     """
-    if verdict not in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+    if verdict not in RED:
         return ""
     causes = list(case.problems) + [
         f"{metric.name}: {metric.why}" for metric in case.metrics if metric.verdict is verdict

@@ -135,7 +135,7 @@ def test_a_site_with_such_a_link_lacks_what_it_did_not_measure_and_others_lack_n
 
 def test_long_labels_have_room():
     counts = [2**k for k in range(1, 13)]
-    assert plots._apart(counts) == counts
+    assert plots._apart(counts, 14) == counts
     assert plots._apart(counts, 9) == counts[::2]
     sizes = [2**k for k in range(21)]
     assert len(plots._apart(sizes, plots.MOST_SIZES)) <= plots.MOST_SIZES

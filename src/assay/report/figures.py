@@ -134,8 +134,9 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
                 groups.setdefault(key, []).append((case, points))
     # Each way looks the same in every figure. Transports and configurations do not share colours.
     ways: dict[bool, set[str]] = {True: set(), False: set()}
-    for members in groups.values():
-        ways[_on_gpu(members[0][0])] |= {_way(case) for case, _ in members}
+    for (*_, panel, _, _), members in groups.items():
+        if panel.partition:
+            ways[_on_gpu(members[0][0])] |= {_way(case) for case, _ in members}
     where = locality.of_partitions(cases)
     drawn: dict[str, list[Figure]] = {"curve": [], "collective": [], "partitions": []}
     for (*_, panel, column, unit), members in sorted(groups.items(), key=lambda group: group[0]):
@@ -222,12 +223,12 @@ def _marks(case: Case, column: str, points: plots.Points) -> Iterator[Mark]:
         row, of = metric.cell or (0, "")
         if of != column or metric.unit != case.units[column] or row >= len(case.rows):
             continue
-        at, low, high = finite(case.rows[row].get("size")), metric.lower, metric.upper
-        if at not in drawn or metric.value is None or metric.reference is None:
+        at, value, reference = finite(case.rows[row].get("size")), metric.value, metric.reference
+        if at is None or at not in drawn or value is None or reference is None:
             continue
-        if drawable(metric.value, metric.reference, low or 1.0, high or 1.0):
-            failed = metric.verdict is Verdict.FAIL
-            yield Mark(at, metric.value, metric.reference, low, high, failed)
+        bounds = metric.lower, metric.upper
+        if drawable(value, reference, *(bound for bound in bounds if bound is not None)):
+            yield Mark(at, value, reference, *bounds, metric.verdict is Verdict.FAIL)
 
 
 def pairs(cases: Iterable[Case]) -> Iterator[Figure]:
@@ -274,7 +275,7 @@ def _of_pairs(
         f"{case.test} pairs {column} {where}",
         f"{case.test}: {column} between pairs of nodes, {where}",
         text,
-        Grid(column, unit, names, names, squares, tuple(sorted((least, most)))),
+        Grid(column, unit, names, names, squares, (min(least, most), max(least, most))),
         (("node", "other node", f"{column} [{unit}]"), *((*pair, value) for pair, value in order)),
         told={
             plots.CELLS: tuple(

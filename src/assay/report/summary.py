@@ -12,14 +12,6 @@ from assay.report import remedies
 from assay.results.cases import Case, Session
 from assay.results.record import BUSY, CALIBRATION
 
-#: The words for each verdict in a count.
-WORDS = {
-    Verdict.PASS: "PASS",
-    Verdict.FAIL: "FAIL",
-    Verdict.INCONCLUSIVE: "INCONCLUSIVE",
-    Verdict.RECORDED: "RECORDED (measured, not judged)",
-}
-
 
 @dataclass(frozen=True)
 class Counts:
@@ -224,20 +216,19 @@ def _nothing_judged(session: Session, counts: Counts) -> bool:
 
 def closing_lines(session: Session, max_harness: float | None = None) -> list[str]:
     """The last lines of a run: causes, reasons, counts, harness cost and verdict."""
-    counts = Counts.of(session.cases)
-    failed = counts.failed - counts.missing
+    counts, ordered = Counts.of(session.cases), sorted_cases(session.cases)
     lines = []
-    for case in sorted_cases(session.cases):
+    for case in ordered:
         if case.verdict in RED:
             lines.append(f"{case.verdict.value} {case.display_name} @{case.where}: {case.why}")
-    lines += remedies.lines(sorted_cases(session.cases))
-    for case in sorted_cases(session.cases):
+    lines += remedies.lines(ordered)
+    for case in ordered:
         if case.launches > 1 and case.verdict is not None:
             lines.append(
                 f"{case.verdict.value} after {case.launches} launches: "
                 f"{case.display_name} @{case.where}"
             )
-    for case in sorted_cases(session.cases):
+    for case in ordered:
         if case.not_judged:
             why = "; ".join(case.not_judged)
             lines.append(f"not judged, {case.busy}: {case.display_name} @{case.where}: {why}")
@@ -248,9 +239,9 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
     when = f" of {session.start:%Y-%m-%d %H:%M}" if session.start else ""
     lines.append(
         f"{session.file.stem}{when}: {counts.ran} of {_cases(len(session.cases))} ran: "
-        f"{counts.passed} {WORDS[Verdict.PASS]}, {failed} {WORDS[Verdict.FAIL]}, "
-        f"{counts.inconclusive} {WORDS[Verdict.INCONCLUSIVE]}, "
-        f"{counts.recorded} {WORDS[Verdict.RECORDED]}; {counts.not_run} not run"
+        f"{counts.passed} PASS, {counts.failed - counts.missing} FAIL, "
+        f"{counts.inconclusive} INCONCLUSIVE, "
+        f"{counts.recorded} RECORDED (measured, not judged); {counts.not_run} not run"
         + (f", {counts.unfinished} not finished" if counts.unfinished else "")
         + (f", {counts.missing} missing" if counts.missing else "")
     )

@@ -45,12 +45,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="also write each figure as SVG, PNG and CSV, and missing.csv: what was not measured",
     )
     parser.add_argument(
-        "--max-harness",
-        type=float,
-        metavar="PERCENT",
-        help="fail when more of the wall time than this went outside of benchmarks",
-    )
-    parser.add_argument(
         "--ledger",
         action="store_true",
         help="write no page, but print the run as a row of the table in docs/hardware-log.md",
@@ -114,16 +108,16 @@ def command(args: argparse.Namespace) -> int:
         absent = validation.absent(run.cases, drawn)
         beside = "history.html" if output.with_name("history.html").exists() else None
         history = args.history or beside
-        text = page.render(run, sections, absent, output, args.max_harness, history=history)
+        text = page.render(run, sections, absent, output, history)
         page.write(output, text)
         if args.figures:
             figure.write(args.figures, drawn, absent)
     except session.ReportError as error:
         print(f"assay report: {error}", file=sys.stderr)
         return 2
-    for line in summary.closing_lines(run, args.max_harness):
+    for line in summary.closing_lines(run):
         print(line)
     print(f"report: {output}")
     if args.figures:
         print(f"figures: {len(drawn)} in {args.figures}")
-    return summary.outcome(run, args.max_harness).exit_code
+    return summary.outcome(run).exit_code

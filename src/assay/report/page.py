@@ -58,13 +58,11 @@ class Link(NamedTuple):
     href: str
 
 
-def render(  # noqa: PLR0913
+def render(
     session: Session,
     sections: Sequence[Section],
     absent: Iterable[Absent],
     beside: Path,
-    max_harness: float | None = None,
-    *,
     history: str | None = None,
 ) -> str:
     """The page as HTML.
@@ -72,7 +70,6 @@ def render(  # noqa: PLR0913
     :param sections: the figures of the session.
     :param absent: the figures that the session does not have.
     :param beside: path of the page; links to outputs are relative to its directory.
-    :param max_harness: as for :func:`assay.report.summary.outcome`.
     :param history: address of the page of the history; None for no link.
     """
     environment = jinja2.Environment(
@@ -102,7 +99,7 @@ def render(  # noqa: PLR0913
         anchor=lambda case: anchors[id(case)],
     )
     counts = summary.Counts.of(session.cases)
-    outcome = summary.outcome(session, max_harness)
+    outcome = summary.outcome(session)
     metrics = [(case, metric) for case in session.cases for metric in case.metrics]
     metrics.sort(key=lambda at: (worst_first(at[1].verdict), at[0].where, at[0].display_name))
     causes = suspects.causes(cases)

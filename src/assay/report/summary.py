@@ -51,54 +51,27 @@ class Counts:
         return self.passed + self.failed + self.inconclusive + self.recorded - self.missing
 
 
-@dataclass(frozen=True)
-class Harness:
-    """Wall time that the suite itself spent, outside of benchmarks and of a scheduler's queue.
+def harness(session: Session) -> str:
+    """The wall time outside of benchmarks and of a scheduler's queue: what the suite itself took.
 
-    :ivar total: wall time of the session in seconds.
-    :ivar benchmarks: sum of the times of the benchmarks in seconds.
-    :ivar queue: sum of the times that the jobs waited for their scheduler in seconds.
-
-    If both sums together exceed `total`, several jobs existed at the same time, and the cost of
-    the harness is unknown.
+    It is unknown if several jobs existed at the same time.
     """
-
-    total: float
-    benchmarks: float
-    queue: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        return max(self.total - self.benchmarks - self.queue, 0.0)
-
-    @property
-    def percent(self) -> float | None:
-        known = 0 < self.total >= self.benchmarks + self.queue
-        return 100 * self.seconds / self.total if known else None
-
-    def __str__(self) -> str:
-        if not self.total:
-            return "harness: unknown: nobody knows how long the session took"
-        queue = f" and {self.queue:.1f} s in the queue" if self.queue else ""
-        if self.percent is None:
-            return (
-                f"harness: unknown: benchmarks took {self.benchmarks:.1f} s{queue} in a session of "
-                f"{self.total:.1f} s, so several ran at the same time"
-            )
-        beside = f"; {self.queue:.1f} s in the queue" if self.queue else ""
+    total = session.elapsed
+    inside = sum(case.benchmark_seconds for case in session.cases)
+    waited = sum(case.queue_seconds for case in session.cases)
+    queue = f"{waited:.1f} s in the queue"
+    if not total:
+        return "harness: unknown: nobody knows how long the session took"
+    if total < inside + waited:
         return (
-            f"harness: {self.seconds:.1f} s of {self.total:.1f} s outside of benchmarks "
-            f"({self.percent:.1f} %){beside}"
+            f"harness: unknown: benchmarks took {inside:.1f} s{f' and {queue}' if waited else ''} "
+            f"in a session of {total:.1f} s, so several ran at the same time"
         )
-
-
-def harness(session: Session) -> Harness:
-    """The harness cost of a session."""
-    return Harness(
-        session.elapsed,
-        sum(case.benchmark_seconds for case in session.cases),
-        sum(case.queue_seconds for case in session.cases),
+    outside = total - inside - waited
+    share = (
+        f"{outside:.1f} s of {total:.1f} s outside of benchmarks ({100 * outside / total:.1f} %)"
     )
+    return f"harness: {share}{f'; {queue}' if waited else ''}"
 
 
 def sorted_cases(cases: Iterable[Case]) -> list[Case]:
@@ -115,16 +88,13 @@ def reasons_not_run(cases: Iterable[Case]) -> dict[str, list[Case]]:
     return reasons
 
 
-def outcome(session: Session, max_harness: float | None = None) -> Outcome:
-    """The verdict on a run, and the reasons why it is not accepted.
-
-    :param max_harness: largest share of the wall time outside of benchmarks, in percent.
-    """
+def outcome(session: Session) -> Outcome:
+    """The verdict on a run, and the reasons why it is not accepted."""
     verdicts = (case.verdict for case in session.cases)
-    return ladder(verdicts, list(_faults(session, max_harness)), bool(session.partial))
+    return ladder(verdicts, list(_faults(session)), bool(session.partial))
 
 
-def _faults(session: Session, max_harness: float | None) -> Iterator[Fault]:
+def _faults(session: Session) -> Iterator[Fault]:
     counts = Counts.of(session.cases)
     if counts.unfinished:
         of = f"{counts.ran} of {counts.ran + counts.unfinished}"
@@ -162,12 +132,6 @@ def _faults(session: Session, max_harness: float | None) -> Iterator[Fault]:
     late = sum(case.verdict is None and case.why.startswith(REACHED) for case in session.cases)
     if late:
         yield Fault(f"{_cases(late)} not begun before the {REACHED}")
-    if max_harness is not None:
-        cost = harness(session)
-        if cost.percent is None:
-            yield Fault("the harness cost is unknown, so it cannot be held to a limit")
-        elif cost.percent > max_harness:
-            yield Fault(f"harness cost {cost.percent:.1f} % is above {max_harness:g} %")
 
 
 def judged(cases: Iterable[Case]) -> int:
@@ -214,7 +178,7 @@ def _nothing_judged(session: Session, counts: Counts) -> bool:
     return bool(counts.ran) and complete and not allowed and not judged(session.cases)
 
 
-def closing_lines(session: Session, max_harness: float | None = None) -> list[str]:
+def closing_lines(session: Session) -> list[str]:
     """The last lines of a run: causes, reasons, counts, harness cost and verdict."""
     counts, ordered = Counts.of(session.cases), sorted_cases(session.cases)
     lines = []
@@ -247,8 +211,8 @@ def closing_lines(session: Session, max_harness: float | None = None) -> list[st
     )
     of = "" if session.promised is None else f"; the site promises {_cases(session.promised)}"
     lines.append(f"judged: {judged(session.cases)} of {_cases(counts.ran)} that ran{of}")
-    lines.append(str(harness(session)))
-    found = outcome(session, max_harness)
+    lines.append(harness(session))
+    found = outcome(session)
     # Print the word only once: the cause of an interrupted run begins with it.
     causes = [fault.removeprefix(f"{found.word}: ") for fault in found.faults or session.partial]
     lines.append("verdict: " + ": ".join([found.word, *(["; ".join(causes)] if causes else [])]))

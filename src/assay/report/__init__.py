@@ -49,12 +49,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="write no page, but print the run as a row of the table in docs/hardware-log.md",
     )
-    parser.add_argument(
-        "--history",
-        metavar="ADDRESS",
-        help="of the page of `assay history show --page`, to link to (default: history.html, if it "
-        "is beside the page)",
-    )
     parser.set_defaults(run=command)
     packed = commands.add_parser(
         "archive",
@@ -106,8 +100,7 @@ def command(args: argparse.Namespace) -> int:
         sections = figures.sections(run.cases)
         drawn = figure.of(sections)
         absent = validation.absent(run.cases, drawn)
-        beside = "history.html" if output.with_name("history.html").exists() else None
-        history = args.history or beside
+        history = "history.html" if output.with_name("history.html").exists() else None
         text = page.render(run, sections, absent, output, history)
         page.write(output, text)
         if args.figures:

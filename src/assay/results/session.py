@@ -27,8 +27,7 @@ from assay.reframe_compat import log
 from assay.results import promise, run_folder
 from assay.results.cases import Case, Session, figures
 from assay.results.record import FILE as RECORD
-from assay.results.record import SCHEMA
-from assay.results.records import cause, with_record
+from assay.results.record import SCHEMA, cause, with_record
 from assay.results.sanitize import date, finite, line, mapping, sequence
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).

@@ -384,19 +384,8 @@ def of_peaks(case: Case) -> Figure | None:
         "The dashed line is the peak.",
         Bars("percent of peak", ("",), rows, full=100),
         (
-            ("metric", "value", "unit", "peak", "unit of peak", "of peak [%]", "peak is"),
-            *(
-                (
-                    m.name,
-                    m.value or 0.0,
-                    m.unit,
-                    m.peak or "",
-                    m.peak_unit or m.unit,
-                    *percent,
-                    m.peak_of,
-                )
-                for m, (_, percent) in zip(metrics, rows)
-            ),
+            ("metric", "of peak [%]", "peak is"),
+            *((m.name, *percent, m.peak_of) for m, (_, percent) in zip(metrics, rows)),
         ),
         words="; ".join(texts) + ".",
     )

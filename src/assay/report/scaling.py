@@ -13,7 +13,7 @@ from assay.metrics import factor
 from assay.outputs.hpl import operations
 from assay.quantities import spaced
 from assay.report.figure import count, others, positive, reasons
-from assay.report.plots import COUNTS, ORDERS, Line, Lines, Missing
+from assay.report.plots import COUNTS, ORDERS, Line, Lines
 from assay.results.cases import Case
 from assay.results.sanitize import finite
 
@@ -145,6 +145,14 @@ def charts(study: Study) -> list[Lines]:
     Empty charts are left out.
     """
     nodes = tuple((f"P = {number}", why) for number, why in study.missing)
+    # Large N may not fit on few nodes.
+    holes = tuple(
+        (f"P = {number}, N = {spaced(order)}", "not solved in this run")
+        for number in study.counts
+        for order in study.orders
+        if (number, order) not in study.time
+    )
+    slower = tuple(hole for hole in holes if not hole[0].startswith("P = 1,"))
     no_start = tuple(
         (f"N = {spaced(order)}", "one node did not solve it: no T(1, N)")
         for order in study.orders
@@ -155,48 +163,34 @@ def charts(study: Study) -> list[Lines]:
         for number in study.counts
         if number not in study.peak
     )
-    holes = _holes(study)
-    slower = tuple(hole for hole in holes if not hole[0].startswith("P = 1,"))
+    several = any(number > 1 for number, _ in study.speedup)
+    speedup = study.speedup if several else {}
     found = [
         Lines(
-            TIME, "s", "nodes P", _by_order(study.time), COUNTS, 10,
-            missing=(*nodes, *holes), axis="T(P, N)",
-        ),
-        Lines(
-            SPEEDUP, "1", "nodes P", _by_order(study.speedup), COUNTS, 2, True,
-            missing=(*nodes, *slower, *no_start), axis="S(P, N)",
-        ),
-        Lines(
-            PERFORMANCE, RATE, "order N", _lines(study.performance), ORDERS,
-            missing=(*nodes, *holes), axis="SP(P, N)",
-        ),
-        Lines(
-            FRACTION, "1", "order N", _lines(study.fraction), ORDERS,
-            missing=(*nodes, *holes, *no_peak), axis="SPF(P, N)",
-        ),
-    ]  # fmt: skip
-    several = any(nodes > 1 for nodes, _ in study.speedup)
-    return [chart for chart in found if chart.lines and (several or chart.quantity != SPEEDUP)]
+            name,
+            unit,
+            over,
+            _lines(values, over),
+            scale,
+            base,
+            ideal,
+            (*nodes, *lacks),
+            " ".join(name.split()[-2:]),
+        )
+        for name, unit, over, values, scale, base, ideal, lacks in (
+            (TIME, "s", "nodes P", study.time, COUNTS, 10, False, holes),
+            (SPEEDUP, "1", "nodes P", speedup, COUNTS, 2, True, (*slower, *no_start)),
+            (PERFORMANCE, RATE, "order N", study.performance, ORDERS, 0, False, holes),
+            (FRACTION, "1", "order N", study.fraction, ORDERS, 0, False, (*holes, *no_peak)),
+        )
+    ]
+    return [lines for lines in found if lines.lines]
 
 
-def _holes(study: Study) -> tuple[Missing, ...]:
-    """Pairs of a measured P and a measured N without a time; large N may not fit on few nodes."""
-    return tuple(
-        (f"P = {nodes}, N = {spaced(order)}", "not solved in this run")
-        for nodes in study.counts
-        for order in study.orders
-        if (nodes, order) not in study.time
-    )
-
-
-def _by_order(values: Mapping[tuple[int, int], float]) -> tuple[Line, ...]:
-    """A line over P for each N."""
-    return _lines({(order, nodes): y for (nodes, order), y in values.items()}, "N")
-
-
-def _lines(values: Mapping[tuple[int, int], float], name: str = "P") -> tuple[Line, ...]:
-    """A line over the second number for each value of the first one."""
+def _lines(values: Mapping[tuple[int, int], float], over: str) -> tuple[Line, ...]:
+    """From values by (P, N): a line over P for each N, or a line over N for each P."""
+    name, which, x = ("N", 1, 0) if over.endswith("P") else ("P", 0, 1)
     lines: dict[int, list[tuple[float, float]]] = {}
-    for (which, x), y in sorted(values.items()):
-        lines.setdefault(which, []).append((float(x), y))
+    for at, y in sorted(values.items(), key=lambda one: (one[0][which], one[0][x])):
+        lines.setdefault(at[which], []).append((float(at[x]), y))
     return tuple(Line(f"{name} = {spaced(n)}", tuple(at)) for n, at in lines.items())

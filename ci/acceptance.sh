@@ -7,8 +7,6 @@
 # for streaming, 002 of nodes with many cores, 003 of two clusters over a long link, 004 of processes
 # near their network device, and all runs all of these. It writes the figures that the run can give to
 # paper/ in the results, as PNG, SVG and CSV.
-# MAX_HARNESS=15 fails a run that spends more than 15 % of its wall time outside of benchmarks. Only
-# the suite's own tests use it. A fast machine, or one with few programs, may well exceed it.
 # Needs .venv (make setup). Ends with 1 if ReFrame or the report ended with an error.
 set -euo pipefail
 
@@ -76,7 +74,6 @@ if [ ! -f "$session/session.json" ]; then
 fi
 
 options=(--session "$session")
-[ -z "${MAX_HARNESS:-}" ] || options+=(--max-harness "$MAX_HARNESS")
 [ -z "${PAPER:-}" ] || options+=(--figures "$results/paper")
 for study in "${studies[@]}"; do options+=(--study "$study/figures.yaml"); done
 report=0

@@ -16,7 +16,7 @@ from assay.fleet.storage import DISKS
 from assay.fleet.sweep import Turn
 from assay.fleet.tournament.measured import Pair, lossy
 from assay.outputs import coordinator_log
-from assay.results.records import with_record
+from assay.results.record import with_record
 
 
 def nodes_of(problems):

@@ -130,5 +130,3 @@ def test_the_report_links_the_page_of_the_history(tmp_path: Path) -> None:
     (tmp_path / "history.html").write_text("a page")
     assert main(command) == 1
     assert '<a href="history.html">History and changes</a>' in target.read_text()
-    assert main([*command, "--history", "../all.html"]) == 1
-    assert '<a href="../all.html">History and changes</a>' in target.read_text()

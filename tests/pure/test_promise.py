@@ -289,14 +289,14 @@ def run(*metrics: Metric, **more: object) -> Session:
 
 
 def test_nothing_judged_is_no_pass_and_a_site_says_whether_it_is_red() -> None:
-    (fault,) = summary.faults(run(RECORDED))
+    (fault,) = summary.outcome(run(RECORDED)).faults
     assert fault.startswith("nothing was judged: no metric has a reference")
     allowed = run(RECORDED, nothing_judged="allowed", promised=4)
-    assert summary.faults(allowed) == []
+    assert summary.outcome(allowed).exit_code == 0
     lines = summary.closing_lines(allowed)
     assert lines[-1] == "verdict: RECORDED"
     assert "judged: 0 of 1 case that ran; the site promises 4 cases" in lines
-    assert summary.faults(run(PASSED)) == []
+    assert summary.outcome(run(PASSED)).faults == ()
 
 
 def test_a_part_of_a_run_is_partial_and_never_a_pass() -> None:
@@ -304,8 +304,8 @@ def test_a_part_of_a_run_is_partial_and_never_a_pass() -> None:
     assert summary.closing_lines(part)[-1] == (
         "verdict: PARTIAL: 1 of 4 promised cases selected by -n Osu"
     )
-    assert summary.run_verdict(summary.Counts.of(part.cases), [], part.partial) is not Verdict.PASS
-    assert summary.faults(run(RECORDED, partial=part.partial)) == []
+    assert summary.outcome(part).verdict is not Verdict.PASS
+    assert summary.outcome(run(RECORDED, partial=part.partial)).faults == ()
     red = replace(part, faults=("a probe failed",))
     assert summary.closing_lines(red)[-1] == "verdict: FAIL: a probe failed"
 

@@ -49,7 +49,7 @@ class Run:
         (self.folder / "promise.json").write_text(json.dumps(self.promise))
 
     def red(self) -> list[str]:
-        return summary.faults(pipeline.gather(self.folder))
+        return list(summary.outcome(pipeline.gather(self.folder)).faults)
 
     def said(self, capsys: pytest.CaptureFixture[str], code: int) -> str:
         page = self.folder / "page.html"

@@ -184,18 +184,18 @@ def _counted(report: Path, plan: run_folder.Plan) -> Iterator[str]:
 
 
 def _statement(run: Session, plan: run_folder.Plan, again: Iterable[Again]) -> dict[str, Any]:
-    counts, faults = summary.Counts.of(run.cases), summary.faults(run)
+    counts, outcome = summary.Counts.of(run.cases), summary.outcome(run)
     suites: list[Mapping[str, Any]] = []
     for case in run.cases:
         suite = mapping(case.provenance.get("suite"))
         if suite and suite not in suites:
             suites.append(suite)
-    word = summary.verdict_word(counts, faults, run.partial)
+    word = outcome.word
     doubts = [*_provisional(suites, plan)] if word == "PASS" else []
     by_record = {id(one.case.record): one for one in again}
     return {
         "verdict": "PROVISIONAL" if doubts else word,
-        "causes": [*faults, *run.partial, *doubts],
+        "causes": [*outcome.faults, *run.partial, *doubts],
         "start": run.start.isoformat() if run.start else None,
         "host": run.host,
         "nodes": sorted({node for case in run.cases for node in case.hosts}),

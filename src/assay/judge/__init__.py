@@ -1,5 +1,6 @@
 """Verdicts: measured values compared with what a partition is expected to reach."""
 
+from assay.judge.ladder import RED, Fault, Outcome, Verdict, outcome, worst, worst_first
 from assay.judge.peaks import hardware, peak
 from assay.judge.plausible import MOST_OF_PEAK, Peak, Ratio, Ratios, judge_ratios, of_peak
 from assay.judge.reference_files import ReferencesError
@@ -9,12 +10,10 @@ from assay.judge.verdict import (
     LAUNCHES_IN_BUDGET,
     LAUNCHES_TO_FAIL,
     Judgement,
-    Verdict,
     decided,
     in_turn,
     judge,
     median_interval,
-    worst,
 )
 
 __all__ = [
@@ -23,7 +22,10 @@ __all__ = [
     "LAUNCHES_IN_BUDGET",
     "LAUNCHES_TO_FAIL",
     "MOST_OF_PEAK",
+    "RED",
+    "Fault",
     "Judgement",
+    "Outcome",
     "Peak",
     "Ratio",
     "Ratios",
@@ -40,6 +42,8 @@ __all__ = [
     "judge_ratios",
     "median_interval",
     "of_peak",
+    "outcome",
     "peak",
     "worst",
+    "worst_first",
 ]

@@ -53,21 +53,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="also name the figures of this list that the run lacks: studies/doc001/figures.yaml",
     )
     parser.add_argument(
-        "--max-harness",
-        type=float,
-        metavar="PERCENT",
-        help="fail when more of the wall time than this went outside of benchmarks",
-    )
-    parser.add_argument(
         "--ledger",
         action="store_true",
         help="write no page, but print the run as a row of the table in docs/hardware-log.md",
-    )
-    parser.add_argument(
-        "--history",
-        metavar="ADDRESS",
-        help="of the page of `assay history show --page`, to link to (default: history.html, if it "
-        "is beside the page)",
     )
     parser.set_defaults(run=command)
 
@@ -88,23 +76,22 @@ def command(args: argparse.Namespace) -> int:
             print("\n".join(ledger.table(run)))
             return 0
         # Import these only after the input was readable: matplotlib takes a second to import.
-        from assay.report import export, figure, figures, page, validation  # noqa: PLC0415
+        from assay.report import figure, figures, page, validation  # noqa: PLC0415
 
         sections = figures.sections(run.cases)
         drawn = figure.of(sections)
         absent = validation.absent(run.cases, drawn, args.study)
-        beside = "history.html" if output.with_name("history.html").exists() else None
-        history = args.history or beside
-        text = page.render(run, sections, absent, output, args.max_harness, history=history)
+        history = "history.html" if output.with_name("history.html").exists() else None
+        text = page.render(run, sections, absent, output, history)
         page.write(output, text)
         if args.figures:
-            export.write(args.figures, drawn, absent)
+            figure.write(args.figures, drawn, absent)
     except session.ReportError as error:
         print(f"assay report: {error}", file=sys.stderr)
         return 2
-    for line in summary.closing_lines(run, args.max_harness):
+    for line in summary.closing_lines(run):
         print(line)
     print(f"report: {output}")
     if args.figures:
         print(f"figures: {len(drawn)} in {args.figures}")
-    return 1 if summary.faults(run, args.max_harness) else 0
+    return summary.outcome(run).exit_code

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from assay.judge import Verdict
+from assay.judge import RED
 from assay.report import summary
 from assay.results.cases import Session
 from assay.results.sanitize import line, mapping
@@ -27,12 +27,12 @@ def table(session: Session) -> list[str]:
     cases of each test as alarms that somebody must judge.
     """
     cases = session.cases
-    counts, faults = summary.Counts.of(cases), summary.faults(session)
+    counts = summary.Counts.of(cases)
     nodes = [case.provenance for case in cases if case.provenance]
     cpus = [mapping(node.get("cpu")) for node in nodes]
     stacks = [mapping(node.get("stack")) for node in nodes]
     commits = [line(mapping(node.get("suite")).get("commit")) for node in nodes]
-    red = Counter(c.test for c in cases if c.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE))
+    red = Counter(c.test for c in cases if c.verdict in RED)
     profiles = {line(case.record.get("profile")) for case in cases} - {"", "full"}
     asked = [f"SITE={name}" for name in session.systems if name != "local"]
     asked += [f"PROFILE={name}" for name in sorted(profiles)]
@@ -54,7 +54,7 @@ def table(session: Session) -> list[str]:
         f"`{' '.join(['make acceptance', *asked])}`",
         "1",
         f"{counts.ran} of {len(cases)}",
-        summary.verdict_word(counts, faults, session.partial),
+        summary.outcome(session).word,
         ", ".join(f"{number} {test} to judge" for test, number in red.items()) or "0",
     )
     return [_row(COLUMNS), _row(["---"] * len(COLUMNS)), _row(row)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay import files
-from assay.judge import Verdict
+from assay.judge import RED
 from assay.results.cases import Case
 
 
@@ -42,8 +42,7 @@ def lines(cases: Iterable[Case]) -> list[str]:
     """One line for each kind of message of the failed and undecided cases, in their order."""
     counts: dict[Remedy, int] = {}
     for case in cases:
-        red = case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
-        if red and (remedy := of(case.why)):
+        if case.verdict in RED and (remedy := of(case.why)):
             counts[remedy] = counts.get(remedy, 0) + 1
     return [
         f"next ({count} {'case' if count == 1 else 'cases'}): {remedy.why} {remedy.next}"

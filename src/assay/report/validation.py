@@ -16,9 +16,8 @@ from typing import Any
 from assay import files
 from assay.declared import PARTITION, PLACE
 from assay.declared import Figure as Declared
-from assay.report.charts import reasons
-from assay.report.figure import Figure, Shown
-from assay.report.series import Curves, Missing
+from assay.report.figure import Figure, Shown, reasons
+from assay.report.plots import Missing
 from assay.results import locality
 from assay.results.cases import Case
 from assay.results.locality import BETWEEN, IN_NODE
@@ -121,14 +120,24 @@ def shows(figures: Iterable[Declared], partition: str, place: str = "") -> froze
     )
 
 
-def unselected(group: Curves) -> tuple[Missing, ...]:
-    """Lines of a figure that no case of the session should measure."""
-    ways, counts = ({pair[n] for pair in group.planned} for n in (0, 1))
+def unselected(
+    figures: Iterable[Declared],
+    partition: str,
+    place: str,
+    planned: Iterable[tuple[str, str]],
+    on_gpu: bool,
+) -> list[Missing]:
+    """Lines of a figure that no case of the session should measure.
+
+    :param planned: (way, ranks) of every case that should be a line, measured or not.
+    :param on_gpu: whether the ways are configurations for GPU memory.
+    """
+    ways, counts = ({pair[n] for pair in planned} for n in (0, 1))
     found: list[str] = []
-    if group.on_gpu and group.place and group.buffers != "HH":
-        found += [name for name in locality.configurations(group.place) if name not in ways]
+    if on_gpu and place:
+        found += [name for name in locality.configurations(place) if name not in ways]
     if any(counts):
-        keys = shows(group.figures, group.partition, group.place)
+        keys = shows(figures, partition, place)
         ranks = [w.ranks for w in wanted(()) if (w.figure, w.at) in keys]
         found += [f"P = {count}" for each in ranks for count in each if count not in counts]
-    return tuple((part, reasons([])) for part in found)
+    return [(part, reasons([])) for part in found]

@@ -115,12 +115,6 @@ def test_an_interrupted_run_ends_reframe_and_writes_the_page(
     assert running.returncode == 1
 
 
-def test_the_cost_of_the_harness_is_held_to_a_limit_only_where_one_is_given(site: Path) -> None:
-    assert "--max-harness" not in accept(site, SITE="here", PROFILE="smoke").stdout
-    limited = accept(site, SITE="here", PROFILE="smoke", MAX_HARNESS="15")
-    assert re.search(r"ASSAY\[report --session \S+ --max-harness 15\]", limited.stdout)
-
-
 def test_results_below_a_path_with_blanks_are_one_line(site: Path) -> None:
     done = run("bash", site / "ci/acceptance.sh", SITE="here")
     assert done.returncode == 1

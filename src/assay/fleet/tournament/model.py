@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assay.fleet.topology.fabric import Part
-from assay.judge.verdict import Verdict
+from assay.judge import Verdict
 from assay.quantities import number
 
 Link = tuple[str, str]

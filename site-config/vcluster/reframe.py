@@ -26,12 +26,13 @@ from pathlib import Path
 
 from assay import sites
 from assay.evidence import accelerator
+from assay.onnode import provenance
 from assay.sites import detect, emulated, machine
 
 STATE = emulated.state()
 cluster = emulated.cluster()
 nodes, cores = cluster["nodes"], os.cpu_count()
-memory = detect.memory_bytes() // (nodes + 1)
+memory = provenance.memory()["limit"] // (nodes + 1)
 
 #: The cluster's processor time, by the version of the host's control groups.
 ACCOUNT = "cpu.stat" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cpuacct.usage"

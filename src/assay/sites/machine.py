@@ -177,7 +177,7 @@ def found(
 def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict[str, Any]:
     """A partition whose jobs run on this machine, with its processor and memory."""
     processor = cpuinfo()
-    processor["num_cpus"] = min(processor["num_cpus"], detect.usable_cpus())
+    processor["num_cpus"] = min(processor["num_cpus"], len(os.sched_getaffinity(0)))
     clock = {"clock_hz": hz} if (hz := detect.clock_hz()) else {}
     # Open MPI refuses to start as root unless it is told twice that this is meant.
     root = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
@@ -190,8 +190,8 @@ def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict
         "features": features,
         # Other work on this machine disturbs the measurement, so the suite watches its processes.
         "extras": {
-            **{"memory_bytes": detect.memory_bytes(), "others": PROCESSES, **clock},
-            **detect.pml(),
+            **{"memory_bytes": provenance.memory()["limit"], "others": PROCESSES, **clock},
+            **detect.pml(provenance.network_devices()["infiniband"]),
             **extras,
         },
         "env_vars": root if os.geteuid() == 0 else [],
@@ -231,7 +231,7 @@ def storage(site_file: str | Path, name: str, default: str, *features: str) -> d
             f"{site_file}: partition {name!r}: directory {directory} cannot be made "
             f"({error.strerror}); set {variable} to one that can"
         ) from None
-    kind = detect.file_system(directory)
+    kind = provenance.file_system(str(directory))["type"] or "unknown"
     words = ["storage", *features]
     if kind in ("xfs", "lustre"):
         words.append(kind)

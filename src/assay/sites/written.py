@@ -9,13 +9,11 @@ import shutil
 import tempfile
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay import files
-from assay.sites.new.draft import Draft, Proposal
-from assay.sites.new.facts import Gap
+from assay.sites.describe import Gap, Known
 
 #: Longest line of the files.
 WIDTH = 96
@@ -38,17 +36,41 @@ class Head:
     asked: Sequence[str]
 
 
+@dataclass
+class Draft:
+    """A site that is not written yet.
+
+    :ivar stack: the one environment.
+    :ivar together: the nodes are parts of one machine.
+    :ivar known: the known hardware, :func:`assay.judge.hardware`, and the links of the site.
+    :ivar common: partition of Slurm -> what all partitions on its nodes have in common.
+    :ivar partitions: partition of Slurm -> partitions in the format of ReFrame.
+    :ivar links: links with the rate that a device states, for ``hardware.yaml`` of the site.
+    :ivar gaps: what could not be found out.
+    """
+
+    stack: dict[str, Any]
+    together: bool
+    known: Known
+    common: dict[str, dict[str, Any]] = field(default_factory=dict)
+    partitions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    links: dict[str, Any] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+
+
 # --- reframe.py -----------------------------------------------------------------------------------
 
 
-def literal(value: Any, indent: int = 0, first: int = 0) -> str:
+def literal(value: Any, indent: int = 0, first: int = 0, block: bool = False) -> str:
     """A value as Python, in as few lines as fit.
 
     :param indent: of the line that the value ends in.
     :param first: what the first line has before the value, with its indent.
+    :param block: each entry has a line of its own, even if all fit in one.
     """
     flat = _flat(value)
-    if len(flat) + max(indent, first) < WIDTH or not isinstance(value, (dict, list)) or not value:
+    fits = not block and len(flat) + max(indent, first) < WIDTH
+    if fits or not isinstance(value, (dict, list)) or not value:
         return flat
     inner, lines = " " * (indent + 4), []
     for entry in value.items() if isinstance(value, dict) else value:
@@ -92,10 +114,6 @@ TOGETHER = (
 )
 
 
-def _unknown(gaps: Sequence[Gap]) -> list[str]:
-    return ["What could not be found out, and what to do:", *(f"- {gap}" for gap in gaps)]
-
-
 def reframe(head: Head, draft: Draft) -> str:
     """The file ``reframe.py``."""
     names = _variables(draft.common)
@@ -112,12 +130,13 @@ def reframe(head: Head, draft: Draft) -> str:
         "from assay import sites",
     ]
     if draft.gaps:
-        parts.append(_comment(*_unknown(draft.gaps)))
+        unknown = (f"- {gap}" for gap in draft.gaps)
+        parts.append(_comment("What could not be found out, and what to do:", *unknown))
     if draft.together:
         parts.append(_comment(TOGETHER))
     for slurm, common in draft.common.items():
         said = f"#: What all partitions on the nodes of Slurm's partition {slurm} have in common."
-        parts.append(f"{said}\n{names[slurm]} = {literal_block(common)}")
+        parts.append(f"{said}\n{names[slurm]} = {literal(common, block=True)}")
     partitions = [
         _entry(each, 16, f"**{names[slurm]}")
         for slurm, every in draft.partitions.items()
@@ -148,19 +167,9 @@ def reframe(head: Head, draft: Draft) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def literal_block(value: Mapping[str, Any], indent: int = 0) -> str:
-    """A mapping as Python with one entry on each line."""
-    inner = " " * (indent + 4)
-    lines = [
-        f"{inner}{_flat(key)}: {literal(said, indent + 4, indent + 6 + len(_flat(key)))},"
-        for key, said in value.items()
-    ]
-    return "\n".join(["{", *lines, " " * indent + "}"])
-
-
 def _entry(value: Mapping[str, Any], indent: int, *first: str) -> str:
     """A mapping as an element of a list, with lines of its own at the beginning."""
-    head, *rest = literal_block(value, indent).splitlines()
+    head, *rest = literal(value, indent, block=True).splitlines()
     inner = " " * (indent + 4)
     return "\n".join(
         [" " * indent + head, *(f"{inner}{line}," for line in first), *rest[:-1], rest[-1] + ","]
@@ -193,7 +202,7 @@ def references(head: Head, draft: Draft) -> str:
         parts.append(
             "# Ratios within one run, which hold for any machine.\ninclude: [../ratios.yaml]"
         )
-    parts.append("\n".join(["references:", *_proposed(draft.proposals)]))
+    parts.append("\n".join(["references:", *_proposed(draft)]))
     why = (
         f"nothing was measured yet; type assay calibrate --site {head.name}"
         if not draft.together
@@ -221,32 +230,53 @@ def _has_ratios(draft: Draft) -> bool:
     return not draft.together and "tcp" in words and bool(words & {"posix", "sysv"})
 
 
-def _proposed(proposals: Sequence[Proposal]) -> list[str]:
+#: Share of the peak of a link that large messages reach, by transport. The rest is for headers, and
+#: for TCP also for the kernel.
+REACHED = {"rc_mlx5": 0.95, "tcp": 0.9, "nvlink": 0.9}
+
+
+def _proposals(draft: Draft) -> Iterator[tuple[str, float, str]]:
+    """The `for` block, the share of the peak and the link of large messages on a known link."""
+    stack = draft.stack["features"]
+    test = next((test for word, test in (("osu", "Osu"), ("osu-py", "OsuPy")) if word in stack), "")
+    for each in (each for every in draft.partitions.values() for each in every):
+        features, link = each["features"], each["extras"].get("hardware", {}).get("link")
+        where = f"partition: {each['name']}"
+        if link and "nvlink" in features:
+            case = f"{where}, test: OsuGpu, benchmark: bw, buffers: DD, configuration: all"
+            yield case, REACHED["nvlink"], link
+        elif link and test and "gpu" not in features:
+            where += f", test: {test}, benchmark: bw"
+            for over in (over for over in REACHED if over in features):
+                yield f"{where}, transport: {over}", REACHED[over], link
+
+
+def _proposed(draft: Draft) -> list[str]:
     """Comments below the key ``references``. Without its ``#``, each line of a proposal is YAML."""
-    if not proposals:
-        return ["# No proposal: no partition names a link whose peak is in hardware.yaml."]
-    lines = [
-        _comment(
-            "Proposals, from peaks of hardware.yaml. They judge nothing before you take away the "
-            "`#` of their lines. `of_peak` is a share of the peak of the partition's `hardware`."
-        )
-    ]
-    for each in proposals:
-        case = ", ".join(f"{key}: {value}" for key, value in each.case.items())
+    lines = []
+    for case, share, name in _proposals(draft):
+        link = draft.known["link"][name]
+        peak = link["bandwidth"]
         # No more than the peak itself.
-        upper = f"lower: -0.1, upper: {1 / each.share - 1:.2f}"
+        upper = f"lower: -0.1, upper: {1 / share - 1:.2f}"
         source = (
-            f"proposal, not measured: {each.share:g} of the peak of {each.hardware}, "
-            f"{each.peak:g} MB/s, is {each.share * each.peak:g} MB/s ({each.source})"
+            f"proposal, not measured: {share:g} of the peak of {name}, {peak:g} MB/s, is "
+            f"{share * peak:g} MB/s ({link['source']})"
         )
         lines += [
             f"#  - for: {{{case}}}",
             "#    metrics:",
-            f"#      bandwidth_1MiB: {{of_peak: {each.share:g}, unit: MB/s, {upper}}}",
+            f"#      bandwidth_1MiB: {{of_peak: {share:g}, unit: MB/s, {upper}}}",
             "#    source: >-",
             *(f"#      {line}" for line in textwrap.wrap(source, WIDTH - 8)),
         ]
-    return lines
+    if not lines:
+        return ["# No proposal: no partition names a link whose peak is in hardware.yaml."]
+    about = (
+        "Proposals, from peaks of hardware.yaml. They judge nothing before you take away the `#` "
+        "of their lines. `of_peak` is a share of the peak of the partition's `hardware`."
+    )
+    return [_comment(about), *lines]
 
 
 def hardware(head: Head, draft: Draft) -> str:
@@ -274,15 +304,15 @@ def hardware(head: Head, draft: Draft) -> str:
 
 
 @contextlib.contextmanager
-def beside(folder: Path, name: str) -> Iterator[Path]:
-    """A temporary folder for a site, in which the site can be loaded. It is removed at the end.
+def published(folder: Path, name: str) -> Iterator[Path]:
+    """A temporary folder for a site, in which the site can be loaded. At the end it is the site.
 
-    It lies beside the folder of all sites, so :func:`publish` can rename it. The files that all
-    sites share are linked beside it.
+    It lies beside the folder of all sites, so a rename publishes it. The files that all sites share
+    are linked beside it. It is removed if an exception ends the block.
 
     :param folder: of all sites, ``site-config``.
     :param name: of the site.
-    :raises OSError: it cannot be made.
+    :raises OSError: it cannot be made, something is in its place, or it cannot be renamed.
     """
     parent = Path(tempfile.mkdtemp(prefix=".site-new-", dir=folder.resolve().parent))
     try:
@@ -291,24 +321,8 @@ def beside(folder: Path, name: str) -> Iterator[Path]:
         made = parent / name
         made.mkdir()
         yield made
+        shutil.rmtree(made / "__pycache__", ignore_errors=True)
+        # A rename replaces an empty folder, and no other.
+        made.rename(folder / name)
     finally:
         shutil.rmtree(parent, ignore_errors=True)
-
-
-def publish(made: Path, target: Path) -> None:
-    """Puts a complete folder in its place.
-
-    :raises OSError: something is there, or it cannot be renamed.
-    """
-    shutil.rmtree(made / "__pycache__", ignore_errors=True)
-    # A rename replaces an empty folder, and no other.
-    made.rename(target)
-
-
-def write(made: Path, texts: Mapping[str, str]) -> None:
-    """Writes the files of a folder.
-
-    :raises OSError: a file cannot be written.
-    """
-    for name, text in texts.items():
-        files.write(made / name, text)

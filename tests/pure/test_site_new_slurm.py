@@ -87,7 +87,7 @@ def test_the_default_partition_comes_first_and_one_with_the_same_nodes_is_left_o
     ("wanted", "says"),
     [
         ("bach", "--partition: Slurm has no 'bach'; did you mean 'batch'?"),
-        ("zzz", "--partition: Slurm has no 'zzz'; it has batch, empty"),
+        ("zzz", "--partition: Slurm has no 'zzz'; known are batch, empty"),
         ("empty", "--partition: no node of 'empty' takes jobs now"),
     ],
 )

@@ -46,7 +46,7 @@ class Trends:
 
     rows: list[Row]
     pictures: dict[tuple[str, str], Markup]
-    problem: Optional[str] = None  # noqa: UP045 - Python 3.9 reads it at run time
+    problem: Optional[str] = None
 
 
 def size(change: series.Change) -> str:

@@ -1,6 +1,6 @@
 """Verdicts: measured values compared with what a partition is expected to reach."""
 
-from assay.judge.peaks import hardware, peak
+from assay.judge.peaks import Hardware, Known, hardware, peak
 from assay.judge.plausible import MOST_OF_PEAK, Peak, Ratio, Ratios, judge_ratios, of_peak
 from assay.judge.reference_files import ReferencesError
 from assay.judge.references import CALIBRATED, Recorded, Reference, References, describe
@@ -23,7 +23,9 @@ __all__ = [
     "LAUNCHES_IN_BUDGET",
     "LAUNCHES_TO_FAIL",
     "MOST_OF_PEAK",
+    "Hardware",
     "Judgement",
+    "Known",
     "Peak",
     "Ratio",
     "Ratios",

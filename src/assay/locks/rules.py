@@ -75,7 +75,7 @@ def site(lock: Lock, seal: Seal) -> Iterator[str]:
 
     Spack takes target and `cuda_arch` as preferences: it may choose another without a word.
     """
-    targets, gpus = seal.target, seal.cuda_arch
+    targets, gpus = seal.hardware.target, seal.hardware.cuda_arch
     for node in lock.nodes.values():
         where = f"{lock.file}: concrete_specs:{node['hash']}: {label(node)}"
         if "external" in node:

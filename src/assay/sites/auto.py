@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from reframe.core.exceptions import ConfigError
 from assay import sites, slurm
 from assay.evidence.accelerator import ACCELERATORS
 from assay.evidence.transports import SWITCHED
-from assay.judge import hardware
+from assay.judge import Known, hardware
 from assay.onnode import provenance
 from assay.sites import container, describe, detect, ideal, machine, verified
 from assay.slurm import Answers, Pool
@@ -153,7 +152,7 @@ def _stacks(
     return stacks, image.said["ucx_info", "-d"]
 
 
-def _links(place: describe.Place, known: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _links(place: describe.Place, known: Known) -> list[dict[str, Any]]:
     """A partition for each link between nodes, with its hardware if its peak is known."""
     count = len(place.pool.up)
     number = os.environ.get("ASSAY_NODES", str(place.nodes))

@@ -24,6 +24,7 @@ from assay.catalogue import (
 )
 from assay.evidence.accelerator import ACCELERATORS
 from assay.evidence.transports import SWITCHED, TRANSPORTS
+from assay.judge import Hardware, Known
 from assay.onnode import provenance
 from assay.outputs import nvidia_smi
 from assay.sites import detect
@@ -67,9 +68,6 @@ OF_THE_SYSTEM = re.compile(r"/($|(etc|usr|var|opt|lib|lib64|root|tmp)$)")
 
 #: Programs whose absence is said: without them, much of the suite does not run.
 EXPECTED = ("ucx", "ucx-perftest", "osu", "hpl", "hpcc", "iozone")
-
-#: What is known about hardware: role -> name -> quantities, :func:`assay.judge.hardware`.
-Known = Mapping[str, dict[str, Any]]
 
 _ADD_PEAK = "add it to hardware.yaml of the site, and name it in the extra hardware"
 _ADD_STORAGE = "add a partition with storage and its directory"
@@ -359,11 +357,11 @@ def _stated(known: Known, name: str, rate: float, device: str) -> str:
     """
     bandwidth = rate * 125
     entry = known["link"].get(name)
-    if entry and abs(entry["bandwidth"] - bandwidth) <= ROUNDED * bandwidth:
+    if entry and abs((entry.bandwidth or 0) - bandwidth) <= ROUNDED * bandwidth:
         return name
     own = re.sub(r"[^a-z0-9-]", "-", f"{name}-{rate:g}gbit")
     source = f"the rate that {device} states, {rate:g} Gbit/s; not measured"
-    known["link"].setdefault(own, {"bandwidth": bandwidth, "source": source})
+    known["link"].setdefault(own, Hardware(source, bandwidth))
     return own
 
 

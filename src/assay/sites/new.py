@@ -7,7 +7,6 @@ says what they have (:mod:`assay.onnode.provenance`). What nobody says is listed
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import re
 import shlex
@@ -23,12 +22,12 @@ from reframe.core.exceptions import ReframeError
 
 from assay import files, slurm
 from assay.catalogue import PROGRAMS
-from assay.judge import ReferencesError, hardware
+from assay.judge import Known, ReferencesError, hardware
 from assay.locks.lockfile import package
 from assay.onnode import provenance
 from assay.results import promise, session
 from assay.sites import describe, detect, expect, machine, written
-from assay.sites.describe import Gap, Known, Place
+from assay.sites.describe import Gap, Place
 from assay.sites.written import Draft
 from assay.slurm import Partition, Pool
 
@@ -159,11 +158,6 @@ def answers() -> slurm.Answers:
     return said
 
 
-def _near(wanted: str, known: Iterable[str], otherwise: str) -> str:
-    near = difflib.get_close_matches(wanted, [*known], n=1)
-    return f"did you mean {near[0]!r}?" if near else otherwise
-
-
 def chosen(
     partitions: Sequence[Partition],
     nodes: Sequence[slurm.Node],
@@ -180,7 +174,7 @@ def chosen(
     known = {partition.name: partition for partition in partitions}
     for name in wanted:
         if name not in known:
-            mend = _near(name, known, f"it has {', '.join(known)}")
+            mend = files.nearest(name, known)
             raise NewSiteError(f"--partition: Slurm has no {name!r}; {mend}")
     asked = [known[name] for name in dict.fromkeys(wanted)] or [p for p in partitions if p.open]
     found: list[Pool] = []
@@ -219,8 +213,7 @@ def _modules(wanted: Sequence[str]) -> tuple[str, list[str]]:
     # The first module may make others visible. The job says which of those cannot be loaded.
     families = {name.rpartition("/")[0] for name in names} | {*names}
     if wanted and wanted[0] not in families:
-        mend = _near(wanted[0], names, "module avail lists what there is")
-        raise NewSiteError(f"--module: there is no {wanted[0]!r}; {mend}")
+        raise NewSiteError(f"--module: no {wanted[0]!r}; {files.nearest(wanted[0], names)}")
     return system, useful(names) if system != "nomod" else []
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay.sites.describe import Gap, Known
+from assay.judge import Hardware, Known
+from assay.sites.describe import Gap
 
 #: Longest line of the files.
 WIDTH = 96
@@ -54,7 +55,7 @@ class Draft:
     known: Known
     common: dict[str, dict[str, Any]] = field(default_factory=dict)
     partitions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    links: dict[str, Any] = field(default_factory=dict)
+    links: dict[str, Hardware] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
 
 
@@ -256,12 +257,12 @@ def _proposed(draft: Draft) -> list[str]:
     lines = []
     for case, share, name in _proposals(draft):
         link = draft.known["link"][name]
-        peak = link["bandwidth"]
+        peak = link.bandwidth or 0
         # No more than the peak itself.
         upper = f"lower: -0.1, upper: {1 / share - 1:.2f}"
         source = (
             f"proposal, not measured: {share:g} of the peak of {name}, {peak:g} MB/s, is "
-            f"{share * peak:g} MB/s ({link['source']})"
+            f"{share * peak:g} MB/s ({link.source})"
         )
         lines += [
             f"#  - for: {{{case}}}",
@@ -294,8 +295,8 @@ def hardware(head: Head, draft: Draft) -> str:
     for name, said in draft.links.items():
         lines += [
             f"  {name}:",
-            f"    bandwidth: {said['bandwidth']:g}",
-            f"    source: {json.dumps(said['source'])}",
+            f"    bandwidth: {said.bandwidth:g}",
+            f"    source: {json.dumps(said.source)}",
         ]
     return "\n".join(lines) + "\n"
 

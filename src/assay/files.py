@@ -62,8 +62,9 @@ def _fault(said: str, content: Any, kind: Any, where: str) -> str:
     if unknown := re.match(r"Object contains unknown field `(.*)`", said):
         structs = [each for each in _alternatives(kind) if _is_struct(each)]
         known = [field.encode_name for each in structs for field in msgspec.structs.fields(each)]
-        return f"{where}/{unknown[1]}: unknown key; {nearest(unknown[1], known)}".lstrip("/")
-    if missing := re.match(r"Object missing required field (`.*`)", said):
+        where = f"{where}/{unknown[1]}".lstrip("/")
+        said = f"unknown key; {nearest(unknown[1], known)}"
+    elif missing := re.match(r"Object missing required field (`.*`)", said):
         said = f"{missing[1]} is missing"
     elif said.startswith("Expected"):
         said = f"{repr(content)[:60]}: e{said[1:].partition(' matching regex ')[0]}"

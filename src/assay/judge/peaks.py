@@ -19,7 +19,7 @@ MOST = 1e9
 Number = Annotated[float, msgspec.Meta(gt=0, lt=MOST)]
 
 
-class Hardware(msgspec.Struct, forbid_unknown_fields=True):
+class Hardware(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Hardware has a source and its peaks, numbers above 0 in the units of the head of the file."""
 
     source: str = ""

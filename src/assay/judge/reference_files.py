@@ -158,17 +158,25 @@ class Document(_Struct):
     ] = []
 
 
+class Included(_Struct):
+    """A file that is included, or ``calibrated.yaml``, has references only."""
+
+    references: Optional[list[Entry]]
+
+
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read(path: Path) -> Mapping[str, Any]:
+def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]:
     """Reads a file of references and validates it.
+
+    :param kind: :class:`Document` or :class:`Included`.
 
     :raises ReferencesError: the file is missing, is not YAML, or does not have the shape.
     """
     hint = "; a site is judged by this file, see docs/adding-a-site.md"
     document = files.read_yaml(path, ReferencesError, hint=hint)
-    if fault := files.misshapen(document, Document):
+    if fault := files.misshapen(document, kind):
         raise ReferencesError(f"{path}: {fault}")
     return cast("Mapping[str, Any]", document)
 
@@ -186,14 +194,7 @@ def included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Map
                 f"{path}: include/{number}: {name}: no such file; the path is relative to "
                 f"{path.parent}"
             )
-        content = read(other)
-        for key in ("recorded", "include"):
-            if key in content:
-                raise ReferencesError(
-                    f"{other}: {key}: an included file has references only; "
-                    f"move it to the file that includes it ({path})"
-                )
-        found[other] = content["references"] or ()
+        found[other] = read(other, Included)["references"] or ()
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import pprint
 import re
 import shutil
 import tempfile
@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import yaml
 
 from assay.judge import Hardware, Known
 from assay.sites.describe import Gap
@@ -62,34 +65,41 @@ class Draft:
 # --- reframe.py -----------------------------------------------------------------------------------
 
 
-def literal(value: Any, indent: int = 0, first: int = 0, block: bool = False) -> str:
-    """A value as Python, in as few lines as fit.
+_REFRAME = '''\
+"""{name}: {number} partitions on nodes of Slurm, found on {date}.
 
-    :param indent: of the line that the value ends in.
-    :param first: what the first line has before the value, with its indent.
-    :param block: each entry has a line of its own, even if all fit in one.
-    """
-    flat = _flat(value)
-    fits = not block and len(flat) + max(indent, first) < WIDTH
-    if fits or not isinstance(value, (dict, list)) or not value:
-        return flat
-    inner, lines = " " * (indent + 4), []
-    for entry in value.items() if isinstance(value, dict) else value:
-        key = f"{_flat(entry[0])}: " if isinstance(value, dict) else ""
-        said = entry[1] if isinstance(value, dict) else entry
-        lines.append(f"{inner}{key}{literal(said, indent + 4, indent + 4 + len(key))},")
-    open_, close = "{}" if isinstance(value, dict) else "[]"
-    return "\n".join([open_, *lines, " " * indent + close])
+{about}
+"""
 
+# Stacks: {stack_name}
 
-def _flat(value: Any) -> str:
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_flat(k)}: {_flat(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_flat, value)) + "]"
-    return repr(value)
+from assay import sites
+
+{comments}
+
+{nodes}
+
+PARTITIONS = [
+{partitions}
+]
+
+STACK = {stack}
+
+site_configuration = sites.configuration(
+    __file__,
+    systems=[
+        {{
+            "name": {name!r},
+            "hostnames": {hostnames!r},  # regular expressions
+            "modules_system": {modules_system!r},
+            "partitions": PARTITIONS,
+        }}
+    ],
+    environments=[STACK],
+    # The partitions share nodes and network, so cases run one at a time.
+    one_at_a_time=True,
+)
+'''
 
 
 def _comment(*lines: str) -> str:
@@ -118,63 +128,39 @@ TOGETHER = (
 def reframe(head: Head, draft: Draft) -> str:
     """The file ``reframe.py``."""
     names = _variables(draft.common)
-    number = sum(len(each) for each in draft.partitions.values())
-    about = textwrap.fill(
+    about = (
         f"`assay site new` wrote this file from what Slurm and {', '.join(head.asked)} said. "
-        "Nothing was measured. Compare the file with the machine before you rely on it.",
-        WIDTH,
+        "Nothing was measured. Compare the file with the machine before you rely on it."
     )
-    parts = [
-        f'"""{head.name}: {number} partitions on nodes of Slurm, found on {head.date}.\n\n'
-        f'{about}\n"""',
-        f"# Stacks: {draft.stack['name']}",
-        "from assay import sites",
-    ]
-    if draft.gaps:
-        unknown = (f"- {gap}" for gap in draft.gaps)
-        parts.append(_comment("What could not be found out, and what to do:", *unknown))
-    if draft.together:
-        parts.append(_comment(TOGETHER))
-    for slurm, common in draft.common.items():
-        said = f"#: What all partitions on the nodes of Slurm's partition {slurm} have in common."
-        parts.append(f"{said}\n{names[slurm]} = {literal(common, block=True)}")
+    unknown = ["What could not be found out, and what to do:", *(f"- {gap}" for gap in draft.gaps)]
+    said = "#: What all partitions on the nodes of Slurm's partition {} have in common."
     partitions = [
-        _entry(each, 16, f"**{names[slurm]}")
+        textwrap.indent(_python(each, f"**{names[slurm]},") + ",", "    ")
         for slurm, every in draft.partitions.items()
         for each in every
     ]
-    parts.append(
-        "\n".join(
-            [
-                "site_configuration = sites.configuration(",
-                "    __file__,",
-                "    systems=[",
-                "        {",
-                f'            "name": {_flat(head.name)},',
-                f'            "hostnames": {_flat(head.hostnames)},  # regular expressions',
-                f'            "modules_system": {_flat(head.modules_system)},',
-                '            "partitions": [',
-                *partitions,
-                "            ],",
-                "        }",
-                "    ],",
-                f"    environments=[\n{_entry(draft.stack, 8)}\n    ],",
-                "    # The partitions share nodes and network, so cases run one at a time.",
-                "    one_at_a_time=True,",
-                ")",
-            ]
-        )
+    return _REFRAME.format(
+        name=head.name,
+        number=len(partitions),
+        date=head.date,
+        about=textwrap.fill(about, WIDTH),
+        comments=_comment(*unknown, *([TOGETHER] if draft.together else [])),
+        nodes="\n\n".join(
+            f"{said.format(slurm)}\n{names[slurm]} = {_python(common)}"
+            for slurm, common in draft.common.items()
+        ),
+        partitions="\n".join(partitions),
+        stack_name=draft.stack["name"],
+        stack=_python(draft.stack),
+        hostnames=list(head.hostnames),
+        modules_system=head.modules_system,
     )
-    return "\n\n".join(parts) + "\n"
 
 
-def _entry(value: Mapping[str, Any], indent: int, *first: str) -> str:
-    """A mapping as an element of a list, with lines of its own at the beginning."""
-    head, *rest = literal(value, indent, block=True).splitlines()
-    inner = " " * (indent + 4)
-    return "\n".join(
-        [" " * indent + head, *(f"{inner}{line}," for line in first), *rest[:-1], rest[-1] + ","]
-    )
+def _python(value: Mapping[str, Any], first: str = "") -> str:
+    """A mapping as Python; `first` is what its first line has."""
+    text = pprint.pformat(value, width=WIDTH - 8, sort_dicts=False, compact=True)
+    return f"{{{first}\n {text[1:]}"
 
 
 def _variables(common: Iterable[str]) -> dict[str, str]:
@@ -284,21 +270,13 @@ def hardware(head: Head, draft: Draft) -> str:
     """The file ``hardware.yaml``; empty if the site needs none."""
     if not draft.links:
         return ""
-    lines = [
-        _comment(
-            f"Links of {head.name}, with the rate that their devices stated on {head.date}. A link "
-            "that came up too slow states a lower rate: compare. "
-            "bandwidth: payload in one direction [MB/s]."
-        ),
-        "link:",
-    ]
-    for name, said in draft.links.items():
-        lines += [
-            f"  {name}:",
-            f"    bandwidth: {said.bandwidth:g}",
-            f"    source: {json.dumps(said.source)}",
-        ]
-    return "\n".join(lines) + "\n"
+    about = (
+        f"Links of {head.name}, with the rate that their devices stated on {head.date}. A link "
+        "that came up too slow states a lower rate: compare. "
+        "bandwidth: payload in one direction [MB/s]."
+    )
+    links = yaml.safe_dump({"link": msgspec.to_builtins(draft.links)}, width=WIDTH)
+    return f"{_comment(about)}\n{links}"
 
 
 # --- folder ---------------------------------------------------------------------------------------

@@ -298,11 +298,11 @@ def test_entries_of_two_files_that_are_equally_close_name_both(tmp_path):
         (None, r"references\.yaml: include/0: common\.yaml: no such file; the path is relative to"),
         (
             {"references": [], "recorded": []},
-            r"common\.yaml: recorded: unknown key.*has references only",
+            r"common\.yaml: recorded: unknown key",
         ),
         (
             {"references": [], "include": ["x.yaml"]},
-            r"common\.yaml: include: unknown key.*has references only",
+            r"common\.yaml: include: unknown key",
         ),
         ({"references": [{}]}, r"common\.yaml: references/0: `for` is missing"),
     ],

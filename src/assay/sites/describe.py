@@ -235,6 +235,19 @@ def _processor(place: Place, gaps: list[Gap]) -> dict[str, int]:
 # --- one node, and links --------------------------------------------------------------------------
 
 
+def _partition(
+    place: Place, name: str, descr: str, features: list[str], **extras: Any
+) -> dict[str, Any]:
+    """A partition on these nodes; an extra that is empty is left out."""
+    said = {key: value for key, value in extras.items() if value}
+    return {
+        "name": name,
+        "descr": descr,
+        "features": features,
+        "extras": {**place.extras, **said},
+    }
+
+
 def intra_node(place: Place, gaps: list[Gap]) -> dict[str, Any]:
     """The partition of the ranks on one node."""
     where, opened, extras = "partition intra-node", place.transports, place.extras
@@ -248,12 +261,8 @@ def intra_node(place: Place, gaps: list[Gap]) -> dict[str, Any]:
     seen = place.here["topology"]
     shape = [("processors", "cpus"), ("sockets", "sockets"), ("NUMA nodes", "numa_nodes")]
     said = ", ".join(f"{name}: {seen[key]}" for name, key in shape if seen[key])
-    return {
-        "name": "intra-node",
-        "descr": "the ranks on one node" + (f" ({said})" if said else ""),
-        "features": ["intra-node", *over],
-        "extras": {**extras, "network_device": "lo"},
-    }
+    descr = "the ranks on one node" + (f" ({said})" if said else "")
+    return _partition(place, "intra-node", descr, ["intra-node", *over], network_device="lo")
 
 
 def fastest(ports: Mapping[str, Mapping[str, str | None]]) -> str | None:
@@ -375,23 +384,16 @@ def _between(
     if not reach:
         what = f"UCX lists no transport on {device}"
         gaps.append(Gap(f"partition {name}", what, "look at ucx_info -d in a job"))
-    extras = {
-        **place.extras,
-        "network_device": device,
-        "nodes": place.nodes,
-        **({"hardware": {"link": link}} if link else {}),
-    }
-    if place.together:
-        last = place.pool.shape.processor["num_cpus"] - 1
-        extras["cores_per_node"] = 1
-        extras["tournament"] = {"width": 1, "cpus": [0, last], "seconds": 0.5}
-        extras["smoke"] = list(SMOKE)
-    return {
-        "name": name,
-        "descr": f"nodes joined by {name}, over {device}",
-        "features": ["inter-node", name, *reach],
-        "extras": extras,
-    }
+    last = place.pool.shape.processor["num_cpus"] - 1
+    tournament = {"width": 1, "cpus": [0, last], "seconds": 0.5}
+    shared = {"cores_per_node": 1, "tournament": tournament, "smoke": list(SMOKE)}
+    return _partition(
+        *(place, name, f"nodes joined by {name}, over {device}", ["inter-node", name, *reach]),
+        network_device=device,
+        nodes=place.nodes,
+        hardware={"link": link} if link else {},
+        **(shared if place.together else {}),
+    )
 
 
 # --- GPUs -----------------------------------------------------------------------------------------
@@ -449,27 +451,15 @@ def gpus(
         "devices": [{"type": "gpu", "num_devices": count}],
         **({"resources": GPU_RESOURCE} if allocated else {}),
     }
-    found = [
-        {
-            "name": "gpu",
-            "descr": "the GPUs of one node",
-            "features": ["intra-node", *words, *(["nvlink"] if links else [])],
-            **devices,
-            "extras": {**place.extras, **({"hardware": named} if named else {})},
-        }
-    ]
+    features = ["intra-node", *words, *(["nvlink"] if links else [])]
+    found = [_partition(place, "gpu", "the GPUs of one node", features, hardware=named)]
     for each in between[:1]:
-        named = {**each["extras"].get("hardware", {}), **hardware}
-        found.append(
-            {
-                "name": f"gpu-{each['name']}",
-                "descr": f"GPUs of different nodes, over {each['extras']['network_device']}",
-                "features": ["inter-node", each["name"], *words],
-                **devices,
-                "extras": {**each["extras"], **({"hardware": named} if named else {})},
-            }
-        )
-    return found
+        name, extras = each["name"], each["extras"]
+        descr = f"GPUs of different nodes, over {extras['network_device']}"
+        extras = {**extras, "hardware": {**extras.get("hardware", {}), **hardware}}
+        features = ["inter-node", name, *words]
+        found.append(_partition(place, f"gpu-{name}", descr, features, **extras))
+    return [{**each, **devices} for each in found]
 
 
 def _unclear(
@@ -533,17 +523,18 @@ def storage(place: Place, seen: set[str], gaps: list[Gap]) -> list[dict[str, Any
         seen.update([mount] if shared else [])
         name = "tmpfs" if kind == "tmpfs" else word(mount.rpartition("/")[2])
         names.append(f"files-{word(mount)}" if not name or name in names else name)
-        extras = {"directory": directory, "file_system": kind, "nodes": place.nodes}
-        # The disks of all nodes may be on one disk.
-        unequal = {"each_node": {"tolerance": 0.6}} if place.together else {}
         words = [w for w in ("lustre", "xfs", "tmpfs") if w == kind]
+        descr = f"{kind} at {mount}, {'of all nodes' if shared else 'of each node'}"
+        features = ["storage", *words, *(["shared"] if shared else [])]
         found.append(
-            {
-                "name": names[-1],
-                "descr": f"{kind} at {mount}, {'of all nodes' if shared else 'of each node'}",
-                "features": ["storage", *words, *(["shared"] if shared else [])],
-                "extras": {**place.extras, **extras, **unequal},
-            }
+            _partition(
+                *(place, names[-1], descr, features),
+                directory=directory,
+                file_system=kind,
+                nodes=place.nodes,
+                # The disks of all nodes may be on one disk.
+                each_node={"tolerance": 0.6} if place.together else {},
+            )
         )
     if not found:
         what = f"no file system of users was found on {place.host}"

@@ -111,7 +111,7 @@ def iron(lock: Lock, seal: Seal) -> Iterator[str]:
     A violation would show only as slow transfers. GPUs are promised by the site's `cuda_arch`, and
     by any package of the lock that uses CUDA.
     """
-    cuda = bool(seal.cuda_arch or lock.named("cuda")) or any(
+    cuda = bool(seal.hardware.cuda_arch or lock.named("cuda")) or any(
         node["parameters"].get("cuda") is True for node in lock.nodes.values()
     )
     for node in lock.named("openmpi"):

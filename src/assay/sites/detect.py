@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from assay import catalogue
-from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, NPB_CLASSES, NPB_KERNELS, PROGRAMS
+from assay.catalogue import BTIO_SUBTYPES, NPB_CLASSES, NPB_KERNELS, PROGRAMS
 from assay.evidence.accelerator import ACCELERATORS
 from assay.onnode import provenance
 from assay.slurm import QUERIES, Answers
@@ -51,26 +51,19 @@ def programs(has: Callable[[str], object] = shutil.which) -> dict[str, str]:
     return found
 
 
-def btio(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[str]]:
-    """Classes and subtypes of BT-IO for which every combination exists."""
-    built = {
-        (cls, sub) for cls in BTIO_CLASSES for sub in BTIO_SUBTYPES if has(catalogue.btio(cls, sub))
-    }
-    subtypes = [s for s in BTIO_SUBTYPES if any(sub == s for _, sub in built)]
-    classes = [c for c in BTIO_CLASSES if subtypes and all((c, s) in built for s in subtypes)]
-    return classes, subtypes if classes else []
+def built(
+    kinds: Iterable[str], name: Callable[[str, str], str], has: Callable[[str], object]
+) -> tuple[list[str], list[str]]:
+    """The kinds and classes of a program of NPB for which every combination exists.
 
+    A program of another class, such as one that is left of an older build, hides no kind: the class
+    counts that most kinds have, and the kinds that have it.
 
-def npb(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[str]]:
-    """Kernels and classes of NPB for which every combination exists.
-
-    A program of another class, such as one that is left of an older build, hides no kernel: the
-    class counts that most kernels have, and the kernels that have it.
+    :param name: of the program of a kind and a class.
     """
-    built = {(k, c) for k in NPB_KERNELS for c in NPB_CLASSES if has(catalogue.npb(k, c))}
-    of_class = {c: [k for k in NPB_KERNELS if (k, c) in built] for c in NPB_CLASSES}
-    kernels = max(of_class.values(), key=len)
-    return kernels, [c for c in NPB_CLASSES if kernels and set(kernels) <= set(of_class[c])]
+    of_class = {c: [kind for kind in kinds if has(name(kind, c))] for c in NPB_CLASSES}
+    found = max(of_class.values(), key=len)
+    return found, [c for c in NPB_CLASSES if found and {*found} <= {*of_class[c]}]
 
 
 #: Command that was asked -> its exit code; None if it did not end in time.
@@ -131,11 +124,11 @@ def described(
     # UCX lists only transports that this machine has a driver for.
     opened = transports(said("ucx_info", "-d")) if "ucx" in found else []
     features += [f"ucx-{word}" for word, gpu in ACCELERATORS.items() if gpu.copy in opened]
-    classes, subtypes = btio(has)
-    if classes:
+    subtypes, classes = built(BTIO_SUBTYPES, lambda sub, cls: catalogue.btio(cls, sub), has)
+    if subtypes:
         features.append("btio")
         extras.update(btio_classes=classes, btio_subtypes=subtypes)
-    kernels, classes = npb(has)
+    kernels, classes = built(NPB_KERNELS, catalogue.npb, has)
     if kernels:
         features.append("npb")
         extras.update(npb_kernels=kernels, npb_classes=classes)

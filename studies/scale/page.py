@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the summary and the figure of README.md, and tables.md.
 
-``.venv/bin/python studies/scale/page.py`` writes all. ``page.py --only switches --trials 10`` writes one
-simulated part alone, with fewer trials.
+``.venv/bin/python studies/scale/page.py`` writes all. With ``--only switches --trials 10`` it
+writes one simulated part alone, with fewer trials.
 
 Each part stands between two marks, and is the same in every run. Without SimGrid, the part that
 comes from SimGrid stays as it is.

@@ -117,7 +117,8 @@ def copy(tmp_path: Path) -> Path:
             shutil.copy(path, made)
     (made / ".venv").symlink_to(Path(sys.executable).parents[1])
     # Other tests may keep this machine busy, and nothing is judged by its numbers here.
-    (made / "site-config/busy.yaml").write_text("during: 1000\n")
+    tolerances = made / "site-config/tolerances.yaml"
+    tolerances.write_text(tolerances.read_text().replace("other_work: 0.3", "other_work: 1000"))
     return made
 
 

@@ -9,7 +9,7 @@ from shell import ROOT
 
 pytest.importorskip("reframe")
 
-from assay import cli
+from assay import cli, slurm
 from assay.onnode import provenance
 from assay.results.promise import PromiseError
 from assay.sites import expect, listing, new
@@ -98,7 +98,7 @@ def test_a_dry_run_prints_the_files_and_writes_nothing(checkout, tmp_path, capsy
     assert not (checkout / "site-config/mine").exists()
     command = (tmp_path / "srun").read_text()
     assert command.startswith("--partition=batch --exclusive --qos=test --nodes=2 --ntasks=2 ")
-    assert "--immediate=600" in command and "inventory.py" in command
+    assert "--immediate=600" in command and "provenance.py --questions" in command
 
 
 @pytest.mark.parametrize(
@@ -188,11 +188,14 @@ def test_modules_that_bring_mpi_are_said_and_an_unknown_one_is_refused(checkout,
     assert "the stack loads no module; there are openmpi/5.0.5, cuda/12.0, " in said
     assert "cuda/12.10 and 3 more; name those that you want by --module" in said
     assert refused(capsys, "mine", "--module", "openmpi/5.0.4") == (
-        "--module: there is no 'openmpi/5.0.4'; did you mean 'openmpi/5.0.5'?"
+        "--module: no 'openmpi/5.0.4'; did you mean 'openmpi/5.0.5'?"
     )
+    # A module without its version, too.
+    assert cli.main(["site", "new", "mine", "--dry-run", "--module", "openmpi"]) == 0
+    capsys.readouterr()
     assert cli.main(["site", "new", "mine", "--dry-run", "--module", "openmpi/5.0.5"]) == 0
     said = capsys.readouterr().out
-    assert '"modules_system": "lmod"' in said and '"modules": ["openmpi/5.0.5"]' in said
+    assert "\"modules_system\": 'lmod'" in said and "'modules': ['openmpi/5.0.5']" in said
     assert "module load openmpi/5.0.5 >&2 && exec python3 " in (tmp_path / "srun").read_text()
 
 
@@ -209,8 +212,6 @@ def test_a_site_that_is_refused_leaves_nothing(checkout, monkeypatch, capsys):
 
 
 def test_the_job_loads_modules_in_a_login_shell(checkout):
-    from assay.sites.new import slurm
-
     text = (DATA / "nodes.txt").read_text().replace("Gres=(null)", "Gres=gpu:2")
     pool = slurm.pool(slurm.partitions((DATA / "partitions.txt").read_text())[0], slurm.nodes(text))
     command = new.job(pool, [], ["openmpi/5.0.5", "osu micro"], 60)

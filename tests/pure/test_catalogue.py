@@ -67,18 +67,24 @@ def test_which_programs_tests_ask_for():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("stream: a program", "stream: descr: is missing"),
-        ("stream: {executables: [x]}", "stream: descr: is missing"),
+        ("stream: a program", "stream: 'a program': expected `object`, .*has a descr"),
+        ("stream: {executables: [x]}", "stream: `descr` is missing"),
         ("stream: {descr: x}", "stream: executables: is missing"),
-        ("stream: {descr: x, executables: [x], debain: y}", "stream: debain: is unknown; known"),
+        (
+            "stream: {descr: x, executables: [x], debain: y}",
+            "stream/debain: unknown key; did you",
+        ),
         ("stream: {descr: x, family: '('}", "stream: family: is not a regular expression"),
         ("stream: {descr: x, variant_of: y}", "stream: variant_of: is not a word of this file"),
         (
             "stream: {descr: x, executables: [x], version: {extra: y, command: [x], pattern: z}}",
-            "stream: version: must have extra, command and pattern",
+            "stream/version: pattern: must have one group",
         ),
-        ("stream: {descr: x, executables: [x], version: {extra: y}}", "stream: version: must have"),
-        ("[a]", ".*mapping"),
+        (
+            "stream: {descr: x, executables: [x], version: {extra: y}}",
+            "stream/version: `command` is missing",
+        ),
+        ("[a]", r"\(top level\): .*expected `object`"),
         ("a: [", ".*line 1 is not valid YAML"),
     ],
 )

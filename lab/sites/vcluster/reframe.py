@@ -27,6 +27,7 @@ from pathlib import Path
 
 from assay import sites
 from assay.evidence import accelerator
+from assay.onnode import provenance
 from assay.sites import detect, machine
 
 sys.path.append(str(sites.repository(__file__) / "lab/sites"))
@@ -35,7 +36,7 @@ import emulation
 STATE = emulation.state()
 cluster = emulation.cluster()
 nodes, cores = cluster["nodes"], os.cpu_count()
-memory = detect.memory_bytes() // (nodes + 1)
+memory = provenance.memory()["limit"] // (nodes + 1)
 
 #: The cluster's processor time, by the version of the host's control groups.
 ACCOUNT = "cpu.stat" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cpuacct.usage"

@@ -1,7 +1,7 @@
 """Verdicts: measured values compared with what a partition is expected to reach."""
 
 from assay.judge.ladder import RED, Fault, Outcome, Verdict, outcome, worst, worst_first
-from assay.judge.peaks import hardware, peak
+from assay.judge.peaks import Hardware, Known, hardware, peak
 from assay.judge.plausible import MOST_OF_PEAK, Peak, Ratio, Ratios, judge_ratios, of_peak
 from assay.judge.reference_files import ReferencesError
 from assay.judge.references import CALIBRATED, Recorded, Reference, References, describe
@@ -24,7 +24,9 @@ __all__ = [
     "MOST_OF_PEAK",
     "RED",
     "Fault",
+    "Hardware",
     "Judgement",
+    "Known",
     "Outcome",
     "Peak",
     "Ratio",

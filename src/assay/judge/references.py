@@ -144,14 +144,10 @@ class References:
             return cls(path, document, included=included)
         mend = "; take it back from version control, or delete it and calibrate again"
         try:
-            calibrated = reference_files.read(beside)
-            entries = calibrated["references"] or ()
+            entries = reference_files.read(beside, reference_files.Included)["references"] or ()
             reference_files.refuse_weak({beside: entries})
         except ReferencesError as error:
             raise ReferencesError(f"{error}{mend}") from None
-        for key in ("recorded", "include"):
-            if key in calibrated:
-                raise ReferencesError(f"{beside}: {key}: belongs into {path.name}{mend}")
         return cls(path, document, entries, included)
 
     def find(

@@ -8,7 +8,6 @@ they are reached. Its ``references.yaml`` holds the references that the results 
 
 from __future__ import annotations
 
-import difflib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from reframe.core.exceptions import ConfigError
 
 from assay import catalogue, deadline, files, reframe_compat
@@ -93,6 +93,20 @@ def results_directory(site_file: str | Path) -> Path:
     return path
 
 
+class Words(msgspec.Struct, forbid_unknown_fields=True):
+    """It has features and extras, each a mapping of word to meaning."""
+
+    extras: dict[str, str]
+    features: dict[str, str] = {}
+
+
+class Vocabulary(msgspec.Struct, forbid_unknown_fields=True):
+    """The file has partition and environment."""
+
+    partition: Words
+    environment: Words
+
+
 @cache
 def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """The words of sites with their meanings: ``[partition|environment][features|extras][word]``.
@@ -102,22 +116,11 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
     :raises ConfigError: the file cannot be read or does not have that shape.
     """
-    words = files.read_yaml(path, ConfigError)
-    try:
-        for owner, kind in (
-            ("partition", "features"),
-            ("partition", "extras"),
-            ("environment", "extras"),
-        ):
-            if not isinstance(words[owner][kind], dict):
-                raise TypeError
-    except (KeyError, TypeError):
-        raise ConfigError(
-            f"{path}: must have partition with features and extras, and environment with extras, "
-            "each a mapping of word to meaning"
-        ) from None
-    words["environment"]["features"] = catalogue.WORDS
-    return words  # type: ignore[no-any-return]
+    said = files.read(path, Vocabulary, ConfigError)
+    return {
+        "partition": {"features": said.partition.features, "extras": said.partition.extras},
+        "environment": {"features": catalogue.WORDS, "extras": said.environment.extras},
+    }
 
 
 def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> None:
@@ -127,9 +130,8 @@ def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> N
         file = "site-config/vocabulary.yaml"
         if known is catalogue.WORDS:
             file = "src/assay/catalogue.yaml"
-        near = difflib.get_close_matches(word, known, n=1)
-        mend = f"did you mean {near[0]!r}?" if near else "known are " + ", ".join(sorted(known))
-        raise ConfigError(f"{where}: unknown word {word!r}; {mend} (new words go into {file})")
+        mend = f"{files.nearest(word, known)} (new words go into {file})"
+        raise ConfigError(f"{where}: unknown word {word!r}; {mend}")
 
 
 def _check_partition(

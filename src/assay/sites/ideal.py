@@ -18,9 +18,6 @@ from assay.results.promise import Found
 #: The variable by which ``assay expect`` asks for this machine.
 VARIABLE = "ASSAY_EXPECT"
 
-#: The answer of Slurm (:data:`assay.sites.auto.SINFO`): four nodes with four GPUs each.
-SINFO = "ideal*|4|48|2|24|1|192000|gpu:4|idle"
-
 #: A program that excludes tests of its other builds (``valid_prog_environs = ["+osu-py -osu"]``).
 #: One more stack lacks it.
 EXCLUDES = "osu"

@@ -176,7 +176,7 @@ def found(
 def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict[str, Any]:
     """A partition whose jobs run on this machine, with its processor and memory."""
     processor = cpuinfo()
-    processor["num_cpus"] = min(processor["num_cpus"], detect.usable_cpus())
+    processor["num_cpus"] = min(processor["num_cpus"], len(os.sched_getaffinity(0)))
     clock = {"clock_hz": hz} if (hz := detect.clock_hz()) else {}
     # Open MPI refuses to start as root unless it is told twice that this is meant.
     root = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
@@ -189,8 +189,8 @@ def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict
         "features": features,
         # Other work on this machine disturbs the measurement, so the suite watches its processes.
         "extras": {
-            **{"memory_bytes": detect.memory_bytes(), "others": PROCESSES, **clock},
-            **detect.pml(),
+            **{"memory_bytes": provenance.memory()["limit"], "others": PROCESSES, **clock},
+            **detect.pml(provenance.network_devices()["infiniband"]),
             **extras,
         },
         "env_vars": root if os.geteuid() == 0 else [],
@@ -228,7 +228,7 @@ def storage(site_file: str | Path, name: str, directory: Path, *features: str) -
             f"{site_file}: partition {name!r}: directory {directory} cannot be made "
             f"({error.strerror}); set ASSAY_SCRATCH to one that can"
         ) from None
-    kind = detect.file_system(directory)
+    kind = provenance.file_system(str(directory))["type"] or "unknown"
     words = ["storage", *features]
     if kind in ("xfs", "lustre"):
         words.append(kind)

@@ -1,13 +1,12 @@
 """``assay site new``: writes the folder of a site from what Slurm and its nodes say.
 
 Slurm says which partitions and nodes there are. A job of a second on two nodes of each partition
-says what they have (:mod:`assay.onnode.inventory`). What nobody says is listed with what to do.
+says what they have (:mod:`assay.onnode.provenance`). What nobody says is listed with what to do.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import re
 import shlex
@@ -16,18 +15,21 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
-from assay.judge import ReferencesError, hardware
-from assay.onnode import inventory, provenance
+from assay import files, slurm
+from assay.catalogue import PROGRAMS
+from assay.judge import Known, ReferencesError, hardware
+from assay.locks.lockfile import package
+from assay.onnode import provenance
 from assay.results import promise, session
-from assay.sites import auto, expect, machine
-from assay.sites.new import draft, facts, modules, slurm, written
-from assay.sites.new.facts import Gap, Place
-from assay.sites.new.slurm import Partition, Pool
+from assay.sites import describe, detect, expect, machine, written
+from assay.sites.describe import Gap, Place
+from assay.sites.written import Draft
+from assay.slurm import Partition, Pool
 
 #: A name that is a folder, a system of ReFrame and a word on a command line.
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
@@ -35,9 +37,15 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 #: How long the job on the nodes may run [min].
 MINUTES = 10
 
-
 #: How many modules a line names.
 SHOWN = 12
+
+#: Names of modules that bring an MPI library, or CUDA.
+MPI = r"(^|/)(openmpi|ompi|hpcx|mpich|mvapich|impi|intel-?mpi|cray-mpich)[^/]*(/|$)"
+CUDA = r"(^|/)(cuda|cudatoolkit|nvhpc)[^/]*(/|$)"
+
+#: The shell that has the function `module` is a login shell. The two answers are one text.
+MODULES = ("bash", "-lc", "module --version 2>&1; echo; module -t avail 2>&1")
 
 
 class NewSiteError(Exception):
@@ -66,38 +74,30 @@ def _run(args: argparse.Namespace) -> int:
     check(args)
     said = answers()
     gaps: list[Gap] = []
-    pools = chosen(slurm.partitions(said.partitions), slurm.nodes(said.nodes), args.partition, gaps)
+    partitions, nodes = slurm.partitions(said.partitions), slurm.nodes(said.nodes)
+    pools = chosen(partitions, nodes, args.partition, gaps)
     system, of_modules = _modules(args.module)
+    useful = ", ".join(of_modules[:SHOWN])
+    if len(of_modules) > SHOWN:
+        useful += f" and {len(of_modules) - SHOWN} more"
     places = _places(pools, args, gaps)
-    made = draft.of(
-        places,
-        hardware(args.folder / args.name),
-        scheduler=auto.scheduler(said.config),
-        launcher="srun" if auto.pmix(said.mpi) else "mpirun",
-        access=args.access,
-        modules=args.module,
-        osu_py=machine.osu_py(args.folder.resolve().parent),
-    )
+    osu_py = machine.osu_py(args.folder.resolve().parent)
+    known = hardware(args.folder / args.name)
+    made = draft(places, known, said, args.access, args.module, osu_py)
     if not made.stack["features"]:
+        do = "install Open MPI and benchmarks, or name modules that have them by --module"
         raise NewSiteError(
             f"no program that the suite knows is on PATH of {places[0].host}: "
-            + (
-                f"name modules by --module, for example {_some(of_modules)}"
-                if of_modules
-                else "install Open MPI and benchmarks, or name modules that have them by --module"
-            )
+            + (f"name modules by --module, for example {useful}" if useful else do)
         )
-    if not args.module and of_modules:
-        what = f"the stack loads no module; there are {_some(of_modules)}"
-        gaps.append(
-            Gap(f"stack {made.stack['name']}", what, "name those that you want by --module")
-        )
-    made.gaps[:0] = gaps
+    if useful and not args.module:
+        what = f"the stack loads no module; there are {useful}"
+        do = "name those that you want by --module"
+        gaps.append(Gap(f"stack {made.stack['name']}", what, do))
     host = socket.gethostname()
-    made.gaps.append(
-        Gap("hostnames", f"written from the name of this host, {host}; whether jobs are started on "
-            "others, too, is not known", "add their names")
-    )  # fmt: skip
+    what = f"written from the name of this host, {host}; whether jobs are started on others, too, "
+    made.gaps[:0] = gaps
+    made.gaps.append(Gap("hostnames", f"{what}is not known", "add their names"))
     head = written.Head(
         name=args.name,
         hostnames=[re.sub(r"\d+", "[0-9]+", re.escape(host)) + "$"],
@@ -107,12 +107,6 @@ def _run(args: argparse.Namespace) -> int:
     )
     _write(args, head, made)
     return 0
-
-
-def _some(names: Sequence[str]) -> str:
-    """Names in a line; of many, the first ones."""
-    shown = ", ".join(names[:SHOWN])
-    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
 
 
 # --- what is asked --------------------------------------------------------------------------------
@@ -155,7 +149,7 @@ def answers() -> slurm.Answers:
 
     :raises NewSiteError: it does not answer.
     """
-    said = slurm.ask()
+    said = detect.slurm()
     for silence in provenance.hung.values():
         raise NewSiteError(f"{silence}: Slurm does not answer; ask its administrator")
     if not slurm.partitions(said.partitions):
@@ -180,11 +174,9 @@ def chosen(
     known = {partition.name: partition for partition in partitions}
     for name in wanted:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            mend = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+            mend = files.nearest(name, known)
             raise NewSiteError(f"--partition: Slurm has no {name!r}; {mend}")
-    ordered = sorted(known.values(), key=lambda partition: not partition.default)
-    asked = [known[name] for name in dict.fromkeys(wanted)] or [p for p in ordered if p.open]
+    asked = [known[name] for name in dict.fromkeys(wanted)] or [p for p in partitions if p.open]
     found: list[Pool] = []
     covered: set[str] = set()
     for partition in asked:
@@ -214,21 +206,46 @@ def _modules(wanted: Sequence[str]) -> tuple[str, list[str]]:
 
     :raises NewSiteError: a wanted module is not available.
     """
-    said = modules.ask() if shutil.which(modules.QUERY[0]) else ""
-    names, system = modules.available(said), modules.system(said)
+    said = detect.output(*MODULES) if shutil.which(MODULES[0]) else ""
+    names, system = available(said), module_system(said)
     if wanted and system == "nomod":
         raise NewSiteError("--module: a login shell has no command `module` here: leave it out")
     # The first module may make others visible. The job says which of those cannot be loaded.
-    if lost := modules.unknown(wanted[:1], names):
-        near = difflib.get_close_matches(lost, names, n=1)
-        mend = f"did you mean {near[0]!r}?" if near else "module avail lists what there is"
-        raise NewSiteError(f"--module: there is no {lost!r}; {mend}")
-    useful = [
-        *modules.that_bring_mpi(names),
-        *modules.that_bring_cuda(names),
-        *modules.that_bring_programs(names),
-    ]
-    return system, list(dict.fromkeys(useful)) if system != "nomod" else []
+    families = {name.rpartition("/")[0] for name in names} | {*names}
+    if wanted and wanted[0] not in families:
+        raise NewSiteError(f"--module: no {wanted[0]!r}; {files.nearest(wanted[0], names)}")
+    return system, useful(names) if system != "nomod" else []
+
+
+def module_system(said: str) -> str:
+    """The name that ReFrame gives to the module system; ``nomod`` if there is none.
+
+    :param said: what :data:`MODULES` prints.
+    """
+    if re.search(r"^Modules based on Lua: Version", said, re.MULTILINE):
+        return "lmod"
+    if release := re.search(r"Modules Release (\d+)", said):
+        return "tmod4" if int(release[1]) >= 4 else "tmod32"
+    return "nomod"
+
+
+def available(said: str) -> list[str]:
+    """The modules in an output of ``module -t avail`` of Lmod or Environment Modules, each once.
+
+    A line that ends in ``:`` names a folder, one that ends in ``/`` a family of modules. A mark in
+    parentheses, such as ``(default)``, is not of the name.
+    """
+    names = (re.sub(r"\(.*\)$", "", line.strip()) for line in said.splitlines())
+    return list(dict.fromkeys(n for n in names if re.fullmatch(r"[\w.+@-]+(/[\w.+@-]+)*", n)))
+
+
+def useful(names: Sequence[str]) -> list[str]:
+    """The modules that bring MPI, then those of CUDA, then those of a program of the catalogue."""
+    words = {word for word in PROGRAMS if word != "mpi"}
+    words |= {package(p.spack) for p in PROGRAMS.values() if p.spack} - {"openmpi"}
+    found = [name for what in (MPI, CUDA) for name in names if re.search(what, name, re.IGNORECASE)]
+    found += [name for name in names if {*name.lower().split("/")} & words]
+    return list(dict.fromkeys(found))
 
 
 def job(pool: Pool, access: Sequence[str], loaded: Sequence[str], wait: int) -> list[str]:
@@ -238,7 +255,8 @@ def job(pool: Pool, access: Sequence[str], loaded: Sequence[str], wait: int) -> 
     :param wait: how long it waits for the nodes [s].
     """
     count = min(len(pool.up), 2)
-    script = ["python3", "-B", inventory.__file__, facts.questions(pool.up[-1].address)]
+    asked = describe.questions(pool.up[-1].address)
+    script = ["python3", "-B", provenance.__file__, "--questions", asked]
     if loaded:
         load = f"module load {shlex.join(loaded)} >&2 && exec {shlex.join(script)}"
         script = ["bash", "-lc", load]
@@ -246,14 +264,8 @@ def job(pool: Pool, access: Sequence[str], loaded: Sequence[str], wait: int) -> 
     return [
         *("srun", f"--partition={pool.partition.name}", "--exclusive", *access, *gpus),
         *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--mpi=none"),
-        *(
-            "--input=none",
-            "--label",
-            f"--time={MINUTES}",
-            f"--immediate={wait}",
-            "--job-name=assay-site-new",
-        ),
-        *script,
+        *("--input=none", "--label", f"--time={MINUTES}", f"--immediate={wait}"),
+        *("--job-name=assay-site-new", *script),
     ]
 
 
@@ -301,17 +313,81 @@ def _asked(command: Sequence[str], wait: int) -> tuple[list[dict[str, object]], 
         return [], f"{command[0]} did not end within {error.timeout:g} s"
     out, err = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
     try:
-        found = facts.answers(out)
+        found = describe.answers(out)
     except ValueError:
         return [], "its answer is cut"
     lines = [line.strip() for line in (err if found else out + err).splitlines() if line.strip()]
     return found, lines[-1] if lines else "it printed nothing"
 
 
+# --- what follows ---------------------------------------------------------------------------------
+
+
+def draft(  # noqa: PLR0913, PLR0917
+    places: Sequence[Place],
+    known: Known,
+    said: slurm.Answers,
+    access: Sequence[str] = (),
+    modules: Sequence[str] = (),
+    osu_py: str | None = None,
+) -> Draft:
+    """The site for some places. The partitions of the first one have names without a prefix.
+
+    :param known: the known hardware, :func:`assay.judge.hardware`.
+    :param access: further options of jobs.
+    :param modules: the modules that the stack loads.
+    :param osu_py: how the Python ports of OSU are started, None if there are none.
+    """
+    known = {**known, "link": dict(known["link"])}
+    before = {*known["link"]}
+    first, together = places[0], any(place.together for place in places)
+    gaps: list[Gap] = []
+    made = Draft(describe.stack(first, modules, osu_py, gaps), together, known, gaps=gaps)
+    seen: set[str] = set()
+    for place in places:
+        name, gaps = place.pool.partition.name, list(_of_nodes(place))
+        between = describe.links(place, known, gaps)
+        found = [
+            describe.intra_node(place, gaps),
+            *between,
+            *describe.gpus(place, known, made.stack["features"], between, gaps),
+            *describe.storage(place, seen, gaps),
+        ]
+        common = describe.jobs(place, said, access, gaps)
+        made.common[name] = {**common, "environs": [made.stack["name"]]}
+        if place is not first:
+            missing = sorted({*first.here["programs"]} - {*place.here["programs"]})
+            if missing:
+                what = f"{place.host} has no {', '.join(missing)}, which {first.host} has"
+                gaps.append(Gap("stack", what, "give these partitions a stack of their own"))
+            gaps = [Gap(f"{name}: {gap.where}", gap.what, gap.do) for gap in gaps]
+            for each in found:
+                each["name"] = f"{describe.word(name)}-{each['name']}"
+        made.partitions[name] = found
+        made.gaps += gaps
+    made.links.update({name: each for name, each in known["link"].items() if name not in before})
+    return made
+
+
+def _of_nodes(place: Place) -> Iterable[Gap]:
+    where, pool = f"partition {place.pool.partition.name} of Slurm", place.pool
+    for kind in pool.others:
+        do = "copy its partitions, and add --constraint to access"
+        yield Gap(where, f"not described: {kind}", do)
+    if down := [node for node in pool.nodes if node.out]:
+        states = ", ".join(sorted({node.state for node in down}))
+        what = f"{slurm.named(down)} take no jobs ({states})"
+        yield Gap(where, what, "mend them, raise `nodes`")
+    for limit in pool.partition.limits:
+        yield Gap(where, f"it has {limit}", "check that your jobs may use it: --access")
+    for line in place.here["hung"]:
+        yield Gap(where, f"on {place.host} {line}", "mend it")
+
+
 # --- what is written ------------------------------------------------------------------------------
 
 
-def _write(args: argparse.Namespace, head: written.Head, made: draft.Draft) -> None:
+def _write(args: argparse.Namespace, head: written.Head, made: Draft) -> None:
     target = args.folder / args.name
     texts = {
         "reframe.py": written.reframe(head, made),
@@ -323,13 +399,13 @@ def _write(args: argparse.Namespace, head: written.Head, made: draft.Draft) -> N
         for name, text in texts.items():
             print(f"# --- {target / name}\n{text}")
     else:
-        with written.beside(args.folder, args.name) as folder:
-            written.write(folder, texts)
+        with written.published(args.folder, args.name) as folder:
+            for name, text in texts.items():
+                files.write(folder / name, text)
             print("a dry run of the suite says which cases the site promises", file=sys.stderr)
             # Nothing has a reference yet that a complete run would need.
             promised = expect.of_site(folder / "reframe.py", {"nothing_judged": "allowed"})
-            written.write(folder, {promise.FILE: promised})
-            written.publish(folder, target)
+            files.write(folder / promise.FILE, promised)
         print(f"{target}: written, and it loads")
     print(f"not found out: {len(made.gaps)}")
     for gap in made.gaps:

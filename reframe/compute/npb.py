@@ -74,8 +74,10 @@ class NpbKernel(MpiCheck):
                     f"stack {self.current_environ.name!r}: extras: {name} is missing; the feature "
                     "npb needs it"
                 )
-        self.skip_if(
-            self.kernel not in extras["npb_kernels"], f"this stack has no NPB {self.kernel}"
+        self.leave_out(
+            "not-here",
+            self.kernel not in extras["npb_kernels"],
+            f"this stack has no NPB {self.kernel}",
         )
         said = self.npb_class or self.current_partition.extras.get("npb_class")
         smoke = self.profile == "smoke" and not self.npb_class
@@ -84,7 +86,7 @@ class NpbKernel(MpiCheck):
             memory = self.current_partition.extras.get("memory_bytes")
             kernels.fits(self.kernel, self.npb_class, self._layout, memory)
         except SizingError as error:
-            self.skip(str(error))
+            self.leave_out(error.kind, True, str(error))
         except ValueError as error:
             raise self.misdescribed(f"extras: npb_class: {error}") from None
         self.descr += f", class {self.npb_class}"
@@ -160,7 +162,8 @@ class NpbOverRanks(StrictCheck):
     @run_after("setup")
     def several(self):
         there = counts(self.kernel, self.current_partition, self.current_environ)
-        self.skip_if(
+        self.leave_out(
+            "too-small",
             len(there) < 2,
             f"two numbers of ranks are needed; NPB {self.kernel} runs with {len(there)} on a "
             f"node of {self.current_partition.fullname}",

@@ -92,7 +92,8 @@ class PairsMixin(rfm.RegressionTestPlugin):
     @run_after("setup")
     def no_number_twice(self):
         most = many_cores.most_pairs(*place_of(self.current_partition))
-        self.skip_if(
+        self.leave_out(
+            "no-case",
             self.pairs == many_cores.ALL and most in many_cores.PAIRS,
             f"all cores of {self.current_partition.fullname} are {most} pairs, a case of its own",
         )
@@ -156,7 +157,9 @@ class MorePairsBase(StrictCheck):
     def several(self):
         most = many_cores.most_pairs(*place_of(self.current_partition))
         where = self.current_partition.fullname
-        self.skip_if(most < 2, f"4 ranks are needed; {where} has cores for {2 * most}")
+        self.leave_out(
+            "too-small", most < 2, f"4 ranks are needed; {where} has cores for {2 * most}"
+        )
 
     def read(self):
         _, column, unit = PAIR_FIGURES[self.benchmark]

@@ -276,16 +276,22 @@ class Bisection(SimultaneousPairs):
     def two_switches(self):
         source = self.options("tournament", OPTIONS).get("topology")
         name = self.current_partition.fullname
-        self.skip_if(
+        self.leave_out(
+            "not-asked",
             source is None,
             f"{name} does not state its switches (extra `tournament`, key `topology`); Bisection "
             "measures between them",
         )
         self._fabric = self.topology(source)
         there = self._fabric and bisection.possible(self._fabric)
-        self.skip_if(self._fabric and len(there) < 2, f"{name}: {there and bisection.few(there)}")
+        self.leave_out(
+            "too-small",
+            self._fabric and len(there) < 2,
+            f"{name}: {there and bisection.few(there)}",
+        )
         needed = bisection.nodes_needed(self._fabric) if self._fabric else 0
-        self.skip_if(
+        self.leave_out(
+            "too-small",
             self.num_tasks < needed,
             f"{name}: the nodes of a job may be on one switch: Bisection needs {needed} or more "
             f"nodes (extra `nodes`: {self.num_tasks})",

@@ -6,8 +6,6 @@ only after its test has run for hours. This check runs no other test, so that a 
 these faults too.
 """
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import reframe as rfm
@@ -43,7 +41,7 @@ class SuiteLoads(StrictCheck):
         for path in sorted(SUITE.rglob("*.py")):
             name = str(path.relative_to(SUITE))
             try:
-                tests = declared_tests(path)
+                tests = testcase.declared(path)
             except Exception as error:
                 problems.append(f"{name} does not import: {type(error).__name__}: {error}")
                 continue
@@ -86,21 +84,6 @@ def cases(tests, of_any_stack=False):
         ).items()
         for environ in environs
     ]
-
-
-def declared_tests(path):
-    """The tests that a file declares to ReFrame: class, and arguments of each of its variants.
-
-    Every exception of the file is passed on.
-    """
-    spec = importlib.util.spec_from_file_location(f"suite_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module  # ReFrame looks up here where the class was defined
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        del sys.modules[module.__name__]
-    return testcase.registered(module)
 
 
 def make(test, variants):

@@ -35,6 +35,9 @@ class BtIo(StorageMixin, MpiCheck):
     #: Only numbers of ranks for which some partition of the site has room.
     ranks = parameter(btio.rank_counts(rt.runtime().system.partitions))
 
+    #: The parameters that have more values on a larger machine.
+    grows = ("ranks",)
+
     #: The class. If it is empty, the class of the partition is used.
     npb_class = variable(typ.Str["|".join(("", *BTIO_CLASSES))], value="")
 
@@ -72,7 +75,8 @@ class BtIo(StorageMixin, MpiCheck):
     @run_after("setup")
     def choose_class(self):
         extras = self.current_environ.extras
-        self.skip_if(
+        self.leave_out(
+            "not-here",
             self.subtype not in extras.get("btio_subtypes", ()),
             f"this stack has no btio {self.subtype}",
         )
@@ -83,7 +87,7 @@ class BtIo(StorageMixin, MpiCheck):
             self.npb_class = btio.chosen(extras["btio_classes"], said, smoke)
             btio.fits(self.npb_class, self._layout, partition.extras.get("memory_bytes"))
         except SizingError as error:
-            self.skip(str(error))
+            self.leave_out(error.kind, True, str(error))
         except ValueError as error:
             raise self.misdescribed(f"extras: btio_class: {error}") from None
         self.descr += f" class {self.npb_class}"

@@ -49,7 +49,8 @@ class EachServer(AllNodesCheck):
     def options_of_the_site(self):
         kind = self.current_partition.extras.get("file_system", "not stated")
         known = ", ".join(KNOWN)
-        self.skip_if(
+        self.leave_out(
+            "not-here",
             kind not in KNOWN,
             f"the server of a file is known on {known}; this directory is {kind}",
         )

@@ -43,7 +43,7 @@ class Ior(Io500Check):
                 self.pattern, self._bytes, self._layout.per_node
             )
         except SizingError as error:
-            self.skip(str(error))
+            self.leave_out(error.kind, True, str(error))
 
     def room(self):
         return self._layout.ranks * self._block * self._segments

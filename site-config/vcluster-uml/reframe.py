@@ -7,8 +7,6 @@ of this site is a measurement of InfiniBand: docs/vcluster.md.
 
 # Stacks: system
 
-from functools import partial
-
 from assay import sites
 from assay.sites import emulated, machine
 
@@ -107,5 +105,5 @@ site_configuration = sites.configuration(
     environments=[stack],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
-    found=partial(machine.found, optional=frozenset(each["name"] for each in OF_RAILS)),
+    found=machine.found,
 )

@@ -21,7 +21,6 @@ two partitions more: `group`, the second group, and `across`, the link between t
 # Stacks: system spack ucx-1-22-0 vgpu-stack
 
 import os
-from functools import partial
 from pathlib import Path
 
 from assay import sites
@@ -205,9 +204,6 @@ OF_GROUPS = [
     },
 ]
 
-#: The partitions that a cluster may lack.
-optional = frozenset(each["name"] for each in (*WITH_GPUS, *WITH_FILES, *OF_GROUPS))
-
 site_configuration = sites.configuration(
     __file__,
     systems=[
@@ -278,5 +274,5 @@ site_configuration = sites.configuration(
     environments=[stack, *(FOR_GPUS if has_gpus else [])],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
-    found=partial(machine.found, optional=optional),
+    found=machine.found,
 )

@@ -88,5 +88,5 @@ site_configuration = sites.configuration(
     ],
     environments=[*STACKS, *([named] if named else [])],
     general=machine.OFTEN,
-    found=partial(machine.found, any_stack=False, optional=frozenset({WITH_MPI})),
+    found=partial(machine.found, any_stack=False),
 )

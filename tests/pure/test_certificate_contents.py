@@ -189,7 +189,10 @@ def test_a_session_without_a_run_report_is_interrupted(recorded):
     [
         (("bench/references.yaml", "lower: -0.05", "lower: -0.04"), "performance: was judged by"),
         (("Hpl_retry5/rfm_job.out", "WR", "WC"), "does not give the rows of its record"),
-        (("expected.yaml", "nothing_judged: red", "nothing_judged: allowed"), "nothing_judged is"),
+        (
+            ("promise.yaml", "nothing_judged: red", "nothing_judged: allowed"),
+            "is not the file that",
+        ),
     ],
 )
 def test_what_does_not_follow_is_not_certified(recorded, capsys, change, said):
@@ -206,8 +209,8 @@ def test_what_does_not_follow_is_not_certified(recorded, capsys, change, said):
     [
         ("bench/references.yaml", "references: [", "bench/references.yaml: line"),
         ("run-report-0.json", "{", "not JSON"),
-        ("expected.yaml", "reacceptance: 2\n", "reacceptance is 2, not a share above 0, at most 1"),
-        ("expected.yaml", "reacceptance: often\n", "reacceptance is 'often', not a share"),
+        ("promise.yaml", "reacceptance: 2\n", "reacceptance is 2, not a share above 0, at most 1"),
+        ("promise.yaml", "reacceptance: often\n", "reacceptance is 'often', not a share"),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_file(recorded, capsys, file, content, said):

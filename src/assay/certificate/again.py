@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 from assay.evidence import launch
@@ -19,11 +20,10 @@ from assay.judge import Reference, References, ReferencesError, Verdict, curves,
 from assay.outputs import Parsed, ParseError, formulas
 from assay.outputs.registry import PARSERS
 from assay.quantities import number
-from assay.results import promise as promises
-from assay.results import session as sessions
 from assay.results.cases import Case, Session
+from assay.results.promise import digest
 from assay.results.record import CALIBRATION
-from assay.results.run_folder import Plan
+from assay.results.run_folder import PLAN, Plan
 from assay.results.sanitize import finite, line, mapping, sequence
 
 #: How a metric was confirmed.
@@ -327,29 +327,19 @@ def _listed(values: Sequence[Any]) -> str:
     ) or "nothing"  # fmt: skip
 
 
-def kept(plan: Plan, promise: promises.Promise | None, session: Session) -> list[str]:
-    """What the plan of a session says otherwise than the promise of the site, one line each."""
-    state = plan.promise
-    if "skips" not in state:
+def kept(plan: Plan, file: Path) -> list[str]:
+    """What the plan of a session says otherwise than the promise of the site, one line each.
+
+    :param file: the promise of the site.
+    """
+    said, found = plan.promise.get("sha256"), []
+    if said is None:
         return []
-    if promise is None:
-        return [f"{promises.FILE}: is missing, and the session was compared with it"]
-    found = []
-    if [promises.skip_as_json(one) for one in promise.skips] != state["skips"]:
-        found.append(f"{promises.FILE}: allows other skips than the session had")
-    if promise.nothing_judged != state.get("nothing_judged"):
-        found.append(
-            f"{promises.FILE}: nothing_judged is {promise.nothing_judged}, the session had "
-            f"{state.get('nothing_judged')}"
-        )
-    profiles = {case.record.get("profile") for case in session.cases if case.record}
-    if not any(entry.needs for entry in promise.entries):
-        planned = map(sessions.named, plan.cases)
-        profile = "smoke" if profiles == {"smoke"} else "full"
-        now = promises.compare(promise, planned, profile)
-        for key, value in {"promised": now.promised, "there": now.there}.items():
-            if state.get(key) != value:
-                found.append(
-                    f"{promises.FILE}: {value} cases are {key}, the session had {state.get(key)}"
-                )
+    if not file.is_file():
+        found.append(f"{file.name}: is missing, and the session was compared with it")
+    elif digest(file.read_bytes()) != said:
+        found.append(f"{file.name}: is not the file that the session was compared with")
+    there = plan.promise.get("there", 0)
+    if len(plan.cases) < there:
+        found.append(f"{PLAN}: lists {len(plan.cases)} cases, and says that {there} were there")
     return found

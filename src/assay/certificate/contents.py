@@ -149,7 +149,7 @@ def opened(root: Path, file: str, site: str) -> Opened:
         for line in one.contradictions
     ]
     found += _counted(run.file)
-    found += kept(plan, promised, run)
+    found += kept(plan, expected)
     found = [line.replace(f"{root}/", "") for line in found]
     return Opened(root, run, root / site, plan, references, promised, judge, tuple(found))
 

@@ -49,7 +49,8 @@ class JobScript(CaseBase):
     def _only_what_smoke_has(self) -> None:
         partition = self.current_partition
         smoke = partition.extras.get("smoke")
-        self.skip_if(
+        self.leave_out(
+            "not-asked",
             self.profile == "smoke"
             and smoke is not None
             and not {*map(str, self.identity().values())} & {*smoke},
@@ -84,7 +85,8 @@ class JobScript(CaseBase):
             bound = f"{shlex.quote(directory)}${{APPTAINER_BIND:+,$APPTAINER_BIND}}"
             self.prerun_cmds.insert(0, f"export APPTAINER_BIND={bound}")
         one_node = self.num_tasks <= (self.num_tasks_per_node or self.num_tasks)
-        self.skip_if(
+        self.leave_out(
+            "not-here",
             self.parallel
             and stack.get("contained", False)
             and not (one_node and self.job.launcher.registered_name == "mpirun"),

@@ -107,7 +107,8 @@ class AllNodesCheck(StrictCheck):
     def _one_process_on_each_node(self) -> None:
         partition = self.current_partition
         wanted = partition.extras.get("nodes", int(self.least_nodes == 1))
-        self.skip_if(
+        self.leave_out(
+            "too-small",
             wanted < self.least_nodes,
             f"{partition.fullname} has {wanted} nodes on offer (extra `nodes`); "
             f"{self.identity()['test']} takes {self.least_nodes} or more",

@@ -25,6 +25,13 @@ class OnPartition:
 
         def skip_if(self, condition: object, message: str) -> None: ...
 
+    def leave_out(self, kind: str, condition: object, why: str) -> None:
+        """Skips the case if the condition holds.
+
+        :param kind: one of :data:`assay.results.promise.KINDS`, by which sites allow skips.
+        """
+        self.skip_if(condition, f"{kind}: {why}")
+
     def hardware_peak(self, role: str, quantity: str) -> float | None:
         """Peak of the partition's hardware, None if unnamed; see :mod:`assay.judge.peaks`."""
         hardware = self.current_partition.extras.get("hardware", {})
@@ -74,7 +81,7 @@ class OnPartition:
         try:
             return self.between.halves(nodes)
         except ValueError as error:
-            self.skip_if(True, str(error))
+            self.leave_out("too-small", True, str(error))
             return []
 
     def gpus_of_a_node(self) -> int:
@@ -118,5 +125,6 @@ class OnPartition:
         """Requests `wanted` GPUs on each node; skips the case if a node has fewer."""
         there = self.gpus_of_a_node()
         name = self.current_partition.name
-        self.skip_if(wanted > there, f"{wanted} GPUs are needed on a node, {name} has {there}")
+        why = f"{wanted} GPUs are needed on a node, {name} has {there}"
+        self.leave_out("too-small", wanted > there, why)
         self.num_gpus_per_node = wanted

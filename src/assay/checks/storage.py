@@ -177,7 +177,8 @@ class StorageMixin(rfm.RegressionTestPlugin):
         """Skips the case on a file system in memory, which writing for `seconds` s would fill."""
         partition = self.current_partition
         stated = {partition.extras.get("file_system"), *partition.features}
-        self.skip_if(
+        self.leave_out(
+            "not-here",
             not stated.isdisjoint(MEMORY),
             f"{partition.fullname} is in memory, which {seconds} s of writing would fill",
         )

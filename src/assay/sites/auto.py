@@ -27,7 +27,6 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +37,7 @@ from assay.evidence.accelerator import ACCELERATORS
 from assay.evidence.transports import SWITCHED, TRANSPORTS
 from assay.judge import hardware
 from assay.onnode import provenance
-from assay.sites import container, detect, ideal, machine, verified
-
-#: The partitions that are links between nodes.
-LINKS = ("infiniband", "ethernet")
+from assay.sites import container, detect, machine, verified
 
 #: Largest number of nodes for tests over all nodes, if ``ASSAY_NODES`` is not set.
 NODES = 4
@@ -179,7 +175,7 @@ def configuration(site_file: str | Path, image: verified.Demand = verified.ANY) 
         all, Slurm does not answer, or as :func:`assay.sites.configuration`.
     """
     site_file = Path(site_file).resolve()
-    listing = ideal.SINFO if ideal.asked() else detect.output(*SINFO)
+    listing = detect.output(*SINFO)
     if silence := provenance.hung.get(SINFO[0]):
         # A silent Slurm does not prove that there is no cluster. This may be its login node.
         raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
@@ -199,7 +195,6 @@ def configuration(site_file: str | Path, image: verified.Demand = verified.ANY) 
     if here and here[0] in known["gpu"]:
         extras["hardware"] = {"gpu": here[0]}
     features = ["intra-node", *transports, *(["gpu", *vendor] if number else [])]
-    words = {"intra-node": [*SWITCHED, "gpu", *ACCELERATORS], "scratch": ["shared"]}
     partitions = [machine.partition("intra-node", features, extras)]
     if number:
         partitions[0]["devices"] = [{"type": "gpu", "num_devices": number}]
@@ -215,12 +210,10 @@ def configuration(site_file: str | Path, image: verified.Demand = verified.ANY) 
                 partition["extras"].pop(name, None)
             partition["extras"].pop("others")
             partition["env_vars"].append(["SLURM_MPI_TYPE", "pmix"])
-    words |= {name: over(name, SWITCHED) for name in LINKS}
     descr = "as it was found: " + (nodes.partition if nodes else "this machine")
     systems = [machine.system(site_file, descr, [".*"], partitions)]
-    found = partial(machine.found, words=words, optional=frozenset(LINKS))
     return sites.configuration(
-        site_file, systems, stacks, {} if nodes else machine.OFTEN, found=found
+        site_file, systems, stacks, {} if nodes else machine.OFTEN, found=machine.found
     )
 
 
@@ -298,8 +291,6 @@ def _links(count: int, transports: list[str], known: Mapping[str, Any]) -> list[
     else:
         links += [("infiniband", *port)] if port else []
         links += [("ethernet", device, None)] if device else []
-    if ideal.asked():
-        links = [("infiniband", "mlx5_0:1", None), ("ethernet", "eth0", None)]
     number = os.environ.get("ASSAY_NODES", str(min(count, NODES)))
     if not (number.isdigit() and 2 <= int(number) <= count):
         raise ConfigError(f"ASSAY_NODES: {number!r} is not a number from 2 to {count}")

@@ -83,7 +83,8 @@ def chosen(
         small = NPB_CLASSES[: NPB_CLASSES.index(usual) + 1]
         return next((c for c in reversed(built) if c in small), built[0])
     if said not in built:
-        raise SizingError(f"this stack has no {program} class {said}; it has {', '.join(built)}")
+        there = ", ".join(built)
+        raise SizingError(f"this stack has no {program} class {said}; it has {there}", "not-here")
     return said
 
 
@@ -110,7 +111,8 @@ def fits(npb_class: str, where: Layout, memory: int | None) -> None:
     ranks = where.ranks
     if points // math.isqrt(ranks) < LEAST_CELL:
         most = (points // LEAST_CELL) ** 2
-        raise SizingError(f"class {npb_class} is too small for {ranks} ranks; {most} at most")
+        why = f"class {npb_class} is too small for {ranks} ranks; {most} at most"
+        raise SizingError(why, "no-case")
     needed = where.per_node * memory_of_rank(npb_class, ranks)
     if memory is not None and needed > memory:
         raise SizingError(

@@ -13,11 +13,12 @@ import sys
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 
 import assay.onnode
 from assay import metrics
 from assay.checks.nodes import AllNodesCheck
+from assay.checks.options import COUNT, NONE, POSITIVE, SHARE
 from assay.fleet import cores, drift
 from assay.outputs import Parsed
 
@@ -31,13 +32,18 @@ TURNS_OF_HOURS = 120
 #: by some percent. Not yet compared with a healthy cluster of real nodes.
 TOLERANCE = 0.2
 
-#: The options that a site may give in the extra `each_core` of a partition.
-OPTIONS = ("width", "tolerance", "seconds", "hours")
-
 
 @rfm.simple_test
 class EachCore(AllNodesCheck):
     """DGEMM, copy and latency of each core of each node; names the slow one with its node."""
+
+    #: Number of nodes that measure at the same time; all if None.
+    width = variable(COUNT, NONE, value=None)
+    tolerance = variable(SHARE, value=TOLERANCE)
+    #: Length of one window [s].
+    seconds = variable(POSITIVE, value=SECONDS)
+    #: How long the cores work; a few windows if None.
+    hours = variable(POSITIVE, NONE, value=None)
 
     kind = "compute"
     descr = "every core of all nodes at once"
@@ -53,14 +59,9 @@ class EachCore(AllNodesCheck):
     }
 
     @run_after("setup")
-    def options_of_the_site(self):
-        options = self.options("each_core", OPTIONS)
-        self._tolerance = self.tolerance("each_core", OPTIONS, TOLERANCE)
-        self._seconds, self._number = options.get("seconds", SECONDS), TURNS
-        groups = -(-self.num_tasks // (options.get("width") or self.num_tasks))
-        hours = options.get("hours", 0)
-        if not (isinstance(hours, (int, float)) and hours >= 0):
-            raise self.misdescribed(f"extras: each_core: hours is {hours}; 8, for instance")
+    def length_of_the_windows(self):
+        self._seconds, self._number, hours = self.seconds, TURNS, self.hours
+        groups = -(-self.num_tasks // (self.width or self.num_tasks))
         if hours:
             self._number = TURNS_OF_HOURS
             of_turn = len(cores.UNITS) * (WINDOWS + 0.25)  # each quantity warms up for a quarter
@@ -76,11 +77,11 @@ class EachCore(AllNodesCheck):
         return {
             "command": ["sh", "-c", "exec " + " ".join(map(shlex.quote, words))],
             "limit": self._limit,
-            "width": self.options("each_core", OPTIONS).get("width"),
+            "width": self.width,
             "turns": self._number,
             "turns_again": TURNS,
             "advice": [
-                sys.executable, "-m", cores.__name__, "coordinator_log.jsonl", str(self._tolerance)
+                sys.executable, "-m", cores.__name__, "coordinator_log.jsonl", str(self.tolerance)
             ],
         }  # fmt: skip
 
@@ -107,7 +108,7 @@ class EachCore(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        self._record["population"] = cores.criteria(self._turns, self._tolerance)
+        self._record["population"] = cores.criteria(self._turns, self.tolerance)
         self._record["drift"] = drift.record(self._turns)
         self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
         part = self.current_partition
@@ -121,7 +122,7 @@ class EachCore(AllNodesCheck):
         return [*found, *self.silent({turn.node for turn in self._turns}), *problems]
 
     def slow(self):
-        slow, worse = (of(self._turns, self._tolerance) for of in (cores.slow, drift.worse))
+        slow, worse = (of(self._turns, self.tolerance) for of in (cores.slow, drift.worse))
         return [*slow[0], *worse[0]], [*slow[1], *worse[1]]
 
     def measure(self, parsed):

@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after
+from reframe.core.builtins import parameter, run_after, variable
 from reframe.core.runtime import runtime
 
 from assay import metrics
 from assay.checks import Figure, Peak, StrictCheck
 from assay.checks.linpack import LinpackCheck
+from assay.checks.options import COUNT, NONE
 from assay.judge import growth
 from assay.outputs import Parsed, Quantity, hpcc
 from assay.reframe_compat import testcase
@@ -181,6 +182,9 @@ class HpccOverRanks(StrictCheck):
     What all ranks together move must not fall when nodes are added, from two nodes on.
     """
 
+    #: Cores that all nodes share, if they are emulated.
+    host_cores = variable(COUNT, NONE, value=None)
+
     kind = "compute"
     descr = "the network parts of HPCC over the number of ranks"
     tags = {"compute", "doc-002"}
@@ -216,7 +220,7 @@ class HpccOverRanks(StrictCheck):
 
     def accused(self, parsed):
         # Ranks that share a core wait for each other, and not for the network.
-        cores = self.current_partition.extras.get("host_cores", float("inf"))
+        cores = self.host_cores or float("inf")
         several = [row for row in parsed.rows if row["nodes"] > 1 and row["ranks"] <= cores]
         lines = []
         # The ring's bandwidth is that of one rank.

@@ -25,12 +25,13 @@ from dataclasses import asdict
 from functools import partial
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import ConfigError
 from reframe.core.runtime import runtime
 
 from assay.checks import Figure, Peak, StrictCheck
 from assay.checks.linpack import HplCheck
+from assay.checks.options import COUNT, NONE
 from assay.evidence import accelerator
 from assay.judge import link_fit, shared_link
 from assay.outputs import Parsed, ParseError, hpl
@@ -203,7 +204,7 @@ def solved(number, case, other):
     partition = next(p for p in runtime().system.partitions if p.name == other[0])
     words, nodes = partition.features, partition.extras.get("nodes", 2)
     # Ranks that share a core of the host wait for each other, and not for the link.
-    nodes = min(nodes, partition.extras.get("host_cores", nodes))
+    nodes = min(nodes, partition.extras.get("options", {}).get("LinkFromHpl.host_cores", nodes))
     if case[1] != other[1] or number > nodes:
         return False
     return number % 2 == 0 and case[0] == other[0] if "across" in words else "group" in words
@@ -218,6 +219,9 @@ class LinkFromHpl(StrictCheck):
     :mod:`assay.judge.link_fit` has the model. A fit to all times but those of the largest order
     across must predict these.
     """
+
+    #: Cores that all nodes share, if they are emulated.
+    host_cores = variable(COUNT, NONE, value=None)
 
     kind = "compute"
     descr = "the link that two groups of nodes share, from the times of HPL"

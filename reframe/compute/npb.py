@@ -32,8 +32,8 @@ def chosen(extras, said, smoke=False):
     :param extras: of the stack.
     :param said: the class that the site sets for the partition, or None.
     """
-    built = sorted(extras.get("npb_classes", ()), key=NPB_CLASSES.index)
-    return btio.chosen(built, said, smoke, "npb", usual=kernels.DEFAULT)
+    classes, _ = catalogue.built("npb", extras)
+    return btio.chosen(classes, said, smoke, "npb", usual=kernels.DEFAULT)
 
 
 @rfm.simple_test
@@ -43,8 +43,10 @@ class NpbKernel(MpiCheck):
     kernel = parameter(NPB_KERNELS)
     per_node = parameter(kernels.PER_NODE)
 
-    #: The class. If it is empty, the class of the partition is used.
+    #: The class; if it is empty, that of the profile.
     npb_class = variable(typ.Str["|".join(("", *NPB_CLASSES))], value="")
+    #: The class of the full profile; the largest one up to B that the stack has if it is empty.
+    full_class = variable(typ.Str["|".join(("", *NPB_CLASSES))], value="")
 
     kind = "compute"
     tags = {"compute", "doc-002"}
@@ -68,18 +70,12 @@ class NpbKernel(MpiCheck):
     @run_after("setup")
     def choose_class(self):
         extras = self.current_environ.extras
-        for name in ("npb_kernels", "npb_classes"):
-            if not extras.get(name):
-                raise ConfigError(
-                    f"stack {self.current_environ.name!r}: extras: {name} is missing; the feature "
-                    "npb needs it"
-                )
         self.leave_out(
             "not-here",
-            self.kernel not in extras["npb_kernels"],
+            self.kernel not in catalogue.built("npb", extras)[1],
             f"this stack has no NPB {self.kernel}",
         )
-        said = self.npb_class or self.current_partition.extras.get("npb_class")
+        said = self.npb_class or self.full_class or None
         smoke = self.profile == "smoke" and not self.npb_class
         try:
             self.npb_class = chosen(extras, said, smoke)
@@ -87,8 +83,6 @@ class NpbKernel(MpiCheck):
             kernels.fits(self.kernel, self.npb_class, self._layout, memory)
         except SizingError as error:
             self.leave_out(error.kind, True, str(error))
-        except ValueError as error:
-            raise self.misdescribed(f"extras: npb_class: {error}") from None
         self.descr += f", class {self.npb_class}"
         limit = kernels.seconds_at_most(self.kernel, self.npb_class, self._layout.ranks)
         self.time_limit = f"{limit}s"
@@ -124,8 +118,9 @@ def counts(kernel, partition, stack):
     The class is that of the full profile. The short one has a class that is not judged.
     """
     try:
-        npb_class = chosen(stack.extras, partition.extras.get("npb_class"))
-    except (SizingError, ValueError, IndexError):
+        said = partition.extras.get("options", {}).get("NpbKernel.full_class")
+        npb_class = chosen(stack.extras, said)
+    except (SizingError, ConfigError):
         return []  # NpbKernel says why
     return kernels.counts(kernel, npb_class, *place_of(partition))
 

@@ -14,11 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 
 import assay.onnode
 from assay.accused import Against, How
 from assay.checks.nodes import AllNodesCheck
+from assay.checks.options import COUNT, NONE, SHARE
 from assay.fleet import gpu_ways, gpus
 from assay.outputs import Parsed
 from assay.outputs.each_gpu import BETWEEN, TO_DEVICE, TO_HOST
@@ -31,9 +32,6 @@ SIZE, REPEATS, TURNS, LIMIT = 64 << 20, 5, 3, 300
 #: is far below. Not yet compared with healthy GPUs.
 TOLERANCE = 0.2
 
-#: The options that a site may give in the extra `each_gpu` of a partition.
-OPTIONS = ("width", "tolerance", "size")
-
 #: Kind of a copy -> the beginning of its metrics.
 KINDS = {TO_DEVICE: "host_to_device", TO_HOST: "device_to_host", BETWEEN: "between_gpus"}
 
@@ -41,6 +39,12 @@ KINDS = {TO_DEVICE: "host_to_device", TO_HOST: "device_to_host", BETWEEN: "betwe
 @rfm.simple_test
 class EachGpu(AllNodesCheck):
     """Rate of each copy of each GPU of each node; names the slow GPU or pair with its node."""
+
+    #: Number of nodes that measure at the same time; all if None.
+    width = variable(COUNT, NONE, value=None)
+    tolerance = variable(SHARE, value=TOLERANCE)
+    #: Size of a copy [B].
+    size = variable(COUNT, value=SIZE)
 
     kind = "network"
     descr = "every GPU of all nodes, with the host and with each other"
@@ -58,27 +62,22 @@ class EachGpu(AllNodesCheck):
     def take_all_gpus(self):
         self._gpus = self.gpus_of_a_node()
         self.take_gpus(self._gpus)
-        options = self.options("each_gpu", OPTIONS)
-        self._tolerance = self.tolerance("each_gpu", OPTIONS, TOLERANCE)
-        self._size = options.get("size", SIZE)
-        if type(self._size) is not int or self._size <= 0:
-            raise self.misdescribed(f"extras: each_gpu: size is {self._size}; {SIZE}, for instance")
         if self._gpus == 1:
             pairs = KINDS[BETWEEN]
             self.declares = {m: u for m, u in self.declares.items() if not m.startswith(pairs)}
-        groups = -(-self.num_tasks // (options.get("width") or self.num_tasks))
+        groups = -(-self.num_tasks // (self.width or self.num_tasks))
         self.time_limit = f"{math.ceil(300 + 2 * TURNS * groups * LIMIT)}s"
 
     def plan(self):
         script = Path(assay.onnode.__file__).with_name("gpus.py")
-        words = [sys.executable, str(script), str(self._size), str(REPEATS)]
+        words = [sys.executable, str(script), str(self.size), str(REPEATS)]
         return {
             "command": ["sh", "-c", "exec " + " ".join(map(shlex.quote, words))],
             "limit": LIMIT,
-            "width": self.options("each_gpu", OPTIONS).get("width"),
+            "width": self.width,
             "turns": TURNS,
             "advice": [
-                sys.executable, "-m", gpus.__name__, "coordinator_log.jsonl", str(self._tolerance)
+                sys.executable, "-m", gpus.__name__, "coordinator_log.jsonl", str(self.tolerance)
             ],
         }  # fmt: skip
 
@@ -106,7 +105,7 @@ class EachGpu(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        self._record["gpus"] = gpus.summary(self._turns, self._tolerance)
+        self._record["gpus"] = gpus.summary(self._turns, self.tolerance)
         self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
         number = {turn.node: len(turn.gpus) for turn in self._turns}
         few = [
@@ -124,7 +123,7 @@ class EachGpu(AllNodesCheck):
         return "; ".join(filter(None, [super().missed(), *lines]))
 
     def slow(self):
-        return gpus.slow(self._turns, self._tolerance)
+        return gpus.slow(self._turns, self.tolerance)
 
     def measure(self, parsed):
         found = {}

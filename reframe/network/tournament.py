@@ -16,12 +16,13 @@ import sys
 from dataclasses import asdict, replace
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import PerformanceError
 
 from assay.accused import Against, How
 from assay.checks import Figure, Peak
-from assay.checks.pairs_of_nodes import OPTIONS, PairsOfNodes, SimultaneousPairs
+from assay.checks.options import NONE, POSITIVE, SHARE, kind
+from assay.checks.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
 from assay.evidence.launch import short_name
 from assay.fleet import bisection, crossing
 from assay.fleet.tournament import draw, measured, schedule
@@ -38,9 +39,6 @@ SLOW = (
     Fault.SLOW_SWITCH,
     Fault.SLOW_TRUNK,
 )
-
-#: The word for few rounds in the option `rounds`.
-SPARSE = "sparse"
 
 
 @rfm.simple_test
@@ -60,19 +58,14 @@ class Tournament(PairsOfNodes):
 
     @run_after("setup")
     def read_the_topology(self):
-        self._fabric = self.topology(self.options("tournament", OPTIONS).get("topology"))
+        self._fabric = self.fabric()
 
     def plan(self):
         plan = super().plan()
         plan["topology"] = self._fabric and self._fabric.said()
-        said = self.options("tournament", OPTIONS).get("rounds", "all")
-        if said == "all":
+        if self.rounds == "all":
             return plan
-        limit = schedule.sparse(self.num_tasks) if said == SPARSE else said
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 2:
-            raise self.misdescribed(
-                f"extras: tournament: rounds: {said!r} is not all, sparse, or a number from 2 on"
-            )
+        limit = schedule.sparse(self.num_tasks) if self.rounds == "sparse" else self.rounds
         plan["sparse"] = limit
         plan["rounds"] = schedule.rounds(self.num_tasks, limit)
         if self._fabric:
@@ -89,7 +82,7 @@ class Tournament(PairsOfNodes):
         if parsed is None or not self.pairs:
             return problems
         passes = [[p.measurement for p in self.pairs if p.number == n] for n in (1, 2)]
-        metrics = measured.metrics(self._tolerances)
+        metrics = measured.metrics(self.tolerances)
         names = self._coordinator_log.nodes
         if len(set(names)) < len(names):
             return problems  # nodes of one name cannot be told apart; this is reported already
@@ -120,7 +113,7 @@ class Tournament(PairsOfNodes):
         if self._fabric and (lacking := self._fabric.lacking(map(short_name, came))):
             problems.append(
                 f"the topology has no switch for {', '.join(lacking)}: switches and trunks were "
-                "not judged; correct the source that extras: tournament: topology names"
+                "not judged; correct the source that the option topology names"
             )
         undrawn = [
             f"no rounds by switches: {entry['no_draw']}"
@@ -262,6 +255,13 @@ class CrossingPairs(SimultaneousPairs):
 class Bisection(SimultaneousPairs):
     """All pairs of two switches at once against the theoretical bisection; latency under load."""
 
+    #: What all paths between two switches carry in one direction [MB/s]; not known if None.
+    trunk = variable(POSITIVE, NONE, value=None)
+    #: Share of the theoretical bisection that all pairs must reach.
+    share = variable(SHARE, kind("1", lambda said: said == 1), value=bisection.SHARE)
+    #: Greatest congestion factor; only recorded if None.
+    congestion = variable(POSITIVE, NONE, value=None)
+
     drawn_by = bisection.__name__
     tags = {"network"}
     declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
@@ -274,15 +274,14 @@ class Bisection(SimultaneousPairs):
 
     @run_after("setup")
     def two_switches(self):
-        source = self.options("tournament", OPTIONS).get("topology")
         name = self.current_partition.fullname
         self.leave_out(
             "not-asked",
-            source is None,
-            f"{name} does not state its switches (extra `tournament`, key `topology`); Bisection "
-            "measures between them",
+            self.topology is None,
+            f"{name} does not state its switches (option topology); Bisection measures between "
+            "them",
         )
-        self._fabric = self.topology(source)
+        self._fabric = self.fabric()
         there = self._fabric and bisection.possible(self._fabric)
         self.leave_out(
             "too-small",
@@ -296,11 +295,8 @@ class Bisection(SimultaneousPairs):
             f"{name}: the nodes of a job may be on one switch: Bisection needs {needed} or more "
             f"nodes (extra `nodes`: {self.num_tasks})",
         )
-        try:
-            said = self.options("bisection", bisection.OPTIONS)
-            self._stated = bisection.stated_of(said, self.hardware_peak("link", "bandwidth"))
-        except ValueError as error:
-            raise self.misdescribed(f"extras: bisection: {error}") from None
+        link = self.hardware_peak("link", "bandwidth")
+        self._stated = bisection.Stated(link, self.trunk, self.share, self.congestion)
 
     def turns(self):
         # Each node is in one or two pairs of switches. All pairs at once may take as long as one

@@ -14,7 +14,7 @@ from reframe.core.builtins import run_after
 from reframe.core.exceptions import SanityError
 
 from assay import files, metrics
-from assay.checks import StrictCheck
+from assay.checks import StrictCheck, options
 from assay.checks.site import site_directory, site_references
 from assay.outputs import Parsed
 from assay.reframe_compat import testcase
@@ -58,6 +58,10 @@ class SuiteLoads(StrictCheck):
         problems += references.idle(cases(made, of_any_stack=True))
         problems += references.unanswered(cases(made))
         problems += references.unknown(names_on.get(site_directory() / "reframe.py", {}))
+        tests = {type(test) for test in made}
+        for partition in runtime.runtime().system.partitions:
+            said = options.unknown(tests, partition.extras.get("options", ()))
+            problems += [f"partition {partition.name!r}: {problem}" for problem in said]
         self.found = Parsed("assay", "suite", None, True, tuple(rows), {}, tuple(problems))
         if problems and self.is_dry_run():
             raise SanityError("; ".join(problems))

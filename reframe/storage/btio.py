@@ -38,8 +38,10 @@ class BtIo(StorageMixin, MpiCheck):
     #: The parameters that have more values on a larger machine.
     grows = ("ranks",)
 
-    #: The class. If it is empty, the class of the partition is used.
+    #: The class; if it is empty, that of the profile.
     npb_class = variable(typ.Str["|".join(("", *BTIO_CLASSES))], value="")
+    #: The class of the full profile; A, if the stack has it, if it is empty.
+    full_class = variable(typ.Str["|".join(("", *BTIO_CLASSES))], value="")
 
     kind = "storage"
     tags = {"storage"}
@@ -74,22 +76,20 @@ class BtIo(StorageMixin, MpiCheck):
 
     @run_after("setup")
     def choose_class(self):
-        extras = self.current_environ.extras
+        classes, subtypes = catalogue.built("btio", self.current_environ.extras)
         self.leave_out(
             "not-here",
-            self.subtype not in extras.get("btio_subtypes", ()),
+            self.subtype not in subtypes,
             f"this stack has no btio {self.subtype}",
         )
         partition = self.current_partition
-        said = self.npb_class or partition.extras.get("btio_class")
+        said = self.npb_class or self.full_class or None
         smoke = self.profile == "smoke" and not self.npb_class
         try:
-            self.npb_class = btio.chosen(extras["btio_classes"], said, smoke)
+            self.npb_class = btio.chosen(classes, said, smoke)
             btio.fits(self.npb_class, self._layout, partition.extras.get("memory_bytes"))
         except SizingError as error:
             self.leave_out(error.kind, True, str(error))
-        except ValueError as error:
-            raise self.misdescribed(f"extras: btio_class: {error}") from None
         self.descr += f" class {self.npb_class}"
         self.time_limit = f"{btio.seconds_at_most(self.npb_class, self.ranks)}s"
 

@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 
 from assay.checks.nodes import AllNodesCheck
+from assay.checks.options import COUNT, NONE, SHARE
 from assay.fleet import sweep
 from assay.fleet.sweep import MEASURED
 from assay.outputs import Parsed
@@ -25,9 +26,6 @@ FILE, RECORD, TURNS, LIMIT = 65536, 1024, 3, 120
 #: A node may be slower than the median of the others by this share. Disks of one model differ by a
 #: few percent, emulated or busy disks by more.
 TOLERANCE = 0.3
-
-#: The options that a site may give in the extra `each_node` of a partition.
-OPTIONS = ("width", "tolerance")
 
 # The script tries on the file system itself whether O_DIRECT works.
 SCRIPT = """\
@@ -44,6 +42,10 @@ iozone -i 0 -i 1 -e -c $how -s {size}k -r {record}k -f "$file"
 class EachNode(AllNodesCheck):
     """Write and read throughput of each node's file system; names the slow node."""
 
+    #: Number of nodes that write at the same time; all if None.
+    width = variable(COUNT, NONE, value=1)
+    tolerance = variable(SHARE, value=TOLERANCE)
+
     kind = "storage"
     descr = "IOzone on each node in turn"
     tags = {"smoke", "storage"}
@@ -56,10 +58,8 @@ class EachNode(AllNodesCheck):
     }
 
     @run_after("setup")
-    def options_of_the_site(self):
-        options = self.options("each_node", OPTIONS)
-        self._tolerance = self.tolerance("each_node", OPTIONS, TOLERANCE)
-        turns = TURNS * -(-self.num_tasks // (options.get("width", 1) or self.num_tasks))
+    def reserve_time(self):
+        turns = TURNS * -(-self.num_tasks // (self.width or self.num_tasks))
         self.time_limit = f"{300 + 2 * turns * LIMIT}s"
 
     def plan(self):
@@ -69,10 +69,10 @@ class EachNode(AllNodesCheck):
         return {
             "command": ["sh", "-c", script],
             "limit": LIMIT,
-            "width": self.options("each_node", OPTIONS).get("width", 1),
+            "width": self.width,
             "turns": TURNS,
             "advice": [
-                sys.executable, "-m", sweep.__name__, "coordinator_log.jsonl", str(self._tolerance)
+                sys.executable, "-m", sweep.__name__, "coordinator_log.jsonl", str(self.tolerance)
             ],
         }  # fmt: skip
 
@@ -98,7 +98,7 @@ class EachNode(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        self._record["population"] = sweep.criteria(self._turns, self._tolerance)
+        self._record["population"] = sweep.criteria(self._turns, self.tolerance)
         self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
         found = list(dict.fromkeys(self._failed))
         found += self.no_second_look()
@@ -109,7 +109,7 @@ class EachNode(AllNodesCheck):
         return [*found, *self.silent({row["node"] for row in parsed.rows}), *problems]
 
     def slow(self):
-        return sweep.slow(self._turns, self._tolerance)
+        return sweep.slow(self._turns, self.tolerance)
 
     def measure(self, parsed):
         return {

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 
 import assay.onnode
 from assay.checks.nodes import AllNodesCheck
+from assay.checks.options import SHARE
 from assay.fleet import servers
 from assay.outputs import Parsed
 
@@ -31,6 +32,8 @@ KNOWN = ("fuse.glusterfs",)
 class EachServer(AllNodesCheck):
     """Write and read throughput of the files on each server; names the slow server."""
 
+    tolerance = variable(SHARE, value=TOLERANCE)
+
     kind = "storage"
     descr = "files on each server, from each node in turn"
     tags = {"smoke", "storage"}
@@ -46,7 +49,7 @@ class EachServer(AllNodesCheck):
     }
 
     @run_after("setup")
-    def options_of_the_site(self):
+    def only_where_servers_are_known(self):
         kind = self.current_partition.extras.get("file_system", "not stated")
         known = ", ".join(KNOWN)
         self.leave_out(
@@ -54,7 +57,6 @@ class EachServer(AllNodesCheck):
             kind not in KNOWN,
             f"the server of a file is known on {known}; this directory is {kind}",
         )
-        self._tolerance = self.tolerance("each_server", ("tolerance",), TOLERANCE)
         self.time_limit = f"{300 + 2 * TURNS * self.num_tasks * LIMIT}s"
 
     def plan(self):
@@ -69,7 +71,7 @@ class EachServer(AllNodesCheck):
             "turns": TURNS,
             "advice": [
                 sys.executable, "-m", servers.__name__, "coordinator_log.jsonl",
-                str(self._tolerance),
+                str(self.tolerance),
             ],
         }  # fmt: skip
 
@@ -88,7 +90,7 @@ class EachServer(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        self._record["population"] = servers.criteria(self._turns, self._tolerance)
+        self._record["population"] = servers.criteria(self._turns, self.tolerance)
         self._record["second_look"] = any(turn.look == 2 for turn in self._turns)
         alone = len({row["server"] for row in parsed.rows}) < self.least_nodes
         few = ["files are on fewer than 3 servers: nothing can be compared"] if alone else []
@@ -96,7 +98,7 @@ class EachServer(AllNodesCheck):
         return [*found, *self.silent({turn.node for turn in self._turns}), *few, *problems]
 
     def slow(self):
-        return servers.slow(self._turns, self._tolerance)
+        return servers.slow(self._turns, self.tolerance)
 
     def measure(self, parsed):
         values = {}

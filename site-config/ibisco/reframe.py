@@ -63,18 +63,18 @@ LINK = {
     "memory_bytes": MEMORY,
 }
 
-#: File system -> description, features, variable that names the directory, its default.
+#: File system -> description, its kind, variable that names the directory, its default.
 STORAGE = {
-    "lustre-hdd": ("home: Lustre on SAS disks", ["lustre", "shared"], "ASSAY_LUSTRE_HDD",
+    "lustre-hdd": ("home: Lustre on SAS disks", "lustre", "ASSAY_LUSTRE_HDD",
                    str(Path.home() / "assay")),
-    "lustre-ssd": ("scratch: Lustre on SATA SSDs", ["lustre", "shared"], "ASSAY_LUSTRE_SSD",
+    "lustre-ssd": ("scratch: Lustre on SATA SSDs", "lustre", "ASSAY_LUSTRE_SSD",
                    f"/lustre/scratch/{USER}/assay"),
-    "xfs": ("a local SSD of the node", ["xfs"], "ASSAY_XFS", f"/scratch/{USER}/assay"),
+    "xfs": ("a local SSD of the node", "xfs", "ASSAY_XFS", f"/scratch/{USER}/assay"),
 }  # fmt: skip
 
 # BT-IO takes a square number of nodes: 25 of the 32. The published runs are of class E. They take
 # hours each; type -S BtIo.npb_class=E.
-SHARED = {"nodes": 25, "btio_class": "C"}
+SHARED = {"nodes": 25, "options": {"BtIo.full_class": "C"}}
 
 site_configuration = sites.configuration(
     __file__,
@@ -123,14 +123,15 @@ site_configuration = sites.configuration(
                         **NODE,
                         "name": name,
                         "descr": descr,
-                        "features": ["storage", *features],
+                        "features": ["storage", *(["shared"] if kind == "lustre" else [])],
                         "extras": {
-                            **(SHARED if "shared" in features else {}),
+                            **(SHARED if kind == "lustre" else {}),
+                            "file_system": kind,
                             "memory_bytes": MEMORY,
                             "directory": os.environ.get(variable, default),
                         },
                     }
-                    for name, (descr, features, variable, default) in STORAGE.items()
+                    for name, (descr, kind, variable, default) in STORAGE.items()
                 ),
             ],
         }

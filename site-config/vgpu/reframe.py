@@ -33,11 +33,13 @@ partition = {
         {
             "hardware": {"link": "emulated-nvlink"},
             # The wheels have no gdrcopy, so configurations with gdrcopy cannot run.
-            "smoke": [
-                *("no-gdrcopy", "no-ipc-no-gdrcopy", "EachGpu", "NodeHealth"),
-                *("StackHas", "SuiteLoads"),
-            ],
-            "each_gpu": emulated.EACH_GPU,
+            "options": {
+                **emulated.EACH_GPU,
+                "StrictCheck.smoke": [
+                    *("no-gdrcopy", "no-ipc-no-gdrcopy", "EachGpu", "NodeHealth"),
+                    *("StackHas", "SuiteLoads"),
+                ],
+            },
         },
     ),
     "descr": "EMULATED GPUs: nothing here is hardware",
@@ -53,7 +55,7 @@ with_mpi = {
     **machine.partition(
         WITH_MPI,
         ["intra-node", "gpu", "cuda", "nvlink"],
-        {"pml": "ucx", "each_gpu": emulated.EACH_GPU},
+        {"pml": "ucx", "options": emulated.EACH_GPU},
     ),
     "descr": "EMULATED GPUs with Open MPI: nothing here is hardware",
     "environs": [named["name"]] if named else [],

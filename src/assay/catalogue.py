@@ -129,13 +129,11 @@ def executable(word: str, extras: Mapping[str, Any]) -> str:
     if program.variant_of:
         return executable(program.variant_of, extras)
     if word == "btio":
-        if extras.get("btio_classes") and extras.get("btio_subtypes"):
-            return btio(extras["btio_classes"][0], extras["btio_subtypes"][0])
-        raise ConfigError("a stack with btio needs the extras btio_classes and btio_subtypes")
+        classes, subtypes = built("btio", extras)
+        return btio(classes[0], subtypes[0])
     if word == "npb":
-        if extras.get("npb_kernels") and extras.get("npb_classes"):
-            return npb(extras["npb_kernels"][0], extras["npb_classes"][0])
-        raise ConfigError("a stack with npb needs the extras npb_kernels and npb_classes")
+        classes, kernels = built("npb", extras)
+        return npb(kernels[0], classes[0])
     if program.executables:
         return program.executables[0]
     raise ConfigError(f"a stack with {word} needs the extra {program.command_extra}")
@@ -146,6 +144,22 @@ NPB_CLASSES = ("S", "W", "A", "B", "C", "D", "E")
 
 #: The programs of NPB, by the beginning of their names.
 NPB_KERNELS = ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp")
+
+
+def built(word: str, extras: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """The classes, and the subtypes of BT-IO or kernels of NPB, that a stack was built for.
+
+    :param word: btio or npb.
+    :raises ConfigError: the stack does not say so.
+    """
+    what = {"btio": "subtypes", "npb": "kernels"}[word]
+    said = extras.get("npb_built", {}).get(word, {})
+    if not (said.get("classes") and said.get(what)):
+        raise ConfigError(
+            f"a stack with {word} needs the extra npb_built: {{{word}: {{classes: [...], "
+            f"{what}: [...]}}}}"
+        )
+    return sorted(said["classes"], key=NPB_CLASSES.index), list(said[what])
 
 
 def npb(kernel: str, cls: str) -> str:

@@ -333,7 +333,7 @@ class Bench:
     ) -> Run:
         """Runs the BT-IO test on a recorded run, on a partition with this directory."""
         self.storage(directory, launcher="local")
-        built = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
+        built = {"npb_built": {"btio": {"classes": ["S"], "subtypes": ["full"]}}}
         self.replays("bt.S.x.mpi_io_full", ["btio"], {"replayed": recorded}, **built)
         return self.run("-n", cases, path="reframe/storage/btio.py")
 

@@ -66,7 +66,7 @@ def test_the_smoke_profile_of_a_document_runs_between_emulated_nodes(number, tmp
     live_program("mpirun")
     loaded = runpy.run_path(str(ROOT / "site-config/vcluster/reframe.py"))["site_configuration"]
     (place,) = (p for p in loaded["systems"][0]["partitions"] if p["name"] == "inter-node")
-    assert BETWEEN_NODES[number] <= {*place["extras"]["smoke"]}
+    assert BETWEEN_NODES[number] <= {*place["extras"]["options"]["StrictCheck.smoke"]}
     listed = promise.cases(ROOT / "reframe/cases.txt")
     smoke = {one.name.split()[0]: one.smoke for one in listed}
     assert not any(smoke[test] for test in BETWEEN_NODES[number])

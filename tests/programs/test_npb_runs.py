@@ -39,7 +39,7 @@ def tables(nodes, name, outputs, kernel="mg", npb_class="A"):
     folder.mkdir(parents=True)
     for ranks, text in outputs.items():
         (folder / str(ranks)).write_text(text)
-    extras = {"npb_kernels": [kernel], "npb_classes": [npb_class]}
+    extras = {"npb_built": {"npb": {"kernels": [kernel], "classes": [npb_class]}}}
     return {
         "features": ["npb"],
         "programs": [f"{kernel}.{npb_class}.x"],
@@ -125,7 +125,7 @@ def test_a_class_that_is_too_small_is_not_judged(bench, within):
 
 def test_what_a_stack_or_a_node_lacks_is_named(bench, within):
     within.stack("mg-only", **tables(within, "mg-only", HEALTHY))
-    bench.partitions[0]["extras"]["npb_class"] = "C"
+    bench.partitions[0]["extras"]["options"] = {"NpbKernel.full_class": "C"}
     run = bench.run("-n", "NpbKernel%kernel=(mg|sp)", path="reframe/compute/npb.py")
     assert {case.result for case in run.cases.values()} == {"skip"}
     assert "this stack has no npb class C; it has A" in run.output

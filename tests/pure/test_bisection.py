@@ -207,19 +207,6 @@ def test_a_pair_that_is_missing_is_an_error(change, reason):
         bisection.found(bisection.sides(FABRIC, NODES), entries, change(pairs))
 
 
-@pytest.mark.parametrize(
-    "said,reason",
-    [
-        ({"trunk": 0}, "trunk: 0 is not a number above 0"),
-        ({"congestion": "4x"}, "congestion: '4x' is not a number above 0"),
-        ({"share": 90}, "share: 90 is above 1; 0.9 stands for 90 %"),
-    ],
-)
-def test_a_wrong_option_names_its_key(said, reason):
-    with pytest.raises(ValueError, match=reason):
-        bisection.stated_of(said, None)
-
-
 def test_the_nodes_are_told_the_rounds_as_ranks_and_who_sends_under_load(tmp_path):
     plan, log = tmp_path / "plan.json", tmp_path / "log.jsonl"
     plan.write_text(json.dumps({"topology": FABRIC.said()}))

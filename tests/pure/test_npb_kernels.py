@@ -146,7 +146,7 @@ def test_programs_on_path_are_found_by_kernel_and_class():
     assert detect.npb(there.__contains__) == (["cg", "ft"], ["S", "A"])
     features, extras = detect.described(there.__contains__, lambda *words: "")
     assert "npb" in features
-    assert (extras["npb_kernels"], extras["npb_classes"]) == (["cg", "ft"], ["S", "A"])
+    assert extras["npb_built"]["npb"] == {"kernels": ["cg", "ft"], "classes": ["S", "A"]}
     assert detect.npb({"cg.B.x", "ft.B.x", "bt.E.x"}.__contains__) == (["cg", "ft"], ["B"])
     assert detect.npb(set().__contains__) == ([], [])
 

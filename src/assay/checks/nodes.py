@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
 import sys
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,33 +40,6 @@ class AllNodesCheck(StrictCheck):
     def plan(self) -> Mapping[str, Any]:
         """The plan for the script, in addition to the keys that every meeting needs."""
         raise NotImplementedError
-
-    def options(self, extra: str, known: Iterable[str]) -> Mapping[str, Any]:
-        """An extra of the partition, a mapping with these keys; empty if the site does not set it.
-
-        :raises reframe.core.exceptions.ConfigError: the mapping has another key.
-        """
-        said: Mapping[str, Any] = self.current_partition.extras.get(extra, {})
-        known = sorted(known)
-        for key in said:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                mend = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-                raise self.misdescribed(f"extras: {extra}: unknown key {key!r}; {mend}")
-        return said
-
-    def tolerance(self, extra: str, known: Iterable[str], default: float) -> float:
-        """The option `tolerance` of an extra: the share by which a node or server may be slower.
-
-        :raises reframe.core.exceptions.ConfigError: it is not between 0 and 1; or as `options`.
-        """
-        said = self.options(extra, known).get("tolerance", default)
-        if not (isinstance(said, (int, float)) and 0 < said < 1):
-            raise self.misdescribed(
-                f"extras: {extra}: tolerance is {said}; 0.3, for instance, allows a node to be "
-                "30 % slower"
-            )
-        return float(said)
 
     def slow(self) -> tuple[list[str], list[str]]:
         """What is worse than its population, one line each: accused, and undecided.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reframe.core.exceptions import ConfigError
 
-from assay.checks.site import site_directory
+from assay.checks.site import misdescribed, site_directory
 from assay.evidence import accelerator, gpu_health, groups
 from assay.evidence.accelerator import Accelerator
 from assay.evidence.groups import Between
@@ -49,8 +49,7 @@ class OnPartition:
 
     def misdescribed(self, what: str) -> ConfigError:
         """The error for a partition that the site describes wrongly; it names the file."""
-        name = self.current_partition.name
-        return ConfigError(f"{site_directory() / 'reframe.py'}: partition {name!r}: {what}")
+        return ConfigError(misdescribed(self.current_partition.name, what))
 
     def partition_extra(self, name: str) -> Any:
         """An extra of the partition that the test cannot do without.

@@ -56,9 +56,6 @@ LONGER = 2
 #: the launch of the case does not count.
 LAUNCHES = 3
 
-#: The keys of the extra ``bisection`` of a partition; none is needed.
-OPTIONS = ("trunk", "share", "congestion")
-
 #: The tests of ucx_perftest under load.
 PROBE, SENDER = "tag_lat", "tag_bw"
 
@@ -77,21 +74,6 @@ class Stated:
     trunk: float | None = None
     share: float = SHARE
     congestion: float | None = None
-
-
-def stated_of(said: Mapping[str, Any], link: float | None) -> Stated:
-    """What the extra ``bisection`` of a partition states.
-
-    :param said: the extra, with keys of :data:`OPTIONS`.
-    :param link: rate of the link of a node [MB/s], if the partition names it.
-    :raises ValueError: a value is none; the message names the key.
-    """
-    for key, value in said.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-            raise ValueError(f"{key}: {value!r} is not a number above 0")
-    if said.get("share", SHARE) > 1:
-        raise ValueError(f"share: {said['share']} is above 1; 0.9 stands for 90 %")
-    return Stated(link, **said)
 
 
 @dataclass(frozen=True)

@@ -132,14 +132,17 @@ def described(
     # UCX lists only transports that this machine has a driver for.
     opened = transports(said("ucx_info", "-d")) if "ucx" in found else []
     features += [f"ucx-{word}" for word, gpu in ACCELERATORS.items() if gpu.copy in opened]
+    built = {}
     classes, subtypes = btio(has)
     if classes:
         features.append("btio")
-        extras.update(btio_classes=classes, btio_subtypes=subtypes)
+        built["btio"] = {"classes": classes, "subtypes": subtypes}
     kernels, classes = npb(has)
     if kernels:
         features.append("npb")
-        extras.update(npb_kernels=kernels, npb_classes=classes)
+        built["npb"] = {"classes": classes, "kernels": kernels}
+    if built:
+        extras["npb_built"] = built
     return features, extras
 
 

@@ -23,9 +23,9 @@ from assay.sites import detect
 #: A model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.
 LINKS = "nvlink=20:1e9,d2d=20:1e9,h2d=20:1e9,d2h=20:1e9"
 
-#: The extra `each_gpu` of emulated GPUs: copies that need a millisecond by this model, one node
+#: Options for emulated GPUs: copies that need a millisecond by this model, one node
 #: after the other, and a wide tolerance, because a busy machine copies later than the model says.
-EACH_GPU = {"size": 1 << 20, "tolerance": 0.4, "width": 1}
+EACH_GPU = {"EachGpu.size": 1 << 20, "EachGpu.tolerance": 0.4, "EachGpu.width": 1}
 
 #: A cluster that has all: its cases are those of every cluster.
 ALL = {

@@ -175,7 +175,7 @@ def file_systems(site_file: str | Path, *features: str) -> list[dict[str, Any]]:
     default = sites.results_directory(site_file) / "scratch"
     return [
         storage(site_file, "scratch", str(default), *features),
-        storage(site_file, "tmpfs", "/dev/shm", "tmpfs"),  # noqa: S108 - under test
+        storage(site_file, "tmpfs", "/dev/shm"),  # noqa: S108 - under test
     ]
 
 
@@ -203,8 +203,5 @@ def storage(site_file: str | Path, name: str, default: str, *features: str) -> d
             f"{site_file}: partition {name!r}: directory {directory} cannot be made "
             f"({error.strerror}); set {variable} to one that can"
         ) from None
-    kind = detect.file_system(directory)
-    words = ["storage", *features]
-    if kind in ("xfs", "lustre"):
-        words.append(kind)
-    return partition(name, words, {"directory": str(directory), "file_system": kind})
+    extras = {"directory": str(directory), "file_system": detect.file_system(directory)}
+    return partition(name, ["storage", *features], extras)

@@ -124,8 +124,12 @@ def _between(
     if place.together:
         last = place.pool.shape.processor["num_cpus"] - 1
         extras["cores_per_node"] = 1
-        extras["tournament"] = {"width": 1, "cpus": [0, last], "seconds": 0.5}
-        extras["smoke"] = list(SMOKE)
+        extras["options"] = {
+            "PairsOfNodes.width": 1,
+            "PairsOfNodes.cpus": [0, last],
+            "PairsOfNodes.seconds": 0.5,
+            "StrictCheck.smoke": list(SMOKE),
+        }
     return {
         "name": name,
         "descr": f"nodes joined by {name}, over {device}",

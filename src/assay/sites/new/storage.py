@@ -77,11 +77,10 @@ def _partition(place: Place, name: str, said: dict[str, Any], shared: bool) -> d
     }
     if place.together:
         # The disks of all nodes may be on one disk.
-        extras["each_node"] = {"tolerance": 0.6}
-    words = [w for w in ("lustre", "xfs", "tmpfs") if w == kind]
+        extras["options"] = {"EachNode.tolerance": 0.6}
     return {
         "name": name,
         "descr": f"{kind} at {said['mount']}, {'of all nodes' if shared else 'of each node'}",
-        "features": ["storage", *words, *(["shared"] if shared else [])],
+        "features": ["storage", *(["shared"] if shared else [])],
         "extras": extras,
     }

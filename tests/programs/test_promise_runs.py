@@ -83,7 +83,7 @@ def test_what_is_missing_is_red_in_reframe_and_in_the_report(
     assert run.returncode == 1
     said = (
         "promise.yaml: here has not the promised word storage; "
-        "1 of 3 promised cases are missing: Sweep on here+any: 2 of 3, without size=2"
+        "1 of 3 promised cases are missing: Sweep on here+any: 2 of 3, without Sweep size=2"
     )
     assert f"not accepted: {said}" in run.output
     code, report = verdict(promised, capsys)

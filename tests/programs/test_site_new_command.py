@@ -88,7 +88,7 @@ def test_the_folder_loads_and_promises_what_the_cluster_can_run(
     promised = promise.load(made / "promise.yaml")
     assert promised.site.partitions["ethernet"] == {"inter-node", "ethernet", "tcp"}
     assert promised.site.environs["ethernet"] == {"system"} <= promised.site.stacks.keys()
-    assert {*promised.may_skip} == {*promise.CHOSEN}
+    assert {*promised.may_skip} == {*promise.KINDS}
     assert refused(capsys, "mine").startswith("site-config/mine: is there already")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import reframe as rfm
 from reframe.core.builtins import variable
+from reframe.core.runtime import temp_runtime
 
 from assay.checks import options
 from assay.reframe_compat.command import Invocation, Option
@@ -24,11 +26,9 @@ class Each(Base):
 
 
 @pytest.fixture
-def test() -> Each:
-    # A variable is a descriptor of the class; nothing else of a test is needed.
-    made = object.__new__(Each)
-    made.width, made.tolerance = None, 0.3
-    return made
+def test() -> Iterator[Each]:
+    with temp_runtime("<builtin>", "generic"):
+        yield Each()
 
 
 def test_a_test_takes_its_options_and_those_of_its_bases(test: Each) -> None:

@@ -96,9 +96,12 @@ def test_a_complete_run_keeps_the_promise() -> None:
         ([c for c in WHOLE if c.test != "Osu"], "Osu on node+spack: 0 of 4"),
         (
             [c for c in WHOLE if c.parameters.get("transport") != "cma"],
-            "Osu on node+spack: 2 of 4, without benchmark=bw transport=cma; benchmark=latency ",
+            "Osu on node+spack: 2 of 4, without Osu benchmark=bw transport=cma, Osu bench",
         ),
-        (WHOLE[2:], "NodeHealth on node+spack: 0 of 1; Osu on node+spack: 3 of 4"),
+        (
+            WHOLE[2:],
+            "NodeHealth on node+spack: 0 of 1, without NodeHealth; Osu on node+spack: 3 of 4",
+        ),
         ([], "10 of 10 promised cases are missing"),
     ],
     ids=["a partition", "a test", "a value of a sweep", "single cases", "all"],
@@ -115,13 +118,13 @@ def test_another_case_in_place_of_one_is_no_whole_sweep() -> None:
     swapped += [case("Osu", place, benchmark="bw", transport="tcp") for place in ("node", "gpu")]
     missing, unknown = faults(swapped)
     assert missing.startswith("2 of 10 promised cases are missing: ")
-    assert "Osu on node+spack: benchmark=bw transport=tcp" in unknown
+    assert "Osu on node+spack: Osu benchmark=bw transport=tcp" in unknown
 
 
 def test_a_case_that_nobody_reviewed_is_named() -> None:
     (fault,) = faults([*WHOLE, case("Stream")])
     assert fault == (
-        "cases.txt does not list Stream on node+spack; type assay expect, and review it"
+        "cases.txt does not list Stream on node+spack: Stream; type assay expect, and review it"
     )
 
 
@@ -129,7 +132,7 @@ def test_the_profile_decides_which_cases_must_run() -> None:
     few = [case("NodeHealth"), osu()[1], case("NodeHealth", "gpu"), osu("gpu")[1]]
     assert promise.compare(SITE, LISTED, few, "smoke") == (4, 4, [])
     (fault,) = faults(few[:-1], profile="smoke")
-    assert "Osu on gpu+spack: 0 of 1, without benchmark=bw transport=posix" in fault
+    assert "Osu on gpu+spack: 0 of 1, without Osu benchmark=bw transport=posix" in fault
 
 
 def test_the_words_decide_which_cases_must_run() -> None:
@@ -155,41 +158,51 @@ def test_a_test_that_grows_with_the_machine_has_at_least_one_case() -> None:
     assert len(promise.compare(site, grown, other, "full")[2]) == 2
 
 
+PLACES = {"node": SITE.partitions["node"]}
+STACKS = {"node": SITE.environs["node"]}
+
+
 @pytest.mark.parametrize(
     ("site", "said"),
     [
         (
             replace(SITE, partitions={**SITE.partitions, "node": frozenset(["posix"])}),
-            "promise.yaml: node has not the promised word cma",
+            ["node has not the promised word cma"],
         ),
         (
             replace(SITE, environs={**SITE.environs, "gpu": frozenset()}),
-            "promise.yaml: gpu has not the promised stack spack",
+            ["gpu has not the promised stack spack"],
         ),
+        (replace(SITE, stacks={"spack": frozenset()}), ["spack has not the promised word osu"]),
+        (replace(SITE, stacks={}), ["spack has not the promised word osu"]),
         (
-            replace(SITE, stacks={"spack": frozenset()}),
-            "promise.yaml: spack has not the promised word osu",
-        ),
-        (replace(SITE, stacks={}), "promise.yaml: the stack spack is promised and not there"),
-        (
-            Site({"node": SITE.partitions["node"]}, {"node": SITE.environs["node"]}, SITE.stacks),
-            "promise.yaml: the partition gpu is promised and not there",
+            replace(SITE, partitions=PLACES, environs=STACKS),
+            [
+                "gpu has not the promised word cma, gpu, posix",
+                "gpu has not the promised stack spack",
+            ],
         ),
     ],
     ids=["transport", "stack of a partition", "program", "stack", "partition"],
 )
 def test_a_word_that_is_promised_and_not_there_is_a_fault(
-    file: Path, site: Site, said: str
+    file: Path, site: Site, said: list[str]
 ) -> None:
-    """Also if the cases that it selects are missing for the same reason."""
+    """The run has all cases that its words select, so nothing else shows it."""
     listed = promise.cases(file.parents[2] / "reframe/cases.txt")
     planned = [
         replace(named({"name": one.name, "system": "site"}), partition=where, environ=stack)
         for one in listed
         for where, stack in one.places(site)
     ]
-    assert promise.state(file, site, Call(), planned, "full")["faults"] == [said]
+    faults = promise.state(file, site, Call(), planned, "full")["faults"]
+    assert faults == [f"promise.yaml: {line}" for line in said]
     assert promise.state(file, site, SELECTED, planned, "full")["faults"] == []
+
+
+def test_a_partition_that_promises_no_word_must_still_be_there() -> None:
+    promised = promise.of({"partitions": {"scratch": {}}}).site
+    assert list(SITE.lacks(promised)) == ["scratch is promised and not there"]
 
 
 def test_a_skip_of_another_kind_or_of_another_case_is_named_with_its_reason(file: Path) -> None:
@@ -232,7 +245,7 @@ def test_every_test_that_skips_says_a_kind() -> None:
         kinds |= set(re.findall(r'leave_out\(\s*"([\w-]+)"', text))
         kinds |= set(re.findall(r'SizingError\([^()]*(?:\([^()]*\)[^()]*)*, "([\w-]+)"\)', text))
         bare += [path.name] * len(re.findall(r"self\.skip(?:_if)?\(", text))
-    assert kinds == {*promise.CHOSEN, "lacks"}
+    assert kinds == {*promise.KINDS, "lacks"}
     # The helper itself, and a case that the deadline ends, which is red for that.
     assert sorted(bare) == ["job_script.py", "partition.py"]
 
@@ -246,10 +259,10 @@ def test_every_test_that_skips_says_a_kind() -> None:
         ("reacceptance: 2\npartitions: {x: {}}", "reacceptance is 2, not a share above 0, at"),
         ("reacceptance: true\npartitions: {x: {}}", "reacceptance is True, not a share above 0"),
         ("partitions: {x: {}}\nskip: []", "unknown key 'skip'"),
-        ("partitions: {x: {word: [a]}}", "partitions: unknown key 'word'; known are stacks, words"),
+        ("partitions: {x: {word: [a]}}", "x: unknown key 'word'; known are stacks, words"),
         ("partitions: {x: {words: cma}}", "'cma' is not a list of words"),
         ("partitions: {}", "it promises no partition"),
-        ("partitions: {x: {}}\nmay_skip: {late: [Osu]}", "may_skip: no kind 'late'; known are"),
+        ("partitions: {x: {}}\nmay_skip: {late: [Osu]}", "may_skip: unknown key 'late'; known"),
         ("partitions: {x: {}}\nmay_skip: {too-small: '*'}", "'*' is not a list of words"),
         ("nothing_judged: red", "not a promise"),
         ("[]", "not a promise"),

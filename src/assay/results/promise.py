@@ -26,21 +26,12 @@ FILE, CASES = "promise.yaml", "cases.txt"
 
 PROFILES = ("full", "smoke")
 
-#: Why a case may be skipped. The reason of a skip begins with its kind and a colon.
-KINDS = {
-    "lacks": "the partition or the stack has no such word; always allowed: words are promised",
-    "follows": "a case that it compares was skipped; always allowed: that one was",
-    "no-case": "these parameters make no case of their own, on any machine",
-    "not-asked": "the site does not ask for it",
-    "not-here": "the machine, or this release of a program, cannot do it",
-    "too-small": "it takes more nodes, cores, GPUs or memory",
-    "incomplete": "a part of the acceptance cannot run on this machine; the run is PARTIAL",
-}
-ALWAYS = ("lacks", "follows")
-CHOSEN = tuple(kind for kind in KINDS if kind not in ALWAYS)
+#: The kinds of skips that a site may allow; a reason begins with its kind: docs/sites.md.
+KINDS = ("no-case", "not-asked", "not-here", "too-small", "incomplete")
 
-#: ReFrame's own reason for a case whose dependencies were skipped.
-FOLLOWS = "skipped due to skipped dependencies"
+#: The kinds that are always allowed: the case needs a word that is not there (words are promised),
+#: or a case that was skipped itself, of which ReFrame says :data:`FOLLOWS`.
+LACKS, FOLLOWS = "lacks", "skipped due to skipped dependencies"
 
 #: Values of the site's word ``nothing_judged``: whether a run that judged no metric is red.
 NOTHING_JUDGED = ("red", "allowed")
@@ -77,37 +68,15 @@ class Site:
     itself: bool = False
     problems: tuple[str, ...] = ()
 
-    @classmethod
-    def of(
-        cls,
-        partitions: Iterable[Mapping[str, Any]],
-        stacks: Iterable[Mapping[str, Any]],
-        problems: Sequence[str] | None,
-    ) -> Site:
-        """The words of partitions and stacks in the format of ReFrame's configuration.
-
-        :param problems: the probes that failed; None if the site does not describe itself.
-        """
-        places = list(partitions)
-        return cls(
-            {p["name"]: frozenset(p.get("features", ())) for p in places},
-            {p["name"]: frozenset(p["environs"]) for p in places},
-            {s["name"]: frozenset(s.get("features", ())) for s in stacks},
-            problems is not None,
-            tuple(problems or ()),
-        )
-
     def lacks(self, promised: Site) -> Iterator[str]:
         """What is promised and not there, one line each."""
-        for kind in ("partitions", "environs", "stacks"):
-            here, there = getattr(self, kind), getattr(promised, kind)
-            for name, words in there.items():
-                if name not in here:
-                    if kind != "environs":
-                        yield f"the {kind[:-1]} {name} is promised and not there"
-                elif lost := sorted(words - here[name]):
-                    what = "stack" if kind == "environs" else "word"
-                    yield f"{name} has not the promised {what} {', '.join(lost)}"
+        for kind, word in (("partitions", "word"), ("environs", "stack"), ("stacks", "word")):
+            there = getattr(self, kind)
+            for name, words in getattr(promised, kind).items():
+                if lost := sorted(words - there.get(name, frozenset())):
+                    yield f"{name} has not the promised {word} {', '.join(lost)}"
+                elif name not in there and kind != "environs":
+                    yield f"{name} is promised and not there"
 
 
 @dataclass(frozen=True)
@@ -126,8 +95,8 @@ class Listed:
     smoke: bool
 
     def __str__(self) -> str:
-        said = [self.name, *(", ".join(words) for words in (self.systems, self.stacks))]
-        return " | ".join([*said, *(["smoke"] if self.smoke else [])])
+        words = (", ".join(self.systems), ", ".join(self.stacks))
+        return " | ".join([self.name, *words, *(["smoke"] if self.smoke else [])])
 
     @classmethod
     def read(cls, text: str) -> Listed:
@@ -135,10 +104,11 @@ class Listed:
 
         :raises ValueError: the line has not this form.
         """
-        name, systems, stacks, *smoke = [*text.split(" | "), *[""] * (2 - text.count(" | "))]
-        if not stacks or smoke not in ([], ["smoke"]):
+        parts = text.split(" | ")
+        if len(parts) < 3 or parts[3:] not in ([], ["smoke"]):
             raise ValueError(repr(text))
-        return cls(name, tuple(systems.split(", ")), tuple(stacks.split(", ")), "smoke" in smoke)
+        systems, stacks = (tuple(part.split(", ")) for part in parts[1:3])
+        return cls(parts[0], systems, stacks, len(parts) > 3)
 
     def places(self, site: Site) -> Iterator[tuple[str, str]]:
         """The partitions and stacks of a site that the case runs on."""
@@ -166,7 +136,7 @@ class Promise:
     """
 
     site: Site
-    may_skip: Mapping[str, tuple[str, ...]]
+    may_skip: Mapping[str, Sequence[str]]
     nothing_judged: str = NOTHING_JUDGED[0]
     reacceptance: float = REACCEPTANCE
 
@@ -193,42 +163,35 @@ def of(raw: Any) -> Promise:
 
     :raises ValueError, KeyError, TypeError, AttributeError: it is none.
     """
-    known = {"nothing_judged", "reacceptance", "partitions", "stacks", "may_skip"}
-    if unknown := sorted(set(raw) - known):
-        raise ValueError(f"unknown key {unknown[0]!r}")
+    partitions, may_skip = raw["partitions"], raw.get("may_skip", {})
+    for where, given, known in (
+        ("", raw, ("nothing_judged", "reacceptance", "partitions", "stacks", "may_skip")),
+        ("may_skip: ", may_skip, KINDS),
+        *((f"{name}: ", said, ("stacks", "words")) for name, said in partitions.items()),
+    ):
+        if unknown := sorted({*given} - {*known}):
+            raise ValueError(f"{where}unknown key {unknown[0]!r}; known are {', '.join(known)}")
     word = raw.get("nothing_judged", NOTHING_JUDGED[0])
     if word not in NOTHING_JUDGED:
         raise ValueError(f"nothing_judged is {word!r}, not {' or '.join(NOTHING_JUDGED)}")
     share = raw.get("reacceptance", REACCEPTANCE)
     if type(share) not in (int, float) or not 0 < share <= 1:
         raise ValueError(f"reacceptance is {share!r}, not a share above 0, at most 1, such as 0.9")
-    partitions = raw["partitions"]
+    site = Site(
+        {name: _words(said.get("words", ())) for name, said in partitions.items()},
+        {name: _words(said.get("stacks", ())) for name, said in partitions.items()},
+        {name: _words(said) for name, said in raw.get("stacks", {}).items()},
+    )
     if not partitions:
         raise ValueError("it promises no partition")
-    if odd := sorted({key for one in partitions.values() for key in one} - {"stacks", "words"}):
-        raise ValueError(f"partitions: unknown key {odd[0]!r}; known are stacks, words")
-    site = Site(
-        {name: _words(one.get("words", ())) for name, one in partitions.items()},
-        {name: _words(one.get("stacks", ())) for name, one in partitions.items()},
-        {name: _words(words) for name, words in (raw.get("stacks") or {}).items()},
-    )
-    return Promise(site, allowed(raw.get("may_skip") or {}), word, float(share))
+    allowed = {kind: sorted(_words(cases)) for kind, cases in may_skip.items()}
+    return Promise(site, allowed, word, float(share))
 
 
 def _words(said: Any) -> frozenset[str]:
     if not isinstance(said, (list, tuple)):
         raise ValueError(f"{said!r} is not a list of words")
     return frozenset(map(str, said))
-
-
-def allowed(said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The allowed skips of a file, or of the plan of a session.
-
-    :raises ValueError, AttributeError: there is no such kind, or no list of cases.
-    """
-    if unknown := sorted({*said} - {*KINDS}):
-        raise ValueError(f"may_skip: no kind {unknown[0]!r}; known are {', '.join(KINDS)}")
-    return {kind: tuple(sorted(_words(cases))) for kind, cases in said.items()}
 
 
 def cases(path: Path) -> list[Listed]:
@@ -268,38 +231,41 @@ def compare(
         there.add(key if key in must else next(alike, key))
     faults = []
     if lost := must - there:
+        all_of = Counter(map(_test, must))
         missing = [
-            f"{test}: {len(there & cases)} of {len(cases)}{_names(lost & cases, ', without ')}"
-            for test, cases in _tests(must).items()
-            if lost & cases
+            f"{test}: {all_of[test] - len(names)} of {all_of[test]}, without {_few(names)}"
+            for test, names in _by_test(lost)
         ]
         faults.append(f"{len(lost)} of {len(must)} promised cases are missing: {_named(missing)}")
     if strange := there - must:
-        unknown = [f"{test}{_names(cases, ': ')}" for test, cases in _tests(strange).items()]
+        unknown = [f"{test}: {_few(names)}" for test, names in _by_test(strange)]
         faults.append(f"{CASES} does not list {_named(unknown)}; type assay expect, and review it")
     return len(must), len(must & there), faults
 
 
-def _tests(cases: Iterable[tuple[str, str, str]]) -> dict[str, set[tuple[str, str, str]]]:
-    """The cases of each test and place."""
-    found: dict[str, set[tuple[str, str, str]]] = {}
-    for name, partition, stack in sorted(cases):
-        found.setdefault(f"{name.split()[0]} on {partition}+{stack}", set()).add(
-            (name, partition, stack)
-        )
-    return found
+def _test(case: tuple[str, str, str]) -> str:
+    return f"{case[0].split()[0]} on {case[1]}+{case[2]}"
 
 
-def _names(cases: Iterable[tuple[str, str, str]], before: str) -> str:
-    """The parameters of the first cases; empty if the test has none."""
-    known = sorted(" ".join(name.replace("%", "").split()[1:]) for name, *_ in cases)
-    return before + "; ".join(few(known, NAMES)) if any(known) else ""
+def _by_test(cases: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, list[str]]]:
+    names: dict[str, list[str]] = {}
+    for case in sorted(cases):
+        names.setdefault(_test(case), []).append(case[0].replace("%", ""))
+    yield from names.items()
 
 
-def kind(why: str) -> str:
-    """The kind of the reason of a skip; empty if it has none."""
-    word = "follows" if why == FOLLOWS else why.partition(":")[0]
-    return word if word in KINDS else ""
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(few(names, NAMES))
+
+
+def _named(lines: Sequence[str]) -> str:
+    return "; ".join(few(lines))
+
+
+def few(lines: Sequence[str], most: int = NAMED) -> tuple[str, ...]:
+    """The first lines, and how many more there are."""
+    more = len(lines) - most
+    return (*lines[:most], *([f"and {more} more"] if more > 0 else []))
 
 
 def unlisted(
@@ -309,32 +275,21 @@ def unlisted(
 
     :param skipped: the cases that were skipped; ``why`` holds the reason.
     """
-    refused: Counter[tuple[str, str]] = Counter()
+    refused: dict[str, Counter[str]] = {}
     partial: Counter[str] = Counter()
     for case in skipped:
-        of = kind(case.why)
+        kind = case.why.partition(":")[0]
         words = {"*", case.test, case.partition, case.environ, *case.parameters.values()}
-        if of not in ALWAYS and not any({*one.split()} <= words for one in may_skip.get(of, ())):
-            refused[case.why, case.test] += 1
-        elif of == "incomplete":
+        allowed = any({*one.split()} <= words for one in may_skip.get(kind, ()))
+        if not (allowed or kind in (LACKS, FOLLOWS)):
+            refused.setdefault(case.why, Counter())[case.test] += 1
+        elif kind == "incomplete":
             partial[case.why] += 1
-    reasons: dict[str, list[str]] = {}
-    for (why, test), number in refused.items():
-        reasons.setdefault(why, []).append(f"{number} of {test}")
-    return (
-        [f"{REFUSED}: {why}: {', '.join(tests)}" for why, tests in reasons.items()],
-        [f"{number} skipped: {why}" for why, number in partial.items()],
-    )
-
-
-def few(lines: Sequence[str], most: int = NAMED) -> tuple[str, ...]:
-    """The first lines, and how many more there are."""
-    more = len(lines) - most
-    return (*lines[:most], *([f"and {more} more"] if more > 0 else []))
-
-
-def _named(lines: Sequence[str]) -> str:
-    return "; ".join(few(lines))
+    lines = []
+    for why, tests in refused.items():
+        of_tests = ", ".join(f"{number} of {test}" for test, number in tests.items())
+        lines.append(f"{REFUSED}: {why}: {of_tests}")
+    return lines, [f"{number} skipped: {why}" for why, number in partial.items()]
 
 
 def state(
@@ -358,10 +313,10 @@ def state(
         promise, listed = load(path), cases(path.resolve().parents[2] / "reframe" / CASES)
     except PromiseError as error:
         return {**said, "faults": faults if narrowed else [*faults, str(error)]}
-    lacks = [f"{path.name}: {line}" for line in site.lacks(promise.site)]
     promised, there, differ = compare(site, listed, planned, profile)
     if not narrowed:
-        faults += [*lacks, *differ]
+        faults += [f"{path.name}: {line}" for line in site.lacks(promise.site)]
+        faults += differ
     return {
         **said,
         "faults": faults,
@@ -369,7 +324,7 @@ def state(
         "promised": promised,
         "there": there,
         "nothing_judged": promise.nothing_judged,
-        "may_skip": {kind: list(cases) for kind, cases in promise.may_skip.items()},
+        "may_skip": dict(promise.may_skip),
     }
 
 

@@ -120,6 +120,21 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     return words  # type: ignore[no-any-return]
 
 
+def _words(
+    partitions: Iterable[Mapping[str, Any]],
+    stacks: Iterable[Mapping[str, Any]],
+    found: Callable[[], Sequence[str]] | None,
+) -> promise.Site:
+    places = list(partitions)
+    return promise.Site(
+        {p["name"]: frozenset(p.get("features", ())) for p in places},
+        {p["name"]: frozenset(p["environs"]) for p in places},
+        {s["name"]: frozenset(s["features"]) for s in stacks},
+        found is not None,
+        tuple(found()) if found else (),
+    )
+
+
 def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> None:
     for word in used:
         if word in known:
@@ -225,7 +240,7 @@ def configuration(  # noqa: PLR0913
     except ValueError as error:
         raise ConfigError(f"{site_file}: {error}") from None
     reframe_compat.install()
-    words_here = promise.Site.of(places, environments, found() if found else None)
+    words_here = _words(places, environments, found)
     if not found:
         names_on[site_file] = {
             "partition": [partition["name"] for partition in places],

@@ -35,7 +35,7 @@ SITE = """\
 
 
 #: What a new site says beside its words. It has no reference yet that a complete run would need.
-NEW = {"nothing_judged": "allowed", "may_skip": {kind: ["*"] for kind in promise.CHOSEN}}
+NEW = {"nothing_judged": "allowed", "may_skip": {kind: ["*"] for kind in promise.KINDS}}
 
 
 def command(args: argparse.Namespace) -> int:

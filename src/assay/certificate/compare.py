@@ -1,7 +1,7 @@
 """Compares an acceptance with an earlier one: what the machine still reaches.
 
 Every metric that the earlier acceptance judged must reach a share of its earlier value: 0.9, unless
-the site states another by ``reacceptance`` in its ``expected.yaml``. The launches are judged by
+the site states another by ``reacceptance`` in its ``promise.yaml``. The launches are judged by
 :func:`assay.judge.judge`, as by any other reference. Of two different shares, the greater one
 holds.
 """

@@ -171,7 +171,7 @@ def faults(session: Session, max_harness: float | None = None) -> list[str]:
     if _nothing_judged(session, counts):
         found.append(
             "nothing was judged: no metric has a reference; calibrate the site, or write "
-            "nothing_judged: allowed into its expected.yaml"
+            "nothing_judged: allowed into its promise.yaml"
         )
     late = sum(case.verdict is None and case.why.startswith(REACHED) for case in session.cases)
     if late:

@@ -10,9 +10,10 @@ import math
 import statistics
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 
 from assay.checks.nodes import SweepCheck, median_and_worst
+from assay.checks.options import NONE, POSITIVE
 from assay.fleet import cores
 from assay.fleet.cores import CORES, UNITS
 
@@ -27,24 +28,26 @@ TURNS_OF_HOURS = 120
 class EachCore(SweepCheck):
     """DGEMM, copy and latency of each core of each node; names the slow one with its node."""
 
+    #: Length of one window [s].
+    seconds = variable(POSITIVE, value=SECONDS)
+    #: How long the cores work; a few windows if None.
+    hours = variable(POSITIVE, NONE, value=None)
+
     kind = "compute"
     descr = "every core of all nodes at once"
     tags = {"smoke", "compute"}
     valid_systems = ["+inter-node"]
     valid_prog_environs = ["*"]
-    sweep, extra = CORES, "each_core"
-    known = ("width", "tolerance", "hours")
+    sweep, table = CORES, "each_core"
     # Processors of one model differ by some percent. Not yet compared with a healthy cluster of
     # real nodes.
-    usual_tolerance = 0.2
+    tolerance = 0.2
     measured = tuple(UNITS)
     declares = median_and_worst(UNITS)
 
     @run_after("setup")
-    def reserve_time(self):
-        self._seconds, hours = SECONDS, self.options(self.extra, self.known).get("hours", 0)
-        if not (isinstance(hours, (int, float)) and hours >= 0):
-            raise self.misdescribed(f"extras: each_core: hours is {hours}; 8, for instance")
+    def length_of_the_windows(self):
+        self._seconds, hours = self.seconds, self.hours
         if hours:
             self.turns = TURNS_OF_HOURS
             of_turn = len(UNITS) * (WINDOWS + 0.25)  # each quantity warms up for a quarter
@@ -81,5 +84,5 @@ class EachCore(SweepCheck):
         ]
 
     def slow(self):
-        slow, worse = super().slow(), cores.worse(self._turns, self._tolerance)
+        slow, worse = super().slow(), cores.worse(self._turns, self.tolerance)
         return [*slow[0], *worse[0]], [*slow[1], *worse[1]]

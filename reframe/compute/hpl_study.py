@@ -114,7 +114,11 @@ class GpuHplStudy(HplStudyBase):
         partition, stack = self.current_partition, self.current_environ
         there, built = accelerator.named(partition.features), accelerator.built(stack.features)
         gpus = [gpu for gpu in built or there or [accelerator.CUDA] if gpu in (there or [gpu])]
-        self.skip_if(not gpus, accelerator.of_others(stack.name, built, partition.fullname, there))
+        self.leave_out(
+            "not-here",
+            not gpus,
+            accelerator.of_others(stack.name, built, partition.fullname, there),
+        )
         vendors = " and ".join(gpu.vendor for gpu in gpus)
         if len(gpus) > 1:
             raise ConfigError(

@@ -10,10 +10,11 @@ import statistics
 from dataclasses import replace
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 
 from assay.accused import Against, How
 from assay.checks.nodes import SweepCheck, median_and_worst
+from assay.checks.options import COUNT
 from assay.fleet import gpu_ways
 from assay.fleet.gpus import GPUS
 from assay.outputs.each_gpu import BETWEEN, TO_DEVICE, TO_HOST
@@ -29,16 +30,18 @@ KINDS = {TO_DEVICE: "host_to_device", TO_HOST: "device_to_host", BETWEEN: "betwe
 class EachGpu(SweepCheck):
     """Rate of each copy of each GPU of each node; names the slow GPU or pair with its node."""
 
+    #: Size of a copy [B].
+    size = variable(COUNT, value=SIZE)
+
     kind = "network"
     descr = "every GPU of all nodes, with the host and with each other"
     tags = {"smoke", "network", "gpu"}
     valid_systems = ["+gpu +cuda"]
     valid_prog_environs = ["*"]
     least_nodes = 1
-    sweep, extra, kept = GPUS, "each_gpu", "gpus"
-    known = ("width", "tolerance", "size")
+    sweep, table, kept = GPUS, "each_gpu", "gpus"
     # A link that lost half of its lanes is far below. Not yet compared with healthy GPUs.
-    usual_tolerance = 0.2
+    tolerance = 0.2
     limit = 300
     declares = median_and_worst(dict.fromkeys(KINDS.values(), "GB/s"))
     columns = {"rate": "GB/s", "access": "1"}
@@ -47,15 +50,12 @@ class EachGpu(SweepCheck):
     def take_all_gpus(self):
         self._gpus = self.gpus_of_a_node()
         self.take_gpus(self._gpus)
-        self._size = self.options(self.extra, self.known).get("size", SIZE)
-        if type(self._size) is not int or self._size <= 0:
-            raise self.misdescribed(f"extras: each_gpu: size is {self._size}; {SIZE}, for instance")
         if self._gpus == 1:
             pairs = KINDS[BETWEEN]
             self.declares = {m: u for m, u in self.declares.items() if not m.startswith(pairs)}
 
     def command(self):
-        return self.on_node("gpus.py", self._size, REPEATS)
+        return self.on_node("gpus.py", self.size, REPEATS)
 
     def rows(self):
         rates = {}

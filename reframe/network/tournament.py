@@ -13,11 +13,12 @@ import statistics
 from dataclasses import asdict, replace
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import PerformanceError
 
 from assay.accused import Against, How
-from assay.checks.pairs_of_nodes import OPTIONS, PairsOfNodes, SimultaneousPairs
+from assay.checks.options import NONE, POSITIVE
+from assay.checks.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
 from assay.evidence.launch import short_name
 from assay.fleet import advise, bisection
 from assay.fleet.tournament import measured, schedule
@@ -52,15 +53,12 @@ class Tournament(PairsOfNodes):
 
     @run_after("setup")
     def read_the_topology(self):
-        self._fabric = self.topology(self.options("tournament", OPTIONS).get("topology"))
+        self._fabric = self.fabric()
 
     def plan(self):
         plan = super().plan()
         plan["topology"] = self._fabric and self._fabric.said()
-        said = self.options("tournament", OPTIONS).get("rounds", "all")
-        if said not in ("all", "sparse"):
-            raise self.misdescribed(f"extras: tournament: rounds: {said!r} is not all or sparse")
-        if said == "all":
+        if self.rounds == "all":
             return plan
         limit = plan["sparse"] = schedule.sparse(self.num_tasks)
         plan["rounds"] = schedule.rounds(self.num_tasks, limit)
@@ -78,7 +76,7 @@ class Tournament(PairsOfNodes):
         if parsed is None or not self.pairs:
             return problems
         passes = [[p.measurement for p in self.pairs if p.number == n] for n in (1, 2)]
-        metrics = measured.metrics(self._tolerances)
+        metrics = measured.metrics(self.tolerances)
         names = self._coordinator_log.nodes
         if len(set(names)) < len(names):
             return problems  # nodes of one name cannot be told apart; this is reported already
@@ -109,7 +107,7 @@ class Tournament(PairsOfNodes):
         if self._fabric and (lacking := self._fabric.lacking(map(short_name, came))):
             problems.append(
                 f"the topology has no switch for {', '.join(lacking)}: switches and trunks were "
-                "not judged; correct the source that extras: tournament: topology names"
+                "not judged; correct the source that the option topology names"
             )
         undrawn = [
             f"no rounds by switches: {entry['no_draw']}"
@@ -166,6 +164,9 @@ class Tournament(PairsOfNodes):
 class Bisection(SimultaneousPairs):
     """All pairs of two switches at once against the theoretical bisection; latency under load."""
 
+    #: What all paths between two switches carry in one direction [MB/s]; not known if None.
+    trunk = variable(POSITIVE, NONE, value=None)
+
     drawn_by = ("-m", advise.__name__, "bisection")
     tags = {"network"}
     declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
@@ -178,27 +179,28 @@ class Bisection(SimultaneousPairs):
 
     @run_after("setup")
     def two_switches(self):
-        source = self.options("tournament", OPTIONS).get("topology")
         name = self.current_partition.fullname
-        self.skip_if(
-            source is None,
-            f"{name} does not state its switches (extra `tournament`, key `topology`); Bisection "
-            "measures between them",
+        self.leave_out(
+            "not-asked",
+            self.topology is None,
+            f"{name} does not state its switches (option topology); Bisection measures between "
+            "them",
         )
-        self._fabric = self.topology(source)
+        self._fabric = self.fabric()
         there = self._fabric and bisection.possible(self._fabric)
-        self.skip_if(self._fabric and len(there) < 2, f"{name}: {there and bisection.few(there)}")
+        self.leave_out(
+            "too-small",
+            self._fabric and len(there) < 2,
+            f"{name}: {there and bisection.few(there)}",
+        )
         needed = bisection.nodes_needed(self._fabric) if self._fabric else 0
-        self.skip_if(
+        self.leave_out(
+            "too-small",
             self.num_tasks < needed,
             f"{name}: the nodes of a job may be on one switch: Bisection needs {needed} or more "
             f"nodes (extra `nodes`: {self.num_tasks})",
         )
-        try:
-            said = self.options("bisection", ("trunk",))
-            self._stated = bisection.Stated(self.hardware_peak("link", "bandwidth"), **said)
-        except ValueError as error:
-            raise self.misdescribed(f"extras: bisection: {error}") from None
+        self._stated = bisection.Stated(self.hardware_peak("link", "bandwidth"), self.trunk)
 
     def turns(self):
         # Each node is in one or two pairs of switches. All pairs at once may take as long as one

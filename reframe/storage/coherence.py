@@ -8,9 +8,10 @@ import os
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 
 from assay.checks.nodes import AllNodesCheck
+from assay.checks.options import POSITIVE
 from assay.fleet import coherence
 from assay.outputs import Parsed
 
@@ -18,13 +19,13 @@ from assay.outputs import Parsed
 #: pieces of 4 MiB or more. Nodes then saw times of change that differed by up to 1.3 s.
 BYTES = 2 * 2**20 + 1
 
-#: How long a node may take to see what another one did [s].
-WITHIN = 5
-
 
 @rfm.simple_test
 class Coherence(AllNodesCheck):
     """Each node reads what every other node wrote; names the nodes that see something else."""
+
+    #: How long a node may take to see what another one did [s].
+    within = variable(POSITIVE, value=5)
 
     kind = "storage"
     descr = "files of each node, read on all others"
@@ -37,7 +38,7 @@ class Coherence(AllNodesCheck):
 
     @run_after("setup")
     def reserve_time(self):
-        self.time_limit = f"{300 + 4 * self.num_tasks * (WITHIN + 5)}s"
+        self.time_limit = f"{int(300 + 4 * self.num_tasks * (self.within + 5))}s"
 
     def plan(self):
         return {
@@ -45,7 +46,7 @@ class Coherence(AllNodesCheck):
             "name": f"assay-coherence-{os.getpid()}-{self.unique_name}",
             "bytes": BYTES,
             "states": coherence.STATES,
-            "within": WITHIN,
+            "within": self.within,
         }
 
     def read(self):

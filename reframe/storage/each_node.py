@@ -38,9 +38,9 @@ class EachNode(SweepCheck):
     tags = {"smoke", "storage"}
     valid_systems = ["+storage"]
     valid_prog_environs = ["+iozone"]
-    sweep, extra = DISKS, "each_node"
+    sweep, table = DISKS, "each_node"
     # Disks of one model differ by a few percent, emulated or busy disks by more.
-    usual_tolerance = 0.3
+    tolerance = 0.3
     width = 1
     measured = MEASURED
     declares = median_and_worst(DISKS.measured)

@@ -26,8 +26,7 @@ class EachServer(SweepCheck):
     valid_systems = ["+storage +shared"]
     valid_prog_environs = ["*"]
     least_nodes = 3
-    sweep, extra = SERVERS, "each_server"
-    known = ("tolerance",)
+    sweep, table = SERVERS, "each_server"
     turns, width = 2, 1
     declares = median_and_worst(SERVERS.measured)
     columns = {"look": "1", **SERVERS.measured}
@@ -36,7 +35,8 @@ class EachServer(SweepCheck):
     def only_where_servers_are_known(self):
         kind = self.current_partition.extras.get("file_system", "not stated")
         known = ", ".join(KNOWN)
-        self.skip_if(
+        self.leave_out(
+            "not-here",
             kind not in KNOWN,
             f"the server of a file is known on {known}; this directory is {kind}",
         )

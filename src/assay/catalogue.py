@@ -109,9 +109,12 @@ def executable(word: str, extras: Mapping[str, Any]) -> str:
     if program.variant_of:
         return executable(program.variant_of, extras)
     if word == "btio":
-        if extras.get("btio_classes") and extras.get("btio_subtypes"):
-            return btio(extras["btio_classes"][0], extras["btio_subtypes"][0])
-        raise ConfigError("a stack with btio needs the extras btio_classes and btio_subtypes")
+        said = extras.get("btio_built", {})
+        if said.get("classes") and said.get("subtypes"):
+            return btio(said["classes"][0], said["subtypes"][0])
+        raise ConfigError(
+            "a stack with btio needs the extra btio_built: {classes: [...], subtypes: [...]}"
+        )
     if program.executables:
         return program.executables[0]
     raise ConfigError(f"a stack with {word} needs the extra {program.command_extra}")

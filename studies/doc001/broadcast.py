@@ -60,7 +60,8 @@ class StreamMixin(rfm.RegressionTestPlugin):
     @run_after("setup")
     def no_image(self):
         stack = self.current_environ
-        self.skip_if(
+        self.leave_out(
+            "not-here",
             "image" in stack.extras,
             f"the programs of the stack {stack.name} are in an image; this one is compiled",
         )
@@ -159,5 +160,5 @@ class BcastStreamGpu(StreamMixin, MpiCheck):
 
     @run_after("setup")
     def a_gpu_for_each_rank(self):
-        self.skip_if(self.num_tasks < 2, "a source and a worker need 2 GPUs")
+        self.leave_out("too-small", self.num_tasks < 2, "a source and a worker need 2 GPUs")
         self.take_gpus(self.num_tasks_per_node)

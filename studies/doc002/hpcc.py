@@ -3,10 +3,11 @@
 from functools import partial
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after
+from reframe.core.builtins import parameter, run_after, variable
 from reframe.core.runtime import runtime
 
 from assay.checks import Figure, StrictCheck
+from assay.checks.options import COUNT, NONE
 from assay.outputs import Parsed
 from assay.reframe_compat import testcase
 
@@ -72,6 +73,9 @@ class HpccOverRanks(StrictCheck):
     What all ranks together move must not fall when nodes are added, from two nodes on.
     """
 
+    #: Cores that all nodes share, if they are emulated.
+    host_cores = variable(COUNT, NONE, value=None)
+
     kind = "compute"
     descr = "the network parts of HPCC over the number of ranks"
     tags = {"compute", "doc-002"}
@@ -107,7 +111,7 @@ class HpccOverRanks(StrictCheck):
 
     def accused(self, parsed):
         # Ranks that share a core wait for each other, and not for the network.
-        cores = self.current_partition.extras.get("host_cores", float("inf"))
+        cores = self.host_cores or float("inf")
         several = [row for row in parsed.rows if row["nodes"] > 1 and row["ranks"] <= cores]
         lines = []
         # The ring's bandwidth is that of one rank.

@@ -118,17 +118,17 @@ def fits(kernel: str, npb_class: str, where: Layout, memory: int | None = None) 
     ranks = where.ranks
     name = f"{kernel} class {npb_class}"
     if not suits(kernel, ranks):
-        raise SizingError(f"{kernel} needs a square number of ranks; {ranks} is none")
+        raise SizingError(f"{kernel} needs a square number of ranks; {ranks} is none", "no-case")
     if kernel in _LEAST_PART:
         edge, _ = CUBES[kernel][npb_class]
         parts = 2 ** math.ceil(math.log2(ranks) / 2)  # in the direction that has the most
         if edge // parts < _LEAST_PART[kernel]:
-            raise SizingError(f"{name} is too small for {ranks} ranks")
+            raise SizingError(f"{name} is too small for {ranks} ranks", "no-case")
     least = _LEAST_RANKS.get(kernel, {}).get(npb_class, 1)
     if ranks < least:
-        raise SizingError(f"{name} takes {least} ranks or more, not {ranks}")
+        raise SizingError(f"{name} takes {least} ranks or more, not {ranks}", "no-case")
     if kernel == "is" and ranks > (most := _IS_MOST_S if npb_class == "S" else _IS_MOST):
-        raise SizingError(f"{name} takes {most} ranks at most, not {ranks}")
+        raise SizingError(f"{name} takes {most} ranks at most, not {ranks}", "no-case")
     size, _ = problem(kernel, npb_class) or ((1,), 0)
     needed = _POINT.get(kernel, 0) * math.prod(size) // where.nodes
     if memory is not None and needed > memory:

@@ -74,7 +74,7 @@ class NpbKernel(BuiltMixin, MpiCheck):
             memory = self.current_partition.extras.get("memory_bytes")
             kernels.fits(self.kernel, self.npb_class, self._layout, memory)
         except SizingError as error:
-            self.skip(str(error))
+            self.leave_out(error.kind, True, str(error))
         self.descr += f", class {self.npb_class}"
         limit = kernels.seconds_at_most(self.kernel, self.npb_class, self._layout.ranks)
         self.time_limit = f"{limit}s"
@@ -152,7 +152,8 @@ class NpbOverRanks(BuiltMixin, StrictCheck):
     @run_after("setup")
     def several(self):
         there = counts(self.kernel, self.built, self.npb_class, self.current_partition)
-        self.skip_if(
+        self.leave_out(
+            "too-small",
             len(there) < 2,
             f"two numbers of ranks are needed; NPB {self.kernel} runs with {len(there)} on a "
             f"node of {self.current_partition.fullname}",

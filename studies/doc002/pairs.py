@@ -45,7 +45,8 @@ class PairsMixin(rfm.RegressionTestPlugin):
     @run_after("setup")
     def no_number_twice(self):
         most = counts.most_pairs(*counts.place_of(self.current_partition))
-        self.skip_if(
+        self.leave_out(
+            "no-case",
             self.pairs == counts.ALL and most in counts.PAIRS,
             f"all cores of {self.current_partition.fullname} are {most} pairs, a case of its own",
         )
@@ -109,7 +110,9 @@ class MorePairsBase(StrictCheck):
     def several(self):
         most = counts.most_pairs(*counts.place_of(self.current_partition))
         where = self.current_partition.fullname
-        self.skip_if(most < 2, f"4 ranks are needed; {where} has cores for {2 * most}")
+        self.leave_out(
+            "too-small", most < 2, f"4 ranks are needed; {where} has cores for {2 * most}"
+        )
 
     def read(self):
         _, column, unit = PAIR_FIGURES[self.benchmark]

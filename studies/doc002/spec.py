@@ -64,7 +64,9 @@ class SpecBase(StrictCheck):
         nodes = extras.get("nodes", 2) if "inter-node" in features else 1
         self.num_tasks_per_node = places(cores, features, extras)
         self.num_tasks = nodes * self.num_tasks_per_node
-        self.skip_if(not cores, "the site does not state the number of cores (processor)")
+        self.leave_out(
+            "not-here", not cores, "the site does not state the number of cores (processor)"
+        )
 
     @run_before("run")
     def command(self):

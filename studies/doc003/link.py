@@ -8,10 +8,11 @@ from dataclasses import asdict
 from functools import partial
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 from reframe.core.runtime import runtime
 
 from assay.checks import Figure, Peak, StrictCheck
+from assay.checks.options import COUNT, NONE
 from assay.outputs import Parsed, ParseError, hpl
 from assay.reframe_compat import testcase
 
@@ -29,7 +30,7 @@ def solved(number, case, other):
     partition = next(p for p in runtime().system.partitions if p.name == other[0])
     words, nodes = partition.features, partition.extras.get("nodes", 2)
     # Ranks that share a core of the host wait for each other, and not for the link.
-    nodes = min(nodes, partition.extras.get("host_cores", nodes))
+    nodes = min(nodes, partition.extras.get("options", {}).get("LinkFromHpl.host_cores", nodes))
     if case[1] != other[1] or number > nodes:
         return False
     return number % 2 == 0 and case[0] == other[0] if "across" in words else "group" in words
@@ -44,6 +45,9 @@ class LinkFromHpl(StrictCheck):
     :mod:`studies.doc003.link_fit` has the model. A fit to all times but those of the largest order
     across must predict these.
     """
+
+    #: Cores that all nodes share, if they are emulated.
+    host_cores = variable(COUNT, NONE, value=None)
 
     kind = "compute"
     descr = "the link that two groups of nodes share, from the times of HPL"

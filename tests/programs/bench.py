@@ -334,7 +334,7 @@ class Bench:
     ) -> Run:
         """Runs the BT-IO test on a recorded run, on a partition with this directory."""
         self.storage(directory, launcher="local")
-        built = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
+        built = {"btio_built": {"classes": ["S"], "subtypes": ["full"]}}
         self.replays("bt.S.x.mpi_io_full", ["btio"], {"replayed": recorded}, **built)
         return self.run("-n", cases, path="reframe/storage/btio.py")
 

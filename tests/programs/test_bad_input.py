@@ -66,7 +66,7 @@ def test_malformed_references(bench):
 
 def test_a_partition_without_what_a_test_needs(bench):
     bench.partition(features=["intra-node", "storage"], extras={})
-    features = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
+    features = {"btio_built": {"classes": ["S"], "subtypes": ["full"]}}
     bench.stack("any", ["hpl", "btio", "iozone"], **features)
     run = bench.run("-n", "Hpl$|BtIo.*full.*ompio|Iozone%.*cached")
     assert "Traceback" not in run.output

@@ -108,14 +108,16 @@ def test_of_two_nodes_neither_is_accused(bench):
 
 @pytest.mark.slow
 def test_a_misspelt_option(bench):
-    run = each_core(bench, "true", each_core={"widht": 1})
-    run.says("EachCore", "unknown key 'widht'; did you mean 'width'?")
+    run = each_core(bench, "true", options={"EachCore.widht": 1})
+    run.says(
+        "EachCore", "options: EachCore.widht: EachCore has no option 'widht'; did you mean 'width'?"
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_long_run_keeps_the_worst_value_and_the_drift(bench):
-    record = each_core(bench, "true", each_core={"hours": 0.001}).says("EachCore").record
+    record = each_core(bench, "true", options={"EachCore.hours": 0.001}).says("EachCore").record
     said = record["drift"]["dgemm"]
     assert said["turns"] == 120
     assert said["worst"]["value"] == 40 and said["nodes"] == dict.fromkeys(
@@ -125,5 +127,5 @@ def test_a_long_run_keeps_the_worst_value_and_the_drift(bench):
 
 @pytest.mark.slow
 def test_hours_that_are_no_time(bench):
-    run = each_core(bench, "true", each_core={"hours": -1})
-    run.says("EachCore", "extras: each_core: hours is -1; 8, for instance")
+    run = each_core(bench, "true", options={"EachCore.hours": -1})
+    run.says("EachCore", "options: EachCore.hours: -1 is not a number above 0")

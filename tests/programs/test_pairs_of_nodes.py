@@ -43,7 +43,9 @@ def failing_once(tmp_path, node, program):
 
 @pytest.mark.long
 def test_the_tournament_names_the_slow_node_and_both_ends_of_a_trial_that_failed(bench, tmp_path):
-    real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1}, health=LOSSY)
+    real = machine(
+        bench, nodes=3, options={"PairsOfNodes.seconds": 0.1, "PairsOfNodes.width": 1}, health=LOSSY
+    )
     program = failing_once(tmp_path, "node03", LYING)
     bench.program("live", "ucx_perftest", program.format(real=real))
     said = "node02: bandwidth 524.3 MB/s to all 2 others, the others have 1049 MB/s"
@@ -62,8 +64,9 @@ def test_the_tournament_names_the_slow_node_and_both_ends_of_a_trial_that_failed
 @pytest.mark.parametrize("rounds", [pytest.param("all", marks=pytest.mark.long), "sparse"])
 def test_the_tournament_names_the_slow_switch(bench, rounds):
     (bench.site / "topology.conf").write_text(SWITCHES.format("node[03-04]"))
-    options = {"seconds": 0.05, "width": 1, "topology": "topology.conf", "rounds": rounds}
-    real = machine(bench, nodes=4, tournament=options, health=LOSSY)
+    said = {"seconds": 0.05, "width": 1, "topology": "topology.conf", "rounds": rounds}
+    options = {f"PairsOfNodes.{name}": value for name, value in said.items()}
+    real = machine(bench, nodes=4, options=options, health=LOSSY)
     of_switch = LYING.format(real=real).replace(
         '[ "$(uname -n)" = node02 ]', 'uname -n | grep -q "node0[12]"'
     )
@@ -77,16 +80,17 @@ def test_the_tournament_names_the_slow_switch(bench, rounds):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("name", "value", "said"),
     [
-        ({"rounds": "few"}, "rounds: 'few' is not all or sparse"),
-        ({"topology": "nowhere.conf"}, "nowhere.conf: No such file or directory"),
-        ({"cpus": [0]}, "cpus: [0] is not the processor of the server and that of the client"),
+        ("rounds", "few", "rounds: 'few' is not all or sparse"),
+        ("topology", "nowhere.conf", "nowhere.conf: No such file or directory"),
+        ("cpus", [0], "cpus: [0] is not the processor of the server and that of the client"),
+        ("tolerances", {"speed": 0.1}, "tolerances: {'speed': 0.1} is not shares of "),
+        ("tolerances", {"bandwidth": 30}, "tolerances: {'bandwidth': 30} is not shares of "),
     ],
 )
-def test_a_wrong_option_of_the_schedule(bench, options, said):
-    machine(bench, tournament=options)
-    tournament_of(bench).says("Tournament", f"extras: tournament: {next(iter(options))}: ")
+def test_a_wrong_option_of_the_schedule(bench, name, value, said):
+    machine(bench, options={f"PairsOfNodes.{name}": value})
     tournament_of(bench).says("Tournament", said)
 
 
@@ -101,7 +105,12 @@ def test_a_trial_that_failed_is_named_even_if_all_rounds_are_well(bench, tmp_pat
     """The second node of `ends` has the client of the first trial."""
     program = failing_once(tmp_path, ends[1], LYING.replace("node02", "nobody"))
     if name == "Tournament":
-        real = machine(bench, nodes=3, tournament={"seconds": 0.05, "width": 1}, health=LOSSY)
+        real = machine(
+            bench,
+            nodes=3,
+            options={"PairsOfNodes.seconds": 0.05, "PairsOfNodes.width": 1},
+            health=LOSSY,
+        )
         bench.program("live", "ucx_perftest", program.format(real=real))
         run = tournament_of(bench)
     else:
@@ -129,8 +138,8 @@ def test_pairs_are_not_measured_over_several_devices(bench):
 def bisection(bench, program="", **extras):
     """Runs the test of two switches with two nodes each; each pair says that it has 1049 MB/s."""
     (bench.site / "topology.conf").write_text(SWITCHES.format("node[03-04]"))
-    options = {"seconds": 0.05, "topology": "topology.conf", **extras.pop("tournament", {})}
-    real = machine(bench, tournament=options, health=LOSSY, **extras)
+    stated = {"PairsOfNodes.seconds": 0.05, "PairsOfNodes.topology": "topology.conf"}
+    real = machine(bench, options=stated | extras.pop("options", {}), health=LOSSY, **extras)
     said = LYING.format(real=real).replace("node02", "nobody")
     bench.program("live", "ucx_perftest", program.format(real=real) or said)
     return bench.run("-n", "Bisection", path="reframe/network/tournament.py")
@@ -162,7 +171,7 @@ def test_a_slow_trunk_between_two_switches_is_named(bench):
 @pytest.mark.long
 def test_more_than_the_trunk_carries_took_another_way(bench):
     said = "2 pairs moved 2097 MB/s together, more than the 1500 MB/s of the trunk"
-    bisection(bench, bisection={"trunk": 1500}).says("Bisection", said)
+    bisection(bench, options={"Bisection.trunk": 1500}).says("Bisection", said)
 
 
 @pytest.mark.long
@@ -178,23 +187,23 @@ exec {real} "$@"
 @pytest.mark.parametrize(
     ("topology", "said"),
     [
-        (None, "does not state its switches (extra `tournament`, key `topology`)"),
+        (None, "does not state its switches (option topology)"),
         ("topology.conf", "2 nodes each are needed: only s1 has so many"),
     ],
 )
 def test_without_two_switches_there_is_no_bisection(bench, topology, said):
     (bench.site / "topology.conf").write_text(SWITCHES.format("node03"))
-    machine(bench, tournament={"topology": topology} if topology else {})
+    machine(bench, options={"PairsOfNodes.topology": topology} if topology else {})
     run = bench.run("-n", "Bisection", path="reframe/network/tournament.py")
     assert run.case("Bisection").result == "skip"
     assert said in run.output
 
 
 def test_a_wrong_option_of_the_bisection(bench):
-    run = bisection(bench, bisection={"trunk": 0})
-    run.says("Bisection", "extras: bisection: trunk: 0 is not a number above 0")
+    run = bisection(bench, options={"Bisection.trunk": 0})
+    run.says("Bisection", "options: Bisection.trunk: 0 is not a number above 0")
 
 
 def test_a_misspelt_option_of_the_tournament(bench):
-    machine(bench, tournament={"widht": 1})
-    tournament_of(bench).says("Tournament", "unknown key 'widht'; did you mean 'width'?")
+    machine(bench, options={"PairsOfNodes.widht": 1})
+    tournament_of(bench).says("Tournament", "has no option 'widht'; did you mean 'width'?")

@@ -11,6 +11,7 @@ pytest.importorskip("reframe")
 
 from assay import cli, slurm
 from assay.onnode import provenance
+from assay.results import promise
 from assay.results.promise import PromiseError
 from assay.sites import expect, listing, new
 
@@ -73,7 +74,7 @@ def test_the_folder_loads_and_promises_what_the_cluster_can_run(
     assert "partition ethernet: eth0 is no device of hardware" in said
     made = checkout / "site-config/mine"
     assert {path.name for path in made.iterdir()} == {
-        "reframe.py", "references.yaml", "expected.yaml"
+        "reframe.py", "references.yaml", "promise.yaml"
     }  # fmt: skip
     assert {path.name for path in checkout.iterdir()} == {"site-config", "reframe"}
     assert cli.main(["sites", "mine"]) == 0
@@ -83,9 +84,11 @@ def test_the_folder_loads_and_promises_what_the_cluster_can_run(
     configuration, _ = listing.load(made / "reframe.py")
     access = {tuple(each["access"]) for each in configuration["systems"][0]["partitions"]}
     assert access == {("--partition=batch", "--exclusive", "--account=hpc")}
-    promised = (made / "expected.yaml").read_text()
-    assert "nothing_judged: allowed" in promised
-    assert "at: [ethernet+system]" in promised and "Tournament" in promised
+    assert "nothing_judged: allowed" in (made / "promise.yaml").read_text()
+    promised = promise.load(made / "promise.yaml")
+    assert promised.site.partitions["ethernet"] == {"inter-node", "ethernet", "tcp"}
+    assert promised.site.environs["ethernet"] == {"system"} <= promised.site.stacks.keys()
+    assert {*promised.may_skip} == {*promise.KINDS}
     assert refused(capsys, "mine").startswith("site-config/mine: is there already")
 
 

@@ -203,12 +203,6 @@ def test_a_pair_that_is_missing_is_an_error(change, reason):
         bisection.found(bisection.sides(FABRIC, NODES), entries, change(pairs))
 
 
-@pytest.mark.parametrize("trunk", [0, "4x", True])
-def test_a_trunk_that_is_no_rate_is_named(trunk):
-    with pytest.raises(ValueError, match=f"trunk: {trunk!r} is not a number above 0"):
-        Stated(trunk=trunk)
-
-
 def test_the_nodes_are_told_the_rounds_as_ranks_and_who_sends_under_load(tmp_path):
     plan, log = tmp_path / "plan.json", tmp_path / "log.jsonl"
     plan.write_text(json.dumps({"topology": FABRIC.said()}))

@@ -106,7 +106,7 @@ def test_what_is_not_valid_is_refused_by_file_word_and_key(tmp_path, text, said)
         ("netpipe", {"netpipe_command": "NPopenmpi"}, "NPopenmpi"),
         ("hpl-gpu", {"hpl_gpu_command": "/opt/hpl.sh --affinity 0"}, "/opt/hpl.sh"),
         ("osu-py", {"osu_py_command": "in-image /opt/python {benchmark}.py"}, "/opt/python"),
-        ("btio", {"btio_classes": ["W", "A"], "btio_subtypes": ["epio"]}, "bt.W.x.ep_io"),
+        ("btio", {"btio_built": {"classes": ["W", "A"], "subtypes": ["epio"]}}, "bt.W.x.ep_io"),
         ("container", {}, "sh"),
     ],
 )
@@ -115,7 +115,7 @@ def test_the_name_that_shows_whether_a_stack_has_a_program(word, extras, name):
 
 
 def test_every_program_has_such_a_name():
-    extras = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
+    extras = {"btio_built": {"classes": ["S"], "subtypes": ["full"]}}
     for word, program in catalogue.PROGRAMS.items():
         given = {program.command_extra: "start"} if program.command_extra else {}
         assert catalogue.executable(word, {**extras, **given})
@@ -124,8 +124,8 @@ def test_every_program_has_such_a_name():
 def test_a_stack_that_does_not_say_how_its_program_starts_is_refused():
     with pytest.raises(ConfigError, match="a stack with hpl-gpu needs the extra hpl_gpu_command"):
         catalogue.executable("hpl-gpu", {})
-    with pytest.raises(ConfigError, match="btio_classes"):
-        catalogue.executable("btio", {"btio_classes": []})
+    with pytest.raises(ConfigError, match=r"btio_built: \{classes: "):
+        catalogue.executable("btio", {"btio_built": {"classes": []}})
 
 
 def test_programs_are_found_by_their_preferred_name_and_variants_never():

@@ -54,8 +54,8 @@ def test_the_emulated_cluster():
     assert {name: each["features"] for name, each in partitions.items()} == {
         "intra-node": ["intra-node", "posix", "sysv", "cma", "tcp"],
         "ethernet": ["inter-node", "ethernet", "tcp"],
-        "tmpfs": ["storage", "tmpfs"],
-        "scratch": ["storage", "xfs"],
+        "tmpfs": ["storage"],
+        "scratch": ["storage"],
     }
     said = "the ranks on one node (processors: 2, sockets: 1, NUMA nodes: 1)"
     assert partitions["intra-node"]["descr"] == said
@@ -95,7 +95,8 @@ def test_a_cluster_with_gpus_infiniband_and_lustre():
     assert gpu["devices"] == [{"type": "gpu", "num_devices": 3}]
     assert gpu["resources"] == describe.GPU_RESOURCE
     assert gpu["extras"]["hardware"] == {"gpu": "v100-sxm2-32gb", "link": "nvlink2-2-links"}
-    assert partitions["lustre"]["features"] == ["storage", "lustre", "shared"]
+    assert partitions["lustre"]["features"] == ["storage", "shared"]
+    assert partitions["lustre"]["extras"]["file_system"] == "lustre"
     assert partitions["lustre"]["extras"]["directory"] == "/lustre/users/me"
     assert made.common["gpu"]["access"] == ["--partition=gpu", "--exclusive", "--account=hpc"]
     assert made.common["gpu"]["processor"]["num_cpus_per_socket"] == 24

@@ -218,7 +218,7 @@ def _bench(folder: Path) -> Bench:
         launcher="local",
         features=["intra-node", "gpu", "cuda", "nvlink"],
         devices=[{"type": "gpu", "num_devices": 4}],
-        extras={"each_gpu": EACH_GPU},
+        extras={"options": EACH_GPU},
     )
     rate = {"value": RATE / 1e6, "unit": "MB/s", "lower": -0.3, "upper": 0.05}
     bench.expect("UcxGpu", {"bandwidth_16MiB": rate}, operation="tag_bw")

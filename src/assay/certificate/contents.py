@@ -184,7 +184,7 @@ def _counted(report: Path, plan: run_folder.Plan) -> Iterator[str]:
 
 
 def _statement(run: Session, plan: run_folder.Plan, again: Iterable[Again]) -> dict[str, Any]:
-    counts, outcome = summary.Counts.of(run.cases), summary.outcome(run)
+    outcome = summary.outcome(run)
     suites: list[Mapping[str, Any]] = []
     for case in run.cases:
         suite = mapping(case.provenance.get("suite"))

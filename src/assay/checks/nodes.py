@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
 import statistics
@@ -11,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reframe.core.builtins import run_after, run_before
+from reframe.core.builtins import run_after, run_before, variable
 
 import assay.onnode.meeting
 from assay.accused import Against, How
+from assay.checks.options import COUNT, NONE, SHARE
 from assay.checks.strict import StrictCheck
 from assay.checks.ucx import text
 from assay.evidence import node_state
@@ -46,33 +46,6 @@ class AllNodesCheck(StrictCheck):
         """The plan for the script, in addition to the keys that every meeting needs."""
         raise NotImplementedError
 
-    def options(self, extra: str, known: Iterable[str]) -> Mapping[str, Any]:
-        """An extra of the partition, a mapping with these keys; empty if the site does not set it.
-
-        :raises reframe.core.exceptions.ConfigError: the mapping has another key.
-        """
-        said: Mapping[str, Any] = self.current_partition.extras.get(extra, {})
-        known = sorted(known)
-        for key in said:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                mend = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-                raise self.misdescribed(f"extras: {extra}: unknown key {key!r}; {mend}")
-        return said
-
-    def tolerance(self, extra: str, known: Iterable[str], default: float) -> float:
-        """The option `tolerance` of an extra: the share by which a node or server may be slower.
-
-        :raises reframe.core.exceptions.ConfigError: it is not between 0 and 1; or as `options`.
-        """
-        said = self.options(extra, known).get("tolerance", default)
-        if not (isinstance(said, (int, float)) and 0 < said < 1):
-            raise self.misdescribed(
-                f"extras: {extra}: tolerance is {said}; 0.3, for instance, allows a node to be "
-                "30 % slower"
-            )
-        return float(said)
-
     def slow(self) -> tuple[list[str], list[str]]:
         """What is worse than its population, one line each: accused, and undecided.
 
@@ -94,7 +67,8 @@ class AllNodesCheck(StrictCheck):
     def _one_process_on_each_node(self) -> None:
         partition = self.current_partition
         wanted = partition.extras.get("nodes", int(self.least_nodes == 1))
-        self.skip_if(
+        self.leave_out(
+            "too-small",
             wanted < self.least_nodes,
             f"{partition.fullname} has {wanted} nodes on offer (extra `nodes`); "
             f"{self.identity()['test']} takes {self.least_nodes} or more",
@@ -150,16 +124,17 @@ class SweepCheck(AllNodesCheck):
     #: What reads and compares the turns.
     sweep = Sweep()
 
-    #: The extra of the partition with the options, and its keys.
-    extra = ""
-    known: tuple[str, ...] = ("width", "tolerance")
+    #: Name of the table that the rows are.
+    table = ""
 
-    #: How much worse than the others a unit may be, as a share, unless the site says it.
-    usual_tolerance = 0.3
+    #: How much worse than the others a unit may be, as a share.
+    tolerance = variable(SHARE, value=0.3)
 
-    #: Turns of each node, time limit of a turn [s], and how many nodes work at a time; None: all.
+    #: How many nodes work at a time; all if None.
+    width = variable(COUNT, NONE, value=None)
+
+    #: Turns of each node, and time limit of a turn [s].
     turns, limit = 3, 120
-    width: int | None = None
 
     #: Quantities whose median and worst value are metrics.
     measured: tuple[str, ...] = ()
@@ -188,10 +163,8 @@ class SweepCheck(AllNodesCheck):
         return "exec " + shlex.join([sys.executable, *map(str, (path, *arguments))])
 
     @run_after("setup")
-    def _options_of_the_site(self) -> None:
-        self._tolerance = self.tolerance(self.extra, self.known, self.usual_tolerance)
-        self._width = self.options(self.extra, self.known).get("width", self.width)
-        self._groups = -(-self.num_tasks // (self._width or self.num_tasks))
+    def _reserve_time(self) -> None:
+        self._groups = -(-self.num_tasks // (self.width or self.num_tasks))
         self.time_limit = f"{300 + 2 * self.turns * self._groups * self.limit}s"
 
     def plan(self) -> Mapping[str, Any]:
@@ -199,23 +172,23 @@ class SweepCheck(AllNodesCheck):
         return {
             "command": ["sh", "-c", self.command()],
             "limit": self.limit,
-            "width": self._width,
+            "width": self.width,
             "turns": self.turns,
             "turns_again": type(self).turns,
-            "advice": advise.command(self.sweep.advice, log, str(self._tolerance)),
+            "advice": advise.command(self.sweep.advice, log, str(self.tolerance)),
         }
 
     def read(self) -> Parsed:
         log = self.coordinator_log()
         self._turns, self._failed = self.sweep.turns(log)
         rows = tuple(self.rows())
-        return Parsed("assay", self.extra, None, log.complete, rows, self.columns)
+        return Parsed("assay", self.table, None, log.complete, rows, self.columns)
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        self._record[self.kept] = self.sweep.criteria(self._turns, self._tolerance)
+        self._record[self.kept] = self.sweep.criteria(self._turns, self.tolerance)
         self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
         log = self._coordinator_log
         heard = {turn.node for turn in self._turns}
@@ -238,7 +211,7 @@ class SweepCheck(AllNodesCheck):
         ]
 
     def slow(self) -> tuple[list[str], list[str]]:
-        return self.sweep.slow(self._turns, self._tolerance)
+        return self.sweep.slow(self._turns, self.tolerance)
 
     def values(self, parsed: Parsed) -> Mapping[str, Sequence[float]]:
         """Quantity -> its values, of which the median and the worst are metrics."""

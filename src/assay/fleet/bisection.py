@@ -138,11 +138,6 @@ class Stated:
     link: float | None = None
     trunk: float | None = None
 
-    def __post_init__(self) -> None:
-        trunk = 1 if self.trunk is None else self.trunk
-        if isinstance(trunk, bool) or not isinstance(trunk, (int, float)) or not trunk > 0:
-            raise ValueError(f"trunk: {trunk!r} is not a number above 0")
-
 
 @dataclass(frozen=True)
 class Sides:

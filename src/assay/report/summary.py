@@ -127,7 +127,7 @@ def _faults(session: Session) -> Iterator[Fault]:
     if _nothing_judged(session, counts):
         yield Fault(
             "nothing was judged: no metric has a reference; calibrate the site, or write "
-            "nothing_judged: allowed into its expected.yaml"
+            "nothing_judged: allowed into its promise.yaml"
         )
     late = sum(case.verdict is None and case.why.startswith(REACHED) for case in session.cases)
     if late:

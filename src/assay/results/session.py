@@ -16,7 +16,7 @@ import math
 import os
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -352,8 +352,7 @@ class _Reader:
         if not state:
             return {"doubts": doubts, "partial": (*promise.few(doubts), *unjudged)}
         skipped = (c for c in attempts if c.verdict is None and not c.aborted)
-        rules = [promise.skip(one) for one in sequence(state.get("skips"))]
-        refused, partial = unlisted(rules, skipped) if "skips" in state else ([], [])
+        refused, partial = unlisted(state, skipped)
         promised = state.get("promised")
         return {
             "faults": (*map(line, sequence(state.get("faults"))), *refused),
@@ -427,10 +426,18 @@ def _contradiction(record: Mapping[str, Any]) -> str:
     return ""
 
 
-def unlisted(rules: Sequence[promise.Skip], skipped: Iterable[Case]) -> tuple[list[str], list[str]]:
-    """As :func:`assay.results.promise.unlisted`, without cases that are red for another cause."""
+def unlisted(state: Mapping[str, Any], skipped: Iterable[Case]) -> tuple[list[str], list[str]]:
+    """As :func:`assay.results.promise.unlisted`, without cases that are red for another cause.
+
+    :param state: what the plan of the session says of the promise. A session without a promise, or
+        of a suite before kinds of skips, allows all.
+    """
+    if "may_skip" not in state:
+        return [], []
     causes = (REACHED, NOT_RUN["fail_deps"])
-    return promise.unlisted(rules, (c for c in skipped if not c.why.startswith(causes)))
+    others = (c for c in skipped if not c.why.startswith(causes))
+    may_skip = mapping(state["may_skip"])
+    return promise.unlisted({k: [*map(str, sequence(v))] for k, v in may_skip.items()}, others)
 
 
 def named(entry: Mapping[str, Any]) -> Case:

@@ -25,11 +25,11 @@ from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
 from assay.results import promise, run_folder, running
 from assay.results.cases import Case
-from assay.sites import ideal, invocation
+from assay.sites import invocation
 
-#: The file of each site that this process loaded -> the machine, if the site describes itself, and
-#: the stack if ``ASSAY_STACK`` leaves out others.
-found_on: dict[Path, tuple[promise.Found | None, list[str]]] = {}
+#: The file of each site that this process loaded -> its words, and the stack if ``ASSAY_STACK``
+#: leaves out others.
+found_on: dict[Path, tuple[promise.Site, list[str]]] = {}
 
 #: Site file -> the names that a `for` block of its references may have, by key. A site that
 #: describes itself is not here: it has other names on each machine.
@@ -123,6 +123,21 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     }
 
 
+def _words(
+    partitions: Iterable[Mapping[str, Any]],
+    stacks: Iterable[Mapping[str, Any]],
+    found: Callable[[], Sequence[str]] | None,
+) -> promise.Site:
+    places = list(partitions)
+    return promise.Site(
+        {p["name"]: frozenset(p.get("features", ())) for p in places},
+        {p["name"]: frozenset(p["environs"]) for p in places},
+        {s["name"]: frozenset(s["features"]) for s in stacks},
+        found is not None,
+        tuple(found()) if found else (),
+    )
+
+
 def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> None:
     for word in used:
         if word in known:
@@ -177,7 +192,7 @@ def configuration(  # noqa: PLR0913
     general: Mapping[str, Any] | None = None,
     one_at_a_time: bool = False,
     *,
-    found: Callable[[list[dict[str, Any]], list[dict[str, Any]]], promise.Found] | None = None,
+    found: Callable[[], Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with the parts that all sites share.
 
@@ -191,8 +206,7 @@ def configuration(  # noqa: PLR0913
     :param one_at_a_time: the modes submit a case only after the case before it has ended, across
         all partitions. If all partitions share their nodes, the waiting time of a job then tells
         something about the nodes.
-    :param found: for a site that describes itself: tells from its partitions and stacks what the
-        machine has and lacks.
+    :param found: for a site that describes itself: tells which probes of the machine failed.
     :raises ConfigError: a word is unknown, a deadline is not a duration, a system does not have the
         name of its folder, the references are not valid, the stack in ``ASSAY_STACK`` does not
         exist, or the results cannot be written. If ReFrame's command loads the site, also: the host
@@ -228,17 +242,16 @@ def configuration(  # noqa: PLR0913
     except ValueError as error:
         raise ConfigError(f"{site_file}: {error}") from None
     reframe_compat.install()
-    machine = found(places, environments) if found else None
+    words_here = _words(places, environments, found)
     if not found:
         names_on[site_file] = {
             "partition": [partition["name"] for partition in places],
             "environ": [environment["name"] for environment in environments],
         }
-    environments = ideal.given(systems, environments, machine, run=bool(call and call.run))
     everything = len(environments)
     environments = _only_asked_for(systems, environments, site_file)
     fewer = [f"STACK={e['name']}" for e in environments] if len(environments) < everything else []
-    found_on[site_file] = machine, fewer
+    found_on[site_file] = words_here, fewer
     try:
         References.load(site_file.with_name("references.yaml"))
     except ReferencesError as error:
@@ -252,7 +265,7 @@ def configuration(  # noqa: PLR0913
     log = results / "listing.log"
     if call and call.run:
         folder = running.begin(results)
-        running.promise(partial(_promised, call, site_file, machine, fewer))
+        running.promise(partial(_promised, call, site_file, words_here, fewer))
         log = folder / run_folder.LOG
     for system in systems:
         system.setdefault("stagedir", str(results / "stage" / folder.name))
@@ -285,7 +298,7 @@ def configuration(  # noqa: PLR0913
 def _promised(  # noqa: PLR0913, PLR0917
     call: command.Invocation,
     site_file: Path,
-    machine: promise.Found | None,
+    site: promise.Site,
     fewer: Sequence[str],
     cases: Sequence[Case],
     profile: str,
@@ -298,7 +311,7 @@ def _promised(  # noqa: PLR0913, PLR0917
     suite = repository(site_file) / "reframe"
     said = plan.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
     said = replace(said, selected=(*said.selected, *fewer))
-    return promise.state(site_file.with_name(promise.FILE), machine, said, cases, profile)
+    return promise.state(site_file.with_name(promise.FILE), site, said, cases, profile)
 
 
 def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +33,11 @@ from assay.evidence.accelerator import ACCELERATORS
 from assay.evidence.transports import SWITCHED
 from assay.judge import Known, hardware
 from assay.onnode import provenance
-from assay.sites import container, describe, detect, ideal, machine, verified
+from assay.sites import container, describe, detect, machine, verified
 from assay.slurm import Answers, Pool
 
 #: The partitions that are links between nodes.
 LINKS = ("infiniband", "ethernet")
-
-#: The answers of Slurm on the machine that has all: four nodes with four GPUs each.
-IDEAL = Answers(
-    partitions="PartitionName=ideal Default=YES",
-    nodes="\n".join(
-        f"NodeName=ideal{number} State=IDLE Partitions=ideal Sockets=2 CoresPerSocket=24 "
-        "ThreadsPerCore=1 RealMemory=192000 Gres=gpu:4"
-        for number in range(4)
-    ),
-)
 
 
 def configuration(site_file: str | Path, image: verified.Demand = verified.ANY) -> dict[str, Any]:
@@ -60,7 +49,7 @@ def configuration(site_file: str | Path, image: verified.Demand = verified.ANY) 
         all, Slurm does not answer, or as :func:`assay.sites.configuration`.
     """
     site_file = Path(site_file).resolve()
-    said = IDEAL if ideal.asked() else detect.slurm()
+    said = detect.slurm()
     if silence := provenance.hung.get("scontrol"):
         # A silent Slurm does not prove that there is no cluster. This may be its login node.
         raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
@@ -82,8 +71,6 @@ def configuration(site_file: str | Path, image: verified.Demand = verified.ANY) 
     if listed and listed[0] in known["gpu"]:
         extras["hardware"] = {"gpu": listed[0]}
     gpu = ["gpu", *([vendor] if vendor else [])] if number else []
-    words = {"intra-node": [*SWITCHED, "gpu", *ACCELERATORS], "scratch": ["shared"]}
-    words |= {name: describe.over(name, SWITCHED) for name in LINKS}
     partitions = [machine.partition("intra-node", ["intra-node", *transports, *gpu], extras)]
     if number:
         partitions[0]["devices"] = [{"type": "gpu", "num_devices": number}]
@@ -106,9 +93,8 @@ def configuration(site_file: str | Path, image: verified.Demand = verified.ANY) 
             each["env_vars"] += common["env_vars"]
     descr = "as it was found: " + (pool.partition.name if pool else "this machine")
     systems = [machine.system(site_file, descr, [".*"], partitions)]
-    found = partial(machine.found, words=words, optional=frozenset(LINKS))
     return sites.configuration(
-        site_file, systems, stacks, {} if pool else machine.OFTEN, found=found
+        site_file, systems, stacks, {} if pool else machine.OFTEN, found=machine.found
     )
 
 
@@ -158,12 +144,10 @@ def _links(place: describe.Place, known: Known) -> list[dict[str, Any]]:
     number = os.environ.get("ASSAY_NODES", str(place.nodes))
     if not (number.isdigit() and 2 <= int(number) <= count):
         raise ConfigError(f"ASSAY_NODES: {number!r} is not a number from 2 to {count}")
-    devices = [os.environ.get("ASSAY_DEVICE", "")]
-    if ideal.asked():
-        devices = ["mlx5_0:1", "eth0"]
+    device = os.environ.get("ASSAY_DEVICE", "")
     stated = {**known, "link": dict(known["link"])}
     found = []
-    for each in (e for device in devices for e in describe.links(place, stated, [], device)):
+    for each in describe.links(place, stated, [], device):
         extras = {**each["extras"], "nodes": int(number)}
         extras["memory_fraction"] = machine.MEMORY_FRACTION
         if extras.get("hardware", {}).get("link") not in known["link"]:

@@ -127,7 +127,7 @@ def described(
     subtypes, classes = built(BTIO_SUBTYPES, lambda sub, cls: catalogue.btio(cls, sub), has)
     if subtypes:
         features.append("btio")
-        extras.update(btio_classes=classes, btio_subtypes=subtypes)
+        extras["btio_built"] = {"classes": classes, "subtypes": subtypes}
     return features, extras
 
 

@@ -68,18 +68,16 @@ def chosen(
     :param built: the classes that the stack has, in ascending order.
     :param said: the class that the site sets for the partition, if any.
     :param smoke: whether to run as little as possible.
-    :raises ValueError: the site sets an unknown class.
     :raises SizingError: the stack does not have that class.
     """
-    if said is not None and said not in NPB_CLASSES:
-        raise ValueError(f"{said!r} is not a class; known are {', '.join(NPB_CLASSES)}")
     if smoke:
         return built[0]
     if said is None:
         small = NPB_CLASSES[: NPB_CLASSES.index(DEFAULT) + 1]
         return next((c for c in reversed(built) if c in small), built[0])
     if said not in built:
-        raise SizingError(f"this stack has no btio class {said}; it has {', '.join(built)}")
+        there = ", ".join(built)
+        raise SizingError(f"this stack has no btio class {said}; it has {there}", "not-here")
     return said
 
 
@@ -106,7 +104,8 @@ def fits(npb_class: str, where: Layout, memory: int | None) -> None:
     ranks = where.ranks
     if points // math.isqrt(ranks) < LEAST_CELL:
         most = (points // LEAST_CELL) ** 2
-        raise SizingError(f"class {npb_class} is too small for {ranks} ranks; {most} at most")
+        why = f"class {npb_class} is too small for {ranks} ranks; {most} at most"
+        raise SizingError(why, "no-case")
     needed = where.per_node * memory_of_rank(npb_class, ranks)
     if memory is not None and needed > memory:
         raise SizingError(

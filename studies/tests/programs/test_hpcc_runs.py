@@ -117,7 +117,7 @@ def test_more_nodes_must_not_carry_less(bench, nodes):
 
 
 def test_ranks_that_share_the_cores_of_one_host_are_drawn_and_not_compared(bench):
-    hpcc(four_nodes(bench, host_cores=2), "falls", RUNS["falls"][:2])
+    hpcc(four_nodes(bench, options={"HpccOverRanks.host_cores": 2}), "falls", RUNS["falls"][:2])
     words = ("-n", "HpccOverRanks", "-S", "HpccStudy.block=80")
     run = bench.run(*words, path="studies/doc002/hpcc.py")
     run.says("HpccOverRanks", environ="falls")

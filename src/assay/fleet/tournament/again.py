@@ -388,5 +388,5 @@ class Repetition:
         )
         return (
             f"{len(self.mine)} runs again had {mine}, those of the others {others}: this may be "
-            "noise; measure on a quiet machine, or longer (extras: tournament: seconds)"
+            "noise; measure on a quiet machine, or longer (option seconds)"
         )

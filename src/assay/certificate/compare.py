@@ -51,8 +51,8 @@ def compare(new: Mapping[str, Any], old: Mapping[str, Any]) -> Comparison:
             continue
         compared += 1
         longer = metrics.lower_is_better(before["unit"])
-        bounds = (None, 1 / SHARE - 1) if longer else (SHARE - 1, None)
-        earlier = Reference(before["value"], before["unit"], *bounds, "the earlier acceptance")
+        low, high = (None, 1 / SHARE - 1) if longer else (SHARE - 1, None)
+        earlier = Reference(before["value"], before["unit"], low, high, "the earlier acceptance")
         follows = judge(now["samples"], earlier)
         if follows.verdict is not Verdict.PASS:
             a, b = (before, now) if longer else (now, before)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from assay import metrics
 from assay.calibrate import CalibrationError, bounds
 from assay.history import changes, planned
+from assay.history.planned import Planned, PlannedError
 from assay.history.store import RESULT, StoreError
 
 #: A change of a node that is so much larger than that of all nodes together is the node's own. The
@@ -55,7 +56,7 @@ def read(connection: sqlite3.Connection) -> Iterator[Series]:
     starts = np.array([start for _, start in sessions])
     # Number of a session -> its place in order of time.
     place = {session: at for at, (session, _) in enumerate(sessions)}
-    for metric, case, *about in connection.execute(
+    for metric, case, system, partition, name, unit in connection.execute(
         "SELECT id, test || ' @' || system || ':' || partition || '+' || environ, system, "
         "partition, name, unit FROM metrics WHERE name != ? ORDER BY id", (RESULT,),
     ).fetchall():  # fmt: skip
@@ -68,7 +69,7 @@ def read(connection: sqlite3.Connection) -> Iterator[Series]:
         for node, part in {"": rows, **alone}.items():
             if part:
                 at, values = _medians([(place[session], value) for _, session, value in part])
-                yield Series(case, *about, node, starts[at], values)
+                yield Series(case, system, partition, name, unit, node, starts[at], values)
 
 
 def _medians(pairs: list[tuple[int, float]]) -> tuple[Any, Any]:
@@ -93,14 +94,14 @@ class Site:
     """
 
     kinds: Mapping[str, bounds.Kind]
-    planned: Sequence[planned.Planned]
+    planned: Sequence[Planned]
 
     def tolerance(self, unit: str) -> float:
         """How far a metric in this unit may lie from its reference, as a fraction."""
         known = metrics.UNITS.get(unit)
         return self.kinds[known.kind if known else "other"].least
 
-    def cuts(self, series: Series) -> list[tuple[int, planned.Planned]]:
+    def cuts(self, series: Series) -> list[tuple[int, Planned]]:
         """The planned changes of a series: index of the first value after each, and the change."""
         return [
             (int(np.searchsorted(series.starts, change.start)), change)
@@ -131,7 +132,7 @@ class Sites(dict[str, Site]):
                 f"{error}; changes are judged by tolerances: name the folder of the sites with "
                 "--folder"
             ) from None
-        except planned.PlannedError as error:
+        except PlannedError as error:
             raise StoreError(str(error)) from None
         return self[system]
 

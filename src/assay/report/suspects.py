@@ -27,7 +27,7 @@ _OF_VERDICT = {
 }
 
 #: How a node fared in a test, worst first -> the sign in the cell of a table.
-FARED = dict(zip((ACCUSED, *_OF_VERDICT.values()), "\u00d7\u25cb?\u2713\u2022"))
+FARED = dict(zip((ACCUSED, *_OF_VERDICT.values()), "\u2715\u25cb?\u2713\u2022"))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def _tags_of_tests():
             tags = [
                 ast.literal_eval(line.value)
                 for line in node.body
-                if isinstance(line, ast.Assign) and line.targets[0].id == "tags"
+                if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "tags"
             ]
             found[node.name] = tags[0] if tags else set()
     return found

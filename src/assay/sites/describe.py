@@ -382,8 +382,13 @@ def _between(
         what = f"UCX lists no transport on {device}"
         gaps.append(Gap(f"partition {name}", what, "look at ucx_info -d in a job"))
     last = place.pool.shape.processor["num_cpus"] - 1
-    tournament = {"width": 1, "cpus": [0, last], "seconds": 0.5}
-    shared = {"cores_per_node": 1, "tournament": tournament, "smoke": list(SMOKE)}
+    options = {
+        "PairsOfNodes.width": 1,
+        "PairsOfNodes.cpus": [0, last],
+        "PairsOfNodes.seconds": 0.5,
+        "StrictCheck.smoke": list(SMOKE),
+    }
+    shared = {"cores_per_node": 1, "options": options}
     return _partition(
         *(place, name, f"nodes joined by {name}, over {device}", ["inter-node", name, *reach]),
         network_device=device,
@@ -520,9 +525,8 @@ def storage(place: Place, seen: set[str], gaps: list[Gap]) -> list[dict[str, Any
         seen.update([mount] if shared else [])
         name = "tmpfs" if kind == "tmpfs" else word(mount.rpartition("/")[2])
         names.append(f"files-{word(mount)}" if not name or name in names else name)
-        words = [w for w in ("lustre", "xfs", "tmpfs") if w == kind]
         descr = f"{kind} at {mount}, {'of all nodes' if shared else 'of each node'}"
-        features = ["storage", *words, *(["shared"] if shared else [])]
+        features = ["storage", *(["shared"] if shared else [])]
         found.append(
             _partition(
                 *(place, names[-1], descr, features),
@@ -530,7 +534,7 @@ def storage(place: Place, seen: set[str], gaps: list[Gap]) -> list[dict[str, Any
                 file_system=kind,
                 nodes=place.nodes,
                 # The disks of all nodes may be on one disk.
-                each_node={"tolerance": 0.6} if place.together else {},
+                options={"EachNode.tolerance": 0.6} if place.together else {},
             )
         )
     if not found:

@@ -181,7 +181,7 @@ def node(line: str) -> Node:
     return Node(
         name=said["NodeName"],
         address=said.get("NodeAddr") or said["NodeName"],
-        shape=Shape(*map(int, numbers), said.get("Gres", "")) if known else None,
+        shape=Shape(*map(int, numbers), resources=said.get("Gres", "")) if known else None,
         partitions=tuple(filter(None, said.get("Partitions", "").split(","))),
         features=tuple(filter(None, said.get("AvailableFeatures", "").split(","))),
         state=state,

@@ -454,9 +454,9 @@ def gpus(
     features = ["intra-node", *words, *(["nvlink"] if links else [])]
     found = [_partition(place, "gpu", "the GPUs of one node", features, hardware=named)]
     for each in between[:1]:
-        name, extras = each["name"], each["extras"]
+        name, extras = each["name"], dict(each["extras"])
         descr = f"GPUs of different nodes, over {extras['network_device']}"
-        extras = {**extras, "hardware": {**extras.get("hardware", {}), **hardware}}
+        extras |= {"hardware": {**extras.get("hardware", {}), **hardware}}
         features = ["inter-node", name, *words]
         found.append(_partition(place, f"gpu-{name}", descr, features, **extras))
     return [{**each, **devices} for each in found]

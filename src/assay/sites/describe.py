@@ -28,7 +28,7 @@ from assay.judge import Hardware, Known
 from assay.onnode import provenance
 from assay.outputs import nvidia_smi
 from assay.sites import detect
-from assay.slurm import Answers, Pool
+from assay.slurm import Answers, Pool, Shape
 
 #: Share of the memory that a matrix may take: of a node that is ours alone, and of one that shares
 #: its machine with other nodes.
@@ -216,7 +216,7 @@ def _processor(place: Place, gaps: list[Gap]) -> dict[str, int]:
     """The processor as the node describes it; where the node does not, as Slurm does."""
     said, seen = place.pool.shape.processor, place.here["topology"]
     cpus, cores, sockets = seen["cpus"], seen["cores"], seen["sockets"]
-    if not (cpus and cores and sockets) or cpus % cores or cpus % sockets:
+    if not (cpus and cores and sockets) or cpus % cores or cores % sockets:
         what = f"{place.host} does not describe its sockets and cores"
         gaps.append(Gap("processor", what, "compare what Slurm says with lscpu on a node"))
         return said
@@ -224,12 +224,7 @@ def _processor(place: Place, gaps: list[Gap]) -> dict[str, int]:
         what = f"Slurm states {said['num_cpus']} processors, {place.host} has {cpus}"
         gaps.append(Gap("processor", what, "correct what is wrong; the ranks follow from it"))
         return said
-    return {
-        "num_cpus": cpus,
-        "num_cpus_per_core": cpus // cores,
-        "num_cpus_per_socket": cpus // sockets,
-        "num_sockets": sockets,
-    }
+    return Shape(sockets, cores // sockets, cpus // cores, 0, "").processor
 
 
 # --- one node, and links --------------------------------------------------------------------------
@@ -239,13 +234,8 @@ def _partition(
     place: Place, name: str, descr: str, features: list[str], **extras: Any
 ) -> dict[str, Any]:
     """A partition on these nodes; an extra that is empty is left out."""
-    said = {key: value for key, value in extras.items() if value}
-    return {
-        "name": name,
-        "descr": descr,
-        "features": features,
-        "extras": {**place.extras, **said},
-    }
+    extras = {**place.extras, **{key: value for key, value in extras.items() if value}}
+    return {"name": name, "descr": descr, "features": features, "extras": extras}
 
 
 def intra_node(place: Place, gaps: list[Gap]) -> dict[str, Any]:
@@ -386,7 +376,7 @@ def _between(
         gaps.append(Gap(f"partition {name}", what, "look at ucx_info -d in a job"))
     last = place.pool.shape.processor["num_cpus"] - 1
     tournament = {"width": 1, "cpus": [0, last], "seconds": 0.5}
-    shared = {"cores_per_node": 1, "tournament": tournament, "smoke": list(SMOKE)}
+    shared: dict[str, Any] = {"cores_per_node": 1, "tournament": tournament, "smoke": list(SMOKE)}
     return _partition(
         *(place, name, f"nodes joined by {name}, over {device}", ["inter-node", name, *reach]),
         network_device=device,

@@ -603,15 +603,6 @@ def mount_point(path):
     return path
 
 
-def user():
-    """The name of the user who runs this, as the system knows it."""
-    with contextlib.suppress(KeyError, OSError):
-        import pwd  # noqa: PLC0415 - an image may lack it
-
-        return pwd.getpwuid(os.getuid()).pw_name
-    return os.environ.get("USER", "")
-
-
 def kernel():
     """When the kernel started, and how many context switches it has made.
 
@@ -630,7 +621,7 @@ def node(peer: "str | None" = None) -> dict:
     """
     return {
         "host": platform.node(),
-        "user": user(),
+        "user": os.environ.get("USER") or os.environ.get("LOGNAME", ""),
         "kernel": kernel(),
         "topology": topology(),
         "clock": clock(),

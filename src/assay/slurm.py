@@ -176,12 +176,15 @@ def node(line: str) -> Node:
         raise ValueError(f"no node: {line[:60]!r}")
     numbers = [said.get(k, "") for k in ("Sockets", "CoresPerSocket", "ThreadsPerCore")]
     numbers.append(said.get("RealMemory", ""))
-    known = all(number.isdigit() for number in numbers)
+    shape = None
+    if all(number.isdigit() for number in numbers):
+        sockets, cores, threads, memory = map(int, numbers)
+        shape = Shape(sockets, cores, threads, memory, said.get("Gres", ""))
     state = said.get("State") or "UNKNOWN"
     return Node(
         name=said["NodeName"],
         address=said.get("NodeAddr") or said["NodeName"],
-        shape=Shape(*map(int, numbers), said.get("Gres", "")) if known else None,
+        shape=shape,
         partitions=tuple(filter(None, said.get("Partitions", "").split(","))),
         features=tuple(filter(None, said.get("AvailableFeatures", "").split(","))),
         state=state,

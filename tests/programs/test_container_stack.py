@@ -11,7 +11,7 @@ import shell
 from reframe.core.exceptions import ConfigError
 
 from assay.evidence.accelerator import ACCELERATORS
-from assay.sites import container
+from assay.sites import container, detect
 
 #: Prints how it was started, in place of `apptainer`.
 ECHO = """
@@ -56,7 +56,7 @@ def test_features_versions_and_provenance_are_the_images(site, image):
         extras["provenance"]
         == f"image x y.sif sha256 {image.sha256}, assay.lock.spack 12ef; unverified"
     )
-    assert image.transports == ["posix", "tcp"]
+    assert detect.transports(image.said["ucx_info", "-d"]) == ["posix", "tcp"]
 
 
 def test_programs_built_with_cuda_have_words_of_their_own(site, image):

@@ -213,7 +213,7 @@ def cpu():
     }
 
 
-def memory():
+def memory() -> dict:
     """Sizes from /proc/meminfo, and the limit that the control groups set [B]."""
     info = read("/proc/meminfo")
     kib = {k: first(rf"^{k}:\s+(\d+) kB", info) for k in ("MemTotal", "MemAvailable", "SwapTotal")}
@@ -371,7 +371,7 @@ def gids(port):
     return found
 
 
-def network_devices(root="/sys/class"):
+def network_devices(root: str = "/sys/class") -> dict:
     """Ports of InfiniBand and RoCE, and network interfaces, with their rate."""
     ports = {}
     for port in sorted(glob.glob(root + "/infiniband/*/ports/*")):
@@ -396,7 +396,7 @@ def network_devices(root="/sys/class"):
     return {"infiniband": ports, "interfaces": links}
 
 
-def ucx(listing=None):
+def ucx(listing: "str | None" = None) -> list:
     """Transports and devices that UCX can open on this node, as ``tcp/eth0``.
 
     `listing` is an output of ``ucx_info -d`` to read instead of asking.
@@ -494,7 +494,7 @@ def topology(root="/sys/devices/system"):
     }
 
 
-def clock():
+def clock() -> dict:
     """What the kernel says of the clock of the first processor."""
     info = read("/proc/cpuinfo") or ""
     wanted = ("model name", "cpu MHz", "flags")
@@ -603,15 +603,6 @@ def mount_point(path):
     return path
 
 
-def user():
-    """The name of the user who runs this, as the system knows it."""
-    with contextlib.suppress(KeyError, OSError):
-        import pwd  # noqa: PLC0415 - an image may lack it
-
-        return pwd.getpwuid(os.getuid()).pw_name
-    return os.environ.get("USER", "")
-
-
 def kernel():
     """When the kernel started, and how many context switches it has made.
 
@@ -623,14 +614,14 @@ def kernel():
     return dict(zip(("started", "switches"), (int(n) if n else None for n in numbers)))
 
 
-def node(peer=None):
+def node(peer: "str | None" = None) -> dict:
     """What this node is: its processors, memory, GPUs and network, as a dictionary of plain values.
 
     `peer` is the address of another node; ``toward_peer`` is the interface by which it is reached.
     """
     return {
         "host": platform.node(),
-        "user": user(),
+        "user": os.environ.get("USER") or os.environ.get("LOGNAME", ""),
         "kernel": kernel(),
         "topology": topology(),
         "clock": clock(),

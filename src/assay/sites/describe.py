@@ -26,7 +26,7 @@ from assay.judge import Hardware, Known
 from assay.onnode import provenance
 from assay.outputs import nvidia_smi
 from assay.sites import detect
-from assay.slurm import Answers, Pool
+from assay.slurm import Answers, Pool, Shape
 
 #: Share of the memory that a matrix may take: of a node that is ours alone, and of one that shares
 #: its machine with other nodes.
@@ -213,7 +213,7 @@ def _processor(place: Place, gaps: list[Gap]) -> dict[str, int]:
     """The processor as the node describes it; where the node does not, as Slurm does."""
     said, seen = place.pool.shape.processor, place.here["topology"]
     cpus, cores, sockets = seen["cpus"], seen["cores"], seen["sockets"]
-    if not (cpus and cores and sockets) or cpus % cores or cpus % sockets:
+    if not (cpus and cores and sockets) or cpus % cores or cores % sockets:
         what = f"{place.host} does not describe its sockets and cores"
         gaps.append(Gap("processor", what, "compare what Slurm says with lscpu on a node"))
         return said
@@ -221,12 +221,7 @@ def _processor(place: Place, gaps: list[Gap]) -> dict[str, int]:
         what = f"Slurm states {said['num_cpus']} processors, {place.host} has {cpus}"
         gaps.append(Gap("processor", what, "correct what is wrong; the ranks follow from it"))
         return said
-    return {
-        "num_cpus": cpus,
-        "num_cpus_per_core": cpus // cores,
-        "num_cpus_per_socket": cpus // sockets,
-        "num_sockets": sockets,
-    }
+    return Shape(sockets, cores // sockets, cpus // cores, 0, "").processor
 
 
 # --- one node, and links --------------------------------------------------------------------------
@@ -236,13 +231,8 @@ def _partition(
     place: Place, name: str, descr: str, features: list[str], **extras: Any
 ) -> dict[str, Any]:
     """A partition on these nodes; an extra that is empty is left out."""
-    said = {key: value for key, value in extras.items() if value}
-    return {
-        "name": name,
-        "descr": descr,
-        "features": features,
-        "extras": {**place.extras, **said},
-    }
+    extras = {**place.extras, **{key: value for key, value in extras.items() if value}}
+    return {"name": name, "descr": descr, "features": features, "extras": extras}
 
 
 def intra_node(place: Place, gaps: list[Gap]) -> dict[str, Any]:
@@ -388,7 +378,7 @@ def _between(
         "PairsOfNodes.seconds": 0.5,
         "StrictCheck.smoke": list(SMOKE),
     }
-    shared = {"cores_per_node": 1, "options": options}
+    shared: dict[str, Any] = {"cores_per_node": 1, "options": options}
     return _partition(
         *(place, name, f"nodes joined by {name}, over {device}", ["inter-node", name, *reach]),
         network_device=device,
@@ -456,9 +446,9 @@ def gpus(
     features = ["intra-node", *words, *(["nvlink"] if links else [])]
     found = [_partition(place, "gpu", "the GPUs of one node", features, hardware=named)]
     for each in between[:1]:
-        name, extras = each["name"], each["extras"]
+        name, extras = each["name"], dict(each["extras"])
         descr = f"GPUs of different nodes, over {extras['network_device']}"
-        extras = {**extras, "hardware": {**extras.get("hardware", {}), **hardware}}
+        extras |= {"hardware": {**extras.get("hardware", {}), **hardware}}
         features = ["inter-node", name, *words]
         found.append(_partition(place, f"gpu-{name}", descr, features, **extras))
     return [{**each, **devices} for each in found]

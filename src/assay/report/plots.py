@@ -436,7 +436,7 @@ def _bars(drawing: Bars) -> Canvas:
             axes.barh(
                 0.18 - place - 0.36 * (number + 0.5) / many, value, height=0.36 / many,
                 color=(BLUE, ORANGE)[number % 2], hatch="////" * number, edgecolor="white",
-                linewidth=0,
+                linewidth=0, label=drawing.series[number],
             )  # fmt: skip
         words = textwrap.shorten(text, 58, placeholder=" ...")
         axes.text(0, -place + 0.25, words, va="bottom", fontsize=9, bbox=paper)
@@ -452,9 +452,7 @@ def _bars(drawing: Bars) -> Canvas:
     axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: spaced(x)))
     axes.grid(axis="x")
     if many > 1:
-        figure.legend(
-            axes.containers[:many], drawing.series, loc="outside lower center", ncols=many
-        )
+        _legend(figure, axes.containers[:many])
     return figure
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from assay.evidence import launch
 from assay.judge import (
-    RED,
+    GREEN,
     Reference,
     References,
     ReferencesError,
@@ -94,7 +94,7 @@ class Judge:
             reading.differs for reading in map(self._reading, attempts or [case]) if reading.differs
         ]
         found.contradictions += _ended(case)
-        if case.verdict not in RED and case.problems:
+        if case.verdict in GREEN and case.problems:
             found.contradictions.append(
                 f"the verdict is {case.verdict.value}, and there is a problem: {case.problems[0]}"
             )
@@ -214,7 +214,7 @@ class Judge:
         """What speaks against a curve, by the rules for whole curves; the peak is left out."""
         pattern = line(case.record.get("curve"))
         readings = [self._reading(attempt).parsed for attempt in attempts]
-        if case.verdict in RED or pattern not in curves.limits() or not all(readings):
+        if case.verdict not in GREEN or pattern not in curves.limits() or not all(readings):
             return
         once = {
             int(size): time
@@ -248,7 +248,7 @@ def keys(case: Case) -> dict[str, Any]:
 def _ended(case: Case) -> Iterator[str]:
     """A case that is said to be good, although its program was not."""
     for path in case.outputs:
-        if path.name != launch.FILE or case.verdict in RED:
+        if path.name != launch.FILE or case.verdict not in GREEN:
             continue
         try:
             code = launch.parse(path.read_text(encoding="utf-8", errors="replace")).rc

@@ -1,6 +1,6 @@
 """Verdicts: measured values compared with what a partition is expected to reach."""
 
-from assay.judge.ladder import RED, Fault, Outcome, Verdict, outcome, worst, worst_first
+from assay.judge.ladder import GREEN, RED, Fault, Outcome, Verdict, outcome, worst, worst_first
 from assay.judge.peaks import Hardware, Known, hardware, peak
 from assay.judge.plausible import MOST_OF_PEAK, Peak, Ratio, Ratios, judge_ratios, of_peak
 from assay.judge.reference_files import ReferencesError
@@ -18,6 +18,7 @@ from assay.judge.verdict import (
 
 __all__ = [
     "CALIBRATED",
+    "GREEN",
     "LAUNCHES_FOR_95_PERCENT",
     "LAUNCHES_IN_BUDGET",
     "LAUNCHES_TO_FAIL",

@@ -20,9 +20,10 @@ class Verdict(str, enum.Enum):
 #: What keeps a case from passing, counts against a node, and makes a run red. The words in a record
 #: compare equal with them.
 RED = (Verdict.FAIL, Verdict.INCONCLUSIVE)
+GREEN = (Verdict.PASS, Verdict.RECORDED)
 
 #: None is a case that was not run.
-WORST_FIRST = (*RED, Verdict.PASS, Verdict.RECORDED, None)
+WORST_FIRST = (*RED, *GREEN, None)
 
 #: Sort key of a verdict or None: the worst comes first.
 worst_first = WORST_FIRST.index

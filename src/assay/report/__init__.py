@@ -62,7 +62,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def command(args: argparse.Namespace) -> int:
     """Write the page, print the closing lines, return the exit code."""
-    from assay.report import ledger, summary  # noqa: PLC0415
+    from assay.report import summary  # noqa: PLC0415
     from assay.results import pipeline, session  # noqa: PLC0415
 
     results = Path(os.environ.get("ASSAY_RESULTS") or "results")
@@ -73,7 +73,7 @@ def command(args: argparse.Namespace) -> int:
         else:
             run = session.load(args.session or session.newest(results))
         if args.ledger:
-            print("\n".join(ledger.table(run)))
+            print("\n".join(summary.ledger(run)))
             return 0
         # Import these only after the input was readable: matplotlib takes a second to import.
         from assay.report import figure, figures, page, validation  # noqa: PLC0415

@@ -314,7 +314,7 @@ def named(figures: Iterable[Figure]) -> dict[str, Figure]:
     """Figures by the name of their files; if two names are equal, the second gets a number."""
     found: dict[str, Figure] = {}
     for figure in figures:
-        name = base = _slug(figure.name)[:120].rstrip("-") or "figure"
+        name = base = slug(figure.name)[:120].rstrip("-") or "figure"
         number = 1
         while name in found or name in (MISSING, INDEX):
             number += 1
@@ -323,9 +323,9 @@ def named(figures: Iterable[Figure]) -> dict[str, Figure]:
     return found
 
 
-def _slug(words: str) -> str:
+def slug(*words: str) -> str:
     """Words as the name of a file: lower case, digits and hyphens; ``OneTwo`` is two words."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", words.replace("/", ""))
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", " ".join(words).replace("/", ""))
     return re.sub(r"[^a-z0-9]+", "-", apart.lower()).strip("-")
 
 
@@ -335,7 +335,7 @@ def _indexed(index: Path) -> set[str]:
         rows = list(csv.reader(io.StringIO(index.read_text(encoding="utf-8"))))
     except (OSError, UnicodeDecodeError, csv.Error):
         return set()
-    return {row[0] for row in rows[1:] if row and _slug(row[0]) == row[0]}
+    return {row[0] for row in rows[1:] if row and slug(row[0]) == row[0]}
 
 
 def _csv(*rows: Sequence[str | float]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assay.judge import Verdict
 from assay.metrics import factor, lower_is_better
@@ -134,8 +134,8 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
                 groups.setdefault(key, []).append((case, points))
     # Each way looks the same in every figure. Transports and configurations do not share colours.
     ways: dict[bool, set[str]] = {True: set(), False: set()}
-    for (*_, panel, _, _), members in groups.items():
-        if panel.partition:
+    for key, members in groups.items():
+        if key[3].partition:
             ways[_on_gpu(members[0][0])] |= {_way(case) for case, _ in members}
     where = locality.of_partitions(cases)
     drawn: dict[str, list[Figure]] = {"curve": [], "collective": [], "partitions": []}
@@ -291,7 +291,7 @@ def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
 
     The grids of a row share the scale of their colours.
     """
-    rows: dict[tuple[str, ...], list[tuple[Case, dict[tuple[float, float], float]]]] = {}
+    rows: dict[tuple[Any, ...], list[tuple[Case, dict[tuple[float, float], float]]]] = {}
     for case in cases:
         file_unit = factor(case.units.get(FILE_SIZE, ""), "B")
         record_unit = factor(case.units.get(RECORD_SIZE, ""), "B")

@@ -371,14 +371,12 @@ def _grid(drawing: Grid) -> Canvas:
     axes = figure.add_subplot()
     low, high = drawing.scale
     lower = lower_is_better(drawing.unit)
-    norm: Normalize
     # A narrower scale would show noise in strong colours.
-    if not pairs:
-        norm = LogNorm(min(low, high / 2), high)
-    elif lower:
-        norm = Normalize(low, max(high, low * (1 + PAIR_SCALE)))
+    if pairs and lower:
+        high = max(high, low * (1 + PAIR_SCALE))
     else:
-        norm = Normalize(min(low, high * (1 - PAIR_SCALE)), high)
+        low = min(low, high * (1 - PAIR_SCALE) if pairs else high / 2)
+    norm = Normalize(low, high) if pairs else LogNorm(low, high)
     patches = PatchCollection(
         [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in drawing.cells],
         cmap="cividis_r" if lower else "cividis", norm=norm, edgecolor=GREY, linewidth=0.5,
@@ -394,7 +392,7 @@ def _grid(drawing: Grid) -> Canvas:
         axis.set_ticks(range(0, len(names), step), names[::step])
     if not pairs:
         bar = figure.colorbar(
-            patches, ax=axes, ticks=decimal_ticks(norm.vmin, norm.vmax), label=drawing.unit,
+            patches, ax=axes, ticks=decimal_ticks(low, high), label=drawing.unit,
             format=ticker.FuncFormatter(lambda value, _: spaced(value)),
         )  # fmt: skip
     else:
@@ -438,7 +436,7 @@ def _bars(drawing: Bars) -> Canvas:
             axes.barh(
                 0.18 - place - 0.36 * (number + 0.5) / many, value, height=0.36 / many,
                 color=(BLUE, ORANGE)[number % 2], hatch="////" * number, edgecolor="white",
-                linewidth=0,
+                linewidth=0, label=drawing.series[number],
             )  # fmt: skip
         words = textwrap.shorten(text, 58, placeholder=" ...")
         axes.text(0, -place + 0.25, words, va="bottom", fontsize=9, bbox=paper)
@@ -450,12 +448,11 @@ def _bars(drawing: Bars) -> Canvas:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(drawing.axis)
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(MOST_ORDERS))
     axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: spaced(x)))
     axes.grid(axis="x")
     if many > 1:
-        figure.legend(
-            axes.containers[:many], drawing.series, loc="outside lower center", ncols=many
-        )
+        _legend(figure, axes.containers[:many])
     return figure
 
 

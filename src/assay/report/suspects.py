@@ -176,7 +176,7 @@ def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
     """
     rows: dict[str, dict[str, tuple[str, Case]]] = {}
     tests: dict[str, None] = {}
-    order = list(FARED)
+    worst_how = list(FARED).index
     for case in cases:
         if case.verdict is None:
             continue
@@ -185,7 +185,7 @@ def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
             tests.setdefault(case.test)
             how = ACCUSED if node in named else _OF_VERDICT[case.verdict]
             row = rows.setdefault(node, {})
-            if case.test not in row or order.index(how) < order.index(row[case.test][0]):
+            if case.test not in row or worst_how(how) < worst_how(row[case.test][0]):
                 row[case.test] = (how, case)
     if len(rows) < 2:
         return Attendance((), {})

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.deadline import REACHED
-from assay.judge import RED, Verdict
+from assay.judge import GREEN, RED, Verdict
 from assay.reframe_compat import log
 from assay.results import promise, run_folder
 from assay.results.cases import Case, Session, figures
@@ -206,7 +206,7 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
         tries = [case for case in launched if case.verdict is not None] or launched
         last = tries[-1]
         failed = [n for n, case in enumerate(tries, 1) if case.verdict in RED]
-        if failed and last.verdict not in (*RED, None) and last.launches != len(tries):
+        if failed and last.verdict in GREEN and last.launches != len(tries):
             cause = tries[failed[0] - 1].why
             last = replace(
                 last,
@@ -323,7 +323,7 @@ class _Reader:
             return record, f"{RECORD} has no verdict: nothing was judged"
         if record["verdict"] == Verdict.PASS and not record.get("metrics"):
             return record, f"{RECORD} says PASS without a metric"
-        if record["verdict"] not in RED and (why := _contradiction(record)):
+        if record["verdict"] in GREEN and (why := _contradiction(record)):
             return record, f"{RECORD} says {record['verdict']}, but {why}"
         return record, ""
 
@@ -404,7 +404,7 @@ def _contradiction(record: Mapping[str, Any]) -> str:
     for name, each in metrics.items():
         if finite(each.get("value")) is None:
             return f"{name} is not a finite number: {line(each.get('value'))}"
-        if each.get("verdict") not in (Verdict.PASS, Verdict.RECORDED):
+        if each.get("verdict") not in GREEN:
             return f"{name} is {line(each.get('verdict'))}"
     if record["verdict"] == Verdict.RECORDED:
         return ""

@@ -58,7 +58,7 @@ class EachCore(SweepCheck):
     def command(self):
         return self.on_node("cores.py", self._seconds, WINDOWS)
 
-    def rows(self):
+    def table(self):
         units = CORES.quantities(self._turns)
         self.columns = {quantity: unit for quantity, (unit, _) in units.items()}
         of_cores = {}

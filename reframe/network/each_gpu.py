@@ -57,7 +57,7 @@ class EachGpu(SweepCheck):
     def command(self):
         return self.on_node("gpus.py", self._size, REPEATS)
 
-    def rows(self):
+    def table(self):
         rates = {}
         for turn in self._turns:
             for copy in turn.copies:

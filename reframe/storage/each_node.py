@@ -51,7 +51,7 @@ class EachNode(SweepCheck):
         file = directory / f"assay-each-node-{os.getpid()}-{self.unique_name}"
         return SCRIPT.format(file=shlex.quote(str(file)), size=FILE, record=RECORD)
 
-    def rows(self):
+    def table(self):
         for node in dict.fromkeys(turn.node for turn in self._turns):
             own = [turn for turn in self._turns if turn.node == node]
             rates = {m: statistics.median(turn.values[m][node] for turn in own) for m in MEASURED}

@@ -46,7 +46,7 @@ class EachServer(SweepCheck):
         script = self.on_node("servers.py", self.partition_extra("directory"))
         return f"{script} {name}.$(uname -n)"
 
-    def rows(self):
+    def table(self):
         for turn in self._turns:
             for server in turn.values["write"]:
                 rates = {what: turn.values[what][server] for what in MEASURED}

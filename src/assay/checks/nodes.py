@@ -171,7 +171,7 @@ class SweepCheck(AllNodesCheck):
         """What the shell of a node runs in a turn."""
         raise NotImplementedError
 
-    def rows(self) -> Iterable[Mapping[str, Any]]:
+    def table(self) -> Iterable[Mapping[str, Any]]:
         """The rows of the result, from ``_turns``."""
         raise NotImplementedError
 
@@ -208,7 +208,7 @@ class SweepCheck(AllNodesCheck):
     def read(self) -> Parsed:
         log = self.coordinator_log()
         self._turns, self._failed = self.sweep.turns(log)
-        rows = tuple(self.rows())
+        rows = tuple(self.table())
         return Parsed("assay", self.extra, None, log.complete, rows, self.columns)
 
     def examine(self, parsed: Parsed | None) -> list[str]:
@@ -240,7 +240,7 @@ class SweepCheck(AllNodesCheck):
     def slow(self) -> tuple[list[str], list[str]]:
         return self.sweep.slow(self._turns, self._tolerance)
 
-    def values(self, parsed: Parsed) -> Mapping[str, Sequence[float]]:
+    def values(self, parsed: Parsed) -> Mapping[str, Sequence[Any]]:
         """Quantity -> its values, of which the median and the worst are metrics."""
         return {what: [row[what] for row in parsed.rows] for what in self.measured}
 

@@ -38,7 +38,7 @@ class EachCore(SweepCheck):
     tags = {"smoke", "compute"}
     valid_systems = ["+inter-node"]
     valid_prog_environs = ["*"]
-    sweep, table = CORES, "each_core"
+    sweep, named = CORES, "each_core"
     # Processors of one model differ by some percent. Not yet compared with a healthy cluster of
     # real nodes.
     tolerance = 0.2
@@ -61,7 +61,7 @@ class EachCore(SweepCheck):
     def command(self):
         return self.on_node("cores.py", self._seconds, WINDOWS)
 
-    def rows(self):
+    def table(self):
         units = CORES.quantities(self._turns)
         self.columns = {quantity: unit for quantity, (unit, _) in units.items()}
         of_cores = {}

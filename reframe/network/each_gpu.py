@@ -39,7 +39,7 @@ class EachGpu(SweepCheck):
     valid_systems = ["+gpu +cuda"]
     valid_prog_environs = ["*"]
     least_nodes = 1
-    sweep, table, kept = GPUS, "each_gpu", "gpus"
+    sweep, named, kept = GPUS, "each_gpu", "gpus"
     # A link that lost half of its lanes is far below. Not yet compared with healthy GPUs.
     tolerance = 0.2
     limit = 300
@@ -57,7 +57,7 @@ class EachGpu(SweepCheck):
     def command(self):
         return self.on_node("gpus.py", self.size, REPEATS)
 
-    def rows(self):
+    def table(self):
         rates = {}
         for turn in self._turns:
             for copy in turn.copies:

@@ -38,7 +38,7 @@ class EachNode(SweepCheck):
     tags = {"smoke", "storage"}
     valid_systems = ["+storage"]
     valid_prog_environs = ["+iozone"]
-    sweep, table = DISKS, "each_node"
+    sweep, named = DISKS, "each_node"
     # Disks of one model differ by a few percent, emulated or busy disks by more.
     tolerance = 0.3
     width = 1
@@ -51,7 +51,7 @@ class EachNode(SweepCheck):
         file = directory / f"assay-each-node-{os.getpid()}-{self.unique_name}"
         return SCRIPT.format(file=shlex.quote(str(file)), size=FILE, record=RECORD)
 
-    def rows(self):
+    def table(self):
         for node in dict.fromkeys(turn.node for turn in self._turns):
             own = [turn for turn in self._turns if turn.node == node]
             rates = {m: statistics.median(turn.values[m][node] for turn in own) for m in MEASURED}

@@ -26,7 +26,7 @@ class EachServer(SweepCheck):
     valid_systems = ["+storage +shared"]
     valid_prog_environs = ["*"]
     least_nodes = 3
-    sweep, table = SERVERS, "each_server"
+    sweep, named = SERVERS, "each_server"
     turns, width = 2, 1
     declares = median_and_worst(SERVERS.measured)
     columns = {"look": "1", **SERVERS.measured}
@@ -46,7 +46,7 @@ class EachServer(SweepCheck):
         script = self.on_node("servers.py", self.partition_extra("directory"))
         return f"{script} {name}.$(uname -n)"
 
-    def rows(self):
+    def table(self):
         for turn in self._turns:
             for server in turn.values["write"]:
                 rates = {what: turn.values[what][server] for what in MEASURED}

@@ -124,8 +124,8 @@ class SweepCheck(AllNodesCheck):
     #: What reads and compares the turns.
     sweep = Sweep()
 
-    #: Name of the table that the rows are.
-    table = ""
+    #: Name of the table.
+    named = ""
 
     #: How much worse than the others a unit may be, as a share.
     tolerance = variable(SHARE, value=0.3)
@@ -146,7 +146,7 @@ class SweepCheck(AllNodesCheck):
         """What the shell of a node runs in a turn."""
         raise NotImplementedError
 
-    def rows(self) -> Iterable[Mapping[str, Any]]:
+    def table(self) -> Iterable[Mapping[str, Any]]:
         """The rows of the result, from ``_turns``."""
         raise NotImplementedError
 
@@ -181,8 +181,8 @@ class SweepCheck(AllNodesCheck):
     def read(self) -> Parsed:
         log = self.coordinator_log()
         self._turns, self._failed = self.sweep.turns(log)
-        rows = tuple(self.rows())
-        return Parsed("assay", self.table, None, log.complete, rows, self.columns)
+        rows = tuple(self.table())
+        return Parsed("assay", self.named, None, log.complete, rows, self.columns)
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         problems = super().examine(parsed)
@@ -213,7 +213,7 @@ class SweepCheck(AllNodesCheck):
     def slow(self) -> tuple[list[str], list[str]]:
         return self.sweep.slow(self._turns, self.tolerance)
 
-    def values(self, parsed: Parsed) -> Mapping[str, Sequence[float]]:
+    def values(self, parsed: Parsed) -> Mapping[str, Sequence[Any]]:
         """Quantity -> its values, of which the median and the worst are metrics."""
         return {what: [row[what] for row in parsed.rows] for what in self.measured}
 

@@ -293,9 +293,10 @@ def _groups(places: Mapping[str, tuple[Place, str]]) -> tuple[list[Group], list[
         of_kind.setdefault(kind, []).append(name)
         of_way.setdefault(way, []).append(name)
     few = {kind for (_, kind), names in of_node.items() if len(names) < FEWEST}
-    siblings = [("{} other{} of all nodes", of_kind[kind]) for kind in sorted(few)]
+    siblings: list[Group] = [("{} other{} of all nodes", of_kind[kind]) for kind in sorted(few)]
     siblings += [("{} other{} of the node", n) for n in of_node.values() if len(n) >= FEWEST]
-    return siblings, [("the same on {} other node{}", n) for n in of_way.values() if len(n) > 1]
+    several = [names for names in of_way.values() if len(names) > 1]
+    return siblings, [("the same on {} other node{}", names) for names in several]
 
 
 def _worse(

@@ -52,7 +52,7 @@ class Sweep:
     #: What a message says of a turn without values.
     failed = ""
 
-    #: What differs between nodes whose turns differ in kind.
+    #: What differs between nodes whose turns differ in kind; empty if there are no kinds.
     differ = ""
 
     #: Whether a unit is a node, or a part of one: a message accuses this node.
@@ -119,7 +119,7 @@ class Sweep:
 
     def unlike(self, found: Sequence[Turn]) -> list[str]:
         """A line if nodes cannot be compared, because they measured in different ways."""
-        kinds = {turn.node: turn.kind for turn in found}
+        kinds = {turn.node: turn.kind for turn in found} if self.differ else {}
         said = ", ".join(f"{node}: {kind}" for node, kind in kinds.items())
         several = len(set(kinds.values())) > 1
         return [f"nodes cannot be compared, {self.differ}: {said}"] if several else []
@@ -132,7 +132,7 @@ class Sweep:
             for quantity, (_, fault) in self.quantities(found).items()
         }
 
-    def criteria(self, found: Sequence[Turn], tolerance: float) -> dict[str, Any]:
+    def criteria(self, found: Sequence[Any], tolerance: float) -> dict[str, Any]:
         """Quantity -> the criterion that the units gave in the first look, for the record."""
         return {what: one.record() for what, one in self._first_look(found, tolerance).items()}
 

@@ -41,6 +41,10 @@ SLOW = (
 )
 
 
+#: The share that is the whole.
+ALL = kind("1", lambda said: said == 1)
+
+
 @rfm.simple_test
 class Tournament(PairsOfNodes):
     """Latency and bandwidth of all pairs of nodes; names the slow node or the slow link."""
@@ -258,7 +262,7 @@ class Bisection(SimultaneousPairs):
     #: What all paths between two switches carry in one direction [MB/s]; not known if None.
     trunk = variable(POSITIVE, NONE, value=None)
     #: Share of the theoretical bisection that all pairs must reach.
-    share = variable(SHARE, kind("1", lambda said: said == 1), value=bisection.SHARE)
+    share = variable(SHARE, ALL, value=bisection.SHARE)
     #: Greatest congestion factor; only recorded if None.
     congestion = variable(POSITIVE, NONE, value=None)
 

@@ -245,7 +245,7 @@ CONTENTS: dict[str, tuple[Callable[[Open], None], str]] = {
     "changed power": (stated("power", to={}), "power: .* is missing"),
     "changed share of another acceptance": (
         replaced("promise.yaml", "nothing_judged", "reacceptance: 0.5\nnothing_judged"),
-        "reacceptance: says 0.9, and 0.5 follows",
+        "promise.yaml: is not the file that the session was compared with",
     ),
     "changed page of text": (replaced("certificate.txt", "PASS", "pass"), "does not say what"),
     "lost record": (drop("Hpl_retry5/assay.json"), "Hpl"),

@@ -88,7 +88,7 @@ def take(test: Any, options: Mapping[str, Any]) -> None:
             try:
                 setattr(test, name, value)
             except TypeError:
-                types = type(test).var_space[name].field.valid_types  # type: ignore[attr-defined]
+                types = type(test).var_space[name].field.valid_types
                 kinds = " or ".join(each.__name__ for each in types if each is not NONE)
                 raise ValueError(f"options: {key}: {value!r} is not {kinds}") from None
 

@@ -233,12 +233,7 @@ def configuration(  # noqa: PLR0913
         _check_stack(site_file, environment, places, words["environment"])
 
     try:
-        deadline.begin(
-            p["extras"]["deadline"]
-            for system in systems
-            for p in system["partitions"]
-            if "deadline" in p.get("extras", ())
-        )
+        deadline.begin()
     except ValueError as error:
         raise ConfigError(f"{site_file}: {error}") from None
     reframe_compat.install()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import pytest
 import report_records as records
 from matplotlib import colors
 
@@ -12,6 +13,7 @@ from assay import declared
 from assay.evidence.gpu_paths import CONFIGURATIONS
 from assay.report import figure, figures, plots, validation
 from assay.results import locality
+from assay.results.session import ReportError
 
 CLUSTER = records.cluster()
 BTIO_TIME = "BT-IO: total time and time of I/O"
@@ -257,3 +259,13 @@ def test_many_missing_lines_are_counted_in_the_legend():
     assert canvas.legends[0].get_title().get_text().replace("\n", " ") == (
         "not measured: way 0; way 1; way 2; 6 more"
     )
+
+
+@pytest.mark.parametrize("text", ["[1]", "{at: [x]}", "- {at: [x], figures: {y: {z: 1}}}", "x"])
+def test_a_list_of_a_study_that_is_none_is_one_line(tmp_path, text):
+    path = tmp_path / "figures.yaml"
+    path.write_text(text)
+    with pytest.raises(ReportError, match=r"figures.yaml: is no list of figures; the head of"):
+        validation.wanted([], [path])
+    with pytest.raises(ReportError, match=r"none\.yaml: No such file"):
+        validation.wanted([], [tmp_path / "none.yaml"])

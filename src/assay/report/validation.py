@@ -7,11 +7,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from assay import files
 from assay.declared import PARTITION, PLACE
@@ -53,9 +52,18 @@ class Absent:
 
 
 @cache
-def _document(path: Path) -> Sequence[Mapping[str, Any]]:
-    groups: Sequence[Mapping[str, Any]] = files.read_yaml(path, ReportError)
-    return groups
+def _document(path: Path) -> Sequence[Wanted]:
+    raw = files.read_yaml(path, ReportError)
+    try:
+        return [
+            Wanted(figure, at, **keys)
+            for group in raw
+            for at in group["at"]
+            for figure, keys in group["figures"].items()
+        ]
+    except (TypeError, KeyError, AttributeError):
+        why = f"is no list of figures; the head of {DOCUMENT.name} explains its keys"
+        raise ReportError(f"{path}: {why}") from None
 
 
 def wanted(cases: Iterable[Case], studies: Iterable[Path] = ()) -> list[Wanted]:
@@ -66,12 +74,10 @@ def wanted(cases: Iterable[Case], studies: Iterable[Path] = ()) -> list[Wanted]:
     """
     on = {case.partition for case in cases if any(PARTITION in f.at for f in case.figures)}
     return [
-        Wanted(figure, at.replace(PARTITION, partition), **keys)
+        replace(one, at=one.at.replace(PARTITION, partition))
         for path in (DOCUMENT, *studies)
-        for group in _document(path)
-        for at in group["at"]
-        for partition in ((sorted(on) or ["any file system"]) if PARTITION in at else [""])
-        for figure, keys in group["figures"].items()
+        for one in _document(path)
+        for partition in ((sorted(on) or ["any file system"]) if PARTITION in one.at else [""])
     ]
 
 

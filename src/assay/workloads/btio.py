@@ -58,11 +58,7 @@ def seconds_at_most(npb_class: str, ranks: int) -> int:
     return int(600 + computing + moved / SLOW_STORAGE)
 
 
-def chosen(
-    built: Sequence[str],
-    said: str | None,
-    smoke: bool,
-) -> str:
+def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
     """The class to run, independent of what is free today: references are for one class.
 
     :param built: the classes that the stack has, in ascending order.

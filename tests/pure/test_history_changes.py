@@ -229,7 +229,7 @@ def test_a_planned_change_of_the_site_concerns_what_it_names(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("date: 2026-03-01", "expected `array`"),
+        ("date: 2026-03-01", "expected `array | null`"),
         ("- 2026-03-01", "0: datetime.date(2026, 3, 1): expected `object`"),
         ("- {date: 2026-03-01}", "0: `what` is missing (A change has date"),
         ("- {what: firmware}", "0: `date` is missing"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional
 
 import msgspec
 
@@ -67,5 +67,5 @@ def load(site: Path) -> list[Planned]:
     path = site / PLANNED
     if not path.exists():
         return []
-    found = files.read(path, list[Planned], PlannedError)
-    return sorted(found, key=lambda planned: planned.start)
+    found = files.read(path, Optional[list[Planned]], PlannedError)
+    return sorted(found or (), key=lambda planned: planned.start)

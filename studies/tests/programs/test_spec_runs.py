@@ -63,7 +63,7 @@ RUNS = [
 @pytest.fixture
 def node(bench):
     bench.partition(processor=processor(64), features=["intra-node"])
-    bench.stack("any", [])
+    bench.stack("any", ["mpi"])
     return bench
 
 

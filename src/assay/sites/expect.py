@@ -49,8 +49,7 @@ def command(args: argparse.Namespace) -> int:
                 known = ", ".join(path.parent.name for path in listing.find(args.folder)) or "none"
                 raise PromiseError(f"no site {args.site!r}; known are {known}")
             path = site_file.with_name(promise.FILE)
-            site, _ = listing.found(site_file)
-            if site.itself:
+            if listing.found(site_file)[0].itself:
                 promise.load(path)  # a person wrote it
             else:
                 raw = files.read_yaml(path, PromiseError) if path.exists() else {}

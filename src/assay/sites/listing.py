@@ -45,7 +45,15 @@ def found(site_file: Path) -> tuple[Site, list[str]]:
 
     :raises reframe.core.exceptions.ReframeError: the configuration is not valid.
     """
-    load_config("<builtin>", str(site_file))
+    kept = os.environ.get("ASSAY_RESULTS")
+    with tempfile.TemporaryDirectory() as scratch:
+        # Loading a site creates its results directory. Nothing is run here, so none is left.
+        os.environ["ASSAY_RESULTS"] = scratch
+        try:
+            load_config("<builtin>", str(site_file))
+        finally:
+            os.environ.pop("ASSAY_RESULTS")
+            os.environ.update({"ASSAY_RESULTS": kept} if kept is not None else {})
     return sites.found_on[site_file.resolve()]
 
 

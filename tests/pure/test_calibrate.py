@@ -408,7 +408,7 @@ def test_it_is_worse_in_exactly_one_direction_or_the_same(tmp_path_factory, fact
         ("references: [", "line 1 is not valid YAML"),
         ("", r"\(top level\)"),
         ("references:\n  - for: {partition: ib}\n    metrics:\n", "references/0"),
-        ("references: []\nrecorded: []\n", "recorded: belongs into references.yaml"),
+        ("references: []\nrecorded: []\n", "recorded: unknown key; known are references"),
     ],
 )
 def test_a_torn_file_is_refused_with_its_name_and_mend(tmp_path, text, names):

@@ -65,7 +65,7 @@ def load(site: Path) -> list[Planned]:
     :raises PlannedError: the file is not YAML, or an entry is wrong.
     """
     path = site / PLANNED
-    if not path.exists():
+    if not path.exists() or files.read_yaml(path, PlannedError) is None:
         return []
     found = files.read(path, Optional[list[Planned]], PlannedError)
     return sorted(found or (), key=lambda planned: planned.start)

@@ -12,7 +12,6 @@ was tried with the versions in :data:`TRIED`. With another version, run ``tests/
 ``testcase``      facts about a test that have no public name
 ``command``       ReFrame's command line, while a site is loaded
 ``log``           ReFrame's log, read without ReFrame
-``store``         the tables of ReFrame's results store
 ================  ==============================================================================
 """
 

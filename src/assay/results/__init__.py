@@ -1,1 +1,1 @@
-"""What a run leaves behind: its folder, its session, evidence records, ReFrame's store."""
+"""What a run leaves behind: its folder, its session, evidence records, bundles."""

@@ -145,6 +145,14 @@ def test_a_case_is_no_better_than_its_worst_metric(results, change, why):
     assert f", but fft is {why}" in case.why
 
 
+def test_a_case_that_was_not_judged_beside_other_work_is_no_pass_by_its_other_metrics(results):
+    change = {"verdict": "RECORDED", "not_judged": ["fft: 0.1 is below"], "busy": "other work"}
+    results.edit_record(HPCC, lambda record: record.update(change))
+    case = load_one(results, HPCC)
+    assert Verdict.PASS in {metric.verdict for metric in case.metrics}
+    assert case.verdict is Verdict.RECORDED
+
+
 def test_a_record_that_could_not_decide_is_inconclusive_though_reframe_says_fail(results):
     def undecided(record):
         record.update(problems=[], verdict="INCONCLUSIVE")

@@ -125,32 +125,21 @@ _SUFFIXES = {
     "EPIO": ".ep_io",
     "FORTRAN IO": ".fortran_io",
 }
-UNITS = {
-    "iterations": "1",
-    "processes": "1",
-    "time": "s",
-    "mops_total": "Mop/s",
-    "mops_per_process": "Mop/s",
-}
-IO_UNITS = {
-    "io_time": "s",
-    "io_share": "%",
-    "io_verify_time": "s",
-    "io_written": "MB",
-    "io_rate": "MB/s",
-}
+#: What a program prints -> its column and unit.
 _RESULTS = {
-    "Time in seconds": "time",
-    "Mop/s total": "mops_total",
-    "Mop/s/process": "mops_per_process",
+    "Time in seconds": ("time", "s"),
+    "Mop/s total": ("mops_total", "Mop/s"),
+    "Mop/s/process": ("mops_per_process", "Mop/s"),
 }
 _STATISTICS = {
-    "I/O timing in seconds": "io_time",
-    "I/O timing percentage": "io_share",
-    "I/O timing in verify": "io_verify_time",
-    "Total data written (MB)": "io_written",
-    "I/O data rate  (MB/sec)": "io_rate",
+    "I/O timing in seconds": ("io_time", "s"),
+    "I/O timing percentage": ("io_share", "%"),
+    "I/O timing in verify": ("io_verify_time", "s"),
+    "Total data written (MB)": ("io_written", "MB"),
+    "I/O data rate  (MB/sec)": ("io_rate", "MB/s"),
 }
+UNITS = {"iterations": "1", "processes": "1", **dict(_RESULTS.values())}
+IO_UNITS = dict(_STATISTICS.values())
 # Times are rounded to 0.01 s and may be 0; these values may not be 0.
 _POSITIVE = ("mops_total", "mops_per_process", "io_written", "io_rate")
 
@@ -195,10 +184,7 @@ _FAILURE = re.compile(
 POINT = 40
 
 #: What the programs print with two decimals.
-_TWO_DECIMALS = dict.fromkeys(
-    ("time", "mops_total", "mops_per_process", "io_time", "io_share", "io_written", "io_rate"),
-    "0.00",
-)
+_TWO_DECIMALS = dict.fromkeys((*dict(_RESULTS.values()), *IO_UNITS), "0.00")
 #: ``counted`` and ``planned``: the operations, and the bytes of all data sets [MB].
 _IDENTITIES = (
     Identity(
@@ -323,12 +309,8 @@ def _header(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
 
 def _completed(lines: Sequence[str], kernel: str) -> int | None:
     """Item of the line with which the results of `kernel` begin, None if it is missing."""
-    begin = (
-        at
-        for at, line in enumerate(lines)
-        if (m := _COMPLETED.match(line)) and m[1].lower() == kernel
-    )
-    return next(begin, None)
+    named = ((at, _COMPLETED.match(line)) for at, line in enumerate(lines))
+    return next((at for at, match in named if match and match[1].lower() == kernel), None)
 
 
 def _named(lines: Sequence[str], start: int, pattern: re.Pattern[str]) -> _Found:
@@ -362,7 +344,7 @@ def _row(
         "processes": integer(*found["Total processes"], "Total processes"),
     }
     problems = []
-    for name, column in named.items():
+    for name, (column, _) in named.items():
         text, number = found[name]
         value = real(text, number, f"{name} = {text}")
         row[column] = value

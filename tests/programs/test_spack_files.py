@@ -197,7 +197,7 @@ def test_jobs_of_a_stack_of_another_lock_say_so(site: Path) -> None:
         ("spack.lock", "{}", "not a lock of Spack: .*"),
         ("spack.lock", None, "No such file or directory"),
         ("spack.lock", "another", "lock: was written for another lock"),
-        ("spack.lock.seal.yaml", "{}", "seal.yaml: not a seal .*"),
+        ("spack.lock.seal.yaml", "{}", r"seal.yaml: \(top level\): `site` is missing .*"),
     ],
 )
 def test_a_lock_without_its_seal_is_refused(

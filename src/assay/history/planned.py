@@ -67,5 +67,5 @@ def load(site: Path) -> list[Planned]:
     path = site / PLANNED
     if not path.exists() or files.read_yaml(path, PlannedError) is None:
         return []
-    found = files.read(path, Optional[list[Planned]], PlannedError)
+    found: Any = files.read(path, Optional[list[Planned]], PlannedError)  # type: ignore[arg-type]
     return sorted(found or (), key=lambda planned: planned.start)

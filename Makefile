@@ -185,4 +185,4 @@ image-test:
 
 clean:
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info
-	find src reframe site-config tests lab -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src reframe site-config studies tests lab -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,7 +11,7 @@ import together
 from hypothesis import HealthCheck, settings
 from short import Short
 
-HERE = Path(__file__).parent / "tests"
+TESTS = Path(__file__).parent / "tests"
 
 # The time that an example takes, or its making, depends on the load of the machine. So no example
 # has a deadline, and no test is red because examples come slowly.
@@ -32,7 +32,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     settings.load_profile("short" if config.option.short else "assay")
-    allowed = skips.load(HERE / "skips.yaml")
+    allowed = skips.load(TESTS / "skips.yaml")
     config.pluginmanager.register(skips.Skips(allowed, config.option.complete))
     remaining.begin(config)
     if config.option.short:
@@ -41,10 +41,14 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)  # before --short and -m select tests by the marker
 def pytest_collection_modifyitems(items):
-    """Marks each test with its tier, which is the name of its folder."""
+    """Marks each test with its tier, which is the name of its folder.
+
+    The short ones come last: while the last long one ends, the other workers have something to do.
+    """
     for item in items:
         if skips.tier(item.nodeid):
             item.add_marker(skips.tier(item.nodeid))
+    items.sort(key=lambda item: skips.tier(item.nodeid) == "pure")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,17 +7,17 @@
 # for streaming, 002 of nodes with many cores, 003 of two clusters over a long link, 004 of processes
 # near their network device, and all runs all of these. It writes the figures that the run can give to
 # paper/ in the results, as PNG, SVG and CSV.
-# MAX_HARNESS=15 fails a run that spends more than 15 % of its wall time outside of benchmarks. Only
-# the suite's own tests use it. A fast machine, or one with few programs, may well exceed it.
 # Needs .venv (make setup). Ends with 1 if ReFrame or the report ended with an error.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 
+studies=() # the folders of the studies that are asked for
 case ${PAPER:=} in
 '') ;;
 1 | 000) mode=paper- ;;
-001 | 002 | 003 | 004 | all) mode=paper-$PAPER- ;;
+001 | 002 | 003 | 004) mode=paper-$PAPER- studies=("studies/doc$PAPER") ;;
+all) mode=paper-all- studies=(studies/doc*) ;;
 *)
     echo "acceptance: no document '$PAPER' (DOC, PAPER); there are 000 to 004, and all" >&2
     exit 1
@@ -38,7 +38,9 @@ while [ -e "$results/output/$ASSAY_SESSION" ]; do ASSAY_SESSION+=-2; done
 export ASSAY_SESSION
 session=$results/output/$ASSAY_SESSION
 
-arguments=(-C "$config" -c reframe -R --mode "${mode-}${PROFILE:-full}")
+arguments=(-C "$config" -c reframe)
+for study in "${studies[@]}"; do arguments+=(-c "$study"); done
+arguments+=(-R --mode "${mode-}${PROFILE:-full}")
 [ -t 1 ] || export RFM_COLORIZE=n # no escape sequences in a log
 # ReFrame 4.10.4 takes the number in RFM_VERBOSE for a text, and ends with a TypeError.
 if [[ ${RFM_VERBOSE:-} =~ ^[0-9]$ ]]; then
@@ -72,8 +74,8 @@ if [ ! -f "$session/session.json" ]; then
 fi
 
 options=(--session "$session")
-[ -z "${MAX_HARNESS:-}" ] || options+=(--max-harness "$MAX_HARNESS")
 [ -z "${PAPER:-}" ] || options+=(--figures "$results/paper")
+for study in "${studies[@]}"; do options+=(--study "$study/figures.yaml"); done
 report=0
 .venv/bin/assay report "${options[@]}" || report=$?
 if [ "$run" -ne 0 ] || [ "$report" -ne 0 ]; then

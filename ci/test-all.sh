@@ -13,7 +13,7 @@ image=$!
 trap 'rm -f "$log"; kill "$image" 2>/dev/null || true' EXIT
 
 failed=()
-ci/test.sh --complete {tests,lab/tests}/{pure,programs} "$@" || failed+=("pure and programs")
+ci/test.sh --complete {tests,lab/tests,studies/tests}/{pure,programs} "$@" || failed+=("pure and programs")
 if ! wait "$image"; then
     cat "$log" >&2
     failed+=("image or kernel")

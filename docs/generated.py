@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
-import json
 import os
 import re
 import subprocess
@@ -18,11 +17,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import msgspec
 import yaml
 from sphinx.util import logging
 
 from assay import catalogue, cli, sites
-from assay.judge import references
+from assay.judge import reference_files
 
 ROOT = Path(__file__).resolve().parents[1]
 SITES = ROOT / "site-config"
@@ -149,7 +149,7 @@ def all_sites() -> str:
 
 def tests() -> str:
     parts = []
-    for path in sorted((ROOT / "reframe").glob("*/*.py")):
+    for path in [*sorted(ROOT.glob("reframe/*/*.py")), *sorted(ROOT.glob("studies/*/*.py"))]:
         module = ast.parse(path.read_text(encoding="utf-8"))
         rows = [
             [code(node.name), (ast.get_docstring(node) or "").split("\n\n")[0]]
@@ -157,6 +157,8 @@ def tests() -> str:
             if isinstance(node, ast.ClassDef)
             and "rfm.simple_test" in map(ast.unparse, node.decorator_list)
         ]
+        if not rows:
+            continue  # of the library of a study
         name = path.relative_to(ROOT).as_posix()
         said = (ast.get_docstring(module) or "").split("\n\n")[0]
         parts += [f"## `{name}`", said, table(["test", "what it measures or checks"], rows)]
@@ -164,8 +166,9 @@ def tests() -> str:
 
 
 def references_file() -> str:
-    schema = json.loads(Path(references.__file__).with_name("references.schema.json").read_text())
-    return table(["key", "value", "required", "meaning"], list(_keys(schema, schema, "")))
+    schema = msgspec.json.schema(reference_files.Document)
+    rows = list(_keys(_resolved(schema, schema), schema, ""))
+    return table(["key", "value", "required", "meaning"], rows)
 
 
 _KINDS = {
@@ -189,13 +192,12 @@ def _key(
     path: str, given: dict[str, Any], top: dict[str, Any], needed: bool
 ) -> Iterator[list[str]]:
     rule = _resolved(given, top)
-    said = rule.get("description", "")
+    either = [rule, *rule.get("anyOf", ())]
+    said = next((each["description"] for each in either if "description" in each), "")
     yield [code(path), _kind(rule, top), "yes" if needed else "", said]
-    for each in [rule, *rule.get("anyOf", ())]:
-        if "properties" in each:
-            yield from _keys(each, top, f"{path}/")
-        elif isinstance(each.get("items"), dict) and "properties" in each["items"]:
-            yield from _keys(each["items"], top, f"{path}/")
+    for each in (e for one in either for e in (one, one.get("items"))):
+        if isinstance(each, dict):
+            yield from _keys(_resolved(each, top), top, f"{path}/")
     if path.endswith(("metrics", "curves")) and isinstance(rule.get("additionalProperties"), dict):
         yield from _key(f"{path}/NAME", rule["additionalProperties"], top, False)
 
@@ -208,8 +210,8 @@ def _resolved(rule: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kind(rule: dict[str, Any], top: dict[str, Any]) -> str:
-    if "const" in rule:
-        return code(rule["const"])
+    if "enum" in rule:
+        return code(*rule["enum"])
     if "anyOf" in rule:
         return " or ".join(_kind(each, top) for each in rule["anyOf"])
     given = _resolved(rule, top)["type"]

@@ -287,7 +287,7 @@ def drawn(described):
 
 def compared(site_file, narrowed, chosen, mode):
     """How the cases compare with the promise of the site."""
-    found, fewer = listing.found(site_file)
+    site, fewer = listing.found(site_file)
     cases = []
     for case in chosen:
         system, _, environ = case.where.partition("+")
@@ -297,7 +297,7 @@ def compared(site_file, narrowed, chosen, mode):
     path = site_file.with_name(promise.FILE)
     # ASSAY_STACK leaves out stacks of the site.
     call = Call(selected=(*narrowed, *fewer))
-    return promise.state(path, found, call, cases, mode)
+    return promise.state(path, site, call, cases, mode)
 
 
 def parser():

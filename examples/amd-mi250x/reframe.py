@@ -93,11 +93,12 @@ site_configuration = sites.configuration(
                     "name": "scratch",
                     "descr": "the parallel file system",
                     "environs": ["host"],
-                    "features": ["storage", "lustre", "shared"],
+                    "features": ["storage", "shared"],
                     "extras": {
                         "memory_bytes": MEMORY,
                         "nodes": 4,
                         "directory": "/lustre/scratch/assay",
+                        "file_system": "lustre",
                     },
                 },
             ],

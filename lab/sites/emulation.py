@@ -18,14 +18,14 @@ from reframe.core.exceptions import ConfigError
 from assay import sites
 from assay.catalogue import PROGRAMS
 from assay.evidence.accelerator import CUDA
-from assay.sites import detect, ideal
+from assay.sites import detect
 
 #: A model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.
 LINKS = "nvlink=20:1e9,d2d=20:1e9,h2d=20:1e9,d2h=20:1e9"
 
-#: The extra `each_gpu` of emulated GPUs: copies that need a millisecond by this model, one node
+#: Options for emulated GPUs: copies that need a millisecond by this model, one node
 #: after the other, and a wide tolerance, because a busy machine copies later than the model says.
-EACH_GPU = {"size": 1 << 20, "tolerance": 0.4, "width": 1}
+EACH_GPU = {"EachGpu.size": 1 << 20, "EachGpu.tolerance": 0.4, "EachGpu.width": 1}
 
 #: A cluster that has all: its cases are those of every cluster.
 ALL = {
@@ -48,11 +48,10 @@ def state() -> Path:
 def cluster() -> dict[str, Any]:
     """The arguments with which the emulated cluster was started.
 
-    If none is up, the site can only be listed, as for a cluster that has all. `assay expect` asks
-    for that cluster too.
+    If none is up, the site can only be listed, as for a cluster that has all.
     """
     file = state() / "cluster.json"
-    if ideal.asked() or not file.exists():
+    if not file.exists():
         return dict(ALL)
     found: dict[str, Any] = json.loads(file.read_text())
     return found
@@ -113,7 +112,7 @@ def prefix(site_file: str | Path) -> dict[str, Any] | None:
 
     The prefix is that of an installation or of a view of Spack: programs in ``bin``, and those of
     OSU there or below ``libexec``. If its UCX was built without gdrcopy, the extra ``ucx_lacks``
-    says so, and cases with gdrcopy are left out. `assay expect` gets the environment in any case.
+    says so, and cases with gdrcopy are left out.
 
     :param site_file: the site's ``__file__``.
     :raises ConfigError: ``ASSAY_STACK`` asks for this stack, and no prefix is named.
@@ -121,7 +120,7 @@ def prefix(site_file: str | Path) -> dict[str, Any] | None:
     named = os.environ.get("GPUEMU_STACK", "")
     if not named and os.environ.get("ASSAY_STACK") == NAME:
         raise ConfigError(f"{site_file}: STACK={NAME}: name its prefix by GPUEMU_STACK")
-    if not named and not ideal.asked():
+    if not named:
         return None
     root = Path(named).absolute()
     gpu = sites.repository(site_file) / "build/vgpu"
@@ -148,11 +147,9 @@ def prefix(site_file: str | Path) -> dict[str, Any] | None:
     }
     for word in PREFIX:
         asked = PROGRAMS[word].version
-        if asked and ideal.asked():
-            extras[asked.extra] = ideal.EXTRAS[asked.extra]
-        elif asked and not problem and (version := detect.version(asked.extra, said)):
+        if asked and not problem and (version := detect.version(asked.extra, said)):
             extras[asked.extra] = version
-    if not problem and not ideal.asked():
+    if not problem:
         # Not with the fault of this run: a driver that is missing is no choice of who built UCX.
         lacks = _built_without(said("env", "GPUEMU_FAULT=", "ucx_info", "-d"))
         extras.update({"ucx_lacks": lacks} if lacks else {})

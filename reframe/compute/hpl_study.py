@@ -15,26 +15,18 @@ On the host, the study runs xhpl of the stack. On GPUs, it runs NVIDIA's HPL, in
 the stack or in its own container, with one rank for each GPU. The release must fit the GPUs:
 current releases need compute capability 8.0 or above, V100 needs 21.4 (`hpc-benchmarks:21.4-hpl`).
 The GPU part has not yet been run on hardware.
-
-Where two groups of nodes share a link, `LinkFromHpl` looks for the bandwidth of the link in the
-times of the study, and predicts the speed-up on a wider link.
 """
 
 import shlex
-from dataclasses import asdict
-from functools import partial
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
-from reframe.core.runtime import runtime
 
-from assay.checks import Figure, Peak, StrictCheck
+from assay.checks import Figure, Peak
 from assay.checks.linpack import HplCheck
 from assay.evidence import accelerator
-from assay.judge import link_fit, shared_link
-from assay.outputs import Parsed, ParseError, hpl
-from assay.reframe_compat import testcase
+from assay.outputs import hpl
 from assay.workloads.sizing import Grid, matrix_order, study_orders
 
 #: Numbers of nodes. A partition runs those up to its extra `nodes`.
@@ -52,7 +44,7 @@ class HplStudyBase(HplCheck):
     tags = {"compute", "paper"}
     over_all_nodes = False
     fills_nodes = True
-    #: Order of a problem across two groups whose time LinkFromHpl leaves out; 0: there is none.
+    #: Order of a problem across two groups whose time says nothing of the link; 0: there is none.
     warm_up = 0
 
     def on_partitions(self, *features):
@@ -122,7 +114,11 @@ class GpuHplStudy(HplStudyBase):
         partition, stack = self.current_partition, self.current_environ
         there, built = accelerator.named(partition.features), accelerator.built(stack.features)
         gpus = [gpu for gpu in built or there or [accelerator.CUDA] if gpu in (there or [gpu])]
-        self.skip_if(not gpus, accelerator.of_others(stack.name, built, partition.fullname, there))
+        self.leave_out(
+            "not-here",
+            not gpus,
+            accelerator.of_others(stack.name, built, partition.fullname, there),
+        )
         vendors = " and ".join(gpu.vendor for gpu in gpus)
         if len(gpus) > 1:
             raise ConfigError(
@@ -189,108 +185,3 @@ class GpuHplStudy(HplStudyBase):
 
     def cores_used(self):
         return self._cores
-
-
-def solved(number, case, other):
-    """Whether HplStudy on `number` nodes can run at a place and belongs to the model of another.
-
-    :param case: partition and stack of the model; `other`: those of the study.
-    """
-    partition = next(p for p in runtime().system.partitions if p.name == other[0])
-    words, nodes = partition.features, partition.extras.get("nodes", 2)
-    # Ranks that share a core of the host wait for each other, and not for the link.
-    nodes = min(nodes, partition.extras.get("host_cores", nodes))
-    if case[1] != other[1] or number > nodes:
-        return False
-    return number % 2 == 0 and case[0] == other[0] if "across" in words else "group" in words
-
-
-@rfm.simple_test
-class LinkFromHpl(StrictCheck):
-    """Bandwidth of the link between two groups of nodes, as HPL feels it.
-
-    On few ranks HPL sends few messages, and its times do not show the latency. The model then has
-    the latency that the site states, which `CrossingPairs` compares with a ping-pong.
-    :mod:`assay.judge.link_fit` has the model. A fit to all times but those of the largest order
-    across must predict these.
-    """
-
-    kind = "compute"
-    descr = "the link that two groups of nodes share, from the times of HPL"
-    tags = {"compute", "doc-003"}
-    valid_systems = ["+inter-node +across"]
-    valid_prog_environs = ["+hpl"]
-    executable = "true"
-    judges_itself = True
-    declares = {"bandwidth": "MB/s", "improvement_2x": "%", "improvement_10x": "%"}
-    figures = [
-        Figure("lines", name, "two clusters", "speed_up", over="processes")
-        for name in link_fit.FIGURES
-    ]
-
-    @run_after("init")
-    def operands(self):
-        for number in NODES:
-            (variant,) = HplStudy.get_variant_nums(nodes=number)
-            self.depends_on(HplStudy.variant_name(variant), partial(solved, number))
-
-    def read(self):
-        studies = [
-            (study, row)
-            for study in testcase.compared(self)
-            for row in study.rows()
-            if row["n"] != study.warm_up
-        ]
-        self._runs = [
-            link_fit.Run(
-                row["p"] * row["q"],
-                row["n"],
-                # HPL rounds the time to 0.01 s, and the rate to five digits.
-                hpl.operations(row["n"]) / (row["performance"] * 1e9),
-                "across" in study.current_partition.features,
-            )
-            for study, row in studies
-        ]
-        self._law = shared_link.of_hpl(max((row["nb"] for _, row in studies), default=1))
-        try:
-            self._fit, self._stated = link_fit.best(
-                self._runs, self._law, self.between.latency / 1e6
-            )
-        except shared_link.FitError as error:
-            raise ParseError(str(error)) from None
-        rows = tuple(link_fit.speed_ups(self._runs, self._fit))
-        units = {"processes": "1", "speed_up": "1"}
-        return Parsed("assay", "HPL", None, True, rows, units)
-
-    def examine(self, parsed):
-        problems = super().examine(parsed)
-        if parsed is not None:
-            self._record["model"] = {
-                "terms": {name: asdict(term) for name, term in self._fit.terms.items()},
-                "spread": {
-                    "across" if across else "within": value
-                    for across, value in self._fit.spread.items()
-                },
-                "latency": "of the times" if self._stated is None else "of the site",
-                "times": len(self._runs),
-            }
-        return problems
-
-    def accused(self, parsed):
-        try:
-            return link_fit.unpredicted(self._runs, self._law, self._stated)
-        except shared_link.FitError as error:
-            return [f"without the largest order across, {error}"]
-
-    def measure(self, parsed):
-        runs = [run for run in self._runs if run.across]
-        run, link = max(runs, key=lambda run: (run.order, run.processes)), self._fit
-        rate = {n: link.speed_up(run.processes, run.order, True, n) for n in (1, 2, 10)}
-        return {
-            "bandwidth": link.bandwidth.value / 1e6,
-            "improvement_2x": 100 * (rate[2] / rate[1] - 1),
-            "improvement_10x": 100 * (rate[10] / rate[1] - 1),
-        }
-
-    def peaks(self, parsed):
-        return {"bandwidth": Peak("the link, extra `between`", self.between.bandwidth)}

@@ -6,133 +6,87 @@ other copies of the node are the criterion (:mod:`assay.fleet.gpu_ways`). Data t
 named, too. The driver of NVIDIA makes the copies; nothing of the stack is measured.
 """
 
-import math
-import shlex
 import statistics
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 
-import assay.onnode
 from assay.accused import Against, How
-from assay.checks.nodes import AllNodesCheck
-from assay.fleet import gpu_ways, gpus
-from assay.outputs import Parsed
+from assay.checks.nodes import SweepCheck, median_and_worst
+from assay.checks.options import COUNT
+from assay.fleet import gpu_ways
+from assay.fleet.gpus import GPUS
 from assay.outputs.each_gpu import BETWEEN, TO_DEVICE, TO_HOST
 
-#: Size of a copy [B], repeats of each way in a turn, turns of each node, and time limit of one turn
-#: [s].
-SIZE, REPEATS, TURNS, LIMIT = 64 << 20, 5, 3, 300
-
-#: A copy may be slower than those of the others by this share; a link that lost half of its lanes
-#: is far below. Not yet compared with healthy GPUs.
-TOLERANCE = 0.2
-
-#: The options that a site may give in the extra `each_gpu` of a partition.
-OPTIONS = ("width", "tolerance", "size")
+#: Size of a copy [B], and repeats of each way in a turn.
+SIZE, REPEATS = 64 << 20, 5
 
 #: Kind of a copy -> the beginning of its metrics.
 KINDS = {TO_DEVICE: "host_to_device", TO_HOST: "device_to_host", BETWEEN: "between_gpus"}
 
 
 @rfm.simple_test
-class EachGpu(AllNodesCheck):
+class EachGpu(SweepCheck):
     """Rate of each copy of each GPU of each node; names the slow GPU or pair with its node."""
+
+    #: Size of a copy [B].
+    size = variable(COUNT, value=SIZE)
 
     kind = "network"
     descr = "every GPU of all nodes, with the host and with each other"
     tags = {"smoke", "network", "gpu"}
     valid_systems = ["+gpu +cuda"]
     valid_prog_environs = ["*"]
-    script = "each.py"
     least_nodes = 1
-    judges_itself = True
-    declares = {
-        f"{name}_{which}": "GB/s" for name in KINDS.values() for which in ("median", "worst")
-    }
+    sweep, named, kept = GPUS, "each_gpu", "gpus"
+    # A link that lost half of its lanes is far below. Not yet compared with healthy GPUs.
+    tolerance = 0.2
+    limit = 300
+    declares = median_and_worst(dict.fromkeys(KINDS.values(), "GB/s"))
+    columns = {"rate": "GB/s", "access": "1"}
 
     @run_after("setup")
     def take_all_gpus(self):
         self._gpus = self.gpus_of_a_node()
         self.take_gpus(self._gpus)
-        options = self.options("each_gpu", OPTIONS)
-        self._tolerance = self.tolerance("each_gpu", OPTIONS, TOLERANCE)
-        self._size = options.get("size", SIZE)
-        if type(self._size) is not int or self._size <= 0:
-            raise self.misdescribed(f"extras: each_gpu: size is {self._size}; {SIZE}, for instance")
         if self._gpus == 1:
             pairs = KINDS[BETWEEN]
             self.declares = {m: u for m, u in self.declares.items() if not m.startswith(pairs)}
-        groups = -(-self.num_tasks // (options.get("width") or self.num_tasks))
-        self.time_limit = f"{math.ceil(300 + 2 * TURNS * groups * LIMIT)}s"
 
-    def plan(self):
-        script = Path(assay.onnode.__file__).with_name("gpus.py")
-        words = [sys.executable, str(script), str(self._size), str(REPEATS)]
-        return {
-            "command": ["sh", "-c", "exec " + " ".join(map(shlex.quote, words))],
-            "limit": LIMIT,
-            "width": self.options("each_gpu", OPTIONS).get("width"),
-            "turns": TURNS,
-            "advice": [
-                sys.executable, "-m", gpus.__name__, "coordinator_log.jsonl", str(self._tolerance)
-            ],
-        }  # fmt: skip
+    def command(self):
+        return self.on_node("gpus.py", self.size, REPEATS)
 
-    def read(self):
-        log = self.coordinator_log()
-        self._turns, self._failed = gpu_ways.turns(log)
+    def table(self):
         rates = {}
         for turn in self._turns:
             for copy in turn.copies:
                 ends = [turn.gpus.get(end, end) for end in (copy.source, copy.target)]
                 key = (turn.node, copy.direction, *ends)
                 rates.setdefault(key, []).append((copy.rate, int(copy.access)))
-        rows = tuple(
-            {
+        for key, found in rates.items():
+            yield {
                 **dict(zip(("node", "copy", "from", "to"), key)),
                 "rate": statistics.median(rate for rate, _ in found),
                 "access": min(access for _, access in found),
             }
-            for key, found in rates.items()
-        )
-        units = {"rate": "GB/s", "access": "1"}
-        return Parsed("assay", "each_gpu", None, log.complete, rows, units)
 
-    def examine(self, parsed):
-        problems = super().examine(parsed)
-        if parsed is None:
-            return problems
-        self._record["gpus"] = gpus.summary(self._turns, self._tolerance)
-        self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
+    def few(self, parsed):
         number = {turn.node: len(turn.gpus) for turn in self._turns}
-        few = [
+        return [
             Against(f"{node}: {its} of {self._gpus} GPUs were measured", [node], How.DIFFERS)
             for node, its in number.items()
             if its != self._gpus
         ]
-        found = [*self._failed, *self.no_second_look(), *few]
-        accusing = [line for line in self._failed if isinstance(line, Against)]
-        said = {node for failed in accusing for node in failed.nodes}
-        return [*found, *self.silent({*number, *said}), *problems]
 
     def missed(self):
         lines = gpu_ways.clocks(self._turns)
         return "; ".join(filter(None, [super().missed(), *lines]))
 
-    def slow(self):
-        return gpus.slow(self._turns, self._tolerance)
-
-    def measure(self, parsed):
+    def values(self, parsed):
         found = {}
-        for kind, name in KINDS.items():
-            rates = [row["rate"] for row in parsed.rows if row["copy"] == kind]
-            if rates:
-                found[f"{name}_median"] = statistics.median(rates)
-                found[f"{name}_worst"] = min(rates)
+        for row in parsed.rows:
+            found.setdefault(KINDS[row["copy"]], []).append(row["rate"])
         return found
 
     def peaks(self, parsed):

@@ -14,7 +14,7 @@ from assay import metrics
 from assay.checks.nodes import AllNodesCheck
 from assay.checks.sanity import not_as_requested
 from assay.evidence import counters
-from assay.fleet import rails
+from assay.fleet.sweep import slow_rails
 from assay.fleet.tournament import measured
 from assay.fleet.tournament.measured import Pair
 from assay.outputs import Parsed, ParseError, ib_perftest
@@ -178,7 +178,7 @@ class IbPerftest(AllNodesCheck):
             rail: [min(of_look) for of_look in zip(*[iter(values)] * DIRECTIONS)]
             for rail, values in self._rails.items()
         }
-        accused, undecided = rails.slow(looks, self.unit, metrics.fault(self.unit))
+        accused, undecided = slow_rails(looks, self.unit, metrics.fault(self.unit))
         # Where other work takes the cores, a healthy link sends packets again.
         health = self.current_partition.extras.get("health", {})
         return [*measured.lossy(self._pairs, self.devices[0], health), *accused], undecided

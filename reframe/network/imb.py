@@ -9,10 +9,9 @@ names these sizes.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.checks import Figure, MpiTransportCheck
+from assay.checks import MpiTransportCheck
 from assay.evidence import links
 from assay.outputs import imb
-from assay.workloads import long_messages
 from assay.workloads.sizing import usable_ranks
 
 MIB = 1 << 20
@@ -139,44 +138,3 @@ class Imb(ImbBase):
 
     benchmark = parameter(list(BENCHMARKS))
     tags = {"smoke", "network", "doc-002"}
-
-
-@rfm.simple_test
-class ImbLong(ImbBase):
-    """PingPong up to 1 GiB, where memory allows: within one of two groups of nodes, and across.
-
-    The link between the groups carries long messages only if its adapters buffer what is on the
-    way. The rate must therefore not fall again towards the longest message.
-    """
-
-    benchmark = "PingPong"
-    time_limit = "30m"
-    tags = {"network", "doc-003"}
-    judges_itself = True
-    figures = [
-        Figure("partitions", f"PingPong: {column}", "two clusters", column)
-        for column in ("latency", "bandwidth")
-    ]
-
-    @run_after("init")
-    def where(self):
-        self.valid_systems = [f"+inter-node +{w} +{self.transport}" for w in ("group", "across")]
-        self.declares["bandwidth_longest"] = "MB/s"
-        self.descr = f"IMB PingPong up to 1 GiB over {self.transport}"
-
-    @run_after("setup")
-    def what_fits(self):
-        memory = self.partition_extra("memory_bytes") * self.partition_extra("memory_fraction")
-        try:
-            self.top = long_messages.top(memory)
-        except ValueError as error:
-            raise self.misdescribed(f"extras: memory_fraction: {error}") from None
-        # In GB, only a limit: IMB leaves out a size for which it thinks that it needs more.
-        self.more = ("-mem", f"{4 * 2**self.top / 1e9:.3f}")
-
-    def accused(self, parsed):
-        return long_messages.fading(parsed.rows) if parsed.complete else []
-
-    def measure(self, parsed):
-        longest = parsed.quantity("bandwidth", size=1 << self.top)
-        return {**super().measure(parsed), "bandwidth_longest": longest}

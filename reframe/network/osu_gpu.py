@@ -194,7 +194,7 @@ class OsuGpuCollective(OsuGpuBase):
     @run_after("setup")
     def only_what_the_mpi_can_reduce(self):
         why = self.mpi_library.cannot_reduce(self.current_environ.extras, self.accelerator)
-        self.skip_if(self.benchmark in gpu_ipc.REDUCTIONS and why, why)
+        self.leave_out("not-here", self.benchmark in gpu_ipc.REDUCTIONS and why, why)
 
     def sent(self, parsed):
         return gpu_ipc.of_collective(self.benchmark, self.gpus)

@@ -1,4 +1,4 @@
-"""Pairs of nodes in rounds within one job: all of them, across a link, between switches.
+"""Pairs of nodes in rounds within one job: all of them, and those between two switches.
 
 `Tournament`: every node meets every other. It names the node that is slow.
 A benchmark on two nodes shows only that something between them is slow. A benchmark on all nodes
@@ -6,25 +6,22 @@ shows only that something among them is slow. The tournament measures all pairs,
 one job. A slow node slows down all of its pairs, a slow link only one: this tells them apart. In a
 second pass of the same job, suspects meet good nodes.
 
-`CrossingPairs`: between two groups of nodes, more and more pairs at the same time.
-
 `Bisection`: between two switches, all pairs at the same time.
 """
 
 import statistics
-import sys
 from dataclasses import asdict, replace
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import PerformanceError
 
 from assay.accused import Against, How
-from assay.checks import Figure, Peak
-from assay.checks.pairs_of_nodes import OPTIONS, PairsOfNodes, SimultaneousPairs
+from assay.checks.options import NONE, POSITIVE
+from assay.checks.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
 from assay.evidence.launch import short_name
-from assay.fleet import bisection, crossing
-from assay.fleet.tournament import draw, measured, schedule
+from assay.fleet import advise, bisection
+from assay.fleet.tournament import measured, schedule
 from assay.fleet.tournament.diagnosis import conclude, diagnose
 from assay.fleet.tournament.model import Fault
 from assay.judge import Verdict
@@ -34,13 +31,13 @@ from assay.outputs import ParseError
 SLOW = (
     Fault.SLOW_NODE,
     Fault.SLOW_PAIR,
-    Fault.ALL_SLOW,
     Fault.SLOW_SWITCH,
     Fault.SLOW_TRUNK,
 )
 
-#: The word for few rounds in the option `rounds`.
-SPARSE = "sparse"
+
+#: The share that is the whole.
+ALL = kind("1", lambda said: said == 1)
 
 
 @rfm.simple_test
@@ -60,23 +57,17 @@ class Tournament(PairsOfNodes):
 
     @run_after("setup")
     def read_the_topology(self):
-        self._fabric = self.topology(self.options("tournament", OPTIONS).get("topology"))
+        self._fabric = self.fabric()
 
     def plan(self):
         plan = super().plan()
         plan["topology"] = self._fabric and self._fabric.said()
-        said = self.options("tournament", OPTIONS).get("rounds", "all")
-        if said == "all":
+        if self.rounds == "all":
             return plan
-        limit = schedule.sparse(self.num_tasks) if said == SPARSE else said
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 2:
-            raise self.misdescribed(
-                f"extras: tournament: rounds: {said!r} is not all, sparse, or a number from 2 on"
-            )
-        plan["sparse"] = limit
+        limit = plan["sparse"] = schedule.sparse(self.num_tasks)
         plan["rounds"] = schedule.rounds(self.num_tasks, limit)
         if self._fabric:
-            plan["draw"] = [sys.executable, "-m", draw.__name__, *plan["advice"][3:]]
+            plan["draw"] = advise.command(measured.draw, *plan["advice"][4:])
         return plan
 
     def turns(self):
@@ -89,7 +80,7 @@ class Tournament(PairsOfNodes):
         if parsed is None or not self.pairs:
             return problems
         passes = [[p.measurement for p in self.pairs if p.number == n] for n in (1, 2)]
-        metrics = measured.metrics(self._tolerances)
+        metrics = measured.metrics(self.tolerances)
         names = self._coordinator_log.nodes
         if len(set(names)) < len(names):
             return problems  # nodes of one name cannot be told apart; this is reported already
@@ -120,7 +111,7 @@ class Tournament(PairsOfNodes):
         if self._fabric and (lacking := self._fabric.lacking(map(short_name, came))):
             problems.append(
                 f"the topology has no switch for {', '.join(lacking)}: switches and trunks were "
-                "not judged; correct the source that extras: tournament: topology names"
+                "not judged; correct the source that the option topology names"
             )
         undrawn = [
             f"no rounds by switches: {entry['no_draw']}"
@@ -174,95 +165,13 @@ class Tournament(PairsOfNodes):
 
 
 @rfm.simple_test
-class CrossingPairs(SimultaneousPairs):
-    """Latency, and the rates of 1, 2, 4, ... pairs at once, within two groups and across a link."""
-
-    drawn_by = crossing.__name__
-    tags = {"smoke", "network", "doc-003"}
-    figures = [
-        Figure("lines", "rates of simultaneous pairs", "two clusters", "together", over="pairs")
-    ]
-    declares = {
-        "latency_within": "us",
-        "latency_across": "us",
-        "bandwidth_within": "MB/s",
-        "bandwidth_across": "MB/s",
-        "bandwidth_all_across": "MB/s",
-    }
-
-    @run_after("init")
-    def select(self):
-        self.valid_systems = [f"+inter-node +across +{self.transport}"]
-        self.descr = f"simultaneous pairs across a link over {self.transport}"
-
-    @run_after("setup")
-    def half_on_each_side(self):
-        if self._absent:
-            self._refuse(self._absent)
-        self.job.options += self.halves(self.num_tasks)
-
-    def turns(self):
-        # A round of k pairs across takes k times as long; all rounds take less than twice the last.
-        return 4 * self.num_tasks
-
-    def plan(self):
-        plan = {**super().plan(), "between": self.partition_extra("between")}
-        size = measured.TESTS["tag_bw"].size
-        most = crossing.trials(size, plan["seconds"], self.between)
-        for name, iterations in zip(("tag_lat", "tag_bw"), most):
-            test = plan["tests"][name]
-            test["iterations"] = min(iterations, test["iterations"])
-        return plan
-
-    def read(self):
-        parsed = super().read()
-        second, _ = self.drawn()
-        try:
-            played = crossing.rounds(self._coordinator_log.nodes, self.between)
-            self._found = list(crossing.measured(played, second))
-            self._alone = crossing.alone(played, second)
-        except ValueError as error:
-            raise ParseError(str(error)) from None
-        rows = tuple(
-            {
-                "line": one.where,
-                "pairs": len(one.rates),
-                "together": one.together,
-                "slowest": min(one.rates),
-                "latency": min(one.latencies),
-            }
-            for one in self._found
-        )
-        units = {"pairs": "1", "together": "MB/s", "slowest": "MB/s", "latency": "us"}
-        return replace(parsed, program="crossing", rows=rows, units=units)
-
-    def impossible(self):
-        return crossing.impossible(self._found, self.between)
-
-    def accused(self, parsed):
-        faults = crossing.faults(self._found, self.between) if parsed.complete else []
-        return [*super().accused(parsed), *faults]
-
-    def measure(self, parsed):
-        one = {
-            f"{column}_{where}": parsed.quantity(source, line=where, pairs=1)
-            for where in (crossing.WITHIN, crossing.ACROSS)
-            for column, source in (("latency", "latency"), ("bandwidth", "together"))
-        }
-        most = max(len(found.rates) for found in self._found if found.where == crossing.ACROSS)
-        every = parsed.quantity("together", line=crossing.ACROSS, pairs=most)
-        return {**one, "bandwidth_all_across": every}
-
-    def peaks(self, parsed):
-        link = Peak("the link, extra `between`", self.between.bandwidth)
-        return dict.fromkeys(("bandwidth_across", "bandwidth_all_across"), link)
-
-
-@rfm.simple_test
 class Bisection(SimultaneousPairs):
     """All pairs of two switches at once against the theoretical bisection; latency under load."""
 
-    drawn_by = bisection.__name__
+    #: What all paths between two switches carry in one direction [MB/s]; not known if None.
+    trunk = variable(POSITIVE, NONE, value=None)
+
+    drawn_by = ("-m", advise.__name__, "bisection")
     tags = {"network"}
     declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
     _against = ((), ())
@@ -274,27 +183,28 @@ class Bisection(SimultaneousPairs):
 
     @run_after("setup")
     def two_switches(self):
-        source = self.options("tournament", OPTIONS).get("topology")
         name = self.current_partition.fullname
-        self.skip_if(
-            source is None,
-            f"{name} does not state its switches (extra `tournament`, key `topology`); Bisection "
-            "measures between them",
+        self.leave_out(
+            "not-asked",
+            self.topology is None,
+            f"{name} does not state its switches (option topology); Bisection measures between "
+            "them",
         )
-        self._fabric = self.topology(source)
+        self._fabric = self.fabric()
         there = self._fabric and bisection.possible(self._fabric)
-        self.skip_if(self._fabric and len(there) < 2, f"{name}: {there and bisection.few(there)}")
+        self.leave_out(
+            "too-small",
+            self._fabric and len(there) < 2,
+            f"{name}: {there and bisection.few(there)}",
+        )
         needed = bisection.nodes_needed(self._fabric) if self._fabric else 0
-        self.skip_if(
+        self.leave_out(
+            "too-small",
             self.num_tasks < needed,
             f"{name}: the nodes of a job may be on one switch: Bisection needs {needed} or more "
             f"nodes (extra `nodes`: {self.num_tasks})",
         )
-        try:
-            said = self.options("bisection", bisection.OPTIONS)
-            self._stated = bisection.stated_of(said, self.hardware_peak("link", "bandwidth"))
-        except ValueError as error:
-            raise self.misdescribed(f"extras: bisection: {error}") from None
+        self._stated = bisection.Stated(self.hardware_peak("link", "bandwidth"), self.trunk)
 
     def turns(self):
         # Each node is in one or two pairs of switches. All pairs at once may take as long as one
@@ -315,7 +225,7 @@ class Bisection(SimultaneousPairs):
         except ValueError as error:
             raise ParseError(str(error)) from None
         every = [round_ for one in chosen for _, round_ in one.rounds()]
-        self._alone = crossing.alone(every, second)
+        self._alone = bisection.alone(every, second)
         rows = tuple(
             {
                 "line": str(one.sides),

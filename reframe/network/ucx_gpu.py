@@ -142,7 +142,9 @@ class UcxGpuBetween(UcxGpu):
     @run_after("setup")
     def one_process_on_each_node(self):
         launcher = self.current_partition.launcher_type.registered_name
-        self.skip_if(launcher != "srun", f"{launcher} cannot start the client on the second node")
+        self.leave_out(
+            "not-here", launcher != "srun", f"{launcher} cannot start the client on the second node"
+        )
         self.num_tasks, self.num_tasks_per_node = 2, 1
 
     @run_before("run")

@@ -29,7 +29,8 @@ class StackHas(StrictCheck):
     def command(self):
         stack = self.current_environ
         self.descr = catalogue.WORDS[self.program]
-        self.skip_if(
+        self.leave_out(
+            "lacks",
             self.program not in stack.features,
             f"this stack has no {self.program} (stack {stack.name!r}: {self.descr})",
         )

@@ -6,8 +6,7 @@ only after its test has run for hours. This check runs no other test, so that a 
 these faults too.
 """
 
-import importlib.util
-import sys
+import re
 from pathlib import Path
 
 import reframe as rfm
@@ -16,7 +15,7 @@ from reframe.core.builtins import run_after
 from reframe.core.exceptions import SanityError
 
 from assay import files, metrics
-from assay.checks import StrictCheck
+from assay.checks import StrictCheck, options
 from assay.checks.site import site_directory, site_references
 from assay.outputs import Parsed
 from assay.reframe_compat import testcase
@@ -43,7 +42,7 @@ class SuiteLoads(StrictCheck):
         for path in sorted(SUITE.rglob("*.py")):
             name = str(path.relative_to(SUITE))
             try:
-                tests = declared_tests(path)
+                tests = testcase.declared(path)
             except Exception as error:
                 problems.append(f"{name} does not import: {type(error).__name__}: {error}")
                 continue
@@ -57,15 +56,30 @@ class SuiteLoads(StrictCheck):
             rows.append({"file": name})
         references = site_references()
         # A reference is not idle only because the stack lacks a program or is left out today.
-        problems += references.idle(cases(made, of_any_stack=True))
+        problems += references.idle(cases(made, of_any_stack=True), beside())
         problems += references.unanswered(cases(made))
         problems += references.unknown(names_on.get(site_directory() / "reframe.py", {}))
+        tests, studied = {type(test) for test in made}, beside()
+        for partition in runtime.runtime().system.partitions:
+            of_suite = [
+                key
+                for key in partition.extras.get("options", ())
+                if key.partition(".")[0] not in studied
+            ]
+            said = options.unknown(tests, of_suite)
+            problems += [f"partition {partition.name!r}: {problem}" for problem in said]
         self.found = Parsed("assay", "suite", None, True, tuple(rows), {}, tuple(problems))
         if problems and self.is_dry_run():
             raise SanityError("; ".join(problems))
 
     def read(self):
         return self.found
+
+
+def beside():
+    """The names of the classes of the studies, which are beside the suite and are not loaded."""
+    texts = [path.read_text() for path in (SUITE.parent / "studies").glob("*/*.py")]
+    return [name for text in texts for name in re.findall(r"^class (\w+)", text, re.M)]
 
 
 def cases(tests, of_any_stack=False):
@@ -86,21 +100,6 @@ def cases(tests, of_any_stack=False):
         ).items()
         for environ in environs
     ]
-
-
-def declared_tests(path):
-    """The tests that a file declares to ReFrame: class, and arguments of each of its variants.
-
-    Every exception of the file is passed on.
-    """
-    spec = importlib.util.spec_from_file_location(f"suite_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module  # ReFrame looks up here where the class was defined
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        del sys.modules[module.__name__]
-    return testcase.registered(module)
 
 
 def make(test, variants):

@@ -35,8 +35,13 @@ class BtIo(StorageMixin, MpiCheck):
     #: Only numbers of ranks for which some partition of the site has room.
     ranks = parameter(btio.rank_counts(rt.runtime().system.partitions))
 
-    #: The class. If it is empty, the class of the partition is used.
+    #: The parameters that have more values on a larger machine.
+    grows = ("ranks",)
+
+    #: The class; if it is empty, that of the profile.
     npb_class = variable(typ.Str["|".join(("", *BTIO_CLASSES))], value="")
+    #: The class of the full profile; A, if the stack has it, if it is empty.
+    full_class = variable(typ.Str["|".join(("", *BTIO_CLASSES))], value="")
 
     kind = "storage"
     tags = {"storage"}
@@ -71,21 +76,21 @@ class BtIo(StorageMixin, MpiCheck):
 
     @run_after("setup")
     def choose_class(self):
-        extras = self.current_environ.extras
-        self.skip_if(
-            self.subtype not in extras.get("btio_subtypes", ()),
+        built = self.current_environ.extras["btio_built"]
+        classes, subtypes = built["classes"], built["subtypes"]
+        self.leave_out(
+            "not-here",
+            self.subtype not in subtypes,
             f"this stack has no btio {self.subtype}",
         )
         partition = self.current_partition
-        said = self.npb_class or partition.extras.get("btio_class")
+        said = self.npb_class or self.full_class or None
         smoke = self.profile == "smoke" and not self.npb_class
         try:
-            self.npb_class = btio.chosen(extras["btio_classes"], said, smoke)
+            self.npb_class = btio.chosen(classes, said, smoke)
             btio.fits(self.npb_class, self._layout, partition.extras.get("memory_bytes"))
         except SizingError as error:
-            self.skip(str(error))
-        except ValueError as error:
-            raise self.misdescribed(f"extras: btio_class: {error}") from None
+            self.leave_out(error.kind, True, str(error))
         self.descr += f" class {self.npb_class}"
         self.time_limit = f"{btio.seconds_at_most(self.npb_class, self.ranks)}s"
 

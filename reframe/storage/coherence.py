@@ -8,9 +8,10 @@ import os
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
 
 from assay.checks.nodes import AllNodesCheck
+from assay.checks.options import POSITIVE
 from assay.fleet import coherence
 from assay.outputs import Parsed
 
@@ -18,13 +19,13 @@ from assay.outputs import Parsed
 #: pieces of 4 MiB or more. Nodes then saw times of change that differed by up to 1.3 s.
 BYTES = 2 * 2**20 + 1
 
-#: How long a node may take to see what another one did [s].
-WITHIN = 5
-
 
 @rfm.simple_test
 class Coherence(AllNodesCheck):
     """Each node reads what every other node wrote; names the nodes that see something else."""
+
+    #: How long a node may take to see what another one did [s].
+    within = variable(POSITIVE, value=5)
 
     kind = "storage"
     descr = "files of each node, read on all others"
@@ -36,14 +37,8 @@ class Coherence(AllNodesCheck):
     declares = {"seen_after_worst": "s"}
 
     @run_after("setup")
-    def options_of_the_site(self):
-        self._within = self.options("coherence", ("within",)).get("within", WITHIN)
-        if not (isinstance(self._within, (int, float)) and self._within > 0):
-            raise self.misdescribed(
-                f"extras: coherence: within is {self._within}; 5, for instance, allows 5 s until "
-                "all nodes see a change"
-            )
-        self.time_limit = f"{int(300 + 4 * self.num_tasks * (self._within + 5))}s"
+    def reserve_time(self):
+        self.time_limit = f"{int(300 + 4 * self.num_tasks * (self.within + 5))}s"
 
     def plan(self):
         return {
@@ -51,7 +46,7 @@ class Coherence(AllNodesCheck):
             "name": f"assay-coherence-{os.getpid()}-{self.unique_name}",
             "bytes": BYTES,
             "states": coherence.STATES,
-            "within": self._within,
+            "within": self.within,
         }
 
     def read(self):

@@ -7,10 +7,11 @@ is one file for all ranks, in turns of 47008 bytes.
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from assay.checks.io500 import Io500Check
-from assay.checks.storage import FASTEST
+from assay.checks.options import SIZE
+from assay.checks.storage import FASTEST, bytes_asked_for
 from assay.outputs import ior
 from assay.quantities import number, size
 from assay.workloads import io500
@@ -26,6 +27,9 @@ class Ior(Io500Check):
 
     pattern = parameter(io500.PATTERNS)
 
+    #: The most that the ranks of a node write in the full profile.
+    bytes = variable(SIZE, value="4x-memory")
+
     executable = "ior"
     declares = {"write": "MiB/s", "read": "MiB/s"}
 
@@ -34,16 +38,14 @@ class Ior(Io500Check):
         if self.profile == "smoke":
             least = self._layout.per_node * io500.TRANSFER[self.pattern]
             self._bytes = max(io500.SMOKE_BYTES, least)
-        elif "ior_bytes" in self.current_partition.extras:
-            self._bytes = self.size_asked_for("ior_bytes")
         else:
-            self._bytes = 4 * self.partition_extra("memory_bytes")
+            self._bytes = bytes_asked_for(self.bytes, self.partition_extra("memory_bytes"))
         try:
             self._block, self._segments = io500.block(
                 self.pattern, self._bytes, self._layout.per_node
             )
         except SizingError as error:
-            self.skip(str(error))
+            self.leave_out(error.kind, True, str(error))
 
     def room(self):
         return self._layout.ranks * self._block * self._segments
@@ -99,7 +101,7 @@ class Ior(Io500Check):
             needed = written / max(took, 1e-3) * self._seconds * 1.5 / self._layout.nodes
             problems.append(
                 f"the ranks wrote all {size(written)} in {took:.1f} s, and the rule is "
-                f"{self._seconds} s: set ior_bytes of the partition to {needed:.0f} or more"
+                f"{self._seconds} s: set the option Ior.bytes to {needed:.0f} or more"
             )
         fastest = FASTEST / 1024 * self._layout.nodes
         problems += [

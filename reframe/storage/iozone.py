@@ -5,10 +5,11 @@ effect of caches on the numbers.
 """
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from assay.checks import StrictCheck
-from assay.checks.storage import StorageMixin, in_another_mode, too_fast
+from assay.checks.options import NONE, SIZE
+from assay.checks.storage import StorageMixin, bytes_asked_for, in_another_mode, too_fast
 from assay.outputs import iozone
 from assay.workloads.iozone import figures
 
@@ -141,14 +142,19 @@ class IozoneLargest(IozoneBase):
     descr = "IOzone, one file beyond the caches"
     tags = {"storage"}
 
+    #: The file beyond the caches; none if None.
+    largest = variable(SIZE, NONE, value=None)
+
     @run_after("setup")
     def size_of_the_site(self):
-        partition = self.current_partition
-        self.skip_if(
-            "iozone_largest" not in partition.extras,
-            f"{partition.fullname} asks for no file beyond the caches (iozone_largest)",
+        where = self.current_partition.fullname
+        self.leave_out(
+            "not-asked",
+            self.largest is None,
+            f"{where} asks for no file beyond the caches (option IozoneLargest.largest)",
         )
-        self._kib = self.size_asked_for("iozone_largest") // 1024 // RECORD * RECORD
+        memory = self.partition_extra("memory_bytes")
+        self._kib = bytes_asked_for(self.largest, memory) // 1024 // RECORD * RECORD
         self.time_limit = f"{int(600 + len(OPERATIONS) * self._kib * 1024 / SLOW)}s"
 
     def grid(self):
@@ -158,12 +164,12 @@ class IozoneLargest(IozoneBase):
         problems = super().examine(parsed)
         said = self.partition_extra("memory_bytes")
         there = self._record.get("proof", {}).get("storage", {}).get("memory_bytes") or 0
-        if isinstance(self.partition_extra("iozone_largest"), str) and there > 1.1 * said:
+        if isinstance(self.largest, str) and there > 1.1 * said:
             problems.append(f"the node has {there} bytes of memory, memory_bytes says {said}")
         if there >= self.largest_file():
             problems.append(
                 f"the file of {self.largest_file()} bytes fits into the memory of the node "
-                f"({there} bytes): set iozone_largest to 2x-memory"
+                f"({there} bytes): set the option IozoneLargest.largest to 2x-memory"
             )
         files = self._record.get("proof", {}).get("storage", {}).get("files", [])
         seen = max((file["bytes"] for file in files), default=0)

@@ -6,9 +6,10 @@ their status, of the second next where it reads, of the third next where it remo
 """
 
 import reframe as rfm
-from reframe.core.builtins import run_before
+from reframe.core.builtins import run_before, variable
 
 from assay.checks.io500 import Io500Check
+from assay.checks.options import COUNT
 from assay.outputs import mdtest
 from assay.workloads import io500
 
@@ -25,25 +26,25 @@ class MdtestBase(Io500Check):
     executable = "mdtest"
     pattern = ""
 
+    #: Number of files that each rank creates in the full profile, if the time suffices.
+    files = variable(COUNT, value=io500.FILES["full"])
+
     @property
-    def files(self):
+    def number(self):
         """Number of files that each rank creates, if the time suffices."""
-        usual = io500.FILES[self.profile]
-        if self.profile != "full":
-            return usual
-        return int(self.current_partition.extras.get("mdtest_files", usual))
+        return self.files if self.profile == "full" else io500.FILES[self.profile]
 
     def room(self):
         # An empty file takes an inode and an entry of its directory.
         each = BLOCK if io500.FILE_BYTES[self.pattern] else INODE
-        return self._layout.ranks * self.files * each
+        return self._layout.ranks * self.number * each
 
     def largest_file(self):
         return io500.FILE_BYTES[self.pattern]
 
     @run_before("run")
     def command(self):
-        self.executable_opts = io500.options_of_mdtest(self.pattern, self._seconds, self.files)
+        self.executable_opts = io500.options_of_mdtest(self.pattern, self._seconds, self.number)
 
     def read(self):
         return mdtest.parse(self.stdout_text())
@@ -71,7 +72,7 @@ class MdtestBase(Io500Check):
         if self.profile == "full" and parsed.complete and not parsed.facts["limited"]:
             problems.append(
                 f"the ranks created all {parsed.facts['files']} files before {self._seconds} s, "
-                "the rule of IO500, had passed: set mdtest_files of the partition to more"
+                "the rule of IO500, had passed: set the option MdtestBase.files to more"
             )
         return problems
 

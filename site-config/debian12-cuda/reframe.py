@@ -42,7 +42,7 @@ partition = {
         "emulated-gpu",
         ["intra-node", "gpu", "cuda", "nvlink"],
         # Without a model of links, the processor that copies gives the rates: nothing to compare.
-        {"pml": "ucx", "each_gpu": {"size": 1 << 20, "tolerance": 0.9}},
+        {"pml": "ucx", "options": {"EachGpu.size": 1 << 20, "EachGpu.tolerance": 0.9}},
     ),
     "descr": "EMULATED GPUs: nothing here is hardware",
     "environs": [STACK["name"]],

@@ -52,9 +52,10 @@ site_configuration = sites.configuration(
                     **NODE,
                     "name": "scratch",
                     "descr": "the parallel file system",
-                    "features": ["storage", "lustre"],
+                    "features": ["storage"],
                     "extras": {
                         "memory_bytes": MEMORY,
+                        "file_system": "lustre",
                         "directory": os.environ.get("ASSAY_SCRATCH", str(Path.home() / "assay")),
                     },
                 },

@@ -62,19 +62,16 @@ LINK = {
     "memory_bytes": MEMORY,
 }
 
-#: File system -> description, features, directory.
+#: File system -> description, its kind, directory.
 STORAGE = {
-    "lustre-hdd": ("home: Lustre on SAS disks", ["lustre", "shared"], str(Path.home() / "assay")),
-    "lustre-ssd": (
-        *("scratch: Lustre on SATA SSDs", ["lustre", "shared"]),
-        f"/lustre/scratch/{USER}/assay",
-    ),
-    "xfs": ("a local SSD of the node", ["xfs"], f"/scratch/{USER}/assay"),
+    "lustre-hdd": ("home: Lustre on SAS disks", "lustre", str(Path.home() / "assay")),
+    "lustre-ssd": ("scratch: Lustre on SATA SSDs", "lustre", f"/lustre/scratch/{USER}/assay"),
+    "xfs": ("a local SSD of the node", "xfs", f"/scratch/{USER}/assay"),
 }
 
 # BT-IO takes a square number of nodes: 25 of the 32. The published runs are of class E. They take
 # hours each; type -S BtIo.npb_class=E.
-SHARED = {"nodes": 25, "btio_class": "C"}
+SHARED = {"nodes": 25, "options": {"BtIo.full_class": "C"}}
 
 site_configuration = sites.configuration(
     __file__,
@@ -123,14 +120,15 @@ site_configuration = sites.configuration(
                         **NODE,
                         "name": name,
                         "descr": descr,
-                        "features": ["storage", *features],
+                        "features": ["storage", *(["shared"] if kind == "lustre" else [])],
                         "extras": {
-                            **(SHARED if "shared" in features else {}),
+                            **(SHARED if kind == "lustre" else {}),
+                            "file_system": kind,
                             "memory_bytes": MEMORY,
                             "directory": directory,
                         },
                     }
-                    for name, (descr, features, directory) in STORAGE.items()
+                    for name, (descr, kind, directory) in STORAGE.items()
                 ),
             ],
         }

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
+import msgspec
 from reframe.core.exceptions import ConfigError
 
 from assay import files
@@ -23,9 +23,8 @@ FILE = Path(__file__).with_name("catalogue.yaml")
 IN_IMAGE = "in-image"
 
 
-@dataclass(frozen=True)
-class Version:
-    """How a program is asked for its version.
+class Version(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a program is asked for its version: extra, command and pattern.
 
     :ivar extra: the extra of a stack that holds the version.
     :ivar command: the command that prints the version, among other things.
@@ -36,22 +35,30 @@ class Version:
     command: tuple[str, ...]
     pattern: str
 
+    def __post_init__(self) -> None:
+        if _compiled("pattern", self.pattern).groups != 1:
+            raise ValueError("pattern: must have one group")
 
-@dataclass(frozen=True)
-class Program:
-    """One entry; ``catalogue.yaml`` says what the keys mean."""
 
-    word: str
+class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A program has a descr, in a line; ``catalogue.yaml`` says what the other keys mean."""
+
     descr: str
     executables: tuple[str, ...] = ()
     family: str = ""
     detect: bool = True
     variant_of: str = ""
     command_extra: str = ""
-    version: Version | None = field(default=None, repr=False)
+    version: Optional[Version] = None
     untested: str = ""
     spack: str = ""
     debian: str = ""
+    word: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.executables or self.family or self.variant_of or self.command_extra):
+            raise ValueError("executables: is missing: nothing says what is started")
+        _compiled("family", self.family)
 
     @property
     def detected(self) -> bool:
@@ -59,50 +66,23 @@ class Program:
         return self.detect and bool(self.executables)
 
 
+def _compiled(key: str, text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{key}: is not a regular expression ({error})") from None
+
+
 def load(path: Path = FILE) -> dict[str, Program]:
     """The programs by their words.
 
     :raises ConfigError: an entry is not valid; the message names file, word and key.
     """
-    entries = files.read_yaml(path, ConfigError)
-    if not isinstance(entries, dict):
-        raise ConfigError(f"{path}: must be a mapping of words to programs")
-    found = {word: _program(path, word, entry) for word, entry in entries.items()}
-    for program in found.values():
-        if program.variant_of and program.variant_of not in found:
-            raise _refused(path, program.word, "variant_of", "is not a word of this file")
-    return found
-
-
-def _program(path: Path, word: str, entry: Any) -> Program:
-    if not isinstance(entry, dict) or not entry.get("descr"):
-        raise _refused(path, word, "descr", "is missing: say in a line what the program is")
-    known = {*Program.__dataclass_fields__} - {"word"}
-    if unknown := sorted(set(entry) - known):
-        raise _refused(path, word, unknown[0], "is unknown; known are " + ", ".join(sorted(known)))
-    if not {"executables", "family", "variant_of", "command_extra"} & set(entry):
-        raise _refused(path, word, "executables", "is missing: nothing says what is started")
-    values: dict[str, Any] = {**entry, "executables": tuple(entry.get("executables", ()))}
-    try:
-        re.compile(entry.get("family", ""))
-    except re.error as error:
-        raise _refused(path, word, "family", f"is not a regular expression ({error})") from None
-    if "version" in entry:
-        try:
-            version = Version(**entry["version"])
-            values["version"] = Version(version.extra, tuple(version.command), version.pattern)
-            if re.compile(version.pattern).groups != 1:
-                raise TypeError
-        except (TypeError, re.error):
-            raise _refused(
-                path, word, "version",
-                "must have extra, command and pattern, and the pattern one group",
-            ) from None  # fmt: skip
-    return Program(word, **values)
-
-
-def _refused(path: Path, word: str, key: str, why: str) -> ConfigError:
-    return ConfigError(f"{path}: {word}: {key}: {why}")
+    entries = files.read(path, dict[str, Program], ConfigError)
+    for word, program in entries.items():
+        if program.variant_of and program.variant_of not in entries:
+            raise ConfigError(f"{path}: {word}: variant_of: is not a word of this file")
+    return {word: msgspec.structs.replace(each, word=word) for word, each in entries.items()}
 
 
 #: All programs, by the feature word of a stack.
@@ -129,13 +109,12 @@ def executable(word: str, extras: Mapping[str, Any]) -> str:
     if program.variant_of:
         return executable(program.variant_of, extras)
     if word == "btio":
-        if extras.get("btio_classes") and extras.get("btio_subtypes"):
-            return btio(extras["btio_classes"][0], extras["btio_subtypes"][0])
-        raise ConfigError("a stack with btio needs the extras btio_classes and btio_subtypes")
-    if word == "npb":
-        if extras.get("npb_kernels") and extras.get("npb_classes"):
-            return npb(extras["npb_kernels"][0], extras["npb_classes"][0])
-        raise ConfigError("a stack with npb needs the extras npb_kernels and npb_classes")
+        said = extras.get("btio_built", {})
+        if said.get("classes") and said.get("subtypes"):
+            return btio(said["classes"][0], said["subtypes"][0])
+        raise ConfigError(
+            "a stack with btio needs the extra btio_built: {classes: [...], subtypes: [...]}"
+        )
     if program.executables:
         return program.executables[0]
     raise ConfigError(f"a stack with {word} needs the extra {program.command_extra}")
@@ -143,9 +122,6 @@ def executable(word: str, extras: Mapping[str, Any]) -> str:
 
 #: Classes for which the suite runs programs of NPB, in ascending order.
 NPB_CLASSES = ("S", "W", "A", "B", "C", "D", "E")
-
-#: The programs of NPB, by the beginning of their names.
-NPB_KERNELS = ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp")
 
 
 def npb(kernel: str, cls: str) -> str:

@@ -136,16 +136,16 @@ def _site_new(args: argparse.Namespace) -> int:
 def _add_expect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "expect",
-        help="write which cases must run on a site",
-        description="Write expected.yaml of a site from a dry run of the suite: the cases that "
-        "must run there, and the skips that are allowed. The site's own words in the file are "
-        "kept. Review the file and commit it.",
+        help="write which cases must run",
+        description="Write reframe/cases.txt, the cases of the suite, and promise.yaml of a site, "
+        "the words that it promises. What a person writes in the latter is kept. Review what "
+        "changes, and commit it.",
     )
-    command.add_argument("--site", required=True, metavar="SITE")
+    command.add_argument("--site", metavar="SITE", help="default: only the cases of the suite")
     command.add_argument(
         "--check",
         action="store_true",
-        help="write nothing; exit code 1 if the file is not current",
+        help="write nothing; exit code 1 if a file is not current",
     )
     command.add_argument(
         "--folder", type=Path, default=Path("site-config"), help="default: site-config"
@@ -183,8 +183,7 @@ def _parse(args: argparse.Namespace) -> int:
 def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], bool]:
     """The JSON object for one file, and whether its run was sound. Every file gets one."""
     from assay.evidence import transports  # noqa: PLC0415
-    from assay.outputs import registry  # noqa: PLC0415
-    from assay.outputs._base import ParseError  # noqa: PLC0415
+    from assay.outputs import ParseError, registry  # noqa: PLC0415
 
     try:
         raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()

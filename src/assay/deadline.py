@@ -1,7 +1,7 @@
 """The deadline of a run: after it, no case is begun and running cases are cancelled.
 
-A site sets it by the extra ``deadline`` of a partition, for example ``8h``. ``ASSAY_DEADLINE``
-overrides the site. The time counts from when the site is loaded, which is when ReFrame is started.
+``ASSAY_DEADLINE`` sets it, for example ``8h``. The time counts from when the site is loaded, which
+is when ReFrame is started.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 VARIABLE = "ASSAY_DEADLINE"
@@ -54,19 +53,17 @@ def parse(words: str) -> Deadline:
     return Deadline(words, seconds)
 
 
-def begin(of_site: Iterable[str]) -> None:
-    """Starts the clock if ``ASSAY_DEADLINE`` or a partition of the site sets a deadline.
+def begin() -> None:
+    """Starts the clock if ``ASSAY_DEADLINE`` sets a deadline.
 
-    :param of_site: the deadlines of the partitions. They share one run, so the shortest holds.
-    :raises ValueError: a deadline is not a duration. The message says where it was set.
+    :raises ValueError: it is not a duration.
     """
     global current  # noqa: PLW0603 - one process is one run
     asked = os.environ.get(VARIABLE)
-    who, named = (VARIABLE, [asked]) if asked else ("extras: deadline", list(of_site))
     try:
-        current = min(map(parse, named), key=lambda named: named.seconds, default=None)
+        current = parse(asked) if asked else None
     except ValueError as error:
-        raise ValueError(f"{who}: {error}") from None
+        raise ValueError(f"{VARIABLE}: {error}") from None
 
 
 def reached() -> str:

@@ -1,16 +1,113 @@
-"""Writes files whole, finds files that all sites share, and reads YAML strictly."""
+"""Writes files whole, finds files that all sites share, and reads YAML strictly.
+
+The shape of a kind of YAML file is a type that msgspec knows, most often a class of
+``msgspec.Struct``. :func:`read` refuses every other content, by one line.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import re
 import tempfile
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
+import msgspec
 import yaml
+
+T = TypeVar("T")
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """What to write in place of a word that is not known."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else "known are " + ", ".join(sorted(known))
+
+
+def read(
+    path: Path, kind: type[T], refusal: type[Exception], shown: object = None, hint: str = ""
+) -> T:
+    """The content of a YAML file in its shape.
+
+    :param kind: the shape; arguments are otherwise as for :func:`read_yaml`.
+    :raises refusal: as :func:`read_yaml`, or the content has another shape. The message names the
+        file, the key, what is wrong and, for an unknown key, the nearest known one.
+    """
+    content = read_yaml(path, refusal, shown, hint)
+    if fault := misshapen(content, kind):
+        raise refusal(f"{path if shown is None else shown}: {fault}")
+    return msgspec.convert(content, kind)
+
+
+def misshapen(content: Any, kind: Any, where: str = "") -> str:
+    """The first fault of a content against its shape, with its key; empty if it has none.
+
+    :param where: the key of the content.
+    """
+    try:
+        msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        # msgspec does not name the keys of a mapping, so its parts are looked at one by one.
+        for key, part, of in _parts(content, kind):
+            if fault := misshapen(part, of, f"{where}/{key}".lstrip("/")):
+                return fault
+        return _fault(str(error).partition(" - at `")[0], content, kind, where)
+    return ""
+
+
+def _fault(said: str, content: Any, kind: Any, where: str) -> str:
+    if unknown := re.match(r"Object contains unknown field `(.*)`", said):
+        structs = [each for each in _alternatives(kind) if _is_struct(each)]
+        known = [field.encode_name for each in structs for field in msgspec.structs.fields(each)]
+        where = f"{where}/{unknown[1]}".lstrip("/")
+        said = f"unknown key; {nearest(unknown[1], known)}"
+    elif missing := re.match(r"Object missing required field (`.*`)", said):
+        said = f"{missing[1]} is missing"
+    elif said.startswith("Expected"):
+        said = f"{repr(content)[:60]}: e{said[1:].partition(' matching regex ')[0]}"
+    else:  # a class of ours refused it
+        return f"{where or '(top level)'}: {said}"
+    about = "; ".join(filter(None, dict.fromkeys(_remarks(kind))))
+    return f"{where or '(top level)'}: {said}" + (f" ({about})" if about else "")
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _alternatives(kind: Any) -> Iterator[Any]:
+    """The types that a type allows: those of a union, without remarks about them."""
+    if get_origin(kind) in (Union, Annotated):
+        for each in get_args(kind):
+            yield from _alternatives(each)
+    else:
+        yield kind
+
+
+def _remarks(kind: Any) -> Iterator[str | None]:
+    """What a type says of its values."""
+    for each in _alternatives(kind):
+        if isinstance(each, msgspec.Meta):
+            yield each.description
+        elif _is_struct(each):
+            yield " ".join((each.__doc__ or "").split("\n\n")[0].split())
+
+
+def _parts(content: Any, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Key, value and type of each part of a content."""
+    for each in _alternatives(kind):
+        of = get_args(each)
+        if isinstance(content, dict) and _is_struct(each):
+            for field in msgspec.structs.fields(each):
+                if field.encode_name in content:
+                    yield field.encode_name, content[field.encode_name], field.type
+        elif isinstance(content, dict) and get_origin(each) is dict:
+            yield from ((key, part, of[1]) for key, part in content.items())
+        elif isinstance(content, list) and get_origin(each) in (list, tuple):
+            yield from ((at, part, of[0]) for at, part in enumerate(content))
 
 
 def read_yaml(path: Path, refusal: type[Exception], shown: object = None, hint: str = "") -> Any:
@@ -124,10 +221,27 @@ def of_all_sites(site: Path, name: str) -> Path:
     return beside if beside.exists() else repository(site) / "site-config" / name
 
 
-def layers(site: Path, name: str) -> list[Path]:
-    """The file that all sites share, and the file of the site, if it exists, which overrides it."""
-    own = site / name
-    return [of_all_sites(site, name), *([own] if own.exists() else [])]
+def layered(site: Path, name: str, kind: type[T], refusal: type[Exception]) -> T:
+    """The content of the file that all sites share, with what the file of the site changes.
+
+    A mapping of the site changes single keys, at any depth.
+
+    :param kind: the shape of the whole, see :func:`read`.
+    :raises refusal: a file cannot be read, or with it the whole does not have its shape.
+    """
+    content: Any = None
+    for path in (of_all_sites(site, name), site / name):
+        if content is None or path.exists():
+            content = _changed(content, read_yaml(path, refusal))
+            if fault := misshapen(content, kind):
+                raise refusal(f"{path}: {fault}")
+    return msgspec.convert(content, kind)
+
+
+def _changed(old: Any, new: Any) -> Any:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return new
+    return {**old, **{key: _changed(old.get(key), value) for key, value in new.items()}}
 
 
 def write(path: Path, content: str | bytes) -> None:

@@ -6,13 +6,39 @@ needs no other entry. A new unit is a new entry in :data:`UNITS`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from assay import files
 
 #: Kind of metric -> the side of a fault: a rate that is too low, a time that is too high.
 #: For a ratio or a count, neither side is known to be good; a reference gives both bounds.
 FAULT = {"rate": "lower", "time": "upper", "other": "both"}
+
+#: The file of tolerances, in ``site-config`` and in the folder of a site; its head explains it.
+TOLERANCES = "tolerances.yaml"
+
+Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+
+
+class Tolerance(msgspec.Struct, forbid_unknown_fields=True):
+    """A kind of metrics has least and wide, fractions between 0 and 1."""
+
+    least: Share
+    wide: Share
+
+
+class Tolerances(msgspec.Struct, forbid_unknown_fields=True):
+    """The file has rate, time, other and other_work, a number of processors."""
+
+    rate: Tolerance
+    time: Tolerance
+    other: Tolerance
+    other_work: Annotated[float, msgspec.Meta(gt=0)]
+
 
 #: (kind, unit that the factors are for, unit -> factor)
 _TABLE: tuple[tuple[str, str, Mapping[str, float]], ...] = (
@@ -60,9 +86,8 @@ def unit(name: str) -> Unit:
     :raises ValueError: there is none; the message is one line with the remedy.
     """
     if name not in UNITS:
-        near = difflib.get_close_matches(name, UNITS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"unknown unit {name!r}; {hint}src/assay/metrics.py has all units")
+        mend = f"{files.nearest(name, UNITS)} (new units go into src/assay/metrics.py)"
+        raise ValueError(f"unknown unit {name!r}; {mend}")
     return UNITS[name]
 
 

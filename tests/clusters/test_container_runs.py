@@ -143,7 +143,7 @@ def test_native_against_container_over_a_proven_path(bench, image, rounds, optio
     bench.environments[-1]["env_vars"].append(["UCX_POSIX_USE_PROC_LINK", "y"])
     name = "NativeAgainstContainer.*posix.*netpipe-bandwidth"
     words = ("-n", name, "-S", f"rounds={rounds}", "--max-retries=2", *options)
-    outcome = bench.run(*words, path="reframe/network").case("NativeAgainst")
+    outcome = bench.run(*words, path="studies/containers").case("NativeAgainst")
     decision = outcome.record["equivalence"]
     assert (outcome.result, decision["pairs"]) == (result, rounds), outcome.reason
     assert decision["why"].endswith("; 5 pairs are needed to decide") == (rounds < 5)

@@ -5,7 +5,7 @@ import sys
 import pytest
 from bench import ROOT
 
-sys.path.insert(0, str(ROOT / "ci" / "scale"))
+sys.path.insert(0, str(ROOT / "studies" / "scale"))
 
 import page
 import simgrid

@@ -19,6 +19,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 import shell
 import yaml
@@ -132,9 +133,9 @@ class Recorded:
     rc: int = 0
 
     @classmethod
-    def load(cls, name: str) -> Recorded:
-        """A run under tests/data/replay."""
-        folder = DATA / "replay" / name
+    def load(cls, name: str, data: Path = DATA) -> Recorded:
+        """A run under `data`/replay."""
+        folder = data / "replay" / name
         files = {
             path.name: path.read_text()
             for path in sorted(folder.iterdir())
@@ -240,7 +241,7 @@ class Bench:
         self.folder = folder
         self.site = folder / "site-config" / "bench"
         self.site.mkdir(parents=True)
-        for name in ("vocabulary.yaml", "hardware.yaml", "busy.yaml"):
+        for name in ("vocabulary.yaml", "hardware.yaml", "tolerances.yaml"):
             (self.site.parent / name).symlink_to(ROOT / "site-config" / name)
         self.results = folder / "results"
         self.quiet = self.program("quiet", "dmesg", NO_DMESG)
@@ -333,7 +334,7 @@ class Bench:
     ) -> Run:
         """Runs the BT-IO test on a recorded run, on a partition with this directory."""
         self.storage(directory, launcher="local")
-        built = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
+        built = {"btio_built": {"classes": ["S"], "subtypes": ["full"]}}
         self.replays("bt.S.x.mpi_io_full", ["btio"], {"replayed": recorded}, **built)
         return self.run("-n", cases, path="reframe/storage/btio.py")
 
@@ -472,7 +473,7 @@ def run_reframe(config: Path, results: Path, *arguments: str, **variables: str) 
     with tempfile.TemporaryDirectory() as home:
         fixed = {"HOME": home, "ASSAY_RESULTS": str(results), "RFM_COLORIZE": "no"}
         given = {**os.environ, **fixed, **variables}
-        done = shell.run(REFRAME, "-C", config, *arguments, cwd=ROOT, **given)
+        done = forked.reframe(REFRAME, "-C", config, *arguments, cwd=ROOT, environment=given)
     cases = {}
     for report in set(results.glob("reports/run-report-*.json")) - before:
         # A retry is a separate run of the failed cases. The last result of each case counts.

@@ -1,4 +1,4 @@
-"""Certificates of the recorded session in tests/data/certificate, and changed ones."""
+"""Bundles of the recorded session in tests/data/certificate, and changed ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assay.certificate import archive, statement
+from assay.certificate.contents import STATEMENT
 from assay.cli import main
+from assay.results import bundle
 
 DATA = Path(__file__).parents[1] / "data" / "certificate"
 REPORT = DATA / "results" / "reports" / "run-report-0.json"
@@ -17,13 +18,19 @@ SITES = DATA / "site-config"
 #: A session with a ratio of two cases.
 UCX = DATA.with_name("certificate-ucx")
 
-#: Beginning of the names of the cases' files in a certificate.
+#: Beginning of the names of the cases' files in a bundle.
 OUTPUT = "results/output/"
 
 
-def certify(output: Path, *more: object, session: Path = REPORT, folder: Path = SITES) -> int:
-    """Writes a certificate of the recorded session; returns the exit code."""
-    words = ("--session", session, "--folder", folder, "--output", output, *more)
+def archive(output: Path, *, session: Path = REPORT, folder: Path = SITES) -> int:
+    """Writes a bundle of the recorded session; returns the exit code."""
+    words = ("--session", session, "--folder", folder, "--output", output)
+    return main(["archive", *map(str, words)])
+
+
+def certify(output: Path, key: Path, *, session: Path = REPORT, folder: Path = SITES) -> int:
+    """Writes a signed bundle of the recorded session; returns the exit code."""
+    words = ("--session", session, "--folder", folder, "--output", output, "--key", key)
     return main(["certify", *map(str, words)])
 
 
@@ -32,10 +39,10 @@ def verify(path: Path, *more: object) -> int:
 
 
 class Open:
-    """The content of a certificate. It can be changed, and packed again with the right hashes."""
+    """The content of a bundle. It can be changed, and packed again with the right hashes."""
 
     def __init__(self, path: Path) -> None:
-        read = archive.read(path)
+        read = bundle.read(path)
         self.members = dict(read.members)
         self.signature = read.signature
 
@@ -59,12 +66,10 @@ class Open:
         self.members[name] = (json.dumps(content, indent=1) + "\n").encode()
 
     def state(self, **said: Any) -> None:
-        """Changes keys of the statement, and the page of text with them."""
-        self.json(statement.FILE, lambda content: content.update(said))
-        content = json.loads(self.members[statement.FILE])
-        self.members[statement.TEXT] = statement.text(content).encode()
+        """Changes keys of the statement."""
+        self.json(STATEMENT, lambda content: content.update(said))
 
     def pack(self, path: Path) -> Path:
         sign = (lambda _sums: self.signature) if self.signature else None
-        path.write_bytes(archive.pack(self.members, sign))
+        path.write_bytes(bundle.pack(self.members, sign))
         return path

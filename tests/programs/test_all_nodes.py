@@ -73,32 +73,26 @@ def test_all_meet_all_and_each_pair_is_proven(tournament):
         assert {run["serving"] for run in entry["runs"]} == {entry["a"], entry["b"]}
 
 
-def test_the_second_pass_is_what_the_advice_says_and_all_again_only_so_often(tournament):
-    advice = ["echo", '{"again": true, "rounds": [[[0, 2]]]}']
-    job = tournament(3, repeats=2, advice=advice).start(0, 1, 2)
+def test_rounds_are_those_that_were_drawn_and_advised_and_all_again_only_so_often(tournament):
+    drawn = ["echo", '{"rounds": [[[0, 2]]]}']
+    advice = ["echo", '{"again": true, "rounds": [[[0, 1]]]}']
+    job = tournament(3, draw=drawn, repeats=2, advice=advice).start(0, 1, 2)
     job.end()
-    assert [pair.number for pair in pairs(job)] == [1] * 6 + [2]
+    assert [(pair.number, pair.a, pair.b) for pair in pairs(job)] == [
+        *[(1, "node01", "node03")] * 2,
+        (2, "node01", "node02"),
+    ]
 
 
-def test_without_advice_the_first_pass_is_kept(tournament):
-    job = tournament(3, advice=["sh", "-c", "echo no numpy here >&2; exit 1"]).start(0, 1, 2)
+def test_without_a_draw_and_without_advice_the_rounds_of_the_plan_are_kept(tournament):
+    fails = ["sh", "-c", "echo no numpy here >&2; exit 1"]
+    job = tournament(3, draw=fails, advice=fails).start(0, 1, 2)
     job.end()
     assert [pair.problems for pair in pairs(job)] == [()] * 3
     assert "was set outside of the test" in pairs(job, {})[0].problems[0]
-    assert job.coordinator_log().entries[-1] == {"no_second_pass": "no numpy here"}
-
-
-def test_rounds_that_cannot_be_drawn_are_those_of_the_plan(tournament):
-    job = tournament(3, draw=["sh", "-c", "echo no numpy here >&2; exit 1"]).start(0, 1, 2)
-    job.end()
-    assert len(pairs(job)) == 3
-    assert {"no_draw": "no numpy here"} in job.coordinator_log().entries
-
-
-def test_the_drawn_rounds_replace_those_of_the_plan(tournament):
-    job = tournament(3, draw=["echo", '{"rounds": [[[0, 2]]]}']).start(0, 1, 2)
-    job.end()
-    assert [(pair.a, pair.b) for pair in pairs(job)] == [("node01", "node03")]
+    entries = job.coordinator_log().entries
+    assert {"no_draw": "no numpy here"} in entries
+    assert entries[-1] == {"no_second_pass": "no numpy here"}
 
 
 def test_a_rank_that_never_comes(tournament):

@@ -4,6 +4,7 @@ import json
 import runpy
 import shutil
 import textwrap
+from dataclasses import replace
 
 import pytest
 from shell import ROOT, SITES
@@ -14,23 +15,50 @@ from reframe.core.exceptions import ConfigError
 
 from assay.evidence.accelerator import CUDA
 from assay.onnode import provenance
-from assay.sites import auto, detect
-from assay.sites.auto import Nodes
+from assay.results import promise
+from assay.sites import auto, describe, detect
+from assay.slurm import Answers
 
-SINFO = """\
-debug|2|8|1|8|1|16000|(null)|idle
-gpu*|3|48|2|24|1|192000|gpu:v100:4(S:0-1)|alloc
-gpu*|29|48|2|24|1|192000|gpu:v100:4(S:0-1)|idle
-gpu*|4|48|2|24|1|192000|gpu:v100:4(S:0-1)|drain
-gpu*|2|48|2|24|1|192000|gpu:v100:4(S:0-1)|idle*
-gpu*|1|96+|2|24|2|1024000+|gpu:a100:4,gpu:a100_1g:8,craynetwork:4|mix-
+PARTITIONS = """\
+PartitionName=debug Default=NO State=UP
+PartitionName=gpu Default=YES State=UP
 """
 
 
+def nodes(number, partition, said, state="IDLE"):
+    """Lines of `scontrol show node --oneliner` for alike nodes, shortened."""
+    shape = "CoresPerSocket={1} Gres={4} RealMemory={3} Sockets={0} State={5} ThreadsPerCore={2}"
+    line = shape.format(*said, state)
+    return "".join(
+        f"NodeName={partition}{n}{state.rstrip('*')} {line} Partitions={partition}\n"
+        for n in range(number)
+    )
+
+
+V100 = (2, 24, 1, 192000, "gpu:v100:4(S:0-1)")
+A100 = (2, 24, 2, 1024000, "gpu:a100:4,gpu:a100_1g:8,craynetwork:4")
+DEBUG = nodes(2, "debug", (1, 8, 1, 16000, "(null)"))
+NODES = "".join(
+    (
+        DEBUG,
+        nodes(3, "gpu", V100, "ALLOCATED"),
+        nodes(29, "gpu", V100),
+        nodes(4, "gpu", V100, "IDLE+DRAIN"),
+        nodes(2, "gpu", V100, "IDLE*"),
+        nodes(1, "gpu", A100, "MIXED"),
+    )
+)
+
+
+def pool(nodes=NODES, wanted=None):
+    return auto._pool(Answers(PARTITIONS, nodes), wanted)
+
+
 def test_alike_nodes_that_take_jobs_are_counted_in_the_default_partition():
-    nodes = auto.slurm_nodes(SINFO)
-    assert nodes == Nodes("gpu", 32, 2, 24, 1, 192000 << 20, 4)
-    assert nodes.processor == {
+    found = pool()
+    assert (found.partition.name, len(found.up), found.shape.gpus) == ("gpu", 32, 4)
+    assert found.shape.memory_bytes == 192000 << 20
+    assert found.shape.processor == {
         "num_cpus": 48,
         "num_cpus_per_core": 1,
         "num_cpus_per_socket": 24,
@@ -38,59 +66,53 @@ def test_alike_nodes_that_take_jobs_are_counted_in_the_default_partition():
     }
 
 
-def test_another_partition_and_numbers_that_are_the_least_of_several():
-    assert auto.slurm_nodes(SINFO, "debug") == Nodes("debug", 2, 1, 8, 1, 16000 << 20, 0)
-    nodes = auto.slurm_nodes(SINFO.splitlines()[-1].replace("mix-", "mix"))
-    assert (nodes.processor["num_cpus"], nodes.gpus) == (96, 12)  # GPUs of several kinds
+def test_another_partition_and_gpus_of_several_kinds():
+    found = pool(wanted="debug")
+    assert (len(found.up), found.shape.gpus) == (2, 0)
+    shape = pool(nodes(1, "gpu", A100, "MIXED")).shape
+    assert (shape.processor["num_cpus"], shape.gpus) == (96, 12)
 
 
-def test_where_slurm_does_not_answer_there_is_none():
-    assert auto.slurm_nodes("") is None
-    assert auto.slurm_nodes("sinfo: fatal: Could not establish a configuration source") is None
+@pytest.mark.parametrize("said", ["", "slurm_load_partitions: Unable to contact slurm controller"])
+def test_where_slurm_does_not_answer_there_is_none(said):
+    assert auto._pool(Answers(said, said), None) is None
 
 
 @pytest.mark.parametrize(
     ("wanted", "said"),
-    [("gpus", "has no 'gpus'; it has debug, gpu"), ("debug", "no node of Slurm's 'debug'")],
+    [("gpus", "has no 'gpus'; it has gpu, debug"), ("debug", "no node of Slurm's 'debug'")],
 )
 def test_a_partition_that_cannot_be_had_is_one_line(wanted, said):
     with pytest.raises(ConfigError, match=f"ASSAY_PARTITION.*{said}"):
-        auto.slurm_nodes(
-            SINFO.replace("debug|2|8|1|8|1|16000|(null)|idle", "debug|2|8|1|8|1|16000|(null)|down"),
-            wanted,
-        )
+        pool(NODES.replace(DEBUG, DEBUG.replace("IDLE", "DOWN")), wanted)
 
 
-def port(root, device, number, **said):
-    folder = root / device / "ports" / str(number)
-    folder.mkdir(parents=True)
-    for name, text in said.items():
-        (folder / name).write_text(f"{text}\n")
+UP = {"state": "4: ACTIVE", "link_layer": "InfiniBand"}
+EDR = {**UP, "rate": "100 Gb/sec (4X EDR)"}
 
 
-def test_the_fastest_active_port_names_its_link(tmp_path):
-    up = {"state": "4: ACTIVE", "link_layer": "InfiniBand"}
-    port(tmp_path, "mlx5_0", 1, rate="56 Gb/sec (4X FDR)", **up)
-    port(tmp_path, "mlx5_1", 2, rate="100 Gb/sec (4X EDR)", **up)
-    port(tmp_path, "mlx5_2", 1, rate="400 Gb/sec (4X NDR)", **{**up, "state": "1: DOWN"})
-    port(tmp_path, "mlx5_3", 1, rate="200 Gb/sec (4X HDR)", **{**up, "link_layer": "Ethernet"})
-    assert auto.infiniband(tmp_path) == ("mlx5_1:2", "infiniband-edr")
+def test_the_fastest_active_port():
+    ports = {
+        "mlx5_0:1": {**UP, "rate": "56 Gb/sec (4X FDR)"},
+        "mlx5_1:2": EDR,
+        "mlx5_2:1": {**UP, "rate": "400 Gb/sec (4X NDR)", "state": "1: DOWN"},
+        "mlx5_3:1": {**UP, "rate": "200 Gb/sec (4X HDR)", "link_layer": "Ethernet"},
+    }
+    assert describe.fastest(ports) == "mlx5_1:2"
+    assert describe.fastest({"mlx5_0:1": {**UP, "rate": None}}) is None
+    assert describe.fastest({}) is None
 
 
-def test_a_speed_without_a_name_names_no_link(tmp_path):
-    port(tmp_path, "hfi1_0", 1, rate="100 Gb/sec", state="4: ACTIVE", link_layer="InfiniBand")
-    assert auto.infiniband(tmp_path) == ("hfi1_0:1", None)
-    assert auto.infiniband(tmp_path / "nothing") is None
-
-
-def test_the_device_of_the_default_route():
-    routes = """\
+ROUTES = textwrap.dedent("""\
     Iface\tDestination\tGateway\tFlags
     ib0\t0000010A\t00000000\t0001
     eno1\t00000000\t0100000A\t0003
-    """
-    assert auto.ethernet(textwrap.dedent(routes)) == "eno1"
-    assert auto.ethernet("Iface\tDestination\n") is None
+    """)
+
+
+def test_the_device_of_the_default_route():
+    assert describe.default_route(ROUTES) == "eno1"
+    assert describe.default_route("Iface\tDestination\n") is None
 
 
 def test_gpus_by_the_names_of_the_hardware_file():
@@ -106,14 +128,20 @@ GPU 2: NVIDIA H100 80GB HBM3 (UUID: GPU-4)
 
 def test_pmix_of_srun():
     listing = "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions"
-    assert auto.pmix(listing)
-    assert not auto.pmix("MPI plugin types are...\n\tnone\n\tpmi2\n")
-    assert not auto.pmix("srun: error: pmix")
+    assert Answers(mpi=listing).launcher == "srun"
+    assert Answers(mpi="MPI plugin types are...\n\tnone\n\tpmi2\n").launcher == "mpirun"
+    assert Answers(mpi="srun: error: pmix").launcher == "mpirun"
+
+
+UCX = "".join(
+    f"#      Transport: {name}\n#         Device: {device}\n"
+    for name, device in (("posix", "memory"), ("tcp", "lo"), ("rc_mlx5", "mlx5_0:1"))
+)
 
 
 @pytest.fixture
 def found(monkeypatch, tmp_path):
-    """The configuration of `any`. A test chooses what the programs print."""
+    """The configuration of `any`. A test chooses what Slurm and the programs print."""
     site = tmp_path / "site-config" / "any"
     site.mkdir(parents=True)
     real = ROOT / "site-config"
@@ -122,18 +150,22 @@ def found(monkeypatch, tmp_path):
     for name in ("IMAGE", "STACK", "PARTITION", "DEVICE", "LAUNCHER", "NODES", "ACCESS"):
         monkeypatch.delenv(f"ASSAY_{name}", raising=False)
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
+    real_node = provenance.node()
 
-    def configuration(said, link=None, **variables):
+    def configuration(slurm=None, ports=None, programs=None, gpus=None, **variables):
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        said = {"mpirun --version": "mpirun (Open MPI) 4.1.4", **said}
+        said = {"mpirun --version": "mpirun (Open MPI) 4.1.4", "ucx_info -d": UCX}
+        said.update(programs or {})
         answer = lambda *words: said.get(" ".join(words[:2]), "")  # noqa: E731
+        network = {"infiniband": ports or {}, "interfaces": {}}
+        node = {**real_node, "network": network, "gpus": gpus, "routes": ROUTES}
+        monkeypatch.setattr(detect, "slurm", lambda: slurm or Answers())
+        monkeypatch.setattr(provenance, "node", lambda: node)
         monkeypatch.setattr(detect, "output", answer)
         monkeypatch.setattr(
             detect, "version", lambda extra, _=answer: detect_version(extra, answer)
         )
-        monkeypatch.setattr(detect, "ucx_transports", lambda: ["posix", "tcp", "rc_mlx5"])
-        monkeypatch.setattr(auto, "infiniband", lambda: link)
         system = auto.configuration(site / "reframe.py")["systems"][0]
         return {partition["name"]: partition for partition in system["partitions"]}
 
@@ -142,22 +174,21 @@ def found(monkeypatch, tmp_path):
 
 
 def test_without_slurm_it_is_this_machine(found):
-    partitions = found({})
+    partitions = found()
     assert list(partitions) == ["intra-node", "scratch", "tmpfs"]
     assert partitions["intra-node"]["scheduler"] == "local"
     assert partitions["intra-node"]["features"] == ["intra-node", "posix", "tcp", "rc_mlx5"]
 
 
-SLURM = {
-    "sinfo -h": SINFO,
-    "srun --mpi=list": "\tpmix\n",
-    "scontrol show": "AccountingStorageType   = accounting_storage/none\n",
-    "nvidia-smi -L": "GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-1)\n",
-}
+SLURM = Answers(
+    *(PARTITIONS, NODES, "AccountingStorageType   = accounting_storage/none\n", "\tpmix\n")
+)
+V100_HERE = "GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-1)\n"
 
 
 def test_with_slurm_each_link_is_a_partition_and_names_its_hardware(found):
-    partitions = found(SLURM, ("mlx5_0:1", "infiniband-edr"), ASSAY_ACCESS="--account=hpc")
+    ports = {"mlx5_0:1": EDR}
+    partitions = found(SLURM, ports, gpus=V100_HERE, ASSAY_ACCESS="--account=hpc")
     fabric = partitions["infiniband"]
     assert (fabric["scheduler"], fabric["launcher"]) == ("squeue", "srun")
     assert fabric["access"] == ["--partition=gpu", "--exclusive", "--account=hpc"]
@@ -165,6 +196,8 @@ def test_with_slurm_each_link_is_a_partition_and_names_its_hardware(found):
     assert fabric["features"] == ["inter-node", "infiniband", "rc_mlx5"]
     assert fabric["extras"]["hardware"] == {"link": "infiniband-edr"}
     assert (fabric["extras"]["network_device"], fabric["extras"]["nodes"]) == ("mlx5_0:1", 4)
+    assert partitions["ethernet"]["features"] == ["inter-node", "ethernet", "tcp"]
+    assert partitions["ethernet"]["extras"]["network_device"] == "eno1"
     node = partitions["intra-node"]
     assert node["devices"] == [{"type": "gpu", "num_devices": 4}]
     assert node["extras"]["hardware"] == {"gpu": "v100-sxm2-32gb"}
@@ -177,14 +210,15 @@ def test_with_slurm_each_link_is_a_partition_and_names_its_hardware(found):
 
 def test_gpus_of_amd_are_found_by_their_own_program(found):
     said = "  Uuid:                    GPU-a8\n  Marketing Name:          AMD Instinct MI250X\n"
-    node = found({"rocminfo": said})["intra-node"]
+    node = found(programs={"rocminfo": said})["intra-node"]
     assert node["devices"] == [{"type": "gpu", "num_devices": 1}]
     assert {"gpu", "rocm"} <= {*node["features"]}
 
 
 def test_a_link_of_unknown_hardware_names_none_and_without_pmix_mpirun_starts_the_ranks(found):
-    slurm = {**SLURM, "srun --mpi=list": "\tnone\n", "scontrol show": ACCOUNTS}
-    fabric = found(slurm, ("mlx5_0:1", "infiniband-xdr"), ASSAY_NODES="2")["infiniband"]
+    slurm = replace(SLURM, mpi="\tnone\n", config=ACCOUNTS)
+    ports = {"mlx5_0:1": {**UP, "rate": "800 Gb/sec (4X XDR)"}}
+    fabric = found(slurm, ports, ASSAY_NODES="2")["infiniband"]
     assert "hardware" not in fabric["extras"]
     assert (fabric["scheduler"], fabric["launcher"]) == ("slurm", "mpirun")
     assert fabric["extras"]["nodes"] == 2
@@ -207,7 +241,23 @@ def test_a_number_of_nodes_that_cannot_be_had_is_one_line(found, number):
 def test_without_open_mpi_it_says_what_to_do(found, monkeypatch, there, said):
     monkeypatch.setattr(shutil, "which", lambda name: there)
     with pytest.raises(ConfigError, match=f"{said}; name an image by ASSAY_IMAGE, or load"):
-        found({"mpirun --version": "HYDRA build details:\n    Version: 4.3.2"})
+        found(programs={"mpirun --version": "HYDRA build details:\n    Version: 4.3.2"})
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "hardware"),
+    [
+        ("mlx5_0:1", "infiniband", {"link": "infiniband-edr"}),
+        ("mlx5_9:1", "infiniband", None),  # of the compute nodes alone
+        ("eth7", "ethernet", None),
+    ],
+)
+def test_a_device_that_was_said_is_the_only_link(found, device, name, hardware):
+    partitions = found(SLURM, {"mlx5_0:1": EDR}, ASSAY_DEVICE=device)
+    assert [each for each in partitions if each in auto.LINKS] == [name]
+    extras = partitions[name]["extras"]
+    assert (extras["network_device"], extras.get("hardware")) == (device, hardware)
+    assert len(partitions[name]["features"]) == 3
 
 
 def test_a_launcher_that_was_said_is_taken_and_an_unknown_one_refused(found):
@@ -257,18 +307,18 @@ def test_the_emulated_cluster_may_lack_each_partition_that_only_an_option_adds(
         (tmp_path / "cluster.json").write_text(json.dumps({**CLUSTER, **options}))
         loaded = runpy.run_path(str(ROOT / "lab/sites/vcluster/reframe.py"))
         (system,) = loaded["site_configuration"]["systems"]
-        return {each["name"] for each in system["partitions"]}, loaded["optional"]
+        return {each["name"] for each in system["partitions"]}
 
-    plain, optional = partitions()
+    plain = partitions()
+    promised = promise.load(ROOT / "lab/sites/vcluster/promise.yaml").site.partitions
+    assert plain == {*promised}
     for option in ({"gpus": 2}, {"shared": "glusterfs"}, {"between": {"bandwidth": 9, "delay": 9}}):
-        with_it, same = partitions(**option)
-        assert plain < with_it
-        assert with_it - plain <= optional == same
+        assert plain < partitions(**option)
 
 
 def test_a_slurm_that_hangs_is_not_taken_for_no_slurm(found, monkeypatch):
     """Otherwise, the suite would measure the login node."""
-    said = "sinfo -h did not end within 30 s"
-    monkeypatch.setattr(provenance, "hung", {"sinfo": said})
+    said = "scontrol show partition did not end within 30 s"
+    monkeypatch.setattr(provenance, "hung", {"scontrol": said})
     with pytest.raises(ConfigError, match=said):
-        found({})
+        found()

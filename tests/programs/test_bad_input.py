@@ -44,15 +44,6 @@ def test_an_unknown_limit_of_a_node(bench):
     assert "in counters_max 'symbol_errors'; did you mean 'symbol_error'?" in line
 
 
-def test_a_damaged_store_of_results(bench):
-    bench.ready()
-    bench.results.mkdir(parents=True)
-    (bench.results / "results.db").write_bytes(b"SQLite format 3\0" + bytes(range(256)) * 20)
-    line = refused(bench)
-    assert "results.db: damaged (" in line
-    assert "restore it from a copy, or move it away" in line
-
-
 def test_an_unknown_extra_of_a_stack(bench):
     bench.partition()
     bench.stack("any", ["mpi"], ucx_verson="1.13.1")
@@ -75,7 +66,7 @@ def test_malformed_references(bench):
 
 def test_a_partition_without_what_a_test_needs(bench):
     bench.partition(features=["intra-node", "storage"], extras={})
-    features = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
+    features = {"btio_built": {"classes": ["S"], "subtypes": ["full"]}}
     bench.stack("any", ["hpl", "btio", "iozone"], **features)
     run = bench.run("-n", "Hpl$|BtIo.*full.*ompio|Iozone%.*cached")
     assert "Traceback" not in run.output

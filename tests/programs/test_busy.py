@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 import shell
 from reframe.core.exceptions import ConfigError
+from shell import ROOT
 
 from assay.checks.verdict import Judged
 from assay.evidence import busy, launch
 from assay.evidence.busy import Others, Reading
 from assay.judge.plausible import Ratio
+from assay.metrics import TOLERANCES
 
 #: A program that uses half a second of processor time, however long it has to wait for it.
 WORK = f"""\
@@ -259,8 +261,8 @@ def test_a_latency_below_its_bound_is_too_good():
 def test_a_site_changes_the_limit_in_its_own_folder(tmp_path):
     site = tmp_path / "site"
     site.mkdir()
-    (tmp_path / busy.FILE).write_text("during: 0.3\n")
-    (site / busy.FILE).write_text("during: 1\n")
+    (tmp_path / TOLERANCES).symlink_to(ROOT / "site-config" / TOLERANCES)
+    (site / TOLERANCES).write_text("other_work: 1\n")
     busy.limit.cache_clear()
     assert busy.limit(site) == 1
 
@@ -268,18 +270,22 @@ def test_a_site_changes_the_limit_in_its_own_folder(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("before: 1\nduring: 1\n", "must have one key, `during`"),
-        ("during: much\n", "during is 'much'; give a number above 0"),
-        ("during: true\n", "during is True; give a number above 0"),
+        ("other_wrok: 1\n", "other_wrok: unknown key; did you mean 'other_work'?"),
+        ("other_work: much\n", "other_work: 'much': expected `float`"),
+        ("other_work: true\n", "other_work: True: expected `float`"),
+        ("other_work: 0\n", "other_work: 0: expected `float` > 0.0"),
         ("[", "not valid YAML"),
-        ("", "must have one key, `during`"),
+        ("", "(top level): None: expected `object`"),
     ],
 )
 def test_a_limit_that_is_none_is_refused_in_one_line(tmp_path, text, said):
-    (tmp_path / busy.FILE).write_text(text)
+    (tmp_path / TOLERANCES).symlink_to(ROOT / "site-config" / TOLERANCES)
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / TOLERANCES).write_text(text)
     busy.limit.cache_clear()
     with pytest.raises(ConfigError) as refused:
-        busy.limit(tmp_path / "site")
-    assert str(refused.value).startswith(f"{tmp_path / busy.FILE}: ")
+        busy.limit(site)
+    assert str(refused.value).startswith(f"{site / TOLERANCES}: ")
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)

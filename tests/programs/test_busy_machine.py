@@ -17,7 +17,7 @@ LEAST, MOST = 1e-6, 1e6
 
 
 def limit(bench, value):
-    (bench.site / "busy.yaml").write_text(json.dumps({"during": value}))
+    (bench.site / "tolerances.yaml").write_text(json.dumps({"other_work": value}))
 
 
 def judged(bench, runs, others, before=""):
@@ -80,7 +80,7 @@ def test_on_the_machine_of_a_person_launches_beside_other_work_are_not_judged(be
     assert case.others
     (said,) = case.not_judged
     assert "is below the lower bound" in said
-    assert summary.faults(report) == []
+    assert summary.outcome(report).faults == ()
     lines = summary.closing_lines(report)
     assert any(x.startswith(f"not judged, {case.busy}: Hpl ") for x in lines)
     assert lines[-1].startswith("verdict: PARTIAL: ")

@@ -29,8 +29,6 @@ class Site:
         bench.partition(launcher="local")
         self.xhpl = Turns(bench, SEVEN)
         bench.write()
-        tolerances = bench.site.parent / "tolerances.yaml"
-        tolerances.symlink_to(ROOT / "site-config" / "tolerances.yaml")
         self.file = bench.site / "calibrated.yaml"
 
     def calibrate(self, *arguments, runs=None, launches=7, case="Hpl"):

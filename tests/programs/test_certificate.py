@@ -15,7 +15,8 @@ import pytest
 from certificates import DATA, OUTPUT, Open, certify, verify
 
 import assay
-from assay.certificate import archive, signature
+from assay.certificate import signature
+from assay.results import bundle
 
 KEYGEN = shutil.which("ssh-keygen") or ""
 
@@ -44,7 +45,7 @@ class Signed:
         public = self.ours.with_suffix(".pub").read_text()
         self.signers.write_text(f"hpc@example.org {public}")
         self.path = folder / "certificate.zip"
-        assert certify(self.path, "--key", self.ours) == 0
+        assert certify(self.path, self.ours) == 0
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_it_is_verified_on_another_machine(signed, tmp_path):
 
 
 def test_openssh_alone_verifies_it(signed, tmp_path):
-    read = archive.read(signed.path)
+    read = bundle.read(signed.path)
     (tmp_path / "sig").write_bytes(read.signature)
     words = ("-f", signed.signers, "-I", "hpc@example.org", "-n", signature.NAMESPACE)
     done = subprocess.run(
@@ -138,7 +139,7 @@ def remove_case(found: Open) -> None:
     for name in [name for name in found.members if "/Hpl" in name]:
         del found.members[name]
     found.json(
-        "certificate.json",
+        "statement.json",
         lambda said: said.update(cases=[c for c in said["cases"] if c["name"] != "Hpl"]),
     )
 
@@ -162,8 +163,17 @@ def stated(*keys: str, to: object) -> Callable[[Open], None]:
             assert said[keys[-1]] != to
             said[keys[-1]] = to
 
-        found.json("certificate.json", change)
-        found.state()
+        found.json("statement.json", change)
+
+    return edit
+
+
+def of_skip(why: str) -> Callable[[Open], None]:
+    def edit(found: Open) -> None:
+        def change(said: dict) -> None:
+            next(c for c in said["cases"] if c["name"].startswith("TransportOpens"))["why"] = why
+
+        found.json("statement.json", change)
 
     return edit
 
@@ -193,7 +203,7 @@ CONTENTS: dict[str, tuple[Callable[[Open], None], str]] = {
     "swapped outputs of two launches": (swap(FIRST, LAST), "does not give the rows of its record"),
     "removed output": (drop(LAST), "Hpl: read_from"),
     "removed output of an earlier launch": (drop(FIRST), "Hpl: metrics: performance: judged_from"),
-    "removed case": (remove_case, r"expected.yaml: \d+ cases are there, the session had \d+"),
+    "removed case": (remove_case, r"session.json: says 35 promised cases, and lists 34"),
     "changed verdict of the session": (stated("verdict", to="FAIL"), "verdict: says 'FAIL'"),
     "changed verdict of a metric": (
         of_metric(lambda metric: metric.update(verdict="RECORDED")),
@@ -220,44 +230,23 @@ CONTENTS: dict[str, tuple[Callable[[Open], None], str]] = {
         "performance: was judged by .*the references of the site say",
     ),
     "changed exit code": (replaced("Hpl_retry5/assay.launch", "rc=0", "rc=1"), "has exit code 1"),
-    "changed date": (
-        stated("session", "start", to="2031-01-01T00:00:00+00:00"),
-        "session: start: says '2031",
-    ),
-    "changed host": (stated("session", "nodes", to=["node01"]), "session: nodes: 0: says 'node01'"),
+    "changed date": (stated("start", to="2031-01-01T00:00:00+00:00"), "start: says '2031"),
+    "changed host": (stated("nodes", to=["node01"]), "nodes: 0: says 'node01'"),
     "changed commit": (
         stated("suite", to=[{"commit": "0" * 40, "requirements_sha256": "", "reframe": ""}]),
         "suite: 0: commit: says '0000",
     ),
-    "changed promise": (
-        replaced("expected.yaml", "nothing_judged: red", "nothing_judged: allowed"),
-        "expected.yaml: nothing_judged is allowed, the session had red",
-    ),
-    "added permission to skip": (
-        replaced("expected.yaml", "skips:\n", "skips:\n  - {test: Hpl, why: 'no memory*'}\n"),
-        "expected.yaml: allows other skips than the session had",
-    ),
-    "changed number of promised cases": (
-        replaced("expected.yaml", "Hpl: 1", "Hpl: 2"),
-        r"expected.yaml: \d+ cases are promised, the session had \d+",
-    ),
-    "changed reason of a skip": (stated("skips", to={"no reason": ["Hpl"]}), "skips: "),
-    "changed power": (stated("power", to={}), "power: .* is missing"),
-    "changed share of another acceptance": (
-        replaced("expected.yaml", "nothing_judged", "reacceptance: 0.5\nnothing_judged"),
-        "reacceptance: says 0.9, and 0.5 follows",
-    ),
-    "changed page of text": (replaced("certificate.txt", "PASS", "pass"), "does not say what"),
+    "changed reason of a skip": (of_skip("no reason"), "TransportOpens.*: why: says 'no reason'"),
     "lost record": (drop("Hpl_retry5/assay.json"), "Hpl"),
     "another schema": (stated("schema", to=99), "is of schema 99"),
-    "statement that is none": (replaced("certificate.json", '"cases"', '"case"'), "is not the st"),
-    "path out of the certificate": (
-        stated("session", "file", to="../../etc/passwd"),
-        "is not in the certificate|is no",
+    "statement that is none": (replaced("statement.json", '"cases"', '"case"'), "is not the st"),
+    "path out of the bundle": (
+        stated("file", to="../../etc/passwd"),
+        "is not in the bundle|is no",
     ),
     "included file from elsewhere": (
         replaced("bench/references.yaml", "references:", "include: [/etc/x.yaml]\nreferences:"),
-        "includes /etc/x.yaml, which is not in the certificate",
+        "includes /etc/x.yaml, which is not in the bundle",
     ),
 }
 
@@ -267,7 +256,7 @@ def test_forged_contents_are_named_even_without_a_signature(signed, tmp_path, ca
     change, said = CONTENTS[name]
     found = Open(signed.path)
     unsigned(found)
-    if name not in {"changed page of text", "statement that is none"}:
+    if name != "statement that is none":
         assert verify(found.pack(tmp_path / "unsigned.zip"), "--any-signer") == 0
     change(found)
     assert verify(found.pack(tmp_path / "forged.zip"), "--any-signer") == 1
@@ -292,10 +281,10 @@ def of_another_text(signed: Signed, found: Open) -> None:
 
 
 def of_another_key(signed: Signed, found: Open) -> None:
-    sums = archive.pack(found.members, None)
+    sums = bundle.pack(found.members, None)
     path = signed.path.with_name("sums.zip")
     path.write_bytes(sums)
-    found.signature = signature.sign(signed.other, archive.read(path).sums)
+    found.signature = signature.sign(signed.other, bundle.read(path).sums)
 
 
 def torn_signature(signed: Signed, found: Open) -> None:
@@ -312,7 +301,7 @@ def named_another(signed: Signed, found: Open) -> None:
     [
         (removed_signature, "refused: SHA256SUMS.sig: the signature of SHA256:.* was removed"),
         (of_another_text, "refused: SHA256SUMS.sig: is not the signature of SHA256SUMS"),
-        (of_another_key, "refused: SHA256SUMS.sig: is of SHA256:.*, and certificate.json says"),
+        (of_another_key, "refused: SHA256SUMS.sig: is of SHA256:.*, and statement.json says"),
         (torn_signature, "refused: SHA256SUMS.sig: is not the signature of SHA256SUMS"),
         (named_another, "UNKNOWN KEY .*does not have it"),
     ],
@@ -326,30 +315,43 @@ def test_a_forged_signature_is_refused(signed, tmp_path, capsys, change, said):
 
 def test_a_changed_file_is_named_by_its_hash(signed, tmp_path, capsys):
     found = Open(signed.path)
-    sums = archive.read(signed.path).sums
+    sums = bundle.read(signed.path).sums
     name = found.name(LAST)
     assert name.startswith(f"results/{OUTPUT.partition('/')[2]}")
     found.members[name] += b" "
     path = tmp_path / "changed.zip"
-    packed = archive.pack(found.members, None)
+    packed = bundle.pack(found.members, None)
     path.write_bytes(packed)
     # The signed hashes in place of those of the changed file.
     with zipfile.ZipFile(path) as read, zipfile.ZipFile(tmp_path / "forged.zip", "w") as made:
         for entry in read.infolist():
-            content = sums if entry.filename == archive.SUMS else read.read(entry)
+            content = sums if entry.filename == bundle.SUMS else read.read(entry)
             made.writestr(zipfile.ZipInfo(entry.filename), content)
     assert verify(tmp_path / "forged.zip", "--any-signer") == 1
     assert f"refused: {name}: was changed" in capsys.readouterr().out
 
 
-def test_an_unsigned_certificate_says_so_loudly(tmp_path, capsys):
-    path = tmp_path / "unsigned.zip"
-    assert certify(path) == 0
-    assert "UNSIGNED" in capsys.readouterr().out
-    assert verify(path) == 1
-    assert "UNSIGNED: nobody vouches for it" in capsys.readouterr().out
-    assert verify(path, "--any-signer") == 0
-    assert Open(path).members["certificate.txt"].decode().splitlines()[1].startswith("UNSIGNED")
+def test_what_does_not_follow_is_not_signed(signed, tmp_path, capsys):
+    data = shutil.copytree(DATA, tmp_path / "data")
+    (references,) = data.rglob("references.yaml")
+    references.write_text(references.read_text().replace("lower: -0.05", "lower: -0.04"))
+    report = data / "results/reports/run-report-0.json"
+    output = tmp_path / "certificate.zip"
+    assert certify(output, signed.ours, session=report, folder=data / "site-config") == 2
+    err = capsys.readouterr().err
+    assert "this verdict does not follow: Hpl @bench:here+system: performance: was judged by" in err
+    assert not output.exists()
+
+
+def test_the_verdict_of_a_certificate_is_the_exit_code(signed, tmp_path):
+    data = shutil.copytree(DATA, tmp_path / "data")
+    (plan,) = data.rglob("session.json")
+    plan.unlink()
+    report = data / "results/reports/run-report-0.json"
+    output = tmp_path / "certificate.zip"
+    assert certify(output, signed.ours, session=report, folder=data / "site-config") == 1
+    assert json.loads(Open(output).members["statement.json"])["verdict"] == "PROVISIONAL"
+    assert verify(output, "--signers", signed.signers) == 0
 
 
 @pytest.mark.parametrize(
@@ -360,7 +362,7 @@ def test_an_unsigned_certificate_says_so_loudly(tmp_path, capsys):
     ],
 )
 def test_a_key_that_is_none_writes_nothing(tmp_path, capsys, make, said):
-    assert certify(tmp_path / "certificate.zip", "--key", make(tmp_path)) == 2
+    assert certify(tmp_path / "certificate.zip", make(tmp_path)) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "certificate.zip").exists()
 
@@ -368,7 +370,7 @@ def test_a_key_that_is_none_writes_nothing(tmp_path, capsys, make, said):
 def test_a_public_key_without_an_agent_cannot_sign(signed, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     public = shutil.copy(signed.ours.with_suffix(".pub"), tmp_path / "alone.pub")
-    assert certify(tmp_path / "certificate.zip", "--key", public) == 2
+    assert certify(tmp_path / "certificate.zip", public) == 2
     assert "cannot sign" in capsys.readouterr().err
 
 

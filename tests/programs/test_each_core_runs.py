@@ -9,7 +9,8 @@ import pytest
 from bench import ROOT
 from nodes import LAUNCHER, Nodes, need_namespaces
 
-from assay.fleet import cores
+from assay.fleet import advise
+from assay.fleet.cores import CORES, UNITS
 
 SCRIPT = ROOT / "src/assay/onnode/cores.py"
 
@@ -30,9 +31,7 @@ def test_the_script_measures_each_core_of_this_machine():
     said = json.loads(done.stdout)
     assert said["cores"] and said["bytes"] > 4096
     for values in said["cores"].values():
-        assert {name: len(windows) for name, windows in values.items()} == dict.fromkeys(
-            cores.UNITS, 2
-        )
+        assert {name: len(windows) for name, windows in values.items()} == dict.fromkeys(UNITS, 2)
         assert all(value > 0 for windows in values.values() for value in windows)
 
 
@@ -54,15 +53,15 @@ def test_the_second_look_is_for_the_slow_node_and_others(tmp_path):
     (tmp_path / "sh").write_text(SWAYED.format(values="b=20"))
     (tmp_path / "sh").chmod(0o755)
     command = [str(tmp_path / "sh"), "-c", "cores.py"]
-    advice = [sys.executable, "-m", cores.__name__, "coordinator_log.jsonl", "0.2"]
+    advice = advise.command(CORES.advice, "coordinator_log.jsonl", "0.2")
     job = Nodes(
         tmp_path, "each.py", 3, command=command, limit=20, width=None, turns=2, advice=advice
     )
     job.start(0, 1, 2).end()
-    found, failed = cores.turns(job.coordinator_log())
+    found, failed = CORES.turns(job.coordinator_log())
     assert failed == []
     assert [turn.node for turn in found if turn.look == 2].count("node02") == 2
-    accused, undecided = cores.slow(found, 0.2)
+    accused, undecided = CORES.slow(found, 0.2)
     assert undecided == []
     assert accused == [
         "node02: dgemm 20 GFLOP/s on cpu1 of 2 cores, the median of the other cores is 40 GFLOP/s "
@@ -109,14 +108,16 @@ def test_of_two_nodes_neither_is_accused(bench):
 
 @pytest.mark.slow
 def test_a_misspelt_option(bench):
-    run = each_core(bench, "true", each_core={"widht": 1})
-    run.says("EachCore", "unknown key 'widht'; did you mean 'width'?")
+    run = each_core(bench, "true", options={"EachCore.widht": 1})
+    run.says(
+        "EachCore", "options: EachCore.widht: EachCore has no option 'widht'; did you mean 'width'?"
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_long_run_keeps_the_worst_value_and_the_drift(bench):
-    record = each_core(bench, "true", each_core={"hours": 0.001}).says("EachCore").record
+    record = each_core(bench, "true", options={"EachCore.hours": 0.001}).says("EachCore").record
     said = record["drift"]["dgemm"]
     assert said["turns"] == 120
     assert said["worst"]["value"] == 40 and said["nodes"] == dict.fromkeys(
@@ -126,5 +127,5 @@ def test_a_long_run_keeps_the_worst_value_and_the_drift(bench):
 
 @pytest.mark.slow
 def test_hours_that_are_no_time(bench):
-    run = each_core(bench, "true", each_core={"hours": -1})
-    run.says("EachCore", "extras: each_core: hours is -1; 8, for instance")
+    run = each_core(bench, "true", options={"EachCore.hours": -1})
+    run.says("EachCore", "options: EachCore.hours: -1 is not a number above 0")

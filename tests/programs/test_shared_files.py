@@ -42,7 +42,7 @@ def coherence(bench, folder, fault="true", **extras):
     node = f"{first}; [ $PMIX_RANK != 2 ] || {broken}; exec"
     launcher = LAUNCHER.replace("--uts", "--uts --mount").replace("exec", node)
     path = bench.program("live", "mpirun", launcher)
-    said = {"directory": str(shared), "nodes": 3, "coherence": {"within": 1}, **extras}
+    said = {"directory": str(shared), "nodes": 3, "options": {"Coherence.within": 1}, **extras}
     bench.partition(features=["storage", "shared"], extras=said)
     bench.stack("live", ["mpi"], path)
     run = bench.run("-n", "Coherence", path="reframe/storage/coherence.py")

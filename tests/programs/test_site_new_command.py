@@ -9,8 +9,9 @@ from shell import ROOT
 
 pytest.importorskip("reframe")
 
-from assay import cli
+from assay import cli, slurm
 from assay.onnode import provenance
+from assay.results import promise
 from assay.results.promise import PromiseError
 from assay.sites import expect, listing, new
 
@@ -73,7 +74,7 @@ def test_the_folder_loads_and_promises_what_the_cluster_can_run(
     assert "partition ethernet: eth0 is no device of hardware" in said
     made = checkout / "site-config/mine"
     assert {path.name for path in made.iterdir()} == {
-        "reframe.py", "references.yaml", "expected.yaml"
+        "reframe.py", "references.yaml", "promise.yaml"
     }  # fmt: skip
     assert {path.name for path in checkout.iterdir()} == {"site-config", "reframe"}
     assert cli.main(["sites", "mine"]) == 0
@@ -83,9 +84,11 @@ def test_the_folder_loads_and_promises_what_the_cluster_can_run(
     configuration, _ = listing.load(made / "reframe.py")
     access = {tuple(each["access"]) for each in configuration["systems"][0]["partitions"]}
     assert access == {("--partition=batch", "--exclusive", "--account=hpc")}
-    promised = (made / "expected.yaml").read_text()
-    assert "nothing_judged: allowed" in promised
-    assert "at: [ethernet+system]" in promised and "Tournament" in promised
+    assert "nothing_judged: allowed" in (made / "promise.yaml").read_text()
+    promised = promise.load(made / "promise.yaml")
+    assert promised.site.partitions["ethernet"] == {"inter-node", "ethernet", "tcp"}
+    assert promised.site.environs["ethernet"] == {"system"} <= promised.site.stacks.keys()
+    assert {*promised.may_skip} == {*promise.KINDS}
     assert refused(capsys, "mine").startswith("site-config/mine: is there already")
 
 
@@ -98,7 +101,7 @@ def test_a_dry_run_prints_the_files_and_writes_nothing(checkout, tmp_path, capsy
     assert not (checkout / "site-config/mine").exists()
     command = (tmp_path / "srun").read_text()
     assert command.startswith("--partition=batch --exclusive --qos=test --nodes=2 --ntasks=2 ")
-    assert "--immediate=600" in command and "inventory.py" in command
+    assert "--immediate=600" in command and "provenance.py --questions" in command
 
 
 @pytest.mark.parametrize(
@@ -188,11 +191,14 @@ def test_modules_that_bring_mpi_are_said_and_an_unknown_one_is_refused(checkout,
     assert "the stack loads no module; there are openmpi/5.0.5, cuda/12.0, " in said
     assert "cuda/12.10 and 3 more; name those that you want by --module" in said
     assert refused(capsys, "mine", "--module", "openmpi/5.0.4") == (
-        "--module: there is no 'openmpi/5.0.4'; did you mean 'openmpi/5.0.5'?"
+        "--module: no 'openmpi/5.0.4'; did you mean 'openmpi/5.0.5'?"
     )
+    # A module without its version, too.
+    assert cli.main(["site", "new", "mine", "--dry-run", "--module", "openmpi"]) == 0
+    capsys.readouterr()
     assert cli.main(["site", "new", "mine", "--dry-run", "--module", "openmpi/5.0.5"]) == 0
     said = capsys.readouterr().out
-    assert '"modules_system": "lmod"' in said and '"modules": ["openmpi/5.0.5"]' in said
+    assert "\"modules_system\": 'lmod'" in said and "'modules': ['openmpi/5.0.5']" in said
     assert "module load openmpi/5.0.5 >&2 && exec python3 " in (tmp_path / "srun").read_text()
 
 
@@ -209,8 +215,6 @@ def test_a_site_that_is_refused_leaves_nothing(checkout, monkeypatch, capsys):
 
 
 def test_the_job_loads_modules_in_a_login_shell(checkout):
-    from assay.sites.new import slurm
-
     text = (DATA / "nodes.txt").read_text().replace("Gres=(null)", "Gres=gpu:2")
     pool = slurm.pool(slurm.partitions((DATA / "partitions.txt").read_text())[0], slurm.nodes(text))
     command = new.job(pool, [], ["openmpi/5.0.5", "osu micro"], 60)

@@ -172,8 +172,9 @@ def test_a_stack_has_what_its_lock_has(site: Path) -> None:
     }  # fmt: skip
     assert stack["extras"]["osu_version"] == locked["osu-micro-benchmarks"]["version"]
     # The order is by size and not by letter, because the tests take the first class.
-    assert stack["extras"]["btio_classes"] == ["S", "W", "A"]
-    assert set(stack["extras"]["btio_subtypes"]) == {"simple", "full", "epio"}
+    built = stack["extras"]["btio_built"]
+    assert built["classes"] == ["S", "W", "A"]
+    assert set(built["subtypes"]) == {"simple", "full", "epio"}
 
 
 def test_jobs_of_a_stack_that_is_not_installed_say_so(site: Path) -> None:
@@ -224,8 +225,8 @@ def test_no_program_that_the_tests_name_lacks_a_package(site: str) -> None:
     # NetPIPE has no recipe. perftest comes with the drivers of the network.
     wanted = {w for w, p in PROGRAMS.items() if p.detected and not p.variant_of} | {"btio"}
     assert wanted - {*stack["features"], *gpu["features"]} == {"netpipe", "ib-perftest"}
-    assert stack["extras"]["btio_classes"] == list(BTIO_CLASSES)
-    assert stack["extras"]["btio_subtypes"] == list(BTIO_SUBTYPES)
+    built = {"classes": list(BTIO_CLASSES), "subtypes": list(BTIO_SUBTYPES)}
+    assert stack["extras"]["btio_built"] == built
 
 
 @pytest.mark.parametrize("site", CUDA_SITES)

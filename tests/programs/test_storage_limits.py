@@ -13,9 +13,9 @@ pytestmark = pytest.mark.slow
 def test_a_class_that_does_not_fit_is_refused_with_its_bytes_before_it_begins(bench, tmp_path):
     began = tmp_path / "began"
     path = bench.program("any", "bt.W.x.mpi_io_full", f"#!/bin/sh\ntouch {began}\n")
-    bench.stack("any", ["btio"], path, btio_classes=["S", "W"], btio_subtypes=["full"])
+    bench.stack("any", ["btio"], path, btio_built={"classes": ["S", "W"], "subtypes": ["full"]})
     with mounted("tmpfs", tmp_path / "small", "-o", "size=2m") as small:
-        bench.storage(small, launcher="local", extras={"btio_class": "W"})
+        bench.storage(small, launcher="local", extras={"options": {"BtIo.full_class": "W"}})
         run = bench.run("-n", "BtIo.*full.*ompio", path="reframe/storage/btio.py")
     said = f"BT-IO full class W writes 22118400 bytes, {small} has 2097152 free: make room there"
     outcome = run.says("BtIo", said)
@@ -82,7 +82,7 @@ def test_a_file_that_fits_into_the_memory_is_not_beyond_the_caches(bench, tmp_pa
         recorded=DATA / "replay/iozone-largest/stdout",
     )
     path = bench.program("system", "iozone", script)
-    extras = {"iozone_largest": 2**27 + 1, "memory_bytes": 2**33}
+    extras = {"options": {"IozoneLargest.largest": 2**27 + 1}, "memory_bytes": 2**33}
     said = "the file of 134217728 bytes fits into the memory of the node"
     outcome = iozone_of(bench, path, tmp_path, "IozoneLargest", **extras).case("IozoneLargest")
     outcome.says(said)
@@ -99,13 +99,13 @@ def test_a_file_that_fits_into_the_memory_is_not_beyond_the_caches(bench, tmp_pa
         (
             "2 x memory",
             2**33,
-            "partition 'here': extras: iozone_largest: '2 x memory' is not a size: give",
+            "partition 'here': options: IozoneLargest.largest: '2 x memory' is not 2x-memory, or a",
         ),
     ],
     ids=["less memory than the node has", "no size"],
 )
 def test_a_size_that_cannot_be_run(bench, tmp_path, said, memory, cause):
-    extras = {"iozone_largest": said, "memory_bytes": memory}
+    extras = {"options": {"IozoneLargest.largest": said}, "memory_bytes": memory}
     iozone(bench, tmp_path, "IozoneLargest", **extras).case("IozoneLargest").says(cause)
 
 
@@ -131,7 +131,7 @@ FOUR = {
 def test_the_real_program_writes_by_the_library_asked_for(bench, tmp_path, library):
     live_program("bt.S.x.mpi_io_simple")
     bench.storage(tmp_path, **FOUR)
-    bench.stack("system", ["btio"], btio_classes=["S"], btio_subtypes=["simple"])
+    bench.stack("system", ["btio"], btio_built={"classes": ["S"], "subtypes": ["simple"]})
     run = bench.run("-n", f"BtIo.*simple.*{library}", path="reframe/storage/btio.py")
     assert len(run.cases) == 2
     for ranks in (1, 4):

@@ -6,7 +6,8 @@ import pytest
 from bench import ROOT, run_reframe
 
 from assay.report import validation
-from assay.results import figures, run_folder
+from assay.results import run_folder
+from assay.results.cases import figures
 from assay.results.locality import BETWEEN, IN_NODE
 
 pytestmark = pytest.mark.slow
@@ -55,7 +56,7 @@ def test_the_tests_declare_the_figures_of_the_document_and_no_others(cases):
     declared = {
         (figure.name, figure.where("any file system", place))
         for case in cases
-        for figure in figures.read(case["figures"])
+        for figure in figures(case["figures"])
         for place in (IN_NODE, BETWEEN)
         if figure.name and figure.at
     }

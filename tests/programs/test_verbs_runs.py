@@ -126,7 +126,7 @@ def rails(bench):
             program = bench.folder / "programs" / name / "osu_bw"
             program.write_text(program.read_text().replace("\n", f"\n{WORK}\n", 1))
         bench.record_all()
-        return bench.run("-n", f"OsuRails%.*rails={number}", path="reframe/network/affinity.py")
+        return bench.run("-n", f"OsuRails%.*rails={number}", path="reframe/network/rails.py")
 
     return make
 
@@ -153,7 +153,7 @@ def test_packets_sent_again_beside_other_work_accuse_no_link(rails, bench, tmp_p
     """The account of a control group that never grows makes all processor time other work."""
     account = tmp_path / "cpuacct.usage"
     account.write_text("1000000000\n")
-    (bench.site / "busy.yaml").write_text("during: 0.000001\n")
+    (bench.site / "tolerances.yaml").write_text("other_work: 0.000001\n")
     runs = {name: FAULTS[name][0] for name in ("lost", "link-down")}
     run = rails(runs, others=str(account))
     lost, down = (run.case("OsuRails", environ=name) for name in runs)

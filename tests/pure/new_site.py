@@ -9,14 +9,18 @@ import itertools
 
 from shell import ROOT
 
+from assay import slurm
 from assay.judge import hardware
-from assay.sites.new import draft, facts, slurm, written
+from assay.sites import describe, new, written
 
 DATA = ROOT / "tests/data/site-new"
 NAMES = ("node02", "node01")
 KNOWN = hardware(ROOT / "site-config" / "mine")
 PARTITIONS = (DATA / "partitions.txt").read_text()
 NODES = (DATA / "nodes.txt").read_text()
+SAID = slurm.Answers(
+    config=(DATA / "config.txt").read_text(), mpi=(DATA / "mpi-list.txt").read_text()
+)
 HEAD = written.Head("mine", ["login$"], "nomod", "2026-11-23", ["node01"])
 
 
@@ -30,7 +34,7 @@ def labelled(*answers):
 
 
 def recorded():
-    return facts.answers(labelled(*((DATA / f"{name}.txt").read_text() for name in NAMES)))
+    return describe.answers(labelled(*((DATA / f"{name}.txt").read_text() for name in NAMES)))
 
 
 def place(nodes=NODES, answers=None):
@@ -38,11 +42,11 @@ def place(nodes=NODES, answers=None):
     name = "batch" if "Partitions=batch" in nodes else "gpu"
     (partition,) = slurm.partitions(PARTITIONS.replace("=batch", f"={name}"))
     pool = slurm.pool(partition, slurm.nodes(nodes))
-    return facts.Place(pool, *(answers or recorded()))
+    return describe.Place(pool, *(answers or recorded()))
 
 
 def drafted(*places, **more):
-    return draft.of(places, KNOWN, **{"scheduler": "squeue", "launcher": "srun", **more})
+    return new.draft(places, KNOWN, SAID, **more)
 
 
 TOPOLOGY_KEYS = ("cpus", "cores", "sockets", "numa_nodes")

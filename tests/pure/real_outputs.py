@@ -16,13 +16,13 @@ from assay.outputs import Parsed, ParseError
 DATA = Path(__file__).parents[1] / "data"
 
 
-def texts(family: str, prefix: str = "") -> dict[str, str]:
-    """The real outputs below tests/data/`family`: name without `prefix` and `.txt` -> text."""
+def texts(family: str, prefix: str = "", data: Path = DATA) -> dict[str, str]:
+    """The real outputs below `data`/`family`: name without `prefix` and `.txt` -> text."""
     return {
-        str(path.relative_to(DATA / family)).removeprefix(prefix).removesuffix(".txt"): (
+        str(path.relative_to(data / family)).removeprefix(prefix).removesuffix(".txt"): (
             path.read_text(errors="replace")
         )
-        for path in sorted((DATA / family).rglob("*.txt"))
+        for path in sorted((data / family).rglob("*.txt"))
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from assay.declared import GPUS, HOSTS, PARTITION, Figure, as_json
 from assay.judge import Verdict
 from assay.results.cases import Case
-from assay.results.records import with_record
+from assay.results.record import with_record
 from assay.workloads import osu as programs
 
 OSU = {

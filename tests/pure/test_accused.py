@@ -11,11 +11,12 @@ import report_records
 
 from assay.accused import Against, How, of
 from assay.evidence import node_state
-from assay.fleet import census, sweep
+from assay.fleet import census
+from assay.fleet.storage import DISKS
 from assay.fleet.sweep import Turn
 from assay.fleet.tournament.measured import Pair, lossy
 from assay.outputs import coordinator_log
-from assay.results.records import with_record
+from assay.results.record import with_record
 
 
 def nodes_of(problems):
@@ -70,11 +71,16 @@ def test_the_census_accuses_all_nodes_of_a_value_and_not_only_those_that_it_name
 
 def test_the_sweep_accuses_the_slow_node():
     turns = [
-        Turn(f"n{i}", 1, number, {"write": 10.0 if i == 2 else 100.0, "read": 100.0}, True)
+        Turn(
+            f"n{i}",
+            1,
+            number,
+            {"write": {f"n{i}": 10.0 if i == 2 else 100.0}, "read": {f"n{i}": 100.0}},
+        )
         for i in range(1, 5)
         for number in range(3)
     ]
-    assert nodes_of(sweep.slow(turns, 0.3)[0]) == [(["n2"], "slower than the others")]
+    assert nodes_of(DISKS.slow(turns, 0.3)[0]) == [(["n2"], "slower than the others")]
 
 
 def test_links_that_lose_data_accuse_a_node_or_a_pair():

@@ -171,14 +171,10 @@ def test_one_look_of_two_leaves_it_undecided():
     ]
 
 
-def test_congestion_is_recorded_unless_the_site_bounds_it():
+def test_congestion_is_recorded_and_not_judged():
     every = found(loaded=200.0)
     assert every[0].congestion == 10
     assert judged(every) == ([], [])
-    ((line,), _) = judged(every, Stated(link=125, congestion=4))
-    assert "the latency node01 - node05 is 10 times that of the pair alone (20 us)" in line
-    assert "the site allows 4 times" in line
-    assert judged(every, Stated(link=125, congestion=12)) == ([], [])
 
 
 def test_a_latency_counts_only_while_all_others_send():
@@ -205,19 +201,6 @@ def test_a_pair_that_is_missing_is_an_error(change, reason):
     pairs, entries = played()
     with pytest.raises(ValueError, match=reason):
         bisection.found(bisection.sides(FABRIC, NODES), entries, change(pairs))
-
-
-@pytest.mark.parametrize(
-    "said,reason",
-    [
-        ({"trunk": 0}, "trunk: 0 is not a number above 0"),
-        ({"congestion": "4x"}, "congestion: '4x' is not a number above 0"),
-        ({"share": 90}, "share: 90 is above 1; 0.9 stands for 90 %"),
-    ],
-)
-def test_a_wrong_option_names_its_key(said, reason):
-    with pytest.raises(ValueError, match=reason):
-        bisection.stated_of(said, None)
 
 
 def test_the_nodes_are_told_the_rounds_as_ranks_and_who_sends_under_load(tmp_path):
@@ -255,7 +238,6 @@ def test_one_look_at_the_latency_under_load_is_not_enough():
     (one,) = found(loaded=200.0)
     (half,) = (replace(one, loaded=(None, 200.0)),)
     assert (half.latency_loaded, half.congestion) == (None, None)
-    assert judged([half], Stated(link=125, congestion=4)) == ([], [])
     assert len(bisection.unseen([half])) == 1
 
 

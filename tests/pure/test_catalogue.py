@@ -43,6 +43,7 @@ def test_the_image_of_debian_has_the_packages_of_the_catalogue():
 def asked_for():
     """The words that tests select stacks by: `+word` in their text, and programs between GPUs."""
     texts = [path.read_text() for path in (ROOT / "reframe").glob("*/*.py")]
+    texts += [path.read_text() for path in (ROOT / "studies").glob("*/*.py")]
     texts += [path.read_text() for path in (ROOT / "src/assay").glob("*/*.py")]
     words = {word for text in texts for word in re.findall(r"\+([a-z][a-z-]+)", text)}
     built = {word for text in texts for word in re.findall(r'built = "(\w+)"', text)}
@@ -66,18 +67,24 @@ def test_which_programs_tests_ask_for():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("stream: a program", "stream: descr: is missing"),
-        ("stream: {executables: [x]}", "stream: descr: is missing"),
+        ("stream: a program", "stream: 'a program': expected `object`, .*has a descr"),
+        ("stream: {executables: [x]}", "stream: `descr` is missing"),
         ("stream: {descr: x}", "stream: executables: is missing"),
-        ("stream: {descr: x, executables: [x], debain: y}", "stream: debain: is unknown; known"),
+        (
+            "stream: {descr: x, executables: [x], debain: y}",
+            "stream/debain: unknown key; did you",
+        ),
         ("stream: {descr: x, family: '('}", "stream: family: is not a regular expression"),
         ("stream: {descr: x, variant_of: y}", "stream: variant_of: is not a word of this file"),
         (
             "stream: {descr: x, executables: [x], version: {extra: y, command: [x], pattern: z}}",
-            "stream: version: must have extra, command and pattern",
+            "stream/version: pattern: must have one group",
         ),
-        ("stream: {descr: x, executables: [x], version: {extra: y}}", "stream: version: must have"),
-        ("[a]", ".*mapping"),
+        (
+            "stream: {descr: x, executables: [x], version: {extra: y}}",
+            "stream/version: `command` is missing",
+        ),
+        ("[a]", r"\(top level\): .*expected `object`"),
         ("a: [", ".*line 1 is not valid YAML"),
     ],
 )
@@ -99,8 +106,7 @@ def test_what_is_not_valid_is_refused_by_file_word_and_key(tmp_path, text, said)
         ("netpipe", {"netpipe_command": "NPopenmpi"}, "NPopenmpi"),
         ("hpl-gpu", {"hpl_gpu_command": "/opt/hpl.sh --affinity 0"}, "/opt/hpl.sh"),
         ("osu-py", {"osu_py_command": "in-image /opt/python {benchmark}.py"}, "/opt/python"),
-        ("btio", {"btio_classes": ["W", "A"], "btio_subtypes": ["epio"]}, "bt.W.x.ep_io"),
-        ("npb", {"npb_kernels": ["ft", "lu"], "npb_classes": ["W", "A"]}, "ft.W.x"),
+        ("btio", {"btio_built": {"classes": ["W", "A"], "subtypes": ["epio"]}}, "bt.W.x.ep_io"),
         ("container", {}, "sh"),
     ],
 )
@@ -109,8 +115,7 @@ def test_the_name_that_shows_whether_a_stack_has_a_program(word, extras, name):
 
 
 def test_every_program_has_such_a_name():
-    extras = {"btio_classes": ["S"], "btio_subtypes": ["full"]}
-    extras |= {"npb_kernels": ["cg"], "npb_classes": ["S"]}
+    extras = {"btio_built": {"classes": ["S"], "subtypes": ["full"]}}
     for word, program in catalogue.PROGRAMS.items():
         given = {program.command_extra: "start"} if program.command_extra else {}
         assert catalogue.executable(word, {**extras, **given})
@@ -119,10 +124,8 @@ def test_every_program_has_such_a_name():
 def test_a_stack_that_does_not_say_how_its_program_starts_is_refused():
     with pytest.raises(ConfigError, match="a stack with hpl-gpu needs the extra hpl_gpu_command"):
         catalogue.executable("hpl-gpu", {})
-    with pytest.raises(ConfigError, match="btio_classes"):
-        catalogue.executable("btio", {"btio_classes": []})
-    with pytest.raises(ConfigError, match="npb_kernels"):
-        catalogue.executable("npb", {"npb_classes": ["S"]})
+    with pytest.raises(ConfigError, match=r"btio_built: \{classes: "):
+        catalogue.executable("btio", {"btio_built": {"classes": []}})
 
 
 def test_programs_are_found_by_their_preferred_name_and_variants_never():

@@ -10,7 +10,8 @@ import pytest
 from shell import ROOT
 
 from assay.accused import How
-from assay.fleet import cores
+from assay.fleet.cores import CORES, UNITS
+from assay.fleet.sweep import Turn
 from assay.outputs.coordinator_log import parse
 
 NODES = ("node01", "node02", "node03", "node04")
@@ -32,15 +33,13 @@ def look(number, fault=None, nodes=NODES, *, clock=True, noise=0.01):
     found = []
     for turn in range(3):
         for node in nodes:
-            of_node = {}
+            of_node = {quantity: {} for quantity in HEALTHY if clock or quantity != "clock"}
             for cpu in "0123":
                 factors = fault(node, cpu) if fault else {}
-                of_node[cpu] = {
-                    quantity: value * factors.get(quantity, 1) * (1 + chance.uniform(-noise, noise))
-                    for quantity, value in HEALTHY.items()
-                    if clock or quantity != "clock"
-                }
-            found.append(cores.Turn(node, number, turn, of_node, 1 << 26))
+                for quantity, its in of_node.items():
+                    value = HEALTHY[quantity] * factors.get(quantity, 1)
+                    its[f"{node} cpu{cpu}"] = value * (1 + chance.uniform(-noise, noise))
+            found.append(Turn(node, number, turn, of_node, "67108864 B"))
     return found
 
 
@@ -68,9 +67,9 @@ def low_clock(node, cpu):
 )
 def test_a_fault_is_named_with_its_node_by_both_looks(fault, node, quantities, which):
     first = look(1, fault)
-    again = cores.second_look(first, 0.2)
+    again = CORES.second_look(first, 0.2)
     assert again[0] == node and len(again) == 4
-    accused, undecided = cores.slow(first + look(2, fault, again), 0.2)
+    accused, undecided = CORES.slow(first + look(2, fault, again), 0.2)
     assert undecided == []
     assert [line.split()[:2] for line in accused] == [[f"{node}:", q] for q in quantities]
     assert all(which in line and "times the spread of the others" in line for line in accused)
@@ -78,7 +77,7 @@ def test_a_fault_is_named_with_its_node_by_both_looks(fault, node, quantities, w
 
 
 def test_the_line_says_how_much():
-    accused, _ = cores.slow(look(1, slow_core, noise=0) + look(2, slow_core, noise=0), 0.2)
+    accused, _ = CORES.slow(look(1, slow_core, noise=0) + look(2, slow_core, noise=0), 0.2)
     assert accused == [
         "node02: dgemm 20 GFLOP/s on cpu3 of 4 cores, the median of the other cores is 40 GFLOP/s "
         "(-50.0 %)",
@@ -89,21 +88,21 @@ def test_the_line_says_how_much():
 
 def test_healthy_cores_are_not_named():
     first = look(1, noise=0.05)
-    assert cores.second_look(first, 0.2) == []
-    assert cores.slow(first, 0.2) == ([], [])
+    assert CORES.second_look(first, 0.2) == []
+    assert CORES.slow(first, 0.2) == ([], [])
 
 
 def test_a_disturbance_of_the_first_look_names_nobody():
     first = look(1, slow_memory)
-    again = cores.second_look(first, 0.2)
-    assert cores.slow(first + look(2, None, again), 0.2) == ([], [])
+    again = CORES.second_look(first, 0.2)
+    assert CORES.slow(first + look(2, None, again), 0.2) == ([], [])
 
 
 def test_one_slow_core_of_two_nodes_is_named_but_not_one_of_two_nodes():
     pair = NODES[1:3]
-    accused, _ = cores.slow(look(1, slow_core, pair), 0.2)
+    accused, _ = CORES.slow(look(1, slow_core, pair), 0.2)
     assert [line.split(":")[0] for line in accused] == ["node02", "node02"]
-    accused, undecided = cores.slow(look(1, slow_memory, pair), 0.2)
+    accused, undecided = CORES.slow(look(1, slow_memory, pair), 0.2)
     assert accused == []
     assert [line.split(":")[0] for line in undecided] == ["node03", "node03"]
     assert all(
@@ -113,15 +112,15 @@ def test_one_slow_core_of_two_nodes_is_named_but_not_one_of_two_nodes():
 
 def test_a_clock_that_not_all_nodes_state_is_not_judged():
     mixed = look(1, low_clock, NODES[:1]) + look(1, None, NODES[1:], clock=False)
-    assert list(cores.quantities(mixed)) == ["dgemm", "copy", "latency"]
-    assert list(cores.quantities(look(1))) == ["dgemm", "copy", "latency", "clock"]
-    assert cores.quantities([]).keys() == cores.UNITS.keys()
+    assert list(CORES.quantities(mixed)) == ["dgemm", "copy", "latency"]
+    assert list(CORES.quantities(look(1))) == ["dgemm", "copy", "latency", "clock"]
 
 
 def test_nodes_with_other_arrays_cannot_be_compared():
-    other = cores.Turn("node09", 1, 0, {"0": HEALTHY}, 1 << 20)
-    assert cores.unlike(look(1)) == []
-    (line,) = cores.unlike([*look(1), other])
+    other = Turn("node09", 1, 0, {}, "1048576 B")
+    assert CORES.unlike(look(1)) == []
+    (line,) = CORES.unlike([*look(1), other])
+    assert line.startswith("nodes cannot be compared, their arrays differ with their free memory: ")
     assert "node09: 1048576 B" in line
 
 
@@ -139,10 +138,13 @@ def entry(out, rc=0):
 def test_the_output_of_a_node_is_read_with_the_median_of_its_windows():
     values = {"dgemm": [1, 9, 2], "copy": [3, 4, 5], "latency": [80.0]}
     said = {"cores": {"0": values, "64": values}, "bytes": 4096, "clock": {"0": 2800.0}}
-    found, failed = cores.turns(log(entry(json.dumps(said))))
-    core = {"dgemm": 2, "copy": 4, "latency": 80}
-    of_cores = {"0": {**core, "clock": 2800}, "64": core}
-    assert found == [cores.Turn("node02", 1, 2, of_cores, 4096)] and failed == []
+    found, failed = CORES.turns(log(entry(json.dumps(said))))
+    names = ("node02 cpu0", "node02 cpu64")
+    of_cores = {q: dict.fromkeys(names, v) for q, v in zip(UNITS, (2, 4, 80))}
+    assert found == [Turn("node02", 1, 2, of_cores, "4096 B")] and failed == []
+    said["clock"]["64"] = 2700
+    ((turn,), _) = CORES.turns(log(entry(json.dumps(said))))
+    assert turn.values["clock"] == dict(zip(names, (2800, 2700)))
 
 
 @pytest.mark.parametrize(
@@ -150,20 +152,20 @@ def test_the_output_of_a_node_is_read_with_the_median_of_its_windows():
     [
         ("python3 cannot measure: No module named 'numpy'\n", 1, "(exit code 1): python3"),
         ("", None, "(out of time): it said nothing"),
-        ("{}", 0, "(exit code 0): {}"),
-        ('{"cores": {}, "bytes": 1, "clock": {}}', 0, "(exit code 0)"),
-        ('{"cores": {"0": {"dgemm": []}}, "bytes": 1, "clock": {}}', 0, "(exit code 0)"),
+        ("{}", 0, "measured: {}"),
+        ('{"cores": {}, "bytes": 1, "clock": {}}', 0, "measured: {"),
+        ('{"cores": {"0": {"dgemm": []}}, "bytes": 1, "clock": {}}', 0, "measured: {"),
         (
             '{"cores": {"0": {"dgemm": [0], "copy": [1], "latency": [1]}}, "bytes": 1, '
-            '"clock": {}}', 0, "(exit code 0)",
+            '"clock": {}}', 0, "measured: {",
         ),
     ],
 )  # fmt: skip
 def test_a_turn_without_values_is_named(out, rc, said):
-    found, failed = cores.turns(log(entry(out, rc)))
+    found, failed = CORES.turns(log(entry(out, rc)))
     assert found == []
     (line,) = failed
-    assert line.startswith("node02: its cores were not measured ") and said in line
+    assert line.startswith("node02: its cores were not measured") and said in line
     assert line.nodes == ("node02",)
 
 

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-import report_records as records
 from hypothesis import given
 from hypothesis import strategies as st
 from report_results import DATA
@@ -14,14 +13,15 @@ from shell import ROOT
 from assay.declared import HOSTS, PARTITION, Figure, as_json
 from assay.report import figure, validation
 from assay.report import figures as drawings
-from assay.results import figures, run_folder, session
+from assay.results import run_folder, session
+from assay.results.cases import figures
 
 
 @pytest.mark.parametrize("room", ["report", "results"])
 def test_no_room_behind_the_tests_names_a_test(room):
     names = {
         node.name
-        for path in (ROOT / "reframe").rglob("*.py")
+        for path in [*(ROOT / "reframe").rglob("*.py"), *(ROOT / "studies").glob("*/*.py")]
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef) and node.bases  # a test has a base
     }
@@ -40,7 +40,7 @@ def test_a_kind_that_is_not_drawn_is_refused():
 
 def test_what_is_written_is_read_back():
     declared = [Figure("curve", "f", HOSTS), Figure("heat map", "g", PARTITION, "read")]
-    assert list(figures.read(as_json(declared))) == declared
+    assert list(figures(as_json(declared))) == declared
 
 
 @given(
@@ -50,20 +50,16 @@ def test_what_is_written_is_read_back():
     )
 )
 def test_whatever_a_file_says_is_figures_or_nothing(raw):
-    assert all(isinstance(found, Figure) for found in figures.read(raw))
+    assert all(isinstance(found, Figure) for found in figures(raw))
 
 
 def test_a_place_is_text_and_not_a_format():
     assert Figure("curve", "f", "{partition.__class__}").where("p") == "{partition.__class__}"
 
 
-#: A session of 2026-11-20, when tests did not declare figures.
-OLD = session.load(DATA / "reports" / "run-report-0.json").cases
-
-
-def test_a_session_from_before_tests_declared_figures_has_them():
-    assert all("figures" not in case.record for case in OLD)
-    drawn = figure.of(drawings.sections(OLD))
+def test_the_figures_of_a_recorded_session_are_those_that_its_tests_declared():
+    recorded = session.load(DATA / "reports" / "run-report-0.json").cases
+    drawn = figure.of(drawings.sections(recorded))
     assert {key for found in drawn for key in found.shows} == {
         ("point to point: latency", "between hosts"),
         ("point to point: bandwidth", "between hosts"),
@@ -71,16 +67,8 @@ def test_a_session_from_before_tests_declared_figures_has_them():
         ("IOzone: write", "scratch"),
         ("IOzone: SYNC write", "scratch"),
     }
-    missing = {(a.figure, a.at): a.why for a in validation.absent(OLD, drawn) if not a.part}
+    missing = {(a.figure, a.at): a.why for a in validation.absent(recorded, drawn) if not a.part}
     assert missing["bcast", "between hosts"] == "no case was selected"
-
-
-def test_of_the_tests_that_declared_nothing_each_had_the_figures_that_it_declares_now():
-    for case in [*records.hosts(), *records.hpl_study(), *records.storage()]:
-        assert figures.undeclared(case.parameters, case.family) == case.figures
-    assert figures.undeclared({"configuration": "all", "benchmark": "bw"}) == ()
-    (port,) = figures.undeclared({"benchmark": "bcast"}, "osu-py")
-    assert (port.kind, port.at) == ("collective", "")
 
 
 def test_a_case_that_was_not_run_has_the_figures_of_the_plan():
@@ -93,3 +81,4 @@ def test_a_case_that_was_not_run_has_the_figures_of_the_plan():
     assert session.named({**planned, "figures": []}).figures == ()
     assert session.named(planned).figures == (Figure("curve", "f", HOSTS),)
     assert run_folder.SCHEMA == 1, "plans from before have no figures, and are read as well"
+    assert session.named(entry).figures == ()

@@ -15,6 +15,7 @@ import yaml
 from shell import ROOT, module
 
 from assay.results import pipeline
+from assay.results.promise import Site
 
 plan = module("ci/gitlab/plan.py")
 
@@ -31,6 +32,14 @@ LISTING = """\
       ^MemoryCopy /63373721 @local:intra-node+system
 Concretized 7 test case(s)
 """
+
+
+STORAGE = frozenset(["storage"])
+SITE = Site(
+    {"scratch": STORAGE, "tmpfs": STORAGE},
+    dict.fromkeys(("scratch", "tmpfs"), frozenset(["system"])),
+    {"system": frozenset(["iozone"])},
+)
 
 
 def _reframes_job(hashcode: str, *needs: str) -> dict[str, object]:
@@ -63,7 +72,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         return str(said["listing"])
 
     monkeypatch.setattr(plan, "reframe", reframe)
-    monkeypatch.setattr(plan.listing, "found", lambda _: (None, []))
+    monkeypatch.setattr(plan.listing, "found", lambda _: (SITE, []))
     return said
 
 
@@ -199,9 +208,10 @@ def test_the_plan_is_compared_with_the_promise_of_the_site(
 ) -> None:
     site = tmp_path / "site-config/local"
     site.mkdir(parents=True)
-    (site / "expected.yaml").write_text(
-        "cases: [{at: [scratch+system, tmpfs+system], tests: {Iozone: {cases: 2, sync: [cached, "
-        "o_sync]}}}]"
+    (site / "promise.yaml").write_text("partitions: {scratch: {}, tmpfs: {}}")
+    (tmp_path / "reframe").mkdir()
+    (tmp_path / "reframe/cases.txt").write_text(
+        "".join(f"Iozone %sync={sync} | +storage | * | smoke\n" for sync in ("cached", "o_sync"))
     )
     monkeypatch.setattr(plan, "ROOT", tmp_path)
     _, promise = made("--partitions", "tmpfs scratch")
@@ -211,8 +221,8 @@ def test_the_plan_is_compared_with_the_promise_of_the_site(
     (tmp_path / "run").rmdir()
     _, promise = made()
     missing, unknown = promise.site["faults"]
-    assert "Iozone on scratch+system: 1 of 2, without sync=o_sync" in missing
-    assert "expected.yaml does not promise " in unknown
+    assert "Iozone on scratch+system: 1 of 2, without Iozone sync=o_sync" in missing
+    assert "cases.txt does not list " in unknown
 
 
 @pytest.mark.usefixtures("listed")

@@ -156,5 +156,5 @@ def test_what_grows_without_end_is_no_artefact() -> None:
         )
     pages = "\n".join(jobs(site="x")["pages"]["script"])
     assert "ci/gitlab/fits.sh pages" in pages
-    assert not re.findall(r"^cp .*(?:results\.db|perflog|-r).*$", pages, re.MULTILINE)
+    assert not re.findall(r"^cp .*(?:history\.db|perflog|-r).*$", pages, re.MULTILINE)
     assert "cache" not in jobs(site="x")["pages"]  # the shared folder holds the history

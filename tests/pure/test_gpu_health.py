@@ -7,7 +7,7 @@ import gpu_records
 import pytest
 from real_outputs import DATA
 
-from assay.evidence import counters, gpu_health, gpu_pairs, gpu_places
+from assay.evidence import counters, gpu_health, gpu_places
 from assay.evidence.accelerator import ACCELERATORS, CUDA, ROCM
 from assay.evidence.gpu_places import Taken
 from assay.outputs import nvidia_smi, ucx_log
@@ -315,41 +315,6 @@ def test_a_node_that_does_not_say_where_its_gpus_are():
 def test_a_torn_file_of_a_rank_is_none(torn):
     assert gpu_places.parse(torn) is None
     assert isinstance(taken(0, "GPU-a"), Taken)
-
-
-# One slow link among the pairs of a node.
-
-RATES = {(a, b): 1000.0 + a + b for a in range(4) for b in range(a + 1, 4)}
-
-
-def test_links_of_the_same_speed_accuse_nobody():
-    assert list(gpu_pairs.slow(RATES, HEALTHY)) == []
-    assert list(gpu_pairs.slow({**RATES, (2, 3): 800.0}, HEALTHY)) == [], "within the tolerance"
-
-
-def test_a_link_at_half_its_rate_is_named_with_both_gpus():
-    (problem,) = gpu_pairs.slow({**RATES, (1, 3): 500.0}, HEALTHY)
-    assert problem.startswith(f"{GPU_1} and GPU 3 ({UUID}3, ")
-    assert problem.endswith(
-        "500 MB/s, the median of the 5 other pairs joined by NV1 is 1003 MB/s (-50%)"
-    )
-
-
-def test_only_pairs_that_are_joined_in_the_same_way_are_compared():
-    apart = changed(
-        ("GPU0\t X \t NV1 \t NV1 \t NV1", "GPU0\t X \t NV1 \t SYS \t SYS"),
-        ("GPU1\t NV1 \t X \t NV1 \t NV1", "GPU1\t NV1 \t X \t SYS \t SYS"),
-    )
-    rates = {pair: 100.0 if pair in ((0, 2), (0, 3), (1, 2), (1, 3)) else 1000.0 for pair in RATES}
-    assert list(gpu_pairs.slow(rates, apart)) == []
-    (problem,) = gpu_pairs.slow({**rates, (0, 3): 40.0}, apart)
-    assert "the median of the 3 other pairs joined by SYS is 100 MB/s" in problem
-    assert list(gpu_pairs.slow({**rates, (2, 3): 500.0}, apart)) == [], "two do not decide"
-
-
-def test_pairs_of_a_node_whose_topology_is_not_known_are_compared_with_each_other():
-    (problem,) = gpu_pairs.slow({**RATES, (0, 1): 10.0}, nvidia_smi.parse(""))
-    assert problem.startswith("GPU 0 and GPU 1: 10 MB/s, the median of the 5 other pairs is")
 
 
 def test_an_nvlink_that_is_lost_during_a_run_is_named():

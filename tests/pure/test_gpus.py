@@ -9,8 +9,9 @@ import pytest
 from real_outputs import DATA
 
 from assay.accused import Against, How
-from assay.fleet import gpu_ways, gpus
+from assay.fleet import gpu_ways
 from assay.fleet.gpu_ways import HOST, Copy, Turn
+from assay.fleet.gpus import GPUS
 from assay.outputs.coordinator_log import parse
 
 NVLINK, PCIE = 250.0, 25.0
@@ -43,7 +44,7 @@ def look(number, fault=None, nodes=NODES[:1], gpus_of_a_node=4, joined=None):
 def both(fault=None, **more):
     """Both looks, the second of the nodes that the first one suspects."""
     first = look(1, fault, **more)
-    again = gpus.second_look(first, 0.2)
+    again = GPUS.second_look(first, 0.2)
     return first + look(2, fault, **{**more, "nodes": again})
 
 
@@ -88,7 +89,7 @@ def slow_node(node, source, target):
     ],
 )
 def test_the_siblings_of_one_node_name_the_fault_and_nothing_else(fault, begin, words):
-    accused, undecided = gpus.slow(both(fault), 0.2)
+    accused, undecided = GPUS.slow(both(fault), 0.2)
     assert undecided == []
     (line,) = accused
     assert line.startswith(begin)
@@ -103,24 +104,24 @@ def test_healthy_gpus_are_not_named():
     for seed in range(10):
         first = look(seed, nodes=NODES)
         found = [replace(turn, look=1) for turn in first]
-        assert gpus.slow(found, 0.2) == ([], [])
-        assert gpus.second_look(found, 0.2) == []
+        assert GPUS.slow(found, 0.2) == ([], [])
+        assert GPUS.second_look(found, 0.2) == []
 
 
 def test_a_disturbance_of_the_first_look_names_nobody():
-    assert gpus.slow(look(1, slow_gpu) + look(2), 0.2) == ([], [])
+    assert GPUS.slow(look(1, slow_gpu) + look(2), 0.2) == ([], [])
 
 
 @pytest.mark.parametrize("fault", [pair, slow_gpu, no_access])
 def test_the_same_way_of_other_nodes_names_the_node(fault):
-    accused, undecided = gpus.slow(both(fault, nodes=NODES), 0.2)
+    accused, undecided = GPUS.slow(both(fault, nodes=NODES), 0.2)
     assert undecided == []
     (line,) = accused
     assert line.startswith("node01: ") and "the same on 3 other nodes" in line
 
 
 def test_a_node_whose_gpus_are_all_slow_is_one_line():
-    accused, undecided = gpus.slow(both(slow_node, nodes=NODES), 0.2)
+    accused, undecided = GPUS.slow(both(slow_node, nodes=NODES), 0.2)
     assert undecided == []
     (line,) = accused
     assert line.startswith("node01: each of its 4 GPUs: host to device 15")
@@ -132,8 +133,8 @@ def by_two(a, b):
 
 
 def test_pairs_that_are_joined_in_another_way_are_not_compared():
-    assert gpus.slow(both(joined=by_two), 0.2) == ([], [])
-    accused, _ = gpus.slow(both(one_way, joined=lambda a, b: "SYS"), 0.2)
+    assert GPUS.slow(both(joined=by_two), 0.2) == ([], [])
+    accused, _ = GPUS.slow(both(one_way, joined=lambda a, b: "SYS"), 0.2)
     assert len(accused) == 1
 
 
@@ -144,8 +145,8 @@ def every_third(node, source, target):
 
 @pytest.mark.parametrize("number", [2, 4])
 def test_what_is_alike_on_other_nodes_is_how_they_are_built(number):
-    assert gpus.slow(both(every_third, nodes=NODES[:number]), 0.2) == ([], [])
-    assert gpus.slow(both(every_third), 0.2)[0][0].startswith("node01: GPU 2: host to device")
+    assert GPUS.slow(both(every_third, nodes=NODES[:number]), 0.2) == ([], [])
+    assert GPUS.slow(both(every_third), 0.2)[0][0].startswith("node01: GPU 2: host to device")
 
 
 def half_of_the_nodes(node, source, target):
@@ -153,7 +154,7 @@ def half_of_the_nodes(node, source, target):
 
 
 def test_the_siblings_decide_where_the_nodes_are_two_camps():
-    accused, undecided = gpus.slow(both(half_of_the_nodes, nodes=NODES), 0.2)
+    accused, undecided = GPUS.slow(both(half_of_the_nodes, nodes=NODES), 0.2)
     assert undecided == []
     assert [line[:14] for line in accused] == ["node01: GPU 2:", "node02: GPU 2:"]
 
@@ -163,28 +164,28 @@ def second_of_two(node, source, target):
 
 
 def test_of_two_gpus_nobody_is_accused_and_of_two_nodes_with_two_the_slow_one_is():
-    accused, undecided = gpus.slow(both(slow_host, gpus_of_a_node=2), 0.2)
+    accused, undecided = GPUS.slow(both(slow_host, gpus_of_a_node=2), 0.2)
     assert accused == []
     assert undecided[0].startswith("node01: GPU 1: host to device")
     assert undecided[0].endswith("nobody is accused: no majority of the 2 agrees")
     two = {"nodes": NODES[:2], "gpus_of_a_node": 2}
-    accused, undecided = gpus.slow(both(second_of_two, **two), 0.2)
+    accused, undecided = GPUS.slow(both(second_of_two, **two), 0.2)
     assert [line[:14] for line in accused] == ["node01: GPU 1:"]
     assert undecided == [] and "3 others of all nodes" in accused[0]
 
 
 def test_one_gpu_of_each_of_two_nodes_is_undecided():
     one = {"nodes": NODES[:2], "gpus_of_a_node": 1}
-    accused, undecided = gpus.slow(both(slow_node, **one), 0.2)
+    accused, undecided = GPUS.slow(both(slow_node, **one), 0.2)
     assert accused == [] and "no majority of the 2 agrees" in undecided[0]
 
 
 def test_nobody_is_accused_where_the_kind_of_the_links_is_unknown():
     unknown = {"joined": lambda a, b: ""}
-    accused, undecided = gpus.slow(both(pair, **unknown), 0.2)
+    accused, undecided = GPUS.slow(both(pair, **unknown), 0.2)
     assert accused == []
     assert undecided[0].endswith("nvidia-smi does not say how the GPUs are joined")
-    accused, _ = gpus.slow(both(pair, nodes=NODES, **unknown), 0.2)
+    accused, _ = GPUS.slow(both(pair, nodes=NODES, **unknown), 0.2)
     assert "the same on 3 other nodes" in accused[0]
 
 
@@ -204,9 +205,9 @@ def test_host_copies_from_far_memory_are_compared_with_such_copies_alone(number)
         return replace(turn, copies=copies)
 
     found = look(1, far, nodes=NODES, gpus_of_a_node=number)
-    assert [line[:7] for line in gpus.slow(found, 0.2)[0]] == ["node03:"]
+    assert [line[:7] for line in GPUS.slow(found, 0.2)[0]] == ["node03:"]
     said = [say(turn) for turn in found]
-    assert gpus.slow(said, 0.2) == ([], [])
+    assert GPUS.slow(said, 0.2) == ([], [])
     alone = [line for line in gpu_ways.not_compared(said) if line.startswith("node03: host")]
     assert len(alone) == (number if number < gpu_ways.FEWEST else 0)
 
@@ -215,9 +216,9 @@ def test_one_other_is_singular():
     def slow(node, source, target):
         return 0.5 if node == "node01" else 1
 
-    _, (line,) = gpus.slow(look(1, slow, nodes=NODES[:2]), 0.2)
+    _, (line,) = GPUS.slow(look(1, slow, nodes=NODES[:2]), 0.2)
     assert "the median of the same on 1 other node;" in line
-    _, (line,) = gpus.slow(look(1, second_of_two, gpus_of_a_node=2), 0.2)
+    _, (line,) = GPUS.slow(look(1, second_of_two, gpus_of_a_node=2), 0.2)
     assert "in brackets the median of 1 other of all nodes;" in line
 
 
@@ -264,7 +265,7 @@ def log(name, rc=0, nodes=1, change=("", "")):
 def test_recorded_outputs_of_emulated_gpus(name, words):
     found, failed = gpu_ways.turns(log(name))
     assert failed == [] and len(found) == 3
-    accused, undecided = gpus.slow(found, 0.2)
+    accused, undecided = GPUS.slow(found, 0.2)
     assert undecided == [] and len(accused) == bool(words)
     assert all(word in accused[0] for word in words)
 
@@ -363,17 +364,17 @@ def test_wrong_data_of_several_turns_is_one_line():
 
 
 def test_the_record_says_what_was_measured():
-    said = gpus.summary(gpu_ways.turns(log("slow-gpu", nodes=2))[0], 0.2)
+    said = GPUS.criteria(gpu_ways.turns(log("slow-gpu", nodes=2))[0], 0.2)
     assert [*said["nodes"]] == ["node01", "node02"]
     assert said["nodes"]["node01"]["drivers"] == ["0.0.emulated"]
     assert all("EMULATED GPU" in gpu for gpu in said["nodes"]["node01"]["gpus"])
 
 
 def test_the_second_look_is_for_the_suspect_and_some_others(tmp_path):
-    assert gpus.second_look(look(1, pair, nodes=NODES), 0.2) == [*NODES]
+    assert GPUS.second_look(look(1, pair, nodes=NODES), 0.2) == [*NODES]
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in written("slow-pair")))
-    assert gpus.main(str(path), "0.2") == [0]
+    assert GPUS.advice(str(path), "0.2") == [0]
 
 
 def written(name):

@@ -176,7 +176,7 @@ def test_a_slow_node_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     calm = np.roll(CALM, 50)
     at = history(tmp_path, calm, dropped(0.06, 120), np.roll(CALM, 20), np.roll(CALM, 90))
     (line,) = printed(capsys, "changes", at, *sites(tmp_path))
-    assert "| Made @made:net+mpi | bandwidth | node node02 |" in line
+    assert "| Made @made:net+mpi | bandwidth | node02 |" in line
     assert line.endswith("| for the worse")
     assert "| -5.7%, 1.1 x tolerance |" in line
 
@@ -193,9 +193,7 @@ def test_of_two_nodes_the_slow_one_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     at = history(tmp_path, np.roll(CALM, 50), dropped(0.2, 120))
-    assert any(
-        "| node node02 |" in line for line in printed(capsys, "changes", at, *sites(tmp_path))
-    )
+    assert any("| node02 |" in line for line in printed(capsys, "changes", at, *sites(tmp_path)))
 
 
 def test_the_newest_change_is_first_and_better_is_said(
@@ -231,14 +229,17 @@ def test_a_planned_change_of_the_site_concerns_what_it_names(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("date: 2026-03-01", "is not a list"),
-        ("- 2026-03-01", "change 1: is not a mapping"),
-        ("- {date: 2026-03-01}", "change 1: what: is missing"),
-        ("- {what: firmware}", "change 1: date: is missing"),
-        ("- {date: 2026-03-01, what: 7}", "change 1: what: 7 is no text"),
-        ("- {date: '2026-03-01', what: firmware}", "change 1: date: '2026-03-01' is no date"),
-        ("- {date: 2026-03-01, what: firmware, metric: [a]}", "unknown key 'metric'"),
-        ("- {date: 2026-03-01, what: firmware, metrics: a}", "metrics: 'a' is no list"),
+        ("date: 2026-03-01", "expected `array`"),
+        ("- 2026-03-01", "0: datetime.date(2026, 3, 1): expected `object`"),
+        ("- {date: 2026-03-01}", "0: `what` is missing (A change has date"),
+        ("- {what: firmware}", "0: `date` is missing"),
+        ("- {date: 2026-03-01, what: 7}", "0/what: 7: expected `str`"),
+        ("- {date: '2026-03-01', what: firmware}", "0: date: '2026-03-01' is no date"),
+        (
+            "- {date: 2026-03-01, what: firmware, metric: [a]}",
+            "0/metric: unknown key; did you mean 'metrics'?",
+        ),
+        ("- {date: 2026-03-01, what: firmware, metrics: a}", "0/metrics: 'a': expected `array`"),
         ("- {date: 2026-13-01, what: firmware}", "is not valid YAML"),
     ],
 )

@@ -10,8 +10,8 @@ import histories
 import pytest
 
 from assay.cli import main
-from assay.history import drawing
-from assay.history.drawing import Mark
+from assay.history import page
+from assay.history.page import Mark
 
 
 def points(svg: str) -> list[tuple[float, ...]]:
@@ -26,24 +26,24 @@ def band(svg: str) -> list[tuple[float, float]]:
 
 
 def test_noise_within_the_tolerance_looks_like_noise() -> None:
-    svg = drawing.draw([100, 101, 99, 100], 0.05, [])
+    svg = page.trend([100, 101, 99, 100], 0.05, [])
     heights = [y for _, y in points(svg)]
     # A range of 2 % of a picture that shows at least two tolerances on either side, 20 %.
-    assert max(heights) - min(heights) == pytest.approx(0.1 * (drawing.HIGH - 6), abs=0.2)
+    assert max(heights) - min(heights) == pytest.approx(0.1 * (page.HIGH - 6), abs=0.2)
     ((top, high),) = band(svg)
     assert (top, high) == (pytest.approx(10.5, abs=0.1), pytest.approx(15, abs=0.1))
 
 
 def test_a_value_far_outside_is_still_in_the_picture() -> None:
-    svg = drawing.draw([100, 10, 100], 0.05, [])
-    assert all(drawing.ROOM <= y <= drawing.HIGH - drawing.ROOM for _, y in points(svg))
+    svg = page.trend([100, 10, 100], 0.05, [])
+    assert all(page.ROOM <= y <= page.HIGH - page.ROOM for _, y in points(svg))
 
 
 def test_each_baseline_has_its_band_and_each_change_its_mark() -> None:
     values = [100.0] * 10 + [90.0] * 10 + [120.0] * 10
     marks = [Mark(10, "slower", "change"), Mark(20, "firmware <9>", "planned")]
-    assert drawing.baselines(values, marks) == [(0, 20, 100.0), (20, 30, 120.0)]
-    svg = drawing.draw(values, 0.05, marks)
+    assert page.baselines(values, marks) == [(0, 20, 100.0), (20, 30, 120.0)]
+    svg = page.trend(values, 0.05, marks)
     assert len(band(svg)) == 2
     assert re.findall(r'<line class="(\w+)"', svg) == ["change", "planned"]
     assert "<title>firmware &lt;9&gt;</title>" in svg
@@ -51,7 +51,7 @@ def test_each_baseline_has_its_band_and_each_change_its_mark() -> None:
 
 
 def test_a_pointer_hits_a_line_from_some_pixels_away() -> None:
-    svg = drawing.draw([100.0] * 10 + [90.0] * 10, 0.05, [Mark(10, "slower", "change")])
+    svg = page.trend([100.0] * 10 + [90.0] * 10, 0.05, [Mark(10, "slower", "change")])
     at = float(re.findall(r'<line class="change" x1="(\S+)"', svg)[0])
     ((title, left, wide),) = re.findall(
         r'<g><title>(\w+)</title><line [^>]*/><rect class="reach" x="(\S+)" y="0" width="(\d+)"',
@@ -60,12 +60,12 @@ def test_a_pointer_hits_a_line_from_some_pixels_away() -> None:
     assert title == "slower"
     assert (float(left) + int(wide) / 2, int(wide)) == (pytest.approx(at, abs=0.1), 10)
     # A picture that paper or a phone makes smaller stays whole.
-    assert f'viewBox="0 0 {drawing.WIDE} {drawing.HIGH}"' in svg
+    assert f'viewBox="0 0 {page.WIDE} {page.HIGH}"' in svg
 
 
 def test_an_old_mark_is_not_drawn_but_its_baseline_counts() -> None:
     values = [100.0] * 10 + [120.0] * 10
-    svg = drawing.draw(values, 0.05, [Mark(10, "firmware", "planned")], first=15)
+    svg = page.trend(values, 0.05, [Mark(10, "firmware", "planned")], first=15)
     assert "<line" not in svg
     assert len(points(svg)) == 5
     # The band is around 120, not around a median of both levels.
@@ -74,11 +74,11 @@ def test_an_old_mark_is_not_drawn_but_its_baseline_counts() -> None:
 
 @pytest.mark.parametrize("values", [[], [5.0]])
 def test_less_than_two_values_have_no_picture(values: list[float]) -> None:
-    assert drawing.draw(values, 0.05, []) == ""
+    assert page.trend(values, 0.05, []) == ""
 
 
 def test_values_of_zero_have_a_picture() -> None:
-    assert len(points(drawing.draw([0.0, 0.0], 0.05, []))) == 2
+    assert len(points(page.trend([0.0, 0.0], 0.05, []))) == 2
 
 
 def test_changes_come_first_with_their_marks_and_names_are_not_trusted(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_changes_come_first_with_their_marks_and_names_are_not_trusted(tmp_path:
         [
             histories.session(
                 day,
-                histories.case(value + day % 3 / 10, display_name=name),
-                histories.case(5.0 + day % 3 / 100, display_name="Calm"),
+                histories.case(value + day % 3 / 10, name=name),
+                histories.case(5.0 + day % 3 / 100, name="Calm"),
             )
             for day, value in enumerate(days, 1)
         ],
@@ -130,5 +130,3 @@ def test_the_report_links_the_page_of_the_history(tmp_path: Path) -> None:
     (tmp_path / "history.html").write_text("a page")
     assert main(command) == 1
     assert '<a href="history.html">History and changes</a>' in target.read_text()
-    assert main([*command, "--history", "../all.html"]) == 1
-    assert '<a href="../all.html">History and changes</a>' in target.read_text()

@@ -1,4 +1,4 @@
-"""Orders of the study of HPL, and the times from which the link is fitted; no program runs."""
+"""Orders of the study of HPL; no program runs."""
 
 from types import SimpleNamespace
 
@@ -7,16 +7,11 @@ import shell
 from reframe.core.exceptions import ConfigError
 
 from assay.checks.linpack import LinpackCheck
-from assay.judge import shared_link
-from assay.outputs import hpl
 from assay.workloads.sizing import Grid
 
 study = shell.module("reframe/compute/hpl_study.py")
 
 BLOCK = 32
-
-#: A link of 1 MB/s and 10 ms; processes of 5 GFLOP/s.
-LINK = SimpleNamespace(latency=1e4, bandwidth=1.0)
 
 
 def of(nodes, across):
@@ -42,30 +37,6 @@ def test_across_the_groups_a_smaller_problem_comes_first():
     assert others == orders(within)
     assert first == across.warm_up == others[0] - BLOCK
     assert within.warm_up == 0
-
-
-def test_the_first_problem_across_does_not_count_for_the_link(monkeypatch):
-    """It takes ten times as long as the law says; all others take as long as that."""
-    law = shared_link.of_hpl(BLOCK)
-    studies = [of(1, False), of(2, False), of(2, True)]
-
-    def rows(one):
-        ranks, link = one.nodes, (1e-2, 1e6) if one.crosses_the_groups else (1e-4, 1e8)
-        for order in orders(one):
-            time = law.work(ranks, order) / 5e9 + law.messages(ranks, order) * link[0]
-            time += law.volume(ranks, order) / link[1]
-            rate = hpl.operations(order) / time / 1e9
-            slow = 10 if order == one.warm_up else 1
-            yield {"n": order, "nb": BLOCK, "p": 1, "q": ranks, "performance": rate / slow}
-
-    for one in studies:
-        one.rows = lambda one=one: list(rows(one))
-    monkeypatch.setattr(study.testcase, "compared", lambda test: studies)
-    test = SimpleNamespace(between=LINK)
-    study.LinkFromHpl.read(test)
-    assert len(test._runs) == 3 * len(orders(studies[0]))
-    assert studies[2].warm_up not in {run.order for run in test._runs}
-    assert test._fit.bandwidth.value == pytest.approx(1e6, rel=0.01)
 
 
 def test_a_block_larger_than_the_smoke_profile_is_refused():

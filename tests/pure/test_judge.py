@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.judge import Reference, Verdict, judge, median_interval, worst
+from assay.judge import RED, Fault, Reference, Verdict, judge, median_interval, outcome, worst
 
 BAND = Reference(100.0, "MB/s", -0.1, 0.2, "a test")
 
@@ -62,3 +62,36 @@ def test_the_worst_verdict_counts():
     assert worst([Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.RECORDED]) is Verdict.INCONCLUSIVE
     assert worst([Verdict.INCONCLUSIVE, Verdict.FAIL]) is Verdict.FAIL
     assert worst([]) is Verdict.RECORDED
+
+
+def test_a_word_of_a_record_is_red_as_its_verdict_is():
+    assert [verdict.value in RED for verdict in Verdict] == [verdict in RED for verdict in Verdict]
+    assert {verdict for verdict in Verdict if verdict in RED} == {"FAIL", "INCONCLUSIVE"}
+
+
+BUSY = Fault("the machine was busy", Verdict.INCONCLUSIVE)
+BROKEN, ENDED = Fault("1 case failed"), Fault("INTERRUPTED: 3 of 4", word="INTERRUPTED")
+
+
+@pytest.mark.parametrize(
+    ("cases", "faults", "partial", "verdict", "word"),
+    [
+        (["PASS", "RECORDED", None], [], False, "PASS", "PASS"),
+        (["RECORDED", None], [], False, "RECORDED", "RECORDED"),
+        # A part of a run is never a PASS.
+        (["PASS"], [], True, "RECORDED", "PARTIAL"),
+        (["RECORDED"], [], True, "RECORDED", "PARTIAL"),
+        # A run that is only busy could not be decided; any other fault decides it.
+        (["PASS", "INCONCLUSIVE"], [BUSY], True, "INCONCLUSIVE", "INCONCLUSIVE"),
+        (["FAIL", "INCONCLUSIVE"], [BROKEN, BUSY], False, "FAIL", "FAIL"),
+        # A run may be red although each of its cases passed.
+        (["PASS"], [BROKEN], False, "FAIL", "FAIL"),
+        (["PASS"], [ENDED], False, "FAIL", "INTERRUPTED"),
+        (["PASS"], [ENDED, BUSY], False, "FAIL", "FAIL"),
+    ],
+)
+def test_the_outcome_of_a_run(cases, faults, partial, verdict, word):
+    found = outcome([case and Verdict(case) for case in cases], faults, partial)
+    assert (found.verdict, found.word) == (verdict, word)
+    assert found.faults == tuple(fault.text for fault in faults)
+    assert found.exit_code == bool(faults)

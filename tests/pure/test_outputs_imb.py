@@ -75,7 +75,8 @@ def test_numbers_that_contradict_each_other(name, column, value):
 
     parsed = imb.parse(text.replace(row(text, 4096), " ".join(words)))
 
-    assert parsed.problems == ("the numbers of size 4096 contradict each other",)
+    (problem,) = parsed.problems
+    assert problem.endswith("the numbers of size 4096 contradict each other")
 
 
 def test_wrong_data_are_a_problem():

@@ -1,12 +1,12 @@
-"""What must run on a site: the file, the comparison of a run with it, and the allowed skips."""
+"""What must run on a site: the files, the comparison of a run with them, and the allowed skips."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from shell import ROOT, SITES
 
 from assay.evidence import transports
@@ -15,31 +15,36 @@ from assay.judge import Verdict
 from assay.report import summary
 from assay.results import promise
 from assay.results.cases import Case, Metric, Session
-from assay.results.promise import Found, Promise, PromiseError
+from assay.results.promise import Listed, PromiseError, Site
 from assay.results.session import named
 
-FIXED = """\
+PROMISE = """\
 nothing_judged: red
-cases:
-  - at: [node+spack, gpu+spack]
-    tests:
-      NodeHealth: 1
-      Osu: {full: 4, smoke: 2, benchmark: [bw, latency], transport: [cma, posix]}
-skips:
-  - {test: [Osu], at: [gpu+spack], transport: [cma], why: '* has no *'}
+partitions:
+  node: {stacks: [spack], words: [posix, cma]}
+  gpu: {stacks: [spack], words: [posix, cma, gpu]}
+stacks:
+  spack: [osu]
+may_skip:
+  too-small: [Osu cma gpu]
 """
 
-FOUND = """\
-cases:
-  - at: [node]
-    tests:
-      Osu: {needs: ['osu {transport}'], cases: 4, benchmark: [bw, latency], transport: [cma, posix]}
-      OsuPy: {needs: [-osu osu-py], cases: 1}
-      OsuGpu: {needs: [cuda, rocm], cases: 1}
-  - at: [infiniband]
-    tests:
-      NodeHealth: 1
+CASES = """\
+# A comment.
+NodeHealth | * | * | smoke
+Osu %benchmark=bw %transport=cma | +cma | +osu
+Osu %benchmark=bw %transport=posix | +posix | +osu | smoke
+Osu %benchmark=latency %transport=cma | +cma | +osu
+Osu %benchmark=latency %transport=posix | +posix | +osu
+OsuPy | +posix | +osu-py -osu
+OsuGpu | +gpu +cuda, +gpu +rocm | +osu
 """
+
+SITE = Site(
+    {"node": frozenset(["posix", "cma"]), "gpu": frozenset(["posix", "cma", "gpu"])},
+    {"node": frozenset(["spack"]), "gpu": frozenset(["spack"])},
+    {"spack": frozenset(["osu"])},
+)
 
 
 def case(test: str, partition: str = "node", why: str = "", **parameters: str) -> Case:
@@ -62,14 +67,26 @@ SELECTED = Call(selected=("-n Osu",))
 WHOLE = [case("NodeHealth"), *osu(), case("NodeHealth", "gpu"), *osu("gpu")]
 
 
-def read(folder: Path, text: str = FIXED) -> Promise:
-    (folder / "expected.yaml").write_text(text)
-    return promise.load(folder / "expected.yaml")
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The promise of a site, with a suite beside it."""
+    (tmp_path / "reframe").mkdir()
+    (tmp_path / "reframe/cases.txt").write_text(CASES)
+    path = tmp_path / "site-config/site/promise.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(PROMISE)
+    return path
 
 
-def test_a_complete_run_keeps_the_promise(tmp_path: Path) -> None:
-    kept = promise.compare(read(tmp_path), WHOLE, "full")
-    assert (kept.promised, kept.there, kept.missing, kept.unknown) == (10, 10, (), ())
+LISTED = [Listed.read(line) for line in CASES.splitlines()[1:]]
+
+
+def faults(planned: list[Case], site: Site = SITE, profile: str = "full") -> list[str]:
+    return promise.compare(site, LISTED, planned, profile)[2]
+
+
+def test_a_complete_run_keeps_the_promise() -> None:
+    assert promise.compare(SITE, LISTED, WHOLE, "full") == (10, 10, [])
 
 
 @pytest.mark.parametrize(
@@ -79,194 +96,219 @@ def test_a_complete_run_keeps_the_promise(tmp_path: Path) -> None:
         ([c for c in WHOLE if c.test != "Osu"], "Osu on node+spack: 0 of 4"),
         (
             [c for c in WHOLE if c.parameters.get("transport") != "cma"],
-            "Osu on node+spack: 2 of 4, without transport=cma",
+            "Osu on node+spack: 2 of 4, without Osu benchmark=bw transport=cma, Osu bench",
         ),
-        (WHOLE[2:], "NodeHealth on node+spack: 0 of 1; Osu on node+spack: 3 of 4"),
+        (
+            WHOLE[2:],
+            "NodeHealth on node+spack: 0 of 1, without NodeHealth; Osu on node+spack: 3 of 4",
+        ),
         ([], "10 of 10 promised cases are missing"),
     ],
     ids=["a partition", "a test", "a value of a sweep", "single cases", "all"],
 )
-def test_what_is_missing_is_named(tmp_path: Path, planned: list[Case], said: str) -> None:
-    faults = list(promise.compare(read(tmp_path), planned, "full").faults("expected.yaml"))
-    assert len(faults) == 1
-    assert said in faults[0]
+def test_what_is_missing_is_named(planned: list[Case], said: str) -> None:
+    (fault,) = faults(planned)
+    assert said in fault
 
 
-def test_another_value_in_place_of_one_is_no_whole_sweep(tmp_path: Path) -> None:
-    swapped = [*WHOLE[:1], case("Osu", benchmark="bibw", transport="cma"), *WHOLE[2:]]
-    kept = promise.compare(read(tmp_path), swapped[:5], "full")
-    assert kept.unknown == ("Osu on node+spack: 4 in place of 4, with benchmark=bibw",)
+def test_another_case_in_place_of_one_is_no_whole_sweep() -> None:
+    """Its values are those of other cases: only the pair is new."""
+    swapped = [c for c in WHOLE if c.parameters.get("benchmark") != "bw"]
+    swapped += [case("Osu", place, benchmark="bw", transport="posix") for place in ("node", "gpu")]
+    swapped += [case("Osu", place, benchmark="bw", transport="tcp") for place in ("node", "gpu")]
+    missing, unknown = faults(swapped)
+    assert missing.startswith("2 of 10 promised cases are missing: ")
+    assert "Osu on node+spack: Osu benchmark=bw transport=tcp" in unknown
 
 
-def test_a_case_that_nobody_reviewed_is_named(tmp_path: Path) -> None:
-    kept = promise.compare(read(tmp_path), [*WHOLE, case("Stream")], "full")
-    (fault,) = kept.faults("expected.yaml")
+def test_a_case_that_nobody_reviewed_is_named() -> None:
+    (fault,) = faults([*WHOLE, case("Stream")])
     assert fault == (
-        "expected.yaml does not promise Stream on node+spack: 1 in place of 0; review the change, "
-        "and type assay expect"
+        "cases.txt does not list Stream on node+spack: Stream; type assay expect, and review it"
     )
 
 
-def test_the_profile_decides_the_number(tmp_path: Path) -> None:
-    few = [case("NodeHealth"), *osu()[:2], case("NodeHealth", "gpu"), *osu("gpu")[:2]]
-    kept = promise.compare(read(tmp_path), few, "smoke")
-    assert (kept.promised, kept.missing) == (6, ())
-    assert promise.compare(read(tmp_path), few[:-1], "smoke").missing == (
-        "Osu on gpu+spack: 1 of 2",
+def test_the_profile_decides_which_cases_must_run() -> None:
+    few = [case("NodeHealth"), osu()[1], case("NodeHealth", "gpu"), osu("gpu")[1]]
+    assert promise.compare(SITE, LISTED, few, "smoke") == (4, 4, [])
+    (fault,) = faults(few[:-1], profile="smoke")
+    assert "Osu on gpu+spack: 0 of 1, without Osu benchmark=bw transport=posix" in fault
+
+
+def test_the_words_decide_which_cases_must_run() -> None:
+    """One of several words is enough, and a word may have to be absent."""
+    site = Site(
+        {"node": frozenset(["posix", "gpu", "rocm"])},
+        {"node": frozenset(["spack", "ports"])},
+        {"spack": frozenset(["osu"]), "ports": frozenset(["osu-py"])},
     )
+    must = {(one.name, *place) for one in LISTED for place in one.places(site)}
+    assert {(name, stack) for name, _, stack in must if not name.startswith("Osu %")} == {
+        ("NodeHealth", "spack"), ("NodeHealth", "ports"), ("OsuPy", "ports"), ("OsuGpu", "spack")
+    }  # fmt: skip
 
 
-def machine(*lacks: str, **more: object) -> Found:
-    return Found(
-        stacks={"node": ("spack",)},
-        lacks={"node": frozenset(lacks), "spack": frozenset(["osu-py", "cuda", "rocm"])},
-        optional=frozenset(["infiniband"]),
-        **more,  # type: ignore[arg-type]
-    )
+def test_a_test_that_grows_with_the_machine_has_at_least_one_case() -> None:
+    grown = [Listed.read("Bt %ranks=* %mpi_io=ompio | +posix | +osu")]
+    cases = [case("Bt", ranks=ranks, mpi_io="ompio") for ranks in ("1", "64")]
+    site = replace(SITE, partitions={"node": frozenset(["posix"])})
+    assert promise.compare(site, grown, cases, "full") == (1, 1, [])
+    assert promise.compare(site, grown, [], "full")[:2] == (1, 0)
+    other = [case("Bt", ranks="1", mpi_io="romio")]
+    assert len(promise.compare(site, grown, other, "full")[2]) == 2
 
 
-def test_a_machine_promises_what_it_has(tmp_path: Path) -> None:
-    read(tmp_path, FOUND)
-    told = promise.load(tmp_path / "expected.yaml")
-    kept = promise.compare(told, osu(), "full", machine())
-    assert (kept.promised, kept.missing, kept.unknown) == (4, (), ())
-    without = [c for c in osu() if c.parameters["transport"] != "cma"]
-    kept = promise.compare(told, without, "full", machine("cma"))
-    assert (kept.promised, kept.missing, kept.unknown) == (2, (), ())
-    # Nothing shows that the machine lacks the transport.
-    kept = promise.compare(told, without, "full", machine())
-    assert kept.missing == ("Osu on node+spack: 2 of 4, without transport=cma",)
+PLACES = {"node": SITE.partitions["node"]}
+STACKS = {"node": SITE.environs["node"]}
 
 
-def test_one_of_several_words_is_enough_and_a_word_may_have_to_be_absent(tmp_path: Path) -> None:
-    told = read(tmp_path, FOUND)
-    found = Found({"node": ("spack",)}, {"spack": frozenset(["osu", "cuda"])})
-    kept = promise.compare(told, [case("OsuPy"), case("OsuGpu")], "full", found)
-    assert (kept.promised, kept.missing) == (
-        3,
-        ("NodeHealth on infiniband: 0 of 1",),
-    )
+@pytest.mark.parametrize(
+    ("site", "said"),
+    [
+        (
+            replace(SITE, partitions={**SITE.partitions, "node": frozenset(["posix"])}),
+            ["node has not the promised word cma"],
+        ),
+        (
+            replace(SITE, environs={**SITE.environs, "gpu": frozenset()}),
+            ["gpu has not the promised stack spack"],
+        ),
+        (replace(SITE, stacks={"spack": frozenset()}), ["spack has not the promised word osu"]),
+        (replace(SITE, stacks={}), ["spack has not the promised word osu"]),
+        (
+            replace(SITE, partitions=PLACES, environs=STACKS),
+            [
+                "gpu has not the promised word cma, gpu, posix",
+                "gpu has not the promised stack spack",
+            ],
+        ),
+    ],
+    ids=["transport", "stack of a partition", "program", "stack", "partition"],
+)
+def test_a_word_that_is_promised_and_not_there_is_a_fault(
+    file: Path, site: Site, said: list[str]
+) -> None:
+    """The run has all cases that its words select, so nothing else shows it."""
+    listed = promise.cases(file.parents[2] / "reframe/cases.txt")
+    planned = [
+        replace(named({"name": one.name, "system": "site"}), partition=where, environ=stack)
+        for one in listed
+        for where, stack in one.places(site)
+    ]
+    faults = promise.state(file, site, Call(), planned, "full")["faults"]
+    assert faults == [f"promise.yaml: {line}" for line in said]
+    assert promise.state(file, site, SELECTED, planned, "full")["faults"] == []
 
 
-def test_an_optional_partition_may_be_absent_and_any_other_may_not(tmp_path: Path) -> None:
-    told = read(tmp_path, FOUND.replace("infiniband", "scratch"))
-    kept = promise.compare(told, osu(), "full", machine())
-    assert kept.missing == ("NodeHealth on scratch: 0 of 1",)
+def test_a_partition_that_promises_no_word_must_still_be_there() -> None:
+    promised = promise.of({"partitions": {"scratch": {}}}).site
+    assert list(SITE.lacks(promised)) == ["scratch is promised and not there"]
 
 
-def test_a_test_that_grows_with_the_machine_has_at_least_its_first_cases(tmp_path: Path) -> None:
-    text = """\
-grows: {Bt: {ranks: ['1']}}
-cases: [{at: [node+spack], tests: {Bt: {cases: 1, ranks: ['1']}}}]
-"""
-    told = read(tmp_path, text)
-    cases = [case("Bt", ranks="1"), case("Bt", ranks="64")]
-    assert list(promise.compare(told, cases, "full").faults("f")) == []
-    assert promise.compare(told, cases[1:], "full").missing == ("Bt on node+spack: 0 of 1",)
-
-
-def test_an_unlisted_skip_is_named_with_its_reason(tmp_path: Path) -> None:
-    rules = read(tmp_path).skips
-    good = case("Osu", "gpu", "gpu has no cma", benchmark="bw", transport="cma")
-    assert promise.unlisted(rules, [good]) == ([], [])
+def test_a_skip_of_another_kind_or_of_another_case_is_named_with_its_reason(file: Path) -> None:
+    may_skip = promise.load(file).may_skip
+    why = "too-small: 4 GPUs are needed"
+    good = case("Osu", "gpu", why, benchmark="bw", transport="cma")
+    assert promise.unlisted(may_skip, [good]) == ([], [])
     for bad in (
         replace(good, why="it was late"),
+        replace(good, why="too small: 4 GPUs are needed"),
+        replace(good, why="not-here: the driver is gone"),
         replace(good, partition="node"),
         replace(good, parameters={"transport": "posix"}),
         replace(good, test="OsuPy"),
     ):
-        (refused,), _ = promise.unlisted(rules, [bad])
+        (refused,), _ = promise.unlisted(may_skip, [bad])
         assert refused == f"skip not allowed: {bad.why}: 1 of {bad.test}"
 
 
-@pytest.mark.parametrize(
-    ("why", "pattern", "fits"),
-    [
-        ("this stack has no hpl", "this stack has no *", True),
-        ("a has no b", "* has no *", True),
-        ("a has b", "* has no *", False),
-        ("busy", "busy", True),
-        ("busy now", "busy", False),
-        ("aba", "ab*ba", False),
-        ("ab" * 2000, "*".join("ab" * 12) + "*x", False),
-    ],
-)
-def test_a_star_in_a_reason_is_any_text(why: str, pattern: str, fits: bool) -> None:
-    assert promise.Skip(("*",), pattern).allows(case("Osu", why=why)) is fits
+def test_a_case_without_its_word_and_one_that_follows_may_be_skipped_everywhere() -> None:
+    assert promise.unlisted({}, [case("StackHas", why="lacks: this stack has no hpl")]) == ([], [])
+    follows = case("OsuGpuRelation", why=promise.FOLLOWS)
+    assert promise.unlisted({}, [follows]) == ([], [])
 
 
-def test_a_machine_that_is_too_small_makes_a_run_partial() -> None:
-    rules = [
-        promise.skip(
-            {"test": "*", "why": "2 ranks are needed; * has cores for 1", "partial": True}
-        ),
-        promise.skip({"test": "*", "why": "* ranks are needed; * has cores for *"}),
-    ]
-    few = [case("Osu", why="2 ranks are needed; node has cores for 1")]
-    assert promise.unlisted(rules, few) == (
-        [],
-        ["1 skipped: 2 ranks are needed; node has cores for 1"],
-    )
-    more = [case("Osu", why="4 ranks are needed; node has cores for 2")]
-    assert promise.unlisted(rules, more) == ([], [])
-    assert [promise.skip(promise.skip_as_json(one)) for one in rules] == rules
+def test_a_machine_that_cannot_run_a_part_makes_a_run_partial() -> None:
+    why = "incomplete: 2 ranks are needed; node has cores for 1"
+    allowed = {"incomplete": ("*",), "too-small": ("*",)}
+    assert promise.unlisted(allowed, [case("Osu", why=why)]) == ([], [f"1 skipped: {why}"])
+    more = [case("Osu", why="too-small: 4 ranks are needed; node has cores for 2")]
+    assert promise.unlisted(allowed, more) == ([], [])
+    assert promise.unlisted({}, [case("Osu", why=why)])[0]
+
+
+def test_every_test_that_skips_says_a_kind() -> None:
+    sources = [*ROOT.glob("src/assay/**/*.py"), *ROOT.glob("reframe/**/*.py")]
+    kinds, bare = set(), []
+    for path in sources:
+        text = path.read_text()
+        kinds |= set(re.findall(r'leave_out\(\s*"([\w-]+)"', text))
+        kinds |= set(re.findall(r'SizingError\([^()]*(?:\([^()]*\)[^()]*)*, "([\w-]+)"\)', text))
+        bare += [path.name] * len(re.findall(r"self\.skip(?:_if)?\(", text))
+    assert kinds == {*promise.KINDS, "lacks"}
+    # The helper itself, and a case that the deadline ends, which is red for that.
+    assert sorted(bare) == ["job_script.py", "partition.py"]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (None, "No such file or directory: nothing says which cases must run; type assay expect"),
-        ("cases: [", "is not valid YAML"),
-        ("cases: [{at: [x+y], tests: {Osu: {benchmark: [bw]}}}]", "states no number of cases"),
-        ("nothing_judged: green\ncases: []", "nothing_judged is 'green', not red or allowed"),
-        ("reacceptance: 2\ncases: []", "reacceptance is 2, not a share above 0, at most 1"),
-        ("reacceptance: true\ncases: []", "reacceptance is True, not a share above 0"),
-        ("cases: []\nskip: []", "unknown key 'skip'"),
-        ("cases: [{at: [x+y], tests: {Osu: 0}}]", "states no number of cases"),
-        ("cases: [{at: [x+y], tests: {Osu: {full: -2, smoke: 1}}}]", "states no number of cases"),
-        ("cases: []\nmay_skip: [{test: Osu, why: '* *'}]", "allows nearly any reason; write the"),
-        ("cases: [{at: [x+y], tests: {A: 1}}]\ngrows: {A: {b: ['1']}}", "A has no case with b"),
+        ("partitions: [", "is not valid YAML"),
+        ("nothing_judged: green\npartitions: {x: {}}", "nothing_judged is 'green', not red or"),
+        ("partitions: {x: {}}\nskip: []", "unknown key 'skip'"),
+        ("partitions: {x: {word: [a]}}", "x: unknown key 'word'; known are stacks, words"),
+        ("partitions: {x: {words: cma}}", "'cma' is not a list of words"),
+        ("partitions: {}", "it promises no partition"),
+        ("partitions: {x: {}}\nmay_skip: {late: [Osu]}", "may_skip: unknown key 'late'; known"),
+        ("partitions: {x: {}}\nmay_skip: {too-small: '*'}", "'*' is not a list of words"),
         ("nothing_judged: red", "not a promise"),
         ("[]", "not a promise"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_one_line(
-    tmp_path: Path, text: str | None, said: str
-) -> None:
-    path = tmp_path / "expected.yaml"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(PromiseError, match=f"^{path}") as error:
-        promise.load(path)
+def test_a_file_that_cannot_be_read_is_one_line(file: Path, text: str | None, said: str) -> None:
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text)
+    with pytest.raises(PromiseError, match=f"^{file}") as error:
+        promise.load(file)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
-    assert promise.state(path, None, Call(), [], "full")["faults"] == [str(error.value)]
-    assert promise.state(path, None, SELECTED, [], "full")["faults"] == []
+    assert promise.state(file, SITE, Call(), [], "full")["faults"] == [str(error.value)]
+    assert promise.state(file, SITE, SELECTED, [], "full")["faults"] == []
 
 
-def test_a_probe_that_failed_is_a_fault_of_any_run(tmp_path: Path) -> None:
-    read(tmp_path, FOUND)
-    found = machine(problems=("ucx_info -d ended with exit code 139",))
+@pytest.mark.parametrize("text", [None, "Osu %benchmark=bw\n", "Osu | * | * | somke\n"])
+def test_a_list_that_cannot_be_read_is_one_line(file: Path, text: str | None) -> None:
+    path = file.parents[2] / "reframe/cases.txt"
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
+    (fault,) = promise.state(file, SITE, Call(), WHOLE, "full")["faults"]
+    assert fault.startswith(f"{path}: ") and fault.endswith("type assay expect")
+
+
+def test_a_probe_that_failed_is_a_fault_of_any_run(file: Path) -> None:
+    site = replace(SITE, itself=True, problems=("ucx_info -d ended with exit code 139",))
     for call in (Call(), SELECTED):
-        state = promise.state(tmp_path / "expected.yaml", found, call, osu(), "full")
+        state = promise.state(file, site, call, WHOLE, "full")
         assert state["faults"] == ["ucx_info -d ended with exit code 139"]
 
 
-def test_a_narrowed_run_says_what_was_selected(tmp_path: Path) -> None:
-    read(tmp_path)
-    state = promise.state(tmp_path / "expected.yaml", None, SELECTED, osu(), "full")
+def test_a_narrowed_run_says_what_was_selected(file: Path) -> None:
+    state = promise.state(file, SITE, SELECTED, osu(), "full")
     assert state["faults"] == []
     assert promise.narrowing(state) == ["4 of 10 promised cases selected by -n Osu"]
-    whole = promise.state(tmp_path / "expected.yaml", None, Call(), WHOLE, "full")
-    assert promise.narrowing(whole) == []
+    assert promise.narrowing(promise.state(file, SITE, Call(), WHOLE, "full")) == []
 
 
 def test_an_option_that_is_not_in_the_plan_is_named_and_the_cases_are_still_promised(
-    tmp_path: Path,
+    file: Path,
 ) -> None:
-    read(tmp_path)
     call = Call(("-r", "-J nodelist=n1"), (), ("-J nodelist=n1",))
-    state = promise.state(tmp_path / "expected.yaml", None, call, WHOLE[1:], "full")
+    state = promise.state(file, SITE, call, WHOLE[1:], "full")
     (missing,) = state["faults"]
     assert missing.startswith("1 of 10 promised cases are missing")
     assert promise.changes(state) == [
@@ -275,7 +317,7 @@ def test_an_option_that_is_not_in_the_plan_is_named_and_the_cases_are_still_prom
     ]
     assert state["given"] == ["-r", "-J nodelist=n1"]
     other = Call((), (), ("-S local=1",), other_cases=True)
-    assert promise.state(tmp_path / "expected.yaml", None, other, [], "full")["faults"] == []
+    assert promise.state(file, SITE, other, [], "full")["faults"] == []
 
 
 PASSED = Metric("rate", 1.0, "MB/s", Verdict.PASS)
@@ -289,14 +331,14 @@ def run(*metrics: Metric, **more: object) -> Session:
 
 
 def test_nothing_judged_is_no_pass_and_a_site_says_whether_it_is_red() -> None:
-    (fault,) = summary.faults(run(RECORDED))
+    (fault,) = summary.outcome(run(RECORDED)).faults
     assert fault.startswith("nothing was judged: no metric has a reference")
     allowed = run(RECORDED, nothing_judged="allowed", promised=4)
-    assert summary.faults(allowed) == []
+    assert summary.outcome(allowed).exit_code == 0
     lines = summary.closing_lines(allowed)
     assert lines[-1] == "verdict: RECORDED"
     assert "judged: 0 of 1 case that ran; the site promises 4 cases" in lines
-    assert summary.faults(run(PASSED)) == []
+    assert summary.outcome(run(PASSED)).faults == ()
 
 
 def test_a_part_of_a_run_is_partial_and_never_a_pass() -> None:
@@ -304,8 +346,8 @@ def test_a_part_of_a_run_is_partial_and_never_a_pass() -> None:
     assert summary.closing_lines(part)[-1] == (
         "verdict: PARTIAL: 1 of 4 promised cases selected by -n Osu"
     )
-    assert summary.run_verdict(summary.Counts.of(part.cases), [], part.partial) is not Verdict.PASS
-    assert summary.faults(run(RECORDED, partial=part.partial)) == []
+    assert summary.outcome(part).verdict is not Verdict.PASS
+    assert summary.outcome(run(RECORDED, partial=part.partial)).faults == ()
     red = replace(part, faults=("a probe failed",))
     assert summary.closing_lines(red)[-1] == "verdict: FAIL: a probe failed"
 
@@ -315,23 +357,27 @@ def test_a_part_of_a_run_is_partial_and_never_a_pass() -> None:
     [path.with_name(promise.FILE) for path in SITES.values()],
     ids=lambda path: path.parent.name,
 )
-def test_the_promise_of_each_site_can_be_read_and_promises_its_profiles(path: Path) -> None:
-    told = promise.load(path)
-    assert told.entries
-    for profile in promise.PROFILES:
-        assert sum(entry.counts[profile] for entry in told.entries) > 0
-    raw = yaml.safe_load(path.read_text())
-    assert [promise.skip_as_json(promise.skip(one))["why"] for one in raw["skips"]]
+def test_the_promise_of_each_site_has_cases_of_each_profile(path: Path) -> None:
+    """As far as a site says which programs it has; one that describes itself has cases of none."""
+    site = promise.load(path).site
+    listed = promise.cases(ROOT / "reframe/cases.txt")
+    assert len(listed) > 100
+    stacks = {**site.stacks, "any": frozenset[str]()}
+    for partition in site.partitions:
+        environs = {partition: site.environs[partition] or frozenset(["any"])}
+        place = Site({partition: site.partitions[partition]}, environs, stacks)
+        for profile in promise.PROFILES:
+            assert promise.compare(place, listed, [], profile)[0] > 0, (partition, profile)
 
 
 @pytest.mark.parametrize("site", ["local", "any", "debian12"])
 def test_what_a_machine_cannot_run_may_be_skipped_where_the_site_describes_itself(site):
-    promised = promise.load(ROOT / "site-config" / site / promise.FILE)
-    reason = transports.unusable("tcp", "1.20.1", "lo")
-    few = "2 ranks are needed; local:intra-node has cores for 1"
-    cases = [case("OsuPy", "intra-node", why) for why in (reason, f"the stack a: {reason}", few)]
-    refused, partial = promise.unlisted(promised.skips, cases)
+    may_skip = promise.load(ROOT / "site-config" / site / promise.FILE).may_skip
+    reason = f"not-here: {transports.unusable('tcp', '1.20.1', 'lo')}"
+    few = "incomplete: 2 ranks are needed; local:intra-node has cores for 1"
+    cases = [case("OsuPy", "intra-node", why, transport="tcp") for why in (reason, few)]
+    refused, partial = promise.unlisted(may_skip, cases)
     assert not refused
     assert partial == [f"1 skipped: {few}"]
-    refused, _ = promise.unlisted(promised.skips, [case("OsuPy", "intra-node", "no reason")])
+    refused, _ = promise.unlisted(may_skip, [case("OsuPy", "intra-node", "no reason")])
     assert refused

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from assay.quantities import number, size
+from assay.quantities import binary, number, size, spaced
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,21 @@ def test_more_digits_can_be_asked_for() -> None:
 )
 def test_a_size_has_a_decimal_prefix(count: float, text: str) -> None:
     assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(1, "1 B"), (1000, "1000 B"), (1024, "1 KiB"), (65536, "64 KiB"), (1 << 20, "1 MiB"),
+     (3 << 29, "1536 MiB"), (1 << 40, "1 TiB")],
+)  # fmt: skip
+def test_sizes_in_words(count: int, text: str) -> None:
+    assert binary(count) == text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.12348, "0.1235"), (12.3456, "12.35"), (999.96, "1000"), (12345.6, "12 346"),
+     (1e-5, "1.000e-05"), (2.5e9, "2.500e+09"), (-0.5, "-0.5"), (None, "not a number")],
+)  # fmt: skip
+def test_numbers_in_words(value: float | None, text: str) -> None:
+    assert spaced(value) == text.replace(" ", "\N{NO-BREAK SPACE}" if value else " ")

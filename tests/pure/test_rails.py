@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.fleet import rails
+from assay.fleet.sweep import slow_rails
 
 PAIRS = [("n1", "n2"), ("n3", "n4"), ("n5", "n6")]
 DEVICES = ("mlx5_0:1", "mlx5_1:1")
@@ -18,12 +18,12 @@ def measured(**other):
 
 
 def test_healthy_rails_accuse_nobody():
-    assert rails.slow(measured(), "MB/s", "lower") == ([], [])
-    assert rails.slow({}, "MB/s", "lower") == ([], [])
+    assert slow_rails(measured(), "MB/s", "lower") == ([], [])
+    assert slow_rails({}, "MB/s", "lower") == ([], [])
 
 
 def test_a_rail_at_half_its_rate_is_named_with_device_and_nodes():
-    ((line,), undecided) = rails.slow(measured(n3_1=(50.0, 51.0)), "MB/s", "lower")
+    ((line,), undecided) = slow_rails(measured(n3_1=(50.0, 51.0)), "MB/s", "lower")
     assert line.startswith(
         "n3 - n4 over mlx5_1:1: 50.5 MB/s, the median of 5 other rails is 99.5 MB/s (-49.2 %)"
     )
@@ -31,23 +31,23 @@ def test_a_rail_at_half_its_rate_is_named_with_device_and_nodes():
 
 
 def test_one_look_is_not_enough():
-    assert rails.slow(measured(n3_1=(50.0, 99.0)), "MB/s", "lower") == ([], [])
-    assert rails.slow(measured(n3_1=(99.0, 50.0)), "MB/s", "lower") == ([], [])
+    assert slow_rails(measured(n3_1=(50.0, 99.0)), "MB/s", "lower") == ([], [])
+    assert slow_rails(measured(n3_1=(99.0, 50.0)), "MB/s", "lower") == ([], [])
 
 
 def test_a_long_latency_is_worse():
-    ((line,), _) = rails.slow(measured(n5_0=(150.0, 160.0)), "us", "upper")
+    ((line,), _) = slow_rails(measured(n5_0=(150.0, 160.0)), "us", "upper")
     assert line.startswith("n5 - n6 over mlx5_0:1: 155 us")
-    assert rails.slow(measured(n5_0=(50.0, 50.0)), "us", "upper") == ([], [])
+    assert slow_rails(measured(n5_0=(50.0, 50.0)), "us", "upper") == ([], [])
 
 
 def test_without_a_majority_nobody_is_accused():
     half = {rail: values for rail, values in measured(n1_0=(50.0, 50.0)).items() if rail[0] == "n1"}
-    accused, undecided = rails.slow(half, "MB/s", "lower")
+    accused, undecided = slow_rails(half, "MB/s", "lower")
     assert accused == [] and "nobody is accused" in undecided[0]
 
 
 @pytest.mark.parametrize("value", [float("nan"), -1.0])
 def test_what_is_no_measurement_is_refused(value):
     with pytest.raises(ValueError, match="is not a measurement"):
-        rails.slow(measured(n1_0=(value, 1.0)), "MB/s", "lower")
+        slow_rails(measured(n1_0=(value, 1.0)), "MB/s", "lower")

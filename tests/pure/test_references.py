@@ -1,4 +1,3 @@
-import json
 from datetime import date
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from shell import SITES
 
 from assay import files, metrics
 from assay.judge import Reference, References, ReferencesError, peak, peaks
+from assay.judge.reference_files import Document
 from assay.judge.references import Recorded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,10 +64,11 @@ def test_a_rule_may_name_kinds_of_metrics(tmp_path):
             references.find(case(), "m", unit)
 
 
-def test_the_kinds_of_the_schema_are_those_of_the_table():
-    schema = json.loads((ROOT / "src/assay/judge/references.schema.json").read_text())
-    rule = schema["properties"]["recorded"]["items"]["properties"]
-    assert rule["kinds"]["items"]["enum"] == list(metrics.FAULT)
+def test_the_kinds_of_a_rule_are_those_of_the_table():
+    for kind in (*metrics.FAULT, "speed"):
+        rule = {"for": {"partition": "*"}, "kinds": [kind], "why": "a shared machine"}
+        fault = files.misshapen({"references": [], "recorded": [rule]}, Document)
+        assert bool(fault) == (kind == "speed"), fault
 
 
 @pytest.mark.parametrize(
@@ -111,18 +112,21 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
     [
         ("references: [", r"line 1 is not valid YAML"),
         ("- just a list", r"\(top level\).*mapping with `references`"),
-        ({"reference": []}, r"Additional properties.*'reference'|'references' is a required"),
-        (broken(source=...), r"references/0: 'source' is a required property"),
+        ({"reference": []}, "reference: unknown key; did you mean 'references'"),
+        (broken(source=...), r"references/0: `source` is missing"),
         (broken(source="x"), r"references/0/source"),
         (broken(source={"date": "2026", "n": 1, "where": "it"}), r"references/0/source"),
         (
             measured(n=1),
-            r"references/0/source/n: 1 is less.*one launch has no spread.*measure again",
+            r"references/0/source/n: 1: .*one launch has no spread.*measure again",
         ),
-        (measured(date="2026-13-45"), r"references/0/source/date: 2026-13-45 is not a date: month"),
-        (measured(date="2099-01-01"), r"source/date: 2099-01-01 lies in the future; today is 2"),
+        (
+            measured(date="2026-13-45"),
+            r"source: date: 2026-13-45 is not a date: month",
+        ),
+        (measured(date="2099-01-01"), r"source: date: 2099-01-01 lies in the future; today is 2"),
         (measured(date=date(2026, 11, 20)), r"source/date: .*in quotes, such as '2026-11-20'"),
-        (broken(**{"for": {"test": "Osu"}}), r"references/0/for: 'partition' is a required"),
+        (broken(**{"for": {"test": "Osu"}}), r"references/0: for: `partition` is missing"),
         (broken(metrics={"m": {**METRIC, "value": 0}}), r"references/0/metrics/m/value: .*above 0"),
         (broken(metrics={"m": {**METRIC, "lower": 0.1}}), r"metrics/m/lower"),
         # A bound of zero or of infinity would limit nothing.
@@ -171,10 +175,10 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         (broken(wide=""), r"references/0/wide"),
         (
             broken(wide="--------"),
-            r"references/0/wide: '--------' does not match.*a text with words",
+            r"references/0/wide: '--------': expected `str` .*with words",
         ),
-        (broken(wide="1 2 3 4 5"), r"references/0/wide: .*a text with words"),
-        (broken(source="12345678"), r"references/0/source: .*a text with words"),
+        (broken(wide="1 2 3 4 5"), r"references/0/wide: .*with words"),
+        (broken(source="12345678"), r"references/0/source: .*with words"),
         # A bound of 1e308 * (1 + 1) is infinite.
         (broken(metrics={"m": {**METRIC, "value": 1e308}}), r"metrics/m/value: .*finite"),
         (
@@ -186,7 +190,7 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         (broken(metrics={"m": {**METRIC, "upper": None}}), r"metrics/m"),
         (
             broken(metrics={"m": {"value": 1, "unit": "us", "lower": -0.1}}),
-            r"'upper' is a required",
+            r"`upper` is missing",
         ),
         (broken(metrics={"m": {**METRIC, "tolerance": 1}}), r"tolerance"),
         # A ratio, or a count: only a reason tells which side is the fault.
@@ -293,9 +297,15 @@ def test_entries_of_two_files_that_are_equally_close_name_both(tmp_path):
     ("common", "problem"),
     [
         (None, r"references\.yaml: include/0: common\.yaml: no such file; the path is relative to"),
-        ({"references": [], "recorded": []}, r"common\.yaml: recorded: an included file has ref"),
-        ({"references": [], "include": ["x.yaml"]}, r"common\.yaml: include: an included file"),
-        ({"references": [{}]}, r"common\.yaml: references/0: 'for' is a required property"),
+        (
+            {"references": [], "recorded": []},
+            r"common\.yaml: recorded: unknown key",
+        ),
+        (
+            {"references": [], "include": ["x.yaml"]},
+            r"common\.yaml: include: unknown key",
+        ),
+        ({"references": [{}]}, r"common\.yaml: references/0: `for` is missing"),
     ],
 )
 def test_a_bad_include_is_one_line_that_names_the_file_to_mend(tmp_path, common, problem):
@@ -345,6 +355,13 @@ def test_a_key_that_a_test_gets_at_its_setup_is_neither_idle_nor_a_gap(tmp_path)
     assert "npb_class: A" in references.unanswered([(chosen, units)])[0]
 
 
+def test_a_reference_of_a_test_of_a_study_is_not_idle(tmp_path):
+    entry = {**GOOD["references"][0], "for": {"partition": "ib", "test": "OsuPairs"}}
+    references = load(tmp_path, {"references": [entry]})
+    assert references.idle([], ["OsuPairs"]) == []
+    assert len(references.idle([], ["OtherPairs"])) == 1
+
+
 @pytest.mark.parametrize(
     ("where", "said"),
     [
@@ -388,11 +405,11 @@ def test_a_peak_is_looked_up_by_role_and_name():
 def test_a_peak_that_is_no_number_of_hardware_is_one_line(tmp_path, value):
     (tmp_path / "x").mkdir()
     (tmp_path / "hardware.yaml").write_text(f"link: {{a: {{bandwidth: {value}}}}}\n")
-    with pytest.raises(ReferencesError, match=r"link/a/bandwidth: .* is no peak; write a number"):
+    with pytest.raises(ReferencesError, match=r"link/a/bandwidth: .*: expected `float"):
         peak(tmp_path / "x", {"link": "a"}, "link", "bandwidth")
 
 
-def test_a_site_adds_hardware_and_replaces_entries_in_its_own_file(tmp_path):
+def test_a_site_adds_hardware_and_changes_entries_in_its_own_file(tmp_path):
     site = tmp_path / "x"
     site.mkdir()
     (tmp_path / "hardware.yaml").write_text("link: {a: {bandwidth: 1}, b: {bandwidth: 2}}\n")
@@ -429,9 +446,9 @@ def test_a_share_of_the_peak_counts_where_the_peak_is_known_and_is_never_idle(tm
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("# nothing yet\n", "must be a mapping of roles"),
-        ("gpu:\n", "gpu: must be a mapping of names to quantities"),
-        ("gpu: {x: 3}\n", "gpu: must be a mapping of names to quantities"),
+        ("# nothing yet\n", r"\(top level\): None: expected `object`"),
+        ("gpu:\n", "gpu: None: expected `object`"),
+        ("gpu: {x: 3}\n", "gpu/x: 3: expected `object`.*Hardware has a source"),
         ("gpu: [\n", "is not valid YAML"),
     ],
 )

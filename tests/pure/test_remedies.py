@@ -10,9 +10,10 @@ from assay.report import page, remedies
 #: Messages that a page quotes of the suite itself, and not of a case.
 NOT_OF_A_CASE = (
     "assay history", "is in environs", "no such job", "its results are of", "nothing was judged",
-    "the run calibrates", "2 of 3, without", "selected by", "the skip of", "valid_systems:",
-    "ipc-open", "extras: ucx_version", "the package ", "the file of 8388608", "no process was seen",
-    "the files were open", "2 ranks are needed;", "-J nodelist", "no case is selected",
+    "the run calibrates", "2 of 3, without", "selected by", "valid_systems:",
+    "ipc-open", "extras: ucx_version", "the package ", "may_skip:", "the file of 8388608",
+    "no process was seen", "the files were open", "incomplete: 2 ranks are needed;",
+    "-J nodelist", "no case is selected",
 )  # fmt: skip
 
 

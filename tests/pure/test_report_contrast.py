@@ -11,7 +11,7 @@ import report_records
 from report_results import DATA
 
 from assay import history
-from assay.report import figures, page, pairs, plots
+from assay.report import figures, page, plots
 from assay.results import session
 
 FAULTS = DATA.parents[1] / "faults"
@@ -87,8 +87,8 @@ def test_a_square_of_a_map_is_told_from_an_empty_one(name):
     ends = {mpl.colors.to_hex(mpl.colormaps["cividis"](end)) for end in (0.0, 1.0)}
     assert min(contrast(end, theme["paper"]) for end in ends) < MARK
     run = session.load(FAULTS / "rate" / "reports" / "run-report-0.json")
-    drawn = page.themed(plots.svg(plots.pair_map(pairs.maps(run.cases)[0])))
-    squares = drawn[drawn.index(f'id="{plots.PAIRS}"') :]
+    drawn = page.themed(plots.svg(next(figures.pairs(run.cases)).canvas))
+    squares = drawn[drawn.index(f'id="{plots.CELLS}"') :]
     (edge,) = set(re.findall(r"stroke: ?var\(--([a-z]+)\)", squares[: squares.index("</g>")]))
     assert contrast(theme[edge], theme["paper"]) >= MARK
 

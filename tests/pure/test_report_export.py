@@ -12,7 +12,7 @@ import pytest
 import report_records as records
 
 from assay import cli
-from assay.report import export, figure, figures, plots, validation
+from assay.report import figure, figures, plots, validation
 from assay.results.session import ReportError
 
 CASES = [
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
     directory = tmp_path_factory.mktemp("figures")
     # Own drawings: if another test has drawn a figure, it gets a second, slightly other layout.
     drawn = figure.of(figures.sections(CASES))
-    assert export.write(directory, drawn, ABSENT) == len(drawn)
+    assert figure.write(directory, drawn, ABSENT) == len(drawn)
     return directory
 
 
@@ -57,18 +57,18 @@ def test_each_figure_is_three_files_with_a_readable_name(folder):
     of_figures = {f"{name}.{end}" for name in names for end in ("svg", "png", "csv")}
     assert files == of_figures | {"missing.csv", "figures.csv"}
     assert {row["file"]: row["title"] for row in rows(folder / "figures.csv")} == {
-        name: found.title for name, found in export.named(DRAWN).items()
+        name: found.title for name, found in figure.named(DRAWN).items()
     }
 
 
 def test_a_folder_shows_one_run_and_keeps_what_is_not_of_the_suite(tmp_path):
-    export.write(tmp_path, DRAWN[:2], ABSENT)
+    figure.write(tmp_path, DRAWN[:2], ABSENT)
     (tmp_path / "my-own.png").write_text("mine")
-    ours = tmp_path / f"{next(iter(export.named(DRAWN[1:2])))}.csv"
+    ours = tmp_path / f"{next(iter(figure.named(DRAWN[1:2])))}.csv"
     ours.write_text("of the run before")
-    export.write(tmp_path, DRAWN[1:3], ABSENT)
+    figure.write(tmp_path, DRAWN[1:3], ABSENT)
     assert {path.stem for path in tmp_path.glob("*.png")} == {
-        *export.named(DRAWN[1:3]), "my-own"
+        *figure.named(DRAWN[1:3]), "my-own"
     }  # fmt: skip
     assert (tmp_path / "my-own.png").read_text() == "mine"
     assert ours.read_text() != "of the run before"
@@ -80,13 +80,13 @@ def test_an_index_of_whoever_removes_nothing(tmp_path, index):
     folder.mkdir()
     (folder / "figures.csv").write_text(index)
     (tmp_path / "up.png").touch()
-    export.write(folder, DRAWN[:1], ABSENT)
+    figure.write(folder, DRAWN[:1], ABSENT)
     assert (tmp_path / "up.png").exists()
     assert (folder / "missing.csv").exists()
 
 
 def test_a_png_is_as_large_as_its_figure(folder):
-    for name, found in export.named(DRAWN).items():
+    for name, found in figure.named(DRAWN).items():
         pixels = matplotlib.image.imread(folder / f"{name}.png")
         width, height = found.canvas.get_size_inches() * plots.DPI
         assert pixels.shape[:2] == (int(height), int(width))
@@ -96,7 +96,7 @@ def test_a_png_is_as_large_as_its_figure(folder):
 
 
 def test_an_svg_says_what_it_shows_and_how_large_it_is(folder):
-    for name, found in export.named(DRAWN).items():
+    for name, found in figure.named(DRAWN).items():
         root = ET.parse(folder / f"{name}.svg").getroot()
         assert root.get("width").endswith("pt")
         space = "{http://www.w3.org/2000/svg}"
@@ -106,7 +106,7 @@ def test_an_svg_says_what_it_shows_and_how_large_it_is(folder):
 
 def test_the_same_session_gives_the_same_files(folder, tmp_path):
     again = figure.of(figures.sections(CASES))
-    export.write(tmp_path, again, validation.absent(CASES, again))
+    figure.write(tmp_path, again, validation.absent(CASES, again))
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
 
@@ -159,7 +159,7 @@ def test_equal_names_get_a_number_and_none_is_taken_for_the_table_of_missing(fol
     drawn = DRAWN[0]
     odd = dataclasses.replace(drawn, name="../\N{SNOWMAN}")
     called = dataclasses.replace(drawn, name="Missing")
-    names = list(export.named([drawn, drawn, odd, called]))
+    names = list(figure.named([drawn, drawn, odd, called]))
     assert names == ["osu-latency-intra-node", "osu-latency-intra-node-2", "figure", "missing-2"]
 
 
@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypat
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ReportError, match="No space left on device"):
-        export.write(tmp_path, DRAWN[:1], [])
+        figure.write(tmp_path, DRAWN[:1], [])
     assert [path.name for path in tmp_path.iterdir()] == ["missing.csv"]
     assert (tmp_path / "missing.csv").read_text() == "of the run before"
 

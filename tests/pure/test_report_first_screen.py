@@ -135,7 +135,7 @@ def test_the_nodes_are_a_table_and_the_bad_one_is_its_first_row():
     assert next(iter(found.rows)) == "node02"
     assert found.rows["node02"]["EachNode"][0] == suspects.ACCUSED
     assert found.rows["node03"]["EachNode"][0] == suspects.IN_FAILED
-    assert found.rows["node01"]["NodeHealth"][0] == suspects.RECORDED
+    assert found.rows["node01"]["NodeHealth"][0] == "recorded"
     assert "NodeHealth" not in found.rows["node03"]
     assert '<td class="fared-accused">' in text_of("disk-full")
 

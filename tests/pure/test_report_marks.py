@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 
 import pytest
 import report_records
 
-from assay.report import figures, pairs, plots, series
+from assay.report import figures, plots
 from assay.results.cases import Accusation
 
 UNITS = {"size": "B", "latency": "us"}
 
 
-def curve(verdict, value=30.0):
+def curve(verdict, value=30.0, name="latency_8B", **change):
     rows = [{"size": size, "latency": value if size == 8 else 10.0} for size in (4, 8, 16)]
     judged = {
         "value": value, "unit": "us", "verdict": verdict, "why": "it is", "reference": 10.0,
-        "lower": None, "upper": 12.0,
+        "lower": None, "upper": 12.0, "origin": [["cell", 1, "latency"]], **change,
     }  # fmt: skip
     return report_records.case(
-        "Osu", rows, UNITS, program="osu_latency", transport="tcp", metrics={"latency_8B": judged}
+        "Osu", rows, UNITS, program="osu_latency", transport="tcp", metrics={name: judged}
     )
 
 
 def drawn(case):
-    (group,) = series.curves([case])
-    return group, figures.of_curves(group, ["tcp"])
+    (found,) = figures.curves([case])["curve"]
+    return found
 
 
 def crosses(canvas):
@@ -35,9 +36,9 @@ def crosses(canvas):
 
 
 def test_a_point_outside_of_its_bounds_has_a_cross_and_a_sentence():
-    group, found = drawn(curve("FAIL"))
-    ((mark,),) = [line.marks for line in group.lines]
-    assert (mark.size, mark.value, mark.reference, mark.upper) == (8, 30.0, 10.0, 12.0)
+    found = drawn(curve("FAIL"))
+    ((mark,),) = [line.marks for line in found.drawing.lines]
+    assert (mark.at, mark.value, mark.reference, mark.upper) == (8, 30.0, 10.0, 12.0)
     (cross,) = crosses(found.canvas)
     assert (list(cross.get_xdata()), list(cross.get_ydata())) == ([8], [30.0])
     assert "tcp at 8\N{NO-BREAK SPACE}B is 30\N{NO-BREAK SPACE}us, at most 12" in found.caption
@@ -45,8 +46,14 @@ def test_a_point_outside_of_its_bounds_has_a_cross_and_a_sentence():
     assert "FAIL" in legend
 
 
+@pytest.mark.parametrize("name", ["half_round_trip", "latency_of_8_byte_messages", "latency_16B"])
+def test_a_metric_is_drawn_at_the_cell_that_it_is_whatever_its_name(name):
+    ((mark,),) = [line.marks for line in drawn(curve("FAIL", name=name)).drawing.lines]
+    assert (mark.at, mark.value, mark.failed) == (8, 30.0, True)
+
+
 def test_a_point_that_passed_has_its_reference_and_no_cross():
-    _, found = drawn(curve("PASS", 11.0))
+    found = drawn(curve("PASS", 11.0))
     assert crosses(found.canvas) == []
     assert "Outside its bounds" not in found.caption
     legend = [text.get_text() for text in found.canvas.legends[0].get_texts()]
@@ -54,10 +61,20 @@ def test_a_point_that_passed_has_its_reference_and_no_cross():
     assert "FAIL" not in legend
 
 
-def test_a_metric_that_is_not_of_this_curve_marks_nothing():
-    case = curve("FAIL")
-    assert list(series.marks(case, "bandwidth", "MB/s", [8])) == []
-    assert list(series.marks(case, "latency", "us", [4, 16])) == []
+@pytest.mark.parametrize(
+    "origin",
+    [
+        None, [], [["cell", 1, "bandwidth"]], [["cell", 3, "latency"]], [["cell", -1, "latency"]],
+        [["*", 2.0, ["cell", 1, "latency"]]], [["cell", 1, "latency"], ["cell", 2, "latency"]],
+        [["cell", True, "latency"]], "cell", [7],
+    ],
+)  # fmt: skip
+def test_a_metric_that_is_no_cell_of_this_curve_marks_nothing(origin):
+    assert [line.marks for line in drawn(curve("FAIL", origin=origin)).drawing.lines] == [()]
+
+
+def test_a_metric_in_another_unit_marks_nothing():
+    assert [line.marks for line in drawn(curve("FAIL", unit="ms")).drawing.lines] == [()]
 
 
 def tournament(*accused):
@@ -70,44 +87,45 @@ def tournament(*accused):
     return [case.__class__(**{**vars(case), "accused": named})]
 
 
+def grid(*accused):
+    (found,) = figures.pairs(tournament(*accused))
+    return found
+
+
 def test_a_map_has_each_pair_once_with_the_median_of_its_runs():
-    (found,) = pairs.maps(tournament("n2"))
-    assert found.nodes == ("n1", "n2", "n3")
-    assert found.cells == {("n1", "n2"): 200.0, ("n1", "n3"): 100.0, ("n2", "n3"): 200.0}
-    assert len(plots.pair_places(found)) == 6
+    found = grid("n2")
+    assert found.table == (
+        ("n1", "n2", "200"), ("n2", "n3", "200"), ("n1", "n3", "100"),
+    )  # fmt: skip
+    assert found.drawing.cells == {
+        (0, 1): 200.0, (1, 0): 200.0, (0, 2): 100.0, (2, 0): 100.0, (1, 2): 200.0, (2, 1): 200.0,
+    }  # fmt: skip
 
 
 def test_a_map_names_the_accused_and_tells_each_square():
-    (found,) = pairs.maps(tournament("n2"))
-    figure = figures.of_pairs(found)
-    assert "worst: n1 - n2 with 200" in figure.caption
-    assert "Accused: n2." in figure.caption
-    ticks = [label.get_text() for label in figure.canvas.axes[0].get_yticklabels()]
+    found = grid("n2")
+    assert "worst: n1 - n2 with 200" in found.caption
+    assert "Accused: n2." in found.caption
+    ticks = [label.get_text() for label in found.canvas.axes[0].get_yticklabels()]
     assert ticks == ["n1", "\N{MULTIPLICATION X} n2", "n3"]
-    told = [
-        html.unescape(text) for text in re.findall(r"<title>([^<]*)</title></path>", figure.svg)
-    ]
-    assert sorted(told) == sorted(figure.told[plots.PAIRS])
+    told = [html.unescape(text) for text in re.findall(r"<title>([^<]*)</title></path>", found.svg)]
+    assert sorted(told) == sorted(found.told[plots.CELLS])
     assert "n2 - n1: 200\N{NO-BREAK SPACE}us" in told
 
 
 def test_noise_between_pairs_does_not_fill_the_scale_of_colours():
-    (found,) = pairs.maps(tournament())
-    squares = plots.pair_map(found).axes[0].collections[0]
+    found = grid().drawing
+    squares = plots.draw(found).axes[0].collections[0]
     assert (squares.norm.vmin, squares.norm.vmax) == (100.0, 200.0)
-    cells = {pair: 100.0 + number for number, pair in enumerate(found.cells)}
-    quiet = plots.pair_map(pairs.PairMap(**{**vars(found), "cells": cells}))
+    quiet = plots.draw(replace(found, scale=(100.0, 102.0)))
     norm = quiet.axes[0].collections[0].norm
     assert (norm.vmin, norm.vmax) == (100.0, pytest.approx(120.0))
 
 
 @pytest.mark.parametrize(("name", "upright"), [("n{}", 0), ("compute-0-{}", 90)])
 def test_long_names_of_few_nodes_do_not_overlap(name, upright):
-    (found,) = pairs.maps(tournament())
-    named = {node: name.format(node[1:]) for node in found.nodes}
-    cells = {(named[a], named[b]): value for (a, b), value in found.cells.items()}
-    nodes = tuple(named.values())
-    figure = plots.pair_map(pairs.PairMap(**{**vars(found), "nodes": nodes, "cells": cells}))
+    nodes = tuple(name.format(number) for number in (1, 2, 3))
+    figure = plots.draw(replace(grid().drawing, columns=nodes, rows=nodes))
     figure.draw_without_rendering()
     labels = figure.axes[0].get_xticklabels()
     assert [label.get_text() for label in labels] == list(nodes)
@@ -117,7 +135,7 @@ def test_long_names_of_few_nodes_do_not_overlap(name, upright):
 
 
 def test_each_marker_of_a_curve_tells_its_value():
-    _, found = drawn(curve("PASS", 11.0))
+    found = drawn(curve("PASS", 11.0))
     told = re.findall(r"<title>([^<]*)</title></use>", found.svg)
     assert [html.unescape(text) for text in told] == list(found.told[f"{plots.POINTS}0"])
     assert len(told) == 3

@@ -49,7 +49,7 @@ class Run:
         (self.folder / "promise.json").write_text(json.dumps(self.promise))
 
     def red(self) -> list[str]:
-        return summary.faults(pipeline.gather(self.folder))
+        return list(summary.outcome(pipeline.gather(self.folder)).faults)
 
     def said(self, capsys: pytest.CaptureFixture[str], code: int) -> str:
         page = self.folder / "page.html"
@@ -238,7 +238,7 @@ def test_a_setting_that_one_job_saw_makes_the_pipeline_partial(run: Run) -> None
 
 
 def test_a_skip_without_leave_is_a_fault_of_the_pipeline(run: Run) -> None:
-    run.promise["site"] = {"skips": [], "faults": []}
+    run.promise["site"] = {"may_skip": {}, "faults": []}
     run.write()
     skipped = sum(case.verdict is None for case in WHOLE.cases)
     faults = [fault for fault in run.red() if fault.startswith("skip not allowed: ")]

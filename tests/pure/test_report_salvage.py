@@ -30,13 +30,15 @@ def test_every_finished_case_is_there_as_the_run_report_had_it(results):
 def test_it_is_red_and_says_why(results):
     results.file.unlink()
     run = session.load(folder(results))
-    assert "the run report is lost: what was not finished is not here" in summary.faults(run)
+    assert (
+        "the run report is lost: what was not finished is not here" in summary.outcome(run).faults
+    )
     assert summary.closing_lines(run)[-2].startswith("harness: unknown: nobody knows")
 
 
 def test_a_torn_run_report_leads_to_them(results, capsys):
     results.file.write_text("")
-    names = ("session", "pipeline", "output", "figures", "max_harness", "history", "ledger")
+    names = ("session", "pipeline", "output", "figures", "ledger")
     arguments = argparse.Namespace(**dict.fromkeys(names))
     assert report.command(arguments) == 2
     said = capsys.readouterr().err

@@ -10,7 +10,7 @@ import report_records as records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.report import btio, figures, graphs, scaling
+from assay.report import figures, plots, scaling
 
 N1, N2 = 1000, 2000
 
@@ -28,7 +28,7 @@ def chart(of, quantity):
 def test_the_speed_up_is_the_time_of_one_node_over_that_of_p():
     found = study(records.hpl(1, {N1: 8.0}), records.hpl(2, {N1: 5.0}), records.hpl(4, {N1: 2.0}))
     assert found.speedup == {(1, N1): 1.0, (2, N1): 1.6, (4, N1): 4.0}
-    (line,) = chart(found, scaling.SPEEDUP).series
+    (line,) = chart(found, scaling.SPEEDUP).lines
     assert line.points == ((1, 1.0), (2, 1.6), (4, 4.0))
 
 
@@ -51,9 +51,9 @@ def test_a_peak_in_another_unit_counts_only_if_it_is_one_of_rate():
 def test_time_has_a_line_for_each_n_and_performance_one_for_each_p():
     found = study(*(records.hpl(p, {N1: 8.0 / p, N2: 64.0 / p}) for p in (1, 2)))
     assert [(s.label.replace("\N{NO-BREAK SPACE}", ""), s.points)
-            for s in chart(found, scaling.TIME).series] == [
+            for s in chart(found, scaling.TIME).lines] == [
         ("N = 1000", ((1, 8.0), (2, 4.0))), ("N = 2000", ((1, 64.0), (2, 32.0)))]  # fmt: skip
-    lines = chart(found, scaling.PERFORMANCE).series
+    lines = chart(found, scaling.PERFORMANCE).lines
     assert [s.label for s in lines] == ["P = 1", "P = 2"]
     assert [[n for n, _ in s.points] for s in lines] == [[N1, N2], [N1, N2]]
 
@@ -133,7 +133,7 @@ def test_a_time_that_hpl_rounded_away_follows_from_its_rate(printed):
 
 def test_the_speed_up_is_drawn_as_it_is_with_the_ideal_beside_it():
     found = study(*(records.hpl(p, {N1: 8.0 / p**0.5, N2: 64.0 / p}) for p in (1, 2, 4)))
-    (axes,) = graphs.lines(chart(found, scaling.SPEEDUP)).axes
+    (axes,) = plots.draw(chart(found, scaling.SPEEDUP)).axes
     *lines, ideal = axes.get_lines()
     assert [list(line.get_ydata()) for line in lines] == [
         pytest.approx([1, 2**0.5, 2]), pytest.approx([1, 2, 4])]  # fmt: skip
@@ -144,9 +144,20 @@ def test_the_speed_up_is_drawn_as_it_is_with_the_ideal_beside_it():
 
 def test_the_fraction_of_peak_begins_at_zero():
     found = study(*(records.hpl(p, {N1: 8.0, N2: 9.0}, peak=9.0 * p) for p in (1, 2)))
-    (axes,) = graphs.lines(chart(found, scaling.FRACTION)).axes
+    (axes,) = plots.draw(chart(found, scaling.FRACTION)).axes
     assert axes.get_ylim()[0] == 0
     assert axes.get_yscale() == axes.get_xscale() == "linear"
+
+
+def bars(found):
+    """Text of each row -> the widths of its bars, from the drawing."""
+    (axes,) = found.canvas.axes
+    rows = {text.get_text(): [] for text in axes.texts}
+    for text in axes.texts:
+        place = text.get_position()[1]
+        of_row = [bar for bar in axes.patches if 0 < place - bar.get_y() < 0.5]
+        rows[text.get_text()] = [bar.get_width() for bar in of_row]
+    return rows
 
 
 def test_bars_are_the_total_time_and_the_time_of_io_by_file_system():
@@ -156,21 +167,13 @@ def test_bars_are_the_total_time_and_the_time_of_io_by_file_system():
         records.btio("ssd", 4, 90.0, 20.0),
         records.btio("ssd", 9, 1.0, 1.0, skipped="9 nodes are needed"),
     ]
-    (application,) = btio.applications(cases)
-    canvas = graphs.bars(application)
-    expected = {"hdd": ([100.0, 60.0], [40.0, 30.0]), "ssd": ([90.0], [20.0])}
-    assert [axes.get_title() for axes in canvas.axes] == list(expected)
-    for axes, heights in zip(canvas.axes, expected.values()):
-        total, writing = axes.containers
-        assert tuple([bar.get_height() for bar in bars] for bars in (total, writing)) == heights
-        for one, other in zip(total, writing):
-            assert one.get_x() + one.get_width() == pytest.approx(other.get_x())
-        assert [label.get_text() for label in axes.get_xticklabels()] == ["4", "9"]
-    hdd, ssd = canvas.axes
-    assert hdd.get_ylim() == ssd.get_ylim()
-    assert not hdd.texts
-    (word,) = ssd.texts
-    assert (word.get_text().strip(), word.get_position()[0]) == ("not measured", 1)
+    ((times, *_),) = figures.runs(cases)
+    assert bars(times) == {
+        "hdd, P = 4": [100.0, 40.0], "hdd, P = 9": [60.0, 30.0], "ssd, P = 4": [90.0, 20.0],
+        "ssd, P = 9: not measured": [],
+    }  # fmt: skip
+    (legend,) = times.canvas.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["total time", "time of I/O"]
 
 
 def test_a_file_system_without_any_run_has_its_place_among_the_bars():
@@ -178,12 +181,10 @@ def test_a_file_system_without_any_run_has_its_place_among_the_bars():
         records.btio("hdd", 4, 1.0, 1.0, skipped="the file system is full"),
         records.btio("ssd", 4, 90.0, 20.0),
     ]
-    (found,) = figures.of_application(*btio.applications(cases))[:1]
-    hdd, ssd = found.canvas.axes
-    assert [text.get_text().strip() for text in hdd.texts] == ["not measured"]
-    assert [bar.get_height() for bar in ssd.containers[0]] == [90.0]
-    assert [partition for _, partition in found.shows] == ["ssd"]
-    assert "hdd, P = 4 (not run: the file system is full)" in found.caption
+    ((times, *_),) = figures.runs(cases)
+    assert bars(times) == {"hdd, P = 4: not measured": [], "ssd, P = 4": [90.0, 20.0]}
+    assert [partition for _, partition in times.shows] == ["ssd"]
+    assert "hdd, P = 4 (not run: the file system is full)" in times.caption
 
 
 def test_what_was_not_measured_of_one_class_is_not_missing_of_another():
@@ -196,31 +197,16 @@ def test_what_was_not_measured_of_one_class_is_not_missing_of_another():
         of("C", records.btio("lustre", 16, 1.0, 1.0, skipped="16 nodes are needed")),
         of("A", records.btio("xfs", 4, 9.0, 4.0)),
     ]
-    missing = {a.npb_class: set(a.missing) for a in btio.applications(cases)}
-    assert missing == {"A": set(), "C": {("lustre", 16)}}
-
-
-def test_many_bars_are_one_file_system_above_the_other():
-    few, many = (
-        btio.applications(
-            [records.btio(fs, p, 90.0, 40.0) for fs in names for p in (1, 4, 9, 16, 25)]
-        )
-        for names in (("hdd", "ssd"), ("hdd", "nvme", "ssd"))
-    )
-    for found, beside in ((few[0], True), (many[0], False)):
-        canvas = graphs.bars(found)
-        canvas.draw_without_rendering()
-        tops = {round(axes.get_position().y1, 3) for axes in canvas.axes}
-        assert len(tops) == (1 if beside else 3)
+    missing = [{part for part, _ in times.missing} for times, *_ in figures.runs(cases)]
+    assert missing == [set(), {"lustre, P = 16"}]
 
 
 def test_throughput_has_a_line_for_each_file_system():
     cases = [records.btio(fs, p, 90.0 / p, 40.0 / p) for fs in ("hdd", "ssd") for p in (4, 9)]
-    (application,) = btio.applications(cases)
-    computing, writing = btio.charts(application)
-    assert (computing.unit, writing.unit) == ("Mop/s", "MB/s")
+    ((_, computing, writing),) = figures.runs(cases)
+    assert (computing.drawing.unit, writing.drawing.unit) == ("Mop/s", "MB/s")
     for found, column in ((computing, "mops_total"), (writing, "io_rate")):
-        by_label = {line.label: dict(line.points) for line in found.series}
+        by_label = {line.label: dict(line.points) for line in found.drawing.lines}
         assert by_label == {
             fs: {p: c.rows[0][column] for p, c in zip((4, 9), of)}
             for fs, of in (("hdd", cases[:2]), ("ssd", cases[2:]))
@@ -233,8 +219,8 @@ def test_classes_and_ways_of_writing_are_not_mixed():
         records.btio("hdd", 4, 80.0, 40.0, mpi_io="romio"),
         records.btio("hdd", 4, 70.0, 40.0, subtype="full"),
     ]
-    names = [a.name for a in btio.applications(cases)]
-    assert sorted(names) == [
+    titles = [times.title.split(", spack")[0] for times, *_ in figures.runs(cases)]
+    assert sorted(titles) == [
         "BT-IO class E full, ompio", "BT-IO class E simple, ompio", "BT-IO class E simple, romio",
     ]  # fmt: skip
 
@@ -245,12 +231,12 @@ def test_classes_and_ways_of_writing_are_not_mixed():
 def test_times_that_cannot_be_are_not_drawn(time, io_time):
     rows = [{**records.btio("hdd", 4, 9.0, 1.0).rows[0], "time": time, "io_time": io_time}]
     case = records.case("BtIo", rows, records.NPB, ranks=4, subtype="simple", partition="hdd")
-    assert btio.applications([case]) == []
+    assert list(figures.runs([case])) == []
 
 
 def test_io_that_took_no_time_that_bt_can_tell_is_drawn():
-    (application,) = btio.applications([records.btio("hdd", 4, 9.0, 0.0)])
-    assert application.runs["hdd", 4].io_time == 0
+    ((times, *_),) = figures.runs([records.btio("hdd", 4, 9.0, 0.0)])
+    assert times.table == (("hdd", "4", "9", "0"),)
 
 
 NUMBERS = st.floats() | st.integers(0, 2**70) | st.text(max_size=3) | st.none()

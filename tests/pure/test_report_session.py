@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from report_results import BTIO, DATA, HEALTH, HPCC, LOADS, Results, key
 
 from assay.judge import Verdict
-from assay.report.summary import closing_lines, faults
+from assay.report.summary import closing_lines, outcome
 from assay.results import cases, session
 from assay.results.record import CALIBRATION
 
@@ -134,14 +134,15 @@ def test_a_pass_without_a_believable_record_is_a_fail(results, spoil, why):
     [
         *(({"value": value}, "not a finite number") for value in (math.nan, math.inf, None)),
         *(({"value": value}, "not a finite number") for value in ("12", True)),
-        ({"verdict": "FAIL", "why": "too slow"}, "too slow"),
+        *(({"verdict": word}, word) for word in ("FAIL", "INCONCLUSIVE", "GOOD")),
     ],
 )
 def test_a_case_is_no_better_than_its_worst_metric(results, change, why):
     results.edit_record(HPCC, lambda r: r["metrics"]["fft"].update(change))
     case = load_one(results, HPCC)
     assert case.verdict is Verdict.FAIL
-    assert case.why.startswith(f"fft: {why}")
+    assert case.why.startswith("no evidence: assay.json says ")
+    assert f", but fft is {why}" in case.why
 
 
 def test_a_record_that_could_not_decide_is_inconclusive_though_reframe_says_fail(results):
@@ -288,9 +289,9 @@ def test_a_calibration_is_not_an_acceptance(results):
         for metric in record["metrics"].values():
             metric.update(verdict="RECORDED", why=CALIBRATION)
 
-    assert not any("calibrate" in fault for fault in faults(session.load(results.file)))
+    assert not any("calibrate" in fault for fault in outcome(session.load(results.file)).faults)
     results.edit_record(HPCC, unjudged)
-    found = faults(session.load(results.file))
+    found = outcome(session.load(results.file)).faults
     assert "1 case measured to calibrate, and not judged" in found
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import pytest
 import report_records as records
 from matplotlib import colors
 
 from assay import declared
 from assay.evidence.gpu_paths import CONFIGURATIONS
-from assay.report import figure, figures, plots, series, validation
+from assay.report import figure, figures, plots, validation
 from assay.results import locality
+from assay.results.session import ReportError
 
 CLUSTER = records.cluster()
 BTIO_TIME = "BT-IO: total time and time of I/O"
@@ -116,9 +118,13 @@ def test_configurations_are_those_that_the_place_would_notice():
         ]
 
 
-def group(cases, **wanted):
+def curve(cases, *words):
+    """The one figure of messages by size whose name has these words."""
     (found,) = [
-        g for g in series.curves(cases) if all(getattr(g, k) == v for k, v in wanted.items())
+        one
+        for of_kind in figures.curves(cases).values()
+        for one in of_kind
+        if set(words) <= set(one.name.split())
     ]
     return found
 
@@ -129,11 +135,12 @@ def test_gpu_figures_have_a_line_for_each_configuration_of_each_pair_of_buffers(
         for buffers in ("DD", "DH", "HD")
         for way in records.INTRA
     ] + [records.osu("OsuGpu", "latency", 1, 1, buffers="HH", configuration="all")]
-    for buffers in ("DD", "DH", "HD"):
-        lines = group(cases, buffers=buffers).lines
-        assert [line.way for line in lines] == sorted(records.INTRA)
-    (only,) = group(cases, buffers="HH").lines
-    assert only.way == "all"
+    drawn = {f.title.split(", ")[1]: f.drawing.lines for f in figures.curves(cases)["curve"]}
+    assert {between: [line.way for line in lines] for between, lines in drawn.items()} == {
+        **{f"{between} in a node": sorted(records.INTRA)
+           for between in ("GPU to GPU", "GPU to host", "host to GPU")},
+        "host to host in a node": ["all"],
+    }  # fmt: skip
     titles = [f.title for f in figure.of(figures.sections(cases))]
     assert len(set(titles)) == 4
     assert sum("GPU to GPU in a node" in title for title in titles) == 1
@@ -164,11 +171,11 @@ def test_the_report_finds_the_cases_of_a_figure_by_what_their_tests_declare():
 
 
 def test_the_marker_of_a_collective_is_its_number_of_ranks_and_the_colour_its_way():
-    found = group(CLUSTER, benchmark="bcast", partition="gpu")
+    found = curve(CLUSTER, "bcast", "gpu")
     ways = sorted(records.INTRA)
-    canvas = plots.curves(found, ways)
+    canvas = found.canvas
     looks = {}
-    for line, drawn in zip(found.lines, canvas.axes[0].get_lines()):
+    for line, drawn in zip(found.drawing.lines, canvas.axes[0].get_lines()):
         looks[line.way, line.ranks] = (colors.to_hex(drawn.get_color()), drawn.get_marker())
     assert len(looks) == 12
     assert {ranks: marker for (_, ranks), (_, marker) in looks.items()} == {
@@ -188,7 +195,7 @@ def test_a_collective_on_hosts_is_drawn_by_transport_and_number_of_ranks():
         for r in (2, 3)
         for t in ("posix", "cma")
     ]
-    lines = group(cases, benchmark="gather").lines
+    lines = curve(cases, "gather").drawing.lines
     assert {(line.way, line.ranks) for line in lines} == {
         ("posix", "2"), ("posix", "3"), ("cma", "2"), ("cma", "3"),
     }  # fmt: skip
@@ -219,36 +226,46 @@ def test_what_is_missing_of_a_figure_is_named_in_its_legend_and_its_caption():
 def test_a_curve_without_proof_is_not_drawn_and_is_named():
     good = records.osu("Osu", "bw", 1, 1, transport="posix")
     bad = records.osu("Osu", "bw", 1, 1, transport="tcp", problems=["tcp carried nothing"])
-    found = group([good, bad], benchmark="bw")
-    assert [line.way for line in found.lines] == ["posix"]
+    found = curve([good, bad], "bw")
+    assert [line.way for line in found.drawing.lines] == ["posix"]
     assert found.missing == (("tcp", "failed: tcp carried nothing"),)
 
 
 def test_colours_of_configurations_and_of_transports_are_each_told_apart():
-    groups = series.curves(CLUSTER)
-    for of in groups:
-        ways = figures.ways_of(of, groups)
-        assert len(ways) <= len(plots.PALETTE)
-        assert {line.way for line in of.lines} <= set(ways)
+    drawn = [found.drawing for of_kind in figures.curves(CLUSTER).values() for found in of_kind]
+    for found in drawn:
+        assert len(found.ways) <= len(plots.PALETTE)
+        assert {line.way for line in found.lines} <= set(found.ways)
+    assert {found.ways for found in drawn} == {
+        tuple(sorted({*records.INTRA, *records.INTER})), ("cma", "posix", "tcp"),
+    }  # fmt: skip
 
 
 def test_heat_maps_have_a_row_for_each_operation_and_mode_and_a_map_for_each_file_system():
-    rows = series.heat_maps(CLUSTER)
-    heads = [(row[0].operation, row[0].mode) for row in rows]
-    assert heads == [("read", "cached"), ("read", "o_sync"), ("write", "cached"),
-                     ("write", "o_sync")]  # fmt: skip
+    rows = figures.heat_maps(CLUSTER)
+    heads = ["read", "SYNC read", "write", "SYNC write"]
+    places = ["lustre-hdd", "lustre-ssd", "nvme", "sata-ssd"]
+    assert [[found.title for found in row] for row in rows] == [
+        [f"{head}, {place}" for place in places] for head in heads
+    ]
     for row in rows:
-        assert [m.partition for m in row] == ["lustre-hdd", "lustre-ssd", "nvme", "sata-ssd"]
-        values = [value for m in row for value in m.cells.values()]
-        assert {m.scale for m in row} == {(min(values), max(values))}
+        values = [value for found in row for value in found.drawing.cells.values()]
+        assert {found.drawing.scale for found in row} == {(min(values), max(values))}
 
 
 def test_many_missing_lines_are_counted_in_the_legend():
-    canvas = plots.curves(
-        group(CLUSTER, benchmark="bw", partition="intra-node"),
-        ["cma", "posix", "tcp"],
-        [f"way {n}" for n in range(9)],
-    )
+    drawing = curve(CLUSTER, "bw", "intra-node").drawing
+    canvas = plots.draw(replace(drawing, missing=tuple((f"way {n}", "") for n in range(9))))
     assert canvas.legends[0].get_title().get_text().replace("\n", " ") == (
         "not measured: way 0; way 1; way 2; 6 more"
     )
+
+
+@pytest.mark.parametrize("text", ["[1]", "{at: [x]}", "- {at: [x], figures: {y: {z: 1}}}", "x"])
+def test_a_list_of_a_study_that_is_none_is_one_line(tmp_path, text):
+    path = tmp_path / "figures.yaml"
+    path.write_text(text)
+    with pytest.raises(ReportError, match=r"figures.yaml: is no list of figures; the head of"):
+        validation.wanted([], [path])
+    with pytest.raises(ReportError, match=r"none\.yaml: No such file"):
+        validation.wanted([], [tmp_path / "none.yaml"])

@@ -38,9 +38,9 @@ class Suite:
         self.tests = folder / "tests"
         for name in ("pure", "programs", "clusters", "data"):
             (self.tests / name).mkdir(parents=True)
-        (folder / "conftest.py").write_text((TESTS.parent / "conftest.py").read_text())
         for name in ("skips.py", "short.py", "together.py", "remaining.py"):
             (self.tests / name).write_text((TESTS / name).read_text())
+        (folder / "conftest.py").write_text((TESTS.parent / "conftest.py").read_text())
         (self.tests / "skips.yaml").write_text(ALLOWED)
         (folder / "pytest.ini").write_text(MARKERS)
 

@@ -3,13 +3,15 @@
 import importlib
 import json
 import random
+import subprocess
 import sys
 
 import pytest
 from shell import ROOT
 
-from assay.fleet import servers
-from assay.fleet.servers import Turn
+from assay.fleet import advise
+from assay.fleet.storage import MEASURED, SERVERS
+from assay.fleet.sweep import Turn
 from assay.outputs.coordinator_log import parse
 
 NODES = ("node01", "node02", "node03", "node04")
@@ -27,8 +29,8 @@ def script():
 def look(number, rate, at=NODES, turns=2):
     """The turns of one look; `rate(node, server)` is the rate of both operations [KiB/s]."""
     return [
-        Turn(node, number, {s: dict.fromkeys(servers.MEASURED, rate(node, s)) for s in at})
-        for _ in range(turns)
+        Turn(node, number, turn, {what: {s: rate(node, s) for s in at} for what in MEASURED})
+        for turn in range(turns)
         for node in NODES
     ]
 
@@ -63,31 +65,31 @@ def slow_node(node, server):
 )
 def test_a_slow_server_is_named_with_its_cause(rate, cause):
     first = look(1, rate)
-    assert servers.suspects(first, 0.5) == ["node02"]
-    assert servers.second_look(first, 4, 0.5) == [0, 1, 2, 3]
-    assert servers.slow(first + look(2, rate), 0.5) == ([
+    assert SERVERS.suspects(first, 0.5) == ["node02"]
+    assert SERVERS.second_look(first, 0.5, NODES) == [*NODES]
+    assert SERVERS.slow(first + look(2, rate), 0.5) == ([
         f"files on node02: {operation} 5000 KiB/s, those on other servers 20000 KiB/s (-75.0 %)"
         f"{cause}"
-        for operation in servers.MEASURED
+        for operation in MEASURED
     ], [])  # fmt: skip
 
 
 @pytest.mark.parametrize("rate", [healthy, slow_node])
 def test_healthy_servers_are_not_named_even_beside_a_slow_node(rate):
     first = look(1, rate)
-    assert servers.second_look(first, 4, 0.3) == []
-    assert servers.slow(first + look(2, rate), 0.3) == ([], [])
+    assert SERVERS.second_look(first, 0.3, NODES) == []
+    assert SERVERS.slow(first + look(2, rate), 0.3) == ([], [])
 
 
 def test_a_disturbance_of_the_first_look_names_nobody():
     found = look(1, slow_network) + look(2, healthy)
-    assert servers.suspects(found, 0.5) == ["node02"]
-    assert servers.slow(found, 0.5) == ([], [])
+    assert SERVERS.suspects(found, 0.5) == ["node02"]
+    assert SERVERS.slow(found, 0.5) == ([], [])
 
 
 def test_servers_that_are_not_nodes_are_named_without_a_cause():
     first = look(1, lambda node, s: 1e3 if s == "oss2" else 1e4, ("oss1", "oss2", "oss3"))
-    lines, _ = servers.slow(first, 0.5)
+    lines, _ = SERVERS.slow(first, 0.5)
     assert lines[0].endswith("others 10000 KiB/s (-90.0 %)".replace("others", "other servers"))
     assert len(lines) == 2
 
@@ -95,7 +97,7 @@ def test_servers_that_are_not_nodes_are_named_without_a_cause():
 def test_two_servers_accuse_nobody_where_each_node_is_one():
     """Each node then has only one server over the network, and nothing to compare it with."""
     found = look(1, slow_network, NODES[:2])[:2]
-    assert servers.suspects(found, 0.5) == [] and servers.slow(found, 0.5) == ([], [])
+    assert SERVERS.suspects(found, 0.5) == [] and SERVERS.slow(found, 0.5) == ([], [])
 
 
 def test_two_of_four_servers_are_undecided():
@@ -103,7 +105,7 @@ def test_two_of_four_servers_are_undecided():
     found = look(
         1, lambda node, s: 1e3 if s in ("oss1", "oss2") else 1e4, ("oss1", "oss2", "oss3", "oss4")
     )
-    accused, undecided = servers.slow(found, 0.5)
+    accused, undecided = SERVERS.slow(found, 0.5)
     assert accused == []
     assert len(undecided) == 4
     assert undecided[0].endswith("; nobody is accused: no majority of the 4 agrees")
@@ -116,7 +118,7 @@ def test_noise_of_a_shared_disk_accuses_nobody(seed):
     def noisy(node, server):
         return healthy(node, server) * chance.uniform(0.5, 1.0)
 
-    alarms = sum(any(servers.slow(look(1, noisy) + look(2, noisy), 0.5)) for _ in range(20))
+    alarms = sum(any(SERVERS.slow(look(1, noisy) + look(2, noisy), 0.5)) for _ in range(20))
     assert alarms == 0
 
 
@@ -138,8 +140,11 @@ def log(*entries):
 
 def test_the_output_of_a_node_is_read_with_the_median_of_its_rounds():
     out = json.dumps({"servers": {"node01": {"write": [1, 9, 2], "read": [3, 4, 5]}}})
-    found, failed = servers.turns(log({"node": 1, "look": 1, "turn": 0, "rc": 0, "out": out}))
-    assert found == [Turn("node02", 1, {"node01": {"write": 2, "read": 4}})] and failed == []
+    found, failed = SERVERS.turns(log({"node": 1, "look": 1, "turn": 0, "rc": 0, "out": out}))
+    assert (
+        found == [Turn("node02", 1, 0, {"write": {"node01": 2}, "read": {"node01": 4}})]
+        and failed == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,25 +152,32 @@ def test_the_output_of_a_node_is_read_with_the_median_of_its_rounds():
     [
         (1, "/shared/x.0: nothing names the server of a file: Operation not supported\n", None),
         (None, "", "node01: the files on the servers (out of time): it said nothing"),
-        (0, "[1]", "node01: the files on the servers (exit code 0): [1]"),
+        (0, "[1]", "node01: the files on the servers: [1]"),
         (0, '{"servers": {"node01": {"write": []}}}', None),
     ],
 )
 def test_a_turn_without_rates_is_named(rc, out, said):
-    found, failed = servers.turns(log({"node": 0, "look": 1, "turn": 0, "rc": rc, "out": out}))
+    found, failed = SERVERS.turns(log({"node": 0, "look": 1, "turn": 0, "rc": rc, "out": out}))
     assert found == [] and len(failed) == 1
     assert failed[0] == (
-        said or f"node01: the files on the servers (exit code {rc}): {out.strip()}"
+        said or f"node01: the files on the servers{' (exit code 1)' * rc}: {out.strip()}"
     )
+
+
+def test_rank_0_asks_for_the_second_look_by_a_command():
+    for name, said in (("servers", "[]"), ("servers-slow-link", "[0, 1, 2, 3]")):
+        log = str(ROOT / f"tests/data/shared-files/{name}.jsonl")
+        command = advise.command(SERVERS.advice, log, "0.5")
+        assert subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout == said
 
 
 def test_a_recorded_slow_link_is_named_and_healthy_servers_are_not():
     data = ROOT / "tests/data/shared-files"
     said = {}
     for name in ("servers", "servers-slow-link"):
-        found, failed = servers.turns(parse((data / f"{name}.jsonl").read_text()))
+        found, failed = SERVERS.turns(parse((data / f"{name}.jsonl").read_text()))
         assert failed == [] and len(found) == 4
-        said[name], undecided = servers.slow(found, 0.5)
+        said[name], undecided = SERVERS.slow(found, 0.5)
         assert undecided == []
     assert said["servers"] == []
     assert said["servers-slow-link"][0] == (

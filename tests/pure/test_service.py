@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("reframe")
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 
+from assay import slurm
 from assay.evidence import node_state
 
 LINE = (
@@ -55,12 +56,13 @@ class Slurm:
     ],
 )
 def test_a_node_takes_jobs_or_slurm_says_why_not(said, why):
-    assert node_state.describe(line(**said)) == ("node01", why)
+    node = slurm.node(line(**said))
+    assert (node.name, node.out) == ("node01", why)
 
 
 def test_what_has_no_node_is_refused():
     with pytest.raises(ValueError, match="no node: 'slurm_load"):
-        node_state.describe("slurm_load_node error: Unable to contact slurm controller")
+        slurm.node("slurm_load_node error: Unable to contact slurm controller")
 
 
 def test_of_enough_nodes_those_that_are_out_do_not_matter():

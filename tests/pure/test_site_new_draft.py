@@ -21,9 +21,8 @@ from new_site import (
     recorded,
 )
 
-from assay import catalogue, sites
-from assay.sites import auto
-from assay.sites.new import facts, gpus, slurm, storage, written
+from assay import catalogue, sites, slurm
+from assay.sites import describe, written
 
 
 def test_nodes_with_one_kernel_are_parts_of_one_machine():
@@ -45,8 +44,8 @@ def test_nodes_with_one_kernel_are_parts_of_one_machine():
 
 def test_an_answer_that_is_cut_is_not_read():
     with pytest.raises(ValueError):
-        facts.answers(labelled((DATA / "node01.txt").read_text()[:900]))
-    assert facts.answers("srun: error: Unable to allocate resources\n") == []
+        describe.answers(labelled((DATA / "node01.txt").read_text()[:900]))
+    assert describe.answers("srun: error: Unable to allocate resources\n") == []
 
 
 def test_the_emulated_cluster():
@@ -55,8 +54,8 @@ def test_the_emulated_cluster():
     assert {name: each["features"] for name, each in partitions.items()} == {
         "intra-node": ["intra-node", "posix", "sysv", "cma", "tcp"],
         "ethernet": ["inter-node", "ethernet", "tcp"],
-        "tmpfs": ["storage", "tmpfs"],
-        "scratch": ["storage", "xfs"],
+        "tmpfs": ["storage"],
+        "scratch": ["storage"],
     }
     said = "the ranks on one node (processors: 2, sockets: 1, NUMA nodes: 1)"
     assert partitions["intra-node"]["descr"] == said
@@ -69,7 +68,6 @@ def test_the_emulated_cluster():
     ]
     assert made.stack["extras"]["ucx_version"] == "1.13.1"
     assert made.common["batch"]["processor"]["num_cpus"] == 2
-    assert made.proposals == []
     assert [gap.where for gap in made.gaps] == ["stack system", "partition ethernet"]
 
 
@@ -95,9 +93,10 @@ def test_a_cluster_with_gpus_infiniband_and_lustre():
     gpu = partitions["gpu"]
     assert gpu["features"] == ["intra-node", "gpu", "cuda", "nvlink"]
     assert gpu["devices"] == [{"type": "gpu", "num_devices": 3}]
-    assert gpu["resources"] == auto.GPU_RESOURCE
+    assert gpu["resources"] == describe.GPU_RESOURCE
     assert gpu["extras"]["hardware"] == {"gpu": "v100-sxm2-32gb", "link": "nvlink2-2-links"}
-    assert partitions["lustre"]["features"] == ["storage", "lustre", "shared"]
+    assert partitions["lustre"]["features"] == ["storage", "shared"]
+    assert partitions["lustre"]["extras"]["file_system"] == "lustre"
     assert partitions["lustre"]["extras"]["directory"] == "/lustre/users/me"
     assert made.common["gpu"]["access"] == ["--partition=gpu", "--exclusive", "--account=hpc"]
     assert made.common["gpu"]["processor"]["num_cpus_per_socket"] == 24
@@ -148,10 +147,8 @@ def test_another_mpi_is_named_so_that_its_cases_are_refused():
 
 def test_the_partitions_of_a_second_place_have_a_prefix():
     second = gpu_place()
-    pool = slurm.Pool(
-        slurm.Partition("big.mem", False, True, (), ""), second.pool.nodes, second.pool.shape
-    )
-    made = drafted(place(), facts.Place(pool, second.here))
+    pool = slurm.Pool(slurm.Partition("big.mem"), second.pool.nodes, second.pool.shape)
+    made = drafted(place(), describe.Place(pool, second.here))
     assert [*by_name(made)][4:6] == ["big-mem-intra-node", "big-mem-infiniband"]
     assert any(str(gap).startswith("big.mem: ") for gap in made.gaps)
     assert "NODE_BIG_MEM = {" in written.reframe(HEAD, made)
@@ -166,11 +163,11 @@ def test_names_of_file_systems_are_unique():
             for mount, kind in mounts
         ],
     }
-    found = storage.partitions(place(answers=[here]), set(), [])
+    found = describe.storage(place(answers=[here]), set(), [])
     assert [each["name"] for each in found] == ["scratch", "files-b-scratch", "files-gpu"]
 
 
 def test_nvlinks_count_only_if_all_gpus_are_joined():
-    assert gpus.nvlinks(TOPOLOGY) == 2
-    assert gpus.nvlinks(TOPOLOGY.replace("NV2", "SYS", 1)) == 0
-    assert gpus.nvlinks("") == 0
+    assert describe.nvlinks(TOPOLOGY) == 2
+    assert describe.nvlinks(TOPOLOGY.replace("NV2", "SYS", 1)) == 0
+    assert describe.nvlinks("") == 0

@@ -22,9 +22,8 @@ from new_site import (
 
 from assay import catalogue, sites
 from assay.judge import References, peak
-from assay.onnode import inventory
-from assay.sites import listing
-from assay.sites.new import gpus, written
+from assay.onnode import provenance
+from assay.sites import describe, listing, written
 
 
 @pytest.mark.parametrize("made", [drafted(place()), drafted(gpu_place(), place(), modules=["a/1"])])
@@ -68,7 +67,6 @@ CASE = {
 
 def test_a_proposal_judges_nothing_until_somebody_takes_its_mark_away(tmp_path):
     made = drafted(gpu_place())
-    assert [each.case["partition"] for each in made.proposals] == ["infiniband", "ethernet", "gpu"]
     without = written.references(HEAD, drafted(place(answers=recorded()[:1])))
     assert "No proposal" in without
     of_ratios = references(tmp_path, without).judged
@@ -80,7 +78,9 @@ def test_a_proposal_judges_nothing_until_somebody_takes_its_mark_away(tmp_path):
 
     marked = re.compile(r"^#(?=  )", re.MULTILINE)
     loaded = references(tmp_path, marked.sub("", text))
-    assert loaded.judged == of_ratios + len(made.proposals)
+    where = ("infiniband", "ethernet", "gpu")
+    assert re.findall(r"^#  - for: {partition: ([^,]*),", text, re.MULTILINE) == [*where]
+    assert loaded.judged == of_ratios + len(where)
     found = loaded.find(CASE, "bandwidth_1MiB", "MB/s", peak=12500)
     assert found.value == 0.95 * 12500
     assert found.upper_bound <= 12500 * 1.001
@@ -100,13 +100,14 @@ def test_a_site_with_gpus_and_modules_is_accepted(tmp_path, monkeypatch):
         "hardware.yaml": written.hardware(head, made),
     }
     assert "ethernet-10gbit" in made_files["hardware.yaml"]
-    written.write(site, made_files)
+    for name, text in made_files.items():
+        (site / name).write_text(text)
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
     monkeypatch.delenv("ASSAY_STACK", raising=False)
     configuration, loaded = listing.load(site / "reframe.py")
     lines = listing.describe(configuration, loaded, set(catalogue.WORDS))
     assert "partition gpu: intra-node gpu cuda nvlink" in lines
-    assert "partition batch-scratch: storage xfs" in lines
+    assert "partition batch-scratch: storage" in lines
     assert configuration["environments"][0]["modules"] == ["openmpi/5.0.5"]
 
 
@@ -154,19 +155,17 @@ def test_a_folder_is_published_whole_or_not_at_all(tmp_path):
     folder = tmp_path / "site-config"
     folder.mkdir()
     (folder / "vocabulary.yaml").touch()
-    with pytest.raises(KeyError), written.beside(folder, "mine") as made:
-        written.write(made, {"reframe.py": "x"})
+    with pytest.raises(KeyError), written.published(folder, "mine") as made:
+        (made / "reframe.py").write_text("x")
         assert (made.parent / "vocabulary.yaml").exists()
         raise KeyError
     assert [*folder.iterdir()] == [folder / "vocabulary.yaml"]
-    with written.beside(folder, "mine") as made:
-        written.write(made, {"reframe.py": "x"})
-        written.publish(made, folder / "mine")
+    with written.published(folder, "mine") as made:
+        (made / "reframe.py").write_text("x")
     assert (folder / "mine/reframe.py").read_text() == "x"
     # Somebody else was faster.
-    with pytest.raises(OSError), written.beside(folder, "mine") as made:
-        written.write(made, {"reframe.py": "y"})
-        written.publish(made, folder / "mine")
+    with pytest.raises(OSError), written.published(folder, "mine") as made:
+        (made / "reframe.py").write_text("y")
     assert (folder / "mine/reframe.py").read_text() == "x"
     assert {path.name for path in tmp_path.iterdir()} == {"site-config"}
 
@@ -178,22 +177,22 @@ def test_mounts_that_hold_files_of_users():
         "/dev/sda1 /boot ext4 rw 0 0\n"
         "srv:/home /home nfs4 ro,relatime 0 0\n"
     )
-    assert inventory.mounts(listing) == [
+    assert provenance.user_mounts(listing) == [
         {"mount": "/lustre a", "type": "lustre", "read_only": False},
         {"mount": "/home", "type": "nfs4", "read_only": True},
     ]
 
 
 def test_a_directory_that_can_be_written_is_found_and_left_as_it_was(tmp_path, monkeypatch):
-    for name in inventory.VARIABLES:
+    for name in provenance.OF_USERS:
         monkeypatch.delenv(name, raising=False)
-    mount = inventory.mount_of(str(tmp_path))
+    mount = provenance.mount_point(str(tmp_path))
     each = {"mount": mount, "type": "ext4", "read_only": False}
     monkeypatch.setenv("SCRATCH", str(tmp_path))
-    assert inventory.first_writable(each, "me") == str(tmp_path)
+    assert provenance.first_writable(each, "me") == str(tmp_path)
     assert [*tmp_path.iterdir()] == []
-    monkeypatch.setattr(inventory, "writable", lambda _: False)
-    assert inventory.first_writable(each, "me") is None
+    monkeypatch.setattr(provenance, "writable", lambda _: False)
+    assert provenance.first_writable(each, "me") is None
 
 
 def test_the_topology_of_a_node(tmp_path):
@@ -203,20 +202,20 @@ def test_the_topology_of_a_node(tmp_path):
         (folder / "physical_package_id").write_text(f"{package}\n")
         (folder / "core_id").write_text(f"{core}\n")
     (tmp_path / "node/node0").mkdir(parents=True)
-    assert inventory.topology(str(tmp_path)) == {
+    assert provenance.topology(str(tmp_path)) == {
         "cpus": 4, "cores": 2, "sockets": 2, "numa_nodes": 1
     }  # fmt: skip
     (tmp_path / "cpu/cpu3/topology/physical_package_id").unlink()
-    assert inventory.topology(str(tmp_path))["sockets"] is None
+    assert provenance.topology(str(tmp_path))["sockets"] is None
 
 
 def test_gpus_that_only_the_driver_states(tmp_path, monkeypatch):
-    monkeypatch.setattr(inventory.provenance, "output", lambda *_, **__: None)
+    monkeypatch.setattr(provenance, "output", lambda *_, **__: None)
     folder = tmp_path / "0000:04:00.0"
     folder.mkdir()
     # Made after the README of NVIDIA's driver.
     (folder / "information").write_text("Model: \t\t Tesla V100-SXM2-32GB\nGPU UUID: \t GPU-1\n")
-    said = inventory.gpus(str(tmp_path))
+    said = provenance.gpus(str(tmp_path))
     assert said == "GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-1)"
-    assert gpus.models({"gpus": said, "said": {}}) == ("cuda", ["v100-sxm2-32gb"])
-    assert inventory.gpus(str(tmp_path / "nothing")) is None
+    assert describe.models({"gpus": said, "said": {}}) == ("cuda", ["v100-sxm2-32gb"])
+    assert provenance.gpus(str(tmp_path / "nothing")) is None

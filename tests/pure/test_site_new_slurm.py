@@ -6,23 +6,22 @@ import pytest
 
 pytest.importorskip("reframe")
 
-from new_site import DATA, NODES, PARTITIONS, drafted, recorded
+from new_site import NODES, PARTITIONS, SAID, drafted, recorded
 
-from assay.sites import auto, new
-from assay.sites.new import facts, modules, slurm
+from assay import slurm
+from assay.sites import describe, new
 
 
 def test_slurm_of_the_emulated_cluster():
     (batch,) = slurm.partitions(PARTITIONS)
-    assert batch == slurm.Partition("batch", True, True, (), "UNLIMITED")
+    assert batch == slurm.Partition("batch", default=True)
     nodes = slurm.nodes(NODES)
     assert [node.name for node in nodes] == ["node01", "node02", "node03", "node04"]
     assert nodes[1].address == "10.77.0.3"
     pool = slurm.pool(batch, nodes)
-    assert pool.shape == auto.Nodes("batch", 4, 1, 2, 1, 5514 << 20, 0)
+    assert pool.shape == slurm.Shape(1, 2, 1, 5514, "")
     assert len(pool.up) == 4 and pool.others == ()
-    assert auto.scheduler((DATA / "config.txt").read_text()) == "squeue"
-    assert auto.pmix((DATA / "mpi-list.txt").read_text())
+    assert (SAID.scheduler, SAID.launcher) == ("squeue", "srun")
 
 
 def test_the_largest_group_of_alike_nodes_counts_and_the_others_are_said():
@@ -38,20 +37,21 @@ def test_the_largest_group_of_alike_nodes_counts_and_the_others_are_said():
     assert [node.name for node in pool.nodes] == ["node02", "node03", "node04"]
     assert [node.name for node in pool.up] == ["node03", "node04"]
     assert pool.others == ("node01: 2 processors, 9000 MiB; features fat, new",)
-    said = "\n".join(map(str, drafted(facts.Place(pool, *recorded())).gaps))
+    said = "\n".join(map(str, drafted(describe.Place(pool, *recorded())).gaps))
     assert "node02 take no jobs (IDLE+DRAIN)" in said and "not described: node01" in said
 
 
 @pytest.mark.parametrize(
     ("state", "takes"),
     [
-        *((state, True) for state in ("IDLE", "MIXED", "ALLOCATED", "IDLE+CLOUD")),
-        *((state, False) for state in ("IDLE*", "DOWN", "IDLE+DRAIN", "MIXED+MAINTENANCE", "")),
+        *((state, True) for state in ("IDLE", "MIXED", "ALLOCATED", "IDLE+CLOUD", "IDLE~")),
+        *((state, False) for state in ("IDLE*", "DOWN", "IDLE+DRAIN", "")),
         ("DOWN+NOT_RESPONDING", False),
     ],
 )
 def test_a_state_that_takes_jobs(state, takes):
-    assert slurm.takes_jobs(state) is takes
+    (node,) = slurm.nodes(NODES.splitlines()[0].replace("State=ALLOCATED", f"State={state}"))
+    assert (not node.out) is takes
 
 
 def test_limits_of_a_partition_are_said():
@@ -87,7 +87,7 @@ def test_the_default_partition_comes_first_and_one_with_the_same_nodes_is_left_o
     ("wanted", "says"),
     [
         ("bach", "--partition: Slurm has no 'bach'; did you mean 'batch'?"),
-        ("zzz", "--partition: Slurm has no 'zzz'; it has batch, empty"),
+        ("zzz", "--partition: Slurm has no 'zzz'; known are batch, empty"),
         ("empty", "--partition: no node of 'empty' takes jobs now"),
     ],
 )
@@ -121,17 +121,15 @@ mpi/openmpi-x86_64
 
 
 def test_modules():
-    names = modules.available(LMOD)
+    names = new.available(LMOD)
     assert names == [
         *("gcc/13.2.0", "openmpi/4.1.6", "openmpi/5.0.5", "osu-micro-benchmarks/7.5", "cuda/12.4")
     ]
-    assert modules.system(LMOD) == "lmod"
-    assert modules.that_bring_mpi(names) == ["openmpi/4.1.6", "openmpi/5.0.5"]
-    assert modules.that_bring_cuda(names) == ["cuda/12.4"]
-    assert modules.that_bring_programs(names) == ["osu-micro-benchmarks/7.5"]
-    assert modules.unknown(["openmpi", "cuda/12.4"], names) is None
-    assert modules.unknown(["cuda/12.4", "openmpi/5.0.6"], names) == "openmpi/5.0.6"
-    assert modules.system(TCL) == "tmod4"
-    assert modules.that_bring_mpi(modules.available(TCL)) == ["mpi/openmpi-x86_64"]
-    assert modules.system(TCL.replace("5.3.1", "3.2.10")) == "tmod32"
-    assert modules.system("bash: line 1: module: command not found") == "nomod"
+    assert new.module_system(LMOD) == "lmod"
+    assert new.useful(names) == [
+        *("openmpi/4.1.6", "openmpi/5.0.5", "cuda/12.4", "osu-micro-benchmarks/7.5")
+    ]
+    assert new.module_system(TCL) == "tmod4"
+    assert new.useful(new.available(TCL)) == ["mpi/openmpi-x86_64"]
+    assert new.module_system(TCL.replace("5.3.1", "3.2.10")) == "tmod32"
+    assert new.module_system("bash: line 1: module: command not found") == "nomod"

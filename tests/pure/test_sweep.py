@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from assay.fleet import looks, sweep
-from assay.fleet.sweep import Turn
+from assay.fleet.storage import DISKS, MEASURED
+from assay.fleet.sweep import BESIDE, Turn
 
 NAMES = ("node01", "node02", "node03", "node04")
 RATE = 1e6
@@ -14,7 +14,7 @@ RATE = 1e6
 def look(number, factor, names=NAMES, rounds=3):
     """The turns of one look. `factor` is the remaining share of the rate of a node and a round."""
     return [
-        Turn(name, number, turn, dict.fromkeys(sweep.MEASURED, RATE * factor(name, turn)), True)
+        Turn(name, number, turn, {what: {name: RATE * factor(name, turn)} for what in MEASURED})
         for turn in range(rounds)
         for name in names
     ]
@@ -40,49 +40,49 @@ def busy_round(name, turn):
 
 def test_a_slow_disk_is_named_by_both_looks():
     first = look(1, slow_node)
-    assert sweep.suspects(first, 0.6) == ["node02"]
-    again = sweep.second_look(first, 0.6)
+    assert DISKS.suspects(first, 0.6) == ["node02"]
+    again = DISKS.second_look(first, 0.6)
     assert again[0] == "node02"
     assert sorted(again) == list(NAMES)
-    assert sweep.slow(first + look(2, slow_node, again), 0.6) == ([
+    assert DISKS.slow(first + look(2, slow_node, again), 0.6) == ([
         f"node02: {operation} 50000 KiB/s, the median of 3 others is 1000000 KiB/s (-95.0 %)"
-        for operation in sweep.MEASURED
+        for operation in MEASURED
     ], [])  # fmt: skip
 
 
 def test_a_disturbance_of_the_first_look_names_nobody():
     first = look(1, disturbed)
-    again = sweep.second_look(first, 0.6)
+    again = DISKS.second_look(first, 0.6)
     assert again, "it is suspected"
-    assert sweep.slow(first + look(2, healthy, again), 0.6) == ([], [])
+    assert DISKS.slow(first + look(2, healthy, again), 0.6) == ([], [])
 
 
 def test_a_device_that_is_slow_for_all_in_one_round_makes_no_suspect():
-    assert sweep.second_look(look(1, busy_round), 0.6) == []
+    assert DISKS.second_look(look(1, busy_round), 0.6) == []
 
 
 def test_the_second_look_acquits_only_who_had_a_turn_in_it():
     first = look(1, slow_node)
     others = [name for name in NAMES if name != "node02"]
-    assert len(sweep.slow(first + look(2, healthy, others), 0.6)[0]) == 2
-    assert len(sweep.slow(first, 0.6)[0]) == 2
+    assert len(DISKS.slow(first + look(2, healthy, others), 0.6)[0]) == 2
+    assert len(DISKS.slow(first, 0.6)[0]) == 2
 
 
 def test_two_nodes_are_compared_but_neither_is_accused_and_one_is_not_compared():
     pair = look(1, slow_node, NAMES[:2])
-    assert sweep.suspects(pair, 0.6) == ["node02"]
-    accused, undecided = sweep.slow(pair, 0.6)
+    assert DISKS.suspects(pair, 0.6) == ["node02"]
+    accused, undecided = DISKS.slow(pair, 0.6)
     assert accused == []
     assert undecided[0].endswith("(-95.0 %); nobody is accused: no majority of the 2 agrees")
-    assert sweep.suspects(look(1, slow_node, ["node02"]), 0.6) == []
+    assert DISKS.suspects(look(1, slow_node, ["node02"]), 0.6) == []
 
 
 def test_few_that_nobody_suspects_have_further_turns():
     names = [f"n{i:03}" for i in range(100)]
     first = look(1, lambda name, turn: 0.1 if name in ("n007", "n042") else 1.0, names)
-    again = sweep.second_look(first, 0.3)
+    again = DISKS.second_look(first, 0.3)
     assert again[0::2][:2] == ["n007", "n042"]
-    assert len(again) == 2 + looks.BESIDE
+    assert len(again) == 2 + BESIDE
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -96,7 +96,7 @@ def test_noise_of_a_shared_device_accuses_nobody_over_many_jobs(seed):
     alarms = once = 0
     for _ in range(20):
         first = look(1, noisy)
-        again = sweep.second_look(first, 0.6)
+        again = DISKS.second_look(first, 0.6)
         once += bool(again)
-        alarms += any(sweep.slow(first + look(2, noisy, again), 0.6))
+        alarms += any(DISKS.slow(first + look(2, noisy, again), 0.6))
     assert alarms <= once / 2

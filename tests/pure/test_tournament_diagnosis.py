@@ -305,22 +305,10 @@ def test_a_finding_that_noise_may_explain_says_what_would_decide():
     )
 
 
-def test_two_nodes_need_an_expectation_and_get_no_name_of_a_node():
-    assert Machine(2).tournament().verdict is Verdict.INCONCLUSIVE
-    known = (Metric("bandwidth", "MB/s", True, 0.05, expected=119.5),)
-    assert Machine(2).tournament(metrics=known).verdict is Verdict.PASS
-    machine = Machine(2, 0).slow("node01", bandwidth=0.5)
-    diagnosis = machine.both_passes(metrics=known)
-    assert named(diagnosis) == {pair("node01", "node02")}
-    assert diagnosis.findings[0].ambiguous
-    assert diagnosis.findings[0].reason == (
-        "node01 - node02: bandwidth 59.75 MB/s, expected 119.5 MB/s (-50.0 %); the link, or one "
-        "of the two"
-    )
-    # If the only pair was slow once, the second pass also acquits it.
-    first = machine.tournament(metrics=known)
-    machine.bandwidth.clear()
-    assert conclude(first, machine.play(second_pass(first))).verdict is Verdict.PASS
+def test_two_nodes_have_nothing_to_be_compared_with():
+    diagnosis = Machine(2).tournament()
+    assert diagnosis.verdict is Verdict.INCONCLUSIVE
+    assert diagnosis.doubts[0] == "bandwidth: one pair has none to be compared with"
 
 
 def test_one_round_names_the_pair_and_says_that_it_may_be_a_node():
@@ -332,14 +320,6 @@ def test_one_round_names_the_pair_and_says_that_it_may_be_a_node():
     assert "node05" in finding.nodes
     # In the second pass both nodes have good partners, so the faulty one can be named.
     assert named(conclude(diagnosis, machine.play(second_pass(diagnosis)))) == {node("node05")}
-
-
-def test_all_pairs_alike_and_slow_is_nobodys_fault_but_a_fault():
-    machine = Machine(4, 0)
-    known = (Metric("latency", "us", False, 0.15, expected=100.0),)
-    (finding,) = machine.tournament(metrics=known).findings
-    assert (finding.fault, finding.nodes) == (Fault.ALL_SLOW, ())
-    assert finding.reason == "all pairs: median latency 130 us, expected 100 us (+30.0 %)"
 
 
 def test_half_of_the_nodes_slow_is_not_taken_for_health():
@@ -371,15 +351,14 @@ def test_noise_that_hides_the_tolerance_is_no_pass(seed):
         assert "the tolerance is 5%" in diagnosis.doubts[0]
 
 
-@given(st.integers(2, 30), SEED, st.data())
+@given(st.integers(3, 30), SEED, st.data())
 @settings(max_examples=60)
 def test_the_second_pass_has_rounds_and_controls(n, seed, data):
     machine = Machine(n, 0.001, seed)
-    metrics = (Metric("bandwidth", "MB/s", True, 0.05, expected=119.5), LATENCY)
     for victim in machine.random.sample(machine.nodes, data.draw(st.integers(0, n // 3))):
         machine.slow(victim, bandwidth=0.7)
     machine.slow(*machine.random.sample(machine.nodes, 2), latency=2.5)
-    first = machine.tournament(metrics=metrics)
+    first = machine.tournament()
     suspects, partners = set(first.suspects), data.draw(st.integers(1, 4))
     good = set(machine.nodes) - suspects
     met, standard = {name: set() for name in suspects}, 0
@@ -419,8 +398,6 @@ def test_a_node_without_a_measurement_is_no_pass():
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        (Measurement("a", "x", {"bandwidth": 1}), "a - x: x is not a node of this tournament"),
-        (Measurement("a", "a", {"bandwidth": 1}), "a cannot be measured with itself"),
         (Measurement("a", "b", {"latency": 1}), "a - b: bandwidth is None, not a positive number"),
         (Measurement("a", "b", {"bandwidth": 0.0}), "a - b: bandwidth is 0.0, not a positive"),
         (Measurement("a", "b", {"bandwidth": math.nan}), "a - b: bandwidth is nan, not a posit"),

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.fleet.topology.fabric import Fabric
-from assay.fleet.tournament import draw, measured, schedule
+from assay.fleet.tournament import measured, schedule
 from assay.fleet.tournament.again import CROSSINGS, second_pass
 from assay.fleet.tournament.diagnosis import conclude, diagnose
 from assay.fleet.tournament.model import Fault, Measurement, Metric
@@ -247,7 +247,7 @@ def test_rank_0_draws_the_rounds_by_the_names_that_came(tmp_path):
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     met = {"met": dict(enumerate(nodes)), "asked": 8, "absent": []}
     (tmp_path / "log").write_text(json.dumps(met) + "\n")
-    said = draw.advice(str(tmp_path / "plan.json"), str(tmp_path / "log"))
+    said = measured.draw(str(tmp_path / "plan.json"), str(tmp_path / "log"))
     hops = [[network.fabric.hops(nodes[a], nodes[b]) for a, b in r] for r in said["rounds"]]
     assert len(hops) == 6
     assert hops[:3] == [[0] * 4] * 3

@@ -8,7 +8,6 @@ of this site is a measurement of InfiniBand: docs/vcluster.md.
 # Stacks: system
 
 import sys
-from functools import partial
 
 from assay import sites
 from assay.sites import machine
@@ -49,11 +48,12 @@ COMMON = {
     "cores_per_node": 1,
     # The cores of the host move between the nodes: healthy pairs differed by half, in latency
     # and in bandwidth (2026-11-23).
-    "tournament": {
-        **{"width": 1, "cpus": [0, 0], "seconds": 1},
-        "tolerances": {"latency": 0.6, "bandwidth": 0.5},
+    "options": {
+        "PairsOfNodes.width": 1,
+        "PairsOfNodes.cpus": [0, 0],
+        "PairsOfNodes.tolerances": {"latency": 0.6, "bandwidth": 0.5},
+        "StrictCheck.smoke": [*TESTS, "latency", "bw"],
     },
-    "smoke": [*TESTS, "latency", "bw"],
 }
 VERBS = {
     **COMMON,
@@ -75,8 +75,12 @@ OF_RAILS = [
             **VERBS,
             "network_device": "rxe0:1,rxe1:1",
             # The usual amounts take two minutes for each case.
-            "osu_smoke": {"iterations": 50, "window": 8},
-            "smoke": ["Census", "NodeHealth", "IbPerftest", "OsuRails"],
+            "options": {
+                **COMMON["options"],
+                "OsuBase.smoke_iterations": 50,
+                "OsuBase.smoke_window": 8,
+                "StrictCheck.smoke": ["Census", "NodeHealth", "IbPerftest", "OsuRails"],
+            },
         },
     },
 ]
@@ -111,5 +115,5 @@ site_configuration = sites.configuration(
     environments=[stack],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
-    found=partial(machine.found, optional=frozenset(each["name"] for each in OF_RAILS)),
+    found=machine.found,
 )

@@ -50,9 +50,15 @@ COMMON = {
     "pml": "ob1",  # what Debian's Open MPI chooses
     "nodes": cluster["nodes"] if own else 2,
     # A node that software emulates sends a few MB a second.
-    "osu_smoke": {"iterations": 1, "window": 8, "first_size": 8},
-    "tournament": {"width": 1, "cpus": [0, 1], "seconds": 2},
-    "smoke": ["Census", "NodeHealth", "NearestDevice", "OsuNear", "AffinityCost"],
+    "options": {
+        "OsuBase.smoke_iterations": 1,
+        "OsuBase.smoke_window": 8,
+        "OsuBase.smoke_rates_from": 8,
+        "PairsOfNodes.width": 1,
+        "PairsOfNodes.cpus": [0, 1],
+        "PairsOfNodes.seconds": 2,
+        "StrictCheck.smoke": ["Census", "NodeHealth", "NearestDevice", "OsuNear", "AffinityCost"],
+    },
 }
 
 site_configuration = sites.configuration(

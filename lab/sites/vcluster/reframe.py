@@ -22,11 +22,11 @@ two partitions more: `group`, the second group, and `across`, the link between t
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
 
 from assay import sites
 from assay.evidence import accelerator
+from assay.onnode import provenance
 from assay.sites import detect, machine
 
 sys.path.append(str(sites.repository(__file__) / "lab/sites"))
@@ -35,7 +35,7 @@ import emulation
 STATE = emulation.state()
 cluster = emulation.cluster()
 nodes, cores = cluster["nodes"], os.cpu_count()
-memory = detect.memory_bytes() // (nodes + 1)
+memory = provenance.memory()["limit"] // (nodes + 1)
 
 #: The cluster's processor time, by the version of the host's control groups.
 ACCOUNT = "cpu.stat" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "cpuacct.usage"
@@ -95,17 +95,18 @@ LINK = {
         "network_device": "eth0",
         "nodes": nodes // 2 if apart else nodes,
         "cores_per_node": cluster.get("cores", 1),
-        "host_cores": cores,
-        # The usual number of iterations takes osu_mbw_mr minutes.
-        "osu_smoke": {"iterations": 20},
-        "tournament": {
-            "width": 1,
-            "cpus": [0, cores - 1],
-            "seconds": 0.5,
-            **({"topology": "slurm"} if cluster.get("switches", 1) > 1 else {}),
+        "options": {
+            # The usual number of iterations takes osu_mbw_mr minutes.
+            "OsuBase.smoke_iterations": 20,
+            "PairsOfNodes.width": 1,
+            "PairsOfNodes.cpus": [0, cores - 1],
+            "PairsOfNodes.seconds": 0.5,
+            **({"PairsOfNodes.topology": "slurm"} if cluster.get("switches", 1) > 1 else {}),
+            # The nodes share the cores and the memory of the host: one after the other measures.
+            "EachCore.width": 1,
+            "EachCore.tolerance": 0.4,
+            # Ranks that share a core of the host wait for each other, and not for the link.
         },
-        # The nodes share the cores and the memory of the host, so one after the other measures.
-        "each_core": {"width": 1, "tolerance": 0.4},
         # `vcluster up --rate` makes other links, for which hardware.yaml has no entry.
         "hardware": {"link": "vcluster-1gbit"} if cluster["link"]["rate"] == "1gbit" else {},
     },
@@ -122,7 +123,13 @@ GPUS = {
 }
 # Nothing of an emulated GPU is judged, so other work on the host may go on.
 ALONGSIDE = {name: value for name, value in COMMON.items() if name != "others"}
-ALONGSIDE["each_gpu"] = emulation.EACH_GPU
+ALONGSIDE["options"] = emulation.EACH_GPU
+
+
+def smoke(extras, *words):
+    """The extras of a partition whose smoke profile runs only these tests, or values of them."""
+    return {**extras, "options": {**extras["options"], "StrictCheck.smoke": list(words)}}
+
 
 #: Tests, and benchmarks of OSU, that the smoke profile runs between nodes.
 TESTS = ("Tournament", "Census", "EachCore", "NetPipe", "NodeHealth", "OsuCollective", "HplStudy")
@@ -143,7 +150,7 @@ WITH_GPUS = [
         "name": "gpu",
         "descr": "EMULATED GPUs of one node: nothing here is hardware",
         "features": ["intra-node", "gpu", "cuda", "nvlink"],
-        "extras": {**ALONGSIDE, "smoke": ["no-gdrcopy", "no-ipc-no-gdrcopy", "NodeHealth"]},
+        "extras": smoke(ALONGSIDE, "no-gdrcopy", "no-ipc-no-gdrcopy", "NodeHealth"),
     },
     {
         **GPUS,
@@ -151,10 +158,9 @@ WITH_GPUS = [
         "descr": "EMULATED GPUs of different nodes: nothing here is hardware",
         "features": ["inter-node", "ethernet", "gpu", "cuda"],
         "extras": {
-            **ALONGSIDE,
+            **smoke(ALONGSIDE, "no-gdrcopy", "Census", "NodeHealth"),
             "network_device": "eth0",
             "nodes": nodes,
-            "smoke": ["no-gdrcopy", "Census", "NodeHealth"],
         },
     },
 ]
@@ -172,8 +178,7 @@ WITH_FILES = [
             "file_system": f"fuse.{name}",
             "nodes": nodes,
             # All nodes' disks are on one disk of the host.
-            "each_node": {"tolerance": 0.6},
-            "each_server": {"tolerance": 0.5},
+            "options": {"EachNode.tolerance": 0.6, "EachServer.tolerance": 0.5},
         },
     }
     for name in (emulation.ALL["shared"],)
@@ -188,9 +193,8 @@ OF_GROUPS = [
         "access": [*NODE["access"], "--constraint=west"],
         "features": [*LINK["features"], "group"],
         "extras": {
-            **LINK["extras"],
+            **smoke(LINK["extras"], "NodeHealth", "ImbLong", "HplStudy"),
             "nodes": nodes // 2,
-            "smoke": ["NodeHealth", "ImbLong", "HplStudy"],
         },
     },
     {
@@ -200,17 +204,16 @@ OF_GROUPS = [
         "access": NODE["access"],
         "features": [*LINK["features"], "across"],
         "extras": {
-            **LINK["extras"],
+            **smoke(
+                LINK["extras"],
+                *("NodeHealth", "CrossingPairs", "ImbLong", "HplStudy", "LinkFromHpl"),
+            ),
             "nodes": nodes,
             "hardware": {},
             "between": between,
-            "smoke": ["NodeHealth", "CrossingPairs", "ImbLong", "HplStudy", "LinkFromHpl"],
         },
     },
 ]
-
-#: The partitions that a cluster may lack.
-optional = frozenset(each["name"] for each in (*WITH_GPUS, *WITH_FILES, *OF_GROUPS))
 
 site_configuration = sites.configuration(
     __file__,
@@ -233,10 +236,7 @@ site_configuration = sites.configuration(
                     "name": "inter-node",
                     "descr": "one rank on each node, by srun",
                     # Leave out HPCC: it waits half a minute for links of 1 Gbit/s.
-                    "extras": {
-                        **LINK["extras"],
-                        "smoke": [*TESTS, *DOCUMENTS, *OSU],
-                    },
+                    "extras": smoke(LINK["extras"], *TESTS, *DOCUMENTS, *OSU),
                 },
                 {
                     **LINK,
@@ -244,20 +244,20 @@ site_configuration = sites.configuration(
                     "descr": "one rank on each node, by mpirun",
                     "launcher": "mpirun",
                     # The link is that of inter-node. Only the launcher differs.
-                    "extras": {**LINK["extras"], "smoke": ["latency", "bw"]},
+                    "extras": smoke(LINK["extras"], "latency", "bw"),
                 },
                 {
                     **NODE,
                     "name": "scratch",
                     "descr": "XFS of each node's own",
-                    "features": ["storage", "xfs"],
+                    "features": ["storage"],
                     "extras": {
                         **COMMON,
                         "directory": str(STATE / "scratch"),
                         "file_system": "xfs",
                         "nodes": nodes,
                         # All nodes' disks are on one disk of the host.
-                        "each_node": {"tolerance": 0.6},
+                        "options": {"EachNode.tolerance": 0.6},
                     },
                 },
                 {
@@ -270,7 +270,7 @@ site_configuration = sites.configuration(
                         "directory": str(STATE / "shared"),
                         "nodes": nodes,
                         # Other partitions check what all nodes have.
-                        "smoke": ["Iozone", "BtIo", "NodeHealth"],
+                        "options": {"StrictCheck.smoke": ["Iozone", "BtIo", "NodeHealth"]},
                     },
                 },
                 *(WITH_GPUS if has_gpus else []),
@@ -282,5 +282,5 @@ site_configuration = sites.configuration(
     environments=[stack, *(FOR_GPUS if has_gpus else [])],
     general={"poll_rate_max": 20, "poll_rate_min": 5},
     one_at_a_time=True,
-    found=partial(machine.found, optional=optional),
+    found=machine.found,
 )

@@ -37,11 +37,13 @@ partition = {
         {
             "hardware": {"link": "emulated-nvlink"},
             # The wheels have no gdrcopy, so configurations with gdrcopy cannot run.
-            "smoke": [
-                *("no-gdrcopy", "no-ipc-no-gdrcopy", "EachGpu", "NodeHealth"),
-                *("StackHas", "SuiteLoads"),
-            ],
-            "each_gpu": emulation.EACH_GPU,
+            "options": {
+                **emulation.EACH_GPU,
+                "StrictCheck.smoke": [
+                    *("no-gdrcopy", "no-ipc-no-gdrcopy", "EachGpu", "NodeHealth"),
+                    *("StackHas", "SuiteLoads"),
+                ],
+            },
         },
     ),
     "descr": "EMULATED GPUs: nothing here is hardware",
@@ -57,7 +59,7 @@ with_mpi = {
     **machine.partition(
         WITH_MPI,
         ["intra-node", "gpu", "cuda", "nvlink"],
-        {"pml": "ucx", "each_gpu": emulation.EACH_GPU},
+        {"pml": "ucx", "options": emulation.EACH_GPU},
     ),
     "descr": "EMULATED GPUs with Open MPI: nothing here is hardware",
     "environs": [named["name"]] if named else [],
@@ -92,5 +94,5 @@ site_configuration = sites.configuration(
     ],
     environments=[*STACKS, *([named] if named else [])],
     general=machine.OFTEN,
-    found=partial(machine.found, any_stack=False, optional=frozenset({WITH_MPI})),
+    found=partial(machine.found, any_stack=False),
 )

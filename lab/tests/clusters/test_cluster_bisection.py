@@ -31,7 +31,7 @@ def bisection(cluster, name):
         results=cluster.state / "home" / name,
         site=cluster.site(
             hardware={"link": "vcluster-100mbit"},
-            tournament={"seconds": 0.05},
+            options={"PairsOfNodes.seconds": 0.05},
             health={"link_resent_max": 0.9},
         ),
         mode="",

@@ -74,7 +74,7 @@ def site(cluster, checkout):
 def test_the_folder_loads_and_says_what_it_does_not_know(cluster, checkout, site):
     folder, said = site
     assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {
-        "reframe.py", "references.yaml", "expected.yaml"
+        "reframe.py", "references.yaml", "promise.yaml"
     }  # fmt: skip
     assert "eth0 is no device of hardware, so the rate of the link is not known" in said
     listed = on_login(cluster, checkout, sys.executable, "-m", "assay", "sites", "mine")
@@ -86,8 +86,8 @@ def test_the_folder_loads_and_says_what_it_does_not_know(cluster, checkout, site
     ):
         assert f"  {line}\n" in listed.stdout
     text = (folder / "reframe.py").read_text()
-    assert f'"directory": "{cluster.state}/scratch"' in text
-    assert '"OMPI_MCA_mpi_yield_when_idle"' in text, "the nodes share one machine"
+    assert f"'directory': '{cluster.state}/scratch'" in text
+    assert "'OMPI_MCA_mpi_yield_when_idle'" in text, "the nodes share one machine"
 
 
 def test_a_second_site_of_the_same_name_is_refused(cluster, checkout, site):

@@ -99,7 +99,7 @@ def test_nodes_with_a_kernel_of_their_own_do_not_share_files():
 
 def test_the_suite_measures_it(healthy):
     # Each node waits only as long as it needs until it sees what another one did.
-    cases = suite(healthy, "Iozone.*cached|EachNode|Coherence|EachServer", within=3600)
+    cases = suite(healthy, "Iozone.*cached|EachNode|Coherence|EachServer", **LATE)
     wanted = ("Iozone", "EachNode", "Coherence", "EachServer")
     # On a loaded host, the watch over open files may miss a short write of IOzone.
     missed = "the watch over open files saw nobody write a file"
@@ -130,10 +130,14 @@ def test_a_fault_of_a_node_is_named_by_the_test_of_the_file_system(healthy, faul
         assert {line.split(":")[0] for line in lines} == {"files on node02"}
 
 
-def suite(cluster, tests, **coherence):
+#: Nodes that share the cores of a host see a change late.
+LATE = {"Coherence.within": 3600}
+
+
+def suite(cluster, tests, **options):
     """Runs tests on the parallel file system; returns test -> result and reason."""
     results = cluster.state / "home/results"
     words = (tests, "--system=vcluster:glusterfs", *UNJUDGED)
-    site = cluster.site(coherence=coherence)
+    site = cluster.site(options=options)
     _, cases = cluster.suite(*words, results=results, site=site, PATH=Model(cluster).path())
     return {name: case for (name, _), case in cases.items()}

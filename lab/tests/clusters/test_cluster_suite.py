@@ -41,7 +41,9 @@ def run(cluster, model, tests, *words):
     return cluster.suite(
         *(tests, *words),
         results=cluster.state / "home" / "results",
-        site=cluster.site(tournament={"seconds": 0.1}, health={"link_resent_max": RESENT}),
+        site=cluster.site(
+            options={"PairsOfNodes.seconds": 0.1}, health={"link_resent_max": RESENT}
+        ),
         PATH=model.path(),
     )
 

@@ -61,7 +61,7 @@ def model(cluster):
 def tournament(cluster, model, results):
     """Runs the tournament; returns its process, its result and the rows of `assay nodes`."""
     # A loaded host makes TCP send packets again. Losses are not among these faults.
-    site = cluster.site(tournament={"seconds": 0.05}, health={"link_resent_max": 0.9})
+    site = cluster.site(options={"PairsOfNodes.seconds": 0.05}, health={"link_resent_max": 0.9})
     (site / "calibrated.yaml").write_text(REFERENCES)
     done, cases = cluster.suite("^Tournament", results=results, site=site, PATH=model.path())
     result = {name: said for name, said in cases.items() if said[0] != "skip"}

@@ -34,7 +34,7 @@ def healthy(cluster):
 def each_core(cluster, model):
     """Runs it; returns its result, its reason and its record."""
     results = cluster.state / "home" / "results"
-    site = cluster.site(each_core={"width": None, "seconds": 0.05})
+    site = cluster.site(options={"EachCore.width": None, "EachCore.seconds": 0.05})
     _, cases = cluster.suite("EachCore", results=results, site=site, PATH=model.path())
     # Partitions of one node skip it.
     (name,) = [name for name, (result, _) in cases.items() if result != "skip"]

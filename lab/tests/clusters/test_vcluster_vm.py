@@ -101,7 +101,8 @@ OSU = shutil.which("osu_mbw_mr")
 def test_a_far_device_is_named(healthy):
     def suite(results):
         site = {"site": "vcluster-vm", "mode": "paper-004-smoke"}
-        _, found = healthy.suite("NearestDevice", *UNJUDGED, results=results, **site)
+        study = ("-c", str(ROOT / "studies/doc004"))
+        _, found = healthy.suite("NearestDevice", *study, *UNJUDGED, results=results, **site)
         return {case: reason for case, (result, reason) in found.items() if result != "pass"}
 
     results = healthy.state / "home" / "results"

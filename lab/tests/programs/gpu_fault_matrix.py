@@ -40,13 +40,12 @@ RATE = 1e9
 LINKS = f"nvlink=20:{RATE:g},d2d=20:{RATE:g},h2d=20:{RATE:g},d2h=20:{RATE:g}"
 
 LATENCY, BANDWIDTH, NODE = "UcxGpu tag_lat", "UcxGpu tag_bw", "NodeHealth"
-PAIRS, EACH = "GpuPairs", "EachGpu"
+EACH = "EachGpu"
 
 #: Test -> its file, and the case as ReFrame's option -n selects it.
 TESTS = {
     LATENCY: ("network/ucx_gpu.py", "UcxGpu%operation=tag_lat%gpus=2%configuration=no-gdrcopy$"),
     BANDWIDTH: ("network/ucx_gpu.py", "UcxGpu%operation=tag_bw%gpus=2%configuration=no-gdrcopy$"),
-    PAIRS: ("network/gpu_pairs.py", "^GpuPairs"),
     NODE: ("node/health.py", "^NodeHealth$"),
     EACH: ("network/each_gpu.py", "^EachGpu$"),
 }
@@ -81,7 +80,7 @@ def emulated(faults: str, **more: str) -> dict[str, str]:
 
 
 FAULTS = [
-    Fault("healthy", "none", tests=(LATENCY, BANDWIDTH, PAIRS, NODE, EACH), recorded="healthy"),
+    Fault("healthy", "none", tests=(LATENCY, BANDWIDTH, NODE, EACH), recorded="healthy"),
     Fault("order", "none: GPU 0 is near processor 1, and GPU 1 near processor 0 "
           "(`GPUEMU_CPUS='1;0'`)", {"GPUEMU_CPUS": "1;0"}),
     Fault("ipc-open", "CUDA IPC fails without a word (`ipc-open`)", emulated("ipc-open"),
@@ -103,17 +102,15 @@ FAULTS = [
           {"GPUEMU_LINKS": f"{LINKS},nvlink:0-1=20:{RATE / 2:g}"}, (BANDWIDTH,),
           names="is below the lower bound"),
     Fault("half-other", "the same, a link that other tests do not measure (`nvlink:2-3=20:5e8`)",
-          {"GPUEMU_LINKS": f"{LINKS},nvlink:2-3=20:{RATE / 2:g}"}, (PAIRS, EACH),
-          names="other pairs joined by NV1 is", recorded="slow-pair"),
-    Fault("slow-pair", "the same by `slow:2-3`", emulated("slow:2-3"), (EACH,), names="this way",
-          recorded="slow-pair"),
+          {"GPUEMU_LINKS": f"{LINKS},nvlink:2-3=20:{RATE / 2:g}"}, (EACH,),
+          names="this way", recorded="slow-pair"),
     Fault("slow-gpu", "all copies of one GPU at half the rate (`slow:1`)", emulated("slow:1"),
           (EACH,), names="host to device", recorded="slow-gpu"),
     Fault("corrupt", "a byte of each copy of one GPU is wrong (`corrupt:3`)",
           emulated("corrupt:3"), (EACH,), names="data arrived wrong in 8 of its 8 ways"),
     Fault("p2p-other", "another pair cannot access each other's memory (`p2p:2-3`)",
-          emulated("p2p:2-3", GPUEMU_LINKS=""), (PAIRS, NODE),
-          names="GPUs 2 and 3: cuda_ipc carried nothing"),
+          emulated("p2p:2-3", GPUEMU_LINKS=""), (NODE, EACH),
+          names="cannot access each other's memory"),
     Fault("modules", f"modules of UCX {OTHER} beside the libraries of {VERSION}",
           names="ended with exit code", ucx="mixed"),
     Fault("driver", "the driver does not fit libcuda (`driver`)", emulated("driver"),
@@ -208,7 +205,7 @@ def _instead(bench: Bench, test: str, fault: Fault, ucx: Path) -> list[Path]:
     """Folders for the PATH of a stack, with what keeps rates of this machine out of a test."""
     if test == EACH and fault.recorded:
         return [each_gpu_fake.instead(bench, fault.name, each_gpu_fake.recorded(fault.recorded))]
-    if test in (BANDWIDTH, PAIRS):
+    if test == BANDWIDTH:
         model = Path(__file__).with_name("perftest_model.py")
         words = shlex.join(map(str, (sys.executable, model, ucx / "bin/ucx_perftest")))
         return [bench.program(fault.name, "ucx_perftest", f'#!/bin/sh\nexec {words} "$@"\n')]
@@ -221,7 +218,7 @@ def _bench(folder: Path) -> Bench:
         launcher="local",
         features=["intra-node", "gpu", "cuda", "nvlink"],
         devices=[{"type": "gpu", "num_devices": 4}],
-        extras={"each_gpu": EACH_GPU},
+        extras={"options": EACH_GPU},
     )
     rate = {"value": RATE / 1e6, "unit": "MB/s", "lower": -0.3, "upper": 0.05}
     bench.expect("UcxGpu", {"bandwidth_16MiB": rate}, operation="tag_bw")
@@ -239,9 +236,6 @@ def cause(row: Row) -> str:
     named = re.sub(r"runs on processors \d[\d,-]*\b", "runs on processors …", named)
     named = re.sub(r": [\d.e+]+ more during", ": … more during", named)
     named = re.sub(r"\[ *\d+\.\d+\] NVRM", "[…] NVRM", named)
-    named = re.sub(
-        r"\): [\d.]+ MB/s, (.*) is [\d.]+ MB/s \(-\d+%\)", r"): … MB/s, \1 is … MB/s (-…%)", named
-    )
     named = re.sub(r"[\d.]+ GB/s \([\d.]+, -[\d.]+ %\)", "… GB/s (…, -… %)", named)
     named = re.sub(r", \S+ times the spread of the others \(\S+\)", "", named)
     named = re.sub(r"^\S+: (?=GPU |its GPUs)", "node: ", named)

@@ -139,7 +139,7 @@ def of_one_node(bench, stacks, number=4, **extras):
         launcher="local",
         features=["intra-node", "gpu", "cuda", "nvlink"],
         devices=[{"type": "gpu", "num_devices": number}],
-        extras={"each_gpu": emulation.EACH_GPU, **extras},
+        extras={"options": emulation.EACH_GPU, **extras},
     )
     bench.record_all()
     for name, variables in stacks.items():
@@ -159,7 +159,7 @@ def test_the_program_runs_under_reframe_and_a_fault_without_a_rate_is_named(benc
     live = {**environment(built), "GPUEMU_LINKS": ""}
     faults = {"healthy": "", "wrong": "corrupt:3", "access": "p2p:0-2", "driver": "driver"}
     stacks = {name: {**live, "GPUEMU_FAULT": fault} for name, fault in faults.items()}
-    small = {"each_gpu": {**emulation.EACH_GPU, "size": 1 << 16}}
+    small = {"options": {**emulation.EACH_GPU, "EachGpu.size": 1 << 16}}
     run = of_one_node(bench, stacks, **small)
     healthy = run.case("EachGpu", "healthy")
     assert "arrived wrong" not in healthy.reason and "cannot access" not in healthy.reason
@@ -226,7 +226,7 @@ def test_other_nodes_decide_where_a_node_has_two_gpus(bench):
     bench.partition(
         features=["intra-node", "gpu", "cuda"],
         devices=[{"type": "gpu", "num_devices": 2}],
-        extras={"each_gpu": emulation.EACH_GPU, "nodes": 3},
+        extras={"options": emulation.EACH_GPU, "nodes": 3},
     )
     bench.record_all()
     for name, text in OF_TWO.items():
@@ -262,14 +262,14 @@ def test_of_two_gpus_of_one_node_none_is_accused(bench):
 @pytest.mark.parametrize(
     ("extra", "said"),
     [
-        ({"tolerence": 0.1}, "unknown key 'tolerence'; did you mean 'tolerance'?"),
-        ({"size": "1M"}, "extras: each_gpu: size is 1M; 67108864, for instance"),
-        ({"size": True}, "extras: each_gpu: size is True; 67108864, for instance"),
-        ({"size": 0}, "extras: each_gpu: size is 0; 67108864, for instance"),
+        ({"EachGpu.tolerence": 0.1}, "has no option 'tolerence'; did you mean 'tolerance'?"),
+        ({"EachGpu.size": "1M"}, "EachGpu.size: '1M' is not a whole number above 0"),
+        ({"EachGpu.size": True}, "EachGpu.size: True is not a whole number above 0"),
+        ({"EachGpu.size": 0}, "EachGpu.size: 0 is not a whole number above 0"),
     ],
 )
 def test_an_option_that_is_wrong(bench, extra, said):
-    of_one_node(bench, {"any": {}}, each_gpu=extra).says("EachGpu", said)
+    of_one_node(bench, {"any": {}}, options=extra).says("EachGpu", said)
 
 
 @pytest.mark.slow

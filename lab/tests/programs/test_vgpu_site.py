@@ -104,7 +104,7 @@ def test_a_fault_of_the_gpus_is_red_and_named(ucx, fault, said):
 
 def test_a_node_with_one_gpu_is_red_where_two_are_needed(ucx):
     assert ucx(SMALL, GPUEMU_DEVICES="1").result == "skip"
-    assert "not accepted: skip not allowed: 2 GPUs are needed on a node" in ucx.said
+    assert "not accepted: skip not allowed: too-small: 2 GPUs are needed on a node" in ucx.said
 
 
 def test_a_job_that_sees_one_gpu_is_red_where_two_are_needed(ucx):

@@ -12,13 +12,8 @@ from typing import Any
 from assay import files, metrics
 from assay.calibrate import CalibrationError
 from assay.judge import median_interval
-from assay.judge.reference_files import WIDER, misshapen
-
-#: The file of the instrument floors, in ``site-config`` and in the folder of a site.
-TOLERANCES = "tolerances.yaml"
-
-#: The standard deviation of a normal distribution, in units of its median absolute deviation.
-SIGMA_PER_MAD = 1.4826
+from assay.judge.population import NORMAL
+from assay.judge.reference_files import WIDER
 
 #: The least value of ``lower``. A ``lower`` of -1 would put the bound at zero, and a bound at zero
 #: has no effect. The schema of references requires more than -1.
@@ -27,16 +22,6 @@ LEAST_LOWER = -0.95
 #: The share of a peak of the hardware that a rate of each partition reaches in its first
 #: calibration. A link with half of its lanes, or one of two ports, stays below.
 LEAST_OF_PEAK = 0.7
-
-_KIND = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "least": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-        "wide": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-    },
-}
-_ALL = {"required": ["least", "wide"]}
 
 
 @dataclass(frozen=True)
@@ -64,27 +49,11 @@ def load(site: Path) -> Mapping[str, Kind]:
     """The kinds of a site: those of ``site-config``, with the changes of the site.
 
     :param site: the site's folder.
-    :raises CalibrationError: a file is missing, is not YAML, or does not have that shape.
+    :raises CalibrationError: a file is missing or not valid.
     """
-    common, *own = files.layers(site, TOLERANCES)
-    kinds = _read(common, _ALL)
-    if missing := [name for name in metrics.FAULT if name not in kinds]:
-        raise CalibrationError(f"{common}: {missing[0]}: is missing; give it least and wide")
-    for path in own:
-        for name, change in _read(path, {}).items():
-            kinds[name].update(change)
-    return {name: Kind(name, metrics.FAULT[name], **values) for name, values in kinds.items()}
-
-
-def _read(path: Path, demands: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    document = files.read_yaml(path, CalibrationError)
-    schema = {"type": "object", "additionalProperties": {**_KIND, **demands}}
-    if fault := misshapen(document, schema):
-        raise CalibrationError(f"{path}: {fault}")
-    if unknown := [name for name in document if name not in metrics.FAULT]:
-        known = ", ".join(metrics.FAULT)
-        raise CalibrationError(f"{path}: {unknown[0]}: unknown kind; known are {known}")
-    return dict(document)
+    said = files.layered(site, metrics.TOLERANCES, metrics.Tolerances, CalibrationError)
+    of = {name: getattr(said, name) for name in metrics.FAULT}
+    return {n: Kind(n, metrics.FAULT[n], each.least, each.wide) for n, each in of.items()}
 
 
 def kind_of(unit: str, kinds: Mapping[str, Kind]) -> Kind:
@@ -117,7 +86,7 @@ def metric(samples: Sequence[float], unit: str, kind: Kind) -> dict[str, Any]:
         raise ValueError(f"not {n} values above 0: {list(samples)[:4]}")
     middle = statistics.median(samples)
     deviation = statistics.median(abs(s - middle) for s in samples)
-    normal = 3 * SIGMA_PER_MAD * deviation / middle
+    normal = 3 * NORMAL * deviation / middle
     widened = (n + 1) / (n - 1) / middle
     lower = max(kind.tolerance("lower"), normal, (middle - min(samples)) * widened)
     upper = max(kind.tolerance("upper"), normal, (max(samples) - middle) * widened)

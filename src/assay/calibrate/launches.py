@@ -10,7 +10,7 @@ from typing import Any
 from reframe.utility import nodelist_abbrev
 
 from assay.calibrate import CalibrationError
-from assay.judge import LAUNCHES_FOR_95_PERCENT, Verdict, describe, peaks
+from assay.judge import LAUNCHES_FOR_95_PERCENT, RED, describe, peaks
 from assay.results.cases import Case, Session
 
 Key = tuple[tuple[str, Any], ...]
@@ -85,7 +85,7 @@ def _problem(case: Case, site: str) -> str:
     """Why a launch does not count; empty if it counts."""
     if case.verdict is None:
         return f"was not run: {case.why}"
-    if case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+    if case.verdict in RED:
         return f"failed: {case.why}"
     if case.system != site:
         return f"is of the site {case.system!r}, not of {site!r}"

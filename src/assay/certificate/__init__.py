@@ -1,4 +1,4 @@
-"""``assay certify`` and ``assay verify``: a signed file about a session, and the check of it."""
+"""``assay archive``, ``certify`` and ``verify``: a run in one file, and the check of it."""
 
 from __future__ import annotations
 
@@ -7,47 +7,41 @@ from pathlib import Path
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the sub-commands ``certify`` and ``verify`` to the command ``assay``."""
+    """Add the sub-commands ``archive``, ``certify`` and ``verify`` to the command ``assay``."""
+    archive = commands.add_parser(
+        "archive",
+        help="write a run into one file, to keep or to send",
+        description="Write one zip file about a session: its page, its verbatim outputs and "
+        "records, the references of the site, and the hash of each. Exit code 0 when it is "
+        "written, whatever the verdict; 2 when it cannot be.",
+    )
+    _of_session(archive, "assay-SITE-TIME.zip")
+    archive.set_defaults(run=_write, name="archive")
     certify = commands.add_parser(
         "certify",
-        help="write a signed certificate of a run",
-        description="Write one file about a session: what was promised, run and judged, by which "
-        "references, and the verbatim outputs from which the verdict follows. Exit code 0 when the "
-        "certificate says PASS, 1 when it says anything else, 2 when no certificate was written.",
+        help="write a run into one file, and sign it",
+        description="Write the file of assay archive, judge the session again from it, and sign "
+        "it. Exit code 0 when the verdict is PASS, 1 when it is anything else, 2 when nothing was "
+        "written, because the verdict does not follow, or a file or the key cannot be used.",
     )
-    certify.add_argument(
-        "--session",
-        type=Path,
-        metavar="FILE",
-        help="a run report of ReFrame, or the folder output/TIME of a session (default: the last "
-        "one in $ASSAY_RESULTS)",
-    )
+    _of_session(certify, "certificate.zip")
     certify.add_argument(
         "--key",
         type=Path,
         metavar="KEY",
-        help="private key of OpenSSH that signs, or the public key of one that an agent holds; "
-        "without it the certificate is UNSIGNED",
+        required=True,
+        help="private key of OpenSSH that signs, or the public key of one that an agent holds",
     )
-    certify.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="default: $ASSAY_RESULTS/certificate.zip; $ASSAY_RESULTS is results/ if unset",
-    )
-    certify.add_argument(
-        "--folder", type=Path, default=Path("site-config"), help="default: site-config"
-    )
-    certify.set_defaults(run=_certify)
+    certify.set_defaults(run=_write, name="certify")
     verify = commands.add_parser(
         "verify",
-        help="check a certificate and judge its session again",
-        description="Check every byte of a certificate and its signature, and judge the session "
-        "again from the verbatim outputs. Exit code 0 when nothing was changed, a known signer "
-        "signed it, and the verdict that it states follows, which may be FAIL; 1 when it is "
-        "refused; 2 when it could not be checked.",
+        help="check the file of a run, and judge the run again",
+        description="Check every byte of the file of assay archive or assay certify, and its "
+        "signature, and judge the session again from the verbatim outputs. Exit code 0 when "
+        "nothing was changed, a known signer signed it, and the verdict that it states follows, "
+        "which may be FAIL; 1 when it is refused; 2 when it could not be checked.",
     )
-    verify.add_argument("file", type=Path, metavar="FILE", help="the certificate")
+    verify.add_argument("file", type=Path, metavar="FILE")
     verify.add_argument(
         "--signers",
         type=Path,
@@ -63,15 +57,37 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--against",
         type=Path,
         metavar="OLD",
-        help="the certificate of an earlier acceptance, which must be reached again",
+        help="the file of an earlier acceptance, which must be reached again",
     )
     verify.set_defaults(run=_verify)
 
 
-def _certify(args: argparse.Namespace) -> int:
+def _of_session(parser: argparse.ArgumentParser, output: str) -> None:
+    parser.add_argument(
+        "--session",
+        type=Path,
+        metavar="FILE",
+        help="a run report of ReFrame, or the folder output/TIME of a session (default: the last "
+        "one in $ASSAY_RESULTS)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help=f"default: {output} in $ASSAY_RESULTS, which is results/ if unset",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("site-config"),
+        help="of the sites (default: site-config)",
+    )
+
+
+def _write(args: argparse.Namespace) -> int:
     from assay.certificate import command  # noqa: PLC0415
 
-    return command.certify(args)
+    return command.write(args)
 
 
 def _verify(args: argparse.Namespace) -> int:

@@ -15,15 +15,21 @@ from inspect import signature
 from typing import Any
 
 from assay.evidence import launch
-from assay.judge import Reference, References, ReferencesError, Verdict, curves, judge, judge_ratios
+from assay.judge import (
+    GREEN,
+    Reference,
+    References,
+    ReferencesError,
+    Verdict,
+    curves,
+    judge,
+    judge_ratios,
+)
 from assay.outputs import Parsed, ParseError, formulas
 from assay.outputs.registry import PARSERS
 from assay.quantities import number
-from assay.results import promise as promises
-from assay.results import session as sessions
 from assay.results.cases import Case, Session
 from assay.results.record import CALIBRATION
-from assay.results.run_folder import Plan
 from assay.results.sanitize import finite, line, mapping, sequence
 
 #: How a metric was confirmed.
@@ -31,8 +37,6 @@ OUTPUTS = "outputs"
 
 #: Files of a case that no benchmark wrote.
 _OURS = (".json", ".sh", ".yaml", ".lock", ".launch")
-
-_GOOD = (Verdict.PASS, Verdict.RECORDED)
 
 
 @dataclass
@@ -90,7 +94,7 @@ class Judge:
             reading.differs for reading in map(self._reading, attempts or [case]) if reading.differs
         ]
         found.contradictions += _ended(case)
-        if case.verdict in _GOOD and case.problems:
+        if case.verdict in GREEN and case.problems:
             found.contradictions.append(
                 f"the verdict is {case.verdict.value}, and there is a problem: {case.problems[0]}"
             )
@@ -210,7 +214,7 @@ class Judge:
         """What speaks against a curve, by the rules for whole curves; the peak is left out."""
         pattern = line(case.record.get("curve"))
         readings = [self._reading(attempt).parsed for attempt in attempts]
-        if case.verdict not in _GOOD or pattern not in curves.limits() or not all(readings):
+        if case.verdict not in GREEN or pattern not in curves.limits() or not all(readings):
             return
         once = {
             int(size): time
@@ -244,7 +248,7 @@ def keys(case: Case) -> dict[str, Any]:
 def _ended(case: Case) -> Iterator[str]:
     """A case that is said to be good, although its program was not."""
     for path in case.outputs:
-        if path.name != launch.FILE or case.verdict not in _GOOD:
+        if path.name != launch.FILE or case.verdict not in GREEN:
             continue
         try:
             code = launch.parse(path.read_text(encoding="utf-8", errors="replace")).rc
@@ -325,31 +329,3 @@ def _listed(values: Sequence[Any]) -> str:
         f"{v:.10g}" if isinstance(v, (int, float)) and not isinstance(v, bool) else str(v)
         for v in values
     ) or "nothing"  # fmt: skip
-
-
-def kept(plan: Plan, promise: promises.Promise | None, session: Session) -> list[str]:
-    """What the plan of a session says otherwise than the promise of the site, one line each."""
-    state = plan.promise
-    if "skips" not in state:
-        return []
-    if promise is None:
-        return [f"{promises.FILE}: is missing, and the session was compared with it"]
-    found = []
-    if [promises.skip_as_json(one) for one in promise.skips] != state["skips"]:
-        found.append(f"{promises.FILE}: allows other skips than the session had")
-    if promise.nothing_judged != state.get("nothing_judged"):
-        found.append(
-            f"{promises.FILE}: nothing_judged is {promise.nothing_judged}, the session had "
-            f"{state.get('nothing_judged')}"
-        )
-    profiles = {case.record.get("profile") for case in session.cases if case.record}
-    if not any(entry.needs for entry in promise.entries):
-        planned = map(sessions.named, plan.cases)
-        profile = "smoke" if profiles == {"smoke"} else "full"
-        now = promises.compare(promise, planned, profile)
-        for key, value in {"promised": now.promised, "there": now.there}.items():
-            if state.get(key) != value:
-                found.append(
-                    f"{promises.FILE}: {value} cases are {key}, the session had {state.get(key)}"
-                )
-    return found

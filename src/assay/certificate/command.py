@@ -1,4 +1,4 @@
-"""What ``assay certify`` and ``assay verify`` do."""
+"""What ``assay archive``, ``assay certify`` and ``assay verify`` do."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ import json
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from assay import __version__, files
-from assay.certificate import archive, compare, contents, signature, statement
-from assay.certificate.archive import CertificateError, Refused
+from assay.certificate import compare, contents, signature
+from assay.certificate.again import OUTPUTS
+from assay.certificate.contents import STATEMENT
 from assay.judge import ReferencesError
-from assay.results import session
+from assay.results import bundle, session
+from assay.results.bundle import BundleError, Refused
 from assay.results.cases import Session
 
-UNSIGNED = "UNSIGNED"
+UNSIGNED = "UNSIGNED: nobody vouches for it, and anybody could have written it"
 
 #: What reading a session may raise if somebody changed its files.
 _NO_SESSION = (
@@ -28,60 +31,80 @@ _NO_SESSION = (
 )
 
 
-def certify(args: argparse.Namespace) -> int:
-    """Write a certificate; returns the exit code."""
+def write(args: argparse.Namespace) -> int:
+    """Write a bundle, signed if there is ``args.key``; returns the exit code."""
+    name, key = f"assay {args.name}", getattr(args, "key", None)
     results = Path(os.environ.get("ASSAY_RESULTS") or "results")
-    output = args.output or results / "certificate.zip"
     try:
-        said, packed = _certificate(args.session or session.newest(results), args.folder, args.key)
-        files.write(output, packed)
-    except Refused as refused:
-        for line in refused.args:
-            print(f"assay certify: this verdict does not follow: {line}", file=sys.stderr)
-        print("assay certify: nothing was written", file=sys.stderr)
-        return 2
-    except (CertificateError, ReferencesError, session.ReportError) as error:
-        print(f"assay certify: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"assay certify: {output}: {error.strerror}; name another --output", file=sys.stderr)
+        run = session.load(args.session or session.newest(results))
+        said, wrong, packed = _packed(run, contents.site_of(run, args.folder), key)
+        for line in wrong:
+            print(f"{name}: this verdict does not follow: {line}", file=sys.stderr)
+        if wrong and key:
+            raise BundleError("nothing was written")
+        output = args.output or results / ("certificate.zip" if key else f"{_name(run)}.zip")
+        try:
+            files.write(output, packed)
+        except OSError as error:
+            raise BundleError(
+                f"{output}: cannot be written ({error.strerror}); name another place with "
+                "--output FILE"
+            ) from None
+    except (BundleError, ReferencesError, session.ReportError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
         return 2
     for line in said["causes"]:
         print(f"cause: {line}")
     print(*_of_again(said), sep="\n")
-    signed = f"signed with {said['signer']}" if said["signer"] else f"{UNSIGNED}: name a --key"
-    print(f"certificate: {said['verdict']}, {signed}: {output}")
-    return 0 if said["verdict"] == "PASS" else 1
+    signed = f"signed with {said['signer']}" if key else "UNSIGNED"
+    print(f"{args.name}: {said['verdict']}, {signed}: {output} ({len(packed) / 1e6:.1f} MB)")
+    return 1 if key and said["verdict"] != "PASS" else 0
 
 
-def _certificate(file: Path, folder: Path, key: Path | None) -> tuple[Mapping[str, Any], bytes]:
-    """The statement and the file of a certificate.
+def _name(run: Session) -> str:
+    """The name of an archive: the site and the time."""
+    from assay.report.figure import slug  # noqa: PLC0415 - imports matplotlib
 
-    :raises Refused: the verdict of the session does not follow from its files.
-    :raises CertificateError, ReferencesError, ReportError: a file cannot be used.
+    when = run.start.strftime("%Y%m%dT%H%M%S") if run.start else run.file.stem
+    return "-".join(filter(None, ("assay", slug(*run.systems), when)))
+
+
+def _packed(
+    run: Session, site: Path, key: Path | None
+) -> tuple[Mapping[str, Any], list[str], bytes]:
+    """The statement of a bundle, what does not follow, and the file.
+
+    :raises BundleError, ReferencesError: a file cannot be used.
     """
-    run = session.load(file)
-    signer = signature.fingerprint(key) if key else None
-    site = contents.site_of(run, folder)
+    own: dict[str, Any] = {"schema": contents.SCHEMA, "assay": __version__}
+    own["written"] = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    own["signer"] = signature.fingerprint(key) if key else None
     members = contents.collect(run, site)
-    report = contents.name_of(run)
     site_name = f"{contents.SITE}/{site.resolve().parent.name}/{site.resolve().name}"
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch).resolve()
-        archive.unpack(members, root)
-        opened = contents.opened(root, report, site_name)
-        wrong = [*opened.contradictions, *_otherwise(run, opened.session)]
-        if wrong:
-            raise Refused(*wrong)
-        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-        said = statement.complete(statement.of(opened), now, signer)
-    members[statement.FILE] = (json.dumps(said, indent=1) + "\n").encode()
-    members[statement.TEXT] = statement.text(said).encode()
-    return said, archive.pack(members, partial(signature.sign, key) if key else None)
+        bundle.unpack(members, root)
+        try:
+            opened = contents.opened(root, contents.name_of(run), site_name)
+        except Refused as refused:
+            raise BundleError("; ".join(refused.args)) from None
+        said = {**own, **opened.statement}
+        members[contents.PAGE] = _page(opened.session, root / contents.PAGE).encode()
+    members[STATEMENT] = (json.dumps(said, indent=1) + "\n").encode()
+    wrong = [*opened.contradictions, *_otherwise(run, opened.session)]
+    return said, wrong, bundle.pack(members, partial(signature.sign, key) if key else None)
+
+
+def _page(run: Session, beside: Path) -> str:
+    """The page of the report, with links to the files of the bundle."""
+    from assay.report import figure, figures, page, validation  # noqa: PLC0415
+
+    sections = figures.sections(run.cases)
+    return page.render(run, sections, validation.absent(run.cases, figure.of(sections)), beside)
 
 
 def _otherwise(here: Session, there: Session) -> Iterator[str]:
-    """The cases that have another verdict where only the files of the certificate are."""
+    """The cases that have another verdict where only the files of the bundle are."""
     copied = {(case.unique_name, case.where): case for case in there.cases}
     for case in here.cases:
         other = copied.get((case.unique_name, case.where))
@@ -91,7 +114,7 @@ def _otherwise(here: Session, there: Session) -> Iterator[str]:
 
 
 def verify(args: argparse.Namespace) -> int:
-    """Check a certificate; returns the exit code."""
+    """Check a bundle; returns the exit code."""
     refused = False
     said: dict[Path, Mapping[str, Any]] = {}
     try:
@@ -103,13 +126,12 @@ def verify(args: argparse.Namespace) -> int:
                     print(f"{path}: refused: {line}")
                 return 1
             print(f"{path}: {signer}")
-            known = " known to " in signer
-            refused = refused or not (known or args.any_signer)
+            refused = refused or not (" known to " in signer or args.any_signer)
             print(*_of_again(said[path]), sep="\n")
             print(f"{path}: the same verdict follows: {said[path]['verdict']}")
         if args.against:
             refused = _compared(said[args.file], said[args.against], args.against) or refused
-    except CertificateError as error:
+    except BundleError as error:
         print(f"assay verify: {error}", file=sys.stderr)
         return 2
     if refused and not args.any_signer:
@@ -118,70 +140,63 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str]:
-    """The statement of a certificate whose contents were checked, and who signed it, in words.
+    """The statement of a bundle whose contents were checked, and who signed it, in words.
 
     :raises Refused: it is not as it was written, or its verdict does not follow.
-    :raises CertificateError: it cannot be checked.
+    :raises BundleError: it cannot be checked.
     """
-    packed = archive.read(path)
+    packed = bundle.read(path)
     said = _statement(packed)
     signer = _signer(packed, said, signers)
-    own = {key: said.get(key) for key in statement.OWN}
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch).resolve()
         try:
-            archive.unpack(packed.members, root)
+            bundle.unpack(packed.members, root)
         except OSError as error:
             raise Refused(f"its files cannot be unpacked: {error}") from None
         try:
-            opened = contents.opened(root, said["session"]["file"], said["site"]["folder"])
+            opened = contents.opened(root, said["file"], said["site"])
             if opened.contradictions:
                 raise Refused(*opened.contradictions)
-            follows = json.loads(json.dumps({**own, **statement.of(opened)}))
+            own = {key: said.get(key) for key in contents.OWN}
+            follows = json.loads(json.dumps({**own, **opened.statement}))
         except _NO_SESSION as error:
             raise Refused(f"its files are not those of a session: {error!r:.200}") from None
-    wrong = [*_differences(said, follows, "certificate.json")]
-    if said["assay"] == __version__ and not wrong:
-        page = packed.members.get(statement.TEXT)
-        if page != statement.text(said).encode():
-            wrong = [f"{statement.TEXT}: does not say what {statement.FILE} says"]
-    if wrong:
+    if wrong := [*_differences(said, follows, STATEMENT)]:
         raise Refused(*wrong)
     return said, signer
 
 
-def _statement(packed: archive.Archive) -> Mapping[str, Any]:
+def _statement(packed: bundle.Bundle) -> Mapping[str, Any]:
     try:
-        said = json.loads(packed.members[statement.FILE])
-        if said["schema"] != statement.SCHEMA:
+        said = json.loads(packed.members[STATEMENT])
+        if said["schema"] != contents.SCHEMA:
             raise Refused(
-                f"{statement.FILE}: is of schema {said['schema']!r:.20}, this assay knows "
-                f"{statement.SCHEMA}; verify it with assay {said.get('assay')!r:.20}"
+                f"{STATEMENT}: is of schema {said['schema']!r:.20}, this assay knows "
+                f"{contents.SCHEMA}; verify it with assay {said.get('assay')!r:.20}"
             )
-        for key in ("session", "site", "signer", "assay", "cases", "verdict", "written"):
+        for key in ("file", "site", "cases", "verdict", "signer"):
             said[key]
-        if not all(isinstance(s, str) for s in (said["session"]["file"], said["site"]["folder"])):
-            raise TypeError("session/file or site/folder is no text")
+        if not isinstance(said["file"], str) or not isinstance(said["site"], str):
+            raise TypeError("file or site is no text")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise Refused(
-            f"{statement.FILE}: is not the statement of a certificate ({error})"
-        ) from None
+        raise Refused(f"{STATEMENT}: is not the statement of a bundle ({error})") from None
     return dict(said)
 
 
-def _signer(packed: archive.Archive, said: Mapping[str, Any], signers: Path | None) -> str:
+def _signer(packed: bundle.Bundle, said: Mapping[str, Any], signers: Path | None) -> str:
     """Who signed, in words.
 
     :raises Refused: the signature is wrong, or was removed.
     """
     if packed.signature is None:
         if said["signer"]:
-            raise Refused(f"{archive.SIGNATURE}: the signature of {said['signer']} was removed")
-        return f"{UNSIGNED}: nobody vouches for it, and anybody could have written it"
+            raise Refused(f"{bundle.SIGNATURE}: the signature of {said['signer']} was removed")
+        return UNSIGNED
     found = signature.check(packed.signature, packed.sums, signers)
     if found.fingerprint != said["signer"]:
         raise Refused(
-            f"{archive.SIGNATURE}: is of {found.fingerprint}, and {statement.FILE} says that "
+            f"{bundle.SIGNATURE}: is of {found.fingerprint}, and {STATEMENT} says that "
             f"{said['signer'] or 'nobody'} signed"
         )
     if found.name:
@@ -208,18 +223,19 @@ def _differences(said: Any, follows: Any, where: str) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return f"{len(value)} entries"
-    return f"{value!r:.200}"
+    return f"{len(value)} entries" if isinstance(value, list) else f"{value!r:.200}"
 
 
 def _of_again(said: Mapping[str, Any]) -> list[str]:
     """How many metrics follow from outputs, and why others do not."""
-    lines = []
-    for how, number in said["judged_again"].items():
-        from_ = "follow from the outputs" if how == "outputs" else f"rest on the record: {how}"
-        lines.append(f"metrics: {number} {from_}")
-    return lines or ["metrics: none was measured"]
+    count = Counter(
+        metric["judged_from"] for case in said["cases"] for metric in case["metrics"].values()
+    )
+    return [
+        f"metrics: {number} "
+        + ("follow from the outputs" if how == OUTPUTS else f"rest on the record: {how}")
+        for how, number in sorted(count.items())
+    ] or ["metrics: none was measured"]
 
 
 def _compared(new: Mapping[str, Any], old: Mapping[str, Any], name: Path) -> bool:
@@ -230,8 +246,8 @@ def _compared(new: Mapping[str, Any], old: Mapping[str, Any], name: Path) -> boo
     for line in found.red:
         print(f"lower than before: {line}")
     print(
-        f"{found.compared} metrics compared with {name} of {old['session']['start']}: "
-        f"{len(found.red)} do not reach {found.share:.0%} of it"
+        f"{found.compared} metrics compared with {name} of {old['start']}: "
+        f"{len(found.red)} do not reach {compare.SHARE:.0%} of it"
     )
     if not found.compared:
         print("nothing was compared: the two sessions have no rate or time in common")

@@ -15,7 +15,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.certificate.archive import CertificateError, Refused
+from assay.results.bundle import SIGNATURE, SUMS, BundleError, Refused
 
 #: What the signatures are for; one for another purpose does not count.
 NAMESPACE = "assay-certificate"
@@ -42,12 +42,12 @@ def fingerprint(key: Path) -> str:
     """The fingerprint of a key.
 
     :param key: a private or a public key of OpenSSH.
-    :raises CertificateError: it is none.
+    :raises BundleError: it is none.
     """
     done = _keygen("-l", "-E", "sha256", "-f", str(key))
     found = re.search(rb"SHA256:[\w+/=]+", done.stdout)
     if done.returncode or not found:
-        raise CertificateError(
+        raise BundleError(
             f"{key}: no key of OpenSSH ({_said(done)}); make one: ssh-keygen -t ed25519 -f {key}"
         )
     return found[0].decode()
@@ -57,7 +57,7 @@ def sign(key: Path, text: bytes) -> bytes:
     """The signature of a text.
 
     :param key: the private key, or the public key if an agent holds the private one.
-    :raises CertificateError: the key cannot sign.
+    :raises BundleError: the key cannot sign.
     """
     with tempfile.TemporaryDirectory() as scratch:
         signed = Path(scratch) / "text"
@@ -66,7 +66,7 @@ def sign(key: Path, text: bytes) -> bytes:
         try:
             return signed.with_name("text.sig").read_bytes()
         except OSError:
-            raise CertificateError(
+            raise BundleError(
                 f"{key}: cannot sign ({_said(done)}); name a private key of OpenSSH with --key"
             ) from None
 
@@ -76,22 +76,22 @@ def check(signature: bytes, text: bytes, known: Path | None) -> Signer:
 
     :param known: the known signers, in the form of OpenSSH: ``NAME ssh-ed25519 AAAA...``.
     :raises Refused: it is not the signature of this text.
-    :raises CertificateError: there is no OpenSSH, or `known` cannot be read.
+    :raises BundleError: there is no OpenSSH, or `known` cannot be read.
     """
     if len(signature) > MOST:
-        raise Refused(f"SHA256SUMS.sig: {len(signature)} B are no signature of OpenSSH")
+        raise Refused(f"{SIGNATURE}: {len(signature)} B are no signature of OpenSSH")
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "signature"
         file.write_bytes(signature)
         plain = _keygen("-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(file), text=text)
         if plain.returncode:
-            raise Refused(f"SHA256SUMS.sig: is not the signature of SHA256SUMS ({_said(plain)})")
+            raise Refused(f"{SIGNATURE}: is not the signature of {SUMS} ({_said(plain)})")
         found = re.search(rb"SHA256:[\w+/=]+", plain.stdout)
         signer = Signer(found[0].decode() if found else "")
         if known is None:
             return signer
         if not known.is_file():
-            raise CertificateError(
+            raise BundleError(
                 f"{known}: no such file; a line of it is NAME and the public key of a signer"
             )
         named = _keygen("-Y", "find-principals", "-s", str(file), "-f", str(known))
@@ -108,7 +108,7 @@ def check(signature: bytes, text: bytes, known: Path | None) -> Signer:
 def _keygen(*arguments: str, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     program = shutil.which("ssh-keygen")
     if not program:
-        raise CertificateError(
+        raise BundleError(
             "ssh-keygen of OpenSSH is missing, so no signature can be made or checked; install it "
             "(Debian: apt-get install openssh-client)"
         )
@@ -121,7 +121,7 @@ def _keygen(*arguments: str, text: bytes = b"") -> subprocess.CompletedProcess[b
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise CertificateError(f"ssh-keygen did not answer within {LIMIT_SECONDS} s") from None
+        raise BundleError(f"ssh-keygen did not answer within {LIMIT_SECONDS} s") from None
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:

@@ -55,7 +55,8 @@ class GpuMixin(UcxMixin):
     def _gpus_of_that_vendor(self) -> None:
         partition, stack = self.current_partition, self.current_environ
         there = accelerator.named(partition.features)
-        self.skip_if(
+        self.leave_out(
+            "not-here",
             bool(there) and self.accelerator not in there,
             accelerator.of_others(stack.name, [self.accelerator], partition.fullname, there),
         )
@@ -63,7 +64,8 @@ class GpuMixin(UcxMixin):
     @run_after("setup")
     def _only_what_the_network_can_switch(self) -> None:
         way = self.way
-        self.skip_if(
+        self.leave_out(
+            "no-case",
             way.place == gpu_paths.INTER
             and not (way.has_rdma or gpu_paths.CONFIGURATIONS[way.configuration].rdma),
             f"the configuration {way.configuration} makes no difference over {way.over}",
@@ -73,7 +75,8 @@ class GpuMixin(UcxMixin):
     def _only_what_this_ucx_has(self) -> None:
         stack = self.current_environ
         lacking = gpu_paths.lacking(self.way, stack.extras.get("ucx_lacks", ()))
-        self.skip_if(
+        self.leave_out(
+            "incomplete",
             bool(lacking),
             f"the UCX of the stack {stack.name} has no {', '.join(lacking)} (ucx_lacks)",
         )

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before
+from reframe.core.exceptions import ConfigError
 
 from assay import deadline
-from assay.checks import attempts, shared
+from assay.checks import attempts, options, shared
 from assay.checks.case import CaseBase
+from assay.checks.site import misdescribed
 from assay.evidence import busy, counters, launch, steering
 from assay.reframe_compat import testcase
 from assay.results import record
@@ -25,8 +27,16 @@ class JobScript(CaseBase):
     """The part of :class:`assay.checks.strict.StrictCheck` that acts before the benchmark runs."""
 
     @run_before("setup")
+    def _take_the_options_of_the_site(self) -> None:
+        # Before setup, only the test case knows its partition.
+        partition, _ = testcase.place(self)
+        try:
+            options.take(self, partition.extras.get("options", {}))
+        except ValueError as error:
+            raise ConfigError(misdescribed(partition.name, str(error))) from None
+
+    @run_before("setup")
     def _end_if_settled(self) -> None:
-        # Before setup, only the test case knows its partition and its environment.
         partition, environ = testcase.place(self)
         self._attempts_key = (self.unique_name, partition.fullname, environ.name)
         self._attempts = attempts.of(self._attempts_key)
@@ -47,13 +57,13 @@ class JobScript(CaseBase):
 
     @run_after("setup")
     def _only_what_smoke_has(self) -> None:
-        partition = self.current_partition
-        smoke = partition.extras.get("smoke")
-        self.skip_if(
+        smoke = self.smoke
+        self.leave_out(
+            "not-asked",
             self.profile == "smoke"
             and smoke is not None
             and not {*map(str, self.identity().values())} & {*smoke},
-            f"the smoke profile of {partition.fullname} is {', '.join(smoke or ())}",
+            f"the smoke profile of {self.current_partition.fullname} is {', '.join(smoke or ())}",
         )
 
     @run_after("setup")
@@ -84,7 +94,8 @@ class JobScript(CaseBase):
             bound = f"{shlex.quote(directory)}${{APPTAINER_BIND:+,$APPTAINER_BIND}}"
             self.prerun_cmds.insert(0, f"export APPTAINER_BIND={bound}")
         one_node = self.num_tasks <= (self.num_tasks_per_node or self.num_tasks)
-        self.skip_if(
+        self.leave_out(
+            "not-here",
             self.parallel
             and stack.get("contained", False)
             and not (one_node and self.job.launcher.registered_name == "mpirun"),

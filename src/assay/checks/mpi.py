@@ -122,8 +122,9 @@ class MpiCheck(StrictCheck):
         try:
             self._layout = self.layout(cores)
         except SizingError as error:
-            self.skip(str(error))
-        self.skip_if(
+            self.leave_out(error.kind, True, str(error))
+        self.leave_out(
+            "incomplete" if cores == 1 else "too-small",
             self._layout.per_node > cores,
             f"{self._layout.per_node} ranks are needed; {partition.fullname} has cores for {cores}",
         )

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
+import statistics
 import sys
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reframe.core.builtins import run_after, run_before
+from reframe.core.builtins import run_after, run_before, variable
 
 import assay.onnode.meeting
 from assay.accused import Against, How
+from assay.checks.options import COUNT, NONE, SHARE
 from assay.checks.strict import StrictCheck
 from assay.checks.ucx import text
 from assay.evidence import node_state
+from assay.fleet import advise
+from assay.fleet.sweep import Sweep
+from assay.metrics import lower_is_better
 from assay.outputs import Parsed, coordinator_log
 
 #: How long the processes of a job wait for each other [s].
@@ -42,33 +46,6 @@ class AllNodesCheck(StrictCheck):
         """The plan for the script, in addition to the keys that every meeting needs."""
         raise NotImplementedError
 
-    def options(self, extra: str, known: Iterable[str]) -> Mapping[str, Any]:
-        """An extra of the partition, a mapping with these keys; empty if the site does not set it.
-
-        :raises reframe.core.exceptions.ConfigError: the mapping has another key.
-        """
-        said: Mapping[str, Any] = self.current_partition.extras.get(extra, {})
-        known = sorted(known)
-        for key in said:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                mend = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-                raise self.misdescribed(f"extras: {extra}: unknown key {key!r}; {mend}")
-        return said
-
-    def tolerance(self, extra: str, known: Iterable[str], default: float) -> float:
-        """The option `tolerance` of an extra: the share by which a node or server may be slower.
-
-        :raises reframe.core.exceptions.ConfigError: it is not between 0 and 1; or as `options`.
-        """
-        said = self.options(extra, known).get("tolerance", default)
-        if not (isinstance(said, (int, float)) and 0 < said < 1):
-            raise self.misdescribed(
-                f"extras: {extra}: tolerance is {said}; 0.3, for instance, allows a node to be "
-                "30 % slower"
-            )
-        return float(said)
-
     def slow(self) -> tuple[list[str], list[str]]:
         """What is worse than its population, one line each: accused, and undecided.
 
@@ -86,28 +63,12 @@ class AllNodesCheck(StrictCheck):
         accused, undecided = self.slow()
         return "" if accused else "; ".join(undecided)
 
-    def silent(self, measured: Container[str]) -> list[str]:
-        """A line for each node that came and is not among those that measured."""
-        hosts = self._coordinator_log.hosts.values()
-        return [
-            Against(f"{name} measured nothing", [name], How.FAILED)
-            for name in hosts
-            if name not in measured
-        ]
-
-    def no_second_look(self) -> list[str]:
-        """A line for each time that a second look was not possible."""
-        return [
-            f"no second look: {entry['no_second_look']}"
-            for entry in self._coordinator_log.entries
-            if "no_second_look" in entry
-        ]
-
     @run_after("setup")
     def _one_process_on_each_node(self) -> None:
         partition = self.current_partition
         wanted = partition.extras.get("nodes", int(self.least_nodes == 1))
-        self.skip_if(
+        self.leave_out(
+            "too-small",
             wanted < self.least_nodes,
             f"{partition.fullname} has {wanted} nodes on offer (extra `nodes`); "
             f"{self.identity()['test']} takes {self.least_nodes} or more",
@@ -152,3 +113,124 @@ class AllNodesCheck(StrictCheck):
         """The first error lines of the launcher, which knows the node that it could not reach."""
         lines = text(self.stderr).splitlines()
         return [line.strip() for line in lines if "error" in line.lower()][:ERRORS]
+
+
+class SweepCheck(AllNodesCheck):
+    """A program on each node in turns, and again on the suspects: :mod:`assay.fleet.sweep`."""
+
+    script = "each.py"
+    judges_itself = True
+
+    #: What reads and compares the turns.
+    sweep = Sweep()
+
+    #: Name of the table.
+    named = ""
+
+    #: How much worse than the others a unit may be, as a share.
+    tolerance = variable(SHARE, value=0.3)
+
+    #: How many nodes work at a time; all if None.
+    width = variable(COUNT, NONE, value=None)
+
+    #: Turns of each node, and time limit of a turn [s].
+    turns, limit = 3, 120
+
+    #: Quantities whose median and worst value are metrics.
+    measured: tuple[str, ...] = ()
+
+    #: Key of the record for the criteria of the sweep.
+    kept = "population"
+
+    def command(self) -> str:
+        """What the shell of a node runs in a turn."""
+        raise NotImplementedError
+
+    def table(self) -> Iterable[Mapping[str, Any]]:
+        """The rows of the result, from ``_turns``."""
+        raise NotImplementedError
+
+    #: Column of the rows -> its unit.
+    columns: Mapping[str, str] = {}
+
+    def few(self, parsed: Parsed) -> list[str]:
+        """What was not measured, one line each."""
+        return []
+
+    def on_node(self, script: str, *arguments: object) -> str:
+        """The command that starts a script of :mod:`assay.onnode`."""
+        path = Path(assay.onnode.__file__).with_name(script)
+        return "exec " + shlex.join([sys.executable, *map(str, (path, *arguments))])
+
+    @run_after("setup")
+    def _reserve_time(self) -> None:
+        self._groups = -(-self.num_tasks // (self.width or self.num_tasks))
+        self.time_limit = f"{300 + 2 * self.turns * self._groups * self.limit}s"
+
+    def plan(self) -> Mapping[str, Any]:
+        log = assay.onnode.meeting.LOG_FILE
+        return {
+            "command": ["sh", "-c", self.command()],
+            "limit": self.limit,
+            "width": self.width,
+            "turns": self.turns,
+            "turns_again": type(self).turns,
+            "advice": advise.command(self.sweep.advice, log, str(self.tolerance)),
+        }
+
+    def read(self) -> Parsed:
+        log = self.coordinator_log()
+        self._turns, self._failed = self.sweep.turns(log)
+        rows = tuple(self.table())
+        return Parsed("assay", self.named, None, log.complete, rows, self.columns)
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        self._record[self.kept] = self.sweep.criteria(self._turns, self.tolerance)
+        self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
+        log = self._coordinator_log
+        heard = {turn.node for turn in self._turns}
+        heard |= {n for line in self._failed if isinstance(line, Against) for n in line.nodes}
+        return [
+            *self._failed,
+            *(
+                f"no second look: {entry['no_second_look']}"
+                for entry in log.entries
+                if "no_second_look" in entry
+            ),
+            *self.sweep.unlike(self._turns),
+            *self.few(parsed),
+            *(
+                Against(f"{name} measured nothing", [name], How.FAILED)
+                for name in log.hosts.values()
+                if name not in heard
+            ),
+            *problems,
+        ]
+
+    def slow(self) -> tuple[list[str], list[str]]:
+        return self.sweep.slow(self._turns, self.tolerance)
+
+    def values(self, parsed: Parsed) -> Mapping[str, Sequence[Any]]:
+        """Quantity -> its values, of which the median and the worst are metrics."""
+        return {what: [row[what] for row in parsed.rows] for what in self.measured}
+
+    def measure(self, parsed: Parsed) -> dict[str, float]:
+        found = {}
+        for what, values in self.values(parsed).items():
+            worst = max if lower_is_better(self.declares[f"{what}_worst"]) else min
+            found[f"{what}_median"] = statistics.median(values)
+            found[f"{what}_worst"] = worst(values)
+        return found
+
+
+def median_and_worst(units: Mapping[str, str]) -> dict[str, str]:
+    """The metrics of these quantities, as a test declares them.
+
+    :param units: quantity -> its unit.
+    """
+    return {
+        f"{what}_{which}": unit for what, unit in units.items() for which in ("median", "worst")
+    }

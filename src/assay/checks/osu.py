@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reframe.core.builtins import run_after, run_before
+from reframe.core.builtins import run_after, run_before, variable
 
 from assay import onnode
 from assay.checks.mpi import MpiTransportCheck
+from assay.checks.options import COUNT
 from assay.declared import HOSTS
 from assay.evidence import links
 from assay.judge import Peak
@@ -33,6 +34,12 @@ SMOKE_C, SMOKE_WINDOW = 100, 16
 
 class OsuBase(MpiTransportCheck):
     """Needs the attribute or parameter ``benchmark``."""
+
+    #: In a short run: iterations of a C program, of all sizes; messages in flight; first size of a
+    #: C program that prints rates [B], 0 for its own.
+    smoke_iterations = variable(COUNT, value=SMOKE_C)
+    smoke_window = variable(COUNT, value=SMOKE_WINDOW)
+    smoke_rates_from = variable(int, value=0)
 
     kind = "network"
     time_limit = "10m"
@@ -59,16 +66,6 @@ class OsuBase(MpiTransportCheck):
         return self.between_nodes and self.profile == "smoke"
 
     @property
-    def smoke_iterations(self) -> int:
-        """Iterations of a C program in a short run, of all sizes."""
-        return int(self.current_partition.extras.get("osu_smoke", {}).get("iterations", SMOKE_C))
-
-    @property
-    def smoke_window(self) -> int:
-        """Messages in flight in a short run."""
-        return int(self.current_partition.extras.get("osu_smoke", {}).get("window", SMOKE_WINDOW))
-
-    @property
     def smoke_first_size(self) -> int:
         """First size of a C program that prints rates, in a short run [B]; 0: that of the program.
 
@@ -76,7 +73,7 @@ class OsuBase(MpiTransportCheck):
         """
         if not self.short or BENCHMARKS[self.benchmark].column != "bandwidth":
             return 0
-        return int(self.current_partition.extras.get("osu_smoke", {}).get("first_size", 0))
+        return int(self.smoke_rates_from)
 
     def payload(self, parsed: Parsed) -> float:
         """The bytes of the fewest iterations that the program does."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reframe.core.builtins import parameter, run_after, run_before
-from reframe.core.exceptions import ConfigError
+from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from assay.accused import Against, How
 from assay.checks.nodes import AllNodesCheck
+from assay.checks.options import COUNT, NONE, POSITIVE, SHARE, kind
 from assay.checks.site import site_directory
 from assay.checks.ucx import UcxMixin
 from assay.evidence import counters, transports
+from assay.fleet import advise
 from assay.fleet.topology import sources
 from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament import measured, schedule
@@ -34,8 +34,22 @@ PATIENCE = 20
 #: starts about 0.1 s later than another.
 TOGETHER = 12
 
-#: The options that a site may give in the extra `tournament` of a partition.
-OPTIONS = ("width", "cpus", "seconds", "tolerances", "rounds", "topology")
+CPUS = kind(
+    "the processor of the server and that of the client, such as [0, 0]",
+    lambda v: isinstance(v, list) and len(v) == 2 and all(type(cpu) is int for cpu in v),
+)
+TOLERANCES = kind(
+    f"shares of {', '.join(measured.TOLERANCES)}, such as {{bandwidth: 0.3}}",
+    lambda v: (
+        isinstance(v, dict)
+        and {*v} <= {*measured.TOLERANCES}
+        and all(isinstance(share, SHARE) for share in v.values())
+    ),
+)
+ROUNDS = kind(
+    "all or sparse",
+    lambda v: v in ("all", "sparse"),
+)
 
 
 class PairsOfNodes(UcxMixin, AllNodesCheck):
@@ -43,6 +57,19 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
 
     #: The data path between the nodes.
     transport = parameter([t for t in transports.TESTED if transports.TRANSPORTS[t].network])
+    #: Number of pairs that are measured at the same time; all that can if None.
+    width = variable(COUNT, NONE, value=None)
+    #: Processors of the server and of the client; any if None.
+    cpus = variable(CPUS, NONE, value=None)
+    #: Time for one test of one pair [s].
+    seconds = variable(POSITIVE, value=SECONDS)
+    #: How much worse than the others a pair may be, by metric.
+    tolerances = variable(TOLERANCES, value={})
+    #: Whether each node meets all others.
+    rounds = variable(ROUNDS, value="all")
+    #: The source of the switches; see :mod:`assay.fleet.topology.sources`.
+    topology = variable(str, NONE, value=None)
+
     kind = "network"
     tags = {"smoke", "network"}
     valid_prog_environs = ["+ucx-perftest +ucx"]
@@ -52,7 +79,8 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
     @run_after("setup")
     def only_where_the_path_is_known(self) -> None:
         device = self.partition_extra("network_device")
-        self.skip_if(
+        self.leave_out(
+            "not-here",
             "," in device,
             f"{self.current_partition.fullname} has several network devices ({device}): pairs of "
             "nodes are measured over one",
@@ -71,48 +99,31 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
         )
         self.time_limit = f"{int(600 + plan['repeats'] * turns * each)}s"
 
-    def topology(self, where: object) -> Fabric | None:
+    def fabric(self) -> Fabric | None:
         """The network that the site states; None if it states none, or in a dry run only Slurm.
 
-        :param where: the source, the option `topology` of the extra `tournament`.
         :raises reframe.core.exceptions.ConfigError: it cannot be read.
         """
+        where = self.topology
         if where is None or (where == sources.SLURM and self.is_dry_run()):
             return None
         try:
-            return sources.read(str(where), site_directory())
+            return sources.read(where, site_directory())
         except ValueError as error:
-            raise self.misdescribed(f"extras: tournament: topology: {error}") from None
+            raise self.misdescribed(f"options: topology: {error}") from None
 
     def turns(self) -> int:
         """How many pairs are measured one after the other."""
         raise NotImplementedError
 
     def plan(self) -> dict[str, Any]:
-        options = self.options("tournament", OPTIONS)
-        self._tolerances = options.get("tolerances", {})
-        unknown = sorted(set(self._tolerances) - set(measured.TOLERANCES))
-        try:
-            if unknown:
-                raise ValueError(f"there is no {unknown[0]!r}")
-            measured.metrics(self._tolerances)
-        except (TypeError, ValueError) as error:
-            where = self.current_partition.fullname
-            raise ConfigError(f"{where}: extras: tournament: tolerances: {error}") from None
-        cpus = options.get("cpus")
-        if cpus is not None and not (isinstance(cpus, list) and len(cpus) == 2):
-            raise self.misdescribed(
-                f"extras: tournament: cpus: {cpus!r} is not the processor of the server and "
-                "that of the client; write [0, 0]"
-            )
         device = self.partition_extra("network_device")
-        seconds = options.get("seconds", SECONDS)
         return {
             "device": device,
             "resent": counters.rows()["packets_resent"].names,
             "rounds": schedule.rounds(self.num_tasks),
-            "width": options.get("width"),
-            "cpus": cpus,
+            "width": self.width,
+            "cpus": self.cpus,
             "tests": {
                 name: {
                     "options": ["-f", "-t", name, "-s", str(test.size)],
@@ -121,15 +132,13 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
                 }
                 for name, test in measured.TESTS.items()
             },
-            "seconds": seconds,
+            "seconds": self.seconds,
             # A launch needs a minimum of time, even if it measures little.
-            "limit": PATIENCE * max(seconds, SECONDS),
+            "limit": PATIENCE * max(self.seconds, SECONDS),
             "environment": self._variables,
             "repeats": REPEATS,
-            "advice": [
-                sys.executable, "-m", measured.__name__, "plan.json", "coordinator_log.jsonl"
-            ],
-            "tolerances": self._tolerances,
+            "advice": advise.command(measured.advice, "plan.json", "coordinator_log.jsonl"),
+            "tolerances": self.tolerances,
             "topology": None,
             "transport": self.transport,
             "ucx_version": self._version,
@@ -159,8 +168,8 @@ class SimultaneousPairs(PairsOfNodes):
 
     least_nodes = 4
 
-    #: The module that prints the rounds when it runs as a program.
-    drawn_by = ""
+    #: What Python runs to print the rounds: ``-m`` and a module with its argument, or a file.
+    drawn_by: tuple[str, ...] = ()
 
     #: The pairs that had the network for themselves; :meth:`read` fills it.
     _alone: Sequence[Pair] = ()
@@ -173,7 +182,7 @@ class SimultaneousPairs(PairsOfNodes):
         plan["tests"]["tag_bw"]["seconds"] = TOGETHER * plan["seconds"]
         plan["limit"] *= self.num_tasks  # which share the link
         plan["repeats"] = 1
-        plan["advice"][2] = self.drawn_by
+        plan["advice"][1:4] = self.drawn_by
         return plan
 
     def drawn(self) -> tuple[list[Pair], list[Mapping[str, Any]]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reframe.core.exceptions import ConfigError
 
-from assay.checks.site import site_directory
+from assay.checks.site import misdescribed, site_directory
 from assay.evidence import accelerator, gpu_health, groups
 from assay.evidence.accelerator import Accelerator
 from assay.evidence.groups import Between
@@ -24,6 +24,13 @@ class OnPartition:
         num_gpus_per_node: int
 
         def skip_if(self, condition: object, message: str) -> None: ...
+
+    def leave_out(self, kind: str, condition: object, why: str) -> None:
+        """Skips the case if the condition holds.
+
+        :param kind: one of :data:`assay.results.promise.KINDS`, by which sites allow skips.
+        """
+        self.skip_if(condition, f"{kind}: {why}")
 
     def hardware_peak(self, role: str, quantity: str) -> float | None:
         """Peak of the partition's hardware, None if unnamed; see :mod:`assay.judge.peaks`."""
@@ -42,8 +49,7 @@ class OnPartition:
 
     def misdescribed(self, what: str) -> ConfigError:
         """The error for a partition that the site describes wrongly; it names the file."""
-        name = self.current_partition.name
-        return ConfigError(f"{site_directory() / 'reframe.py'}: partition {name!r}: {what}")
+        return ConfigError(misdescribed(self.current_partition.name, what))
 
     def partition_extra(self, name: str) -> Any:
         """An extra of the partition that the test cannot do without.
@@ -74,7 +80,7 @@ class OnPartition:
         try:
             return self.between.halves(nodes)
         except ValueError as error:
-            self.skip_if(True, str(error))
+            self.leave_out("too-small", True, str(error))
             return []
 
     def gpus_of_a_node(self) -> int:
@@ -118,5 +124,6 @@ class OnPartition:
         """Requests `wanted` GPUs on each node; skips the case if a node has fewer."""
         there = self.gpus_of_a_node()
         name = self.current_partition.name
-        self.skip_if(wanted > there, f"{wanted} GPUs are needed on a node, {name} has {there}")
+        why = f"{wanted} GPUs are needed on a node, {name} has {there}"
+        self.leave_out("too-small", wanted > there, why)
         self.num_gpus_per_node = wanted

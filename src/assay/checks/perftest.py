@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from assay.checks import pair
 from assay.outputs import Parsed
-from assay.outputs.ucx_perftest import MIB_PER_S
+from assay.outputs.reading import MIB_PER_S
 
 COMMAND = "ucx_perftest"
 

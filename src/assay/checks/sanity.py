@@ -194,7 +194,7 @@ class Believed(CaseBase):
         skipped, refused = Path(launch.SKIPPED_FILE), Path(launch.REFUSED_FILE)
         # A job that ends before the benchmark writes no record of its launch.
         if skipped.exists() and not Path(launch.FILE).exists():
-            self.skip(skipped.read_text(encoding="utf-8").strip())
+            self.leave_out("not-here", True, skipped.read_text(encoding="utf-8").strip())
         if refused.exists():
             problems = [refused.read_text(encoding="utf-8").strip()]
             self._close_record(Verdict.FAIL, problems)

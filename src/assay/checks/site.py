@@ -28,3 +28,8 @@ def site_references() -> References:
 
 # A run looks up hundreds of metrics, and strict YAML takes milliseconds to read.
 _read_once = cache(References.load)
+
+
+def misdescribed(partition: str, what: str) -> str:
+    """What is wrong with a partition of the site, in a line that names the file."""
+    return f"{site_directory() / 'reframe.py'}: partition {partition!r}: {what}"

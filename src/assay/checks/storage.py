@@ -7,7 +7,6 @@ if the directory has no room for the bytes of the benchmark.
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -36,30 +35,19 @@ for _ in $(seq 1000); do
   sleep 0.02
 done""".splitlines()
 
-#: Features of a partition that name its file system, by the kernel's names.
-KINDS = ("lustre", "xfs", "tmpfs")
-
 #: File systems in memory. A site must name them if it means them.
 MEMORY = ("tmpfs", "ramfs")
 
 #: The rate of the fastest memory [KiB/s]; a cached file is not faster.
 FASTEST = curves.limits()["point-to-point"]["fastest"] * 1e6 / 1024
 
-_TIMES_MEMORY = re.compile(r"(\d+(?:\.\d+)?)x-memory")
 
-
-def bytes_asked_for(said: Any, memory: int) -> int:
-    """Converts a size of the site, ``2x-memory`` or a number [B], to bytes.
+def bytes_asked_for(said: str | int, memory: int) -> int:
+    """Bytes of a size of the site (:data:`assay.checks.options.SIZE`).
 
     :param memory: memory of one node [B].
-    :raises ValueError: the size has neither form; the message is one line.
     """
-    if isinstance(said, int) and not isinstance(said, bool) and said > 0:
-        return said
-    match = _TIMES_MEMORY.fullmatch(said) if isinstance(said, str) else None
-    if match is None or not float(match[1]):
-        raise ValueError(f"{said!r} is not a size: give 2x-memory, or a number of bytes")
-    return int(float(match[1]) * memory)
+    return said if isinstance(said, int) else int(float(said.removesuffix("x-memory")) * memory)
 
 
 def described(found: Mapping[str, Any], largest: int) -> dict[str, Any]:
@@ -162,23 +150,13 @@ class StorageMixin(rfm.RegressionTestPlugin):
         """Size of the largest file that the benchmark writes [B]."""
         return self.room()
 
-    def size_asked_for(self, extra: str) -> int:
-        """An extra of the partition that is a size, see :func:`bytes_asked_for`.
-
-        :raises reframe.core.exceptions.ConfigError: the extra is not a size.
-        """
-        said, memory = self.partition_extra(extra), self.partition_extra("memory_bytes")
-        try:
-            return bytes_asked_for(said, memory)
-        except ValueError as error:
-            raise self.misdescribed(f"extras: {extra}: {error}") from None
-
     def not_in_memory(self, seconds: int) -> None:
         """Skips the case on a file system in memory, which writing for `seconds` s would fill."""
         partition = self.current_partition
-        stated = {partition.extras.get("file_system"), *partition.features}
-        self.skip_if(
-            not stated.isdisjoint(MEMORY),
+        stated = partition.extras.get("file_system")
+        self.leave_out(
+            "not-here",
+            stated in MEMORY,
             f"{partition.fullname} is in memory, which {seconds} s of writing would fill",
         )
 
@@ -213,9 +191,7 @@ class StorageMixin(rfm.RegressionTestPlugin):
             return [*problems, f"the file system is not known: {FOUND}: {error}"]
         self._record.setdefault("proof", {})["storage"] = said
         partition = self.current_partition
-        stated = partition.extras.get("file_system") or next(
-            (kind for kind in KINDS if kind in partition.features), None
-        )
+        stated = partition.extras.get("file_system")
         kind = said.get("type")
         directory = found["file_system"]["directory"]
         if kind != stated and (stated or kind in MEMORY):

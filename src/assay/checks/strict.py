@@ -106,6 +106,9 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     #: :default: ``1``
     least_launches = variable(int, value=1)
 
+    #: Tests, or values of parameters, that the smoke profile runs on a partition; all if None.
+    smoke = variable(typ.List[str], type(None), value=None)
+
     #: The pattern of communication behind rows with a column ``size``: a key of
     #: ``judge/curves.yaml``, which says what such a curve may show at most.
     curve = "point-to-point"

@@ -52,7 +52,9 @@ class UcxMixin(rfm.RegressionTestPlugin):
             # ucx_perftest may be of another UCX than the one that the MPI loads.
             version = extras.get("ucx_tools_version", version)
         which = f"the stack {stack.name}" if stack else "this stack"
-        self.skip_if(version is None, f"{which} does not say which UCX it has (ucx_version)")
+        self.leave_out(
+            "not-here", version is None, f"{which} does not say which UCX it has (ucx_version)"
+        )
         return str(version)
 
     def variables_of(
@@ -66,7 +68,7 @@ class UcxMixin(rfm.RegressionTestPlugin):
         version = self.ucx_version(stack)
         refused = transports.unusable(transport, version, device)
         which = f"the stack {stack.name}: " if stack else ""
-        self.skip_if(refused is not None, f"{which}{refused}")
+        self.leave_out("not-here", refused is not None, f"{which}{refused}")
         gid_index = self.current_partition.extras.get("gid_index")
         return transports.environment(transport, version, device, gid_index)
 

@@ -16,6 +16,7 @@ from assay.checks.case import CaseBase
 from assay.checks.site import site_references
 from assay.evidence import samples
 from assay.judge import (
+    RED,
     Peak,
     Ratios,
     Reference,
@@ -32,9 +33,6 @@ from assay.outputs import Parsed, formulas
 from assay.reframe_compat import runner
 from assay.results import record
 from assay.results.record import BUSY, CALIBRATION
-
-#: Verdicts that keep a case from passing.
-AGAINST = (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
 
 
 class Judged(CaseBase):
@@ -81,13 +79,12 @@ class Judged(CaseBase):
         except ReferencesError as error:
             self._fail([str(error)])
         busy_with = self._record.get("busy") or shared.disturbance(self)
-        if busy_with and self._disturbed(self._judge_all(values, peaks), ratios, busy_with):
+        if busy_with and self._disturbed(
+            self._judge_all(values, peaks, origins), ratios, busy_with
+        ):
             return  # ReFrame stores the values, and then the case fails
-        metrics = self._judge_all(self._attempts.add(values, ratios, parsed.rows), peaks)
-        self._record["metrics"] = {
-            name: {**entry, "origin": origins[name]} if name in origins else entry
-            for name, entry in metrics.items()
-        }
+        every = self._attempts.add(values, ratios, parsed.rows)
+        metrics = self._record["metrics"] = self._judge_all(every, peaks, origins)
         plausible = judge_ratios(self._attempts.ratios, self._best())
         verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
         self._against_all = []
@@ -99,20 +96,25 @@ class Judged(CaseBase):
             done, least = self._attempts.counted, self.least_launches
             self._against_all = [f"{verdict.value}: {done} of at least {least} launches"]
         self._close_record(verdict, self._against_all)
-        if verdict in (Verdict.PASS, Verdict.RECORDED):
+        if verdict not in RED:
             # A case with `measures_anew` false may still add a verdict of its own.
             self._attempts.passed = self.measures_anew
         elif not self.measures_anew or decided(verdict, self._attempts.counted):
             self._attempts.settle(PerformanceError(self._said_against()))
 
     def _judge_all(
-        self, values: Mapping[str, list[float]], peaks: Mapping[str, Peak]
+        self,
+        values: Mapping[str, list[float]],
+        peaks: Mapping[str, Peak],
+        origins: Mapping[str, Any],
     ) -> dict[str, Any]:
         metrics: dict[str, Any] = {}
         errors = []
         for name, unit in self.declares.items():
             try:
                 metrics[name] = self._judge_one(name, unit, values[name], peaks.get(name))
+                if name in origins:
+                    metrics[name]["origin"] = origins[name]
             except ReferencesError as error:
                 errors.append(str(error))
         if errors:
@@ -164,7 +166,7 @@ class Judged(CaseBase):
 
     def _disturbed(self, metrics: dict[str, Any], ratios: Ratios, why: str) -> bool:
         """Whether a launch does not count: there was other work, and a metric is out of bounds."""
-        bad = [m for m in metrics.values() if m["verdict"] in AGAINST]
+        bad = [m for m in metrics.values() if m["verdict"] in RED]
         plausible = judge_ratios([ratios])
         said = [f"{n}: {m['why']}" for n, m in metrics.items() if m in bad]
         if plausible.verdict is not Verdict.PASS:
@@ -229,7 +231,7 @@ class Judged(CaseBase):
                 *(
                     f"{name}: {metric['verdict']}: {metric['why']}"
                     for name, metric in self._record.get("metrics", {}).items()
-                    if metric["verdict"] in AGAINST
+                    if metric["verdict"] in RED
                 ),
                 *self._against_all,
             ]
@@ -258,8 +260,8 @@ class Judged(CaseBase):
     @run_after("performance")
     def _no_pass_without_verdict(self) -> None:
         """Fails a case that has not passed, after ReFrame has stored its values."""
-        if not self.is_dry_run() and (bad := self._said_against()):
-            raise PerformanceError(bad)
+        if not self.is_dry_run() and self._record.get("verdict") in RED:
+            raise PerformanceError(self._said_against())
 
     def value(self, metric: str) -> float:
         """A metric of this case in its last launch, for a test that depends on this case.

@@ -19,13 +19,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from assay import files
+from assay import files, metrics
 
 #: Value of the extra ``others`` if no control group holds everything of ours.
 PROCESSES = "processes"
-
-#: File with the limit, beside the sites; a file in the folder of a site overrides it.
-FILE = "busy.yaml"
 
 #: Shortest launch that is examined [s]. In a shorter one the kernel's clock of 10 ms is too coarse.
 SHORTEST = 0.1
@@ -145,20 +142,13 @@ def between(before: Reading | None, behind: Reading | None) -> Others | None:
 
 @cache
 def limit(site: Path) -> float:
-    """The number of processors that other work may take, ``during`` in ``site-config/busy.yaml``.
+    """The number of processors that other work may take, ``other_work`` in ``tolerances.yaml``.
 
     :param site: folder of the site, whose own file of this name overrides it.
-    :raises reframe.core.exceptions.ConfigError: a file does not have that shape.
+    :raises reframe.core.exceptions.ConfigError: a file is not valid.
     """
     # A certificate is also checked on machines without ReFrame.
     from reframe.core.exceptions import ConfigError  # noqa: PLC0415
 
-    found = 0.0
-    for path in files.layers(site, FILE):
-        said = files.read_yaml(path, ConfigError)
-        if not isinstance(said, dict) or {*said} != {"during"}:
-            raise ConfigError(f"{path}: must have one key, `during`: a number of processors")
-        found = said["during"]
-        if isinstance(found, bool) or not isinstance(found, (int, float)) or found <= 0:
-            raise ConfigError(f"{path}: during is {found!r}; give a number above 0")
-    return float(found)
+    said = files.layered(site, metrics.TOLERANCES, metrics.Tolerances, ConfigError)
+    return said.other_work

@@ -15,7 +15,6 @@ machine that has them was not there when this was written.
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -174,9 +173,7 @@ def refused(health: Mapping[str, Any], others: Iterable[str] = ()) -> list[str]:
 def _unknown(words: Iterable[str], known: Collection[str], what: str) -> Iterator[str]:
     for word in words:
         if word not in known:
-            near = difflib.get_close_matches(word, known, n=1)
-            mend = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
-            yield f"unknown {what} {word!r}; {mend}"
+            yield f"unknown {what} {word!r}; {files.nearest(word, known)}"
 
 
 # --- reading a node -------------------------------------------------------------------------------

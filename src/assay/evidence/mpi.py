@@ -54,9 +54,6 @@ class OpenMpi:
         but InfiniBand of one vendor (opal/mca/common/ucx/common_ucx.c of 4.1.4 and 5.0.10). The
         last one excludes components whose collectives move bytes without the pml, where no log
         shows them.
-    :cvar remote_memory: variables that make UCX the only way to read the memory of another rank.
-        Debian's packages exclude it (osc = ^ucx,pt2pt), and then have no way between nodes:
-        MPI_Win_allocate of 4.1.4 ends with MPI_ERR_WIN.
     :cvar io: value of the parameter ``mpi_io`` of BT-IO -> variables that select this library of
         MPI-IO. The name of the component of ROMIO contains a version (romio321, romio341); it is
         the only one beside ompio.
@@ -75,7 +72,6 @@ class OpenMpi:
         "OMPI_MCA_opal_common_ucx_devices": "any",
         "OMPI_MCA_coll": "^sm,xhc,hcoll,ucc",
     }
-    remote_memory: Mapping[str, str] = {"OMPI_MCA_osc": "ucx"}
     io: Mapping[str, Mapping[str, str]] = {
         "ompio": {"OMPI_MCA_io": "ompio"},
         "romio": {"OMPI_MCA_io": "^ompio"},

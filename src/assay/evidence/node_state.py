@@ -6,47 +6,16 @@ own. Slurm knows which node it was. Other schedulers are not asked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 
+from assay import slurm
 from assay.accused import Against, How
-
-#: States of a node, alone or with others, in which it takes no job (``scontrol`` of Slurm 22.05,
-#: ``NODE STATE CODES`` of sinfo(1)).
-OUT = frozenset(
-    (
-        *("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVAL"),
-        *("NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"),
-    )
-)
-
-#: Characters that Slurm appends to a state: ``DOWN*`` does not respond, ``IDLE~`` is asleep.
-FLAGS = "*~#!%$@^+-"
 
 #: Errors that a query raises if Slurm does not answer. In a dry run Slurm may not be installed.
 SILENT = (JobSchedulerError, SpawnedProcessError, FileNotFoundError)
-
-
-def describe(description: str) -> tuple[str, str]:
-    """A node and why it takes no job ("" if it does), from a line of ``scontrol -o show node``.
-
-    :raises ValueError: the line does not name a node.
-    """
-    name = re.match(r"NodeName=(\S+)", description)
-    if name is None:
-        raise ValueError(f"no node: {description[:60]!r}")
-    state = re.search(r" State=(\S+)", description)
-    said = state[1] if state else "UNKNOWN"
-    silent = "*" in said
-    states = {word.rstrip(FLAGS) for word in said.split("+")}
-    if not states & OUT and not silent:
-        return name[1], ""
-    # The author and the time are in brackets, at the end of the reason.
-    reason = re.search(r" Reason=(.*?)(?: \[[^\]]*\]| \w+=|$)", description)
-    return name[1], said + (f" ({reason[1]})" if reason else "")
 
 
 def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
@@ -59,7 +28,7 @@ def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
         nodes = _nodes(scheduler)
         if nodes is None:
             return wanted, []
-        said = dict(describe(node.descr) for node in scheduler.filternodes(job, nodes))
+        said = _described(scheduler.filternodes(job, nodes))
     except SILENT as error:
         return wanted, [_silence(error)]
     there = sum(not why for why in said.values())
@@ -77,8 +46,14 @@ def lost(scheduler: Any, names: Iterable[str]) -> list[str]:
         nodes = _nodes(scheduler) or ()
     except SILENT as error:
         return [_silence(error)]
-    said = dict(describe(node.descr) for node in nodes)
+    said = _described(nodes)
     return [_out(name, said[name]) for name in sorted(names) if said.get(name)]
+
+
+def _described(nodes: Iterable[Any]) -> dict[str, str]:
+    """Each node and why it takes no job, empty if it does."""
+    said = (slurm.node(node.descr) for node in nodes)
+    return {node.name: node.out for node in said}
 
 
 def _out(name: str, why: str) -> str:

@@ -4,94 +4,139 @@ The first node of one switch meets the first node of the other, the second the s
 All pairs send at the same time, as in LinkTest of Forschungszentrum Juelich (``--bisection``). What
 they move together is compared with the theoretical bisection: the links of all pairs, or the trunk,
 if the site says that it carries less. While all pairs but one send, the latency of that one is
-measured, as in GPCNeT (Chunduri et al., "GPCNeT: designing a benchmark suite for inducing and
-measuring contention in HPC networks", SC19). Its ratio to the latency alone is the congestion
-factor.
-
-Each measurement with several pairs is played twice: a trunk is slow if both looks say so.
-
-Rank 0 runs this module as a program when the nodes of the job are known: ``python -m
-assay.fleet.bisection plan.json coordinator_log.jsonl`` prints the rounds.
+measured, as in GPCNeT (Chunduri et al., SC19). Its ratio to the latency alone is the congestion
+factor. Each measurement with several pairs is played twice: a trunk is slow if both looks say so.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from assay.accused import Against, How
-from assay.fleet import crossing
-from assay.fleet.crossing import Measured, Round
 from assay.fleet.topology.fabric import Fabric, Kind
 from assay.fleet.tournament import measured
 from assay.fleet.tournament.measured import Pair
-from assay.outputs import ParseError, coordinator_log
+from assay.outputs import coordinator_log
 from assay.quantities import number
 
 ALL, LOADED, ALONE = "all pairs at once", "one pair under load", "alone"
 
 #: Share of the theoretical bisection that all pairs must reach together. ngc_multinode_perf of
-#: NVIDIA asks for the same share of the rate of a port. The pairs of two switches are a shift of
-#: the nodes, which a fat tree with D-mod-K routing carries without contention (Zahavi, "D-Mod-K
-#: routing providing non-blocking traffic for shift permutations on real life fat trees", 2010).
+#: NVIDIA asks for the same share of the rate of a port. A fat tree with D-mod-K routing carries a
+#: shift of the nodes, which the pairs are, without contention (Zahavi, "D-Mod-K routing", 2010).
 SHARE = 0.9
 
 #: Fewest nodes on a switch: one pair sends, and another one measures.
 LEAST = 2
 
-#: The programs of a round start up to about 0.1 s one after the other. A latency counts as measured
-#: under load from so long after the start of the last one [s].
+#: The programs of a round start up to 0.1 s one after the other. A latency counts as under load
+#: from so long after the start of the last one [s].
 SETTLE = 0.5
 
-#: The others send in one launch, which is so many times as long as usual: all launches of the
-#: latency, each with its start, are to be within it.
+#: The others send in one launch, so many times as long as usual: all launches of the latency are to
+#: be within it.
 LONGER = 2
 
-#: Fewest launches of a latency under load. If fewer were within the time in which all others sent,
-#: the launch of the case does not count.
+#: Fewest launches of a latency within the time in which all others sent.
 LAUNCHES = 3
-
-#: The keys of the extra ``bisection`` of a partition; none is needed.
-OPTIONS = ("trunk", "share", "congestion")
 
 #: The tests of ucx_perftest under load.
 PROBE, SENDER = "tag_lat", "tag_bw"
 
 
+#: By how much the rate of all pairs may be above that of what they share, as a part of it.
+ABOVE = 0.05
+
+#: A pair alone fills a way if it reaches this share of its rate: the rest is noise.
+FILLS = 0.9
+
+
+@dataclass(frozen=True)
+class Round:
+    """Pairs of nodes that are measured at the same time.
+
+    :ivar where: what the pairs have between them.
+    """
+
+    where: str
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The rates [MB/s] and latencies [us] of the pairs of a round, which begin at the same time."""
+
+    where: str
+    rates: tuple[float, ...]
+    latencies: tuple[float, ...]
+
+    @property
+    def together(self) -> float:
+        """What all pairs moved per second until the last one was done [MB/s].
+
+        All pairs move the same number of bytes. The sum of their rates would be too large: if they
+        share the link unequally, the last pair has the link for itself at the end.
+        """
+        return len(self.rates) * min(self.rates)
+
+    def moved(self, alone: float, shared: float) -> float:
+        """What all pairs moved, to compare it with what they share [MB/s].
+
+        :param alone: what one pair moves alone. If it fills neither what they share nor what all of
+            them moved, the last pair leaves a part of the way idle at the end, and the sum of the
+            rates is closer to the truth.
+        :param shared: what all pairs can move together.
+        """
+        fills = alone >= FILLS * min(shared, self.together)
+        return self.together if fills else sum(self.rates)
+
+
+def in_rounds(played: Sequence[Round], pairs: Sequence[Pair]) -> Iterator[Measured]:
+    """What each round measured, from the pairs in the order in which they ran.
+
+    :raises ValueError: the pairs are not those of the rounds, or one of them has no value.
+    """
+    left = list(pairs)
+    for turn, round_ in enumerate(played, 1):
+        here, left = left[: len(round_.pairs)], left[len(round_.pairs) :]
+        if [(pair.a, pair.b) for pair in here] != list(round_.pairs):
+            said = ", ".join(f"{pair.a} - {pair.b}" for pair in here) or "none"
+            raise ValueError(f"round {turn} ({round_.where}): the log has the pairs {said}")
+        # A pair that failed ends its round, so the others have no value either.
+        if failed := sorted((pair for pair in here if pair.error), key=lambda pair: pair.follows):
+            raise ValueError(f"round {turn} ({round_.where}): {failed[0].error}")
+        yield Measured(
+            round_.where,
+            *(
+                tuple(pair.values[metric] for pair in here if metric in pair.values)
+                for metric in ("bandwidth", "latency")
+            ),
+        )
+    if left:
+        raise ValueError(f"the log has {len(left)} pairs beyond the {len(played)} rounds")
+
+
+def alone(played: Sequence[Round], pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs of the rounds that have one pair. Pairs that share a full link lose packets."""
+    counts = [len(one.pairs) for one in played for _ in one.pairs]
+    return [pair for pair, count in zip(pairs, counts) if count == 1]
+
+
 @dataclass(frozen=True)
 class Stated:
-    """What the site states, and how it judges.
+    """What the site states.
 
     :ivar link: rate of the link of a node [MB/s]; None if the partition does not name it.
     :ivar trunk: rate of all paths between two switches in one direction [MB/s]; None if not stated.
-    :ivar share: of the theoretical bisection, see :data:`SHARE`.
-    :ivar congestion: greatest congestion factor; None to record it only.
     """
 
     link: float | None = None
     trunk: float | None = None
-    share: float = SHARE
-    congestion: float | None = None
-
-
-def stated_of(said: Mapping[str, Any], link: float | None) -> Stated:
-    """What the extra ``bisection`` of a partition states.
-
-    :param said: the extra, with keys of :data:`OPTIONS`.
-    :param link: rate of the link of a node [MB/s], if the partition names it.
-    :raises ValueError: a value is none; the message names the key.
-    """
-    for key, value in said.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-            raise ValueError(f"{key}: {value!r} is not a number above 0")
-    if said.get("share", SHARE) > 1:
-        raise ValueError(f"share: {said['share']} is above 1; 0.9 stands for 90 %")
-    return Stated(link, **said)
 
 
 @dataclass(frozen=True)
@@ -151,10 +196,7 @@ class Found:
         return sorted(known)
 
     def theoretical(self, stated: Stated) -> tuple[float, str]:
-        """The theoretical bisection [MB/s], and what it follows from.
-
-        Where the site does not name the links, it is what the pairs reach alone.
-        """
+        """The theoretical bisection [MB/s], and what it follows from; if need be, pairs alone."""
         known = self.limits(stated)
         if stated.link is None:
             known.append((sum(self.alone), f"{len(self.alone)} pairs alone, one after the other"))
@@ -215,12 +257,11 @@ def found(
 
     :param entries: those of :mod:`assay.onnode.pairs` for the pairs, in their order.
     :param pairs: the same pairs, with their values.
-    :raises ValueError: they are not those of the rounds, or a pair has no value; the message names
-        the switches and the pair.
+    :raises ValueError: as :func:`in_rounds`.
     """
     played = [one.rounds() for one in chosen]
-    every = list(crossing.measured([one for rounds in played for _, one in rounds], pairs))
-    seen, left = iter(every), iter(entries)
+    seen = iter([*in_rounds([one for rounds in played for _, one in rounds], pairs)])
+    left = iter(entries)
     made = []
     for one, rounds in zip(chosen, played):
         looks: list[Measured] = []
@@ -241,10 +282,7 @@ def found(
 
 
 def under_load(entries: Sequence[Mapping[str, Any]]) -> float | None:
-    """The latency of the first pair while all others sent: the median over its launches [us].
-
-    :returns: None if fewer than :data:`LAUNCHES` launches were within that time.
-    """
+    """The latency of the first pair while all others sent [us]; None if that was too short."""
     probe, *others = entries
     sent = [run for entry in others for run in entry["runs"]]
     first = max(run["began"] for run in sent) + SETTLE
@@ -254,15 +292,9 @@ def under_load(entries: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def _latencies(runs: Sequence[Mapping[str, Any]]) -> list[float]:
-    """The latency of each launch [us].
-
-    :raises ValueError: an output of ucx_perftest has none.
-    """
+    """The latency of each launch [us]."""
     test = measured.TESTS[PROBE]
-    try:
-        return [measured.value(test, run["client"]["out"]) for run in runs if run["test"] == PROBE]
-    except ParseError as error:
-        raise ValueError(f"{PROBE}: {error}") from None
+    return [measured.value(test, run["client"]["out"]) for run in runs if run["test"] == PROBE]
 
 
 def impossible(every: Sequence[Found], stated: Stated) -> list[str]:
@@ -271,7 +303,7 @@ def impossible(every: Sequence[Found], stated: Stated) -> list[str]:
     for one in every:
         most = max(look.together for look in one.looks)
         for rate, why in one.limits(stated):
-            if most > (1 + crossing.ABOVE) * rate:
+            if most > (1 + ABOVE) * rate:
                 lines.append(
                     f"{one.sides}: {len(one.alone)} pairs moved {number(most)} MB/s together, "
                     f"more than the {number(rate)} MB/s of {why}: the bytes took another way, or "
@@ -285,7 +317,7 @@ def impossible(every: Sequence[Found], stated: Stated) -> list[str]:
             f"{one.sides}: one pair alone moved {number(fastest)} MB/s, more than the "
             f"{number(limit)} MB/s of {what}: the bytes took another way"
             for limit, what in one_way
-            if limit is not None and fastest > (1 + crossing.ABOVE) * limit
+            if limit is not None and fastest > (1 + ABOVE) * limit
         ]
     return lines
 
@@ -298,11 +330,11 @@ def slow(
     undecided: list[str] = []
     for one in every:
         rate, why = one.theoretical(stated)
-        bound, moved = stated.share * rate, one.moved(stated)
+        bound, moved = SHARE * rate, one.moved(stated)
         line = (
             f"{one.sides}: {len(one.sides.pairs)} pairs moved "
             f"{number(max(moved))} MB/s together, and should reach {number(bound)} MB/s "
-            f"({100 * stated.share:g} % of {number(rate)} MB/s: {why})"
+            f"({100 * SHARE:g} % of {number(rate)} MB/s: {why})"
         )
         if max(moved) < bound:
             accused += list(_explained(line, one, stated, fabric))
@@ -311,26 +343,14 @@ def slow(
                 f"{one.sides}: {number(min(moved))} MB/s in one look and {number(max(moved))} MB/s "
                 f"in another, {number(bound)} MB/s are needed"
             )
-        if stated.congestion and one.congestion and one.congestion > stated.congestion:
-            a, b = one.sides.pairs[0]
-            accused.append(
-                Against(
-                    f"{one.sides}: the latency {a} - {b} is {number(one.congestion)} times that of "
-                    f"the pair alone ({number(one.latency)} us) while the others send; the site "
-                    f"allows {number(stated.congestion)} times",
-                    (),
-                    How.SLOW,
-                    part(one.sides, fabric),
-                )
-            )
     return accused, undecided
 
 
 def _explained(line: str, one: Found, stated: Stated, fabric: Fabric | None) -> Iterator[Against]:
     """Accuses some pairs, if only these are slow alone too, and else what all pairs share."""
-    bound = 0.0 if stated.link is None else stated.share * stated.link
+    bound = SHARE * (stated.link or 0)
     pairs = [(pair, rate) for pair, rate in zip(one.sides.pairs, one.alone) if rate < bound]
-    needed = stated.share * one.theoretical(stated)[0]
+    needed = SHARE * one.theoretical(stated)[0]
     if 0 < len(pairs) < len(one.alone) and sum(one.alone) < needed:
         for (a, b), rate in pairs:
             yield Against(f"{line}; {a} - {b} has {number(rate)} MB/s alone", (a, b), How.SLOW)
@@ -362,25 +382,18 @@ def unseen(every: Sequence[Found]) -> list[str]:
 
 
 def advice(plan_file: str, log_file: str) -> dict[str, Any]:
-    """The rounds as pairs of ranks, for :mod:`assay.onnode.pairs`."""
+    """The rounds as pairs of ranks, for :mod:`assay.onnode.pairs`.
+
+    :raises ValueError: as :func:`sides`.
+    """
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     nodes = coordinator_log.parse(Path(log_file).read_text(encoding="utf-8")).nodes
     chosen = sides(measured.fabric_of(plan["topology"], nodes), nodes)
     rank = {name: place for place, name in enumerate(nodes)}
+    launches = measured.TESTS[PROBE].launches
     rounds: list[Any] = []
     for what, round_ in (each for one in chosen for each in one.rounds()):
         pairs = [(rank[a], rank[b]) for a, b in round_.pairs]
-        if what == LOADED:
-            launches = measured.TESTS[PROBE].launches
-            tests = [{PROBE: (launches, 1)}, *({SENDER: (1, LONGER)} for _ in pairs[1:])]
-            rounds.append({"pairs": pairs, "tests": tests})
-        else:
-            rounds.append(pairs)
+        tests = [{PROBE: (launches, 1)}, *({SENDER: (1, LONGER)} for _ in pairs[1:])]
+        rounds.append({"pairs": pairs, "tests": tests} if what == LOADED else pairs)
     return {"again": False, "rounds": rounds}
-
-
-if __name__ == "__main__":
-    try:
-        json.dump(advice(*sys.argv[1:]), sys.stdout)
-    except ValueError as error:
-        sys.exit(str(error))

@@ -13,20 +13,21 @@ copy between the host and a GPU, or from a GPU to another) is compared twice, by
 The other nodes decide, where they are a majority. A way that is slower than its siblings, and alike
 on another node, is how these nodes are built. The siblings decide where the other nodes cannot. If
 neither can, nobody is accused, and the finding is undecided. :mod:`assay.fleet.gpus` says which GPU
-or pair is at fault. :mod:`assay.fleet.gpu_links` judges what shows without a rate.
+or pair is at fault.
 """
 
 from __future__ import annotations
 
 import re
-import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.accused import Against, How
+from assay.fleet.sweep import ended, last_words
 from assay.judge import population
+from assay.judge.population import Finding
 from assay.outputs import Parsed, ParseError, Row, each_gpu
 from assay.outputs.coordinator_log import CoordinatorLog
 from assay.outputs.each_gpu import HOST
@@ -53,8 +54,7 @@ class Copy:
     :ivar rate: by the clock of the GPU [GB/s], the median of the repeats.
     :ivar host_rate: by the clock of the host, the quickest repeat.
     :ivar access: whether `source` may access the memory of `target`.
-    :ivar near: of a host copy, whether the memory of the host was near the GPU: ``yes``, ``no`` or
-        ``unknown``.
+    :ivar near: of a host copy, whether that memory was near the GPU: ``yes``, ``no``, ``unknown``.
     :ivar links: the number of NVLinks that join two GPUs; 0 if none does, or if it is not known.
     """
 
@@ -107,23 +107,6 @@ class Turn:
         return " -> ".join(self.gpus.get(end, end) for end in (copy.source, copy.target))
 
 
-@dataclass(frozen=True)
-class Worse:
-    """A way that is worse than others, by both looks.
-
-    :ivar own: its value, the median over all turns; `usual` is the median of the others.
-    :ivar others: with which others it was compared, as a message names them.
-    :ivar accused: whether a majority of others accuses it.
-    :ivar said: the end of a line about it, as :class:`assay.judge.population.Finding` has it.
-    """
-
-    own: float
-    usual: float
-    others: str
-    accused: bool
-    said: str
-
-
 #: Node and way of a value.
 Place = tuple[str, str]
 
@@ -132,10 +115,9 @@ Values = Callable[[Turn], Iterable[tuple[str, str, float]]]
 
 
 def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
-    """The turns of all nodes, and a line for each that failed or whose data arrived wrong.
+    """The turns of all nodes, and a line for each that failed, or GPU whose data arrived wrong.
 
-    A GPU or a way whose data arrived wrong has one line, with the number of its turns. A line of a
-    library in a whole output accuses nobody.
+    A line of a library in a whole output accuses nobody.
     """
     found: list[Turn] = []
     failed: list[str] = []
@@ -145,12 +127,11 @@ def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
         if "out" not in entry:
             continue
         node = log.nodes[entry["node"]]
-        why = {None: " (out of time)", 0: ""}.get(entry["rc"], f" (exit code {entry['rc']})")
+        why = ended(entry)
         try:
             parsed = each_gpu.parse(entry["out"])
         except ParseError as error:
-            last = (entry["out"].strip().splitlines() or ["it said nothing"])[-1]
-            failed.append(_failed(node, why, f"{last[:300]} ({error.why})"))
+            failed.append(_failed(node, why, f"{last_words(entry)} ({error.why})"))
             continue
         bad = parsed.facts.get("wrong", {})
         for who, what in bad.items():
@@ -265,7 +246,7 @@ def best(outwards: bool) -> Values:
 
 def judge(
     found: Sequence[Turn], values: Values, tolerance: float, without: Collection[Place] = ()
-) -> dict[Place, Worse]:
+) -> dict[Place, Finding]:
     """The ways that are worse, by one quantity.
 
     :param tolerance: how much worse a way may be, relative: 0.2 is 20 %.
@@ -281,10 +262,9 @@ def judge(
                 rounds.setdefault((turn.look, turn.number), {})[name] = value
     looks = [[rounds[key] for key in sorted(rounds) if key[0] == look] for look in (1, 2)]
     siblings, elsewhere = _groups(places)
-    by_siblings = _worse(looks, siblings, tolerance)
-    by_others = _worse(looks, elsewhere, tolerance)
-    several = {name for names in elsewhere.values() for name in names}
-    result: dict[Place, Worse] = {}
+    by_siblings, by_others = (_worse(looks, of, tolerance) for of in (siblings, elsewhere))
+    several = {name for _, names in elsewhere for name in names}
+    result: dict[Place, Finding] = {}
     for name, (place, kind) in places.items():
         one, other = by_siblings.get(name), by_others.get(name)
         undecided = one or other
@@ -299,14 +279,12 @@ def judge(
     return result
 
 
-def _groups(
-    places: Mapping[str, tuple[Place, str]],
-) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """The names that are siblings, and the names of the same way of several nodes, as populations.
+#: How a message names the others, with places for their number and the plural; all names.
+Group = tuple[str, Sequence[str]]
 
-    The key of each begins with how a message names one other, and how it names several; ``{}`` is
-    their number.
-    """
+
+def _groups(places: Mapping[str, tuple[Place, str]]) -> tuple[list[Group], list[Group]]:
+    """The names that are siblings, and the names of the same way of several nodes."""
     of_node: dict[tuple[str, str], list[str]] = {}
     of_kind: dict[str, list[str]] = {}
     of_way: dict[str, list[str]] = {}
@@ -314,45 +292,26 @@ def _groups(
         of_node.setdefault((node, kind), []).append(name)
         of_kind.setdefault(kind, []).append(name)
         of_way.setdefault(way, []).append(name)
-    siblings: dict[str, list[str]] = {}
-    for (node, kind), names in of_node.items():
-        few = len(names) < FEWEST
-        where, own = ("all nodes", kind) if few else ("the node", f"{node} {kind}")
-        key = f"{{}} other of {where}\n{{}} others of {where}\n{own}"
-        siblings[key] = of_kind[kind] if few else names
-    same = "the same on {} other node"
-    several = {f"{same}\n{same}s\n{way}": n for way, n in of_way.items() if len(n) > 1}
-    return siblings, several
+    few = {kind for (_, kind), names in of_node.items() if len(names) < FEWEST}
+    siblings: list[Group] = [("{} other{} of all nodes", of_kind[kind]) for kind in sorted(few)]
+    siblings += [("{} other{} of the node", n) for n in of_node.values() if len(n) >= FEWEST]
+    several = [names for names in of_way.values() if len(names) > 1]
+    return siblings, [("the same on {} other node{}", names) for names in several]
 
 
 def _worse(
-    looks: Sequence[Sequence[population.Round]],
-    groups: Mapping[str, Sequence[str]],
-    tolerance: float,
-) -> dict[str, Worse]:
+    looks: Sequence[Sequence[population.Round]], groups: Iterable[Group], tolerance: float
+) -> dict[str, Finding]:
     result = {}
-    for key, names in groups.items():
+    for others, names in groups:
         first, second = (
             [{name: of_round[name] for name in names if name in of_round} for of_round in look]
             for look in looks
         )
-        values = {
-            name: [of_round[name] for of_round in (*first, *second) if name in of_round]
-            for name in names
-        }
-        middle = {name: statistics.median(of_name) for name, of_name in values.items()}
-        findings = population.confirmed(first, second, tolerance)
-        bad = {finding.name for finding in findings}
-        for finding in findings:
-            others = [value for name, value in middle.items() if name not in bad]
-            others = others or [value for name, value in middle.items() if name != finding.name]
-            result[finding.name] = Worse(
-                middle[finding.name],
-                statistics.median(others),
-                key.split("\n")[len(others) > 1].format(len(others)),
-                finding.accused,
-                finding.said,
-            )
+        for finding in population.confirmed(first, second, tolerance):
+            count = len(finding.others)
+            whom = others.format(count, "s" * (count > 1))
+            result[finding.name] = replace(finding, whom=whom)
     return result
 
 
@@ -369,7 +328,7 @@ def not_compared(found: Sequence[Turn]) -> list[str]:
             places[name] = (turn.node, _compared(copy)), f"{copy.direction} {copy.kind}"
             names[name] = f"{turn.node}: {turn.named(copy)}"
     enough = {
-        name for groups in _groups(places) for group in groups.values() if len(group) >= FEWEST
+        name for groups in _groups(places) for _, group in groups if len(group) >= FEWEST
         for name in group
     }  # fmt: skip
     return [said for name, said in names.items() if name not in enough]

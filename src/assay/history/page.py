@@ -1,136 +1,185 @@
-"""The page of a history: changes first, then the latest runs with the trend of each metric."""
+"""The page of a history: changes first, then the latest runs with the trend of each metric.
+
+A trend is a small picture of a metric over time. Its height is at least twice the tolerance on
+either side of the baseline, so that noise within the tolerance looks like noise.
+"""
 
 from __future__ import annotations
 
+import datetime
+import html
+import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Optional
+from typing import NamedTuple
 
 import jinja2
 from markupsafe import Markup
 
 from assay import report
-from assay.history import changes, drawing, planned, series, table
+from assay.history import changes, series
+from assay.history.store import RESULT, Run
 from assay.quantities import number
 
 #: How many sessions the trend of a metric shows, and how many there are before a change.
-_TREND, _BEFORE = 100, 30
+TREND, BEFORE = 100, 30
+
+#: Width and height of a trend, and its margin, which leaves room for the last point.
+WIDE, HIGH, ROOM = 180, 36, 3
+
+#: How far from a line a pointer may be to be told what it is.
+REACH = 5
+
+#: Height above and below the baseline, in tolerances; more if a value needs it.
+SCALE = 2.0
 
 #: What a reader is told of a change, by ``Change.for_worse``.
 DIRECTION = {True: "for the worse", False: "for the better", None: "in either direction a fault"}
 
 
-@dataclass(frozen=True)
-class Row:
-    """A change, ready to be shown."""
-
-    when: str
-    case: str
-    metric: str
-    node: str
-    levels: str
-    size: str
-    direction: str
-    beyond: bool
-    picture: Markup
+def date(start: float) -> str:
+    """A time in seconds since 1970, in words, in the time zone of this machine."""
+    return f"{datetime.datetime.fromtimestamp(start).astimezone():%Y-%m-%d %H:%M}"
 
 
-@dataclass
-class Trends:
-    """The pictures of all metrics, and the changes.
+def table(found: Sequence[Run]) -> list[list[str]]:
+    """The runs as a table: a header, then one line for each metric of each case."""
+    keys = sorted({key for run in found for key in run.values})
+    head = ["case", "metric"] + [f"{date(run.start)} {run.name}" for run in found]
+    return [head] + [[*key, *(_cell(run, key) for run in found)] for key in keys]
 
-    :ivar pictures: (case, metric with its unit) -> picture.
-    :ivar problem: why changes are not known; None if they are.
+
+def _cell(run: Run, key: tuple[str, str]) -> str:
+    if key in run.values:
+        value = run.values[key]
+        return "failed" if value is None else "passed" if key[1] == RESULT else number(value, 6)
+    return ""
+
+
+def row(change: series.Change) -> tuple[str, ...]:
+    """A change in words: when, case, metric, node, levels, size, direction."""
+    one, step = change.series, change.step
+    return (
+        date(change.start), one.case, one.metric, one.node or "all nodes",
+        f"{number(step.before)} to {number(step.after)} {one.unit}",
+        f"{step.relative:+.1%}, {change.tolerances:.1f} x tolerance", DIRECTION[change.for_worse],
+    )  # fmt: skip
+
+
+# --- trends ---------------------------------------------------------------------------------------
+
+
+class Mark(NamedTuple):
+    """A vertical line.
+
+    :ivar at: index of the first value behind it.
+    :ivar what: what a reader is told of it.
+    :ivar kind: ``change`` or ``planned``, the class of the line.
     """
 
-    rows: list[Row]
-    pictures: dict[tuple[str, str], Markup]
-    problem: Optional[str] = None  # noqa: UP045 - Python 3.9 reads it at run time
+    at: int
+    what: str
+    kind: str
 
 
-def size(change: series.Change) -> str:
-    """The size of a change in per cent and in tolerances."""
-    return f"{change.step.relative:+.1%}, {change.tolerances:.1f} x tolerance"
+def baselines(values: Sequence[float], marks: Iterable[Mark]) -> list[tuple[int, int, float]]:
+    """The parts between planned changes: first index, end, and the level before their first change.
 
-
-def levels(change: series.Change) -> str:
-    """Both levels of a change, with the unit."""
-    return f"{number(change.step.before)} to {number(change.step.after)} {change.series.unit}"
-
-
-def trends(all_series: Iterable[series.Series], sites: series.Sites) -> Trends:
-    """Draws each series, and finds its changes.
-
-    Without ruptures the series are drawn, and the page says why it has no changes.
-
-    :raises StoreError: a file of a site is wrong or missing.
+    :param values: in order of time, at least one.
     """
-    found: list[tuple[series.Change, Markup]] = []
-    pictures = {}
-    problem = None
-    try:
-        changes.library()
-    except changes.NoLibrary as error:
-        problem = str(error)
-    examined = ((one, []) for one in all_series) if problem else series.examine(all_series, sites)
-    for one, steps in examined:
-        site = sites.of(one.system)
-        marks = _marks(steps, series.cuts(one, site))
-        tolerance = site.tolerance(one.unit)
-        values = one.values.tolist()
-        if not one.node:
-            first = max(len(values) - _TREND, 0)
-            drawn = Markup(drawing.draw(values, tolerance, marks, first))  # noqa: S704
-            pictures[one.case, f"{one.metric} [{one.unit}]"] = drawn
-        for change in steps:
-            first = max(min(len(values) - _TREND, change.step.at - _BEFORE), 0)
-            drawn = Markup(drawing.draw(values, tolerance, marks, first))  # noqa: S704
-            found.append((change, drawn))
-    drawn_of = {id(change): picture for change, picture in found}
-    ordered = series.newest_first(change for change, _ in found)
-    return Trends([_row(each, drawn_of[id(each)]) for each in ordered], pictures, problem)
-
-
-def _marks(
-    steps: Iterable[series.Change], cuts: Iterable[tuple[int, planned.Planned]]
-) -> list[drawing.Mark]:
+    at = {kind: [m.at for m in marks if m.kind == kind] for kind in ("planned", "change")}
+    edges = sorted({0, len(values), *(n for n in at["planned"] if 0 < n < len(values))})
     return [
-        *(drawing.Mark(step.step.at, f"{table.date(step.start)}: {size(step)}", "change")
-          for step in steps),
-        *(drawing.Mark(at, f"{table.date(change.start)}: {change.what}", "planned")
-          for at, change in cuts),
-    ]  # fmt: skip
+        (begin, end, statistics.median(values[begin : min([*inner, end])]))
+        for begin, end in zip(edges, edges[1:])
+        for inner in [[n for n in at["change"] if begin < n < end]]
+    ]
 
 
-def _row(change: series.Change, picture: Markup) -> Row:
-    return Row(
-        table.date(change.start),
-        change.series.case,
-        change.series.metric,
-        change.series.node or "all",
-        levels(change),
-        size(change),
-        DIRECTION[change.for_worse],
-        change.for_worse is not False and change.tolerances >= 1,
-        picture,
+def trend(values: Sequence[float], tolerance: float, marks: Sequence[Mark], first: int = 0) -> str:
+    """The picture as SVG; "" for less than two values.
+
+    :param values: in order of time, all finite.
+    :param tolerance: as a fraction of the baseline.
+    :param first: index of the first value that is drawn; baselines follow from all values.
+    """
+    shown = values[first:]
+    if len(shown) < 2:
+        return ""
+    bands = [
+        (max(begin, first), min(end, len(values) - 1), level, abs(level) * tolerance)
+        for begin, end, level in baselines(values, marks)
+        if end > first
+    ]
+    least = min(*shown, *(level - SCALE * width for *_, level, width in bands))
+    most = max(*shown, *(level + SCALE * width for *_, level, width in bands))
+    across = (WIDE - 2 * ROOM) / (len(shown) - 1)
+    up = (HIGH - 2 * ROOM) / (most - least) if most > least else 0.0
+    xs = [ROOM + n * across for n in range(-first, len(shown))]  # of each value, by its index
+    ys = [HIGH - ROOM - (value - least) * up for value in shown]
+    parts = [
+        f'<rect class="band" x="{xs[begin]:.1f}" '
+        f'y="{HIGH - ROOM - (level + width - least) * up:.1f}" '
+        f'width="{xs[end] - xs[begin]:.1f}" height="{max(2 * width * up, 1):.1f}"/>'
+        for begin, end, level, width in bands
+    ]
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs[first:], ys))
+    parts += [f'<polyline points="{points}"/><circle cx="{xs[-1]:.1f}" cy="{ys[-1]:.1f}" r="2.5"/>']
+    for mark in marks:
+        if first < mark.at < len(values):
+            x = xs[mark.at] - across / 2
+            # The wider area around the line is what a pointer can hit.
+            parts += [
+                f"<g><title>{html.escape(mark.what)}</title>"
+                f'<line class="{mark.kind}" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{HIGH}"/>'
+                f'<rect class="reach" x="{x - REACH:.1f}" y="0" width="{2 * REACH}" '
+                f'height="{HIGH}"/></g>'
+            ]
+    said = f"{number(min(shown), 6)} to {number(max(shown), 6)}, last {number(shown[-1], 6)}"
+    said += ", with a change" if any(mark.kind == "change" for mark in marks) else ""
+    return (
+        f'<svg class="trend" width="{WIDE}" height="{HIGH}" viewBox="0 0 {WIDE} {HIGH}" role="img" '
+        f'aria-label="{said}">{"".join(parts)}</svg>'
     )
 
 
-def render(
-    found: Sequence[table.Run],
-    drawn: Trends,
-    site: Iterable[planned.Planned] = (),
-    problems: Sequence[str] = (),
-) -> str:
+# --- the page -------------------------------------------------------------------------------------
+
+
+def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: series.Sites) -> str:
     """The page as self-contained HTML.
 
+    Without ruptures the trends are drawn, and the page says why it has no changes.
+
     :param found: the runs that have a column each.
-    :param site: the planned changes, which the page lists.
-    :param problems: one line for each session that was left out.
+    :raises StoreError: a file of a site is wrong or missing.
     """
-    head, *lines = table.rows(found)
-    style = Path(report.__file__).with_name("page.css").read_text(encoding="utf-8")
+    problem = ""
+    try:
+        changes.library()
+        examined = series.examine(all_series, sites)
+    except changes.NoLibrary as error:
+        problem = str(error)
+        examined = ((one, []) for one in all_series)
+    trends: dict[tuple[str, str], Markup] = {}
+    pictures: dict[series.Change, Markup] = {}
+    for one, steps in examined:
+        site, values = sites[one.system], one.values.tolist()
+        marks = [
+            Mark(each.step.at, f"{date(each.start)}: {row(each)[5]}", "change") for each in steps
+        ]
+        marks += [
+            Mark(at, f"{date(change.start)}: {change.what}", "planned")
+            for at, change in site.cuts(one)
+        ]
+        last = max(len(values) - TREND, 0)
+        drawn = partial(trend, values, site.tolerance(one.unit), marks)
+        if not one.node:
+            trends[one.case, f"{one.metric} [{one.unit}]"] = Markup(drawn(last))  # noqa: S704
+        for each in steps:
+            pictures[each] = Markup(drawn(min(last, max(each.step.at - BEFORE, 0))))  # noqa: S704
+    head, *lines = table(found)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -138,14 +187,22 @@ def render(
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    style = Path(report.__file__).with_name("page.css").read_text(encoding="utf-8")
+    planned = {change for site in sites.values() for change in site.planned}
+    ordered = series.newest_first(pictures)
     return environment.get_template(
         "page.html"
     ).render(
         style=Markup(style),  # noqa: S704 - a file of this package
         head=head[2:],
-        lines=[(line, drawn.pictures.get((line[0], line[1]), "")) for line in lines],
-        drawn=drawn,
-        planned=[(table.date(change.start), change) for change in site],
-        problems=problems,
+        lines=[(line, trends.get((line[0], line[1]), "")) for line in lines],
+        changes=[(row(change), pictures[change], _beyond(change)) for change in ordered],
+        beyond=sum(map(_beyond, ordered)),
+        problem=problem,
+        planned=sorted((date(each.start), each.what, each) for each in planned),
         rules=changes.RULES,
     )
+
+
+def _beyond(change: series.Change) -> bool:
+    return change.for_worse is not False and change.tolerances >= 1

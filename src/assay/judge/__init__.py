@@ -1,6 +1,7 @@
 """Verdicts: measured values compared with what a partition is expected to reach."""
 
-from assay.judge.peaks import hardware, peak
+from assay.judge.ladder import GREEN, RED, Fault, Outcome, Verdict, outcome, worst, worst_first
+from assay.judge.peaks import Hardware, Known, hardware, peak
 from assay.judge.plausible import MOST_OF_PEAK, Peak, Ratio, Ratios, judge_ratios, of_peak
 from assay.judge.reference_files import ReferencesError
 from assay.judge.references import CALIBRATED, Recorded, Reference, References, describe
@@ -9,21 +10,25 @@ from assay.judge.verdict import (
     LAUNCHES_IN_BUDGET,
     LAUNCHES_TO_FAIL,
     Judgement,
-    Verdict,
     decided,
     in_turn,
     judge,
     median_interval,
-    worst,
 )
 
 __all__ = [
     "CALIBRATED",
+    "GREEN",
     "LAUNCHES_FOR_95_PERCENT",
     "LAUNCHES_IN_BUDGET",
     "LAUNCHES_TO_FAIL",
     "MOST_OF_PEAK",
+    "RED",
+    "Fault",
+    "Hardware",
     "Judgement",
+    "Known",
+    "Outcome",
     "Peak",
     "Ratio",
     "Ratios",
@@ -40,6 +45,8 @@ __all__ = [
     "judge_ratios",
     "median_interval",
     "of_peak",
+    "outcome",
     "peak",
     "worst",
+    "worst_first",
 ]

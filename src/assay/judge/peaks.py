@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Optional
+
+import msgspec
 
 from assay import files
 from assay.judge.reference_files import ReferencesError
@@ -14,23 +16,32 @@ FILE = "hardware.yaml"
 #: Above any quantity of one piece of hardware, in the units of the file.
 MOST = 1e9
 
+Number = Annotated[float, msgspec.Meta(gt=0, lt=MOST)]
 
-def hardware(site: Path) -> dict[str, dict[str, Any]]:
-    """The known hardware: role -> name -> quantities. An entry of the site replaces that of all.
+
+class Hardware(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Hardware has a source and its peaks, numbers above 0 in the units of the head of the file."""
+
+    source: str = ""
+    bandwidth: Optional[Number] = None
+    fp64: Optional[Number] = None
+    memory_bandwidth: Optional[Number] = None
+    cores: Optional[Number] = None
+    clock: Optional[Number] = None
+    memory: Optional[Number] = None
+
+
+#: Role (``link`` or ``gpu``) -> name -> what is known.
+Known = dict[str, dict[str, Hardware]]
+
+
+def hardware(site: Path) -> Known:
+    """The known hardware: that of all sites, with the entries of the site.
 
     :param site: the folder of the site.
-    :raises ReferencesError: a file is not valid YAML.
+    :raises ReferencesError: a file is not valid.
     """
-    known: dict[str, dict[str, Any]] = {}
-    for path in files.layers(site, FILE):
-        content = files.read_yaml(path, ReferencesError)
-        if not isinstance(content, dict):
-            raise ReferencesError(f"{path}: must be a mapping of roles; see site-config/{FILE}")
-        for role, entries in content.items():
-            if not (isinstance(entries, dict) and all(map(_is_mapping, entries.values()))):
-                raise ReferencesError(f"{path}: {role}: must be a mapping of names to quantities")
-            known.setdefault(role, {}).update(entries)
-    return known
+    return files.layered(site, FILE, Known, ReferencesError)
 
 
 def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> float | None:
@@ -39,26 +50,19 @@ def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> floa
     :param site: the folder of the site.
     :param named: the partition's extra ``hardware``: role -> name, such as
         ``{"link": "infiniband-edr"}``.
-    :param role: ``link`` or ``gpu``.
-    :param quantity: a key of the entry, in the unit that the head of the file states.
+    :param quantity: a key of :class:`Hardware`.
     :returns: None if the partition does not name its hardware in that role.
     :raises ReferencesError: no file has the named hardware, or not its quantity.
     """
     name = named.get(role)
     if name is None:
         return None
-    known = hardware(site)
     check(site, {role: name})
-    place = f"{files.of_all_sites(site, FILE)}: {role}/{name}"
-    if quantity not in known[role][name]:
+    value: float | None = getattr(hardware(site)[role][name], quantity)
+    if value is None:
+        place = f"{files.of_all_sites(site, FILE)}: {role}/{name}"
         raise ReferencesError(f"{place}: has no {quantity}; add it")
-    value = known[role][name][quantity]
-    # A bool is an int in Python. No computer of any size reaches the upper limit.
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < MOST:
-        raise ReferencesError(
-            f"{place}/{quantity}: {value!r} is no peak; write a number above 0 and below {MOST:g}"
-        )
-    return float(value)
+    return value
 
 
 def check(site: Path, named: Mapping[str, str]) -> None:
@@ -66,7 +70,7 @@ def check(site: Path, named: Mapping[str, str]) -> None:
 
     :raises ReferencesError: the role or the name is unknown.
     """
-    if not _is_mapping(named):
+    if not isinstance(named, dict):
         raise ReferencesError(f"{named!r} is not a mapping; write it like {{link: infiniband-edr}}")
     known = hardware(site)
     path = files.of_all_sites(site, FILE)
@@ -78,7 +82,3 @@ def check(site: Path, named: Mapping[str, str]) -> None:
                 f"{path}: {role}/{name} is not there, and not in {site / FILE} either; known under "
                 f"{role}: {', '.join(known[role]) or 'none'}"
             )
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, dict)

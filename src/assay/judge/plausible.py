@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+from assay.judge.ladder import Verdict
 from assay.judge.verdict import (
     LAUNCHES_FOR_95_PERCENT,
     LAUNCHES_TO_FAIL,
     Judgement,
-    Verdict,
     median_interval,
 )
 from assay.quantities import number

@@ -40,7 +40,6 @@ NORMAL = 1.4826
 #: 1992). From ten values on it is n / (n - 0.8).
 FEW = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
 
-
 #: Least share that has a logarithm here; a rate of 0 has a share of 0.
 TINY = 1e-12
 
@@ -116,13 +115,24 @@ class Finding:
 
     :ivar share: its share, the better one of both looks.
     :ivar accused: whether it is an outlier of a population that has a majority.
+    :ivar own: the median of its values over both looks.
+    :ivar others: the same of each member that is not worse; of all others if there is none.
     :ivar said: the end of a line about it: its distance, or the reason why it is not accused.
+    :ivar whom: the others, as a message names them.
     """
 
     name: str
     share: float
     accused: bool
+    own: float
+    others: Sequence[float]
     said: str
+    whom: str = ""
+
+    @property
+    def usual(self) -> float:
+        """The median of the others."""
+        return statistics.median(self.others)
 
 
 def spread(values: Sequence[float]) -> float:
@@ -204,17 +214,6 @@ def of(rounds: Sequence[Round], tolerance: float, fault: str = "lower") -> Popul
     )
 
 
-def suspects(
-    measured: Iterable[Sequence[Round]], tolerance: float, fault: str = "lower"
-) -> list[str]:
-    """The names that need a second look: those with a suspicion by any quantity.
-
-    :param measured: the rounds of the first look, for each quantity.
-    """
-    named = (name for rounds in measured for name in of(rounds, tolerance, fault).suspects)
-    return list(dict.fromkeys(named))
-
-
 def confirmed(
     first: Sequence[Round], second: Sequence[Round], tolerance: float, fault: str = "lower"
 ) -> list[Finding]:
@@ -224,18 +223,26 @@ def confirmed(
     """
     population = of(first, tolerance, fault)
     again = _middle(second, population.usual, fault)
+    values: dict[str, list[float]] = {}
+    for name, value in (item for of_round in (*first, *second) for item in of_round.items()):
+        values.setdefault(name, []).append(value)
+    middle = {name: statistics.median(own) for name, own in values.items()}
+    worse = {
+        name: share
+        for name in population.suspects
+        if (share := max(population.shares[name], again.get(name, 0.0))) < 1 - tolerance
+    }
+    usual = [value for name, value in middle.items() if name not in worse]
     findings = []
-    for name in population.suspects:
-        share = max(population.shares[name], again.get(name, population.shares[name]))
-        if share >= 1 - tolerance:
-            continue
+    for name, share in worse.items():
         accused = name in population.outliers
         said = f"; nobody is accused: {population.why_not()}"
         if accused:
             distance = population.distance(share)
             times = f", {distance:.3g} times the spread of the others ({population.spread:.1%})"
             said = times if distance < math.inf else ""
-        findings.append(Finding(name, share, accused, said))
+        others = usual or [value for its, value in middle.items() if its != name]
+        findings.append(Finding(name, share, accused, middle[name], others, said))
     return findings
 
 

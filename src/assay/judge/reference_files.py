@@ -1,19 +1,18 @@
 """The files with references of a site: their shape, and the entries that are refused.
 
-``references.schema.json`` beside this module defines the shape. An entry is refused if it would let
-a fault pass, for example by a wide tolerance without a reason.
+:class:`Document` is the shape. An entry is refused if it would let a fault pass, for example by a
+wide tolerance without a reason.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
-from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, Literal, Optional, Union, cast
 
-import jsonschema
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from assay import files, metrics
 
@@ -39,57 +38,147 @@ class ReferencesError(Exception):
     """One line that names the file, the key and the remedy."""
 
 
-def read(path: Path) -> Mapping[str, Any]:
+# --- shape ----------------------------------------------------------------------------------------
+
+_Text = Annotated[str, Meta(min_length=1)]
+_Reason = Annotated[
+    str, Meta(min_length=8, pattern=r"[^\W\d_]{3}", description="8 or more characters, with words")
+]
+_Share = Annotated[float, Meta(gt=0, le=1, description="a share of the hardware's peak, at most 1")]
+_Value = Annotated[
+    float, Meta(gt=0, le=1e150, description="finite, above 0: tolerances are fractions")
+]
+_Lower = Annotated[float, Meta(gt=-1, le=0, description="above -1 and up to 0; null: no fault")]
+_Upper = Annotated[float, Meta(ge=0, le=1e150, description="finite, 0 or more; null: no fault")]
+_Wide = Annotated[_Reason, Meta(description="why a tolerance is beyond -0.5 or 1, or is null")]
+_WithoutPeak = Annotated[_Reason, Meta(description="why no peak was reached when calibrated first")]
+_Interval = Annotated[tuple[float, float], Meta(description="95 % interval of a median")]
+_Scalar = Union[str, int, float, bool]
+_Names = Annotated[list[str], Meta(min_length=1)]
+_Kinds = Annotated[list[Literal["rate", "time", "other"]], Meta(min_length=1)]
+_ONE = "one launch has no spread: measure again, or name a document as the source"
+
+
+class _Struct(msgspec.Struct, forbid_unknown_fields=True):
+    pass
+
+
+class Metric(_Struct):
+    """A metric has `value` (or `of_peak`), `unit`, `lower` and `upper`."""
+
+    unit: _Text
+    lower: Optional[_Lower]
+    upper: Optional[_Upper]
+    value: Union[_Value, UnsetType] = UNSET
+    of_peak: Union[_Share, UnsetType] = UNSET
+    interval: Union[_Interval, UnsetType] = UNSET
+    peak_floor: Union[_Share, UnsetType] = UNSET
+
+    def __post_init__(self) -> None:
+        if (self.value is UNSET) == (self.of_peak is UNSET):
+            raise ValueError("give either value or of_peak")
+        if self.lower is None and self.upper is None:
+            raise ValueError("lower and upper are null, so nothing is judged; give one of them")
+
+
+class Curve(_Struct):
+    """A curve has lists of equal length: for each size [B] a value and two tolerances."""
+
+    unit: _Text
+    sizes: list[Annotated[int, Meta(ge=0)]]
+    values: list[_Value]
+    lower: list[_Lower]
+    upper: list[_Upper]
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(getattr(self, name)) for name in ("sizes", "values", "lower", "upper")}
+        if len({*lengths.values()}) > 1:
+            said = ", ".join(f"{length} {name}" for name, length in lengths.items())
+            raise ValueError(f"{said}: each size needs a value and two bounds; calibrate again")
+
+
+class Measurement(_Struct):
+    """A source is a document, or {date, n, where} of a measurement."""
+
+    date: Annotated[str, Meta(description="year-month-day in quotes, such as '2026-11-20'")]
+    n: Annotated[int, Meta(ge=2, description=_ONE)]
+    where: Annotated[str, Meta(min_length=3)]
+    settings: Annotated[str, Meta(description="hash of the machine's, see docs/evidence.md")] = ""
+    reason: Union[_Reason, UnsetType] = UNSET
+    without_peak: Union[_WithoutPeak, UnsetType] = UNSET
+
+    def __post_init__(self) -> None:
+        try:
+            measured = date.fromisoformat(self.date)
+        except ValueError as error:
+            raise ValueError(f"date: {self.date} is not a date: {error}") from None
+        # One day more: somewhere it is tomorrow already.
+        if measured > date.today() + timedelta(days=1):
+            raise ValueError(f"date: {self.date} lies in the future; today is {date.today()}")
+
+
+class _Applies(_Struct):
+    selector: Annotated[
+        dict[str, Union[_Scalar, Annotated[list[_Scalar], Meta(min_length=1)]]],
+        Meta(description="names at least the partition; `*` or a list is allowed as a value"),
+    ] = msgspec.field(name="for")
+
+    def __post_init__(self) -> None:
+        if "partition" not in self.selector:
+            raise ValueError("for: `partition` is missing; write `*` for all")
+
+
+class Entry(_Applies):
+    """An entry has `for`, `metrics` and `source`."""
+
+    metrics: Annotated[dict[str, Metric], Meta(min_length=1)]
+    source: Union[_Reason, Measurement]
+    curves: Annotated[
+        dict[str, Curve], Meta(description="the envelope of each column over the message size")
+    ] = {}
+    wide: Union[_Wide, UnsetType] = UNSET
+
+
+class Rule(_Applies):
+    """A rule has `for`, `why` and, if needed, `units`, `kinds` and `until: calibrated`."""
+
+    why: _Reason
+    units: Union[_Names, UnsetType] = UNSET
+    kinds: Union[_Kinds, UnsetType] = UNSET
+    until: Union[Literal["calibrated"], UnsetType] = UNSET
+
+
+class Document(_Struct):
+    """The file is a mapping with `references` and, where needed, `recorded` and `include`."""
+
+    references: Optional[list[Entry]]
+    recorded: Optional[list[Rule]] = None
+    include: Annotated[
+        list[_Text], Meta(description="paths of other files of references, relative to this one")
+    ] = []
+
+
+class Included(_Struct):
+    """A file that is included, or ``calibrated.yaml``, has references only."""
+
+    references: Optional[list[Entry]]
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]:
     """Reads a file of references and validates it.
+
+    :param kind: :class:`Document` or :class:`Included`.
 
     :raises ReferencesError: the file is missing, is not YAML, or does not have the shape.
     """
     hint = "; a site is judged by this file, see docs/adding-a-site.md"
     document = files.read_yaml(path, ReferencesError, hint=hint)
-    if fault := misshapen(document, _schema()) or _torn_curve(document) or _false_date(document):
+    if fault := files.misshapen(document, kind):
         raise ReferencesError(f"{path}: {fault}")
     return cast("Mapping[str, Any]", document)
-
-
-def _torn_curve(document: Mapping[str, Any]) -> str:
-    """The first curve whose lists have different lengths; sizes without a bound judge nothing."""
-    for number, entry in enumerate(document["references"] or ()):
-        for column, spec in entry.get("curves", {}).items():
-            lengths = {name: len(spec[name]) for name in ("sizes", "values", "lower", "upper")}
-            if len({*lengths.values()}) > 1:
-                said = ", ".join(f"{length} {name}" for name, length in lengths.items())
-                return (
-                    f"references/{number}/curves/{column}: {said}: each size needs a value and two "
-                    "bounds; calibrate again"
-                )
-    return ""
-
-
-def _false_date(document: Mapping[str, Any]) -> str:
-    """The first measurement on a day that does not exist, or that is still to come."""
-    for number, entry in enumerate(document["references"] or ()):
-        if isinstance(entry["source"], str):
-            continue
-        key, day = f"references/{number}/source/date", entry["source"]["date"]
-        try:
-            measured = date.fromisoformat(day)
-        except ValueError as error:
-            return f"{key}: {day} is not a date: {error}"
-        # One day more: somewhere it is tomorrow already.
-        if measured > date.today() + timedelta(days=1):
-            return f"{key}: {day} lies in the future; today is {date.today()}"
-    return ""
-
-
-def misshapen(document: Any, schema: Mapping[str, Any]) -> str:
-    """The worst fault of a document against a JSON schema, with its key; empty if it has none."""
-    validator = jsonschema.Draft202012Validator(schema)
-    fault = jsonschema.exceptions.best_match(validator.iter_errors(document))
-    if fault is None:
-        return ""
-    key = "/".join(map(str, fault.absolute_path)) or "(top level)"
-    hint = fault.schema.get("description") if isinstance(fault.schema, dict) else None
-    return f"{key}: {fault.message[:200]}" + (f" ({hint})" if hint else "")
 
 
 def included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Mapping[str, Any]]]:
@@ -105,14 +194,7 @@ def included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Map
                 f"{path}: include/{number}: {name}: no such file; the path is relative to "
                 f"{path.parent}"
             )
-        content = read(other)
-        for key in ("recorded", "include"):
-            if key in content:
-                raise ReferencesError(
-                    f"{other}: {key}: an included file has references only; "
-                    f"move it to the file that includes it ({path})"
-                )
-        found[other] = content["references"] or ()
+        found[other] = read(other, Included)["references"] or ()
     return found
 
 
@@ -163,9 +245,3 @@ def widths(entry: Mapping[str, Any]) -> Iterator[str]:
         for side, most in WIDEST.items():
             if max(map(abs, spec[side]), default=0) > abs(WIDER * most):
                 yield f"curves/{column}: {side} has a value beyond {WIDER * most:g}"
-
-
-@cache
-def _schema() -> Mapping[str, Any]:
-    text = Path(__file__).with_name("references.schema.json").read_text(encoding="utf-8")
-    return cast("Mapping[str, Any]", json.loads(text))

@@ -144,14 +144,10 @@ class References:
             return cls(path, document, included=included)
         mend = "; take it back from version control, or delete it and calibrate again"
         try:
-            calibrated = reference_files.read(beside)
-            entries = calibrated["references"] or ()
+            entries = reference_files.read(beside, reference_files.Included)["references"] or ()
             reference_files.refuse_weak({beside: entries})
         except ReferencesError as error:
             raise ReferencesError(f"{error}{mend}") from None
-        for key in ("recorded", "include"):
-            if key in calibrated:
-                raise ReferencesError(f"{beside}: {key}: belongs into {path.name}{mend}")
         return cls(path, document, entries, included)
 
     def find(
@@ -231,11 +227,16 @@ class References:
                  if _matches(e["for"], case) and isinstance(e["source"], dict))  # fmt: skip
         return next(found, "")
 
-    def idle(self, cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]]) -> list[str]:
+    def idle(
+        self,
+        cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]],
+        beside: Collection[str] = (),
+    ) -> list[str]:
         """Entries that never apply, one line each; a misspelt key would otherwise judge nothing.
 
         :param cases: every test on every partition that it is for, in the form that :meth:`find`
             takes, with its metrics and their units.
+        :param beside: tests beside the suite; entries of a single one of them are left out.
         """
         lines = []
         files = [*self._files.items(), (self.path.with_name(CALIBRATED), self.calibrated)]
@@ -246,6 +247,7 @@ class References:
                 for metric, spec in entry["metrics"].items()
                 # A share of a peak may be for hardware that this site does not have.
                 if "of_peak" not in spec
+                and where.get("test") not in beside
                 and not any(metric in units and _matches(where, case) for case, units in cases)
             ]
         return lines

@@ -1,15 +1,15 @@
-"""From samples and bounds to a verdict with three values."""
+"""From samples and bounds to a verdict."""
 
 from __future__ import annotations
 
-import enum
 import functools
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from assay.judge.ladder import Verdict
 from assay.quantities import number
 
 if TYPE_CHECKING:
@@ -27,26 +27,6 @@ LAUNCHES_TO_FAIL = 3
 #: second to the eighth value, so that one outlier does not decide. With eight, the interval is the
 #: whole range.
 LAUNCHES_IN_BUDGET = 9
-
-
-class Verdict(str, enum.Enum):
-    """The verdict on a metric, a test or a run."""
-
-    PASS = "PASS"  # noqa: S105 - a verdict
-    FAIL = "FAIL"
-    INCONCLUSIVE = "INCONCLUSIVE"
-    #: Measured with evidence, and not judged, by decision of the site.
-    RECORDED = "RECORDED"
-
-
-#: Worst first.
-ORDER = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.RECORDED)
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of several verdicts; RECORDED if there are none."""
-    present = set(verdicts)
-    return next((v for v in ORDER if v in present), Verdict.RECORDED)
 
 
 @dataclass(frozen=True)

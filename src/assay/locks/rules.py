@@ -75,7 +75,7 @@ def site(lock: Lock, seal: Seal) -> Iterator[str]:
 
     Spack takes target and `cuda_arch` as preferences: it may choose another without a word.
     """
-    targets, gpus = seal.target, seal.cuda_arch
+    targets, gpus = seal.hardware.target, seal.hardware.cuda_arch
     for node in lock.nodes.values():
         where = f"{lock.file}: concrete_specs:{node['hash']}: {label(node)}"
         if "external" in node:
@@ -111,7 +111,7 @@ def iron(lock: Lock, seal: Seal) -> Iterator[str]:
     A violation would show only as slow transfers. GPUs are promised by the site's `cuda_arch`, and
     by any package of the lock that uses CUDA.
     """
-    cuda = bool(seal.cuda_arch or lock.named("cuda")) or any(
+    cuda = bool(seal.hardware.cuda_arch or lock.named("cuda")) or any(
         node["parameters"].get("cuda") is True for node in lock.nodes.values()
     )
     for node in lock.named("openmpi"):

@@ -9,22 +9,28 @@ writes a seal, in the same process that solves (``ci/spack-lock.py``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from assay import files
 from assay.locks import digest
 from assay.locks.lockfile import MISSHAPEN, LockError, read_yaml
 
 
-@dataclass(frozen=True)
-class Seal:
-    """The content of a seal, as far as it is read here.
+class Hardware(msgspec.Struct, frozen=True):
+    """It has target and cuda_arch: processors, and generations of GPUs, that the site asks for."""
+
+    target: list[str]
+    cuda_arch: list[str]
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """A seal that `make lock` wrote, as far as it is read here.
 
     :ivar lock: SHA-256 of the bytes of the lock.
     :ivar scopes: the folders and files that the manifest includes, the strongest first.
-    :ivar target: the processors that the site asks for.
-    :ivar cuda_arch: the generations of GPUs that the site asks for.
     :ivar externals: package -> the prefixes that the site names.
     :ivar views: view -> hashes of its packages, externals included.
     :ivar files: file -> key -> digest.
@@ -33,11 +39,10 @@ class Seal:
     site: str
     lock: str
     scopes: list[str]
-    target: list[str]
-    cuda_arch: list[str]
-    externals: Mapping[str, list[str]]
-    views: Mapping[str, list[str]]
-    files: Mapping[str, Mapping[str, str]]
+    hardware: Hardware
+    externals: dict[str, list[str]]
+    views: dict[str, list[str]]
+    files: dict[str, dict[str, str]]
 
     @classmethod
     def load(cls, path: Path, shown: str) -> Seal:
@@ -46,20 +51,7 @@ class Seal:
         :param shown: how messages name the file.
         :raises LockError: it cannot be read or does not have the shape of a seal.
         """
-        document = read_yaml(path, shown)
-        try:
-            return cls(
-                str(document["site"]),
-                str(document["lock"]),
-                [str(each) for each in document["scopes"]],
-                [str(each) for each in document["hardware"]["target"]],
-                [str(each) for each in document["hardware"]["cuda_arch"]],
-                {str(key): list(map(str, each)) for key, each in document["externals"].items()},
-                {str(key): list(map(str, each)) for key, each in document["views"].items()},
-                {str(key): {**each} for key, each in document["files"].items()},
-            )
-        except MISSHAPEN as error:
-            raise LockError(f"{shown}: not a seal that `make lock` wrote: {error!r}") from None
+        return files.read(path, cls, LockError, shown)
 
 
 def differences(root: Path, folder: Path, seal: Seal) -> Iterator[str]:

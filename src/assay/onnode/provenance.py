@@ -1,13 +1,19 @@
 """Describes this node and its software, as one JSON object on standard output.
 
 The script runs on the compute node with the Python that is installed there (3.6 or newer, standard
-library only): ``python3 provenance.py [--gpus SCRIPT] [DIRECTORY...]``. SCRIPT is a line of shell
-that prints the state of the GPUs. A value that cannot be read is null and is never guessed. The
-script reads only those environment variables that affect the measurements.
+library only). A value that cannot be read is null and is never guessed.
+
+- ``python3 provenance.py [--gpus SCRIPT] [DIRECTORY...]`` describes the node of a job. SCRIPT is a
+  line of shell that prints the state of the GPUs. Of the environment, only those variables are read
+  that affect the measurements.
+- ``python3 provenance.py --questions JSON`` says what ``assay site new`` writes a site from, on one
+  line after :data:`MARK`; see :func:`asked`. It leaves nothing on the node but an empty file, which
+  it removes at once: it proves that a directory can be written.
 """
 
 import contextlib
 import ctypes
+import fcntl
 import glob
 import hashlib
 import json
@@ -15,9 +21,13 @@ import os
 import platform
 import re
 import select
+import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 #: Variables that affect the measurements. Others may hold secrets and are not read.
@@ -203,7 +213,7 @@ def cpu():
     }
 
 
-def memory():
+def memory() -> dict:
     """Sizes from /proc/meminfo, and the limit that the control groups set [B]."""
     info = read("/proc/meminfo")
     kib = {k: first(rf"^{k}:\s+(\d+) kB", info) for k in ("MemTotal", "MemAvailable", "SwapTotal")}
@@ -361,7 +371,7 @@ def gids(port):
     return found
 
 
-def network_devices(root="/sys/class"):
+def network_devices(root: str = "/sys/class") -> dict:
     """Ports of InfiniBand and RoCE, and network interfaces, with their rate."""
     ports = {}
     for port in sorted(glob.glob(root + "/infiniband/*/ports/*")):
@@ -386,10 +396,14 @@ def network_devices(root="/sys/class"):
     return {"infiniband": ports, "interfaces": links}
 
 
-def ucx():
-    """Transports and devices that UCX can open on this node."""
-    listing = output(["ucx_info", "-d"], lines=None)
-    pairs = re.findall(r"Transport: (\S+)\n#\s+Device: (\S+)", listing or "")
+def ucx(listing: "str | None" = None) -> list:
+    """Transports and devices that UCX can open on this node, as ``tcp/eth0``.
+
+    `listing` is an output of ``ucx_info -d`` to read instead of asking.
+    """
+    if listing is None:
+        listing = output(["ucx_info", "-d"], lines=None) or ""
+    pairs = re.findall(r"Transport: (\S+)\n#\s+Device: (\S+)", listing)
     return sorted({"{}/{}".format(*pair) for pair in pairs})
 
 
@@ -442,8 +456,210 @@ def collect(directories, gpus=""):
     return dict(found, hung=sorted(hung.values()))
 
 
+# --- what a site is written from ------------------------------------------------------------------
+
+#: What the line of the answer begins with.
+MARK = "assay-inventory: "
+
+#: Types of file systems that hold files of users.
+FILE_SYSTEMS = (
+    *("lustre", "gpfs", "beegfs", "nfs", "nfs4", "fuse.glusterfs", "glusterfs", "ceph"),
+    *("fuse.ceph", "xfs", "ext4", "tmpfs"),
+)
+
+#: Places of a user below a mount; {} is the user's name.
+PLACES = ("{}", "users/{}", "scratch/{}", "work/{}", "home/{}")
+
+#: Variables that sites set to a directory of the user. TMPDIR is not here: it may end with the job.
+OF_USERS = ("SCRATCH", "WORK", "HOME")
+
+#: ioctl that asks for the IPv4 address of an interface (netdevice(7)).
+SIOCGIFADDR = 0x8915
+
+
+def topology(root="/sys/devices/system"):
+    """Numbers of processors, cores, sockets and NUMA nodes; null where the kernel is silent."""
+    cpus = glob.glob(root + "/cpu/cpu[0-9]*/topology")
+    sockets, cores = set(), set()
+    for path in cpus:
+        socket_of = read(path + "/physical_package_id")
+        sockets.add(socket_of)
+        cores.add((socket_of, read(path + "/core_id")))
+    known = bool(cpus) and None not in sockets
+    return {
+        "cpus": len(cpus) or None,
+        "cores": len(cores) if known else None,
+        "sockets": len(sockets) if known else None,
+        "numa_nodes": len(glob.glob(root + "/node/node[0-9]*")) or None,
+    }
+
+
+def clock() -> dict:
+    """What the kernel says of the clock of the first processor."""
+    info = read("/proc/cpuinfo") or ""
+    wanted = ("model name", "cpu MHz", "flags")
+    lines = [line for line in info.split("\n\n")[0].splitlines() if line.startswith(wanted)]
+    base = read("/sys/devices/system/cpu/cpu0/cpufreq/base_frequency")
+    return {"cpuinfo": "\n".join(lines), "base_frequency": base}
+
+
+def gpus(root="/proc/driver/nvidia/gpus"):
+    """The lines of ``nvidia-smi -L``, else the models that the driver states in /proc."""
+    listing = output(["nvidia-smi", "-L"], lines=None)
+    if listing:
+        return listing
+    lines = []
+    for number, path in enumerate(sorted(glob.glob(root + "/*/information"))):
+        said = read(path)
+        model, uuid = (first(p, said) for p in (r"^Model:\s*(.*)", r"^GPU UUID:\s*(.*)"))
+        lines.append("GPU {}: {} (UUID: {})".format(number, model, uuid))
+    return "\n".join(lines) or None
+
+
+def toward(peer):
+    """The network interface by which packets for another host leave; null if it is not known."""
+    try:
+        # A datagram socket that is connected sends nothing. The kernel only chooses the route.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            asked.connect((peer, 9))
+            own = asked.getsockname()[0]
+    except OSError:
+        return None
+    for _, name in socket.if_nameindex():
+        if address(name) == own:
+            return name
+    return None
+
+
+def address(interface):
+    """IPv4 address of an interface, null if it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            answer = fcntl.ioctl(asked, SIOCGIFADDR, struct.pack("256s", interface[:15].encode()))
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[20:24])
+
+
+def physical(root="/sys/class/net"):
+    """The interfaces that are devices. The rate of others (veth, bridge, tap) means nothing."""
+    return sorted(os.path.basename(os.path.dirname(p)) for p in glob.glob(root + "/*/device"))
+
+
+def user_mounts(listing):
+    """Mounted file systems that hold files of users, from a text of /proc/self/mounts."""
+    found = []
+    for line in listing.splitlines():
+        path, kind, options = line.split(" ")[1:4]
+        if kind in FILE_SYSTEMS and not re.match(r"/(proc|sys|run|boot|snap)(/|$)", path):
+            mount = {"mount": unescaped(path), "type": kind}
+            found.append(dict(mount, read_only="ro" in options.split(",")))
+    return found
+
+
+def writable(directory):
+    """Whether this user can write a file in the directory."""
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
+
+
+def places(mount, user):
+    """Directories of the user on a mount, those of variables first."""
+    named = [os.environ.get(name, "") for name in OF_USERS]
+    below = [os.path.join(mount, place.format(user)) for place in PLACES]
+    return [path for path in [*named, mount, *below] if path]
+
+
+def user_file_systems(listing, user):
+    """Each mount, with the first directory on it that the user can write, else null."""
+    every = user_mounts(listing)
+    for each in every:
+        each["directory"] = None
+        if each["read_only"]:
+            continue
+        try:
+            each["directory"] = within(lambda each=each: first_writable(each, user))
+        except (OSError, TimeoutError) as error:
+            each["error"] = str(error)
+    return every
+
+
+def first_writable(each, user):
+    """The first of the user's places that is on this mount and can be written."""
+    for path in places(each["mount"], user):
+        if os.path.isdir(path) and mount_point(path) == each["mount"] and writable(path):
+            return os.path.realpath(path)
+    return None
+
+
+def mount_point(path):
+    """The mount point that holds a path."""
+    path = os.path.realpath(path)
+    while not os.path.ismount(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def kernel():
+    """When the kernel started, and how many context switches it has made.
+
+    Two nodes whose kernel started in the same second and has made about as many switches have one
+    kernel: they share a machine.
+    """
+    stat = read("/proc/stat")
+    numbers = [first(rf"^{name} (\d+)", stat) for name in ("btime", "ctxt")]
+    return dict(zip(("started", "switches"), (int(n) if n else None for n in numbers)))
+
+
+def node(peer: "str | None" = None) -> dict:
+    """What this node is: its processors, memory, GPUs and network, as a dictionary of plain values.
+
+    `peer` is the address of another node; ``toward_peer`` is the interface by which it is reached.
+    """
+    return {
+        "host": platform.node(),
+        "user": os.environ.get("USER") or os.environ.get("LOGNAME", ""),
+        "kernel": kernel(),
+        "topology": topology(),
+        "clock": clock(),
+        "memory": memory()["MemTotal"],
+        "gpus": gpus(),
+        "topology_of_gpus": output(["nvidia-smi", "topo", "-m"], lines=None),
+        "network": network_devices(),
+        "physical": physical(),
+        "toward_peer": toward(peer) if peer else None,
+        "routes": read("/proc/net/route"),
+        "ucx_devices": ucx(),
+    }
+
+
+def asked(questions):
+    """What this node is, and what it has for this user, as a dictionary of plain values.
+
+    `questions` has the address ``peer`` of :func:`node`, the names ``programs`` that are looked for
+    on PATH, and ``commands`` to run, each a list of words. What is missing is left out.
+    """
+    paths = {name: shutil.which(name) for name in questions["programs"]}
+    programs = {name: path for name, path in paths.items() if path}
+    said = {}
+    for command in questions["commands"]:
+        if shutil.which(command[0]):
+            # The exit code of a program that only prints its version means nothing.
+            with contextlib.suppress(OSError):
+                said[" ".join(command)] = bounded(command)[1].decode(errors="replace")
+    found = dict(node(questions["peer"]), programs=programs, said=said)
+    found["file_systems"] = user_file_systems(read("/proc/self/mounts") or "", found["user"])
+    return dict(found, hung=sorted(hung.values()))
+
+
 if __name__ == "__main__":
     words = sys.argv[1:]
+    if words[:1] == ["--questions"]:
+        sys.stdout.write(MARK + json.dumps(asked(json.loads(words[1]))) + "\n")
+        sys.exit()
     script = words[1] if words[:1] == ["--gpus"] else ""
     json.dump(collect(words[2:] if script else words, script), sys.stdout, indent=1)
     print()

@@ -1,5 +1,5 @@
 """Outputs of benchmark programs, from text to typed rows. Pure functions; nothing here does I/O."""
 
-from assay.outputs._base import Parsed, ParseError, Quantity, Row, Value
+from assay.outputs.reading import Parsed, ParseError, Quantity, Row, Value
 
 __all__ = ["ParseError", "Parsed", "Quantity", "Row", "Value"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.accused import Against, How
-from assay.outputs._base import ParseError
+from assay.outputs.reading import ParseError
 
 
 @dataclass(frozen=True)

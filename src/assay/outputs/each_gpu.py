@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.outputs import nvidia_smi
-from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._scan import split, without_warnings
+from assay.outputs.reading import Parsed, ParseError, Row, split, without_warnings
 
 FAMILY = "each-gpu"
 PROGRAM = "each_gpu"

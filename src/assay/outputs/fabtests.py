@@ -15,9 +15,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._scan import split, without_warnings
-from assay.outputs._table import SIZE, Column, Line, capped, cells, crashes, quote, units
+from assay.outputs import Parsed, ParseError, Row
+from assay.outputs.reading import first, split, without_warnings
+from assay.outputs.tables import SIZE, Column, Identity, Line, capped, cells, quote, units
 
 PROGRAM = "fi_rma_bw"
 
@@ -41,8 +41,14 @@ _COLUMNS = (
     Column("time_per_transfer", "us"),
     Column("million_transfers_per_s", "1e6/s", positive=False),
 )
-#: The rate is computed from the time, which is printed in whole microseconds.
-_AGREE = 1e-5
+_IDENTITIES = [
+    Identity(says, "size, iterations, total, time and rate contradict each other", share)
+    for says, share in (
+        ("size * iterations = total", 0.0),
+        # The rate is computed from the time, which is printed in whole microseconds.
+        ("bandwidth * time * 1e6 = total", 1e-5),
+    )
+]
 
 
 def recognise(text: str) -> bool:
@@ -77,10 +83,10 @@ def parse(text: str) -> Parsed:
     loose: list[Line] = []
     for n, line in lines:
         if printed := _ROW.fullmatch(line):
-            row = cells((n, " ".join(printed.groups())), _COLUMNS, problems)
+            said = n, " ".join(printed.groups())
+            row = cells(said, _COLUMNS, problems, identities=_IDENTITIES)
             if row is not None:
                 rows.append(row)
-                problems += _contradiction(n, row)
         elif line not in ("", "---") and not _LOG.fullmatch(line) and not _CALL.fullmatch(line):
             loose.append((n, line))
     problems += [f"line {n}: not a row of {PROGRAM}: {quote(line)}" for n, line in loose]
@@ -92,9 +98,11 @@ def parse(text: str) -> Parsed:
             if plan
             else "the sizes that -S asks for are not known"
         )
+    version = first((line for _, line in lines), _VERSION)
+    complete, facts = bool(plan) and sizes == plan, _facts(options)
+    words = capped(problems, loose)
     return Parsed(
-        "fabtests", PROGRAM, _version(lines), bool(plan) and sizes == plan, tuple(rows),
-        units(_COLUMNS), capped(problems + crashes(loose)), _facts(options),
+        "fabtests", PROGRAM, version, complete, tuple(rows), units(_COLUMNS), words, facts
     )  # fmt: skip
 
 
@@ -102,10 +110,6 @@ def _first_words(lines: list[Line]) -> str:
     """The first line that is not a log, which often gives the reason of a failure."""
     said = next((text for _, text in lines if text and not _LOG.fullmatch(text)), "")
     return f"; it said {quote(said)}" if said else ""
-
-
-def _version(lines: list[Line]) -> str | None:
-    return next((match[1] for _, line in lines if (match := _VERSION.fullmatch(line))), None)
 
 
 def _plan(options: str) -> list[int]:
@@ -123,11 +127,3 @@ def _facts(options: str) -> dict[str, Any]:
         "provider": provider[1] if provider else None,
         "checked": bool(re.search(r" -v(?: |$)", options)),
     }
-
-
-def _contradiction(number: int, row: Row) -> list[str]:
-    total, time, rate = float(row["total"]), float(row["time"]), float(row["bandwidth"])
-    moved = int(row["size"]) * int(row["iterations"])
-    if total == moved and abs(rate * time * 1e6 - total) <= _AGREE * total:
-        return []
-    return [f"line {number}: size, iterations, total, time and rate contradict each other"]

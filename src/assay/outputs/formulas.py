@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Union
 
 from assay.metrics import UNITS
-from assay.outputs._base import Parsed, Quantity, Row
+from assay.outputs import Parsed, Quantity, Row
 
 Formula = Union[float, list[Any]]
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from assay.outputs._base import Parsed, ParseError, Value
-from assay.outputs._scan import integer, only, real, split
+from assay.outputs import Parsed, ParseError, Value
+from assay.outputs.reading import first, integer, only, real, split
+from assay.outputs.tables import Identity, contradictions
 
 VERSIONS = ("2.0", "2.1", "2.2", "2.3")
 #: Names of the program in a result; NVIDIA's version computes on GPUs.
@@ -99,28 +99,43 @@ def parse(text: str) -> Parsed:
         is not HPL's; or HPL refused to start (the error gives HPL's reason).
     """
     lines = split(text)
-    nvidia = next((match[1] for line in lines if (match := _NVIDIA.match(line))), None)
+    nvidia = first(lines, _NVIDIA)
     if nvidia:
         lines = _as_hpl(lines)
     version = _version(lines)
     parameters = _parameters(lines)
     wanted = _wanted(parameters)
-    run = _Run()
-    for number, line in enumerate(lines, 1):
-        run.read(number, line)
-    run.judge(wanted)
+    limit = first(lines, _LIMIT)
+    threshold = None if limit is None else real(limit, 0, limit)
+    rows, residuals, problems = _rows(lines, threshold)
+    tally = _tally(lines, problems)
+    passed = sum(bool(row["passed"]) for row in rows)
+    if tally.get("passed", passed) != passed:
+        problems.append(f"{passed} residuals PASSED, the summary counts another number")
+    if wanted is not None and tally.get("finished", wanted) != wanted:
+        problems.append(f"the header asks for {wanted} problems, the summary counts others")
+    if threshold is not None and not threshold <= THRESHOLD:
+        problems.append(f"residual threshold is {threshold}, HPL's own is {THRESHOLD}")
+    checked = {"passed", "failed"} <= set(tally) and residuals == len(rows)
     return Parsed(
         family="hpl",
         program=HOST if nvidia is None else NVIDIA,
         version=nvidia or version,
-        complete=run.complete(wanted),
-        rows=tuple(run.rows),
+        complete=(
+            (_END, _RULE) in zip(lines, lines[1:])
+            and wanted is not None
+            and wanted == tally.get("finished")
+            and wanted == len(rows) + tally.get("skipped", wanted)
+            and wanted == sum(tally.values()) - tally["finished"]
+            and (checked or "without" in tally)
+        ),
+        rows=tuple(rows),
         units=UNITS,
-        problems=tuple(_errors(lines) + run.problems),
+        problems=tuple(_errors(lines) + problems),
         facts={
             "grids": [f"{p}x{q}" for p, q in zip(parameters.get("P", ()), parameters.get("Q", ()))],
-            "threshold": run.threshold,
-            "tests": dict(run.tally),
+            "threshold": threshold,
+            "tests": tally,
             "parameters": {name: " ".join(words) for name, words in parameters.items()},
             **({"gpu_warnings": _gpu_warnings(lines)} if nvidia else {}),
         },
@@ -195,119 +210,75 @@ def operations(order: float) -> float:
     return order * order * (2 / 3 * order + 3 / 2)
 
 
-def _agree(order: int, time: float, rate: float, printed: str) -> bool:
-    """Whether the rate [GFLOP/s] follows from order and time [s], as far as both are printed."""
-    exact = operations(order) / (rate * 1e9)
-    mantissa = printed.lower().partition("e")[0]
-    digits = len(mantissa.partition(".")[2])
-    return abs(exact - time) <= 0.0051 + exact * 10.0**-digits
+_IDENTITIES = (
+    Identity(
+        "operations = time * performance * 1e9",
+        "order, time and performance contradict each other",
+        share=1e-4,
+    ),
+)
 
 
-@dataclass
-class _Run:
-    """Results of the lines that were read, in the order of the lines."""
-
-    rows: list[dict[str, Value]] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    tally: dict[str, int] = field(default_factory=dict)
-    threshold: float | None = None
-    header: tuple[str, ...] = ()
-    open_row: bool = False  # the last row's residual has not come yet
-    residuals: int = 0
-    end: int = 0  # line of "End of Tests."
-    ended: bool = False
-
-    def read(self, number: int, line: str) -> None:
+def _rows(
+    lines: Sequence[str], threshold: float | None
+) -> tuple[list[dict[str, Value]], int, list[str]]:
+    """The rows, how many of them have a residual, and their problems."""
+    residuals, waits = 0, False
+    rows: list[dict[str, Value]] = []
+    problems: list[str] = []
+    columns: list[str] = []
+    for number, line in enumerate(lines, 1):
         if _HEADER.match(line):
-            self._read_header(number, line)
+            names = line.split()
+            if sorted(names) != sorted(_COLUMNS):
+                raise ParseError("unknown columns in the table of HPL", number, line)
+            columns = [_COLUMNS[name] for name in names]
         elif _ROW.match(line):
-            self._read_row(number, line)
+            cells = line.split()
+            if len(cells) != len(columns):
+                raise ParseError("a row that does not fit the table's header", number, line)
+            rows.append(_row(dict(zip(columns, cells)), number, line, problems))
+            waits = True
         elif match := _RESIDUAL.match(line):
-            self._read_residual(number, line, match)
-        elif match := _LIMIT.match(line):
-            self.threshold = real(match[1], number, line)
-        elif match := _FINISHED.match(line):
-            self.tally["finished"] = int(match[1])
-        elif match := _TALLY.match(line):
-            self._read_tally(number, line, match)
-        elif line == _END:
-            self.end = number
-        elif line == _RULE:
-            self.ended = self.end == number - 1 > 0
-
-    def _read_header(self, number: int, line: str) -> None:
-        names = line.split()
-        if set(names) != set(_COLUMNS) or len(names) != len(_COLUMNS):
-            raise ParseError("unknown columns in the table of HPL", number, line)
-        self.header = tuple(_COLUMNS[name] for name in names)
-
-    def _read_row(self, number: int, line: str) -> None:
-        cells = line.split()
-        if not self.header or len(cells) != len(self.header):
-            raise ParseError("a row that does not fit the table's header", number, line)
-        at = dict(zip(self.header, cells))
-        time = real(at["time"], number, line)
-        rate = real(at["performance"], number, line)
-        # The time is rounded to 0.01 s, so only the rate can prove that something ran.
-        if not (time >= 0 and rate > 0):
-            self.problems.append(f"line {number}: not a measurement: {line}")
-        elif not _agree(integer(at["n"], number, line), time, rate, at["performance"]):
-            self.problems.append(
-                f"line {number}: order, time and performance contradict each other: {line}"
-            )
-        row: dict[str, Value] = {"variant": at["variant"]}
-        row.update({name: integer(at[name], number, line) for name in ("n", "nb", "p", "q")})
-        row.update(time=time, performance=rate, residual=math.nan, passed=False)
-        self.rows.append(row)
-        self.open_row = True
-
-    def _read_residual(self, number: int, line: str, match: re.Match[str]) -> None:
-        residual = real(match[1], number, line)
-        if not self.open_row:
-            self.problems.append(f"line {number}: a residual without a result")
-            return
-        self.open_row = False
-        self.residuals += 1
-        passed = match[2] == "PASSED"
-        self.rows[-1].update(residual=residual, passed=passed)
-        if not passed:
-            self.problems.append(f"line {number}: residual check FAILED: {match[1]}")
-        elif not residual > 0 and self.rows[-1]["performance"]:
+            if not waits:
+                problems.append(f"line {number}: a residual without a result")
+                continue
+            residual, passed = real(match[1], number, line), match[2] == "PASSED"
+            rows[-1].update(residual=residual, passed=passed)
+            residuals, waits = residuals + 1, False
+            if not passed:
+                problems.append(f"line {number}: residual check FAILED: {match[1]}")
             # Rounding leaves a residual in every solution of floating-point numbers.
-            self.problems.append(f"line {number}: PASSED with a residual of {match[1]}")
-        elif not (self.threshold is None or residual < self.threshold):
-            self.problems.append(f"line {number}: PASSED with a residual of {match[1]}")
+            elif not (residual > 0 or rows[-1]["performance"] == 0) or not (
+                threshold is None or residual < threshold
+            ):
+                problems.append(f"line {number}: PASSED with a residual of {match[1]}")
+    return rows, residuals, problems
 
-    def _read_tally(self, number: int, line: str, match: re.Match[str]) -> None:
-        outcome = match[2] or match[3] or match[4]
-        count = int(match[1])
-        self.tally[outcome] = count
-        if count and outcome != "passed":
-            self.problems.append(f"line {number}: {line.strip().rstrip('.,')}")
 
-    def judge(self, wanted: int | None) -> None:
-        """Add the problems that only the whole output shows."""
-        passed = sum(bool(row["passed"]) for row in self.rows)
-        if self.tally.get("passed", passed) != passed:
-            self.problems.append(f"{passed} residuals PASSED, the summary counts another number")
-        if wanted is not None and self.tally.get("finished", wanted) != wanted:
-            self.problems.append(
-                f"the header asks for {wanted} problems, the summary counts others"
-            )
-        if self.threshold is not None and not self.threshold <= THRESHOLD:
-            self.problems.append(
-                f"residual threshold is {self.threshold}, HPL's own is {THRESHOLD}"
-            )
+def _row(at: dict[str, str], number: int, line: str, problems: list[str]) -> dict[str, Value]:
+    row: dict[str, Value] = {"variant": at["variant"]}
+    row.update({name: integer(at[name], number, line) for name in ("n", "nb", "p", "q")})
+    row.update({name: real(at[name], number, line) for name in ("time", "performance")})
+    # The time is rounded to 0.01 s, so only the rate can prove that something ran.
+    if not (float(row["time"]) >= 0 and float(row["performance"]) > 0):
+        problems.append(f"line {number}: not a measurement: {line}")
+    else:
+        counted = {**row, "operations": operations(integer(at["n"], number, line))}
+        wrong = contradictions(_IDENTITIES, counted, at)
+        problems += [f"line {number}: {said}: {line}" for said in wrong]
+    return {**row, "residual": math.nan, "passed": False}
 
-    def complete(self, wanted: int | None) -> bool:
-        """Whether all problems that the header asks for are there, and the summary agrees."""
-        tally = self.tally
-        checked = {"passed", "failed"} <= set(tally) and self.residuals == len(self.rows)
-        return (
-            self.ended
-            and wanted is not None
-            and wanted == tally.get("finished")
-            and wanted == len(self.rows) + tally.get("skipped", wanted)
-            and wanted == sum(tally.values()) - tally["finished"]
-            and (checked or "without" in tally)
-        )
+
+def _tally(lines: Sequence[str], problems: list[str]) -> dict[str, int]:
+    """The counts of the summary; one that is not 0 and not of passed tests is a problem."""
+    tally: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if match := _FINISHED.match(line):
+            tally["finished"] = int(match[1])
+        elif match := _TALLY.match(line):
+            outcome = match[2] or match[3] or match[4]
+            tally[outcome] = int(match[1])
+            if tally[outcome] and outcome != "passed":
+                problems.append(f"line {number}: {line.strip().rstrip('.,')}")
+    return tally

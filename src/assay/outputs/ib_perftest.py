@@ -1,9 +1,8 @@
 """perftest of the RDMA community (``ib_write_bw``, ``ib_send_lat``...), checked against 4.5.
 
 The heading names the test, the device and the connection. A line of dashes follows the last row. No
-line has a version. MB/sec is 2^20 B/s (``format_factor`` in src/perftest_parameters.c); the parser
-converts it to MB/s of 10^6 B/s, the unit of all bandwidths of this library. A latency of ``send``
-and ``write`` is half of a round trip, one of ``read`` and ``atomic`` is a whole one.
+line has a version. MB/sec is 2^20 B/s (``format_factor`` in src/perftest_parameters.c). A latency
+of ``send`` and ``write`` is half of a round trip, one of ``read`` and ``atomic`` is a whole one.
 
 The programs do not compare what they received with what was sent; ``validates`` is False. (A patch
 of December 2025, linux-rdma/perftest pull request 364, adds ``--data_validation``; not seen yet.)
@@ -13,15 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
-from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._scan import split, without_warnings
-from assay.outputs._table import SIZE, Column, Line, capped, cells, crashes, quote, units
+from assay.outputs import Parsed, ParseError, Row
+from assay.outputs.reading import MIB_PER_S, has_line, split, without_warnings
+from assay.outputs.tables import SIZE, Column, Identity, Line, capped, cells, quote, units
 
 FAMILY = "ib-perftest"
-
-MIB_PER_S = (1 << 20) / 1e6
 
 _TITLE = re.compile(
     r"\s{10,}(RDMA_Write|RDMA_Read|Send|Atomic (?:FETCH_AND_ADD|CMP_AND_SWAP)) (BW|Latency) Test"
@@ -38,8 +36,8 @@ _COLUMNS = {
     "#bytes": SIZE,
     "#iterations": Column("iterations", "1", whole=True),
     # The peak is 0 if the program was told not to look for it, and a slow rate is printed as 0.
-    "BW peak[MB/sec]": Column("bandwidth_peak", "MB/s", positive=False),
-    "BW average[MB/sec]": Column("bandwidth", "MB/s"),
+    "BW peak[MB/sec]": Column("bandwidth_peak", "MB/s", positive=False, factor=MIB_PER_S),
+    "BW average[MB/sec]": Column("bandwidth", "MB/s", factor=MIB_PER_S),
     "MsgRate[Mpps]": Column("million_messages_per_s", "1e6/s", positive=False),
     "t_min[usec]": Column("time_min", "us"),
     "t_max[usec]": Column("time_max", "us"),
@@ -51,6 +49,17 @@ _COLUMNS = {
 }
 #: Times of one row, ascending; the mean is not among them.
 _ASCENDING = ("time_min", "latency", "time_p99", "time_p99_9", "time_max")
+_IDENTITIES = (
+    Identity(
+        f"bandwidth * {1 << 20} = size * million_messages_per_s * 1e6",
+        "size, rate and messages contradict each other",
+        share=0.001,
+    ),
+    *(
+        Identity(f"{earlier} <= {later}", "the times contradict each other")
+        for earlier, later in combinations(_ASCENDING, 2)
+    ),
+)
 #: Settings of the heading: name in the output -> name of the fact.
 _SETTINGS = {
     "Device": "device",
@@ -64,7 +73,7 @@ _SETTINGS = {
 
 def recognise(text: str) -> bool:
     """Whether the text has the heading of a test."""
-    return any(_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))
+    return has_line(text, _TITLE)
 
 
 def parse(text: str) -> Parsed:
@@ -98,18 +107,17 @@ def parse(text: str) -> Parsed:
     columns = _columns(table[0])
     rows: list[Row] = []
     for line in table[1:]:
-        row = cells(line, columns, problems) if line[1] else None
+        row = cells(line, columns, problems, identities=_IDENTITIES) if line[1] else None
         if row is not None:
-            problems += _contradiction(line[0], row)
-            rows.append(_converted(row))
+            rows.append(row)
     loose = [line for part in after for line in part if line[1]]
     problems += [f"line {n}: not a row of perftest: {quote(line)}" for n, line in loose]
     kind = "bw" if title[2] == "BW" else "lat"
     program = f"ib_{_OPERATIONS[title[1].split()[0]]}_{kind}"
+    complete, facts = bool(rows and after), _facts(settings)
     return Parsed(
-        FAMILY, program, None, bool(rows and after), tuple(rows), units(columns),
-        capped(problems + crashes(loose)), _facts(settings),
-    )  # fmt: skip
+        FAMILY, program, None, complete, tuple(rows), units(columns), capped(problems, loose), facts
+    )
 
 
 def _parts(lines: Sequence[Line]) -> list[list[Line]]:
@@ -135,25 +143,6 @@ def _columns(heading: Line) -> list[Column]:
     if unknown or not labels or _LABEL.sub("", line).strip():
         raise ParseError("the columns of this table are not known", number, line)
     return [_COLUMNS[label] for label in labels]
-
-
-def _converted(row: Row) -> Row:
-    rates = {name: float(row[name]) * MIB_PER_S for name in row if name.startswith("bandwidth")}
-    return {**row, **rates}
-
-
-def _contradiction(number: int, row: Row) -> list[str]:
-    """A problem if the numbers of a row do not agree with each other, apart from their digits."""
-    if "bandwidth" in row:
-        size, rate = float(row["size"]), float(row["million_messages_per_s"]) * 1e6
-        moved = float(row["bandwidth"]) * (1 << 20)
-        if abs(moved - size * rate) > 0.0051 * (1 << 20) + 0.51 * size + 1e-3 * moved:
-            return [f"line {number}: size, rate and messages contradict each other"]
-        return []
-    times = [float(row[name]) for name in _ASCENDING if name in row]
-    if times != sorted(times):
-        return [f"line {number}: the times contradict each other"]
-    return []
 
 
 def _facts(settings: Sequence[Line]) -> dict[str, Any]:

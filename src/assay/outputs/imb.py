@@ -22,26 +22,27 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._table import SIZE, Column, Line, body, capped, cells, crashes, quote, units
+from assay.outputs import Parsed, ParseError, Row
+from assay.outputs.reading import first, has_line
+from assay.outputs.tables import SIZE, Column, Identity, Line, body, capped, cells, quote, units
 
 KNOWN_MAJORS = ("2019", "2021")
-#: Largest difference of a printed number from the true one.
-ROUNDING = 0.005
 
 _TITLE = re.compile(r"# +Intel\(R\) MPI Benchmarks (\S.*), MPI-1 part")
 _CALL = re.compile(r"# \S*IMB-MPI1(?: .*)? -msglog (\d{1,2}):\d{1,2}(?: .*)?", re.ASCII)
-_WORDS = re.compile(r"# \S*IMB-MPI1((?: .*)?)")
+_WORDS = re.compile(r"# \S*IMB-MPI1((?: .*)?)$")
 _MINIMUM = re.compile(r"# Minimum message length in bytes: +(\d{1,10})", re.ASCII)
 _MAXIMUM = re.compile(r"# Maximum message length in bytes: +(\d{1,10})", re.ASCII)
 _BENCHMARK = re.compile(r"# Benchmarking (\S+)")
-_RANKS = re.compile(r"# #processes = (\d{1,9})", re.ASCII)
+_RANKS = re.compile(r"# #processes = (\d{1,9})$", re.ASCII)
 _REFUSAL = re.compile(r"# !! Benchmark \S+ invalid for \d+ processes !!")
 _UNKNOWN = re.compile(r"Invalid (?:benchmark name|\S*data_type|contig_type) .*")
 _NOT_MEASURED = re.compile(r" *\d+ (?:time-out\.|out-of-mem\.|int-overflow).*")
 #: IMB may repeat a size less often than asked for, but not so seldom and in so short a time: this
 #: share of the repetitions, and this share of ``-time``.
 FEW = 0.1
+#: The first word of the line of headings.
+_HEADS = (["#bytes"], ["#repetitions"], ["Group"])
 _END = "# All processes entering MPI_Finalize"
 _COMMON = {"#bytes": SIZE, "#repetitions": Column("repetitions", "1", whole=True)}
 # The rate of messages of 0 B is 0. The root of a broadcast leaves at once.
@@ -57,12 +58,20 @@ BENCHMARKS = {
         "t_avg[usec]": Column("latency", "us"),
     },
 }
+_IDENTITIES = [
+    Identity(says, "the numbers of size {size} contradict each other")
+    for says in (
+        "bandwidth * latency = size",
+        "bandwidth * 1e6 = messages_per_s * size",
+        "min <= latency <= max",
+    )
+]
 _DEFECTS = {"defects": Column("defects", "1", positive=False)}
 
 
 def recognise(text: str) -> bool:
     """Whether the text has a title of IMB-MPI1."""
-    return any(_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))
+    return has_line(text, _TITLE)
 
 
 def parse(text: str) -> Parsed:
@@ -80,27 +89,36 @@ def parse(text: str) -> Parsed:
     """
     lines, problems = body(text)
     version, lines = _title(lines, problems)
-    reader = _Reader(problems)
     for line in lines:
-        reader.take(line)
-    benchmark, columns = reader.benchmark, reader.columns
-    if not columns:
+        if _REFUSAL.fullmatch(line[1]):
+            raise ParseError("no result, the program refused", *line)
+    problems += [f"line {n}: {quote(said)}" for n, said in lines if _UNKNOWN.fullmatch(said)]
+    said = [line for _, line in lines]
+    end = said.index(_END) if _END in said else len(lines)
+    heads = [at for at in range(end) if said[at].split()[:1] in _HEADS]
+    if not heads:
         raise ParseError("no table of a benchmark")
-    sizes = [int(row["size"]) for row in reader.rows]
+    benchmark, columns = _benchmark(lines[: heads[0] + 1])
+    why = "a second table: start one benchmark, with -npmin and the number of ranks"
+    problems += [f"line {lines[at][0]}: {why}" for at in heads[1:]]
+    rows = _rows(lines[heads[0] + 1 : [*heads, end][1]], columns, problems)
+    sizes = [int(row["size"]) for row in rows]
     plan = _plan(lines)
-    complete = reader.ended and reader.tables == 1 and bool(sizes) and plan in (None, sizes)
+    complete = end < len(lines) and len(heads) == 1 and bool(sizes) and plan in (None, sizes)
     if plan is not None and sizes != plan:
         last = sizes[-1] if sizes else "no row"
         problems.append(f"{len(sizes)} of {len(plan)} sizes, the last is {last}, not {plan[-1]}")
-    if not reader.ended:
+    if end == len(lines):
         problems.insert(0, "IMB did not come to its end")
-    problems += _contradictions(benchmark, reader.rows)
-    words = next((said[1].strip() for _, line in lines if (said := _WORDS.fullmatch(line))), None)
-    checked = any(column.name == "defects" for column in columns)
-    facts = {"ranks": reader.ranks, "checked": checked, "command_line": words}
+    words, ranks = first(said, _WORDS), first(said, _RANKS)
+    facts = {
+        "ranks": ranks and int(ranks),
+        "checked": any(column.name == "defects" for column in columns),
+        "command_line": words and words.strip(),
+    }
     return Parsed(
-        "imb", f"IMB-MPI1 {benchmark}", version, complete, tuple(reader.rows), units(columns),
-        capped(problems + crashes(reader.loose)), facts,
+        "imb", f"IMB-MPI1 {benchmark}", version, complete, tuple(rows), units(columns),
+        capped(problems, lines[end:]), facts,
     )  # fmt: skip
 
 
@@ -161,86 +179,34 @@ def _plan(lines: Sequence[Line]) -> list[int] | None:
     return zero + [1 << k for k in range(34) if low <= 1 << k <= found[_MAXIMUM]]
 
 
-class _Reader:
-    """Reads the first table."""
-
-    def __init__(self, problems: list[str]) -> None:
-        self.problems = problems
-        self.benchmark = ""
-        self.ranks: int | None = None
-        self.columns: list[Column] = []
-        self.rows: list[Row] = []
-        self.loose: list[Line] = []
-        self.tables = 0
-        self.ended = False
-
-    def take(self, line: Line) -> None:
-        number, text = line
-        if _REFUSAL.fullmatch(text):
-            raise ParseError("no result, the program refused", number, text)
-        if _UNKNOWN.fullmatch(text):
-            self.problems.append(f"line {number}: {quote(text)}")
-        elif self.ended:
-            self.loose.append(line)
-        elif text == _END:
-            self.ended = True
-        elif not self.tables and (named := _BENCHMARK.fullmatch(text)):
-            self._begin(line, named[1])
-        elif (ranks := _RANKS.fullmatch(text)) and self.ranks is None:
-            self.ranks = int(ranks[1])
-        elif text.split()[:1] in (["#bytes"], ["#repetitions"], ["Group"]):
-            self._headings(line)
-        elif self.columns and self.tables == 1:
-            self._row(line)
-
-    def _begin(self, line: Line, name: str) -> None:
-        if name not in BENCHMARKS:
-            raise ParseError(f"unknown benchmark; known are {', '.join(BENCHMARKS)}", *line)
-        self.benchmark = name
-
-    def _headings(self, line: Line) -> None:
-        self.tables += 1
-        if self.tables > 1:
-            why = "a second table: start one benchmark, with -npmin and the number of ranks"
-            self.problems.append(f"line {line[0]}: {why}")
-            return
-        if not self.benchmark:
-            raise ParseError("a table without the name of its benchmark", *line)
-        columns = BENCHMARKS[self.benchmark]
+def _benchmark(lines: Sequence[Line]) -> tuple[str, list[Column]]:
+    """The benchmark that these lines name, and the columns that the last one has."""
+    for number, line in lines:
+        if (named := _BENCHMARK.fullmatch(line)) is None:
+            continue
+        if named[1] not in BENCHMARKS:
+            why = f"unknown benchmark; known are {', '.join(BENCHMARKS)}"
+            raise ParseError(why, number, line)
+        columns = BENCHMARKS[named[1]]
         for known in (columns, {**columns, **_DEFECTS}):
-            if line[1].split() == list(known):
-                self.columns = list(known.values())
-                return
-        raise ParseError(f"unknown headings of {self.benchmark}", *line)
+            if lines[-1][1].split() == list(known):
+                return named[1], list(known.values())
+        raise ParseError(f"unknown headings of {named[1]}", *lines[-1])
+    raise ParseError("a table without the name of its benchmark", *lines[-1])
 
-    def _row(self, line: Line) -> None:
-        number, text = line
-        if _NOT_MEASURED.fullmatch(text):
-            self.problems.append(f"line {number}: not measured: {quote(text)}")
-        elif re.match(r" *(?:[-+]?\d|[-+]?(?:nan|inf))", text):
-            row = cells(line, self.columns, self.problems)
+
+def _rows(lines: Sequence[Line], columns: Sequence[Column], problems: list[str]) -> list[Row]:
+    rows: list[Row] = []
+    for number, line in lines:
+        if _NOT_MEASURED.fullmatch(line):
+            problems.append(f"line {number}: not measured: {quote(line)}")
+        elif re.match(r" *(?:[-+]?\d|[-+]?(?:nan|inf))", line):
+            row = cells((number, line), columns, problems, identities=_IDENTITIES)
             if row is None:
-                return
+                continue
             if row.get("defects"):
-                self.problems.append(f"line {number}: received data are wrong: {quote(text)}")
-            self.rows.append(row)
-        elif text and not text.startswith("#"):
-            self.problems.append(f"line {number}: not a row of IMB-MPI1: {quote(text)}")
-
-
-def _contradictions(benchmark: str, rows: Sequence[Row]) -> list[str]:
-    """Rows whose numbers do not agree, beyond what rounding explains."""
-    found = []
-    for row in rows:
-        values: dict[str, Any] = dict(row)
-        size, rate = values["size"], values.get("bandwidth", 0.0)
-        if benchmark == "PingPong":
-            moved, time = rate * values["latency"], values["latency"]
-            wrong = abs(moved - size) > ROUNDING * (rate + time + ROUNDING) * 1.01
-        elif benchmark == "Biband":
-            wrong = abs(rate * 1e6 - values["messages_per_s"] * size) > ROUNDING * 1e6 + size
-        else:
-            wrong = not values["min"] <= values["latency"] <= values["max"]
-        if wrong:
-            found.append(f"the numbers of size {size} contradict each other")
-    return found
+                problems.append(f"line {number}: received data are wrong: {quote(line)}")
+            rows.append(row)
+        elif line and not line.startswith("#") and not _UNKNOWN.fullmatch(line):
+            problems.append(f"line {number}: not a row of IMB-MPI1: {quote(line)}")
+    return rows

@@ -11,12 +11,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from assay.outputs._base import Parsed, ParseError, Row, Value
-from assay.outputs._scan import CRASH, integer, only, real, split, without_warnings
-from assay.outputs._table import capped
+from assay.outputs import Parsed, ParseError, Row, Value
+from assay.outputs.reading import (
+    CRASH,
+    first,
+    has_line,
+    integer,
+    only,
+    real,
+    split,
+    without_warnings,
+)
+from assay.outputs.tables import Identity, capped, contradictions
 
 KNOWN = ("4.0",)
 MIB = 2**20
+#: A line by which IOR or mdtest reports that something is wrong.
+FAILURE = re.compile(r"(?:WARNING|ERROR): .*|.*\bAssertion `.*' failed\.")
 
 #: Header of the summary -> column of a row.
 _COLUMNS = {
@@ -47,11 +58,17 @@ _UNITS = {
     "transfer": "B",
 }
 _WORDS = ("operation", "api")
+_UNITS |= {name: "1" for name in _COLUMNS.values() if name not in (*_UNITS, *_WORDS)}
+_PRINTED = {"bandwidth": "0.00", "time": "0.00000"}
+_CONTRADICTS = "{operation}: {bandwidth:.2f} MiB/s for {time:.5f} s are not {moved} B"
+_IDENTITIES = (
+    Identity("0.01 <= bandwidth", _CONTRADICTS),
+    Identity(f"bandwidth * time = moved / {MIB}", _CONTRADICTS, share=0.01),
+)
 
 _TITLE = re.compile(r"IOR-(\S+): MPI Coordinated Test of Parallel I/O")
 _COMMAND = re.compile(r"Command line +: (.*)")
 _PHASE = re.compile(r"TestID +: \d+")
-_TIME_LIMIT = re.compile(r"stonewallingTime +: (\d{1,9})", re.ASCII)
 _NODES = re.compile(r"nodes +: (\d{1,9})", re.ASCII)
 _EXPECTED = re.compile(r"WARNING: Expected aggregate file size += (\d{1,19})", re.ASCII)
 _FOUND = re.compile(r"WARNING: Stat\(\) of aggregate file size += (-?\d{1,19})", re.ASCII)
@@ -60,15 +77,13 @@ _HARMLESS = re.compile(
     r"WARNING: (?:the StoneWallingStatusFile only preserves the last experiment, .*"
     r"|Maybe caused by deadlineForStonewalling)"
 )
-_FAILURE = re.compile(r"(?:WARNING|ERROR): .*|.*\bAssertion `.*' failed\.")
-_RESULT = re.compile(r"(?:write|read) +[\d.]+ +[\d.]+ ")
 _SUMMARY = "Summary of all tests:"
 _END = re.compile(r"Finished +: .*")
 
 
 def recognise(text: str) -> bool:
     """Whether the text has a title of IOR."""
-    return any(_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))
+    return has_line(text, _TITLE)
 
 
 def parse(text: str) -> Parsed:
@@ -88,10 +103,7 @@ def parse(text: str) -> Parsed:
         that does not fit its header.
     """
     lines = split(text)
-    number, title = only(lines, _TITLE, "title of IOR")
-    version = title[1]
-    if ".".join(version.split(".")[:2]) not in KNOWN:
-        raise ParseError(f"unknown version {version}; known is {KNOWN[0]}", number, title[0])
+    title = titled(lines, _TITLE, "title of IOR")
     phases, problems = _phases(lines)
     rows = _rows(lines, problems)
     ended = any(map(_END.fullmatch, lines[:-1]))  # the last line has its end
@@ -101,25 +113,35 @@ def parse(text: str) -> Parsed:
     if ended and len(rows) != len(phases):
         problems.append(f"{len(phases)} phases began, the summary has {len(rows)}")
     filled = tuple({**row, "moved": moved} for row, moved in zip(rows, _moved(rows, phases)))
-    problems += _contradictions(filled)
-    command = next((said[1] for line in lines if (said := _COMMAND.fullmatch(line))), None)
+    for row in filled:
+        problems += contradictions(_IDENTITIES, row, _PRINTED)
     nodes = {int(said[1]) for line in lines if (said := _NODES.fullmatch(line))}
     ranks = {row["ranks"] for row in rows}
     return Parsed(
         family="ior",
         program="ior",
-        version=version,
+        version=title[1],
         complete=complete,
         rows=filled,
-        units={**_UNITS, **{name: "1" for name in _COLUMNS.values() if name not in _UNITS
-                            and name not in _WORDS}},
+        units=_UNITS,
         problems=capped(problems),
         facts={
-            "command_line": command,
+            "command_line": first(lines, _COMMAND),
             "nodes": max(nodes, default=None),
             "ranks": ranks.pop() if len(ranks) == 1 else None,
         },
-    )  # fmt: skip
+    )
+
+
+def titled(lines: Sequence[str], pattern: re.Pattern[str], what: str) -> re.Match[str]:
+    """The only title; its first group is the version.
+
+    :raises ParseError: no title, several of them, or an unknown version.
+    """
+    number, title = only(lines, pattern, what)
+    if ".".join(title[1].split(".")[:2]) not in KNOWN:
+        raise ParseError(f"unknown version {title[1]}; known is {KNOWN[0]}", number, title[0])
+    return title
 
 
 def _phases(lines: Sequence[str]) -> tuple[list[int | None], list[str]]:
@@ -140,7 +162,7 @@ def _phases(lines: Sequence[str]) -> tuple[list[int | None], list[str]]:
                 problems.append(f"line {number}: the files have {found} B, {moved} B were moved")
         elif _EXPECTED.fullmatch(line) or _HARMLESS.fullmatch(line):
             continue
-        elif _FAILURE.fullmatch(line) or CRASH.search(line):
+        elif FAILURE.fullmatch(line) or CRASH.search(line):
             problems.append(f"line {number}: {line[:200]}")
     return phases, problems
 
@@ -153,8 +175,7 @@ def _rows(lines: Sequence[str], problems: list[str]) -> list[dict[str, Value]]:
     head = lines[at].split() if at < len(lines) else []
     if not set(_COLUMNS) <= set(head):
         missing = next((name for name in _COLUMNS if name not in head), "")
-        raise ParseError(f"the summary has no column {missing}", at + 1, lines[at : at + 1][0]
-                         if at < len(lines) else "")  # fmt: skip
+        raise ParseError(f"the summary has no column {missing}", at + 1, " ".join(head))
     # "StdDev" stands twice; the names that are read stand once.
     places = {name: head.index(said) for said, name in _COLUMNS.items()}
     rows = []
@@ -188,18 +209,3 @@ def _moved(rows: Sequence[Row], phases: Sequence[int | None]) -> list[int]:
         int(row["ranks"]) * int(row["segments"]) * int(row["block"]) if moved is None else moved
         for row, moved in zip(rows, stated)
     ]
-
-
-def _contradictions(rows: Sequence[Row]) -> list[str]:
-    """Rows whose rate is not their bytes by their time, one line each."""
-    problems = []
-    for row in rows:
-        values = [float(row[name]) for name in ("bandwidth", "time", "moved")]
-        rate, seconds, moved = values
-        # IOR prints the time with five digits after the point, and the rate with two.
-        error = 0.01 * moved / MIB + 0.01 + 1e-5 * rate
-        if not rate > 0 or not abs(rate * seconds - moved / MIB) <= error:
-            problems.append(
-                f"{row['operation']}: {rate:.2f} MiB/s for {seconds:.5f} s are not {int(moved)} B"
-            )
-    return problems

@@ -15,43 +15,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.outputs._base import Parsed, ParseError, Row, Value
-from assay.outputs._scan import integer, only, split
+from assay.outputs import Parsed, ParseError, Row, Value
+from assay.outputs.reading import first, integer, only, split
 
 # The words of the two header lines, joined for each column, in the order of the table.
-_COLUMNS = {
-    "kb": "file_size",
-    "reclen": "record_size",
-    "write": "write",
-    "rewrite": "rewrite",
-    "read": "read",
-    "reread": "reread",
-    "random read": "random_read",
-    "random write": "random_write",
-    "bkwd read": "backward_read",
-    "record rewrite": "record_rewrite",
-    "stride read": "stride_read",
-    "fwrite": "fwrite",
-    "frewrite": "frewrite",
-    "fread": "fread",
-    "freread": "freread",
-    "pwrite": "pwrite",
-    "repwrite": "repwrite",
-    "pread": "pread",
-    "repread": "repread",
-}
+_COLUMNS = (
+    *("kB", "reclen", "write", "rewrite", "read", "reread", "random read", "random write"),
+    *("bkwd read", "record rewrite", "stride read", "fwrite", "frewrite", "fread", "freread"),
+    *("pwrite", "repwrite", "pread", "repread"),
+)
+_NAMES = {"kB": "file_size", "reclen": "record_size", "bkwd read": "backward_read"}
 # The columns that each number of -i fills; 8, the random mix, has no column.
 _TESTS = {
-    0: ("write", "rewrite"),
-    1: ("read", "reread"),
-    2: ("random_read", "random_write"),
-    3: ("backward_read",),
-    4: ("record_rewrite",),
-    5: ("stride_read",),
-    6: ("fwrite", "frewrite"),
-    7: ("fread", "freread"),
-    9: ("pwrite", "repwrite"),
-    10: ("pread", "repread"),
+    **{0: ("write", "rewrite"), 1: ("read", "reread"), 2: ("random_read", "random_write")},
+    **{3: ("backward_read",), 4: ("record_rewrite",), 5: ("stride_read",)},
+    **{6: ("fwrite", "frewrite"), 7: ("fread", "freread")},
+    **{9: ("pwrite", "repwrite"), 10: ("pread", "repread")},
 }
 # The repeated operations. Option -+n skips them; IOzone then prints 0 for them.
 _REPEATED = {"rewrite", "reread", "frewrite", "freread", "repwrite", "repread"}
@@ -125,9 +104,9 @@ def parse(text: str) -> Parsed:
     lines = split(text)
     only(lines, _BANNER, "banner of IOzone")
     version = _version(lines)
-    command = _first(lines, _COMMAND)
+    command = first(lines, _COMMAND)
     options = _Options(command or "")
-    if lowest := _first(lines, _LOWEST):
+    if lowest := first(lines, _LOWEST):
         options.values["n"] = [lowest]  # the effective -n: no file is smaller than a page
     unit = next((unit for mark, unit in _UNITS if any(map(mark.match, lines))), "KiB/s")
     table = _table(lines, options)
@@ -141,7 +120,7 @@ def parse(text: str) -> Parsed:
             f"no row for {len(missing)} of the sizes asked for, the first being "
             f"file {size} KiB, record {record} KiB"
         )
-    coarse = _first(lines, _COARSE)
+    coarse = first(lines, _COARSE)
     return Parsed(
         family="iozone",
         program="iozone",
@@ -156,11 +135,6 @@ def parse(text: str) -> Parsed:
             "coarse_below": int(coarse) if coarse else None,
         },
     )
-
-
-def _first(lines: Sequence[str], pattern: re.Pattern[str]) -> str | None:
-    """What `pattern` captures in the first line that it matches."""
-    return next((match[1] for line in lines if (match := pattern.match(line))), None)
 
 
 def _version(lines: Sequence[str]) -> str:
@@ -280,9 +254,9 @@ def _table(lines: Sequence[str], options: _Options) -> _Table:
     above = {word.end(): word.group() for word in re.finditer(r"\S+", lines[max(0, number - 2)])}
     words = list(re.finditer(r"\S+", line))
     names = [f"{above.get(word.end(), '')} {word.group()}".strip().lower() for word in words]
-    if names != list(_COLUMNS)[: len(names)]:
+    if names != [name.lower() for name in _COLUMNS[: len(names)]]:
         raise ParseError("unknown columns in the table of IOzone", number, line)
-    columns = [_COLUMNS[name] for name in names]
+    columns = [_NAMES.get(name, name.replace(" ", "_")) for name in _COLUMNS[: len(names)]]
     ends = tuple(word.end() for word in words)
     edges = next((edges for known, edges in _EDGES.items() if known[: len(ends)] == ends), ())
     chosen = options.columns()

@@ -6,15 +6,13 @@ on after a file that it could not stat.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 
-from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._scan import CRASH, only, real, split, without_warnings
-from assay.outputs._table import capped
-
-KNOWN = ("4.0",)
+from assay.outputs import Parsed, ParseError, Row
+from assay.outputs.ior import FAILURE, titled
+from assay.outputs.reading import CRASH, first, has_line, real, split, without_warnings
+from assay.outputs.tables import Identity, capped, contradictions
 
 #: Operation in the tables -> operation of a row. Operations on trees are not read.
 _OPERATIONS = {
@@ -31,13 +29,21 @@ _ITEMS = re.compile(r"(\d{1,9}) tasks, (\d{1,15}) files(?:/directories)?", re.AS
 _LIMITED = re.compile(r"Continue stonewall hit min: (\d{1,15}) max: (\d{1,15}) avg: .*", re.ASCII)
 _TABLE = re.compile(r"SUMMARY (rate|time): \(of (\d{1,6}) iterations\)", re.ASCII)
 _ROW = re.compile(r"   (File \w+) +(\S+) +(\S+) +(\S+) +(\S+)")
-_FAILURE = re.compile(r"(?:WARNING|ERROR): .*|.*\bAssertion `.*' failed\.")
+_PRINTED = {"rate": "0.000", "time": "0.000"}
+_IDENTITIES = (
+    Identity("0.001 <= rate", "{operation}: {rate} is not a rate"),
+    Identity(
+        "rate * time = files",
+        "{operation}: {rate:.0f} op/s for {time:.3f} s are not {files} files",
+        share=0.01,
+    ),
+)
 _END = re.compile(r"-- finished at .* --")
 
 
 def recognise(text: str) -> bool:
     """Whether the text has a title of mdtest."""
-    return any(_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))
+    return has_line(text, _TITLE)
 
 
 def parse(text: str) -> Parsed:
@@ -53,14 +59,12 @@ def parse(text: str) -> Parsed:
         with another number of iterations than one.
     """
     lines = split(text)
-    number, title = only(lines, _TITLE, "title of mdtest")
-    version, ranks, nodes = title[1], int(title[2]), int(title[3])
-    if ".".join(version.split(".")[:2]) not in KNOWN:
-        raise ParseError(f"unknown version {version}; known is {KNOWN[0]}", number, title[0])
+    title = titled(lines, _TITLE, "title of mdtest")
+    ranks = int(title[2])
     problems = [
         f"line {at}: {line[:200]}"
         for at, line in without_warnings(lines, framed=True)
-        if _FAILURE.fullmatch(line) or CRASH.search(line)
+        if FAILURE.fullmatch(line) or CRASH.search(line)
     ]
     tables = _tables(lines)
     rates, times = tables.get("rate", {}), tables.get("time", {})
@@ -73,20 +77,21 @@ def parse(text: str) -> Parsed:
     if not ended:
         problems.insert(0, "mdtest did not come to its end")
     files, limited = _files(lines, ranks)
-    problems += _contradictions(rows, files)
-    command = next((said[1] for line in lines if (said := _COMMAND.fullmatch(line))), None)
+    total = {} if files is None else {"files": files}
+    for row in rows:
+        problems += contradictions(_IDENTITIES, {**row, **total}, _PRINTED)
     return Parsed(
         family="mdtest",
         program="mdtest",
-        version=version,
+        version=title[1],
         complete=ended and bool(rows) and list(rates) == list(times) == list(_OPERATIONS.values()),
         rows=rows,
         units={"rate": "op/s", "time": "s"},
         problems=capped(problems),
         facts={
-            "command_line": command,
+            "command_line": first(lines, _COMMAND),
             "ranks": ranks,
-            "nodes": nodes,
+            "nodes": int(title[3]),
             "files": files,
             "limited": limited,
         },
@@ -116,19 +121,3 @@ def _tables(lines: Sequence[str]) -> dict[str, dict[str, float]]:
         elif table is not None and (said := _ROW.fullmatch(line)) and said[1] in _OPERATIONS:
             table[_OPERATIONS[said[1]]] = real(said[4], number, line)
     return tables
-
-
-def _contradictions(rows: Sequence[Row], files: int | None) -> list[str]:
-    """Rows whose rate is not the number of files by their time, one line each."""
-    problems = []
-    for row in rows:
-        rate, seconds = float(row["rate"]), float(row["time"])
-        # mdtest prints three digits after the point.
-        error = 0.01 * (files or 0) + 0.001 * rate
-        if not (math.isfinite(rate) and rate > 0):
-            problems.append(f"{row['operation']}: {rate} is not a rate")
-        elif files is not None and abs(rate * seconds - files) > error:
-            problems.append(
-                f"{row['operation']}: {rate:.0f} op/s for {seconds:.3f} s are not {files} files"
-            )
-    return problems

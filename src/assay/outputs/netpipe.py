@@ -6,8 +6,7 @@ program stops early once a message takes longer than a second. So only a caller 
 ``-u`` of the run can tell whether the output is complete. NetPIPE needs two ranks and reports if
 there are fewer; a third rank hangs.
 
-The unit "Mbps" is 2^20 bit/s (``bits / (t * 1024 * 1024)``, netpipe.c). The parser converts it to
-MB/s, 10^6 B/s, the unit of all bandwidths of this library.
+The unit "Mbps" is 2^20 bit/s (``bits / (t * 1024 * 1024)``, netpipe.c).
 """
 
 from __future__ import annotations
@@ -16,17 +15,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._table import Column, Line, body, capped, cells, crashes, quote, units
+from assay.outputs import Parsed, Row
+from assay.outputs.reading import has_line
+from assay.outputs.tables import Column, Identity, Line, begun, body, capped, cells, quote, units
 
 FAMILY = "netpipe"
 PROGRAM = "NPmpi"
 
 MBPS = (1 << 20) / 8 / 1e6
-#: Largest difference of a printed rate or time from the true one.
-_ERROR = 0.0051
 
-_START = "Now starting the main loop"
+_START = re.compile("Now starting the main loop")
 _HOST = re.compile(r"(\d{1,9}): (\S+)", re.ASCII)
 _ROW = re.compile(
     r" *(\d{1,9}): +(\d+) bytes +(\d+) times --> +(\S+) Mbps in +(\S+) usec", re.ASCII
@@ -47,16 +45,14 @@ _COLUMNS = (
     Column("size", "B", whole=True),
     Column("repeats", "1", whole=True),
     # The bandwidth of one byte in 12 ms is printed as 0.00.
-    Column("bandwidth", "MB/s", positive=False),
+    Column("bandwidth", "MB/s", positive=False, factor=MBPS),
     Column("latency", "us"),
 )
 
 
 def recognise(text: str) -> bool:
     """Whether the text has the line before the first row, or a refusal that only NetPIPE prints."""
-    return any(
-        line.rstrip() == _START or _REFUSAL.fullmatch(line.rstrip()) for line in text.split("\n")
-    )
+    return has_line(text, _START, _REFUSAL)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
@@ -70,12 +66,7 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     :raises ParseError: no main loop, or the program refused to run.
     """
     lines, problems = body(text)
-    start = next((i for i, line in enumerate(lines) if line[1] == _START), None)
-    if start is None:
-        for line in lines:
-            if _REFUSAL.fullmatch(line[1]):
-                raise ParseError("no result, the program refused", *line)
-        raise ParseError("no main loop of NetPIPE")
+    start, _ = begun(lines, _START, [_REFUSAL], "no main loop of NetPIPE")
     facts, perturbations = _said(lines, problems)
     ways = 2 if "bidirectional" in facts["modes"] else 1
     rows, last_row, loose = _rows(lines[start + 1 :], problems, ways)
@@ -90,16 +81,14 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     if last_row == text.count("\n") + 1:
         problems.append(f"line {last_row}: no line end, the output was cut")
         complete = False
-    if complete:
-        problems += crashes(loose)
-    elif last_size is not None:
+    if not complete and last_size is not None:
         loose = [line for line in loose if re.search(r"\w", line[1])]
         problems += [f"line {n}: not a row of NetPIPE: {quote(line)}" for n, line in loose[:3]]
         ends = f"the rows end at size {sizes[-1]}" if sizes else "no row"
         problems.append(f"{ends}, not {plan[-1] if plan else last_size}")
-    return Parsed(
-        FAMILY, PROGRAM, None, complete, tuple(rows), units(_COLUMNS), capped(problems), facts
-    )
+    died = loose if complete else []
+    said = capped(problems, died)
+    return Parsed(FAMILY, PROGRAM, None, complete, tuple(rows), units(_COLUMNS), said, facts)
 
 
 def _rows(
@@ -110,6 +99,8 @@ def _rows(
     :param ways: number of directions whose bytes the rate counts.
     """
     rows: list[Row] = []
+    words = "size, rate and time contradict each other"
+    identities = [Identity(f"bandwidth * {MBPS} * latency = {ways} * size", words)]
     last_row, due = 0, 0
     loose: list[Line] = []
     for number, line in lines:
@@ -126,12 +117,10 @@ def _rows(
             why = "rows are missing" if index > due else "of N singletons?"
             problems.append(f"line {number}: row {index} where {due} was to come ({why})")
         due = index + 1
-        row = cells((number, " ".join(printed.groups()[1:])), _COLUMNS, problems)
+        said = number, " ".join(printed.groups()[1:])
+        row = cells(said, _COLUMNS, problems, identities=identities)
         if row is not None:
-            size, time, rate = (float(row[name]) for name in ("size", "latency", "bandwidth"))
-            if abs(rate * MBPS * time - ways * size) > _ERROR * MBPS * (rate + time + 1):
-                problems.append(f"line {number}: size, rate and time contradict each other")
-            rows.append({**row, "bandwidth": rate * MBPS})
+            rows.append(row)
     return rows, last_row, loose
 
 

@@ -12,15 +12,111 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from assay.outputs._base import Parsed, ParseError, Value
-from assay.outputs._npb_problems import CUBES, KERNELS, operations, problem
-from assay.outputs._scan import integer, only, real, split, without_warnings
-
-__all__ = ["CUBES", "KERNELS", "POINT", "operations", "parse", "problem", "recognise"]
+from assay.outputs import Parsed, ParseError, Value
+from assay.outputs.reading import first, integer, only, real, split, without_warnings
+from assay.outputs.tables import Identity, contradictions
 
 VERSIONS = ("3.4",)
+
+# The problems of NPB 3.4.3: sys/setparams.c and IS/is.c of NPB3.4-MPI have the classes. The main
+# file of each program has its count of operations, for example CG/cg.f90.
+
+#: Program on a cube of points -> class -> points in each direction, number of iterations.
+CUBES: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "bt": {
+        "S": (12, 60), "W": (24, 200), "A": (64, 200), "B": (102, 200), "C": (162, 200),
+        "D": (408, 250), "E": (1020, 250), "F": (2560, 250),
+    },
+    "sp": {
+        "S": (12, 100), "W": (36, 400), "A": (64, 400), "B": (102, 400), "C": (162, 400),
+        "D": (408, 500), "E": (1020, 500), "F": (2560, 500),
+    },
+    "lu": {
+        "S": (12, 50), "W": (33, 300), "A": (64, 250), "B": (102, 250), "C": (162, 250),
+        "D": (408, 300), "E": (1020, 300), "F": (2560, 300),
+    },
+    "mg": {
+        "S": (32, 4), "W": (128, 4), "A": (256, 4), "B": (256, 20), "C": (512, 20),
+        "D": (1024, 50), "E": (2048, 50), "F": (4096, 50),
+    },
+}  # fmt: skip
+
+#: FT: class -> points in each direction, number of iterations.
+_FT = {
+    "S": ((64, 64, 64), 6), "W": ((128, 128, 32), 6), "A": ((256, 256, 128), 6),
+    "B": ((512, 256, 256), 20), "C": ((512, 512, 512), 20), "D": ((2048, 1024, 1024), 25),
+    "E": ((4096, 2048, 2048), 25), "F": ((8192, 4096, 4096), 25),
+}  # fmt: skip
+
+#: CG: class -> order of the matrix, number of iterations, nonzeros of a row as NPB counts them.
+_CG = {
+    "S": (1400, 15, 7), "W": (7000, 15, 8), "A": (14000, 15, 11), "B": (75000, 75, 13),
+    "C": (150000, 75, 15), "D": (1500000, 100, 21), "E": (9000000, 100, 26),
+    "F": (54000000, 100, 31),
+}  # fmt: skip
+
+#: EP: class -> logarithm of the number of pairs. IS: class -> logarithm of the number of keys.
+_EP = {"S": 24, "W": 25, "A": 28, "B": 30, "C": 32, "D": 36, "E": 40, "F": 44}
+_IS = {"S": 16, "W": 20, "A": 23, "B": 25, "C": 27, "D": 31, "E": 35}
+
+#: Program -> class -> size, number of iterations.
+_CLASSES: Mapping[str, Mapping[str, tuple[tuple[int, ...], int]]] = {
+    **{
+        kernel: {name: ((points,) * 3, steps) for name, (points, steps) in classes.items()}
+        for kernel, classes in CUBES.items()
+    },
+    "ft": _FT,
+    "cg": {name: ((order,), steps) for name, (order, steps, _) in _CG.items()},
+    "ep": {name: ((2 ** (log + 1),), 0) for name, log in _EP.items()},
+    "is": {name: ((2**log,), 10) for name, log in _IS.items()},
+}
+
+#: The programs, by the beginning of their names.
+KERNELS = tuple(sorted(_CLASSES))
+
+#: Program -> operations, from number of points, points in one direction, number of iterations.
+_OPERATIONS: Mapping[str, Callable[[float, float, int], float]] = {
+    "bt": lambda n, edge, steps: steps * (3478.8 * n - 17655.7 * edge**2 + 28023.7 * edge),
+    "sp": lambda n, edge, steps: (
+        steps * (881.174 * n - 4683.91 * edge**2 + 11484.5 * edge - 19272.4)
+    ),
+    "lu": lambda n, edge, steps: (
+        steps * (1984.77 * n - 10923.3 * edge**2 + 27770.9 * edge - 144010.0)
+    ),
+    "mg": lambda n, _, steps: 58.0 * steps * n,
+    "ft": lambda n, _, steps: (
+        n * (14.8157 + 7.19641 * math.log(n) + (5.23518 + 7.21113 * math.log(n)) * steps)
+    ),
+    "ep": lambda n, *_: n,
+    "is": lambda n, _, steps: steps * n,
+}
+
+
+def problem(kernel: str, npb_class: str) -> tuple[tuple[int, ...], int] | None:
+    """Size and iterations that a program prints for a class; None if it has no such class.
+
+    EP says that it has 0 iterations.
+    """
+    return _CLASSES.get(kernel, {}).get(npb_class)
+
+
+def operations(kernel: str, size: Sequence[int], iterations: int, npb_class: str) -> float | None:
+    """The operations that a program counts; None if they do not follow from these numbers.
+
+    :param size: as the program prints it, one number or three.
+    """
+    points, edge = float(math.prod(size)), sum(size) / len(size)
+    if kernel == "cg" and npb_class in _CG:
+        nonzeros = _CG[npb_class][2]
+        filled = nonzeros * (nonzeros + 1)
+        return 2.0 * iterations * points * (3 + filled + 25 * (5 + filled) + 3)
+    if kernel not in _OPERATIONS or points <= 0:
+        return None
+    return _OPERATIONS[kernel](points, edge, iterations)
+
 
 #: BT-IO's name of each way of writing -> suffix of the program built for it (BT/Makefile).
 _SUFFIXES = {
@@ -79,6 +175,7 @@ _STATISTIC = re.compile(r" {3}([^\s:][^:]*): +(\S+)$")
 _RESULT = re.compile(r" ([A-Z][\w/ ]*)= +(\S.*)$")
 _INPUT = re.compile(r" Reading from input file (\S+)")
 _COMPLETED = re.compile(rf" ({'|'.join(KERNELS).upper()}) Benchmark Completed\.?$")
+_TITLE = " BTIO -- statistics:"
 _WRITES, _READS = " Writing data set", " Reading data set"
 _LAST = (
     re.compile(r" Please send feedbacks and/or the results of this run to:$"),
@@ -97,8 +194,35 @@ _FAILURE = re.compile(
 #: Bytes of each point in a write: five doubles (BT/full_mpiio.f90).
 POINT = 40
 
-# Half of the last printed digit, and a little for the conversion.
-_HALF = 0.0051
+#: What the programs print with two decimals.
+_TWO_DECIMALS = dict.fromkeys(
+    ("time", "mops_total", "mops_per_process", "io_time", "io_share", "io_written", "io_rate"),
+    "0.00",
+)
+#: ``counted`` and ``planned``: the operations, and the bytes of all data sets [MB].
+_IDENTITIES = (
+    Identity(
+        "time * mops_total * 1e6 = counted",
+        "time {time:g} s for {iterations:g} steps at {mops_total:g} Mop/s",
+        share=0.001,
+    ),
+    Identity(
+        "mops_total = processes * mops_per_process",
+        "{mops_total:g} Mop/s of {processes:g} processes with {mops_per_process:g} each",
+    ),
+    Identity("io_time <= 1.05 * time", "I/O of {io_time:g} s in {time:g} s"),
+    Identity(
+        "io_time = io_share / 100 * time",
+        "{io_share:g} % of {time:g} s for I/O of {io_time:g} s",
+        share=0.001,
+    ),
+    Identity(
+        "io_time * io_rate = io_written",
+        "{io_written:g} MB in {io_time:g} s at {io_rate:g} MB/s",
+        share=0.001,
+    ),
+    Identity("io_written = planned", "{io_written:g} MB written every {every} steps"),
+)
 
 _Found = Mapping[str, tuple[str, int]]
 
@@ -124,8 +248,10 @@ def parse(text: str) -> Parsed:
     lines = split(text)
     version, kernel = _version(lines)
     header = _header(lines)
-    results = _results(lines, kernel)
-    statistics = _statistics(lines)
+    begin = _completed(lines, kernel)
+    results = {} if begin is None else _named(lines, begin + 1, _RESULT)
+    titled = lines.index(_TITLE) + 1 if _TITLE in lines else len(lines)
+    statistics = _named(lines, titled, _STATISTIC)
     mode = header.get("mode", ("", 0))[0]
     row, problems = _row(kernel, results, statistics if mode else {}, header)
     writes = [n for n, line in enumerate(lines, 1) if line.startswith(_WRITES)]
@@ -150,7 +276,7 @@ def parse(text: str) -> Parsed:
             for name, (value, _) in header.items()
         }
         | {
-            "input_file": next((match[1] for line in lines if (match := _INPUT.match(line))), None),
+            "input_file": first(lines, _INPUT),
             "reads_between_writes": bool(reads and writes and reads[0] < writes[-1]),
         },
     )
@@ -205,29 +331,15 @@ def _completed(lines: Sequence[str], kernel: str) -> int | None:
     return next(begin, None)
 
 
-def _results(lines: Sequence[str], kernel: str) -> dict[str, tuple[str, int]]:
-    """Value and line of each ``name = value`` that a program prints when it has finished."""
-    results: dict[str, tuple[str, int]] = {}
-    begin = _completed(lines, kernel)
-    start = len(lines) if begin is None else begin + 1
+def _named(lines: Sequence[str], start: int, pattern: re.Pattern[str]) -> _Found:
+    """Value and line of each ``name = value`` from item `start` on, to the first other line."""
+    named: dict[str, tuple[str, int]] = {}
     for number, line in without_warnings(lines, start):
-        match = _RESULT.match(line)
+        match = pattern.match(line)
         if not match:
             break
-        results[match[1].rstrip()] = (match[2], number)
-    return results
-
-
-def _statistics(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
-    title = " BTIO -- statistics:"
-    statistics: dict[str, tuple[str, int]] = {}
-    start = lines.index(title) + 1 if title in lines else len(lines)
-    for number, line in without_warnings(lines, start):
-        match = _STATISTIC.match(line)
-        if not match:
-            break
-        statistics[match[1].rstrip()] = (match[2], number)
-    return statistics
+        named[match[1].rstrip()] = (match[2], number)
+    return named
 
 
 def _row(
@@ -267,49 +379,20 @@ def _row(
 
 
 def _contradictions(kernel: str, row: Mapping[str, Value], header: _Found) -> list[str]:
-    """Numbers that do not follow from each other; the programs print them with two decimals."""
-    at = {name: float(value) for name, value in row.items() if not isinstance(value, str)}
-    steps, time, mops = at["iterations"], at["time"], at["mops_total"]
-    size = tuple(map(int, str(row["size"]).split("x")))
-    points, counted = math.prod(size), operations(kernel, size, int(steps), str(row["class"]))
-    seconds = (counted or 0.0) / 1e6 / mops
-    said = {
-        f"time {time:g} s for {steps:g} steps at {mops:g} Mop/s": counted is None
-        or _near(time, seconds, seconds * _HALF / mops),
-        f"{mops:g} Mop/s of {at['processes']:g} processes with {at['mops_per_process']:g} each":
-            abs(mops - at["processes"] * at["mops_per_process"]) <= 0.01 * at["processes"] + 0.01,
-    }  # fmt: skip
-    usual, wanted = problem(kernel, str(row["class"])) or (size, steps)
+    """Numbers that do not follow from each other."""
+    at: dict[str, Any] = dict(row)
+    steps, size = at["iterations"], tuple(map(int, at["size"].split("x")))
+    if counted := operations(kernel, size, steps, at["class"]):
+        at["counted"] = counted
+    if every := int(header["write_interval"][0]) if "write_interval" in header else 0:
+        at.update(every=every, planned=-(-steps // every) * math.prod(size) * POINT / 1e6)
+    said = contradictions(_IDENTITIES, at, _TWO_DECIMALS)
+    usual, wanted = problem(kernel, at["class"]) or (size, steps)
     if wanted != steps:
-        said[f"{steps:g} steps, but class {row['class']} has {wanted}"] = False
+        said.append(f"{steps} steps, but class {at['class']} has {wanted}")
     if usual != size:
-        said[f"size {row['size']}, but class {row['class']} has {'x'.join(map(str, usual))}"] = (
-            False
-        )
-    if "io_time" in at:
-        io_time, written, share = at["io_time"], at["io_written"], at["io_share"]
-        every = int(header["write_interval"][0]) if "write_interval" in header else 0
-        said |= {
-            f"I/O of {io_time:g} s in {time:g} s": io_time <= 1.05 * time + _HALF,
-            f"{share:g} % of {time:g} s for I/O of {io_time:g} s": _near(
-                io_time, share / 100 * time, 0.0001 * time + share / 100 * _HALF
-            ),
-            f"{written:g} MB in {io_time:g} s at {at['io_rate']:g} MB/s": _near(
-                io_time,
-                written / at["io_rate"],
-                _HALF * (1 + written / at["io_rate"]) / at["io_rate"],
-            ),
-            f"{written:g} MB written every {every} steps": not every
-            or abs(written + -steps // every * points * POINT / 1e6) <= _HALF,
-        }
-    return [
-        f"the results contradict each other: {what}" for what, right in said.items() if not right
-    ]
-
-
-def _near(printed: float, exact: float, error: float = 0.0) -> bool:
-    """Whether a number with two decimals is the rounded exact one, which is known to `error`."""
-    return abs(printed - exact) <= _HALF + error + 0.001 * exact
+        said.append(f"size {at['size']}, but class {at['class']} has {'x'.join(map(str, usual))}")
+    return [f"the results contradict each other: {what}" for what in said]
 
 
 def _failures(lines: Sequence[str]) -> list[str]:

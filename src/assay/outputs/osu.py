@@ -21,12 +21,12 @@ issue 8045, closed as wontfix). 7.4 checks these reductions; run it with ``-T mp
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from assay.outputs._base import Parsed, ParseError, Row
-from assay.outputs._table import SIZE, Column, Line, Table, body, capped, quote, units
+from assay.outputs import Parsed, ParseError
+from assay.outputs.reading import has_line
+from assay.outputs.tables import SIZE, Column, Identity, Line, Table, begun, body, quote
 
 FAMILY = "osu"
 KNOWN_MAJORS = ("5", "6", "7")
@@ -44,19 +44,17 @@ PROGRAMS: dict[str, tuple[str, int | None]] = {
     "Bi-Directional Bandwidth": ("osu_bibw", PT2PT),
     "Multi Latency": ("osu_multi_lat", PT2PT),
     "Multiple Bandwidth / Message Rate": ("osu_mbw_mr", PT2PT),
-    "Allgather Latency": ("osu_allgather", COLLECTIVE),
-    "Allgatherv Latency": ("osu_allgatherv", COLLECTIVE),
-    "Allreduce Latency": ("osu_allreduce", COLLECTIVE),
     "All-to-All Personalized Exchange Latency": ("osu_alltoall", COLLECTIVE),
     "All-to-Allv Personalized Exchange Latency": ("osu_alltoallv", COLLECTIVE),
     "Barrier Latency": ("osu_barrier", None),
     "Broadcast Latency": ("osu_bcast", COLLECTIVE),
-    "Gather Latency": ("osu_gather", COLLECTIVE),
-    "Gatherv Latency": ("osu_gatherv", COLLECTIVE),
-    "Reduce Latency": ("osu_reduce", COLLECTIVE),
-    "Reduce_scatter Latency": ("osu_reduce_scatter", COLLECTIVE),
-    "Scatter Latency": ("osu_scatter", COLLECTIVE),
-    "Scatterv Latency": ("osu_scatterv", COLLECTIVE),
+    **{
+        f"{name} Latency": (f"osu_{name.lower()}", COLLECTIVE)
+        for name in (
+            *("Allgather", "Allgatherv", "Allreduce", "Gather", "Gatherv", "Reduce"),
+            *("Reduce_scatter", "Scatter", "Scatterv"),
+        )
+    },
 }
 # In all versions that were checked, these programs refuse any other number of ranks ("requires
 # exactly two processes").
@@ -89,6 +87,10 @@ _COLUMNS = {
     "messages_per_s": Column("messages_per_s", "1/s"),
     "transmit_size": Column("transmit_size", "B", positive=False, whole=True),
 }
+_IDENTITIES = [
+    Identity(says, "the numbers of size {size} contradict each other")
+    for says in ("min <= latency <= max", "messages_per_s * size / 1e6 = bandwidth")
+]
 # Messages that a program prints instead of a table, the most informative first.
 _REFUSALS = tuple(
     re.compile(pattern)
@@ -106,10 +108,7 @@ _MEMORY_LIMIT = re.compile(r"Continuing with max message size of \d+ bytes")
 
 def recognise(text: str) -> bool:
     """Whether the text has a title of an OSU program, or a refusal that only they print."""
-    return any(
-        line.startswith("# OSU ") or any(r.fullmatch(line.rstrip()) for r in _REFUSALS)
-        for line in text.split("\n")
-    )
+    return has_line(text, re.compile("# OSU .*"), *_REFUSALS)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
@@ -129,26 +128,15 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     :raises ParseError: no table, an unknown program, version or header line, or a refusal.
     """
     lines, problems = body(text)
-    reader = _Reader(*_title(lines), problems, last_size)
-    for line in lines[lines.index(reader.title) + 1 :]:
+    at, title = begun(lines, _TITLE, _REFUSALS, "no title of an OSU benchmark")
+    if title[2].split(".")[0] not in KNOWN_MAJORS:
+        raise ParseError(f"unknown version {title[2]}; known are 5, 6 and 7", *lines[at])
+    reader = _Reader(lines[at], title[1], title[2], problems, last_size)
+    for line in lines[at + 1 :]:
         reader.take(line)
         if reader.ended:
             break
     return reader.result(text)
-
-
-def _title(lines: Sequence[Line]) -> tuple[Line, str, str]:
-    """The title line, the name of the test in it, and the version."""
-    for number, line in lines:
-        if title := _TITLE.fullmatch(line):
-            if title[2].split(".")[0] not in KNOWN_MAJORS:
-                raise ParseError(f"unknown version {title[2]}; known are 5, 6 and 7", number, line)
-            return (number, line), title[1], title[2]
-    for refusal in _REFUSALS:
-        for number, line in lines:
-            if refusal.fullmatch(line):
-                raise ParseError("no result, the program refused", number, line)
-    raise ParseError("no title of an OSU benchmark")
 
 
 class _Reader:
@@ -167,7 +155,7 @@ class _Reader:
         self.facts: dict[str, Any] = {"accelerator": known[1].lower() if known[1] else None}
         self.columns: list[Column] = []
         # The headings are added to this list later.
-        self.table = Table(self.program, self.columns, last_size, problems)
+        self.table = Table(self.program, self.columns, last_size, problems, identities=_IDENTITIES)
         self.titles = 1
         self.ended = False
 
@@ -215,22 +203,12 @@ class _Reader:
 
     def result(self, text: str) -> Parsed:
         complete = self.table.close(text)
-        self.problems += _contradictions(self.table.rows)
         self.problems += [
             f"line {text.count(chr(10), 0, said.start()) + 1}: memory limit (-M): {said[0]}"
             for said in _MEMORY_LIMIT.finditer(text)
         ]
         self._conclude()
-        return Parsed(
-            FAMILY,
-            self.program,
-            self.version,
-            complete,
-            tuple(self.table.rows),
-            units(self.columns),
-            capped(self.problems),
-            self.facts,
-        )
+        return self.table.parsed(FAMILY, self.version, complete, self.facts)
 
     def _conclude(self) -> None:
         """Add the facts that no single line states."""
@@ -260,22 +238,6 @@ class _Reader:
                 )
 
 
-def _contradictions(rows: Sequence[Row]) -> list[str]:
-    """Sizes whose numbers do not agree, beyond the two decimals that are printed; at most three."""
-    found = []
-    for row in rows:
-        at = {name: float(value) for name, value in row.items() if not isinstance(value, str)}
-        wrong = []
-        if {"min", "latency", "max"} <= set(at):
-            wrong.append(not at["min"] - 0.011 <= at["latency"] <= at["max"] + 0.011)
-        if {"bandwidth", "messages_per_s"} <= set(at):
-            moved = at["messages_per_s"] * at["size"] / 1e6
-            wrong.append(abs(moved - at["bandwidth"]) > 0.0051 * (1 + at["size"] / 1e6))
-        if any(wrong):
-            found.append(f"the numbers of size {row['size']} contradict each other")
-    return found[:3]
-
-
 def _release(version: str) -> tuple[int, int]:
     """Major and minor number."""
     numbers = re.match(r"(\d{1,4})(?:\.(\d{1,4}))?", version, re.ASCII)
@@ -301,6 +263,6 @@ def _columns(line: Line) -> list[Column]:
         columns.append(column)
         rest = rest[heading.end() :].lstrip()
     if any(column.name == "messages_per_s" for column in columns):
-        # Beside the message rate, 0.00 MB/s is a small number: _contradictions() compares both.
+        # Beside the message rate, 0.00 MB/s is a small number: _IDENTITIES compares both.
         columns = [replace(c, positive=c.positive and c.name != "bandwidth") for c in columns]
     return columns

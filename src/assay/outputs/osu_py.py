@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from assay.outputs._base import Parsed, ParseError
-from assay.outputs._table import SIZE, Column, Line, Table, body, capped, quote, units
+from assay.outputs import Parsed, ParseError
+from assay.outputs.reading import has_line
+from assay.outputs.tables import SIZE, Column, Table, begun, body, quote
 
 FAMILY = "osu-py"
 
@@ -49,7 +50,7 @@ _REFUSAL = re.compile(r"This test requires (?:exactly|at least) two processes")
 
 def recognise(text: str) -> bool:
     """Whether the text has a title line of one of the ports."""
-    return any(_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))
+    return has_line(text, _TITLE)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
@@ -61,13 +62,15 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     :raises ParseError: no title, an unknown title, or the program refused to run.
     """
     lines, problems = body(text)
-    title, (program, column, first, last) = _title(lines)
+    at, title = begun(lines, _TITLE, [_REFUSAL], "no title of an OSU port of mpi4py")
+    if title[1] not in PROGRAMS:
+        raise ParseError(f"unknown test {title[1]!r}", *lines[at])
+    program, column, first, last = PROGRAMS[title[1]]
     if last_size is not None and last > 0:
         last = last_size
-    columns = (SIZE, column)
-    table = Table(program, columns, last, problems)
+    table = Table(program, (SIZE, column), last, problems, first)
     headed = False
-    for number, line in lines[lines.index(title) + 1 :]:
+    for number, line in lines[at + 1 :]:
         if _TITLE.fullmatch(line) or (headed and _HEADINGS.fullmatch(line)):
             problems.append(f"line {number}: a second table (of N singletons?): {quote(line)}")
             break
@@ -78,23 +81,5 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
                 raise ParseError(f"not the headings of {program}", number, line)
             headed = True
     complete = table.close(text)
-    if table.rows and table.rows[0]["size"] != first:
-        complete = False
-        problems.append(f"the table begins at size {table.rows[0]['size']}, not {first}")
     facts: dict[str, Any] = {"ranks": 2} if program in TWO_RANKS else {}
-    return Parsed(
-        FAMILY, program, None, complete, tuple(table.rows), units(columns), capped(problems), facts,
-        tuple(table.rounded),
-    )  # fmt: skip
-
-
-def _title(lines: list[Line]) -> tuple[Line, tuple[str, Column, int, int]]:
-    for number, text in lines:
-        if title := _TITLE.fullmatch(text):
-            if title[1] not in PROGRAMS:
-                raise ParseError(f"unknown test {title[1]!r}", number, text)
-            return (number, text), PROGRAMS[title[1]]
-    for number, text in lines:
-        if _REFUSAL.fullmatch(text):
-            raise ParseError("no result, the program refused", number, text)
-    raise ParseError("no title of an OSU port of mpi4py")
+    return table.parsed(FAMILY, None, complete, facts)

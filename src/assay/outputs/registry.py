@@ -13,7 +13,7 @@ from inspect import signature
 from types import ModuleType
 
 from assay import outputs
-from assay.outputs._base import Parsed, ParseError
+from assay.outputs.reading import Parsed, ParseError
 
 
 def _parsers() -> Mapping[str, ModuleType]:

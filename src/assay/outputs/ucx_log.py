@@ -252,11 +252,8 @@ def _decided(row: Row, size: int, *deciders: Sequence[Row]) -> list[Row]:
 
 
 def _largest(shares: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    largest: dict[str, float] = {}
-    for lanes in shares:
-        for lane, share in lanes.items():
-            largest[lane] = max(share, largest.get(lane, 0.0))
-    return largest
+    names = dict.fromkeys(lane for lanes in shares for lane in lanes)
+    return {name: max(lanes.get(name, 0.0) for lanes in shares) for name in names}
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -299,19 +296,13 @@ class _Reader:
         self.open: dict[Process, _OpenTable] = {}
 
     def result(self) -> UcxLog:
-        for process, table in self.open.items():
-            self._close(process, table)
+        for process in self.open:
+            self._close(process)
         return UcxLog(
-            frozenset(self.processes),
-            self.versions,
-            self.env,
-            frozenset(self.unused),
-            tuple(self.configs),
-            tuple(self.tables),
-            tuple(self.messages["WARN"]),
-            tuple(self.messages["ERROR"]),
-            frozenset(self.copiers),
-        )
+            frozenset(self.processes), self.versions, self.env, frozenset(self.unused),
+            tuple(self.configs), tuple(self.tables), tuple(self.messages["WARN"]),
+            tuple(self.messages["ERROR"]), frozenset(self.copiers),
+        )  # fmt: skip
 
     def line(self, line: str) -> None:
         # A torn line contains the beginning of another line.
@@ -361,8 +352,7 @@ class _Reader:
         table = self.open.get(process)
         cells = [cell.strip() for cell in said.strip("|").split("|")]
         if len(cells) <= 2 and _CONFIG_NAME.fullmatch(cells[0]):
-            if table:
-                self._close(process, table)
+            self._close(process)
             self.open[process] = _OpenTable(len(said), cells[0], "".join(cells[1:]))
         elif table is None or table.width != len(said):  # two torn halves in one line
             return
@@ -371,19 +361,12 @@ class _Reader:
         elif len(cells) in (3, 4) and (row := _row(cells)):
             table.rows.append(row)
 
-    def _close(self, process: Process, table: _OpenTable) -> None:
-        match = _TITLE.fullmatch(table.title)
-        if match and table.rows:
-            self.tables.append(
-                Table(
-                    process,
-                    table.config,
-                    match["kind"],
-                    match["variant"] or "",
-                    match["memory"],
-                    tuple(table.rows),
-                )
-            )
+    def _close(self, process: Process) -> None:
+        table = self.open.get(process)
+        if table and table.rows and (match := _TITLE.fullmatch(table.title)):
+            kind, variant, memory = match["kind"], match["variant"] or "", match["memory"]
+            rows = tuple(table.rows)
+            self.tables.append(Table(process, table.config, kind, variant, memory, rows))
 
 
 @dataclass
@@ -401,20 +384,10 @@ def _row(cells: Sequence[str]) -> Row | None:
         return None
     count = next(iter(counts), match[1])
     first = int(match[2]) << _UNITS[match[3]]
-    last: float = first
-    if match[6]:
-        last = math.inf
-    elif match[4]:
-        last = int(match[4]) << _UNITS[match[5]]
-    estimate = description.startswith("(?) ")
-    return Row(
-        first,
-        last,
-        description[4:] if estimate else description,
-        _shares(config),
-        estimate,
-        None if count is None else int(count),
-    )
+    last = int(match[4]) << _UNITS[match[5]] if match[4] else math.inf if match[6] else first
+    plain = description.removeprefix("(?) ")
+    times = None if count is None else int(count)
+    return Row(first, last, plain, _shares(config), plain != description, times)
 
 
 def _shares(config: str) -> dict[str, float]:
@@ -422,10 +395,8 @@ def _shares(config: str) -> dict[str, float]:
     if not config:
         return {}
     parts = _SHARE.findall(config)
-    if not parts:
-        return {config: 1.0}
-    if all(lane.startswith("path") for _, lane in parts):  # several paths of one device
-        return {config.split(maxsplit=1)[0]: 1.0}
+    if all(lane.startswith("path") for _, lane in parts):  # none, or paths of one device
+        return {config.split(maxsplit=1)[0] if parts else config: 1.0}
     shares: dict[str, float] = {}
     for percent, lane in parts:
         shares[lane] = shares.get(lane, 0.0) + int(percent) / 100

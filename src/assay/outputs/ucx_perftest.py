@@ -1,25 +1,23 @@
 """ucx_perftest: the output of the client (or of a server with results) of UCX 1.13 to 1.22.
 
 print_header() and print_progress() of src/tools/perf/perftest_run.c print it. Their unit MB/s is
-2^20 B/s (``/ (1024.0 * 1024.0)``) in all versions. The parser converts it to MB/s of 10^6 B/s, the
-unit of all bandwidths of this library. The column "average" covers the time since the last report,
-"overall" covers the whole run. A bandwidth test has the column "overhead", the time of one send
-call; other tests have "latency" instead. The first percentile column was "typical" before 1.12.
+2^20 B/s (``/ (1024.0 * 1024.0)``) in all versions. The column "average" covers the time since the
+last report, "overall" covers the whole run. A bandwidth test has the column "overhead", the time of
+one send call; other tests have "latency" instead. The first percentile column was "typical" before
+1.12.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
-from assay.outputs._base import Parsed, ParseError, Row, Value
-from assay.outputs._table import Column, Line, body, capped, cells, crashes, quote, units
+from assay.outputs import Parsed, ParseError, Row
+from assay.outputs.reading import MIB_PER_S, has_line
+from assay.outputs.tables import Column, Identity, Line, body, capped, cells, quote, units
 
 FAMILY = "ucx-perftest"
 PROGRAM = "ucx_perftest"
-
-MIB_PER_S = (1 << 20) / 1e6
 
 #: Less than any message from one process to another takes [us].
 SHORTEST = 0.005
@@ -44,15 +42,32 @@ _FINAL = re.compile(r"Final: +(\S.*)")
 _ONLY = re.compile(r" +(\S.*)")
 _PROGRESS = re.compile(r"\[thread \d+\] *(\S.*)")
 _OVERALL = ("iterations", "bandwidth", "messages_per_s")
+#: One thread sends one message in the overall time of a message. The median of the last 2048
+#: messages may be far below that time, but not far above it. A cache line takes longer than
+#: :data:`SHORTEST` from one core to another.
+_IDENTITIES = (
+    *(
+        Identity(
+            f"{kind} * messages_per_s + 0 * {kind}_recent = 1e6",
+            f"{kind} {{{kind}:g}} us and {{messages_per_s:g}} messages/s contradict each other",
+            share=0.001,
+        )
+        for kind in ("latency", "overhead")
+    ),
+    Identity(
+        "p50 <= 10 * latency",
+        "median {p50:g} us and average {latency:g} us contradict each other",
+    ),
+    Identity(
+        f"{SHORTEST} + 0 * latency <= p50",
+        "a median of {p50:g} us, which no message between processes takes",
+    ),
+)
 
 
 def recognise(text: str) -> bool:
     """Whether the text has the headings of a result, or the usage that follows a bad option."""
-    return any(
-        pattern.fullmatch(line.rstrip())
-        for line in text.split("\n")
-        for pattern in (_GROUPS, _CSV, _USAGE)
-    )
+    return has_line(text, _GROUPS, _CSV, _USAGE)
 
 
 def parse(text: str) -> Parsed:
@@ -84,15 +99,9 @@ def parse(text: str) -> Parsed:
     version = _VERSION.search(text)
     facts = {**result.facts, "final": dict(result.rows[0])} if result.rows else result.facts
     return Parsed(
-        FAMILY,
-        PROGRAM,
-        version[1] if version else None,
-        complete,
-        tuple(result.rows),
-        units(result.printed or result.columns),
-        capped(problems + crashes(result.loose)),
-        facts,
-    )
+        FAMILY, PROGRAM, version[1] if version else None, complete, tuple(result.rows),
+        units(result.printed or result.columns), capped(problems, result.loose), facts,
+    )  # fmt: skip
 
 
 class _Result:
@@ -104,7 +113,7 @@ class _Result:
         self.named = False
         self.columns: list[Column] = []
         self.printed: list[Column] = []
-        self.rows: list[dict[str, Value]] = []
+        self.rows: list[Row] = []
         self.facts: dict[str, Any] = {}
         self.last_row = 0
         self.loose: list[Line] = []
@@ -157,43 +166,18 @@ class _Result:
                 # No iteration was left after the last report, so the recent columns are empty.
                 kept = [i for i, c in enumerate(columns) if not c.name.endswith("_recent")]
                 columns, printed = [columns[i] for i in kept], [printed[i] for i in kept]
-        row = cells((number, " ".join(printed)), columns, self.problems)
+        identities = () if progress else _IDENTITIES
+        row = cells((number, " ".join(printed)), columns, self.problems, identities=identities)
         if row is None or progress:
             return
-        self.printed = columns
-        self.problems += [f"line {number}: {what}" for what in _contradictions(row, self.kind)]
-        self.rows.append(
-            {k: float(v) * MIB_PER_S if k.startswith("bandwidth") else v for k, v in row.items()}
-        )
-
-
-def _contradictions(row: Row, kind: str) -> list[str]:
-    """Numbers of a row that do not follow from each other, or that no message can have.
-
-    One thread sends one message in the overall time of a message. The median of the last 2048
-    messages may be far below that time, but not far above it. A cache line takes longer than
-    :data:`SHORTEST` from one core to another.
-    """
-    at = {name: float(value) for name, value in row.items()}
-    found = []
-    if f"{kind}_recent" not in at:  # several threads sent, or no message after the last report
-        if at["messages_per_s"] == 0 and at[kind] < 1.99e6:
-            found.append("messages_per_s is 0, which is not a measured value")
-    else:
-        overall, rate = at[kind], at["messages_per_s"]
-        # The rate is printed as a whole number, the time with three decimals.
-        least = 0.999e6 / (overall + 0.0006) - 1
-        most = 1.001e6 / (overall - 0.0006) + 1 if overall > 0.0006 else math.inf
-        if not least <= rate <= most:
-            found.append(f"{kind} {overall:g} us and {rate:g} messages/s contradict each other")
-    if kind == "latency" and "p50" in at:
-        if at["p50"] > 10 * at[kind] + 0.001:
-            found.append(
-                f"median {at['p50']:g} us and average {at[kind]:g} us contradict each other"
+        # Several threads sent, or no message after the last report: the rate may be rounded to 0.
+        slow = f"{self.kind}_recent" in row or float(row[self.kind]) > 1.99e6
+        if row["messages_per_s"] == 0 and not slow:
+            self.problems.append(
+                f"line {number}: messages_per_s is 0, which is not a measured value"
             )
-        if at["p50"] < SHORTEST:
-            found.append(f"a median of {at['p50']:g} us, which no message between processes takes")
-    return found
+        self.printed = columns
+        self.rows.append(row)
 
 
 def _columns(kind: str, percentile: str) -> list[Column]:
@@ -203,8 +187,8 @@ def _columns(kind: str, percentile: str) -> list[Column]:
         Column(percentile, "us", positive=False),
         Column(f"{kind}_recent", "us", positive=False),
         Column(kind, "us"),
-        Column("bandwidth_recent", "MB/s", positive=False),
-        Column("bandwidth", "MB/s", positive=False),
+        Column("bandwidth_recent", "MB/s", positive=False, factor=MIB_PER_S),
+        Column("bandwidth", "MB/s", positive=False, factor=MIB_PER_S),
         Column("messages_per_s_recent", "1/s", positive=False),
         # A whole number: 0 if a message takes more than 2 s, which the time then says, too.
         Column("messages_per_s", "1/s", positive=False),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,7 +76,19 @@ def _outputs(test: Any) -> Iterator[Path]:
             yield from stage.glob(pattern)
 
 
-def registered(module: Any) -> list[tuple[type, Any]]:
-    """The test classes that a module registers, each with the arguments of its variants."""
+def declared(path: Path) -> list[tuple[type, Any]]:
+    """The tests that a file declares to ReFrame: class, and arguments of each of its variants.
+
+    Every exception of the file is passed on.
+    """
+    spec = importlib.util.spec_from_file_location(f"suite_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path}: not a file of Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # ReFrame looks up here where the class was defined
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[module.__name__]
     registry = getattr(module, "_rfm_test_registry", None)
     return list(registry._tests.items()) if registry else []

@@ -1,4 +1,4 @@
-"""``assay report`` and ``assay archive``: the page of a run, and the page with all its files."""
+"""``assay report``: the page of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the sub-commands ``report`` and ``archive`` to the command ``assay``."""
+    """Add the sub-command ``report`` to the command ``assay``."""
     parser = commands.add_parser(
         "report",
         help="write the report of a run and say how it ended",
@@ -45,55 +45,24 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="also write each figure as SVG, PNG and CSV, and missing.csv: what was not measured",
     )
     parser.add_argument(
-        "--max-harness",
-        type=float,
-        metavar="PERCENT",
-        help="fail when more of the wall time than this went outside of benchmarks",
+        "--study",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also name the figures of this list that the run lacks: studies/doc001/figures.yaml",
     )
     parser.add_argument(
         "--ledger",
         action="store_true",
         help="write no page, but print the run as a row of the table in docs/hardware-log.md",
     )
-    parser.add_argument(
-        "--history",
-        metavar="ADDRESS",
-        help="of the page of `assay history show --page`, to link to (default: history.html, if it "
-        "is beside the page)",
-    )
     parser.set_defaults(run=command)
-    packed = commands.add_parser(
-        "archive",
-        help="write a run into one file, to keep or to send",
-        description="Write one zip file with the page, the outputs, the records and the run report "
-        "of a session, and the hash of each. The links of the page work wherever the file is "
-        "unpacked. Exit code 0 when it is written, whatever the verdict; 2 when it cannot be.",
-    )
-    packed.add_argument(
-        "--session",
-        type=Path,
-        metavar="FILE",
-        help="as for assay report (default: the last session in $ASSAY_RESULTS)",
-    )
-    packed.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="the archive (default: assay-SITE-TIME.zip in $ASSAY_RESULTS)",
-    )
-    packed.set_defaults(run=archive_command)
-
-
-def archive_command(args: argparse.Namespace) -> int:
-    """Write the archive, return the exit code."""
-    from assay.report import archive  # noqa: PLC0415 - imports matplotlib
-
-    return archive.command(args)
 
 
 def command(args: argparse.Namespace) -> int:
     """Write the page, print the closing lines, return the exit code."""
-    from assay.report import ledger, summary  # noqa: PLC0415
+    from assay.report import summary  # noqa: PLC0415
     from assay.results import pipeline, session  # noqa: PLC0415
 
     results = Path(os.environ.get("ASSAY_RESULTS") or "results")
@@ -104,26 +73,25 @@ def command(args: argparse.Namespace) -> int:
         else:
             run = session.load(args.session or session.newest(results))
         if args.ledger:
-            print("\n".join(ledger.table(run)))
+            print("\n".join(summary.ledger(run)))
             return 0
         # Import these only after the input was readable: matplotlib takes a second to import.
-        from assay.report import export, figure, figures, page, validation  # noqa: PLC0415
+        from assay.report import figure, figures, page, validation  # noqa: PLC0415
 
         sections = figures.sections(run.cases)
         drawn = figure.of(sections)
-        absent = validation.absent(run.cases, drawn)
-        beside = "history.html" if output.with_name("history.html").exists() else None
-        history = args.history or beside
-        text = page.render(run, sections, absent, output, args.max_harness, history=history)
+        absent = validation.absent(run.cases, drawn, args.study)
+        history = "history.html" if output.with_name("history.html").exists() else None
+        text = page.render(run, sections, absent, output, history)
         page.write(output, text)
         if args.figures:
-            export.write(args.figures, drawn, absent)
+            figure.write(args.figures, drawn, absent)
     except session.ReportError as error:
         print(f"assay report: {error}", file=sys.stderr)
         return 2
-    for line in summary.closing_lines(run, args.max_harness):
+    for line in summary.closing_lines(run):
         print(line)
     print(f"report: {output}")
     if args.figures:
         print(f"figures: {len(drawn)} in {args.figures}")
-    return 1 if summary.faults(run, args.max_harness) else 0
+    return summary.outcome(run).exit_code

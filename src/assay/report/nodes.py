@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.accused import How
-from assay.judge import Verdict
+from assay.judge import RED, Verdict
 from assay.report.suspects import IN_FAILED, Suspect, attendance, causes, suspects
 from assay.results import session
 from assay.results.cases import Case, Session
@@ -125,7 +125,7 @@ def _reason(row: Row) -> str:
 
 def repeats(run: Session, found: Iterable[Row]) -> list[str]:
     """The commands that run the tests again that accuse, one for each site."""
-    tests = {test for row in found if row.verdict in _OPEN for test in row.tests}
+    tests = {test for row in found if row.verdict in RED for test in row.tests}
     # A record may hold anything. Only what can be the name of a test goes into a command.
     pattern = "|".join(f"^{test}" for test in sorted(tests) if test.isidentifier())
     if not pattern:
@@ -134,9 +134,6 @@ def repeats(run: Session, found: Iterable[Row]) -> list[str]:
         f"make acceptance SITE={shlex.quote(site)} REFRAME_ARGS=\"-n '{pattern}'\""
         for site in run.systems
     ]
-
-
-_OPEN = (Verdict.FAIL.value, Verdict.INCONCLUSIVE.value)
 
 
 def table(found: Sequence[Row]) -> list[str]:
@@ -196,7 +193,7 @@ def command(args: argparse.Namespace) -> int:
         _show(run, found)
     judged = any(row.verdict == Verdict.PASS.value for row in found)
     failed = any(case.verdict is Verdict.FAIL for case in run.cases)
-    return 0 if judged and not failed and not any(row.verdict in _OPEN for row in found) else 1
+    return 0 if judged and not failed and not any(row.verdict in RED for row in found) else 1
 
 
 def _show(run: Session, found: Sequence[Row]) -> None:

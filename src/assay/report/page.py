@@ -13,8 +13,9 @@ import jinja2
 from markupsafe import Markup, escape
 
 from assay import files
-from assay.judge import Verdict
-from assay.report import plots, remedies, summary, suspects, units
+from assay.judge import Verdict, worst_first
+from assay.quantities import quantity, spaced
+from assay.report import plots, remedies, summary, suspects
 from assay.report.figure import Section
 from assay.report.validation import Absent
 from assay.results.cases import Case, Metric, Session
@@ -40,15 +41,6 @@ COLOURS = {
     plots.OUTSIDE["color"]: "--outside",
 }  # fmt: skip
 
-#: Sign of how a node fared in a test.
-FARED = {
-    suspects.ACCUSED: "\N{MULTIPLICATION X}",
-    suspects.IN_FAILED: "\N{WHITE CIRCLE}",
-    suspects.IN_DOUBT: "?",
-    suspects.PASSED: "\N{CHECK MARK}",
-    suspects.RECORDED: "\N{BULLET}",
-}
-
 #: Sign of each verdict, so that a reader does not depend on colour alone.
 SIGNS = {
     Verdict.PASS: "\N{CHECK MARK}",
@@ -66,13 +58,11 @@ class Link(NamedTuple):
     href: str
 
 
-def render(  # noqa: PLR0913
+def render(
     session: Session,
     sections: Sequence[Section],
     absent: Iterable[Absent],
     beside: Path,
-    max_harness: float | None = None,
-    *,
     history: str | None = None,
 ) -> str:
     """The page as HTML.
@@ -80,7 +70,6 @@ def render(  # noqa: PLR0913
     :param sections: the figures of the session.
     :param absent: the figures that the session does not have.
     :param beside: path of the page; links to outputs are relative to its directory.
-    :param max_harness: as for :func:`assay.report.summary.faults`.
     :param history: address of the page of the history; None for no link.
     """
     environment = jinja2.Environment(
@@ -92,8 +81,8 @@ def render(  # noqa: PLR0913
     )
     environment.filters.update(
         svg=lambda figure: Markup(themed(figure.svg)),  # noqa: S704
-        number=units.number,
-        quantity=units.quantity,
+        number=spaced,
+        quantity=quantity,
         expected=expected,
         flatten=flatten,
         commands=commands,
@@ -104,16 +93,15 @@ def render(  # noqa: PLR0913
     anchors = {id(case): f"case-{number}" for number, case in enumerate(cases, 1)}
     environment.globals.update(
         sign=SIGNS.__getitem__,
-        fared=FARED,
+        fared=suspects.FARED,
         remedy_for=remedies.of,
         links=lambda case: _links(case, beside),
         anchor=lambda case: anchors[id(case)],
     )
     counts = summary.Counts.of(session.cases)
-    faults = summary.faults(session, max_harness)
+    outcome = summary.outcome(session)
     metrics = [(case, metric) for case in session.cases for metric in case.metrics]
-    worst = summary.WORST_FIRST.index
-    metrics.sort(key=lambda pair: (worst(pair[1].verdict), pair[0].where, pair[0].display_name))
+    metrics.sort(key=lambda at: (worst_first(at[1].verdict), at[0].where, at[0].display_name))
     causes = suspects.causes(cases)
     accused = suspects.suspects(causes)
     judged = summary.judged(cases)
@@ -123,13 +111,11 @@ def render(  # noqa: PLR0913
         history=history,
         site=", ".join(session.systems) or "no site",
         counts=counts,
-        faults=faults,
-        verdict=summary.run_verdict(counts, faults, session.partial),
-        word=summary.verdict_word(counts, faults, session.partial),
+        outcome=outcome,
         judged_cases=judged,
         few=judged < FEW * len(cases) and not (counts.failed or counts.inconclusive),
-        otherwise=sum(cover.judged for cover in coverage) - judged,
-        coverage=coverage,
+        otherwise=sum(coverage.values()) - judged,
+        unjudged=[words for words, number in coverage.items() if not number],
         facts=_facts(session),
         suspects=accused,
         unnamed=[cause for cause in causes if not (cause.nodes or cause.part)],
@@ -176,10 +162,10 @@ def write(path: Path, text: str) -> None:
 
 def expected(metric: Metric) -> str:
     """Reference and bounds of a metric in words; empty if it has none of them."""
-    low, high = (units.quantity(b, metric.unit) for b in (metric.lower, metric.upper))
+    low, high = (quantity(b, metric.unit) for b in (metric.lower, metric.upper))
     parts = []
     if metric.reference is not None:
-        parts.append(units.quantity(metric.reference, metric.unit))
+        parts.append(quantity(metric.reference, metric.unit))
     if metric.lower is not None and metric.upper is not None:
         parts.append(f"{low} to {high}")
     elif metric.lower is not None:

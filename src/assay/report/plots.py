@@ -1,4 +1,4 @@
-"""The drawings themselves. Importing this module imports matplotlib, which takes a second.
+"""What a figure draws: lines, a grid or bars. Importing this imports matplotlib (a second).
 
 Colours are those of Okabe and Ito ("Color Universal Design", 2008) without yellow. Purple, orange
 and sky blue are darker than there, so that each has a contrast of 3:1 on white paper (WCAG 2.2,
@@ -11,8 +11,10 @@ import io
 import math
 import textwrap
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
 
 import matplotlib as mpl
 import numpy as np
@@ -23,12 +25,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from assay.judge import Verdict
 from assay.metrics import lower_is_better
-from assay.report import units
-from assay.report.pairs import PairMap
-from assay.report.series import Curves, HeatMap, Line, Mark
-from assay.results.cases import Metric
+from assay.quantities import binary, spaced
 
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#C2659A"
 ORANGE, SKY, BLACK = "#A87400", "#2F8DC4", "#000000"
@@ -42,14 +40,21 @@ RANK_MARKERS = {"2": "s", "3": "D", "4": "v"}
 RANK_MARKERS_ELSE = ("o", "^", "P", "X", "*")
 GREY = "#555555"
 
-#: Most nodes of a map of pairs whose squares hold their numbers.
+#: Scales of what lines are drawn over: sizes [B] and counts are logarithmic to base 2, the orders
+#: of a matrix are linear.
+SIZES, COUNTS, ORDERS = "sizes", "counts", "orders"
+
+#: How many labels an axis has room for: of all sizes, of powers of two among more, of orders.
+MOST_SIZES, MOST_POWERS, MOST_ORDERS = 8, 5, 5
+
+#: Most nodes of a grid of pairs whose squares hold their numbers.
 MOST_WRITTEN = 12
 
-#: Least span of the colours of a map of pairs, as a share of the best value.
+#: Least span of the colours of a grid of pairs, as a share of the best value.
 PAIR_SCALE = 0.2
 
-#: Ids of the squares of a map of pairs, and of the points of a line, in a drawing.
-PAIRS, POINTS = "pairs", "points-"
+#: Ids of the cells of a grid, and of the points of a line, in a drawing.
+CELLS, POINTS = "cells", "points-"
 
 #: The mark of a judged point that failed.
 OUTSIDE: dict[str, Any] = {
@@ -66,8 +71,8 @@ DPI = 200
 #: A warning that says nothing: the browser has the fonts, and matplotlib's only measure text.
 NO_GLYPH = "Glyph .* missing from font"
 
-#: Width of a figure and of a heat map [inch]; their text is 10 pt. A phone shows them at 1 px per
-#: point or more, so the text stays readable. A desktop shows four heat maps in a row.
+#: Width of a figure and of a narrow grid [inch]; their text is 10 pt. A phone shows them at 1 px
+#: per point or more, so the text stays readable. A desktop shows four narrow grids in a row.
 WIDTH, NARROW = 4.3, 3.7
 
 STYLE: dict[Any, Any] = {
@@ -91,55 +96,196 @@ STYLE: dict[Any, Any] = {
     "legend.columnspacing": 1.4,
 }
 
+#: The missing part of a figure, and the reason.
+Missing = tuple[str, str]
 
-def curves(group: Curves, ways: Sequence[str], missing: Sequence[str] = ()) -> Canvas:
-    """A line for each way: log2 of the message size, log10 of the value.
+#: (x, y) of each point of a line.
+Points = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A judged point of a line at `at`; values and bounds are in the unit of the line.
+
+    :ivar reference: the expected value, with the bounds `lower` and `upper`, if it has them.
+    """
+
+    at: float
+    value: float
+    reference: float
+    lower: float | None
+    upper: float | None
+    failed: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line, in order of x, all values greater than zero.
+
+    :ivar way: what its colour stands for: how the bytes moved, if :attr:`Lines.ways` has them.
+    :ivar ranks: the number of ranks that its marker stands for; "" if the number does not vary.
+    :ivar marks: its points that were judged.
+    """
+
+    label: str
+    points: Points
+    way: str = ""
+    ranks: str = ""
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines of `quantity` in `unit` ("1" for a ratio) over `over`.
+
+    :ivar scale: of `over`: :data:`SIZES`, :data:`COUNTS` or :data:`ORDERS`.
+    :ivar base: of the logarithmic scale of `quantity`; 0 for a linear scale that begins at 0.
+    :ivar ideal: whether to draw the line on which quantity and count are equal.
+    :ivar missing: lines and parts of lines that this session should have measured but did not.
+    :ivar axis: a shorter name of `quantity`, and `across` a longer one of `over`.
+    :ivar side: which side is better, in words; empty for the side of the unit.
+    :ivar ways: all ways of the session; each looks the same in every figure. Empty if each line
+        has a colour of its own.
+    """
+
+    quantity: str
+    unit: str
+    over: str
+    lines: tuple[Line, ...]
+    scale: str
+    base: int = 0
+    ideal: bool = False
+    missing: tuple[Missing, ...] = ()
+    axis: str = ""
+    across: str = ""
+    side: str = ""
+    ways: tuple[str, ...] = ()
+
+    @property
+    def by_ranks(self) -> bool:
+        """Whether the number of ranks varies. The markers then show it."""
+        return any(line.ranks for line in self.lines)
+
+    def step(self, line: Line) -> int:
+        """A marker is drawn at each of so many points of a line."""
+        return max(1, len(line.points) // (12 if self.by_ranks else 24))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A coloured cell for each (column, row) with a value; an empty one was not measured.
+
+    :ivar cells: (place in `columns`, place in `rows`) -> value in `unit`.
+    :ivar scale: the least and the greatest value of the colours.
+    :ivar over: what columns and rows are. Empty for a grid of pairs: columns and rows are then the
+        same nodes, and the cells are squares.
+    """
+
+    quantity: str
+    unit: str
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    cells: Mapping[tuple[int, int], float]
+    scale: tuple[float, float]
+    over: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Horizontal bars below the text of each row, one for each of `series`.
+
+    :ivar rows: (text, value of each series); no values if it was not measured.
+    :ivar full: where the dashed line is, which a bar can hardly reach; 0 for none.
+    """
+
+    axis: str
+    series: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[float, ...]], ...]
+    full: float = 0.0
+
+
+Drawing = Union[Lines, Grid, Bars]
+
+
+def draw(drawing: Drawing) -> Canvas:
+    """The drawing of lines, a grid or bars."""
+    with mpl.rc_context(STYLE):
+        if isinstance(drawing, Lines):
+            return _lines(drawing)
+        return _grid(drawing) if isinstance(drawing, Grid) else _bars(drawing)
+
+
+def _lines(drawing: Lines) -> Canvas:
+    """Each line with a colour and a marker of its own.
 
     If the number of ranks varies, the marker shows this number, and only the colour shows the way.
-
-    :param ways: all ways in the figures of the session; each way looks the same in every figure.
-    :param missing: the lines that the legend lists as not measured.
     """
-    with mpl.rc_context(STYLE):
-        figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
-        axes = figure.add_subplot()
-        handles: list[Any] = []
-        by_ranks = any(line.ranks for line in group.lines)
-        seen: dict[tuple[str, str], int] = {}
-        for line in group.lines:
-            number = ways.index(line.way)
-            nth = seen[line.way, line.ranks] = seen.get((line.way, line.ranks), -1) + 1
-            handles += axes.plot(
-                line.x,
-                line.y,
-                color=PALETTE[number % len(PALETTE)],
-                marker=_of_ranks(line.ranks) if by_ranks else MARKERS[number % len(MARKERS)],
-                markevery=every(line, by_ranks),
-                gid=f"{POINTS}{len(handles)}",
-                linestyle=DASHES[nth % len(DASHES)],
-                label=line.label.lstrip("_") or "?",
-            )
-        judged = _marks(axes, [mark for line in group.lines for mark in line.marks])
-        ys = [y for line in group.lines for y in line.y]
-        ys += [end for end in axes.dataLim.intervaly if end > 0]
-        locator, formatter = decimal_ticks(min(ys), max(ys))
-        axes.set_yscale("log")
+    figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
+    axes = figure.add_subplot()
+    handles: list[Any] = []
+    by_ranks = drawing.by_ranks
+    seen: Counter[tuple[int, str]] = Counter()
+    for place, line in enumerate(drawing.lines):
+        number = drawing.ways.index(line.way) if drawing.ways else place
+        dash = seen[number, line.ranks] + number // len(PALETTE)
+        seen[number, line.ranks] += 1
+        handles += axes.plot(
+            *zip(*line.points),
+            color=PALETTE[number % len(PALETTE)],
+            marker=_of_ranks(line.ranks) if by_ranks else MARKERS[number % len(MARKERS)],
+            markevery=drawing.step(line),
+            gid=f"{POINTS}{place}",
+            linestyle=DASHES[dash % len(DASHES)],
+            label=line.label.lstrip("_") or "?",
+        )
+    xs = sorted({x for line in drawing.lines for x, _ in line.points})
+    if by_ranks:
+        handles = _by_way_and_ranks(drawing)
+    handles += _marks(axes, [mark for line in drawing.lines for mark in line.marks])
+    if drawing.ideal:
+        handles += axes.plot(
+            xs, xs, color=GREY, linestyle=":", linewidth=1.2, label="S = P", zorder=1
+        )
+    _scale_x(axes, drawing.scale, xs)
+    low, high = axes.dataLim.intervaly
+    if drawing.base:
+        axes.set_yscale("log", base=drawing.base)
+        margin = max(1.2, (high / low) ** 0.05)
+        axes.set_ylim(low / margin, high * margin)
+        locator = decimal_ticks(low, high)
+        if drawing.base == 2:
+            locator = ticker.LogLocator(base=2, numticks=8)
         axes.yaxis.set_major_locator(locator)
-        axes.yaxis.set_major_formatter(formatter)
         axes.yaxis.set_minor_locator(ticker.NullLocator())
-        xs = [x for line in group.lines for x in line.x]
-        size_axis(axes, "x", xs, margin=1.3, ticks=_powers(xs, 5))
-        axes.set_xlabel("message size")
-        axes.set_ylabel(f"{group.quantity} [{group.unit}]")
-        axes.grid(which="major")
-        handles = _by_way_and_ranks(group, ways) if by_ranks else handles
-        legend(figure, [*handles, *judged], missing, columns=2 if by_ranks else None)
+    else:
+        axes.set_ylim(0, 1.08 * high)
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: spaced(y)))
+    axes.set_xlabel(drawing.across or drawing.over)
+    unit = "" if drawing.unit == "1" else f" [{drawing.unit}]"
+    axes.set_ylabel(f"{drawing.axis or drawing.quantity}{unit}")
+    axes.grid(which="major")
+    _legend(figure, handles, [part for part, _ in drawing.missing], 2 if by_ranks else None)
     return figure
 
 
-def every(line: Line, by_ranks: bool) -> int:
-    """A marker is drawn at each of so many points of a line."""
-    return max(1, len(line.x) // (12 if by_ranks else 24))
+def _scale_x(axes: Any, scale: str, xs: Sequence[float]) -> None:
+    axis, text = axes.xaxis, binary if scale == SIZES else spaced
+    if scale == ORDERS:
+        axis.set_major_locator(ticker.MaxNLocator(MOST_ORDERS))
+    else:
+        axes.set_xscale("log", base=2)
+        margin = 1.3 if scale == SIZES else 1.15
+        axes.set_xlim(xs[0] / margin, xs[-1] * margin)
+        powers = [x for x in xs if math.log2(x).is_integer()]
+        if scale == COUNTS:
+            labelled = _apart(xs, 14 if xs[-1] < 1000 else 9)
+        elif len(xs) <= MOST_SIZES or not powers:
+            labelled = _apart(xs, MOST_SIZES)
+        else:
+            labelled = _apart(powers, MOST_POWERS)
+        axis.set_major_locator(ticker.FixedLocator(labelled))
+        axis.set_minor_locator(ticker.NullLocator())
+    axis.set_major_formatter(ticker.FuncFormatter(lambda x, _: text(round(x))))
 
 
 def _marks(axes: Any, marks: Sequence[Mark]) -> list[Line2D]:
@@ -151,14 +297,14 @@ def _marks(axes: Any, marks: Sequence[Mark]) -> list[Line2D]:
     for mark in marks:
         ends = [end for end in (mark.lower, mark.upper) if end is not None]
         ends.append(mark.reference)
-        span = [mark.size, mark.size], [min(ends), max(ends)]
+        span = [mark.at, mark.at], [min(ends), max(ends)]
         axes.plot(*span, color=GREY, linewidth=5, alpha=0.35, solid_capstyle="butt", zorder=1)
-        axes.plot([mark.size], [mark.reference], color=BLACK, marker="_", markersize=9)
-        if mark.verdict is Verdict.FAIL:
-            axes.plot([mark.size], [mark.value], **OUTSIDE)
+        axes.plot([mark.at], [mark.reference], color=BLACK, marker="_", markersize=9)
+        if mark.failed:
+            axes.plot([mark.at], [mark.value], **OUTSIDE)
     if marks:
         entries.append(Line2D([], [], color=BLACK, marker="_", linestyle="", label="reference"))
-    if any(mark.verdict is Verdict.FAIL for mark in marks):
+    if any(mark.failed for mark in marks):
         entries.append(Line2D([], [], **OUTSIDE, label="FAIL"))
     return entries
 
@@ -170,13 +316,13 @@ def _of_ranks(ranks: str) -> str:
     return RANK_MARKERS_ELSE[int(ranks) % len(RANK_MARKERS_ELSE)] if ranks.isdecimal() else "."
 
 
-def _by_way_and_ranks(group: Curves, ways: Sequence[str]) -> list[Line2D]:
+def _by_way_and_ranks(drawing: Lines) -> list[Line2D]:
     """Entries of a legend of two columns: a colour for each way, a marker for each P."""
-    of_group = sorted({line.way for line in group.lines}, key=ways.index)
-    counts = sorted({line.ranks for line in group.lines}, key=lambda text: (len(text), text))
+    ways = sorted({line.way for line in drawing.lines}, key=drawing.ways.index)
+    counts = sorted({line.ranks for line in drawing.lines}, key=lambda text: (len(text), text))
     colours = [
-        Line2D([], [], color=PALETTE[ways.index(way) % len(PALETTE)], label=way or group.program)
-        for way in of_group
+        Line2D([], [], color=PALETTE[drawing.ways.index(way) % len(PALETTE)], label=way or "?")
+        for way in ways
     ]
     markers = [
         Line2D(
@@ -191,7 +337,7 @@ def _by_way_and_ranks(group: Curves, ways: Sequence[str]) -> list[Line2D]:
     return colours + markers
 
 
-def legend(
+def _legend(
     figure: Canvas, handles: Sequence[Any], missing: Sequence[str] = (), columns: int | None = None
 ) -> None:
     """A legend below the axes, in as many columns as its longest entry leaves room for.
@@ -216,82 +362,59 @@ def legend(
     )  # fmt: skip
 
 
-def heat_map(found: HeatMap) -> Canvas:
-    """A rectangle for each (file size, record size), both log2, coloured on the row's scale."""
-    with mpl.rc_context(STYLE):
-        figure = Canvas(figsize=(NARROW, 2.9), layout="constrained")
-        axes = figure.add_subplot()
-        files, records = zip(*found.cells)
-        x_step, y_step = _half_step(files), _half_step(records)
-        low, high = found.scale
-        # At least a factor of two: a narrower scale would show noise in strong colours.
-        low = min(low, high / 2)
-        patches = PatchCollection(
-            [
-                Rectangle(
-                    (x / x_step, y / y_step), x * (x_step - 1 / x_step), y * (y_step - 1 / y_step)
-                )
-                for x, y in found.cells
-            ],
-            cmap="cividis",
-            norm=LogNorm(low, high),
-            edgecolor=GREY,
-            linewidth=0.5,
-        )
-        patches.set_array(list(found.cells.values()))
-        axes.add_collection(patches)
-        size_axis(axes, "x", files, margin=x_step, ticks=_some(files, 3))
-        size_axis(axes, "y", records, margin=y_step, ticks=_some(records, 5))
-        axes.set_xlabel("file size")
-        axes.set_ylabel("record size")
-        locator, formatter = decimal_ticks(low, high)
-        bar = figure.colorbar(patches, ax=axes, ticks=locator, format=formatter, label=found.unit)
-        bar.minorticks_off()
-    return figure
-
-
-def pair_map(found: PairMap) -> Canvas:
-    """A square for each pair of nodes; bright is good; an empty square was not measured."""
-    with mpl.rc_context(STYLE):
-        count = len(found.nodes)
-        side = min(max(3.4, 0.55 * count + 1.4), 8.0)
-        figure = Canvas(figsize=(side + 0.9, side), layout="constrained")
-        axes = figure.add_subplot()
-        at = pair_places(found)
-        low, high = min(at.values()), max(at.values())
-        # A narrower scale would show noise in strong colours.
-        if lower_is_better(found.unit):
-            high = max(high, low * (1 + PAIR_SCALE))
-        else:
-            low = min(low, high * (1 - PAIR_SCALE))
-        patches = PatchCollection(
-            [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in at],
-            cmap="cividis_r" if lower_is_better(found.unit) else "cividis",
-            norm=Normalize(low, high),
-            edgecolor=GREY,
-            linewidth=0.5,
-        )
-        patches.set_array(list(at.values()))
-        patches.set_gid(PAIRS)
-        axes.add_collection(patches)
-        axes.set(xlim=(-0.5, count - 0.5), ylim=(count - 0.5, -0.5), aspect="equal")
-        step = math.ceil(count / 32)
-        names = [f"\N{MULTIPLICATION X} {n}" if n in found.accused else n for n in found.nodes]
-        axes.set_xticks(range(0, count, step), names[::step])
-        axes.set_yticks(range(0, count, step), names[::step])
-        if count <= MOST_WRITTEN:
-            shades = patches.to_rgba(np.array(list(at.values())))
-            for ((x, y), value), shade in zip(at.items(), shades):
-                dark = 0.2126 * shade[0] + 0.7152 * shade[1] + 0.0722 * shade[2] < 0.45
-                colour = "#fefefe" if dark else "#010101"
-                axes.text(
-                    x, y, units.number(value), ha="center", va="center", color=colour, fontsize=9
-                )
-        bar = figure.colorbar(patches, ax=axes, label=f"{found.quantity} [{found.unit}]")
-        bar.minorticks_off()
-        if count > 5 or _touch(figure, axes):
+def _grid(drawing: Grid) -> Canvas:
+    """Bright is good. Colours of sizes are logarithmic, those of pairs linear."""
+    pairs = drawing.over == ("", "")
+    side = min(max(3.4, 0.55 * len(drawing.rows) + 1.4), 8.0)
+    size = (side + 0.9, side) if pairs else (NARROW, 2.9)
+    figure = Canvas(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    low, high = drawing.scale
+    lower = lower_is_better(drawing.unit)
+    # A narrower scale would show noise in strong colours.
+    if pairs and lower:
+        high = max(high, low * (1 + PAIR_SCALE))
+    else:
+        low = min(low, high * (1 - PAIR_SCALE) if pairs else high / 2)
+    norm = Normalize(low, high) if pairs else LogNorm(low, high)
+    patches = PatchCollection(
+        [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in drawing.cells],
+        cmap="cividis_r" if lower else "cividis", norm=norm, edgecolor=GREY, linewidth=0.5,
+    )  # fmt: skip
+    patches.set_array(list(drawing.cells.values()))
+    patches.set_gid(CELLS)
+    axes.add_collection(patches)
+    columns, rows = len(drawing.columns), len(drawing.rows)
+    axes.set(xlim=(-0.5, columns - 0.5), ylim=(-0.5, rows - 0.5))
+    axes.set(xlabel=drawing.over[0], ylabel=drawing.over[1])
+    for axis, names, room in ((axes.xaxis, drawing.columns, 3), (axes.yaxis, drawing.rows, 5)):
+        step = math.ceil(len(names) / (32 if pairs else room))
+        axis.set_ticks(range(0, len(names), step), names[::step])
+    if not pairs:
+        bar = figure.colorbar(
+            patches, ax=axes, ticks=decimal_ticks(low, high), label=drawing.unit,
+            format=ticker.FuncFormatter(lambda value, _: spaced(value)),
+        )  # fmt: skip
+    else:
+        axes.set_aspect("equal")
+        axes.invert_yaxis()
+        if columns <= MOST_WRITTEN:
+            _write(axes, drawing.cells, patches)
+        label = f"{drawing.quantity} [{drawing.unit}]"
+        bar = figure.colorbar(patches, ax=axes, label=label)
+        if columns > 5 or _touch(figure, axes):
             axes.tick_params(axis="x", labelrotation=90)
+    bar.minorticks_off()
     return figure
+
+
+def _write(axes: Any, cells: Mapping[tuple[int, int], float], patches: PatchCollection) -> None:
+    """Writes the number of each cell, in black or white."""
+    shades = patches.to_rgba(np.array(list(cells.values())))
+    for ((x, y), value), shade in zip(cells.items(), shades):
+        dark = 0.2126 * shade[0] + 0.7152 * shade[1] + 0.0722 * shade[2] < 0.45
+        colour = "#fefefe" if dark else "#010101"
+        axes.text(x, y, spaced(value), ha="center", va="center", color=colour, fontsize=9)
 
 
 def _touch(figure: Canvas, axes: Any) -> bool:
@@ -303,32 +426,33 @@ def _touch(figure: Canvas, axes: Any) -> bool:
     return any(right.x0 - left.x1 < 2 for left, right in zip(boxes, boxes[1:]))
 
 
-def pair_places(found: PairMap) -> dict[tuple[int, int], float]:
-    """(column, row) of each square -> its value; a pair has two squares."""
-    place = {node: number for number, node in enumerate(found.nodes)}
-    places = {}
-    for (a, b), value in found.cells.items():
-        places[place[a], place[b]] = places[place[b], place[a]] = value
-    return places
-
-
-def peaks(metrics: Sequence[Metric], texts: Sequence[str]) -> Canvas:
-    """A bar in percent of its peak for each metric, with its text above; 100 % is a dashed line."""
-    with mpl.rc_context(STYLE):
-        figure = Canvas(figsize=(WIDTH, 0.7 + 0.52 * len(metrics)), layout="constrained")
-        axes = figure.add_subplot()
-        paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-        for place, (metric, text) in enumerate(zip(metrics, texts)):
-            axes.barh(-place, metric.percent or 0.0, height=0.36, color=BLUE)
-            words = textwrap.shorten(text, 58, placeholder=" ...")
-            axes.text(0, -place + 0.25, words, va="bottom", fontsize=9, bbox=paper)
-        axes.axvline(100, color=BLACK, linestyle="--", linewidth=1)
-        axes.set_xlim(0, max(105, *(1.05 * (m.percent or 0) for m in metrics)))
-        axes.set_ylim(-len(metrics) + 0.6, 0.75)
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
-        axes.set_xlabel("percent of peak")
-        axes.grid(axis="x")
+def _bars(drawing: Bars) -> Canvas:
+    many = len(drawing.series)
+    figure = Canvas(figsize=(WIDTH, 0.7 + 0.52 * len(drawing.rows)), layout="constrained")
+    axes = figure.add_subplot()
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+    for place, (text, values) in enumerate(drawing.rows):
+        for number, value in enumerate(values):
+            axes.barh(
+                0.18 - place - 0.36 * (number + 0.5) / many, value, height=0.36 / many,
+                color=(BLUE, ORANGE)[number % 2], hatch="////" * number, edgecolor="white",
+                linewidth=0, label=drawing.series[number],
+            )  # fmt: skip
+        words = textwrap.shorten(text, 58, placeholder=" ...")
+        axes.text(0, -place + 0.25, words, va="bottom", fontsize=9, bbox=paper)
+    most = max(value for _, values in drawing.rows for value in values)
+    if drawing.full:
+        axes.axvline(drawing.full, color=BLACK, linestyle="--", linewidth=1)
+    axes.set_xlim(0, 1.05 * max(drawing.full, most))
+    axes.set_ylim(-len(drawing.rows) + 0.6, 0.75)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(drawing.axis)
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(MOST_ORDERS))
+    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: spaced(x)))
+    axes.grid(axis="x")
+    if many > 1:
+        _legend(figure, axes.containers[:many])
     return figure
 
 
@@ -351,47 +475,21 @@ def _saved(figure: Canvas, **options: Any) -> bytes:
     return stream.getvalue()
 
 
-def size_axis(
-    axes: Any, name: str, values: Sequence[float], *, margin: float, ticks: Sequence[float]
-) -> None:
-    """An axis of sizes, logarithmic to base 2, labelled in binary units.
+def _apart(values: Sequence[float], labels: int) -> list[float]:
+    """The values with room for a label on an axis logarithmic to base 2: 15, but then not 16.
 
-    :param name: ``x`` or ``y``.
-    :param values: sizes [B].
-    :param margin: the factor of space at both ends.
+    :param labels: how many have room; of long ones fewer.
     """
-    getattr(axes, f"set_{name}scale")("log", base=2)
-    axes.set(**{f"{name}lim": (min(values) / margin, max(values) * margin)})
-    axis = getattr(axes, f"{name}axis")
-    axis.set_major_locator(ticker.FixedLocator(ticks))
-    axis.set_minor_locator(ticker.NullLocator())
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: units.size(round(value))))
+    ratio = (values[-1] / values[0]) ** (1 / labels)
+    kept: list[float] = []
+    for value in values:
+        if not kept or value > kept[-1] * ratio:
+            kept.append(value)
+    return kept
 
 
-def _powers(values: Sequence[float], labels: int) -> list[float]:
-    """Powers of two from the least value to the greatest, at most as many as there is room for."""
-    low = min(values)
-    first, last = math.ceil(math.log2(low)), math.floor(math.log2(max(values)))
-    step = next(s for s in (1, 2, 3, 5, 10, 20, 50, 100) if (last - first) // s < labels)
-    return [2.0**exponent for exponent in range(first, last + 1) if exponent % step == 0] or [low]
-
-
-def _some(values: Iterable[float], labels: int) -> list[float]:
-    """Values at equal distances in their order, at most as many as there is room for."""
-    ordered = sorted(set(values))
-    return ordered[:: math.ceil(len(ordered) / labels)]
-
-
-def decimal_ticks(low: float, high: float) -> tuple[ticker.Locator, ticker.Formatter]:
-    """Ticks of a scale that is logarithmic to base 10, with plain numbers."""
+def decimal_ticks(low: float, high: float) -> ticker.Locator:
+    """Ticks of a scale that is logarithmic to base 10."""
     decades = math.log10(high / low)
     subs = (1,) if decades > 3 else (1, 2, 5) if decades > 0.7 else range(1, 10)
-    locator = ticker.LogLocator(base=10, subs=subs, numticks=12)
-    return locator, ticker.FuncFormatter(lambda value, _: units.number(value))
-
-
-def _half_step(values: Iterable[float]) -> float:
-    """Half of the least step between sizes, as a factor: cells touch, gaps stay visible."""
-    ordered = sorted(set(values))
-    ratios = [b / a for a, b in zip(ordered, ordered[1:])]
-    return math.sqrt(min(ratios, default=2.0))
+    return ticker.LogLocator(base=10, subs=subs, numticks=12)

@@ -6,44 +6,44 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Union
+
+import msgspec
 
 from assay import files
-from assay.judge import Verdict
+from assay.judge import RED
 from assay.results.cases import Case
 
 
-class Remedy(NamedTuple):
+class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why messages of one kind keep a case from passing, and what to do next."""
 
-    pattern: str
+    pattern: Union[str, tuple[str, ...]]
     why: str
     next: str
+
+    def fits(self, message: str) -> bool:
+        """Whether the message is of this kind."""
+        patterns = [self.pattern] if isinstance(self.pattern, str) else self.pattern
+        return any(re.search(each, message) for each in patterns)
 
 
 @cache
 def known() -> tuple[Remedy, ...]:
     """The entries of ``remedies.yaml``, in their order."""
-    entries = files.read_yaml(Path(__file__).with_name("remedies.yaml"), ValueError)
-    found = []
-    for entry in entries:
-        said = entry["pattern"]
-        pattern = said if isinstance(said, str) else "|".join(said)
-        found.append(Remedy(pattern, entry["why"], entry["next"]))
-    return tuple(found)
+    return files.read(Path(__file__).with_name("remedies.yaml"), tuple[Remedy, ...], ValueError)
 
 
 def of(message: str) -> Remedy | None:
     """The remedy for a message; None if the kind of the message is not known."""
-    return next((each for each in known() if re.search(each.pattern, message)), None)
+    return next((each for each in known() if each.fits(message)), None)
 
 
 def lines(cases: Iterable[Case]) -> list[str]:
     """One line for each kind of message of the failed and undecided cases, in their order."""
     counts: dict[Remedy, int] = {}
     for case in cases:
-        red = case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
-        if red and (remedy := of(case.why)):
+        if case.verdict in RED and (remedy := of(case.why)):
             counts[remedy] = counts.get(remedy, 0) + 1
     return [
         f"next ({count} {'case' if count == 1 else 'cases'}): {remedy.why} {remedy.next}"

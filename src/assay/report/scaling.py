@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from assay.metrics import factor
 from assay.outputs.hpl import operations
-from assay.report import units
-from assay.report.charts import Chart, Series, count, others, positive, reasons
-from assay.report.series import Missing
+from assay.quantities import spaced
+from assay.report.figure import count, others, positive, reasons
+from assay.report.plots import COUNTS, ORDERS, Line, Lines
 from assay.results.cases import Case
 from assay.results.sanitize import finite
 
@@ -139,14 +139,22 @@ def _seconds(printed: object, order: float, rate: float) -> float | None:
     return time if time >= ROUNDED else operations(order) / (rate * 1e9)
 
 
-def charts(study: Study) -> list[Chart]:
+def charts(study: Study) -> list[Lines]:
     """T and S over P with a line for each N; SP and SPF over N with a line for each P.
 
     Empty charts are left out.
     """
     nodes = tuple((f"P = {number}", why) for number, why in study.missing)
+    # Large N may not fit on few nodes.
+    holes = tuple(
+        (f"P = {number}, N = {spaced(order)}", "not solved in this run")
+        for number in study.counts
+        for order in study.orders
+        if (number, order) not in study.time
+    )
+    slower = tuple(hole for hole in holes if not hole[0].startswith("P = 1,"))
     no_start = tuple(
-        (f"N = {units.number(order)}", "one node did not solve it: no T(1, N)")
+        (f"N = {spaced(order)}", "one node did not solve it: no T(1, N)")
         for order in study.orders
         if (1, order) not in study.time
     )
@@ -155,48 +163,34 @@ def charts(study: Study) -> list[Chart]:
         for number in study.counts
         if number not in study.peak
     )
-    holes = _holes(study)
-    slower = tuple(hole for hole in holes if not hole[0].startswith("P = 1,"))
+    several = any(number > 1 for number, _ in study.speedup)
+    speedup = study.speedup if several else {}
     found = [
-        Chart(
-            TIME, "s", "nodes P", _by_order(study.time), True, 10,
-            missing=(*nodes, *holes), axis="T(P, N)",
-        ),
-        Chart(
-            SPEEDUP, "1", "nodes P", _by_order(study.speedup), True, 2, True,
-            missing=(*nodes, *slower, *no_start), axis="S(P, N)",
-        ),
-        Chart(
-            PERFORMANCE, RATE, "order N", _lines(study.performance), False,
-            missing=(*nodes, *holes), axis="SP(P, N)",
-        ),
-        Chart(
-            FRACTION, "1", "order N", _lines(study.fraction), False,
-            missing=(*nodes, *holes, *no_peak), axis="SPF(P, N)",
-        ),
-    ]  # fmt: skip
-    several = any(nodes > 1 for nodes, _ in study.speedup)
-    return [chart for chart in found if chart.series and (several or chart.quantity != SPEEDUP)]
+        Lines(
+            name,
+            unit,
+            over,
+            _lines(values, over),
+            scale,
+            base,
+            ideal,
+            (*nodes, *lacks),
+            " ".join(name.split()[-2:]),
+        )
+        for name, unit, over, values, scale, base, ideal, lacks in (
+            (TIME, "s", "nodes P", study.time, COUNTS, 10, False, holes),
+            (SPEEDUP, "1", "nodes P", speedup, COUNTS, 2, True, (*slower, *no_start)),
+            (PERFORMANCE, RATE, "order N", study.performance, ORDERS, 0, False, holes),
+            (FRACTION, "1", "order N", study.fraction, ORDERS, 0, False, (*holes, *no_peak)),
+        )
+    ]
+    return [lines for lines in found if lines.lines]
 
 
-def _holes(study: Study) -> tuple[Missing, ...]:
-    """Pairs of a measured P and a measured N without a time; large N may not fit on few nodes."""
-    return tuple(
-        (f"P = {nodes}, N = {units.number(order)}", "not solved in this run")
-        for nodes in study.counts
-        for order in study.orders
-        if (nodes, order) not in study.time
-    )
-
-
-def _by_order(values: Mapping[tuple[int, int], float]) -> tuple[Series, ...]:
-    """A line over P for each N."""
-    return _lines({(order, nodes): y for (nodes, order), y in values.items()}, "N")
-
-
-def _lines(values: Mapping[tuple[int, int], float], name: str = "P") -> tuple[Series, ...]:
-    """A line over the second number for each value of the first one."""
+def _lines(values: Mapping[tuple[int, int], float], over: str) -> tuple[Line, ...]:
+    """From values by (P, N): a line over P for each N, or a line over N for each P."""
+    name, which, x = ("N", 1, 0) if over.endswith("P") else ("P", 0, 1)
     lines: dict[int, list[tuple[float, float]]] = {}
-    for (which, x), y in sorted(values.items()):
-        lines.setdefault(which, []).append((float(x), y))
-    return tuple(Series(f"{name} = {units.number(n)}", tuple(at)) for n, at in lines.items())
+    for at, y in sorted(values.items(), key=lambda one: (one[0][which], one[0][x])):
+        lines.setdefault(at[which], []).append((float(at[x]), y))
+    return tuple(Line(f"{name} = {spaced(n)}", tuple(at)) for n, at in lines.items())

@@ -10,26 +10,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.accused import How
-from assay.judge import Verdict
-from assay.report.summary import WORST_FIRST
+from assay.judge import RED, Verdict, worst, worst_first
 from assay.results.cases import Case
 
 #: A cause that accuses a node comes first, and among these the strongest evidence.
 STRENGTH = [how.value for how in How]
 
-#: How a node fared in a test, worst first: what the cell of a table shows.
-ACCUSED, IN_FAILED, IN_DOUBT, PASSED, RECORDED = (
-    *("accused", "in a failed case", "in an undecided case"),
-    *("passed", "recorded"),
-)
-FARED = (ACCUSED, IN_FAILED, IN_DOUBT, PASSED, RECORDED)
+ACCUSED, IN_FAILED = "accused", "in a failed case"
 
+#: How a node fared in a case of each verdict, if it is not accused.
 _OF_VERDICT = {
     Verdict.FAIL: IN_FAILED,
-    Verdict.INCONCLUSIVE: IN_DOUBT,
-    Verdict.PASS: PASSED,
-    Verdict.RECORDED: RECORDED,
+    Verdict.INCONCLUSIVE: "in an undecided case",
+    Verdict.PASS: "passed",
+    Verdict.RECORDED: "recorded",
 }
+
+#: How a node fared in a test, worst first -> the sign in the cell of a table.
+FARED = dict(zip((ACCUSED, *_OF_VERDICT.values()), "\u2715\u25cb?\u2713\u2022"))
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Cause:
         """Sort key: strong evidence first, a node before a pair, FAIL before INCONCLUSIVE."""
         strength = STRENGTH.index(self.how) if self.how in STRENGTH else len(STRENGTH)
         whole = bool(self.part) or len(self.nodes) == 1
-        return (0 if whole else 1 if self.nodes else 2), strength, WORST_FIRST.index(self.verdict)
+        return (0 if whole else 1 if self.nodes else 2), strength, worst_first(self.verdict)
 
 
 #: Evidence that something does not work, and not only that it is slow or different.
@@ -116,7 +114,7 @@ def causes(cases: Iterable[Case]) -> list[Cause]:
     """
     found: dict[tuple[tuple[str, ...], str, str], tuple[str, list[Case]]] = {}
     for case in cases:
-        if case.verdict not in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+        if case.verdict not in RED:
             continue
         said = [(one.nodes, one.problem, one.how, one.part) for one in case.accused]
         for nodes, message, how, part in said or [((), case.why, "", "")]:
@@ -126,7 +124,7 @@ def causes(cases: Iterable[Case]) -> list[Cause]:
             nodes,
             how,
             message,
-            min((case.verdict for case in members if case.verdict), key=WORST_FIRST.index),
+            worst(case.verdict for case in members),
             tuple(members),
             part,
         )
@@ -178,6 +176,7 @@ def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
     """
     rows: dict[str, dict[str, tuple[str, Case]]] = {}
     tests: dict[str, None] = {}
+    worst_how = list(FARED).index
     for case in cases:
         if case.verdict is None:
             continue
@@ -186,7 +185,7 @@ def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
             tests.setdefault(case.test)
             how = ACCUSED if node in named else _OF_VERDICT[case.verdict]
             row = rows.setdefault(node, {})
-            if case.test not in row or FARED.index(how) < FARED.index(row[case.test][0]):
+            if case.test not in row or worst_how(how) < worst_how(row[case.test][0]):
                 row[case.test] = (how, case)
     if len(rows) < 2:
         return Attendance((), {})

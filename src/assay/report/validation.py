@@ -7,35 +7,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import yaml
-
+from assay import files
 from assay.declared import PARTITION, PLACE
 from assay.declared import Figure as Declared
-from assay.report.charts import reasons
-from assay.report.figure import Figure, Shown
-from assay.report.series import Curves, Missing
+from assay.report.figure import Figure, Shown, reasons
+from assay.report.plots import Missing
 from assay.results import locality
 from assay.results.cases import Case
 from assay.results.locality import BETWEEN, IN_NODE
+from assay.results.session import ReportError
 
-#: Every site is asked for the figures of the first document. A site is asked for those of another
-#: one if its tests declare a figure there.
-DOCUMENT, *OTHERS = (
-    Path(__file__).with_name(name)
-    for name in (
-        "barone2024.yaml",
-        "chu2016.yaml",
-        "elken2008.yaml",
-        "richling2010.yaml",
-        "ganapathi2018.yaml",
-    )
-)
+#: Every site is asked for these figures. `assay report --study` asks for those of a study, too.
+DOCUMENT = Path(__file__).with_name("barone2024.yaml")
 
 
 @dataclass(frozen=True)
@@ -64,37 +52,49 @@ class Absent:
 
 
 @cache
-def _document(path: Path) -> Sequence[Mapping[str, Any]]:
-    groups: Sequence[Mapping[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return groups
+def _document(path: Path) -> Sequence[Wanted]:
+    raw = files.read_yaml(path, ReportError)
+    try:
+        return [
+            Wanted(figure, at, **keys)
+            for group in raw
+            for at in group["at"]
+            for figure, keys in group["figures"].items()
+        ]
+    except (TypeError, KeyError, AttributeError):
+        why = f"is no list of figures; the head of {DOCUMENT.name} explains its keys"
+        raise ReportError(f"{path}: {why}") from None
 
 
-def wanted(cases: Iterable[Case]) -> list[Wanted]:
-    """All figures of the validation; those of storage once for each file system of the session."""
-    found = list(cases)
-    on = {case.partition for case in found if any(PARTITION in f.at for f in case.figures)}
-    there = {figure.at for case in found for figure in case.figures}
-    groups = [
-        *_document(DOCUMENT),
-        *(one for path in OTHERS for one in _document(path) if there & {*one["at"]}),
-    ]
+def wanted(cases: Iterable[Case], studies: Iterable[Path] = ()) -> list[Wanted]:
+    """All figures of the validation; those of storage once for each file system of the session.
+
+    :param studies: more lists of figures.
+    :raises ReportError: a list cannot be read.
+    """
+    on = {case.partition for case in cases if any(PARTITION in f.at for f in case.figures)}
     return [
-        Wanted(figure, at.replace(PARTITION, partition), **keys)
-        for group in groups
-        for at in group["at"]
-        for partition in ((sorted(on) or ["any file system"]) if PARTITION in at else [""])
-        for figure, keys in group["figures"].items()
+        replace(one, at=one.at.replace(PARTITION, partition))
+        for path in (DOCUMENT, *studies)
+        for one in _document(path)
+        for partition in ((sorted(on) or ["any file system"]) if PARTITION in one.at else [""])
     ]
 
 
-def absent(cases: Sequence[Case], figures: Iterable[Figure]) -> list[Absent]:
-    """The missing figures of a session: whole figures first, then parts of figures."""
+def absent(
+    cases: Sequence[Case], figures: Iterable[Figure], studies: Iterable[Path] = ()
+) -> list[Absent]:
+    """The missing figures of a session: whole figures first, then parts of figures.
+
+    :param studies: the lists of the studies that the session is for.
+    :raises ReportError: a list cannot be read.
+    """
     drawn = list(figures)
     shown = {key for figure in drawn for key in figure.shows}
     where = locality.of_partitions(cases)
     places = [_places(case, where.get((case.system, case.partition), "")) for case in cases]
     whole = []
-    for item in wanted(cases):
+    for item in wanted(cases, studies):
         if (item.figure, item.at) in shown:
             continue
         key = (item.of or item.figure, item.at)
@@ -126,14 +126,24 @@ def shows(figures: Iterable[Declared], partition: str, place: str = "") -> froze
     )
 
 
-def unselected(group: Curves) -> tuple[Missing, ...]:
-    """Lines of a figure that no case of the session should measure."""
-    ways, counts = ({pair[n] for pair in group.planned} for n in (0, 1))
+def unselected(
+    figures: Iterable[Declared],
+    partition: str,
+    place: str,
+    planned: Iterable[tuple[str, str]],
+    on_gpu: bool,
+) -> list[Missing]:
+    """Lines of a figure that no case of the session should measure.
+
+    :param planned: (way, ranks) of every case that should be a line, measured or not.
+    :param on_gpu: whether the ways are configurations for GPU memory.
+    """
+    ways, counts = ({pair[n] for pair in planned} for n in (0, 1))
     found: list[str] = []
-    if group.on_gpu and group.place and group.buffers != "HH":
-        found += [name for name in locality.configurations(group.place) if name not in ways]
+    if on_gpu and place:
+        found += [name for name in locality.configurations(place) if name not in ways]
     if any(counts):
-        keys = shows(group.figures, group.partition, group.place)
+        keys = shows(figures, partition, place)
         ranks = [w.ranks for w in wanted(()) if (w.figure, w.at) in keys]
         found += [f"P = {count}" for each in ranks for count in each if count not in counts]
-    return tuple((part, reasons([])) for part in found)
+    return [(part, reasons([])) for part in found]

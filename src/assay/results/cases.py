@@ -10,7 +10,7 @@ from typing import Any
 
 from assay.declared import Figure
 from assay.judge import Verdict
-from assay.results.sanitize import finite, mapping
+from assay.results.sanitize import finite, line, mapping, sequence
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,8 @@ class Metric:
 
     :ivar value: in `unit`; None where the record has no finite number.
     :ivar reference: the expected value. `lower` and `upper` are its bounds. All are in `unit`.
+    :ivar cell: the place in :attr:`Case.rows` that the value is of: (number of the row, column);
+        None if it is not that of one cell.
     :ivar percent: `value` in percent of `peak`, if the test knows a peak: one that the same run
         measured, or one of the hardware. `peak_of` says what that peak is.
     """
@@ -37,6 +39,7 @@ class Metric:
     peak_unit: str = ""
     peak_of: str = ""
     source: str = ""
+    cell: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,17 @@ class Case:
     def where(self) -> str:
         """Where the case ran, as ReFrame writes it: ``system:partition+environ``."""
         return f"{self.system}:{self.partition}+{self.environ}"
+
+
+def figures(raw: Any) -> tuple[Figure, ...]:
+    """The figures of an entry ``figures`` of a record or a plan; what is none is left out."""
+    found = []
+    for entry in map(mapping, sequence(raw)):
+        try:
+            found.append(Figure(**{str(key): line(value) for key, value in entry.items()}))
+        except (TypeError, ValueError):
+            continue
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -158,9 +158,9 @@ def gather(folder: Path) -> Session:
     lost += [f"the job of {name!r} left results, and no such job was planned" for name in strangers]
     lost += map(line, sequence(promise.site.get("faults")))
     # A job that kept the plan of its session has named them.
-    if "skips" in promise.site and not any(site_promise.REFUSED in fault for fault in lost):
-        rules = [site_promise.skip(one) for one in sequence(promise.site["skips"])]
-        lost += unlisted(rules, (c for c in attempts if c.verdict is None and not c.aborted))[0]
+    if not any(site_promise.REFUSED in fault for fault in lost):
+        skipped = (c for c in attempts if c.verdict is None and not c.aborted)
+        lost += unlisted(promise.site, skipped)[0]
     faults = [*lost, *_above_budget(promise, sessions, attempts)]
     if missing:
         promised = sum(map(len, promise.jobs.values()))

@@ -37,7 +37,7 @@ class Plan:
 
     :ivar cases: the cases without fixtures. Their keys are the names that run reports use.
     :ivar promise: how the cases compare with the promise of the site, as
-        :meth:`assay.results.promised.Promised.plan` states it.
+        :func:`assay.results.promise.state` states it.
     """
 
     started: str = ""

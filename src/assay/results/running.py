@@ -139,8 +139,7 @@ def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dic
 def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
     out, expected = runner.left_out(tests)
     skipped = [replace(session.named(_planned(*case)), why=line(why)) for case, why in out]
-    rules = [promises.skip(one) for one in kept.get("skips", ())]
-    refused, partial = session.unlisted(rules, skipped) if "skips" in kept else ([], [])
+    refused, partial = session.unlisted(kept, skipped)
     faults = [*kept.get("faults", ()), *refused]
     faults += [f"{name} is expected to fail, which proves nothing" for name in expected]
     if faults:

@@ -16,19 +16,18 @@ import math
 import os
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from assay.deadline import REACHED
-from assay.judge import Verdict
+from assay.judge import GREEN, RED, Verdict
 from assay.reframe_compat import log
-from assay.results import figures, promise, run_folder
-from assay.results.cases import Case, Session
+from assay.results import promise, run_folder
+from assay.results.cases import Case, Session, figures
 from assay.results.record import FILE as RECORD
-from assay.results.record import SCHEMA
-from assay.results.records import cause, with_record
+from assay.results.record import SCHEMA, cause, with_record
 from assay.results.sanitize import date, finite, line, mapping, sequence
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
@@ -42,8 +41,6 @@ TEXT_SUFFIXES = frozenset(
 #: How much older than its session a record may be [s]. An even older record counts as left over
 #: from another session. The clocks of a file server and of this machine differ.
 CLOCK_SKEW_SECONDS = 60
-
-_RED = (Verdict.FAIL, Verdict.INCONCLUSIVE)
 
 
 class ReportError(Exception):
@@ -152,7 +149,7 @@ def _salvaged(folder: Path) -> Session:
                 verdict = record.get("verdict")
             except (OSError, ValueError, RecursionError, LookupError, TypeError):
                 entry, verdict = {"display_name": path.parent.name}, None
-            ended_as = "fail" if verdict in [red.value for red in _RED] else "pass"
+            ended_as = "fail" if verdict in RED else "pass"
             # A case that passed may be in the stage, for a case that depends on it.
             if where is staged and ended_as == "pass" and not reader.passed(entry):
                 continue  # it had not ended
@@ -208,9 +205,8 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
         # An attempt that was not run does not revoke the attempts that were run.
         tries = [case for case in launched if case.verdict is not None] or launched
         last = tries[-1]
-        failed = [n for n, case in enumerate(tries, 1) if case.verdict in _RED]
-        passed = last.verdict in (Verdict.PASS, Verdict.RECORDED)
-        if failed and passed and last.launches != len(tries):
+        failed = [n for n, case in enumerate(tries, 1) if case.verdict in RED]
+        if failed and last.verdict in GREEN and last.launches != len(tries):
             cause = tries[failed[0] - 1].why
             last = replace(
                 last,
@@ -279,8 +275,7 @@ class _Reader:
             return case
         if result == "fail":
             # A test that needs more launches to decide fails in ReFrame, which has no third state.
-            inconclusive = record.get("verdict") == Verdict.INCONCLUSIVE.value
-            verdict = Verdict.INCONCLUSIVE if inconclusive else Verdict.FAIL
+            verdict = case.verdict if case.verdict in RED else Verdict.FAIL
             why = cause(case, verdict) or _reason(entry) or "ReFrame gives no reason"
             return replace(case, verdict=verdict, why=why)
         return replace(
@@ -326,10 +321,10 @@ class _Reader:
                 return {}, f"{RECORD} belongs to another test case ({line(record[key])})"
         if record.get("verdict") not in [verdict.value for verdict in Verdict]:
             return record, f"{RECORD} has no verdict: nothing was judged"
-        if record["verdict"] == Verdict.PASS.value and not record.get("metrics"):
+        if record["verdict"] == Verdict.PASS and not record.get("metrics"):
             return record, f"{RECORD} says PASS without a metric"
-        if record["verdict"] == Verdict.PASS.value and (why := _contradiction(record)):
-            return record, f"{RECORD} says PASS, but {why}"
+        if record["verdict"] in GREEN and (why := _contradiction(record)):
+            return record, f"{RECORD} says {record['verdict']}, but {why}"
         return record, ""
 
     def _now(self, named: Any) -> list[Path]:
@@ -357,8 +352,7 @@ class _Reader:
         if not state:
             return {"doubts": doubts, "partial": (*promise.few(doubts), *unjudged)}
         skipped = (c for c in attempts if c.verdict is None and not c.aborted)
-        rules = [promise.skip(one) for one in sequence(state.get("skips"))]
-        refused, partial = unlisted(rules, skipped) if "skips" in state else ([], [])
+        refused, partial = unlisted(state, skipped)
         promised = state.get("promised")
         return {
             "faults": (*map(line, sequence(state.get("faults"))), *refused),
@@ -405,11 +399,18 @@ def beside_others(why: Iterable[str]) -> tuple[str, ...]:
 
 
 def _contradiction(record: Mapping[str, Any]) -> str:
-    """Why a record cannot be that of a case that passed; empty if it can."""
+    """Why a record cannot be that of a case that is not red; empty if it can."""
+    metrics = {str(name): mapping(each) for name, each in mapping(record.get("metrics")).items()}
+    for name, each in metrics.items():
+        if finite(each.get("value")) is None:
+            return f"{name} is not a finite number: {line(each.get('value'))}"
+        if each.get("verdict") not in GREEN:
+            return f"{name} is {line(each.get('verdict'))}"
+    if record["verdict"] == Verdict.RECORDED:
+        return ""
     if problems := sequence(record.get("problems")):
         return f"it has a problem: {line(problems[0])}"
-    metrics = {str(name): mapping(each) for name, each in mapping(record["metrics"]).items()}
-    if all(each.get("verdict") == Verdict.RECORDED.value for each in metrics.values()):
+    if all(each.get("verdict") == Verdict.RECORDED for each in metrics.values()):
         return "none of its metrics was judged"
     for name, each in metrics.items():
         value, low, high = (finite(each.get(key)) for key in ("value", "lower", "upper"))
@@ -425,10 +426,18 @@ def _contradiction(record: Mapping[str, Any]) -> str:
     return ""
 
 
-def unlisted(rules: Sequence[promise.Skip], skipped: Iterable[Case]) -> tuple[list[str], list[str]]:
-    """As :func:`assay.results.promise.unlisted`, without cases that are red for another cause."""
+def unlisted(state: Mapping[str, Any], skipped: Iterable[Case]) -> tuple[list[str], list[str]]:
+    """As :func:`assay.results.promise.unlisted`, without cases that are red for another cause.
+
+    :param state: what the plan of the session says of the promise. A session without a promise, or
+        of a suite before kinds of skips, allows all.
+    """
+    if "may_skip" not in state:
+        return [], []
     causes = (REACHED, NOT_RUN["fail_deps"])
-    return promise.unlisted(rules, (c for c in skipped if not c.why.startswith(causes)))
+    others = (c for c in skipped if not c.why.startswith(causes))
+    may_skip = mapping(state["may_skip"])
+    return promise.unlisted({k: [*map(str, sequence(v))] for k, v in may_skip.items()}, others)
 
 
 def named(entry: Mapping[str, Any]) -> Case:
@@ -444,9 +453,7 @@ def named(entry: Mapping[str, Any]) -> Case:
         environ=line(entry.get("environ")),
         verdict=None,
         parameters=parameters,
-        figures=figures.read(entry["figures"])
-        if "figures" in entry
-        else figures.undeclared(parameters),
+        figures=figures(entry.get("figures")),
     )
 
 

@@ -8,7 +8,6 @@ they are reached. Its ``references.yaml`` holds the references that the results 
 
 from __future__ import annotations
 
-import difflib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,19 +16,20 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from reframe.core.exceptions import ConfigError
 
 from assay import catalogue, deadline, files, reframe_compat
 from assay.evidence import node_limits, plan
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.reframe_compat import command
-from assay.results import promise, run_folder, running, store
+from assay.results import promise, run_folder, running
 from assay.results.cases import Case
-from assay.sites import ideal, invocation
+from assay.sites import invocation
 
-#: The file of each site that this process loaded -> the machine, if the site describes itself, and
-#: the stack if ``ASSAY_STACK`` leaves out others.
-found_on: dict[Path, tuple[promise.Found | None, list[str]]] = {}
+#: The file of each site that this process loaded -> its words, and the stack if ``ASSAY_STACK``
+#: leaves out others.
+found_on: dict[Path, tuple[promise.Site, list[str]]] = {}
 
 #: Site file -> the names that a `for` block of its references may have, by key. A site that
 #: describes itself is not here: it has other names on each machine.
@@ -93,6 +93,20 @@ def results_directory(site_file: str | Path) -> Path:
     return path
 
 
+class Words(msgspec.Struct, forbid_unknown_fields=True):
+    """It has features and extras, each a mapping of word to meaning."""
+
+    extras: dict[str, str]
+    features: dict[str, str] = {}
+
+
+class Vocabulary(msgspec.Struct, forbid_unknown_fields=True):
+    """The file has partition and environment."""
+
+    partition: Words
+    environment: Words
+
+
 @cache
 def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """The words of sites with their meanings: ``[partition|environment][features|extras][word]``.
@@ -102,22 +116,26 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
     :raises ConfigError: the file cannot be read or does not have that shape.
     """
-    words = files.read_yaml(path, ConfigError)
-    try:
-        for owner, kind in (
-            ("partition", "features"),
-            ("partition", "extras"),
-            ("environment", "extras"),
-        ):
-            if not isinstance(words[owner][kind], dict):
-                raise TypeError
-    except (KeyError, TypeError):
-        raise ConfigError(
-            f"{path}: must have partition with features and extras, and environment with extras, "
-            "each a mapping of word to meaning"
-        ) from None
-    words["environment"]["features"] = catalogue.WORDS
-    return words  # type: ignore[no-any-return]
+    said = files.read(path, Vocabulary, ConfigError)
+    return {
+        "partition": {"features": said.partition.features, "extras": said.partition.extras},
+        "environment": {"features": catalogue.WORDS, "extras": said.environment.extras},
+    }
+
+
+def _words(
+    partitions: Iterable[Mapping[str, Any]],
+    stacks: Iterable[Mapping[str, Any]],
+    found: Callable[[], Sequence[str]] | None,
+) -> promise.Site:
+    places = list(partitions)
+    return promise.Site(
+        {p["name"]: frozenset(p.get("features", ())) for p in places},
+        {p["name"]: frozenset(p["environs"]) for p in places},
+        {s["name"]: frozenset(s["features"]) for s in stacks},
+        found is not None,
+        tuple(found()) if found else (),
+    )
 
 
 def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> None:
@@ -127,9 +145,8 @@ def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> N
         file = "site-config/vocabulary.yaml"
         if known is catalogue.WORDS:
             file = "src/assay/catalogue.yaml"
-        near = difflib.get_close_matches(word, known, n=1)
-        mend = f"did you mean {near[0]!r}?" if near else "known are " + ", ".join(sorted(known))
-        raise ConfigError(f"{where}: unknown word {word!r}; {mend} (new words go into {file})")
+        mend = f"{files.nearest(word, known)} (new words go into {file})"
+        raise ConfigError(f"{where}: unknown word {word!r}; {mend}")
 
 
 def _check_partition(
@@ -175,11 +192,11 @@ def configuration(  # noqa: PLR0913
     general: Mapping[str, Any] | None = None,
     one_at_a_time: bool = False,
     *,
-    found: Callable[[list[dict[str, Any]], list[dict[str, Any]]], promise.Found] | None = None,
+    found: Callable[[], Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with the parts that all sites share.
 
-    All sites share the results store, the run reports, the JUnit report and the JSON perflog below
+    All sites share the run reports, the JUnit report and the JSON perflog below
     :func:`results_directory`, and the modes (:data:`PROFILES`).
 
     :param site_file: the site's ``__file__``.
@@ -189,8 +206,7 @@ def configuration(  # noqa: PLR0913
     :param one_at_a_time: the modes submit a case only after the case before it has ended, across
         all partitions. If all partitions share their nodes, the waiting time of a job then tells
         something about the nodes.
-    :param found: for a site that describes itself: tells from its partitions and stacks what the
-        machine has and lacks.
+    :param found: for a site that describes itself: tells which probes of the machine failed.
     :raises ConfigError: a word is unknown, a deadline is not a duration, a system does not have the
         name of its folder, the references are not valid, the stack in ``ASSAY_STACK`` does not
         exist, or the results cannot be written. If ReFrame's command loads the site, also: the host
@@ -217,26 +233,20 @@ def configuration(  # noqa: PLR0913
         _check_stack(site_file, environment, places, words["environment"])
 
     try:
-        deadline.begin(
-            p["extras"]["deadline"]
-            for system in systems
-            for p in system["partitions"]
-            if "deadline" in p.get("extras", ())
-        )
+        deadline.begin()
     except ValueError as error:
         raise ConfigError(f"{site_file}: {error}") from None
     reframe_compat.install()
-    machine = found(places, environments) if found else None
+    words_here = _words(places, environments, found)
     if not found:
         names_on[site_file] = {
             "partition": [partition["name"] for partition in places],
             "environ": [environment["name"] for environment in environments],
         }
-    environments = ideal.given(systems, environments, machine, run=bool(call and call.run))
     everything = len(environments)
     environments = _only_asked_for(systems, environments, site_file)
     fewer = [f"STACK={e['name']}" for e in environments] if len(environments) < everything else []
-    found_on[site_file] = machine, fewer
+    found_on[site_file] = words_here, fewer
     try:
         References.load(site_file.with_name("references.yaml"))
     except ReferencesError as error:
@@ -249,12 +259,8 @@ def configuration(  # noqa: PLR0913
     folder = results / "output" / time.strftime("%Y%m%dT%H%M%S")
     log = results / "listing.log"
     if call and call.run:
-        try:
-            store.refuse_damaged(results / store.DATABASE)
-        except store.StoreError as error:
-            raise ConfigError(str(error)) from None
         folder = running.begin(results)
-        running.promise(partial(_promised, call, site_file, machine, fewer))
+        running.promise(partial(_promised, call, site_file, words_here, fewer))
         log = folder / run_folder.LOG
     for system in systems:
         system.setdefault("stagedir", str(results / "stage" / folder.name))
@@ -269,13 +275,6 @@ def configuration(  # noqa: PLR0913
                 # The environment of the stack is part of what is measured: do not purge it.
                 "purge_environment": False,
                 **(general or {}),
-            }
-        ],
-        "storage": [
-            {
-                "enable": True,
-                "backend": "sqlite",
-                "sqlite_db_file": str(results / store.DATABASE),
             }
         ],
         "logging": [_logging(results, log)],
@@ -294,7 +293,7 @@ def configuration(  # noqa: PLR0913
 def _promised(  # noqa: PLR0913, PLR0917
     call: command.Invocation,
     site_file: Path,
-    machine: promise.Found | None,
+    site: promise.Site,
     fewer: Sequence[str],
     cases: Sequence[Case],
     profile: str,
@@ -307,7 +306,7 @@ def _promised(  # noqa: PLR0913, PLR0917
     suite = repository(site_file) / "reframe"
     said = plan.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
     said = replace(said, selected=(*said.selected, *fewer))
-    return promise.state(site_file.with_name(promise.FILE), machine, said, cases, profile)
+    return promise.state(site_file.with_name(promise.FILE), site, said, cases, profile)
 
 
 def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:

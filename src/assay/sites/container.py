@@ -111,11 +111,6 @@ class Image:
     foreign: bool = False
 
     @property
-    def transports(self) -> list[str]:
-        """Transports that the UCX of the image could open on this machine."""
-        return detect.transports(self.said["ucx_info", "-d"])
-
-    @property
     def apart(self) -> bool:
         """Whether each of its containers has its own user namespace, as seen on this machine."""
         inside = self.said.get(("readlink", "/proc/self/ns/user"), "").strip()

@@ -6,18 +6,17 @@ and the kernel. What is not there is left out, never guessed.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from assay import catalogue
-from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, NPB_CLASSES, NPB_KERNELS, PROGRAMS
+from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
 from assay.evidence.accelerator import ACCELERATORS
 from assay.onnode import provenance
+from assay.slurm import QUERIES, Answers
 
 #: Command that shows whether `mpicc` has a compiler, and the `mpi.h` of Open MPI. The wrapper alone
 #: shows neither. It compiles nothing; the header is long.
@@ -52,26 +51,19 @@ def programs(has: Callable[[str], object] = shutil.which) -> dict[str, str]:
     return found
 
 
-def btio(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[str]]:
-    """Classes and subtypes of BT-IO for which every combination exists."""
-    built = {
-        (cls, sub) for cls in BTIO_CLASSES for sub in BTIO_SUBTYPES if has(catalogue.btio(cls, sub))
-    }
-    subtypes = [s for s in BTIO_SUBTYPES if any(sub == s for _, sub in built)]
-    classes = [c for c in BTIO_CLASSES if subtypes and all((c, s) in built for s in subtypes)]
-    return classes, subtypes if classes else []
+def built(
+    kinds: Iterable[str], name: Callable[[str, str], str], has: Callable[[str], object]
+) -> tuple[list[str], list[str]]:
+    """The kinds and classes of a program of NPB for which every combination exists.
 
+    A program of another class, such as one that is left of an older build, hides no kind: the class
+    counts that most kinds have, and the kinds that have it.
 
-def npb(has: Callable[[str], object] = shutil.which) -> tuple[list[str], list[str]]:
-    """Kernels and classes of NPB for which every combination exists.
-
-    A program of another class, such as one that is left of an older build, hides no kernel: the
-    class counts that most kernels have, and the kernels that have it.
+    :param name: of the program of a kind and a class.
     """
-    built = {(k, c) for k in NPB_KERNELS for c in NPB_CLASSES if has(catalogue.npb(k, c))}
-    of_class = {c: [k for k in NPB_KERNELS if (k, c) in built] for c in NPB_CLASSES}
-    kernels = max(of_class.values(), key=len)
-    return kernels, [c for c in NPB_CLASSES if kernels and set(kernels) <= set(of_class[c])]
+    of_class = {c: [kind for kind in kinds if has(name(kind, c))] for c in BTIO_CLASSES}
+    found = max(of_class.values(), key=len)
+    return found, [c for c in BTIO_CLASSES if found and {*found} <= {*of_class[c]}]
 
 
 #: Command that was asked -> its exit code; None if it did not end in time.
@@ -132,15 +124,16 @@ def described(
     # UCX lists only transports that this machine has a driver for.
     opened = transports(said("ucx_info", "-d")) if "ucx" in found else []
     features += [f"ucx-{word}" for word, gpu in ACCELERATORS.items() if gpu.copy in opened]
-    classes, subtypes = btio(has)
-    if classes:
+    subtypes, classes = built(BTIO_SUBTYPES, lambda sub, cls: catalogue.btio(cls, sub), has)
+    if subtypes:
         features.append("btio")
-        extras.update(btio_classes=classes, btio_subtypes=subtypes)
-    kernels, classes = npb(has)
-    if kernels:
-        features.append("npb")
-        extras.update(npb_kernels=kernels, npb_classes=classes)
+        extras["btio_built"] = {"classes": classes, "subtypes": subtypes}
     return features, extras
+
+
+def slurm() -> Answers:
+    """What Slurm answers on this machine; a text is empty if its command is missing."""
+    return Answers(**{name: output(*command) for name, command in QUERIES.items()})
 
 
 def ucx_transports() -> list[str]:
@@ -198,36 +191,16 @@ def release(said: str | None = None) -> str:
     return named or "an unknown distribution"
 
 
-def memory_bytes() -> int:
-    """Memory of this node [B]: the physical memory, or the limit of the control group if lower."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limits = [physical]
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        path = Path("/sys/fs/cgroup") / name
-        try:
-            text = path.read_text().strip()
-        except OSError:
-            continue
-        if text.isdigit():
-            limits.append(int(text))
-    return min(limits)
-
-
-def clock_hz() -> float | None:
-    """Nominal clock of a core of this machine [Hz]; see :func:`clock`."""
-    base = provenance.read("/sys/devices/system/cpu/cpu0/cpufreq/base_frequency")
-    return clock(provenance.read("/proc/cpuinfo") or "", base)
-
-
-def clock(info: str, base: str | None) -> float | None:
+def clock_hz(said: Mapping[str, str | None] | None = None) -> float | None:
     """Nominal clock of a core [Hz], from the model name or the base frequency; None if unknown.
 
     The kernel's ``cpu MHz`` is normally the current clock. In a virtual machine it is the nominal
     clock, because a virtual machine knows no other clock. It is therefore used only there.
 
-    :param info: text of ``/proc/cpuinfo``, or of its first processor.
-    :param base: the base frequency as the kernel states it [kHz], None if it does not.
+    :param said: what :func:`assay.onnode.provenance.clock` found; by default, on this machine.
     """
+    said = said or provenance.clock()
+    info, base = said["cpuinfo"] or "", said["base_frequency"]
     if match := re.search(r"^model name\s*:.* @ ([\d.]+)GHz", info, re.MULTILINE):
         return float(match[1]) * 1e9
     if base and base.isdigit():
@@ -237,21 +210,13 @@ def clock(info: str, base: str | None) -> float | None:
     return float(mhz[1]) * 1e6 if virtual and mhz else None
 
 
-def pml(root: Path = Path("/sys/class/infiniband")) -> dict[str, str]:
+def pml(ports: Mapping[str, object]) -> dict[str, str]:
     """The extra ``pml`` of a machine: ob1 if nothing here makes Open MPI choose another.
 
     Without an adapter named ``mlx*`` Open MPI gives pml ucx a lower priority than ob1
     (opal/mca/common/ucx/common_ucx.c of 4.1.4 and 5.0.10). With another adapter the choice depends
     on the stack, and the extra stays away.
+
+    :param ports: of InfiniBand and RoCE, as :mod:`assay.onnode.provenance` finds them.
     """
-    return {} if root.is_dir() and any(root.iterdir()) else {"pml": "ob1"}
-
-
-def usable_cpus() -> int:
-    """Processors that this process may run on."""
-    return len(os.sched_getaffinity(0))
-
-
-def file_system(directory: Path) -> str:
-    """Type of the file system that holds `directory`, as the kernel names it."""
-    return provenance.file_system(str(directory))["type"] or "unknown"
+    return {} if ports else {"pml": "ob1"}

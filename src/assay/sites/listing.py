@@ -14,7 +14,7 @@ from reframe.core.exceptions import ReframeError
 
 from assay import catalogue, sites
 from assay.judge import References, ReferencesError
-from assay.results.promise import Found
+from assay.results.promise import Site
 
 
 def find(folder: Path) -> list[Path]:
@@ -38,8 +38,8 @@ def load(site_file: Path) -> tuple[dict[str, Any], References]:
     return configuration, References.load(site_file.with_name("references.yaml"))
 
 
-def found(site_file: Path) -> tuple[Found | None, list[str]]:
-    """What a site that describes itself finds on this machine; None for another site.
+def found(site_file: Path) -> tuple[Site, list[str]]:
+    """The words that a site has on this machine.
 
     The second value names the stack if ``ASSAY_STACK`` leaves out others of the site.
 

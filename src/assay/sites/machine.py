@@ -10,22 +10,19 @@ import re
 import shlex
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
 from assay import sites
-from assay.catalogue import WORDS
 from assay.evidence.busy import PROCESSES
 from assay.evidence.transports import SWITCHED
 from assay.onnode import provenance
-from assay.results.promise import Found
-from assay.sites import detect, ideal, invocation, stacks
+from assay.sites import detect, invocation, stacks
 
 #: Feature words of programs that run without MPI.
 SERIAL = ("iozone",)
@@ -72,7 +69,7 @@ def stack(site_file: str | Path, instead: str = "type `make setup`") -> dict[str
         :func:`assay.sites.stacks.spack`.
     """
     if os.environ.get("ASSAY_STACK") != "spack":
-        if (fault := _no_open_mpi()) and not ideal.asked():
+        if fault := _no_open_mpi():
             raise ConfigError(f"{site_file}: {fault}; {instead}, or load the module of an Open MPI")
         return distribution(site_file)
     lock = sites.repository(site_file) / "site-config/debian12/spack/env/spack.lock"
@@ -120,7 +117,7 @@ def configuration(
         invocation.check_release(Path(site_file).resolve(), release, here)
         hostnames = [re.escape(socket.gethostname()) + "$"] if here == release else []
     systems = [system(site_file, descr, hostnames, partitions)]
-    seen = partial(found, words={"intra-node": SWITCHED}, any_stack=not release)
+    seen = partial(found, any_stack=not release)
     return sites.configuration(site_file, systems, [stack], OFTEN, found=seen)
 
 
@@ -139,44 +136,19 @@ def system(
     }
 
 
-def found(
-    partitions: Sequence[Mapping[str, Any]],
-    stacks: Sequence[Mapping[str, Any]],
-    words: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    any_stack: bool = True,
-    optional: frozenset[str] = frozenset(),
-) -> Found:
-    """What this machine has and lacks, for the comparison with what must run.
+def found(any_stack: bool = True) -> tuple[str, ...]:
+    """The probes of this machine that failed, one line each.
 
-    :param words: the words that were looked for, by partition.
-    :param any_stack: whether the programs of the stacks were looked for, too.
-    :param optional: partitions that such a machine may lack.
+    :param any_stack: whether the programs of the stack were looked for, too.
     """
-    blind, lost = detect.ucx_problems(), detect.not_on_path() if any_stack else {}
-    lacks = {}
-    for partition in partitions:
-        name = str(partition["name"])
-        absent = {*words.get(name, ())} - {*partition["features"]}
-        lacks[name] = frozenset(absent - {*SWITCHED} if blind or "ucx" in lost else absent)
-    for stack in stacks if any_stack else ():
-        there = {*stack["features"]}
-        if stack["name"] == "system":
-            there |= {*detect.programs(), *lost}
-        lacks[stack["name"]] = frozenset({*WORDS} - there)
-    return Found(
-        stacks={str(p["name"]): tuple(p["environs"]) for p in partitions},
-        lacks=lacks,
-        words=words,
-        any_stack=any_stack,
-        optional=optional,
-        problems=(*blind, *lost.values()),
-    )
+    lost = detect.not_on_path() if any_stack else {}
+    return (*detect.ucx_problems(), *lost.values())
 
 
 def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict[str, Any]:
     """A partition whose jobs run on this machine, with its processor and memory."""
     processor = cpuinfo()
-    processor["num_cpus"] = min(processor["num_cpus"], detect.usable_cpus())
+    processor["num_cpus"] = min(processor["num_cpus"], len(os.sched_getaffinity(0)))
     clock = {"clock_hz": hz} if (hz := detect.clock_hz()) else {}
     # Open MPI refuses to start as root unless it is told twice that this is meant.
     root = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
@@ -189,8 +161,8 @@ def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict
         "features": features,
         # Other work on this machine disturbs the measurement, so the suite watches its processes.
         "extras": {
-            **{"memory_bytes": detect.memory_bytes(), "others": PROCESSES, **clock},
-            **detect.pml(),
+            **{"memory_bytes": provenance.memory()["limit"], "others": PROCESSES, **clock},
+            **detect.pml(provenance.network_devices()["infiniband"]),
             **extras,
         },
         "env_vars": root if os.geteuid() == 0 else [],
@@ -202,7 +174,7 @@ def file_systems(site_file: str | Path, *features: str) -> list[dict[str, Any]]:
     scratch = os.environ.get("ASSAY_SCRATCH") or sites.results_directory(site_file) / "scratch"
     return [
         storage(site_file, "scratch", Path(scratch), *features),
-        storage(site_file, "tmpfs", Path("/dev/shm"), "tmpfs"),  # noqa: S108 - under test
+        storage(site_file, "tmpfs", Path("/dev/shm")),  # noqa: S108 - under test
     ]
 
 
@@ -228,8 +200,6 @@ def storage(site_file: str | Path, name: str, directory: Path, *features: str) -
             f"{site_file}: partition {name!r}: directory {directory} cannot be made "
             f"({error.strerror}); set ASSAY_SCRATCH to one that can"
         ) from None
-    kind = detect.file_system(directory)
-    words = ["storage", *features]
-    if kind in ("xfs", "lustre"):
-        words.append(kind)
-    return partition(name, words, {"directory": str(directory), "file_system": kind})
+    kind = provenance.file_system(str(directory))["type"] or "unknown"
+    extras = {"directory": str(directory), "file_system": kind}
+    return partition(name, ["storage", *features], extras)

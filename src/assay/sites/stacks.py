@@ -70,8 +70,9 @@ def spack(
             extras[VERSIONS[node["name"]]] = node["version"]
         if node["name"] == "npb-btio":
             built = node["parameters"]
-            extras["btio_classes"] = [c for c in BTIO_CLASSES if c in built["classes"]]
-            extras["btio_subtypes"] = [s for s in BTIO_SUBTYPES if s in built["subtypes"]]
+            classes = [c for c in BTIO_CLASSES if c in built["classes"]]
+            subtypes = [s for s in BTIO_SUBTYPES if s in built["subtypes"]]
+            extras["btio_built"] = {"classes": classes, "subtypes": subtypes}
 
     environment: dict[str, Any] = {
         "name": "spack" if view == "host" else f"spack-{view}",

@@ -58,32 +58,22 @@ def seconds_at_most(npb_class: str, ranks: int) -> int:
     return int(600 + computing + moved / SLOW_STORAGE)
 
 
-def chosen(
-    built: Sequence[str],
-    said: str | None,
-    smoke: bool,
-    program: str = "btio",
-    usual: str = DEFAULT,
-) -> str:
+def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
     """The class to run, independent of what is free today: references are for one class.
 
     :param built: the classes that the stack has, in ascending order.
     :param said: the class that the site sets for the partition, if any.
     :param smoke: whether to run as little as possible.
-    :param program: the feature of a stack that has the program.
-    :param usual: the largest class that runs if the site chooses none.
-    :raises ValueError: the site sets an unknown class.
     :raises SizingError: the stack does not have that class.
     """
-    if said is not None and said not in NPB_CLASSES:
-        raise ValueError(f"{said!r} is not a class; known are {', '.join(NPB_CLASSES)}")
     if smoke:
         return built[0]
     if said is None:
-        small = NPB_CLASSES[: NPB_CLASSES.index(usual) + 1]
+        small = NPB_CLASSES[: NPB_CLASSES.index(DEFAULT) + 1]
         return next((c for c in reversed(built) if c in small), built[0])
     if said not in built:
-        raise SizingError(f"this stack has no {program} class {said}; it has {', '.join(built)}")
+        there = ", ".join(built)
+        raise SizingError(f"this stack has no btio class {said}; it has {there}", "not-here")
     return said
 
 
@@ -110,7 +100,8 @@ def fits(npb_class: str, where: Layout, memory: int | None) -> None:
     ranks = where.ranks
     if points // math.isqrt(ranks) < LEAST_CELL:
         most = (points // LEAST_CELL) ** 2
-        raise SizingError(f"class {npb_class} is too small for {ranks} ranks; {most} at most")
+        why = f"class {npb_class} is too small for {ranks} ranks; {most} at most"
+        raise SizingError(why, "no-case")
     needed = where.per_node * memory_of_rank(npb_class, ranks)
     if memory is not None and needed > memory:
         raise SizingError(

@@ -14,7 +14,14 @@ BYTES_PER_DOUBLE = 8
 
 
 class SizingError(ValueError):
-    """The request cannot be run well; the message names what can be run."""
+    """The request cannot be run well; the message names what can be run.
+
+    :ivar kind: of the skip, one of those of :mod:`assay.results.promise`.
+    """
+
+    def __init__(self, message: str, kind: str = "too-small") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -143,5 +150,5 @@ def even_ranks(cores: int) -> int:
     :raises SizingError: there is only one core.
     """
     if cores < 2:
-        raise SizingError(f"{cores} core: a test in pairs needs at least 2")
+        raise SizingError(f"{cores} core: a test in pairs needs at least 2", "incomplete")
     return cores // 2 * 2

@@ -73,6 +73,9 @@ def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) 
     for document in ("001", "002", "003", "004", "all"):
         done = accept(site, SITE="here", PAPER=document)
         assert f"--mode paper-{document}-full -r]" in done.stdout
+        folder = "studies/doc*" if document == "all" else f"studies/doc{document}"
+        assert f"-c reframe -c {folder} -R" in done.stdout
+        assert f"--study {folder}/figures.yaml]" in done.stdout
 
 
 def test_a_document_that_nobody_covers_is_named_before_anything_runs(site: Path) -> None:
@@ -110,12 +113,6 @@ def test_an_interrupted_run_ends_reframe_and_writes_the_page(
     assert rest.count("TOLD") == 1
     assert "ASSAY[report --session" in rest
     assert running.returncode == 1
-
-
-def test_the_cost_of_the_harness_is_held_to_a_limit_only_where_one_is_given(site: Path) -> None:
-    assert "--max-harness" not in accept(site, SITE="here", PROFILE="smoke").stdout
-    limited = accept(site, SITE="here", PROFILE="smoke", MAX_HARNESS="15")
-    assert re.search(r"ASSAY\[report --session \S+ --max-harness 15\]", limited.stdout)
 
 
 def test_results_below_a_path_with_blanks_are_one_line(site: Path) -> None:

@@ -1,13 +1,10 @@
-"""Where the topology of a network comes from: Slurm, a saved output of ibnetdiscover, or a file.
+"""Where the topology of a network comes from: Slurm, or a file.
 
-Formats: ``scontrol show topology`` of the plugin topology/tree (topology.conf(5) of Slurm 22.05),
-ibnetdiscover(8) of infiniband-diags, and a file of the site in YAML:
+Formats: ``scontrol show topology`` of the plugin topology/tree, which is that of topology.conf(5)
+of Slurm 22.05, and ibnetdiscover(8) of infiniband-diags. A site may write the first by hand:
 
-    switches:
-      leaf1: node[01-04]        # the nodes of each switch; null if it has none
-      leaf2: node[05-08]
-    trunks:
-      - [leaf1, leaf2]          # switches that are joined
+    SwitchName=leaf1 Nodes=node[01-04]
+    SwitchName=leaf2 Nodes=node[05-08] Switches=leaf1
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import yaml
 from reframe.utility import nodelist_expand
 
 from assay.evidence.launch import short_name
@@ -36,13 +32,9 @@ def read(source: str, folder: Path) -> Fabric:
     if source == SLURM:
         try:
             done = subprocess.run(
-                COMMAND,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=60,
+                COMMAND, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
                 check=False,
-            )
+            )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             raise ValueError(f"{' '.join(COMMAND)}: {error}") from None
         try:
@@ -64,11 +56,8 @@ def parse(text: str) -> Fabric:
 
     :raises ValueError: it is none of the formats, or it is damaged.
     """
-    if re.search(r"^SwitchName=", text, re.MULTILINE):
-        return of_slurm(text)
-    if re.search(r'^Switch\s+\d+ "', text, re.MULTILINE):
-        return of_ibnetdiscover(text)
-    return of_site(text)
+    of = of_ibnetdiscover if re.search(r'^Switch\s+\d+ "', text, re.MULTILINE) else of_slurm
+    return of(text)
 
 
 def of_slurm(text: str) -> Fabric:
@@ -141,29 +130,3 @@ def of_ibnetdiscover(text: str) -> Fabric:
             if node not in switches[called[switch]]:
                 switches[called[switch]].append(node)
     return Fabric(switches, trunks)
-
-
-def of_site(text: str) -> Fabric:
-    """The topology in the file of a site.
-
-    :raises ValueError: it is no such file; the message names the key.
-    """
-    try:
-        said = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"no YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(said, dict) or set(said) - {"switches", "trunks"} or "switches" not in said:
-        raise ValueError("it must have the keys switches and trunks, and no other")
-    raw = said["switches"]
-    if not isinstance(raw, dict) or not raw:
-        raise ValueError("switches: it must name switches, each with the list of its nodes")
-    switches = {
-        str(name): [short_name(node) for node in nodelist_expand(str(nodes))] if nodes else []
-        for name, nodes in raw.items()
-    }
-    trunks = said.get("trunks") or []
-    if not isinstance(trunks, list) or not all(
-        isinstance(ends, list) and len(ends) == 2 for ends in trunks
-    ):
-        raise ValueError("trunks: it must be a list of two switches each, such as [leaf1, spine]")
-    return Fabric(switches, [(str(one), str(other)) for one, other in trunks])

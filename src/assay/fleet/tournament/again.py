@@ -10,15 +10,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from assay.fleet.topology.fabric import Fabric, Kind, Part
-from assay.fleet.tournament.blame import NOTABLE, Crossings
-from assay.fleet.tournament.localise import SIGMA_OF_MEDIAN, Floats, Mask, Pairs, quantile
+from assay.fleet.tournament.localise import (
+    NOTABLE,
+    SIGMA_OF_MEDIAN,
+    Crossings,
+    Floats,
+    Mask,
+    Pairs,
+    quantile,
+)  # fmt: skip
 from assay.fleet.tournament.model import Diagnosis, Fault, Finding, Level, Link, Metric
 from assay.judge.verdict import LAUNCHES_FOR_95_PERCENT, median_interval
 
@@ -80,17 +87,10 @@ def second_pass(
             step = turn * max(1, len(pool) // partners)
             if pool and (node in of_speed or turn < TRIES):
                 wanted.append((node, pool[(i + step) % len(pool)]))
-    rounds: list[list[Link]] = []
-    busy: list[set[str]] = []
-    for a, b in wanted:
-        free = next((i for i, nodes in enumerate(busy) if not {a, b} & nodes), len(rounds))
-        if free == len(rounds):
-            rounds.append([])
-            busy.append(set())
-        rounds[free].append((a, b))
-        busy[free] |= {a, b}
+    rounds = _packed(wanted, set)
     controls = []
-    for turn, (pairs, taken) in enumerate(zip(rounds, busy)):
+    for turn, pairs in enumerate(rounds):
+        taken = {node for link in pairs for node in link}
         idle = [node for node in _turned(good, turn) if node not in taken]
         half = min(len(idle) // 2, len(pairs))
         controls.append(_neighbours(idle, half, fabric))
@@ -100,7 +100,8 @@ def second_pass(
     for turn in reversed(without):
         rounds.insert(turn + 1, _neighbours(_turned(good, turn), 1, fabric))
     if fabric:
-        for turn, link in enumerate(_far_controls(diagnosis, fabric, wanted, others, accused)):
+        bad = {part for parts in accused for part in parts}
+        for turn, link in enumerate(_far_controls(diagnosis, fabric, wanted, others, bad)):
             rounds.insert(min(2 * turn + 1, len(rounds)), [link])
     if fabric and accused:
         rounds += _of_parts(fabric, good, diagnosis, accused)
@@ -112,19 +113,22 @@ def _far_controls(
     fabric: Fabric,
     wanted: Iterable[Link],
     others: Sequence[str],
-    accused: Sequence[tuple[Part, ...]],
+    bad: Collection[Part],
 ) -> Iterator[Link]:
     """Pairs to compare latencies with over as many trunks, if their cost is not known."""
     suspected = {finding.metric for finding in diagnosis.findings if finding.nodes}
     of = [m.name for m in diagnosis.metrics if m.distance and m.name in suspected]
     far = {fabric.hops(a, b) for a, b in wanted} - {0} if of else set()
     named = {frozenset(finding.nodes) for finding in diagnosis.findings}
-    bad = {part for parts in accused for part in parts}
-    groups = [[others[place] for place in leaf] for leaf in fabric.leaves(others)]
+    groups = _by_switch(fabric, others)
     for hops in sorted(far):
         if any(hops not in diagnosis.levels[name].distance for name in of):
             links = _crossing(fabric, groups, None, bad, hops)
             yield from (link for link in links if frozenset(link) not in named)
+
+
+def _by_switch(fabric: Fabric, nodes: Sequence[str]) -> list[list[str]]:
+    return [[nodes[place] for place in leaf] for leaf in fabric.leaves(nodes)]
 
 
 def _turned(nodes: list[str], turn: int) -> list[str]:
@@ -145,20 +149,18 @@ def _neighbours(idle: list[str], count: int, fabric: Fabric | None) -> list[Link
     """`count` pairs of idle nodes; those of one switch first, where the switches are known."""
     if fabric is None:
         return list(zip(idle[:count], idle[-count:] if count else []))
-    groups = [[idle[place] for place in leaf] for leaf in fabric.leaves(idle)]
+    groups = _by_switch(fabric, idle)
     within = [(group[at], group[at + 1]) for group in groups for at in range(0, len(group) - 1, 2)]
     left = [group[-1] for group in groups if len(group) % 2]
     return [*within, *zip(left[::2], left[1::2])][:count]
 
 
 def _of_parts(
-    fabric: Fabric, good: Sequence[str], diagnosis: Diagnosis, accused: Sequence[tuple[Part, ...]]
+    fabric: Fabric, good: Collection[str], diagnosis: Diagnosis, accused: Sequence[tuple[Part, ...]]
 ) -> list[list[Link]]:
     """Rounds in which no two pairs share a trunk or a node."""
-    suspects = set(diagnosis.suspects)
-    nodes = [node for node in diagnosis.nodes if node not in suspects]
-    groups = [[nodes[place] for place in leaf] for leaf in fabric.leaves(nodes)]
-    standing = set(good)
+    suspects, standing = set(diagnosis.suspects), set(good)
+    groups = _by_switch(fabric, [node for node in diagnosis.nodes if node not in suspects])
     standard = [[node for node in group if node in standing] for group in groups]
     bad = {part for parts in accused for part in parts}
     between = any(part.kind is Kind.BETWEEN for part in bad)
@@ -170,20 +172,26 @@ def _of_parts(
         wanted.update(dict.fromkeys(tests))
         for hops in sorted({0, *(fabric.hops(a, b) for a, b in tests)}):
             wanted.update(dict.fromkeys(_crossing(fabric, standard, None, bad, hops)))
-    rounds: list[list[Link]] = []
-    busy: list[set[str | Part]] = []
-    for a, b in wanted:
-        path = fabric.path(a, b).parts
-        takes: set[str | Part] = {a, b}
-        takes |= {part for part in path if part.kind in SHARED}
-        takes |= {part for part in path if between and part.kind is Kind.BETWEEN}
-        free = next((i for i, taken in enumerate(busy) if not takes & taken), len(rounds))
-        if free == len(rounds):
-            rounds.append([])
-            busy.append(set())
-        rounds[free].append((a, b))
-        busy[free] |= takes
-    return rounds
+    shared = {*SHARED, *([Kind.BETWEEN] if between else [])}
+    return _packed(
+        wanted, lambda link: {*link, *(p for p in fabric.path(*link).parts if p.kind in shared)}
+    )
+
+
+def _packed(
+    wanted: Iterable[Link], takes: Callable[[Link], Collection[str | Part]]
+) -> list[list[Link]]:
+    """These pairs in rounds, each in the first round in which nothing that it takes is taken."""
+    rounds: list[tuple[list[Link], set[str | Part]]] = []
+    for link in wanted:
+        its = set(takes(link))
+        free = next((each for each in rounds if its.isdisjoint(each[1])), None)
+        if free is None:
+            free = [], set()
+            rounds.append(free)
+        free[0].append(link)
+        free[1].update(its)
+    return [links for links, _ in rounds]
 
 
 def _crossing(
@@ -238,88 +246,57 @@ def _crossing(
     yield from made
 
 
-@dataclass(frozen=True)
-class Repeated:
-    """The values of the second pass in one metric.
+def parts_again(  # noqa: PLR0913, PLR0917
+    findings: Sequence[Finding], metric: Metric, level: Level,
+    pairs: Pairs, crossings: Crossings, suspects: Mask,
+) -> tuple[Mapping[Finding, float | None], Floats]:  # fmt: skip
+    """What the second pass says of suspected parts in one metric, and what each pair lacks by them.
 
-    :ivar suspects: the nodes that are suspects themselves; their pairs show nothing of a part.
-    :ivar level: what healthy pairs had in the first pass.
+    :param level: what healthy pairs had in the first pass.
+    :param suspects: the nodes that are suspects themselves; their pairs show nothing of a part.
+    :returns: finding -> the effect of its part as a logarithm of goodness, 0 if it is healthy,
+        None if it was not measured; and for each pair the logarithm that it lacks by parts and
+        distance.
     """
-
-    pairs: Pairs
-    crossings: Crossings
-    suspects: Mask
-    level: Level
-
-    def judge(
-        self, findings: Sequence[Finding], metric: Metric
-    ) -> tuple[Mapping[Finding, float | None], Floats]:
-        """What these values say of suspected parts, and what parts and distance cost each pair.
-
-        :returns: finding -> the effect of its part as a logarithm of goodness, 0 if it is healthy,
-            None if it was not measured; and for each pair the logarithm that it lacks.
-        """
-        values, hops = self.pairs.values, self.crossings.hops
-        usable = ~self.suspects[self.pairs.first] & ~self.suspects[self.pairs.second]
-        crossing = {finding: self._members(finding) for finding in findings}
-        clean = usable.copy()
-        for members in crossing.values():
-            clean &= ~members
-        standard = {
-            int(k): float(np.median(values[clean & (hops == k)])) for k in np.unique(hops[clean])
-        }
-        if metric.distance and 0 in standard:
-            for trunks, level in self.level.distance.items():
-                standard.setdefault(trunks, standard[0] + level)
-        cost = np.zeros(len(values))
-        if metric.distance and 0 in standard:
-            for trunks, level in standard.items():
-                cost[hops == trunks] += level - standard[0]
-        least = None if metric.distance else standard.get(0)
-        expected = [standard.get(k, least) for k in hops.tolist()]
-        healthy = np.array([np.nan if level is None else level for level in expected])
-        effects: dict[Finding, float | None] = {}
-        # Pairs within a switch show it alone. What is known of switches is then taken out of the
-        # values by which trunks are judged, where no pair crosses one trunk only.
-        for finding in sorted(crossing, key=lambda f: f.fault is not Fault.SLOW_SWITCH):
-            members = crossing[finding]
-            alone = members.copy()
-            for other in crossing.values():
-                alone &= members if other is members else ~other
-            of = alone if (alone & usable).any() else members
-            known = np.zeros(len(values))
-            for earlier, effect in effects.items():
-                known[crossing[earlier]] += effect or 0.0
-            gaps = values - healthy - known
-            found = [
-                (int(hops[p]), float(gaps[p]))
-                for p in np.flatnonzero(of & usable & ~np.isnan(gaps)).tolist()
-            ]
-            effects[finding] = self._effect(found, metric, int(clean.sum()))
-        for finding, effect in effects.items():
-            cost[crossing[finding]] += effect or 0.0
-        return effects, cost
-
-    def _effect(self, found: Sequence[tuple[int, float]], metric: Metric, of: int) -> float | None:
-        """The effect of a part on pairs: their trunks, and by how much each is off its standard.
-
-        :param of: number of pairs that gave the standard.
-        """
-        if not found:
-            return None
-        spread = SIGMA_OF_MEDIAN * self.level.noise * math.sqrt(1 / len(found) + 1 / max(1, of))
-        limit = max(metric.threshold, quantile(1) * spread)
-        effect = float(np.median([gap for _, gap in found]))
-        within = [gap for hops, gap in found if not hops]
-        # A switch slows down the pairs within it, too. If it does not, it is not the switch.
-        whole = not within or float(np.median(within)) < effect / 2
-        return effect if effect < -limit and whole else 0.0
-
-    def _members(self, finding: Finding) -> Mask:
-        members = np.zeros(len(self.pairs.values), dtype=np.bool_)
+    values, hops = pairs.values, crossings.hops
+    clean = usable = ~suspects[pairs.first] & ~suspects[pairs.second]
+    crossing: dict[Finding, Mask] = {}
+    for finding in findings:
+        crossing[finding] = members = np.zeros(len(values), dtype=np.bool_)
         for part in finding.parts:
-            members[self.crossings.each.get(part, [])] = True
-        return members
+            members[crossings.each.get(part, [])] = True
+        clean = clean & ~members
+    standard = {
+        int(k): float(np.median(values[clean & (hops == k)])) for k in np.unique(hops[clean])
+    }
+    cost = np.zeros(len(values))
+    if metric.distance and 0 in standard:
+        for trunks, lack in level.distance.items():
+            standard.setdefault(trunks, standard[0] + lack)
+        for trunks, its in standard.items():
+            cost[hops == trunks] += its - standard[0]
+    least = np.nan if metric.distance else standard.get(0, np.nan)
+    gaps = values - np.array([standard.get(k, least) for k in hops.tolist()])
+    effects: dict[Finding, float | None] = {}
+    # Pairs within a switch show it alone. What is known of switches is then taken out of the
+    # values by which trunks are judged, where no pair crosses one trunk only.
+    for finding in sorted(crossing, key=lambda f: f.fault is not Fault.SLOW_SWITCH):
+        alone = crossing[finding].copy()
+        for other in crossing.keys() - {finding}:
+            alone &= ~crossing[other]
+        here = (alone if (alone & usable).any() else crossing[finding]) & usable & ~np.isnan(gaps)
+        within = here & (hops == 0)
+        effects[finding] = None
+        if here.any():
+            effect = float(np.median(gaps[here]))
+            error = math.sqrt(1 / here.sum() + 1 / max(1, clean.sum()))
+            limit = max(metric.threshold, quantile(1) * SIGMA_OF_MEDIAN * level.noise * error)
+            # A switch slows down the pairs within it, too. If it does not, it is not the switch.
+            whole = not within.any() or float(np.median(gaps[within])) < effect / 2
+            effects[finding] = effect if effect < -limit and whole else 0.0
+        gaps = gaps - crossing[finding] * (effects[finding] or 0.0)
+        cost += crossing[finding] * (effects[finding] or 0.0)
+    return effects, cost
 
 
 @dataclass(frozen=True)
@@ -411,5 +388,5 @@ class Repetition:
         )
         return (
             f"{len(self.mine)} runs again had {mine}, those of the others {others}: this may be "
-            "noise; measure on a quiet machine, or longer (extras: tournament: seconds)"
+            "noise; measure on a quiet machine, or longer (option seconds)"
         )

@@ -18,9 +18,20 @@ from dataclasses import replace
 import numpy as np
 
 from assay.fleet.topology.fabric import Fabric, Kind
-from assay.fleet.tournament.again import Comparison, Repeated, Repetition
-from assay.fleet.tournament.blame import Crossings, Suspicion, dead_parts, search
-from assay.fleet.tournament.localise import Fit, Floats, Ints, Known, Mask, Pairs, localise
+from assay.fleet.tournament.again import Comparison, Repetition, parts_again
+from assay.fleet.tournament.localise import (
+    Crossings,
+    Fit,
+    Floats,
+    Ints,
+    Known,
+    Mask,
+    Pairs,
+    Suspicion,
+    dead_parts,
+    localise,
+    search,
+)  # fmt: skip
 from assay.fleet.tournament.model import (
     Diagnosis,
     Fault,
@@ -29,7 +40,6 @@ from assay.fleet.tournament.model import (
     Measurement,
     Metric,
 )
-from assay.quantities import number
 
 #: If a group of at least this share of the nodes has faster links than all other nodes, the group
 #: may be the healthy nodes.
@@ -45,16 +55,14 @@ def diagnose(
     """Judge the nodes of a tournament by the measurements of their pairs.
 
     The result is only valid if less than half of the nodes are at fault. With three nodes, a slow
-    node can be distinguished from a slow pair. With two nodes there is only one pair: it is judged
-    by the expected value, and a fault is reported for the pair.
+    node can be distinguished from a slow pair. One pair has none to be compared with: a doubt.
 
     :param measurements: in any order. A pair that was measured several times counts with its
         medians. An absent pair does not count against its nodes.
     :param fabric: the network with all these nodes. With it, slow switches and trunks are found,
         too, and what they cost is taken out of the values before nodes are judged. Without it, a
         network looks like one switch.
-    :raises ValueError: an unknown node, a pair of a node with itself, or a value that is not a
-        positive number.
+    :raises ValueError: a node is there twice, or a value is not a positive number.
     """
     board = _Board(nodes, metrics, measurements)
     dead = board.take_dead_parts(fabric)
@@ -69,7 +77,13 @@ def diagnose(
         cost = suspicion.cost if suspicion else None
         rest = pairs.without(cost)
         fit = localise(rest, metric.threshold)
-        levels[metric.name] = _level(metric, fit, suspicion.distance if suspicion else {})
+        levels[metric.name] = Level(
+            base=math.exp(metric.sign * fit.base),
+            noise=fit.noise,
+            least_node=abs(metric.change(-fit.node_limit)),
+            least_pair=abs(metric.change(-fit.pair_limit)),
+            distance=suspicion.distance if suspicion else {},
+        )
         slow = [] if suspicion is None else _parts(metric, suspicion)
         slow += board.slow(metric, pairs, fit, cost)
         findings += slow
@@ -108,8 +122,8 @@ def conclude(
         pairs, cost = board.pairs(metric), None
         if fabric:
             mine = [finding for finding in accused if finding.metric == metric.name]
-            repeated = Repeated(pairs, board.crossings(fabric), ~good, level)
-            of_parts, cost = repeated.judge(mine, metric)
+            crossings = board.crossings(fabric)
+            of_parts, cost = parts_again(mine, metric, level, pairs, crossings, ~good)
             effects.update(of_parts)
         if suspects:
             base = metric.sign * math.log(level.base)
@@ -127,8 +141,8 @@ def conclude(
             hops = board.crossings(fabric).hops.tolist() if fabric else [0] * len(board.alive)
             comparison = Comparison(
                 metric,
-                [board.logarithms(metric, at, cost) for at in range(len(board.alive))],
-                [frozenset(board.name_of(at)) for at in range(len(board.alive))],
+                board.logarithms(metric, cost),
+                [frozenset(board.names(pair)) for pair in board.alive],
                 [0 if free is None or hop in free else hop for hop in hops],
                 {frozenset(f.nodes) for f in first.findings if f.metric in ("", metric.name)},
             )
@@ -139,12 +153,11 @@ def conclude(
     findings = [finding for finding, effect in effects.items() if effect != 0]
     acquitted = [finding for finding, effect in effects.items() if effect == 0]
     remarks = [f"{finding.reason}; not so in the second pass" for finding in acquitted]
-    confirmed, unsure = _confirmed(seen, runs, first)
-    left, gone, well_again = _unconfirmed(seen, runs, first, board.met)
+    faults, unsure, well_again = _weighed(seen, runs, first, board.met)
     return replace(
         first,
-        findings=_ordered([*findings, *confirmed, *left]),
-        doubts=tuple(dict.fromkeys([*first.doubts, *doubts, *unsure, *gone])),
+        findings=_ordered([*findings, *faults]),
+        doubts=tuple(dict.fromkeys([*first.doubts, *doubts, *unsure])),
         remarks=(*first.remarks, *remarks, *well_again),
     )
 
@@ -156,38 +169,30 @@ def _good(first: Diagnosis, metric: Metric | None = None) -> Mask:
     return np.array([node not in suspected for node in first.nodes])
 
 
-def _confirmed(
-    seen: Iterable[Finding], runs: Mapping[Finding, Repetition | None], first: Diagnosis
-) -> tuple[list[Finding], list[str]]:
-    """Of the findings of a second pass those that accuse, and the doubts that the others are."""
-    named, suspects = {finding.nodes for finding in first.findings}, set(first.suspects)
-    confirmed, doubts = [], []
-    for finding in seen:
-        if finding.nodes in named or (len(finding.nodes) == 1 and suspects & set(finding.nodes)):
-            if unclear := _unclear(finding, runs, first):
-                doubts.append(f"{finding.reason}; but {unclear}")
-            else:
-                confirmed.append(finding)
-        elif finding.nodes:
-            doubts.append(f"{finding.reason}; seen in the second pass only")
-    return confirmed, doubts
-
-
-def _unconfirmed(
-    again: Iterable[Finding],
+def _weighed(
+    seen: Iterable[Finding],
     runs: Mapping[Finding, Repetition | None],
     first: Diagnosis,
     met: Container[str],
 ) -> tuple[list[Finding], list[str], list[str]]:
-    """The findings of the first pass that the second does not show: faults, doubts, remarks.
+    """What both passes say of nodes and pairs: faults, doubts, remarks.
 
-    :param again: the findings of the second pass.
+    :param seen: the findings of the second pass.
     :param met: the nodes that were measured in it.
     """
-    shown_again = {(node, finding.metric) for finding in again for node in finding.nodes}
+    named, suspects = {finding.nodes for finding in first.findings}, set(first.suspects)
+    shown_again = {(node, finding.metric) for finding in seen for node in finding.nodes}
     faults: list[Finding] = []
     doubts: list[str] = []
     remarks: list[str] = []
+    for finding in seen:
+        known = finding.nodes in named or (len(finding.nodes) == 1 and finding.nodes[0] in suspects)
+        unclear = _unclear(finding, runs) if known else ""
+        if known and not unclear:
+            faults.append(finding)
+        elif finding.nodes:
+            but = f"but {unclear}" if known else "seen in the second pass only"
+            doubts.append(f"{finding.reason}; {but}")
     for finding in (finding for finding in first.findings if not finding.repeatable):
         there = all(node in met for node in finding.nodes)
         if finding.nodes and finding.metric and not there:
@@ -196,34 +201,26 @@ def _unconfirmed(
             faults.append(finding)
         elif shown_again.isdisjoint((n, m) for n in finding.nodes for m in ("", finding.metric)):
             shown = runs.get(finding)
-            line, of = "not so in the second pass", remarks if finding.metric else doubts
-            if shown is not None and not shown.well:
-                line, of = str(shown), doubts
-            elif shown is None and (without := _unclear(finding, runs, first)):
-                line, of = without, doubts
-            of.append(f"{finding.reason}; {line}")
+            unclear = "" if shown and shown.well else str(shown or _unclear(finding, runs))
+            of = remarks if finding.metric and not unclear else doubts
+            of.append(f"{finding.reason}; {unclear or 'not so in the second pass'}")
     return faults, doubts, remarks
 
 
-def _unclear(finding: Finding, runs: Mapping[Finding, Repetition | None], first: Diagnosis) -> str:
+def _unclear(finding: Finding, runs: Mapping[Finding, Repetition | None]) -> str:
     """Why noise may explain a finding of the second pass; empty if it cannot."""
     shown = runs.get(finding)
     if shown is not None:
         return "" if shown.clear else str(shown)
-    # A failure needs no standard, and an expected value is one.
-    of = [metric for metric in first.metrics if metric.name == finding.metric]
-    known = not of or of[0].expected is not None
-    return "" if known else "nothing was without suspicion beside it"
+    # A failure needs no standard.
+    return "nothing was without suspicion beside it" if finding.metric else ""
 
 
 class _Board:
     """The measurements, grouped by pair of node numbers."""
 
     def __init__(
-        self,
-        nodes: Sequence[str],
-        metrics: Sequence[Metric],
-        measurements: Iterable[Measurement],
+        self, nodes: Sequence[str], metrics: Sequence[Metric], measurements: Iterable[Measurement]
     ) -> None:
         self.nodes = nodes
         number = {node: i for i, node in enumerate(nodes)}
@@ -233,7 +230,8 @@ class _Board:
         self.dead: dict[tuple[int, int], str] = {}
         self.flaky: list[str] = []
         for run in measurements:
-            pair = self._pair(run, number)
+            a, b = sorted((number[run.a], number[run.b]))
+            pair = a, b
             runs.setdefault(pair, [])
             if run.values:
                 _check(run, metrics)
@@ -252,28 +250,16 @@ class _Board:
         self.second: Ints = ends[:, 1]
         self._crossings: Crossings | None = None
 
-    @staticmethod
-    def _pair(run: Measurement, number: Mapping[str, int]) -> tuple[int, int]:
-        for node in (run.a, run.b):
-            if node not in number:
-                raise ValueError(f"{run.a} - {run.b}: {node} is not a node of this tournament")
-        if run.a == run.b:
-            raise ValueError(f"{run.a} cannot be measured with itself")
-        a, b = sorted((number[run.a], number[run.b]))
-        return a, b
+    def names(self, pair: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self.nodes[i] for i in pair)
 
-    def name(self, pair: Sequence[int]) -> str:
-        return " - ".join(self.nodes[i] for i in pair)
+    def name(self, pair: Iterable[int]) -> str:
+        return " - ".join(self.names(pair))
 
     def pairs(self, metric: Metric) -> Pairs:
         """The logarithms of goodness of all pairs that have values."""
-        values: Floats = np.array(
-            [
-                metric.sign
-                * math.log(statistics.median([run[metric.name] for run in self.runs[p]]))
-                for p in self.alive
-            ]
-        )
+        middle = [statistics.median(r[metric.name] for r in self.runs[p]) for p in self.alive]
+        values: Floats = metric.sign * np.array([math.log(value) for value in middle])
         return Pairs(len(self.nodes), self.first, self.second, values)
 
     def take_dead_parts(self, fabric: Fabric | None) -> list[Finding]:
@@ -327,7 +313,7 @@ class _Board:
                 findings.append(
                     Finding(
                         Fault.DEAD_PAIR,
-                        (self.nodes[pair[0]], self.nodes[pair[1]]),
+                        self.names(pair),
                         f"{self.name(pair)}: no value{_because(error)}; {_whose(sure)}",
                         ambiguous=not sure,
                     )
@@ -360,10 +346,6 @@ class _Board:
         """
         findings = []
         base = metric.said(fit.base)
-        if metric.expected is not None:
-            lack = fit.base - metric.sign * math.log(metric.expected)
-            if lack < -metric.threshold:
-                findings.append(self._all_slow(metric, base, metric.change(lack)))
         slow = set(fit.slow_nodes.tolist())
         for i in slow:
             count = sum(i in pair and slow.isdisjoint(set(pair) - {i}) for pair in self.alive)
@@ -387,40 +369,25 @@ class _Board:
                 f"{self.name(pair)}: {metric.name} {metric.said(value)}, the others have {base} "
                 f"({_percent(change)}); {_whose(p not in unsure)}"
             )
-            link = (self.nodes[pair[0]], self.nodes[pair[1]])
+            link = self.names(pair)
             findings.append(
                 Finding(Fault.SLOW_PAIR, link, reason, metric.name, change, p in unsure)
             )
         return findings
 
-    def logarithms(self, metric: Metric, at: int, cost: Floats | None) -> list[float]:
-        """The goodness of each run of a pair, as logarithms, without what a cause takes from it."""
-        less = 0.0 if cost is None else float(cost[at])
-        runs = self.runs[self.alive[at]]
-        return [metric.sign * math.log(run[metric.name]) - less for run in runs]
-
-    def name_of(self, at: int) -> tuple[str, str]:
-        """The two nodes of a pair that has values."""
-        a, b = self.alive[at]
-        return self.nodes[a], self.nodes[b]
-
-    def _all_slow(self, metric: Metric, base: str, change: float) -> Finding:
-        but = f"{base}, expected {number(metric.expected)} {metric.unit} ({_percent(change)})"
-        if len(self.alive) > 1:
-            reason = f"all pairs: median {metric.name} {but}"
-            return Finding(Fault.ALL_SLOW, (), reason, metric.name, change)
-        a, b = self.alive[0]
-        reason = f"{self.name((a, b))}: {metric.name} {but}; {_whose(False)}"
-        link = (self.nodes[a], self.nodes[b])
-        return Finding(Fault.SLOW_PAIR, link, reason, metric.name, change, ambiguous=True)
+    def logarithms(self, metric: Metric, cost: Floats | None) -> list[list[float]]:
+        """The goodness of each run of each pair, without what a cause takes from it."""
+        less = [0.0] * len(self.alive) if cost is None else cost.tolist()
+        return [
+            [metric.sign * math.log(run[metric.name]) - its for run in self.runs[pair]]
+            for pair, its in zip(self.alive, less)
+        ]
 
     def hidden(self, metric: Metric, pairs: Pairs, fit: Fit) -> list[str]:
         """The faults that a fit without findings cannot exclude."""
         doubts = []
-        if len(self.alive) == 1 and metric.expected is None:
-            doubts.append(
-                f"{metric.name}: one pair has none to be compared with; say what is expected"
-            )
+        if len(self.alive) == 1:
+            doubts.append(f"{metric.name}: one pair has none to be compared with")
         limit = max(fit.node_limit, fit.pair_limit)
         if limit > metric.threshold:
             doubts.append(
@@ -482,16 +449,6 @@ def _percent(change: float) -> str:
 
 def _whose(link: bool) -> str:
     return "both are well with others" if link else "the link, or one of the two"
-
-
-def _level(metric: Metric, fit: Fit, distance: Mapping[int, float]) -> Level:
-    return Level(
-        base=math.exp(metric.sign * fit.base),
-        noise=fit.noise,
-        least_node=abs(metric.change(-fit.node_limit)),
-        least_pair=abs(metric.change(-fit.pair_limit)),
-        distance=distance,
-    )
 
 
 def _ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -1,13 +1,8 @@
-"""Reads the measurements of a tournament from the log that :mod:`assay.onnode.pairs` wrote.
-
-Rank 0 runs this module as a program after all pairs have met: ``python -m
-assay.fleet.tournament.measured plan.json coordinator_log.jsonl`` prints what to do next.
-"""
+"""Reads the measurements of a tournament from the log that :mod:`assay.onnode.pairs` wrote."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +13,7 @@ from assay.evidence import counters, steering, transports
 from assay.evidence.launch import short_name
 from assay.evidence.plan import Machine, Note, within
 from assay.fleet.topology.fabric import Fabric
+from assay.fleet.tournament import schedule
 from assay.fleet.tournament.again import second_pass
 from assay.fleet.tournament.diagnosis import diagnose
 from assay.fleet.tournament.model import Measurement, Metric
@@ -26,8 +22,7 @@ from assay.metrics import lower_is_better
 from assay.outputs import ParseError, ucx_log, ucx_perftest
 from assay.outputs.coordinator_log import CoordinatorLog, parse
 
-#: A node or a pair is at fault if it is worse than the others by more than this relative
-#: tolerance. A site may set other values.
+#: How much worse than the others a node or a pair may be, relative. A site may set other values.
 TOLERANCES = {"bandwidth": 0.05, "latency": 0.25}
 
 #: The share that a single pair may send again is larger by this factor: a host that was delayed for
@@ -40,12 +35,10 @@ class Test:
     """One test of ucx_perftest.
 
     :ivar size: message size [B].
-    :ivar metric: name of the quantity that it measures.
-    :ivar column: the column in the result of :mod:`assay.outputs.ucx_perftest`.
-    :ivar launches: number of launches for each pair; the two nodes take turns as the server. The
-        least value counts: for bandwidths the slower direction, for latencies the launch with the
-        least disturbance.
-    :ivar trial: number of iterations of the first trial, when the number of iterations is chosen.
+    :ivar column: of the metric, in the result of :mod:`assay.outputs.ucx_perftest`.
+    :ivar launches: of each pair; its nodes take turns as the server. The least value counts: for
+        bandwidths the slower direction, for latencies the least disturbance.
+    :ivar trial: number of iterations of the first trial, by which that of the others is chosen.
     """
 
     size: int
@@ -67,13 +60,11 @@ class Pair:
     """One run between two nodes.
 
     :ivar number: number of the pass, counted from 1; 0 for a trial that failed.
-    :ivar values: metric -> value, in the unit of its test; empty if the run gave no values.
-    :ivar error: the reason why there are no values.
+    :ivar values: metric -> value, in the unit of its test; empty if `error` says why there is none.
     :ivar problems: reasons why the values cannot be trusted, one line each.
     :ivar sent: number of TCP segments, or packets of InfiniBand, that both nodes sent.
-    :ivar again: number of segments or packets that were sent a second time.
-    :ivar uncounted: whether a network device of the two counts neither bytes nor packets; nothing
-        shows then that the bytes took this device.
+    :ivar again: how many of them were sent a second time.
+    :ivar uncounted: whether a network device of the two counts neither bytes nor packets.
     :ivar at: the nodes that `error` accuses: the one whose program failed, else both.
     :ivar follows: whether `error` only says that another pair of the round failed.
     """
@@ -98,21 +89,20 @@ class Pair:
 def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
     """The metrics by which each pair is judged.
 
-    :param tolerances: metric -> relative tolerance, for metrics that do not use the default.
+    :param tolerances: metric -> tolerance, in place of those of :data:`TOLERANCES`.
     :raises ValueError: a tolerance is not valid.
     """
-    chosen = {**TOLERANCES, **tolerances}
     return [
-        Metric(test.metric, test.unit, not lower_is_better(test.unit), chosen[test.metric])
+        Metric(
+            test.metric, test.unit, not lower_is_better(test.unit),
+            {**TOLERANCES, **tolerances}[test.metric],
+        )
         for test in TESTS.values()
-    ]
+    ]  # fmt: skip
 
 
 def pairs(
-    log: CoordinatorLog,
-    transport: str,
-    ucx_version: str,
-    asked: Mapping[str, str] | None = None,
+    log: CoordinatorLog, transport: str, ucx_version: str, asked: Mapping[str, str] | None = None
 ) -> Iterator[Pair]:
     """All pairs in the order in which they ran, each with the proof of its path.
 
@@ -158,9 +148,11 @@ def counted(runs: Iterable[Mapping[str, Any]]) -> tuple[int, int, bool]:
 def lossy(found: Iterable[Pair], device: str, health: Mapping[str, Any]) -> list[str]:
     """Links that lose data, one line for each node or pair.
 
+    A node may send again the share that ``counters.yaml`` or the partition states, a single pair
+    :data:`ALONE` times this share.
+
     :param device: the network device; that of verbs has a port (``mlx5_0:1``).
-    :param health: the extra of the partition. A node may send again the share that
-        ``counters.yaml`` or the partition states, a single pair :data:`ALONE` times this share.
+    :param health: the extra of the partition.
     """
     row = counters.rows()["packets_resent" if ":" in device else "segments_resent"]
     limit = row.most(health) or 0.0
@@ -192,9 +184,8 @@ def _share(shares: Mapping[tuple[str, str], list[int]], ends: Iterable[tuple[str
 
 
 def value(test: Test, text: str) -> float:
-    """What one launch measured, in the unit of the test.
+    """What one launch measured, in the unit of the test, from the output of ucx_perftest.
 
-    :param text: the output of ucx_perftest.
     :raises ParseError: it has no such value.
     """
     parsed = ucx_perftest.parse(text)
@@ -207,12 +198,9 @@ def value(test: Test, text: str) -> float:
 
 
 def _path(
-    test: Test,
-    said: Mapping[str, Any],
-    transport: str,
-    version: str,
+    test: Test, said: Mapping[str, Any], transport: str, version: str,
     asked: Mapping[str, str] | None,
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     log = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
     others = [] if asked is None else steering.of_ucx(log, asked, Machine())
     others = [line for line in others if not isinstance(line, Note)]  # where the log goes
@@ -241,7 +229,7 @@ def known_fabric(said: Mapping[str, Any] | None, nodes: Sequence[str]) -> Fabric
     """The network of a plan; None if none is stated, or if a node is on no switch of it.
 
     :param said: what :meth:`assay.fleet.topology.fabric.Fabric.said` wrote.
-    :param nodes: as the nodes name themselves, with or without their domain.
+    :param nodes: as they name themselves, with or without their domain.
     """
     fabric = None if said is None else fabric_of(said, nodes)
     return None if fabric is None or fabric.lacking(nodes) else fabric
@@ -257,21 +245,32 @@ def fabric_of(said: Mapping[str, Any], nodes: Sequence[str]) -> Fabric:
     return Fabric.of({**said, "switches": switches})
 
 
-def advice(plan_file: str, log_file: str) -> dict[str, Any]:
-    """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
+def _of_job(plan_file: str, log_file: str) -> tuple[dict[str, Any], CoordinatorLog, Fabric | None]:
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     log = parse(Path(log_file).read_text(encoding="utf-8"))
+    return plan, log, known_fabric(plan.get("topology"), log.nodes)
+
+
+def draw(plan_file: str, log_file: str) -> dict[str, Any]:
+    """The rounds of a sparse tournament as pairs of ranks, when the nodes are known.
+
+    Where the topology is known, half of them are within switches.
+    """
+    plan, log, fabric = _of_job(plan_file, log_file)
+    limit, nodes = plan["sparse"], log.nodes
+    if fabric is None:
+        return {"again": False, "rounds": schedule.rounds(len(nodes), limit)}
+    return {"again": False, "rounds": schedule.by_switch(fabric.leaves(nodes), limit)}
+
+
+def advice(plan_file: str, log_file: str) -> dict[str, Any]:
+    """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
+    plan, log, fabric = _of_job(plan_file, log_file)
     found = [p.measurement for p in pairs(log, plan["transport"], plan["ucx_version"]) if p.number]
-    nodes = log.nodes
-    fabric = known_fabric(plan.get("topology"), nodes)
-    diagnosis = diagnose(nodes, metrics(plan["tolerances"]), found, fabric)
-    number = {name: rank for rank, name in enumerate(nodes)}
+    diagnosis = diagnose(log.nodes, metrics(plan["tolerances"]), found, fabric)
+    number = {name: rank for rank, name in enumerate(log.nodes)}
     again = second_pass(diagnosis, fabric=fabric)
     return {
         "again": diagnosis.verdict is Verdict.INCONCLUSIVE,
         "rounds": [[(number[a], number[b]) for a, b in pairs] for pairs in again],
     }
-
-
-if __name__ == "__main__":
-    json.dump(advice(*sys.argv[1:]), sys.stdout)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assay.fleet.topology.fabric import Part
-from assay.judge.verdict import Verdict
+from assay.judge import Verdict
 from assay.quantities import number
 
 Link = tuple[str, str]
@@ -26,33 +26,25 @@ class Fault(str, enum.Enum):
     SLOW_TRUNK = "slow trunk"
     DEAD_SWITCH = "dead switch"
     DEAD_TRUNK = "dead trunk"
-    #: All pairs are affected: the fault is in a part that all nodes share and not in a node, or the
-    #: expected value is wrong.
-    ALL_SLOW = "all slow"
+    #: The fault is in a part that all nodes share, and not in a node.
     ALL_DEAD = "all dead"
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A quantity that is measured for each pair.
+    """A quantity of each pair, which may be worse than the others by the tolerance: 0.05 is 5 %.
 
-    :param tolerance: how much worse than the others a pair may be, relative: 0.05 is 5 %.
-    :param expected: the value of a healthy pair, in `unit`. Without it, pairs are only compared
-        with each other, and two nodes cannot be judged at all.
-    :raises ValueError: the tolerance is not such a fraction, or the expected value is not positive.
+    :raises ValueError: the tolerance is not such a fraction.
     """
 
     name: str
     unit: str
     higher_is_better: bool
     tolerance: float
-    expected: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.tolerance < (1 if self.higher_is_better else math.inf):
             raise ValueError(f"{self.name}: a tolerance of {self.tolerance} is not a fraction")
-        if self.expected is not None and not 0 < self.expected < math.inf:
-            raise ValueError(f"{self.name}: {self.expected} is not a possible expected value")
 
     @property
     def sign(self) -> int:
@@ -60,11 +52,7 @@ class Metric:
 
     @property
     def distance(self) -> bool:
-        """Whether a healthy pair is worse the more trunks lie between its nodes.
-
-        This holds for latencies. A pair that has the trunks for itself has the bandwidth of its
-        nodes' links.
-        """
+        """Whether a healthy pair is worse the more trunks lie between its nodes: a latency is."""
         return not self.higher_is_better
 
     @property
@@ -95,14 +83,11 @@ class Measurement:
 class Finding:
     """One fault.
 
-    :ivar nodes: one node, the two nodes of a pair, or empty if all pairs are affected, or a part
-        of the network.
-    :ivar metric: name of the metric; empty if nothing could be measured.
-    :ivar deviation: relative deviation with its sign: -0.1 is 10 % less; None if nothing was
-        measured.
+    :ivar nodes: one node, the two of a pair, or none: all pairs, or a part of the network.
     :ivar reason: one line for an operator.
-    :ivar ambiguous: for a pair: the fault is in its link or in one of its nodes, and the measured
-        pairs do not show in which.
+    :ivar metric: its name; empty if nothing was measured.
+    :ivar deviation: relative, with its sign: -0.1 is 10 % less; None if nothing was measured.
+    :ivar ambiguous: whether the measured pairs do not tell the link of a pair from its nodes.
     :ivar parts: the part of the network; several if the measured pairs do not tell them apart.
     """
 
@@ -116,10 +101,7 @@ class Finding:
 
     @property
     def repeatable(self) -> bool:
-        """Whether it is a part of the network that the second pass measures again.
-
-        Pairs over a dead part would only run into their limits again.
-        """
+        """Whether the second pass measures this part of the network again; not if it is dead."""
         return bool(self.parts) and bool(self.metric)
 
     @property
@@ -154,7 +136,7 @@ class Diagnosis:
     :ivar findings: the faults, dead before slow, then the worst first.
     :ivar doubts: reasons why the measured pairs do not prove all nodes healthy, one line each.
     :ivar remarks: observations that are not faults, one line each.
-    :ivar levels: the level of each metric; empty if no pair gave a value.
+    :ivar levels: metric -> its level; empty if no pair gave a value.
     """
 
     nodes: tuple[str, ...]

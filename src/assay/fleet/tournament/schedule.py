@@ -50,8 +50,8 @@ def pairs(n: int, number: int) -> List[Pair]:
 def rounds(n: int, limit: Optional[int] = None) -> List[List[Pair]]:
     """All rounds of `n` nodes; with a `limit`, that many of them, spread evenly over all.
 
-    The rounds are spread because a node meets consecutive partners in consecutive rounds, and
-    nodes with consecutive names are often on one switch. No pair is in two rounds.
+    They are spread because a node meets consecutive partners in consecutive rounds, and these are
+    often on one switch. No pair is in two rounds.
 
     :raises ValueError: fewer than two nodes, or a limit below one.
     """

@@ -1,0 +1,58 @@
+"""Several network devices of a node side by side."""
+
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from assay.checks.osu import OsuC
+from assay.checks.ucx import said
+from assay.evidence import links, transports
+
+#: Numbers of network devices of a node that are used side by side.
+RAILS = (1, 2, 3, 4)
+
+
+@rfm.simple_test
+class OsuRails(OsuC):
+    """Bandwidth over several network devices of a node that work side by side, as one to four.
+
+    UCX splits long messages over the lanes that UCX_MAX_RNDV_RAILS allows. Each device that is
+    asked for must carry its share on both nodes, and the other devices of the link must carry
+    nothing.
+    """
+
+    benchmark = "bw"
+    transport = parameter([n for n in transports.TESTED if transports.TRANSPORTS[n].network])
+    rails = parameter(RAILS)
+    tags = {"smoke", "network", "paper", "doc-004"}
+    figure_at = ""
+
+    @run_after("init")
+    def several(self):
+        self.descr = f"OSU bw over {self.transport} on {self.rails} rails"
+        self.valid_systems = [f"+inter-node +rails +{self.transport}"]
+
+    @run_after("setup")
+    def devices_of_the_link(self):
+        devices = self.partition_extra("network_device").split(",")
+        where = self.current_partition.fullname
+        self.leave_out(
+            "too-small",
+            self.rails > len(devices),
+            f"{self.rails} rails are needed, {where} has {len(devices)} (extra `network_device`)",
+        )
+        self.devices = devices[: self.rails]
+
+    def path_variables(self):
+        chosen = self.variables_of(self.transport, ",".join(self.devices))
+        return {**chosen, "UCX_MAX_RNDV_RAILS": str(self.rails)}
+
+    def rail_problems(self, crossing):
+        return links.misrouted(crossing, self.devices)
+
+    def examine(self, parsed):
+        return [*super().examine(parsed), *transports.rails(said(Path()), self.devices)]
+
+    def peaks(self, parsed):
+        return self.link_peaks(self.declares, self.rails)

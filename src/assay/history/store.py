@@ -1,0 +1,242 @@
+"""The history of a machine: what each of its sessions measured, in one SQLite file.
+
+The source is our record of each case. A session is added once and never changed. SQLite writes all
+of it or nothing. The file keeps a rollback journal and no write-ahead log, because the log needs
+memory that processes share, and a network file system has none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.judge import Verdict
+from assay.results import bundle, run_folder, session
+from assay.results.cases import Case, Session
+
+#: The file in the folder of a history, or in the results directory of a site.
+FILE = "history.db"
+
+#: Another number for each other schema.
+VERSION = 2
+
+#: `measured.node` is empty if the case ran on several nodes at once. `number` is the place of the
+#: case in its session, and `verdict` is that of the case. The view is for readers: docs/history.md.
+SCHEMA = """
+CREATE TABLE sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, start REAL NOT NULL,
+    run TEXT NOT NULL);
+CREATE TABLE metrics(id INTEGER PRIMARY KEY, test TEXT NOT NULL, system TEXT NOT NULL,
+    partition TEXT NOT NULL, environ TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL,
+    UNIQUE(test, system, partition, environ, name, unit));
+CREATE TABLE measured(metric INTEGER, node TEXT, session INTEGER, number INTEGER, value REAL,
+    verdict TEXT NOT NULL, PRIMARY KEY(metric, node, session, number)) WITHOUT ROWID;
+CREATE INDEX measured_by_session ON measured(session);
+CREATE VIEW history AS SELECT strftime('%Y-%m-%dT%H:%M:%SZ', s.start, 'unixepoch') AS start, s.run,
+    s.uuid AS session, m.test, m.system, m.partition, m.environ, d.node, m.name AS metric, d.value,
+    m.unit, d.verdict FROM measured d JOIN sessions s ON s.id = d.session
+    JOIN metrics m ON m.id = d.metric;
+"""
+
+#: The metric of a case that measured nothing: 1 if it passed, no value if it did not.
+RESULT = "result"
+
+#: How long [s] to wait for another process that writes the same file.
+PATIENCE = 60.0
+
+
+class StoreError(Exception):
+    """A history cannot be read or written; the message is one line with its name and the remedy."""
+
+
+@contextlib.contextmanager
+def opened(path: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+    """A connection to a history, without implicit transactions.
+
+    :param path: the file, or the folder that holds it.
+    :param create: make the file, and the folder, if they do not exist.
+    :raises StoreError: there is no history, it is damaged, or it cannot be read or written.
+    """
+    file = path if path.suffix == ".db" else path / FILE
+    if create:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    elif not file.is_file():
+        raise StoreError(f"{file}: there is no history; make it: assay history add {path} RESULTS")
+    try:
+        # The mode rw also rolls back what a killed process left, which the mode ro cannot.
+        connection = sqlite3.connect(
+            f"{file.resolve().as_uri()}?mode={'rwc' if create else 'rw'}",
+            uri=True, timeout=PATIENCE, isolation_level=None,
+        )  # fmt: skip
+        with contextlib.closing(connection):
+            if create and not _version(connection):
+                with _written(connection):
+                    if not _version(connection):  # no other process was faster
+                        for statement in SCHEMA.strip().split(";\n"):
+                            connection.execute(statement)
+                        connection.execute(f"PRAGMA user_version = {VERSION}")
+            if (version := _version(connection)) != VERSION:
+                raise StoreError(
+                    f"{file}: of version {version}, this assay has {VERSION}; move it away, and "
+                    "add the results again"
+                )
+            yield connection
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"{file}: {error}; free space, or end the process that uses it; if it is damaged, "
+            "restore it from a copy, or move it away and add the results again"
+        ) from None
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+@contextlib.contextmanager
+def _written(connection: sqlite3.Connection) -> Iterator[None]:
+    """One transaction: all that is written in it, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+# --- adding ---------------------------------------------------------------------------------------
+
+
+def add(connection: sqlite3.Connection, sources: Iterable[Path]) -> tuple[int, list[str]]:
+    """Add the sessions of results directories and bundles, each once.
+
+    :returns: how many sessions are new, and one line for each source or session that was left out,
+        with the reason.
+    :raises sqlite3.Error: the history is damaged or cannot be written.
+    """
+    new, left_out = 0, []
+    for source in sources:
+        with contextlib.ExitStack() as stack:
+            results = source
+            try:
+                if source.is_file():
+                    results = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                    bundle.unpack(bundle.read(source).members, results)
+                    results /= bundle.RESULTS
+                reports = run_folder.run_reports(results / "reports")
+            except (bundle.BundleError, bundle.Refused) as error:
+                left_out.append(f"{source}: {error}")
+                continue
+            if not reports:
+                left_out.append(f"{source}: no run report is in it; name results or a bundle")
+            for report in reports:
+                try:
+                    new += _add(connection, report, sealed=results is not source)
+                except session.ReportError as error:
+                    left_out.append(str(error))
+                except ValueError as error:
+                    left_out.append(f"{report}: {error}")
+    return new, left_out
+
+
+def _add(connection: sqlite3.Connection, report: Path, *, sealed: bool) -> bool:
+    """Add the session of a run report; False if it is there already.
+
+    :raises ReportError, ValueError: it cannot be read, or has nothing for a history.
+    """
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+        uuid = str(json.loads(report.read_text(encoding="utf-8"))["session_info"]["uuid"])
+        if connection.execute("SELECT 1 FROM sessions WHERE uuid = ?", (uuid,)).fetchone():
+            return False
+    found = session.load(report, sealed=sealed)
+    if found.start is None or not found.uuid:
+        raise ValueError("does not say when the session began, or which one it is")
+    if not any(case.record for case in found.cases):
+        raise ValueError("no case left a record")
+    return insert(connection, found)
+
+
+def insert(connection: sqlite3.Connection, found: Session) -> bool:
+    """Write what a session measured; False if another process has just done it.
+
+    :param found: a session with a time and a name of its own.
+    :raises sqlite3.Error: the history is damaged or cannot be written.
+    """
+    assert found.start is not None
+    with _written(connection):
+        row = connection.execute(
+            "INSERT OR IGNORE INTO sessions(uuid, start, run) VALUES (?, ?, ?)",
+            (found.uuid, found.start.timestamp(), found.extras.get("pipeline") or found.uuid[:8]),
+        )
+        if not row.rowcount:
+            return False
+        for number, case in enumerate(found.cases):
+            if case.verdict is None:
+                continue
+            place = (case.display_name, case.system, case.partition, case.environ)
+            node = case.hosts[0] if len(case.hosts) == 1 else ""
+            for name, unit, value in _values(case):
+                key = (*place, name, unit)
+                connection.execute(
+                    "INSERT OR IGNORE INTO metrics(test, system, partition, environ, name, unit) "
+                    "VALUES (?, ?, ?, ?, ?, ?)", key,
+                )  # fmt: skip
+                connection.execute(
+                    "INSERT INTO measured SELECT id, ?, ?, ?, ?, ? FROM metrics WHERE test = ? AND "
+                    "system = ? AND partition = ? AND environ = ? AND name = ? AND unit = ?",
+                    (node, row.lastrowid, number, value, case.verdict.value, *key),
+                )
+    return True
+
+
+def _values(case: Case) -> list[tuple[str, str, float | None]]:
+    """Name, unit and value of each metric of a case that was run."""
+    good = case.verdict in (Verdict.PASS, Verdict.RECORDED)
+    return [(metric.name, metric.unit, metric.value) for metric in case.metrics] or [
+        (RESULT, "", 1.0 if good else None)
+    ]
+
+
+# --- the latest runs ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """All sessions of one pipeline, or a session that belongs to none.
+
+    :ivar start: seconds since 1970.
+    :ivar values: the values by (case, metric with its unit). A value is None if the case failed
+        before it had a number.
+    """
+
+    name: str
+    start: float
+    values: dict[tuple[str, str], float | None]
+
+
+def runs(connection: sqlite3.Connection, last: int) -> list[Run]:
+    """The latest runs, in order of time.
+
+    :param last: how many.
+    :raises sqlite3.Error: the history is damaged.
+    """
+    names = connection.execute(
+        "SELECT run, min(start) AS began FROM sessions GROUP BY run ORDER BY began DESC LIMIT ?",
+        (last,),
+    ).fetchall()
+    found = [Run(name, start, {}) for name, start in reversed(names)]
+    for run in found:
+        for case, metric, value in connection.execute(
+            "SELECT m.test || ' @' || m.system || ':' || m.partition || '+' || m.environ, "
+            "CASE m.unit WHEN '' THEN m.name ELSE m.name || ' [' || m.unit || ']' END, d.value "
+            "FROM sessions s CROSS JOIN measured d INDEXED BY measured_by_session "
+            "ON d.session = s.id CROSS JOIN metrics m ON m.id = d.metric WHERE s.run = ? "
+            "ORDER BY s.start, s.id, d.number",
+            (run.name,),
+        ):
+            run.values[case, metric] = value
+    return found

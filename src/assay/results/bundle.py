@@ -1,0 +1,187 @@
+"""A bundle: the files of a run in one zip archive whose every byte is covered by a hash.
+
+Ordinary programs can read and check it: ``unzip``, ``sha256sum -c SHA256SUMS`` and ``ssh-keygen -Y
+verify``. :data:`SUMS` is the first member; it lists the SHA-256 of every other member but the
+signature. :data:`SIGNATURE`, if there is one, signs :data:`SUMS`. The comment of the archive is the
+SHA-256 of all bytes before it, so that a damaged header is found as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
+
+#: The folder in a bundle that holds the results of the run.
+RESULTS = "results"
+
+#: The largest member, all members together, and the file [B]; and the number of members.
+MOST_OF_MEMBER, MOST_OF_ALL, MOST_OF_FILE, MOST_MEMBERS = 2**26, 2**29, 2**28, 50_000
+
+_DIGEST = 64
+
+
+class BundleError(Exception):
+    """A bundle cannot be written or checked; one line with the file and the remedy."""
+
+
+class Refused(Exception):
+    """A bundle is not what was written; each argument is one line that names what differs."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The content of a bundle.
+
+    :ivar members: name -> content; without sums and signature.
+    :ivar sums: the text that is signed.
+    :ivar signature: None for an unsigned bundle.
+    """
+
+    members: Mapping[str, bytes]
+    sums: bytes
+    signature: bytes | None
+
+
+def pack(members: Mapping[str, bytes], sign: Callable[[bytes], bytes] | None = None) -> bytes:
+    """The file of a bundle. The same members give the same bytes.
+
+    :param sign: gives the signature of a text; None for an unsigned bundle.
+    :raises BundleError: a member is too large, or its name is not plain.
+    """
+    ordered = {name: members[name] for name in sorted(members)}
+    for name, content in ordered.items():
+        if not _plain(name):
+            raise BundleError(f"{name!r}: a bundle cannot have a file of this name")
+        if len(content) > MOST_OF_MEMBER:
+            raise BundleError(
+                f"{name}: {len(content)} B are more than a bundle takes for one file "
+                f"({MOST_OF_MEMBER} B); shorten the output of this case, and run it again"
+            )
+    if len(ordered) > MOST_MEMBERS or sum(map(len, ordered.values())) > MOST_OF_ALL:
+        raise BundleError(
+            f"{len(ordered)} files of {sum(map(len, ordered.values()))} B are more than a bundle "
+            f"takes ({MOST_MEMBERS} files, {MOST_OF_ALL} B); take a shorter session"
+        )
+    sums = "".join(f"{sha256(content)}  {name}\n" for name, content in ordered.items()).encode()
+    ordered = {SUMS: sums, **ordered}
+    if sign:
+        ordered[SIGNATURE] = sign(sums)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in ordered.items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+        archive.comment = b"0" * _DIGEST
+    packed = stream.getvalue()[:-_DIGEST]
+    return packed + sha256(packed).encode()
+
+
+def read(path: Path) -> Bundle:
+    """The content of a bundle; every byte of the file was checked against a hash.
+
+    :raises BundleError: the file cannot be read.
+    :raises Refused: it is no bundle, or not as it was written.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MOST_OF_FILE + 1)
+    except OSError as error:
+        raise BundleError(f"{path}: {error.strerror}; name the file of a bundle") from None
+    if len(data) > MOST_OF_FILE:
+        raise Refused(f"the file is larger than {MOST_OF_FILE} B, the most of a bundle")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = dict(_members(archive))
+    except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
+        raise Refused(f"the file is truncated, or is no bundle ({error}); fetch it again") from None
+    sums, signature = members.pop(SUMS, None), members.pop(SIGNATURE, None)
+    if sums is None:
+        raise Refused(f"{SUMS} is missing: nothing says what the bundle holds")
+    if wrong := [*_compared(sums, members)]:
+        raise Refused(*wrong)
+    if data[-_DIGEST:] != sha256(data[:-_DIGEST]).encode():
+        raise Refused(
+            "a byte of the archive outside of its members was changed (a header, or its directory)"
+        )
+    return Bundle(members, sums, signature)
+
+
+def _members(archive: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
+    entries = archive.infolist()
+    if len(entries) > MOST_MEMBERS or sum(entry.file_size for entry in entries) > MOST_OF_ALL:
+        raise Refused(
+            f"it claims more than {MOST_MEMBERS} files or {MOST_OF_ALL} B: no bundle has them"
+        )
+    seen: set[str] = set()
+    for entry in entries:
+        name = entry.filename
+        if name in seen:
+            raise Refused(f"{name}: is in the archive twice")
+        if not _plain(name):
+            raise Refused(f"{name!r}: is not a plain name below the bundle")
+        if entry.file_size > MOST_OF_MEMBER:
+            raise Refused(f"{name}: claims {entry.file_size} B, at most {MOST_OF_MEMBER} are read")
+        seen.add(name)
+        try:
+            with archive.open(entry) as stream:
+                # It may have more than it claims.
+                content = stream.read(entry.file_size + 1)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+            raise Refused(f"{name}: was changed or is torn ({error})") from None
+        if len(content) != entry.file_size:
+            raise Refused(f"{name}: has not the {entry.file_size} B that it claims")
+        yield name, content
+
+
+def _compared(sums: bytes, members: Mapping[str, bytes]) -> Iterator[str]:
+    """What differs from the sums, one line each."""
+    listed: dict[str, str] = {}
+    for line in sums.decode("utf-8", errors="replace").splitlines():
+        match = re.fullmatch(r"([0-9a-f]{64})  (.+)", line)
+        if match is None or match[2] in listed:
+            yield f"{SUMS}: {line!r:.120} is not a line of a bundle, or names a file again"
+            return
+        listed[match[2]] = match[1]
+    for name, digest in listed.items():
+        if name not in members:
+            yield f"{name}: is missing; {SUMS} lists it"
+        elif sha256(members[name]) != digest:
+            yield f"{name}: was changed; its SHA-256 is not that of {SUMS}"
+    for name in members:
+        if name not in listed:
+            yield f"{name}: was added; {SUMS} does not list it"
+
+
+def _plain(name: str) -> bool:
+    """Whether the name is a path below a folder on any system."""
+    parts = PurePosixPath(name).parts
+    return (
+        0 < len(name) <= 400
+        and name.isprintable()
+        and name.isascii()
+        and not set(name) & set('\\:*?"<>|')
+        and str(PurePosixPath(name)) == name
+        and not name.startswith("/")
+        and ".." not in parts
+        and len(parts) <= 30
+    )
+
+
+def sha256(content: bytes) -> str:
+    """The SHA-256 of a content, in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def unpack(members: Mapping[str, bytes], folder: Path) -> None:
+    """Writes the members below an empty folder."""
+    for name, content in members.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

@@ -1,0 +1,1 @@
+"""A container against the native stack: README.md says what is measured."""

@@ -1,0 +1,1 @@
+"""Broadcast for streaming: README.md has the source, and what is measured."""

@@ -36,10 +36,6 @@ SLOW = (
 )
 
 
-#: The share that is the whole.
-ALL = kind("1", lambda said: said == 1)
-
-
 @rfm.simple_test
 class Tournament(PairsOfNodes):
     """Latency and bandwidth of all pairs of nodes; names the slow node or the slow link."""

@@ -32,7 +32,8 @@ class EachCore(SweepCheck):
     tags = {"smoke", "compute"}
     valid_systems = ["+inter-node"]
     valid_prog_environs = ["*"]
-    sweep, extra = CORES, "each_core"
+    sweep = CORES
+    extra = "each_core"
     known = ("width", "tolerance", "hours")
     # Processors of one model differ by some percent. Not yet compared with a healthy cluster of
     # real nodes.

@@ -35,7 +35,9 @@ class EachGpu(SweepCheck):
     valid_systems = ["+gpu +cuda"]
     valid_prog_environs = ["*"]
     least_nodes = 1
-    sweep, extra, kept = GPUS, "each_gpu", "gpus"
+    sweep = GPUS
+    extra = "each_gpu"
+    kept = "gpus"
     known = ("width", "tolerance", "size")
     # A link that lost half of its lanes is far below. Not yet compared with healthy GPUs.
     usual_tolerance = 0.2

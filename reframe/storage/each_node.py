@@ -38,7 +38,8 @@ class EachNode(SweepCheck):
     tags = {"smoke", "storage"}
     valid_systems = ["+storage"]
     valid_prog_environs = ["+iozone"]
-    sweep, extra = DISKS, "each_node"
+    sweep = DISKS
+    extra = "each_node"
     # Disks of one model differ by a few percent, emulated or busy disks by more.
     usual_tolerance = 0.3
     width = 1

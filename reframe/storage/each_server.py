@@ -26,9 +26,11 @@ class EachServer(SweepCheck):
     valid_systems = ["+storage +shared"]
     valid_prog_environs = ["*"]
     least_nodes = 3
-    sweep, extra = SERVERS, "each_server"
+    sweep = SERVERS
+    extra = "each_server"
     known = ("tolerance",)
-    turns, width = 2, 1
+    turns = 2
+    width = 1
     declares = median_and_worst(SERVERS.measured)
     columns = {"look": "1", **SERVERS.measured}
 

@@ -38,7 +38,8 @@ class EachCore(SweepCheck):
     tags = {"smoke", "compute"}
     valid_systems = ["+inter-node"]
     valid_prog_environs = ["*"]
-    sweep, named = CORES, "each_core"
+    sweep = CORES
+    named = "each_core"
     # Processors of one model differ by some percent. Not yet compared with a healthy cluster of
     # real nodes.
     tolerance = 0.2

@@ -39,7 +39,9 @@ class EachGpu(SweepCheck):
     valid_systems = ["+gpu +cuda"]
     valid_prog_environs = ["*"]
     least_nodes = 1
-    sweep, named, kept = GPUS, "each_gpu", "gpus"
+    sweep = GPUS
+    named = "each_gpu"
+    kept = "gpus"
     # A link that lost half of its lanes is far below. Not yet compared with healthy GPUs.
     tolerance = 0.2
     limit = 300

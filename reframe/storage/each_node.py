@@ -38,7 +38,8 @@ class EachNode(SweepCheck):
     tags = {"smoke", "storage"}
     valid_systems = ["+storage"]
     valid_prog_environs = ["+iozone"]
-    sweep, named = DISKS, "each_node"
+    sweep = DISKS
+    named = "each_node"
     # Disks of one model differ by a few percent, emulated or busy disks by more.
     tolerance = 0.3
     width = 1

@@ -26,8 +26,8 @@ class EachServer(SweepCheck):
     valid_systems = ["+storage +shared"]
     valid_prog_environs = ["*"]
     least_nodes = 3
-    sweep, named = SERVERS, "each_server"
-    turns, width = 2, 1
+    sweep = SERVERS
+    named = "each_server"
     declares = median_and_worst(SERVERS.measured)
     columns = {"look": "1", **SERVERS.measured}
 

@@ -300,7 +300,7 @@ def test_a_finding_that_noise_may_explain_says_what_would_decide():
     assert final.doubts == (
         "node02: bandwidth 59.75 MB/s to all 2 others, the others have 119.5 MB/s among each other "
         "(-50.0 %); but 9 runs again had 59.75 MB/s to 59.75 MB/s, those of the others 50 MB/s to "
-        "119.5 MB/s: this may be noise; measure on a quiet machine, or longer (extras: tournament: "
+        "119.5 MB/s: this may be noise; measure on a quiet machine, or longer (option "
         "seconds)",
     )
 

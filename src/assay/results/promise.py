@@ -301,7 +301,7 @@ def state(
         "given": list(call.given),
     }
     try:
-        promise, listed = load(path), cases(path.resolve().parents[2] / "reframe" / CASES)
+        promise, listed = load(path), cases(files.repository(path.parent) / "reframe" / CASES)
     except PromiseError as error:
         return {**said, "faults": faults if narrowed else [*faults, str(error)]}
     promised, there, differ = compare(site, listed, planned, profile)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
-from assay import sites
+from assay import metrics, sites
 from assay.calibrate import CalibrationError, bounds, changes, launches
 from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
 from assay.results import run_folder, session
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     try:
         references = References.load(site / "references.yaml")
-        kinds = bounds.load(site)
+        kinds = bounds.kinds_of(metrics.tolerances(site, CalibrationError))
         reports = args.reports or [_measure(site, args)]
         sample = launches.samples(map(session.load, reports), args.site, args.allow_few)
         found = changes.compare(sample, references, kinds, args.reason, args.without_peak)

@@ -185,7 +185,7 @@ def gather(folder: Path) -> Session:
         ),
         doubts=doubts,
         promised=promise.site.get("promised"),
-        nothing_judged=str(promise.site.get("nothing_judged", site_promise.NOTHING_JUDGED[0])),
+        nothing_judged=str(promise.site.get("nothing_judged", "red")),
     )
 
 

@@ -359,7 +359,7 @@ class _Reader:
             "partial": (*promise.narrowing(state), *partial, *promise.few(doubts), *unjudged),
             "doubts": doubts,
             "promised": promised if isinstance(promised, int) else None,
-            "nothing_judged": line(state.get("nothing_judged")) or promise.NOTHING_JUDGED[0],
+            "nothing_judged": line(state.get("nothing_judged")) or "red",
         }
 
     def passed(self, entry: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import metrics
-from assay.calibrate import CalibrationError, bounds, changes
+from assay.calibrate import CalibrationError, bounds, changes, command
 from assay.calibrate.launches import Sample
 from assay.judge import (
     Recorded,
@@ -445,8 +445,8 @@ def test_a_file_cut_in_the_middle_of_an_entry_never_judges(tmp_path, short):
 
 def test_the_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "calibrated.yaml"
-    changes.write(path, "one\n")
+    command._write(path, "one\n", dry_run=False)
     with pytest.raises(CalibrationError, match="cannot be written"):
-        changes.write(tmp_path / "nowhere" / "calibrated.yaml", "two\n")
+        command._write(tmp_path / "nowhere" / "calibrated.yaml", "two\n", dry_run=False)
     assert [p.name for p in tmp_path.iterdir()] == ["calibrated.yaml"]
     assert path.read_text() == "one\n"

@@ -373,7 +373,7 @@ def test_the_promise_of_each_site_has_cases_of_each_profile(path: Path) -> None:
     for partition in site.partitions:
         environs = {partition: site.environs[partition] or frozenset(["any"])}
         place = Site({partition: site.partitions[partition]}, environs, stacks)
-        for profile in promise.PROFILES:
+        for profile in ("full", "smoke"):
             assert promise.compare(place, listed, [], profile)[0] > 0, (partition, profile)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
-from assay import metrics, sites
+from assay import files, metrics, sites
 from assay.calibrate import CalibrationError, bounds, changes, launches
 from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
 from assay.results import run_folder, session
@@ -121,6 +121,9 @@ def _write(path: Path, content: str, dry_run: bool) -> None:
     if dry_run:
         print(f"{path}: {'would not change' if same else 'not written (--dry-run)'}")
         return
-    if not same:
-        changes.write(path, content)
+    try:
+        if not same:
+            files.write(path, content)
+    except OSError as error:
+        raise CalibrationError(f"{path}: cannot be written ({error.strerror})") from None
     print(f"{path}: {'has it already' if same else 'written'}")

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         references = References.load(site / "references.yaml")
         kinds = bounds.kinds_of(metrics.tolerances(site, CalibrationError))
         reports = args.reports or [_measure(site, args)]
-        sample = launches.samples(map(session.load, reports), args.site, args.allow_few)
+        sample = launches.samples(map(session.load, reports), args.site)
         found = changes.compare(sample, references, kinds, args.reason, args.without_peak)
         for change in found.changes:
             print(change)
@@ -55,10 +55,8 @@ def _usage(args: argparse.Namespace, site: Path) -> str:
         return (
             f"unknown site {args.site!r}: {site / 'reframe.py'} does not exist; known are {known}"
         )
-    least = 2 if args.allow_few else LAUNCHES_FOR_95_PERCENT
-    if not args.reports and args.launches < least:
-        few = "" if args.allow_few else ", or say --allow-few"
-        return f"--launches {args.launches}: at least {least}{few}"
+    if not args.reports and args.launches < LAUNCHES_FOR_95_PERCENT:
+        return f"--launches {args.launches}: at least {LAUNCHES_FOR_95_PERCENT}"
     for option, text in (("--reason", args.reason), ("--without-peak", args.without_peak)):
         if text is not None and len(text.strip()) < 8:
             return f"{option}: give at least 8 characters, for the readers of the file"

@@ -238,7 +238,7 @@ class _Reader:
         logs = [path for named in sequence(info.get("log_files")) for path in self._now(named)]
         logs += [folder / run_folder.LOG for folder in folders]
         self.plan = (
-            next(filter(None, map(run_folder.read_plan, folders)), None) or run_folder.Plan()
+            next(filter(None, map(run_folder.read_plan, folders)), None) or run_folder.NO_PLAN
         )
         planned = map(named, self.plan.cases)
         self._planned = {(case.unique_name, case.where): case for case in planned}

@@ -13,11 +13,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 studies=() # the folders of the studies that are asked for
+lists=()   # and the lists of their figures
 case ${PAPER:=} in
 '') ;;
-1 | 000) mode=paper- ;;
+1 | 000) mode=paper- lists=(studies/figures.yaml) ;;
 001 | 002 | 003 | 004) mode=paper-$PAPER- studies=("studies/doc$PAPER") ;;
-all) mode=paper-all- studies=(studies/doc*) ;;
+all) mode=paper-all- studies=(studies/doc*) lists=(studies/figures.yaml) ;;
 *)
     echo "acceptance: no document '$PAPER' (DOC, PAPER); there are 000 to 004, and all" >&2
     exit 1
@@ -75,7 +76,8 @@ fi
 
 options=(--session "$session")
 [ -z "${PAPER:-}" ] || options+=(--figures "$results/paper")
-for study in "${studies[@]}"; do options+=(--study "$study/figures.yaml"); done
+lists+=("${studies[@]/%//figures.yaml}")
+for list in "${lists[@]}"; do options+=(--study "$list"); done
 report=0
 .venv/bin/assay report "${options[@]}" || report=$?
 if [ "$run" -ne 0 ] || [ "$report" -ne 0 ]; then

@@ -34,10 +34,6 @@ VARIABLE = re.compile(r"\b(?:ASSAY|GPUEMU|VCLUSTER)_[A-Z0-9_]*[A-Z0-9]\b")
 #: a kind of its own, with the name of the file. Files of Spack are not ours.
 SHAPES = {
     "references": ("references.yaml", "ratios.yaml", "calibrated.yaml"),
-    "documents": (
-        *("barone2024.yaml", "chu2016.yaml", "elken2008.yaml"),
-        *("ganapathi2018.yaml", "richling2010.yaml"),
-    ),
 }
 OF_SPACK = {"spack.yaml", "packages.yaml", "concretizer.yaml"}
 
@@ -48,8 +44,9 @@ def lines(root: Path) -> int:
 
 
 def words(root: Path) -> int:
-    """Words of the pages."""
-    return sum(len(path.read_text().split()) for path in (root / "docs").rglob("*.md"))
+    """Words of the pages, with those of the studies."""
+    pages = (*(root / "docs").rglob("*.md"), *root.glob("studies/*/README.md"))
+    return sum(len(path.read_text().split()) for path in pages)
 
 
 def rooms(root: Path) -> set[str]:

@@ -6,7 +6,7 @@ Every number here is simulated. Each metric has one run a day. Its noise has a s
 of 0.3, 1 or 2 %, with a correlation of 0 or 0.3 from day to day. On 1 % of the days begins a
 disturbance of 1 to 3 days by up to half, and 3 % of the runs are missing. Changes of 3 to 10 %, up
 or down, are planted into as many metrics. Two planned changes of 4 % alter every metric and are in
-planned.yaml, so none of them may be reported.
+tolerances.yaml, so none of them may be reported.
 
 The script asks after each day, as a site would: a change is found on the first day on which it is
 reported within 7 days of its true day and in its direction. Any other change that is reported on

@@ -7,7 +7,6 @@ the report.
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import math
 import os
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from assay import __version__, calibrate, certificate, history, locks, report
+from assay import __version__, calibrate, certificate, files, history, locks, report
 from assay.report import nodes
 
 
@@ -38,9 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # A new command needs one _add_NAME here, and one function that _add_NAME sets as `run`.
     given = sys.argv[1:] if argv is None else argv
     asked = next((word for word in given if not word.startswith("-")), "report")
-    near = difflib.get_close_matches(asked, commands.choices, n=1)
-    if near and asked not in commands.choices:
-        parser.error(f"no command {asked!r}; did you mean {near[0]!r}?")
+    if asked not in commands.choices:
+        parser.error(f"no command {asked!r}; {files.nearest(asked, commands.choices)}")
     args = parser.parse_args(given)
     try:
         return cast(int, args.run(args))

@@ -153,14 +153,10 @@ def test_a_launch_that_fails_ends_in_nothing_written(site):
     assert site.xhpl.started == 4, "the case is not launched again"
 
 
-def test_too_few_launches_are_refused_unless_asked_for(site):
+def test_too_few_launches_are_refused(site):
     code, said = site.calibrate(launches=5)
     assert (code, site.xhpl.started) == (2, 0)
-    assert "--launches 5: at least 6, or say --allow-few" in said
-    code, said = site.calibrate("--allow-few", launches=2)
-    assert code == 0, said
-    (entry,) = yaml.safe_load(site.file.read_text())["references"]
-    assert entry["source"]["n"] == 2
+    assert "--launches 5: at least 6\n" in said
 
 
 def test_an_unknown_site_and_a_selection_of_nothing(site):

@@ -10,7 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.calibrate import CalibrationError, bounds, changes
+from assay import metrics
+from assay.calibrate import CalibrationError, bounds, changes, command
 from assay.calibrate.launches import Sample
 from assay.judge import (
     Recorded,
@@ -25,7 +26,13 @@ from assay.judge import (
 from assay.metrics import TOLERANCES
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = bounds.load(ROOT / "site-config" / "local")
+
+
+def kinds_of(site):
+    return bounds.kinds_of(metrics.tolerances(site, CalibrationError))
+
+
+KINDS = kinds_of(ROOT / "site-config" / "local")
 RATE, TIME, OTHER = (bounds.kind_of(unit, KINDS) for unit in ("MB/s", "us", "1"))
 
 CASE = {"partition": "ib", "environ": "spack", "profile": "full", "test": "Osu", "size": 8}
@@ -52,7 +59,7 @@ def test_a_unit_that_is_not_in_the_table_is_refused():
 def test_tolerances_without_one_of_the_kinds_are_refused(tmp_path):
     (tmp_path / TOLERANCES).write_text("rate: {least: 0.1, wide: 0.5}")
     with pytest.raises(CalibrationError, match=r"tolerances.yaml: .*: `time` is"):
-        bounds.load(tmp_path / "here")
+        kinds_of(tmp_path / "here")
 
 
 @given(
@@ -121,7 +128,7 @@ def test_a_bad_file_of_tolerances_is_one_line_with_file_and_key(tmp_path, docume
     (tmp_path / TOLERANCES).symlink_to(ROOT / "site-config" / TOLERANCES)
     (site / TOLERANCES).write_text(document)
     with pytest.raises(CalibrationError, match=names) as error:
-        bounds.load(site)
+        kinds_of(site)
     assert str(error.value).startswith(str(site / TOLERANCES))
 
 
@@ -130,7 +137,7 @@ def test_a_site_changes_a_number_and_keeps_the_rest(tmp_path):
     site.mkdir()
     (tmp_path / TOLERANCES).symlink_to(ROOT / "site-config" / TOLERANCES)
     (site / TOLERANCES).write_text("time: {least: 0.4}")
-    time = bounds.kind_of("us", bounds.load(site))
+    time = bounds.kind_of("us", kinds_of(site))
     assert (time.least, time.wide, time.fault) == (0.4, TIME.wide, "upper")
 
 
@@ -438,8 +445,8 @@ def test_a_file_cut_in_the_middle_of_an_entry_never_judges(tmp_path, short):
 
 def test_the_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "calibrated.yaml"
-    changes.write(path, "one\n")
+    command._write(path, "one\n", dry_run=False)
     with pytest.raises(CalibrationError, match="cannot be written"):
-        changes.write(tmp_path / "nowhere" / "calibrated.yaml", "two\n")
+        command._write(tmp_path / "nowhere" / "calibrated.yaml", "two\n", dry_run=False)
     assert [p.name for p in tmp_path.iterdir()] == ["calibrated.yaml"]
     assert path.read_text() == "one\n"

@@ -9,7 +9,7 @@ from assay import __version__, cli
     ("word", "code", "out", "err"),
     [
         ("repot", 2, "", "no command 'repot'; did you mean 'report'?"),
-        ("xyzzy", 2, "", "invalid choice: 'xyzzy'"),  # and all of them
+        ("xyzzy", 2, "", "no command 'xyzzy'; known are archive, "),
         ("--version", 0, f"assay {__version__}\n", ""),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from shell import ROOT, module
 
-from assay.results import pipeline
+from assay.results import pipeline, sanitize
 from assay.results.promise import Site
 
 plan = module("ci/gitlab/plan.py")
@@ -100,9 +100,9 @@ def words(job: dict[str, Any]) -> list[str]:
 def test_every_case_is_in_one_job_and_promised(made: Make) -> None:
     child, promise = made()
     jobs = {name: job for name, job in child.items() if isinstance(job, dict) and "script" in job}
-    assert sorted(promise.titles.values()) == sorted(jobs)
-    assert {words(job)[2] for job in jobs.values()} == set(promise.jobs)
-    cases = [case for their in promise.jobs.values() for case in their]
+    assert sorted(job.title for job in promise.jobs) == sorted(jobs)
+    assert {words(job)[2] for job in jobs.values()} == {job.folder for job in promise.jobs}
+    cases = [(case.name, case.where) for job in promise.jobs for case in job.cases]
     assert len(cases) == len(set(cases)) == 7
     assert ("Iozone %sync=cached", "local:tmpfs+system") in cases
 
@@ -116,13 +116,13 @@ def test_what_is_compared_is_measured_in_one_job(made: Make) -> None:
     assert script == "ci/gitlab/case.sh" and Path(run, "promise.json").exists()
     assert words(job)[3:6] == ["0", "full", "local:intra-node"]
     assert set(words(job)[6:]) == hashes
-    assert len(promise.jobs[folder]) == 4
+    assert [len(job.cases) for job in promise.jobs if job.folder == folder] == [4]
 
 
 def test_two_measurements_never_share_nodes_and_each_partition_has_a_column(made: Make) -> None:
     child, promise = made()
     assert child["stages"] == ["intra-node", "scratch", "tmpfs"]
-    jobs = [child[name] for name in promise.titles.values()]
+    jobs = [child[job.title] for job in promise.jobs]
     assert {job["resource_group"] for job in jobs} == {"assay-nodes-local"}
     # This group differs from the one that the trigger job holds. Otherwise no job would ever start.
     assert "assay-nodes" not in (ROOT / "ci/gitlab-ci.yml").read_text()
@@ -241,14 +241,15 @@ def test_the_promise_keeps_the_figures_and_the_pipeline(
     monkeypatch.setenv("CI_PIPELINE_ID", "77")
     monkeypatch.setenv("CI_COMMIT_SHORT_SHA", "0a1b2c3d")
     _, promise = made()
-    assert promise.figures["Iozone %sync=cached", "local:tmpfs+system"] == [figure]
+    figures = {(case.name, case.where): case.figures for job in promise.jobs for case in job.cases}
+    assert figures["Iozone %sync=cached", "local:tmpfs+system"] == [figure]
     assert promise.extras == {"pipeline": "77", "commit": "0a1b2c3d"}
-    assert promise.planned is not None
+    assert sanitize.date(promise.planned) is not None
 
 
 def test_what_a_cancelled_job_left_is_ended(made: Make) -> None:
     child, promise = made("--directory", "assay/")
-    for name in promise.titles.values():
+    for name in [job.title for job in promise.jobs]:
         assert child[name]["after_script"] == ["assay/ci/gitlab/end.sh"]
 
 

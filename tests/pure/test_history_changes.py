@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from assay.cli import main
-from assay.history import changes, planned
+from assay.history import changes
 
 NOISE = np.random.default_rng(5).normal(scale=0.01, size=200)
 #: A made metric: noise of 1 % about 100.
@@ -141,7 +141,7 @@ def sites(tmp_path: Path, text: str = "") -> list[str]:
     (folder / "made").mkdir(parents=True)
     common = Path(__file__).parents[2] / "site-config/tolerances.yaml"
     (folder / "tolerances.yaml").write_text(common.read_text())
-    (folder / "made" / planned.PLANNED).write_text(text)
+    (folder / "made/tolerances.yaml").write_text(f"planned: [{text}]")
     return ["--folder", str(folder)]
 
 
@@ -222,25 +222,23 @@ def test_a_planned_change_of_the_site_concerns_what_it_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], entry: str, found: int
 ) -> None:
     at = history(tmp_path, dropped(0.06, 120))
-    options = sites(tmp_path, f"- {{date: {DATE}, what: new firmware{entry}}}\n")
+    options = sites(tmp_path, f"{{date: {DATE}, what: new firmware{entry}}}")
     assert len(printed(capsys, "changes", at, *options)) == found
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("date: 2026-03-01", "expected `array | null`"),
-        ("- 2026-03-01", "0: datetime.date(2026, 3, 1): expected `object`"),
-        ("- {date: 2026-03-01}", "0: `what` is missing (A change has date"),
-        ("- {what: firmware}", "0: `date` is missing"),
-        ("- {date: 2026-03-01, what: 7}", "0/what: 7: expected `str`"),
-        ("- {date: '2026-03-01', what: firmware}", "0: date: '2026-03-01' is no date"),
+        ("2026-03-01", "0: datetime.date(2026, 3, 1): expected `object`"),
+        ("{date: 2026-03-01}", "0: `what` is missing (A change has date"),
+        ("{what: firmware}", "0: `date` is missing"),
+        ("{date: 2026-03-01, what: 7}", "0/what: 7: expected `str`"),
+        ("{date: '2026-03-01', what: firmware}", "0: date: '2026-03-01' is no date"),
         (
-            "- {date: 2026-03-01, what: firmware, metric: [a]}",
+            "{date: 2026-03-01, what: firmware, metric: [a]}",
             "0/metric: unknown key; did you mean 'metrics'?",
         ),
-        ("- {date: 2026-03-01, what: firmware, metrics: a}", "0/metrics: 'a': expected `array`"),
-        ("- {date: 2026-13-01, what: firmware}", "is not valid YAML"),
+        ("{date: 2026-03-01, what: firmware, metrics: a}", "0/metrics: 'a': expected `array`"),
     ],
 )
 def test_a_wrong_planned_change_is_one_line(
@@ -249,7 +247,7 @@ def test_a_wrong_planned_change_is_one_line(
     at = history(tmp_path, CALM)
     assert main(["history", "changes", at, *sites(tmp_path, text)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "made/planned.yaml" in line
+    assert "made/tolerances.yaml: planned" in line
     assert said in line
 
 

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 import matplotlib.image
 import pytest
 import report_records as records
+from shell import ROOT
 
 from assay import cli
 from assay.report import figure, figures, plots, validation
@@ -22,7 +23,8 @@ CASES = [
     records.btio("nvme", 4, 90.0, 40.0),
 ]
 DRAWN = figure.of(figures.sections(CASES))
-ABSENT = validation.absent(CASES, DRAWN)
+LISTS = [ROOT / "studies/figures.yaml"]
+ABSENT = validation.absent(CASES, DRAWN, LISTS)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +108,7 @@ def test_an_svg_says_what_it_shows_and_how_large_it_is(folder):
 
 def test_the_same_session_gives_the_same_files(folder, tmp_path):
     again = figure.of(figures.sections(CASES))
-    figure.write(tmp_path, again, validation.absent(CASES, again))
+    figure.write(tmp_path, again, validation.absent(CASES, again, LISTS))
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
 

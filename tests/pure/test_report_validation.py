@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 import report_records as records
 from matplotlib import colors
+from shell import ROOT
 
 from assay import declared
 from assay.evidence.gpu_paths import CONFIGURATIONS
@@ -16,12 +17,13 @@ from assay.results import locality
 from assay.results.session import ReportError
 
 CLUSTER = records.cluster()
+LISTS = [ROOT / "studies/figures.yaml"]
 BTIO_TIME = "BT-IO: total time and time of I/O"
 
 
 def absent(cases):
     drawn = figure.of(figures.sections(cases))
-    return validation.absent(cases, drawn)
+    return validation.absent(cases, drawn, LISTS)
 
 
 def whole(cases):
@@ -36,7 +38,7 @@ def of_cluster():
 
 def test_of_an_empty_session_every_figure_is_missing():
     missing = whole([])
-    wanted = validation.wanted([])
+    wanted = validation.wanted([], LISTS)
     assert set(missing) == {(item.figure, item.at) for item in wanted}
     assert set(missing.values()) == {"no case was selected"}
     # Two curves and five collectives at three places, four figures of HPL for each of two programs,
@@ -48,7 +50,7 @@ def test_what_was_drawn_is_not_missing():
     drawn, missing = of_cluster()
     shown = {key for found in drawn for key in found.shows}
     assert shown.isdisjoint(missing)
-    wanted = {(item.figure, item.at) for item in validation.wanted(CLUSTER)}
+    wanted = {(item.figure, item.at) for item in validation.wanted(CLUSTER, LISTS)}
     assert shown <= wanted
     assert shown | set(missing) == wanted
 
@@ -261,11 +263,19 @@ def test_many_missing_lines_are_counted_in_the_legend():
     )
 
 
-@pytest.mark.parametrize("text", ["[1]", "{at: [x]}", "- {at: [x], figures: {y: {z: 1}}}", "x"])
-def test_a_list_of_a_study_that_is_none_is_one_line(tmp_path, text):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1]", r"0: 1: expected `object`.*see the head of studies/figures\.yaml"),
+        ("{at: [x]}", "expected `array`"),
+        ("- {at: [x], figures: {y: {z: 1}}}", "0/figures/y/z: unknown key"),
+        ("x", "expected `array`"),
+    ],
+)
+def test_a_list_of_a_study_that_is_none_is_one_line(tmp_path, text, said):
     path = tmp_path / "figures.yaml"
     path.write_text(text)
-    with pytest.raises(ReportError, match=r"figures.yaml: is no list of figures; the head of"):
+    with pytest.raises(ReportError, match=rf"figures\.yaml: .*{said}"):
         validation.wanted([], [path])
     with pytest.raises(ReportError, match=r"none\.yaml: No such file"):
         validation.wanted([], [tmp_path / "none.yaml"])

@@ -42,6 +42,7 @@ def counted(tree):
 MORE = {
     ("src/assay/judge/new.py", "\n\n"): ("lines of Python in src/assay", 2),
     ("docs/more/page.md", "two words\n"): ("words of docs", 2),
+    ("studies/one/README.md", "two words\n"): ("words of docs", 2),
     ("src/assay/new/__init__.py", ""): ("rooms below src/assay", 1),
     ("ci/new.sh", NEW): ("environment variables of ours", 1),
     ("site-config/new.yaml", "{}\n"): ("kinds of rule files", 1),

@@ -49,11 +49,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "calibration; goes into the file",
     )
     parser.add_argument(
-        "--allow-few",
-        action="store_true",
-        help="accept fewer than 6 launches, whose range does not cover the median at 95 %%",
-    )
-    parser.add_argument(
         "--dry-run", action="store_true", help="show the differences, write nothing"
     )
     parser.add_argument(

@@ -6,10 +6,9 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from assay import files, metrics
+from assay import metrics
 from assay.calibrate import CalibrationError
 from assay.judge import median_interval
 from assay.judge.population import NORMAL
@@ -45,13 +44,8 @@ class Kind:
         return ("lower", "upper") if self.fault == "both" else (self.fault,)
 
 
-def load(site: Path) -> Mapping[str, Kind]:
-    """The kinds of a site: those of ``site-config``, with the changes of the site.
-
-    :param site: the site's folder.
-    :raises CalibrationError: a file is missing or not valid.
-    """
-    said = files.layered(site, metrics.TOLERANCES, metrics.Tolerances, CalibrationError)
+def kinds_of(said: metrics.Tolerances) -> Mapping[str, Kind]:
+    """The kinds of the metrics of a site."""
     of = {name: getattr(said, name) for name in metrics.FAULT}
     return {n: Kind(n, metrics.FAULT[n], each.least, each.wide) for n, each in of.items()}
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from assay import files, metrics
+from assay import metrics
 from assay.calibrate import CalibrationError
 from assay.calibrate.bounds import LEAST_OF_PEAK, Kind, curve, kind_of
 from assay.calibrate.bounds import metric as bounded
@@ -239,17 +238,6 @@ def _worse_curves(sample: Sample, old: Mapping[str, Any], new: Mapping[str, Any]
 def text(entries: Sequence[Mapping[str, Any]]) -> str:
     """The file: one line for each `for`, metric and source, as references are written by hand."""
     return HEAD + "\n".join(["references:", *(line for e in entries for line in _lines(e))]) + "\n"
-
-
-def write(path: Path, content: str) -> None:
-    """Write the file whole or not at all.
-
-    :raises CalibrationError: it cannot be written.
-    """
-    try:
-        files.write(path, content)
-    except OSError as error:
-        raise CalibrationError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 def _by_hand(references: References, case: Mapping[str, Any], name: str, unit: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
-from assay import sites
+from assay import files, metrics, sites
 from assay.calibrate import CalibrationError, bounds, changes, launches
 from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
 from assay.results import run_folder, session
@@ -28,9 +28,9 @@ def run(args: argparse.Namespace) -> int:
         return 2
     try:
         references = References.load(site / "references.yaml")
-        kinds = bounds.load(site)
+        kinds = bounds.kinds_of(metrics.tolerances(site, CalibrationError))
         reports = args.reports or [_measure(site, args)]
-        sample = launches.samples(map(session.load, reports), args.site, args.allow_few)
+        sample = launches.samples(map(session.load, reports), args.site)
         found = changes.compare(sample, references, kinds, args.reason, args.without_peak)
         for change in found.changes:
             print(change)
@@ -55,10 +55,8 @@ def _usage(args: argparse.Namespace, site: Path) -> str:
         return (
             f"unknown site {args.site!r}: {site / 'reframe.py'} does not exist; known are {known}"
         )
-    least = 2 if args.allow_few else LAUNCHES_FOR_95_PERCENT
-    if not args.reports and args.launches < least:
-        few = "" if args.allow_few else ", or say --allow-few"
-        return f"--launches {args.launches}: at least {least}{few}"
+    if not args.reports and args.launches < LAUNCHES_FOR_95_PERCENT:
+        return f"--launches {args.launches}: at least {LAUNCHES_FOR_95_PERCENT}"
     for option, text in (("--reason", args.reason), ("--without-peak", args.without_peak)):
         if text is not None and len(text.strip()) < 8:
             return f"{option}: give at least 8 characters, for the readers of the file"
@@ -121,6 +119,9 @@ def _write(path: Path, content: str, dry_run: bool) -> None:
     if dry_run:
         print(f"{path}: {'would not change' if same else 'not written (--dry-run)'}")
         return
-    if not same:
-        changes.write(path, content)
+    try:
+        if not same:
+            files.write(path, content)
+    except OSError as error:
+        raise CalibrationError(f"{path}: cannot be written ({error.strerror})") from None
     print(f"{path}: {'has it already' if same else 'written'}")

@@ -53,11 +53,10 @@ class Sample:
         return {**said, **({"settings": min(self.settings)} if self.settings else {})}
 
 
-def samples(sessions: Iterable[Session], site: str, few: bool = False) -> list[Sample]:
+def samples(sessions: Iterable[Session], site: str) -> list[Sample]:
     """The launches of each case that has metrics.
 
     :param site: the name of the system that must have run.
-    :param few: accept fewer than six launches.
     :raises CalibrationError: a launch failed or was of another site or purpose, there are too few
         launches, or the cases differ in the number of launches.
     """
@@ -75,7 +74,7 @@ def samples(sessions: Iterable[Session], site: str, few: bool = False) -> list[S
                 _add(found, case, session)
     measured = [sample for sample in found.values() if sample.metrics]
     faults = [f"{name} @{where}: {why}" for (name, where), why in problems.items()]
-    faults = faults or _counts(measured, few)
+    faults = faults or _counts(measured)
     if faults:
         raise CalibrationError(*faults)
     return measured
@@ -125,7 +124,7 @@ def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
         sample.date = max(sample.date, session.start.date())
 
 
-def _counts(measured: Sequence[Sample], few: bool) -> list[str]:
+def _counts(measured: Sequence[Sample]) -> list[str]:
     """What is wrong with the number of launches, one line each."""
     if not measured:
         return ["no case with a metric was run: nothing to calibrate; look at the selection"]
@@ -147,12 +146,9 @@ def _counts(measured: Sequence[Sample], few: bool) -> list[str]:
         for s in measured
         if len(s.settings) > 1
     ]
-    least = 2 if few else LAUNCHES_FOR_95_PERCENT
-    if most < least:
+    if most < LAUNCHES_FOR_95_PERCENT:
         faults.append(
-            f"{most} launches are too few: at least {least} cover the median at 95 %; "
-            "take --launches 10, or --allow-few"
-            if not few
-            else f"{most} launch has no spread: take at least {least}"
+            f"{most} launches are too few: at least {LAUNCHES_FOR_95_PERCENT} cover the median at "
+            "95 %; take --launches 10"
         )
     return faults

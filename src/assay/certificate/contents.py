@@ -116,7 +116,7 @@ def _folder(file: Path) -> Path:
 
 
 def _plan(file: Path) -> run_folder.Plan:
-    return run_folder.read_plan(_folder(file)) or run_folder.Plan()
+    return run_folder.read_plan(_folder(file)) or run_folder.NO_PLAN
 
 
 def _named(kind: str, path: Path, top: Path) -> str:

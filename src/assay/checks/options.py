@@ -7,13 +7,13 @@ prevails.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from reframe import RunOnlyRegressionTest
 
+from assay import files
 from assay.reframe_compat import command
 
 
@@ -67,9 +67,9 @@ def unknown(tests: Collection[type], options: Iterable[str]) -> Iterator[str]:
         known = {each for test in those for each in _variables(test)}
         if not those:
             names = {each for test in tests for each in _names(test)}
-            yield f"options: {key}: no test is called {owner!r}; {_mend(owner, names)}"
+            yield f"options: {key}: no test is called {owner!r}; {files.nearest(owner, names)}"
         elif name not in known:
-            yield f"options: {key}: {owner} has no option {name!r}; {_mend(name, known)}"
+            yield f"options: {key}: {owner} has no option {name!r}; {files.nearest(name, known)}"
 
 
 def take(test: Any, options: Mapping[str, Any]) -> None:
@@ -100,8 +100,3 @@ def _names(test: type) -> set[str]:
 def _variables(test: Any) -> set[str]:
     """Those that are not ReFrame's own."""
     return {*test.var_space} - {*RunOnlyRegressionTest.var_space}
-
-
-def _mend(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from assay import files, metrics
+from assay import metrics
 
 #: Value of the extra ``others`` if no control group holds everything of ours.
 PROCESSES = "processes"
@@ -150,5 +150,4 @@ def limit(site: Path) -> float:
     # A certificate is also checked on machines without ReFrame.
     from reframe.core.exceptions import ConfigError  # noqa: PLC0415
 
-    said = files.layered(site, metrics.TOLERANCES, metrics.Tolerances, ConfigError)
-    return said.other_work
+    return metrics.tolerances(site, ConfigError).other_work

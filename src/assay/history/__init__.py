@@ -42,8 +42,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="when the level of a metric changed, and by how much",
         description="Print each change of level, the newest first: when, case, metric, node, "
         "levels, size, direction. A change counts if the new level lasted for 5 runs, and if its "
-        "size is at least half of the tolerance of the metric. A planned change (planned.yaml of "
-        "the site) begins a new baseline. Exit code 0 with or without changes.",
+        "size is at least half of the tolerance of the metric. A planned change of the site begins "
+        "a new baseline. Exit code 0 with or without changes.",
     )
     _history(finds)
     _folder(finds)

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from assay import metrics
-from assay.calibrate import CalibrationError, bounds
-from assay.history import changes, planned
-from assay.history.planned import Planned, PlannedError
+from assay.calibrate import bounds
+from assay.history import changes
 from assay.history.store import RESULT, StoreError
 
 #: A change of a node that is so much larger than that of all nodes together is the node's own. The
@@ -94,14 +93,14 @@ class Site:
     """
 
     kinds: Mapping[str, bounds.Kind]
-    planned: Sequence[Planned]
+    planned: Sequence[metrics.Planned]
 
     def tolerance(self, unit: str) -> float:
         """How far a metric in this unit may lie from its reference, as a fraction."""
         known = metrics.UNITS.get(unit)
         return self.kinds[known.kind if known else "other"].least
 
-    def cuts(self, series: Series) -> list[tuple[int, Planned]]:
+    def cuts(self, series: Series) -> list[tuple[int, metrics.Planned]]:
         """The planned changes of a series: index of the first value after each, and the change."""
         return [
             (int(np.searchsorted(series.starts, change.start)), change)
@@ -124,16 +123,12 @@ class Sites(dict[str, Site]):
 
         :raises StoreError: a file of it is wrong or missing.
         """
-        folder = self.folder / system
         try:
-            self[system] = Site(bounds.load(folder), planned.load(folder))
-        except CalibrationError as error:
-            raise StoreError(
-                f"{error}; changes are judged by tolerances: name the folder of the sites with "
-                "--folder"
-            ) from None
-        except PlannedError as error:
-            raise StoreError(str(error)) from None
+            said = metrics.tolerances(self.folder / system, StoreError)
+        except StoreError as error:
+            raise StoreError(f"{error} (--folder names the folder of the sites)") from None
+        planned = sorted(said.planned, key=lambda change: change.start)
+        self[system] = Site(bounds.kinds_of(said), planned)
         return self[system]
 
 

@@ -11,7 +11,6 @@ from assay.judge.verdict import (
     LAUNCHES_TO_FAIL,
     Judgement,
     decided,
-    in_turn,
     judge,
     median_interval,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "decided",
     "describe",
     "hardware",
-    "in_turn",
     "judge",
     "judge_ratios",
     "median_interval",

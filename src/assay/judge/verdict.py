@@ -115,19 +115,3 @@ def decided(verdict: Verdict, launches: int) -> bool:
     if verdict is Verdict.FAIL:
         return launches >= LAUNCHES_TO_FAIL
     return verdict is not Verdict.INCONCLUSIVE
-
-
-def in_turn(samples: Sequence[float], reference: Reference, least: int = 1) -> Verdict:
-    """The verdict of a case that is launched again until its launches decide.
-
-    :param samples: a value for each launch that there can be, in their order.
-    :param least: fewest launches of a case that passes.
-    """
-    verdict = Verdict.INCONCLUSIVE
-    for launches in range(1, min(len(samples), LAUNCHES_IN_BUDGET) + 1):
-        verdict = judge(samples[:launches], reference).verdict
-        if verdict is Verdict.PASS and launches < least:
-            verdict = Verdict.INCONCLUSIVE
-        if decided(verdict, launches):
-            break
-    return verdict

@@ -7,8 +7,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay import files
 from assay.locks import digest, rules
-from assay.locks.lockfile import MISSHAPEN, Lock, LockError, read_yaml
+from assay.locks.lockfile import MISSHAPEN, Lock, LockError
 from assay.locks.seal import Seal, differences
 
 
@@ -82,7 +83,7 @@ def environments(root: Path) -> dict[str, Environment]:
         included = re.findall(r"^ *- site-config/([^/\n]+)/spack$", text, re.MULTILINE)
         sites = [name for name in included if name in found]
         if not sites:
-            read_yaml(top, "spack.yaml")
+            files.read_yaml(top, LockError, "spack.yaml")
             raise LockError("spack.yaml: include: names no site; write - site-config/<site>/spack")
         found[sites[0]] = Environment(sites[0], root, Path())
     return found
@@ -104,7 +105,7 @@ def _faults(environment: Environment) -> list[str]:
         faults += rules.iron(lock, seal)
         for file in digest.inputs(root, (folder / "spack.yaml").as_posix(), seal.scopes):
             if file.endswith(".yaml") and (root / file).exists():
-                faults += rules.settings(file, read_yaml(root / file, file))
+                faults += rules.settings(file, files.read_yaml(root / file, LockError, file))
     except LockError as error:
         raise LockError(f"{error}; {mend}") from None
     except MISSHAPEN as error:

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from assay import files
-
 Node = Mapping[str, Any]
 #: What code that reads a lock or seal of another shape raises.
 MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
@@ -105,11 +103,3 @@ def is_of(node: Node, spec: str) -> bool:
     return node["name"] == package(spec) and all(
         node["parameters"].get(name) is (sign == "+") for sign, name in switches
     )
-
-
-def read_yaml(path: Path, shown: str) -> Any:
-    """The content of a YAML file; see :func:`assay.files.read_yaml`.
-
-    :raises LockError: it cannot be read or is refused.
-    """
-    return files.read_yaml(path, LockError, shown)

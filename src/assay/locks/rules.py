@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from assay import files
 from assay.locks.digest import PINS
-from assay.locks.lockfile import MISSHAPEN, Lock, LockError, edges, label, read_yaml
+from assay.locks.lockfile import MISSHAPEN, Lock, LockError, edges, label
 from assay.locks.seal import Seal
 
 #: The variants of UCX that MPI on GPUs and InfiniBand needs to avoid a silent fallback. All of them
@@ -60,7 +61,7 @@ def pins(lock: Lock, root: Path) -> Iterator[str]:
 
     :raises LockError: the pins cannot be read or understood.
     """
-    pinned = read_yaml(root / PINS, PINS)
+    pinned = files.read_yaml(root / PINS, LockError, PINS)
     for key in ("version", "commit"):
         try:
             have, want = lock.spack.get(key), pinned["spack"][key]

@@ -16,7 +16,7 @@ import msgspec
 
 from assay import files
 from assay.locks import digest
-from assay.locks.lockfile import MISSHAPEN, LockError, read_yaml
+from assay.locks.lockfile import MISSHAPEN, LockError
 
 
 class Hardware(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any], since: str) -> I
 
 def _digests(path: Path, shown: str) -> dict[str, str]:
     try:
-        return digest.of_file(path, lambda each: read_yaml(each, shown))
+        return digest.of_file(path, lambda each: files.read_yaml(each, LockError, shown))
     except OSError as error:
         raise LockError(f"{shown}: {error.strerror}") from None
     except MISSHAPEN as error:

@@ -50,7 +50,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="append",
         default=[],
         metavar="FILE",
-        help="also name the figures of this list that the run lacks: studies/doc001/figures.yaml",
+        help="name the figures of this list that the run lacks, such as studies/figures.yaml",
     )
     parser.add_argument(
         "--ledger",

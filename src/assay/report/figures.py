@@ -111,7 +111,7 @@ class _Panel(NamedTuple):
             parameters.get("benchmark") or parameters.get("operation", ""),
             parameters.get("buffers", ""),
             # Way and ranks already use colour and marker, so another stack needs another figure.
-            case.environ if _ranks(case) else "",
+            case.environ if validation.ranks(case) else "",
         )
 
 
@@ -177,15 +177,12 @@ def _of_curves(  # noqa: PLR0913, PLR0917
         )
     )
     partition = panel.partition or "within and across"
-    planned = {(_way(case), _ranks(case)) for case in both}
-    asked = gpu and panel.buffers != "HH"
-    missing = [
-        *zip(names[len(members) :], (case.lack for case in undrawn)),
-        *validation.unselected(shown, partition, place, planned, asked),
-    ]
+    missing = [*zip(names[len(members) :], (case.lack for case in undrawn))]
+    if gpu and place and panel.buffers != "HH":
+        missing += validation.unselected(place, {_way(case) for case in both})
     lines = [
         Line(
-            name, points, _way(case) if panel.partition else name, _ranks(case),
+            name, points, _way(case) if panel.partition else name, validation.ranks(case),
             tuple(_marks(case, column, points)),
         )
         for name, (case, points) in zip(names, members)
@@ -195,7 +192,7 @@ def _of_curves(  # noqa: PLR0913, PLR0917
     what = column.replace("_per_s", "").replace("_", " ")
     between = BUFFERS.get(panel.buffers) or ("GPUs" if gpu else "")
     # These distinguish it from a figure of another test with the same program and partition.
-    over = "over P ranks" if any(ranks for _, ranks in planned) else ""
+    over = "over P ranks" if any(map(validation.ranks, both)) else ""
     at = " ".join(filter(None, (between, place if gpu else "")))
     words = (f"{first.program} ({first.family})", over, at, partition, panel.stack)
     title = ", ".join(filter(None, words))
@@ -545,11 +542,6 @@ def _of_runs(
 def _way(case: Case) -> str:
     """How the bytes of a case moved."""
     return case.transport or case.parameters.get("configuration", "")
-
-
-def _ranks(case: Case) -> str:
-    """The number of ranks, if a test is measured with several numbers of ranks."""
-    return case.parameters.get("gpus") or case.parameters.get("ranks", "")
 
 
 def _on_gpu(case: Case) -> bool:

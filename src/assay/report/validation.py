@@ -1,6 +1,6 @@
-"""The figures that validate a cluster, and the ones that a session does not have.
+"""The figures that a study asks for, and the ones that a session does not have.
 
-``barone2024.yaml`` lists the figures. Tests declare figures by the same names
+The list of a study names its figures. Tests declare figures by the same names
 (:mod:`assay.declared`), and each drawn figure states its own entry
 (:attr:`assay.report.figure.Figure.shows`).
 """
@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from assay import files
 from assay.declared import PARTITION, PLACE
@@ -22,19 +23,37 @@ from assay.results.cases import Case
 from assay.results.locality import BETWEEN, IN_NODE
 from assay.results.session import ReportError
 
-#: Every site is asked for these figures. `assay report --study` asks for those of a study, too.
-DOCUMENT = Path(__file__).with_name("barone2024.yaml")
+
+class _Keys(msgspec.Struct, forbid_unknown_fields=True):
+    """The head of studies/figures.yaml explains the keys."""
+
+    of: str = ""
+    ranks: tuple[str, ...] = ()
+    lack: str = ""
+
+
+class _Group(msgspec.Struct, forbid_unknown_fields=True):
+    """A group has at, a list of places, and figures; see the head of studies/figures.yaml."""
+
+    at: list[str]
+    figures: dict[str, _Keys]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """One figure at one place; the head of :data:`DOCUMENT` explains the other keys."""
+    """One figure at one place.
+
+    :ivar declared: the name by which tests declare it.
+    :ivar keys: the other keys of its entry.
+    """
 
     figure: str
     at: str
-    of: str = ""
-    ranks: Sequence[str] = ()
-    lack: str = ""
+    keys: _Keys
+
+    @property
+    def declared(self) -> str:
+        return self.keys.of or self.figure
 
 
 @dataclass(frozen=True)
@@ -51,33 +70,20 @@ class Absent:
     why: str
 
 
-@cache
-def _document(path: Path) -> Sequence[Wanted]:
-    raw = files.read_yaml(path, ReportError)
-    try:
-        return [
-            Wanted(figure, at, **keys)
-            for group in raw
-            for at in group["at"]
-            for figure, keys in group["figures"].items()
-        ]
-    except (TypeError, KeyError, AttributeError):
-        why = f"is no list of figures; the head of {DOCUMENT.name} explains its keys"
-        raise ReportError(f"{path}: {why}") from None
+def wanted(cases: Iterable[Case], studies: Iterable[Path]) -> list[Wanted]:
+    """All figures of the studies; those of storage once for each file system of the session.
 
-
-def wanted(cases: Iterable[Case], studies: Iterable[Path] = ()) -> list[Wanted]:
-    """All figures of the validation; those of storage once for each file system of the session.
-
-    :param studies: more lists of figures.
-    :raises ReportError: a list cannot be read.
+    :param studies: the lists of figures.
+    :raises ReportError: a list cannot be read, or is none.
     """
     on = {case.partition for case in cases if any(PARTITION in f.at for f in case.figures)}
     return [
-        replace(one, at=one.at.replace(PARTITION, partition))
-        for path in (DOCUMENT, *studies)
-        for one in _document(path)
-        for partition in ((sorted(on) or ["any file system"]) if PARTITION in one.at else [""])
+        Wanted(figure, at.replace(PARTITION, partition), keys)
+        for path in studies
+        for group in files.read(path, list[_Group], ReportError)
+        for at in group.at
+        for figure, keys in group.figures.items()
+        for partition in ((sorted(on) or ["any file system"]) if PARTITION in at else [""])
     ]
 
 
@@ -93,19 +99,21 @@ def absent(
     shown = {key for figure in drawn for key in figure.shows}
     where = locality.of_partitions(cases)
     places = [_places(case, where.get((case.system, case.partition), "")) for case in cases]
-    whole = []
+    whole, parts = [], []
     for item in wanted(cases, studies):
+        found = [case for case, its in zip(cases, places) if (item.declared, item.at) in its]
         if (item.figure, item.at) in shown:
+            there = {ranks(case) for case in found}
+            lost = [count for count in item.keys.ranks if any(there) and count not in there]
+            parts += [Absent(item.figure, item.at, f"P = {n}", "", reasons([])) for n in lost]
             continue
-        key = (item.of or item.figure, item.at)
-        found = [case for case, its in zip(cases, places) if key in its]
         unproven = [case for case in found if not case.proven]
         why = reasons(unproven or found)
-        if item.lack and len(unproven) < len(found):
-            why = f"{item.lack}; {why}" if unproven else item.lack
+        if item.keys.lack and len(unproven) < len(found):
+            why = f"{item.keys.lack}; {why}" if unproven else item.keys.lack
         tests = ", ".join(sorted({case.test for case in found}))
         whole.append(Absent(item.figure, item.at, "", tests, why))
-    parts = [
+    parts += [
         Absent(figure.title, "", part, "", why) for figure in drawn for part, why in figure.missing
     ]
     return whole + parts
@@ -126,24 +134,14 @@ def shows(figures: Iterable[Declared], partition: str, place: str = "") -> froze
     )
 
 
-def unselected(
-    figures: Iterable[Declared],
-    partition: str,
-    place: str,
-    planned: Iterable[tuple[str, str]],
-    on_gpu: bool,
-) -> list[Missing]:
-    """Lines of a figure that no case of the session should measure.
+def unselected(place: str, ways: Iterable[str]) -> list[Missing]:
+    """Configurations for GPU memory at a place that no case of the session should measure.
 
-    :param planned: (way, ranks) of every case that should be a line, measured or not.
-    :param on_gpu: whether the ways are configurations for GPU memory.
+    :param ways: the configurations of the cases, measured or not.
     """
-    ways, counts = ({pair[n] for pair in planned} for n in (0, 1))
-    found: list[str] = []
-    if on_gpu and place:
-        found += [name for name in locality.configurations(place) if name not in ways]
-    if any(counts):
-        keys = shows(figures, partition, place)
-        ranks = [w.ranks for w in wanted(()) if (w.figure, w.at) in keys]
-        found += [f"P = {count}" for each in ranks for count in each if count not in counts]
-    return [(part, reasons([])) for part in found]
+    return [(way, reasons([])) for way in locality.configurations(place) if way not in {*ways}]
+
+
+def ranks(case: Case) -> str:
+    """The number of ranks, if a test is measured with several numbers of ranks."""
+    return case.parameters.get("gpus") or case.parameters.get("ranks", "")

@@ -9,17 +9,18 @@ tell what the pipeline measured.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Optional
+
+import msgspec
 
 from assay.judge import Verdict
 from assay.results import promise as site_promise
 from assay.results.cases import Case, Session
-from assay.results.sanitize import date, line, mapping, sequence
+from assay.results.sanitize import date, line, sequence
 from assay.results.session import (
     CLOCK_SKEW_SECONDS,
     ReportError,
@@ -50,30 +51,40 @@ NO_REPORT = "left no run report: it did not run, or was lost"
 A_PART = "was cancelled: what it left is a part of its evidence"
 
 
-@dataclass(frozen=True)
-class Promise:
+class Promised(msgspec.Struct, frozen=True):
+    """A case by its names, with its figures, as its test declares them."""
+
+    name: str
+    where: str
+    figures: list[Any] = []
+
+
+class Job(msgspec.Struct, frozen=True):
+    """The cases of a job; `folder` is the name of its folder, `title` its name in the pipeline."""
+
+    folder: str
+    title: str
+    cases: list[Promised]
+
+
+class Promise(msgspec.Struct, frozen=True):
     """The jobs and cases that a pipeline is to run.
 
-    :ivar jobs: the cases of each job by the name of its folder; a case is (display name,
-        ``system:partition+environ``).
-    :ivar titles: the name of each job in the pipeline.
     :ivar node_hours: the budget of nodes times hours inside benchmarks; None for no budget.
     :ivar minutes: the budget of time from the first start to the last end; None for no budget.
-    :ivar figures: the figures of a case, as its test declares them.
     :ivar site: how the plan compares with the promise of the site
         (:func:`assay.results.promise.state`).
     :ivar extras: what each session of this pipeline states about itself, such as its commit.
-    :ivar planned: when the jobs were planned.
+    :ivar planned: when the jobs were planned, as ReFrame writes a time.
     """
 
-    jobs: Mapping[str, tuple[tuple[str, str], ...]]
-    titles: Mapping[str, str]
-    node_hours: float | None
-    minutes: float | None
-    figures: Mapping[tuple[str, str], list[Any]] = field(default_factory=dict)
-    site: Mapping[str, Any] = field(default_factory=dict)
-    extras: Mapping[str, str] = field(default_factory=dict)
-    planned: datetime | None = None
+    schema: Literal[1]
+    jobs: list[Job]
+    node_hours: Optional[float] = None
+    minutes: Optional[float] = None
+    site: dict[str, Any] = {}
+    extras: dict[str, str] = {}
+    planned: str = ""
 
     @classmethod
     def read(cls, file: Path) -> Promise:
@@ -82,38 +93,19 @@ class Promise:
         :raises ReportError: the file does not exist, is not JSON, or promises no case.
         """
         try:
-            raw = json.loads(file.read_text(encoding="utf-8"))
-            if raw["schema"] != SCHEMA:
-                raise ValueError
-            jobs = {
-                str(job["folder"]): tuple((str(c["name"]), str(c["where"])) for c in job["cases"])
-                for job in raw["jobs"]
-            }
-            titles = {str(job["folder"]): str(job["title"]) for job in raw["jobs"]}
-            node_hours, minutes = (
-                None if raw.get(key) is None else float(raw[key])
-                for key in ("node_hours", "minutes")
-            )
-            figures = {
-                (str(case["name"]), str(case["where"])): case["figures"]
-                for job in raw["jobs"]
-                for case in job["cases"]
-                if "figures" in case
-            }
-            site, extras = mapping(raw.get("site")), mapping(raw.get("extras"))
+            promise = msgspec.json.decode(file.read_bytes(), type=cls)
         except OSError as error:
             raise ReportError(
                 f"{file}: {error.strerror}: no case was planned, so none ran; the log of the job "
                 "that plans the acceptance says why"
             ) from None
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ReportError(
-                f"{file}: not a promise of schema {SCHEMA}; plan the acceptance anew"
+                f"{file}: not a promise of schema {SCHEMA} ({error}); plan the acceptance anew"
             ) from None
-        if not any(jobs.values()):
+        if not any(job.cases for job in promise.jobs):
             raise ReportError(f"{file}: promises no case; plan the acceptance anew")
-        planned = date(raw.get("planned"))
-        return cls(jobs, titles, node_hours, minutes, figures, site, extras, planned)
+        return promise
 
 
 def gather(folder: Path) -> Session:
@@ -130,18 +122,18 @@ def gather(folder: Path) -> Session:
     missing: list[Case] = []
     sessions: list[Session] = []
     lost: list[str] = []
-    for name, cases in promise.jobs.items():
-        found, lacks = _of_job(folder / JOBS / name)
+    for job in promise.jobs:
+        found, lacks = _of_job(folder / JOBS / job.folder)
         lack = "; ".join(dict.fromkeys(lacks.values()))
         if found:
-            lost += [f"job {promise.titles[name]!r}, {n}: {why}" for n, why in lacks.items()]
+            lost += [f"job {job.title!r}, {n}: {why}" for n, why in lacks.items()]
         lost += [
-            f"job {promise.titles[name]!r}: {len(aborted)} of its cases were aborted"
+            f"job {job.title!r}: {len(aborted)} of its cases were aborted"
             for session in found
             if (aborted := [case for case in session.attempts if case.aborted])
         ]
         lost += [
-            f"job {promise.titles[name]!r}: {fault}"
+            f"job {job.title!r}: {fault}"
             for session in found
             for fault in (*session.faults, *_of_another(promise, session))
         ]
@@ -149,12 +141,13 @@ def gather(folder: Path) -> Session:
         ran = [case for session in found for case in session.attempts]
         there = {(case.display_name, case.where) for case in ran}
         missing += [
-            _missing(promise, *case, f"the job {promise.titles[name]!r} {lack or 'did not run it'}")
-            for case in cases
-            if case not in there
+            _missing(case, f"the job {job.title!r} {lack or 'did not run it'}")
+            for case in job.cases
+            if (case.name, case.where) not in there
         ]
         attempts += ran
-    strangers = sorted(p.name for p in (folder / JOBS).glob("*") if p.name not in promise.jobs)
+    known = {job.folder for job in promise.jobs}
+    strangers = sorted({path.name for path in (folder / JOBS).glob("*")} - known)
     lost += [f"the job of {name!r} left results, and no such job was planned" for name in strangers]
     lost += map(line, sequence(promise.site.get("faults")))
     # A job that kept the plan of its session has named them.
@@ -163,7 +156,7 @@ def gather(folder: Path) -> Session:
         lost += unlisted(promise.site, skipped)[0]
     faults = [*lost, *_above_budget(promise, sessions, attempts)]
     if missing:
-        promised = sum(map(len, promise.jobs.values()))
+        promised = sum(len(job.cases) for job in promise.jobs)
         faults.insert(0, f"{len(missing)} of {promised} promised cases are missing")
     starts = [session.start for session in sessions if session.start]
     doubts = tuple(dict.fromkeys(doubt for session in sessions for doubt in session.doubts))
@@ -185,7 +178,7 @@ def gather(folder: Path) -> Session:
         ),
         doubts=doubts,
         promised=promise.site.get("promised"),
-        nothing_judged=str(promise.site.get("nothing_judged", site_promise.NOTHING_JUDGED[0])),
+        nothing_judged=str(promise.site.get("nothing_judged", "red")),
     )
 
 
@@ -194,7 +187,8 @@ def _of_another(promise: Promise, session: Session) -> Iterator[str]:
     for name, value in promise.extras.items():
         if session.extras.get(name) != value:
             yield f"its results are of {name} {session.extras.get(name)}, not {value}"
-    if promise.planned and session.start and session.start < promise.planned - CLOCK_SKEW:
+    planned = date(promise.planned)
+    if planned and session.start and session.start < planned - CLOCK_SKEW:
         yield f"its results of {session.start:%Y-%m-%d %H:%M} are older than the plan"
 
 
@@ -222,14 +216,11 @@ def _of_job(folder: Path) -> tuple[list[Session], dict[str, str]]:
     return sorted(sessions, key=lambda session: str(session.start or "")), lacks
 
 
-def _missing(promise: Promise, name: str, where: str, why: str) -> Case:
-    system, _, rest = where.partition(":")
+def _missing(promised: Promised, why: str) -> Case:
+    system, _, rest = promised.where.partition(":")
     partition, _, environ = rest.partition("+")
     place = {"system": system, "partition": partition, "environ": environ}
-    entry: dict[str, Any] = {"name": name, **place}
-    if (name, where) in promise.figures:
-        entry["figures"] = promise.figures[name, where]
-    case = named(entry)
+    case = named({"name": promised.name, "figures": promised.figures, **place})
     return replace(case, verdict=Verdict.FAIL, why=f"missing: {why}", missing=True)
 
 

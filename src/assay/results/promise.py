@@ -16,7 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from assay import files
 from assay.evidence.plan import Call
@@ -24,17 +26,9 @@ from assay.results.cases import Case
 
 FILE, CASES = "promise.yaml", "cases.txt"
 
-PROFILES = ("full", "smoke")
-
-#: The kinds of skips that a site may allow; a reason begins with its kind: docs/sites.md.
-KINDS = ("no-case", "not-asked", "not-here", "too-small", "incomplete")
-
 #: The kinds that are always allowed: the case needs a word that is not there (words are promised),
 #: or a case that was skipped itself, of which ReFrame says :data:`FOLLOWS`.
 LACKS, FOLLOWS = "lacks", "skipped due to skipped dependencies"
-
-#: Values of the site's word ``nothing_judged``: whether a run that judged no metric is red.
-NOTHING_JUDGED = ("red", "allowed")
 
 #: How many lines name single tests, and how many cases one line names; the rest is counted.
 NAMED, NAMES = 12, 3
@@ -122,17 +116,48 @@ def _selected(alternatives: Iterable[str], words: frozenset[str]) -> bool:
     )
 
 
+class Place(msgspec.Struct, forbid_unknown_fields=True):
+    """A partition has stacks and words."""
+
+    stacks: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+
+
+class Skips(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, omit_defaults=True):
+    """The kinds of skips that a site may allow; a reason begins with its kind: docs/sites.md."""
+
+    no_case: list[str] = []
+    not_asked: list[str] = []
+    not_here: list[str] = []
+    too_small: list[str] = []
+    incomplete: list[str] = []
+
+
+#: The kinds of skips that a site may allow.
+KINDS = Skips.__struct_encode_fields__
+
+
+class File(msgspec.Struct, forbid_unknown_fields=True):
+    """A promise has partitions, at least one; it may have stacks, may_skip and nothing_judged."""
+
+    partitions: Annotated[dict[str, Place], msgspec.Meta(min_length=1)]
+    stacks: dict[str, frozenset[str]] = {}
+    may_skip: Skips = msgspec.field(default_factory=Skips)
+    nothing_judged: Literal["red", "allowed"] = "red"
+
+
 @dataclass(frozen=True)
 class Promise:
     """What a site promises.
 
     :ivar may_skip: kind of skip -> the cases that may be skipped for it, each by words: the name of
         a test, the value of a parameter, a partition or a stack; ``*`` for all cases.
+    :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
     """
 
     site: Site
     may_skip: Mapping[str, Sequence[str]]
-    nothing_judged: str = NOTHING_JUDGED[0]
+    nothing_judged: str
 
 
 def load(path: Path) -> Promise:
@@ -140,49 +165,18 @@ def load(path: Path) -> Promise:
 
     :raises PromiseError: the file cannot be read or is not valid.
     """
-    make = f"type assay expect --site {path.parent.name}"
     hint = (
-        f": nothing says which cases must run; {make} (or, for a site that describes itself, copy "
-        "site-config/any/promise.yaml), review the file and commit it"
+        f": nothing says which cases must run; type assay expect --site {path.parent.name} (or, "
+        "for a site that describes itself, copy site-config/any/promise.yaml), review the file and "
+        "commit it"
     )
-    raw = files.read_yaml(path, PromiseError, hint=hint)
-    try:
-        return of(raw)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PromiseError(f"{path}: not a promise ({error}); {make}") from None
-
-
-def of(raw: Any) -> Promise:
-    """The promise that the content of a file states.
-
-    :raises ValueError, KeyError, TypeError, AttributeError: it is none.
-    """
-    partitions, may_skip = raw["partitions"], raw.get("may_skip", {})
-    for where, given, known in (
-        ("", raw, ("nothing_judged", "partitions", "stacks", "may_skip")),
-        ("may_skip: ", may_skip, KINDS),
-        *((f"{name}: ", said, ("stacks", "words")) for name, said in partitions.items()),
-    ):
-        if unknown := sorted({*given} - {*known}):
-            raise ValueError(f"{where}unknown key {unknown[0]!r}; known are {', '.join(known)}")
-    word = raw.get("nothing_judged", NOTHING_JUDGED[0])
-    if word not in NOTHING_JUDGED:
-        raise ValueError(f"nothing_judged is {word!r}, not {' or '.join(NOTHING_JUDGED)}")
+    said = files.read(path, File, PromiseError, hint=hint)
     site = Site(
-        {name: _words(said.get("words", ())) for name, said in partitions.items()},
-        {name: _words(said.get("stacks", ())) for name, said in partitions.items()},
-        {name: _words(said) for name, said in raw.get("stacks", {}).items()},
+        {name: place.words for name, place in said.partitions.items()},
+        {name: place.stacks for name, place in said.partitions.items()},
+        said.stacks,
     )
-    if not partitions:
-        raise ValueError("it promises no partition")
-    allowed = {kind: sorted(_words(cases)) for kind, cases in may_skip.items()}
-    return Promise(site, allowed, word)
-
-
-def _words(said: Any) -> frozenset[str]:
-    if not isinstance(said, (list, tuple)):
-        raise ValueError(f"{said!r} is not a list of words")
-    return frozenset(map(str, said))
+    return Promise(site, msgspec.to_builtins(said.may_skip), said.nothing_judged)
 
 
 def cases(path: Path) -> list[Listed]:

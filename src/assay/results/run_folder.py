@@ -9,10 +9,10 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 #: The lock file of the results. The run that writes to the results holds it by flock. The system
 #: releases it however the run ends.
@@ -25,14 +25,13 @@ LOG = "reframe.log"
 PLAN = "session.json"
 
 #: Version of the layout of :data:`PLAN`.
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
 
 #: The link to the folder of the last session, in the results.
 LATEST = "latest"
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """The cases that a session was to run.
 
     :ivar cases: the cases without fixtures. Their keys are the names that run reports use.
@@ -40,28 +39,26 @@ class Plan:
         :func:`assay.results.promise.state` states it.
     """
 
-    started: str = ""
-    host: str = ""
-    command: tuple[str, ...] = ()
-    cases: tuple[Mapping[str, Any], ...] = ()
-    promise: Mapping[str, Any] = field(default_factory=dict)
+    schema: Literal[1]
+    started: str
+    host: str
+    command: tuple[str, ...]
+    cases: tuple[dict[str, Any], ...]
+    promise: dict[str, Any] = {}
+
+
+#: That of a session without a plan.
+NO_PLAN = Plan(SCHEMA, "", "", (), ())
 
 
 def read_plan(folder: Path) -> Plan | None:
     """The plan in the folder of a session; None if it cannot be read."""
     try:
-        raw = json.loads((folder / PLAN).read_text(encoding="utf-8"))
-        if raw["schema"] != SCHEMA:
-            return None
-        return Plan(
-            str(raw["started"]),
-            str(raw["host"]),
-            tuple(map(str, raw["command"])),
-            tuple(dict(case) for case in raw["cases"] if not case["fixture"]),
-            dict(raw.get("promise") or {}),
-        )
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        plan = msgspec.json.decode((folder / PLAN).read_bytes(), type=Plan)
+        cases = tuple(case for case in plan.cases if not case["fixture"])
+    except (OSError, ValueError, msgspec.DecodeError, LookupError, RecursionError):
         return None
+    return msgspec.structs.replace(plan, cases=cases)
 
 
 def run_reports(folder: Path) -> list[Path]:

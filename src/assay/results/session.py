@@ -238,7 +238,7 @@ class _Reader:
         logs = [path for named in sequence(info.get("log_files")) for path in self._now(named)]
         logs += [folder / run_folder.LOG for folder in folders]
         self.plan = (
-            next(filter(None, map(run_folder.read_plan, folders)), None) or run_folder.Plan()
+            next(filter(None, map(run_folder.read_plan, folders)), None) or run_folder.NO_PLAN
         )
         planned = map(named, self.plan.cases)
         self._planned = {(case.unique_name, case.where): case for case in planned}
@@ -359,7 +359,7 @@ class _Reader:
             "partial": (*promise.narrowing(state), *partial, *promise.few(doubts), *unjudged),
             "doubts": doubts,
             "promised": promised if isinstance(promised, int) else None,
-            "nothing_judged": line(state.get("nothing_judged")) or promise.NOTHING_JUDGED[0],
+            "nothing_judged": line(state.get("nothing_judged")) or "red",
         }
 
     def passed(self, entry: Mapping[str, Any]) -> bool:

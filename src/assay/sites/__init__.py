@@ -47,20 +47,6 @@ PAPERS = {
     "paper-all": "(paper|doc-[0-9]+)$",
 }
 
-#: The fields of a perflog line that describe its test case. The metrics follow them.
-_PERFLOG = ", ".join(
-    f'"{key}": "%(check_{attribute})s"'
-    for key, attribute in (
-        ("completed", "job_completion_time"),
-        ("test", "display_name"),
-        ("system", "system"),
-        ("partition", "partition"),
-        ("environ", "environ"),
-        ("nodes", "job_nodelist"),
-        ("result", "result"),
-    )
-)
-
 
 def repository(site_file: str | Path) -> Path:
     """Root of the repository that a site's ``reframe.py`` belongs to."""
@@ -196,7 +182,7 @@ def configuration(  # noqa: PLR0913
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with the parts that all sites share.
 
-    All sites share the run reports, the JUnit report and the JSON perflog below
+    All sites share the run reports, and the JUnit report below
     :func:`results_directory`, and the modes (:data:`PROFILES`).
 
     :param site_file: the site's ``__file__``.
@@ -277,7 +263,7 @@ def configuration(  # noqa: PLR0913
                 **(general or {}),
             }
         ],
-        "logging": [_logging(results, log)],
+        "logging": [_logging(log)],
         "modes": [
             _mode("smoke", "smoke", "--tag=smoke", *policy),
             _mode("full", "full", *policy),
@@ -339,7 +325,7 @@ def _only_asked_for(
     return [environment for environment in environments if environment["name"] == asked]
 
 
-def _logging(results: Path, log: Path) -> dict[str, Any]:
+def _logging(log: Path) -> dict[str, Any]:
     return {
         "level": "debug",
         "handlers": [
@@ -352,18 +338,6 @@ def _logging(results: Path, log: Path) -> dict[str, Any]:
                 "append": False,
             },
         ],
-        # ReFrame's `file` handler, because its `filelog` puts a header line before the JSON.
-        "handlers_perflog": [
-            {
-                "type": "file",
-                "name": str(results / "perflog.jsonl"),
-                "level": "info",
-                "append": True,
-                "format": "{" + _PERFLOG + ', "metrics": {%(check_perfvalues)s}}',
-                "format_perfvars": (
-                    '"%(check_perf_var)s": {"value": %(check_perf_value)s,'
-                    ' "unit": "%(check_perf_unit)s"},'
-                ),
-            }
-        ],
+        # Records and ReFrame's store have every number.
+        "handlers_perflog": [],
     }

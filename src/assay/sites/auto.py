@@ -33,18 +33,17 @@ from assay.evidence.accelerator import ACCELERATORS
 from assay.evidence.transports import SWITCHED
 from assay.judge import Known, hardware
 from assay.onnode import provenance
-from assay.sites import container, describe, detect, machine, verified
+from assay.sites import container, describe, detect, machine
 from assay.slurm import Answers, Pool
 
 #: The partitions that are links between nodes.
 LINKS = ("infiniband", "ethernet")
 
 
-def configuration(site_file: str | Path, image: verified.Demand = verified.ANY) -> dict[str, Any]:
+def configuration(site_file: str | Path) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.
 
     :param site_file: the site's ``__file__``.
-    :param image: what the site demands of an image.
     :raises ConfigError: a variable above names something that does not exist, there is no MPI at
         all, Slurm does not answer, or as :func:`assay.sites.configuration`.
     """
@@ -55,7 +54,7 @@ def configuration(site_file: str | Path, image: verified.Demand = verified.ANY) 
         raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
     pool = _pool(said, os.environ.get("ASSAY_PARTITION"))
     launcher = _launcher(said) if pool else "mpirun"
-    stacks, opened = _stacks(site_file, launcher == "srun", image)
+    stacks, opened = _stacks(site_file, launcher == "srun")
     transports = [name for name in detect.transports(opened) if name in SWITCHED]
     names = [stack["name"] for stack in stacks]
     contained = "contained" in stacks[0]["extras"]
@@ -119,16 +118,14 @@ def _launcher(said: Answers) -> str:
     return name
 
 
-def _stacks(
-    site_file: Path, srun: bool, demand: verified.Demand
-) -> tuple[list[dict[str, Any]], str]:
+def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], str]:
     """The environments, and what their UCX lists on this machine (``ucx_info -d``)."""
     path = os.environ.get("ASSAY_IMAGE")
     # If the suite itself runs inside an image, the image takes the place of the distribution.
     if not path or os.environ.get("ASSAY_STACK") in ("system", "spack"):
         native = machine.stack(site_file, "name an image by ASSAY_IMAGE")
         return [native], detect.output("ucx_info", "-d")
-    image = container.look(path, sites.repository(site_file), demand)
+    image = container.look(path, sites.repository(site_file))
     # Ranks in separate containers find each other only through a launcher that supports PMIx.
     hybrid = srun or detect.version("openmpi_version") is not None
     contained = os.environ.get("ASSAY_CONTAINED") == "1" or not hybrid

@@ -142,7 +142,7 @@ def apptainer(repository: Path) -> str:
     return done.stdout.strip()
 
 
-def look(path: str | Path, repository: Path, demand: verified.Demand = verified.ANY) -> Image:
+def look(path: str | Path, repository: Path) -> Image:
     """Verifies an image, starts it once, and reads what it contains.
 
     :param path: the image, a file (SIF).
@@ -156,7 +156,7 @@ def look(path: str | Path, repository: Path, demand: verified.Demand = verified.
         digest = _sha256(path)
     except OSError as error:
         raise ConfigError(f"image {path}: {error.strerror}; correct ASSAY_IMAGE") from None
-    held = verified.check(path, digest, program, _run, demand)
+    held = verified.check(path, digest, program, _run)
     inspected = _run([program, "inspect", "--json", "--labels", str(path)])
     try:
         labels = json.loads(inspected.stdout)["data"]["attributes"]["labels"] or {}

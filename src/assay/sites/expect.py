@@ -52,7 +52,7 @@ def command(args: argparse.Namespace) -> int:
             if listing.found(site_file)[0].itself:
                 promise.load(path)  # a person wrote it
             else:
-                raw = files.read_yaml(path, PromiseError) if path.exists() else {}
+                raw = files.read(path, dict[str, Any], PromiseError) if path.exists() else {}
                 texts[path] = of_site(site_file, raw)
     except (PromiseError, ReframeError, OSError) as error:
         print(f"assay expect: {error}", file=sys.stderr)
@@ -109,12 +109,9 @@ def of_site(site_file: Path, raw: Mapping[str, Any]) -> str:
         for name, words in site.partitions.items()
     }
     stacks = {name: sorted(words) for name, words in site.stacks.items()}
-    try:
-        said = {**raw, "partitions": partitions, "stacks": stacks}
-        promise.of(said)
-    except (TypeError, ValueError, AttributeError) as error:
-        path = site_file.with_name(promise.FILE)
-        raise PromiseError(f"{path}: not a promise ({error}); mend it") from None
+    said = {**raw, "partitions": partitions, "stacks": stacks}
+    if fault := files.misshapen(said, promise.File):
+        raise PromiseError(f"{site_file.with_name(promise.FILE)}: {fault}")
     order = ("nothing_judged", "partitions", "stacks", "may_skip")
     shown = {key: said[key] for key in order if said.get(key)}
     text = yaml.safe_dump(shown, default_flow_style=None, sort_keys=False, width=96)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,19 @@ def load(site_file: Path) -> tuple[dict[str, Any], References]:
     return configuration, References.load(site_file.with_name("references.yaml"))
 
 
+@contextlib.contextmanager
+def _leaving_no_results() -> Iterator[None]:
+    """Loading a site creates its results directory. Nothing is run here, so none is left."""
+    kept = os.environ.get("ASSAY_RESULTS")
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["ASSAY_RESULTS"] = scratch
+        try:
+            yield
+        finally:
+            os.environ.pop("ASSAY_RESULTS")
+            os.environ.update({"ASSAY_RESULTS": kept} if kept is not None else {})
+
+
 def found(site_file: Path) -> tuple[Site, list[str]]:
     """The words that a site has on this machine.
 
@@ -45,15 +59,8 @@ def found(site_file: Path) -> tuple[Site, list[str]]:
 
     :raises reframe.core.exceptions.ReframeError: the configuration is not valid.
     """
-    kept = os.environ.get("ASSAY_RESULTS")
-    with tempfile.TemporaryDirectory() as scratch:
-        # Loading a site creates its results directory. Nothing is run here, so none is left.
-        os.environ["ASSAY_RESULTS"] = scratch
-        try:
-            load_config("<builtin>", str(site_file))
-        finally:
-            os.environ.pop("ASSAY_RESULTS")
-            os.environ.update({"ASSAY_RESULTS": kept} if kept is not None else {})
+    with _leaving_no_results():
+        load_config("<builtin>", str(site_file))
     return sites.found_on[site_file.resolve()]
 
 
@@ -90,9 +97,7 @@ def run(names: Sequence[str], folder: Path) -> int:
         return 2
     known = set(catalogue.WORDS)
     bad = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        # Loading a site creates its results directory. A listing must not leave one behind.
-        os.environ.setdefault("ASSAY_RESULTS", scratch)
+    with _leaving_no_results():
         for name in names or found:
             try:
                 lines = describe(*load(found[name]), known)

@@ -4,9 +4,8 @@ Three things can say which image is meant. Each one that is there must hold:
 
 =======================  ======================================================================
 ``IMAGE.sha256``         a file beside the image, as ``sha256sum`` writes it and ``make image``
-``ASSAY_IMAGE_SHA256``   the digest itself, or :attr:`Demand.sha256` of the site
-``ASSAY_IMAGE_KEY``      a public key (PEM), or :attr:`Demand.key` of the site: the image must have
-                         a signature by its owner
+``ASSAY_IMAGE_SHA256``   the digest itself
+``ASSAY_IMAGE_KEY``      a public key (PEM): the image must have a signature by its owner
 =======================  ======================================================================
 
 A file beside the image finds a damaged copy. Only a digest or a key from another place finds an
@@ -20,7 +19,6 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from reframe.core.exceptions import ConfigError
@@ -29,40 +27,21 @@ from reframe.core.exceptions import ConfigError
 Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
-@dataclass(frozen=True)
-class Demand:
-    """What a site demands of images.
-
-    :ivar sha256: the digest that the image must have; "" for any.
-    :ivar key: a file with the public key (PEM) of the owner who signed it; "" for none.
-    :ivar required: refuse an image that nothing verifies. Otherwise the report calls it unverified.
-    """
-
-    sha256: str = ""
-    key: str = ""
-    required: bool = False
-
-
-#: No demand.
-ANY = Demand()
-
-
-def check(path: Path, sha256: str, apptainer: str, run: Run, demand: Demand) -> str:
+def check(path: Path, sha256: str, apptainer: str, run: Run) -> str:
     """What verified an image, in words; "" if nothing says which image is meant.
 
     :param sha256: its digest, as it was read just now.
-    :raises ConfigError: something that says which image is meant does not hold or cannot be read,
-        or nothing says it and the site demands that.
+    :raises ConfigError: something that says which image is meant does not hold or cannot be read.
     """
     held = []
-    for wanted, source in _digests(path, demand):
+    for wanted, source in _digests(path):
         if wanted != sha256:
             raise ConfigError(
                 f"image {path}: its sha256 is {sha256}, {source} says {wanted}: "
                 "it is damaged or another image; copy it again, or correct the digest"
             )
         held.append(source)
-    for key in dict.fromkeys(filter(None, (demand.key, os.environ.get("ASSAY_IMAGE_KEY", "")))):
+    if key := os.environ.get("ASSAY_IMAGE_KEY", ""):
         if not Path(key).is_file():
             raise ConfigError(f"ASSAY_IMAGE_KEY: {key} is no file; name a public key (PEM)")
         done = run([apptainer, "verify", "--key", key, str(path)])
@@ -73,15 +52,10 @@ def check(path: Path, sha256: str, apptainer: str, run: Run, demand: Demand) -> 
                 f"({said[-1] if said else 'apptainer verify failed'}); get the image again"
             )
         held.append(f"the signature of {Path(key).name}")
-    if not held and demand.required:
-        raise ConfigError(
-            f"image {path}: nothing verifies it, and the site demands that: write its digest to "
-            f"{path.name}.sha256 beside it, or name the owner's public key by ASSAY_IMAGE_KEY"
-        )
     return " and ".join(held)
 
 
-def _digests(path: Path, demand: Demand) -> list[tuple[str, str]]:
+def _digests(path: Path) -> list[tuple[str, str]]:
     """The digests that the image must have, and where each comes from."""
     found = []
     beside = path.with_name(path.name + ".sha256")
@@ -91,12 +65,8 @@ def _digests(path: Path, demand: Demand) -> list[tuple[str, str]]:
         except OSError as error:
             raise ConfigError(f"{beside}: {error.strerror}; make it readable") from None
         found.append((text.partition(" ")[0], beside.name))
-    for text, source in (
-        (os.environ.get("ASSAY_IMAGE_SHA256", ""), "ASSAY_IMAGE_SHA256"),
-        (demand.sha256, "the site"),
-    ):
-        if text:
-            found.append((text, source))
+    if text := os.environ.get("ASSAY_IMAGE_SHA256", ""):
+        found.append((text, "ASSAY_IMAGE_SHA256"))
     cleaned = [(text.strip().lower(), source) for text, source in found]
     for text, source in cleaned:
         if not re.fullmatch("[0-9a-f]{64}", text):

@@ -225,7 +225,7 @@ def prove(
         return Proof(ucx_log.NONE, None, {}, ("UCX printed nothing: is the pml ucx?",))
     problems = transports.common_problems(log, _list(way), ucx_version, processes)
     if way.has_rdma:
-        problems += _other_switch(log, _rdma(chosen))
+        problems += transports.other_setting(log, RDMA, _rdma(chosen))
     lanes = _lanes(log)
     tables = [row for table in log.peer_tables("") for row in table.rows]
     counted = {lane for row in tables if row.count and direct(row) for lane in row.lanes}
@@ -254,15 +254,6 @@ def _lanes(log: UcxLog) -> set[str]:
     lanes = {lane for config in log.peer_configs() for lane in config.lanes}
     rows = (row for table in log.peer_tables("") for row in table.rows)
     return lanes.union(*(row.lanes for row in rows))
-
-
-def _other_switch(log: UcxLog, asked: str) -> list[str]:
-    """Problems if a process did not get the switch of GPUDirect RDMA that was asked for."""
-    found = {log.env.get(process, {}).get(RDMA) for process in log.processes} - {asked}
-    return [
-        f"{RDMA} was {value or 'not set'} where the program ran, {asked} was asked for"
-        for value in sorted(found, key=str)
-    ]
 
 
 def _other_carriers(carried: ucx_log.Carried, transport: str) -> list[str]:

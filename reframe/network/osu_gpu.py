@@ -21,7 +21,7 @@ from assay.checks.mpi import MpiCheck
 from assay.checks.site import site_directory
 from assay.declared import GPUS as BETWEEN_GPUS
 from assay.declared import HOSTS
-from assay.evidence import gpu_ipc, gpu_paths, gpu_places, links
+from assay.evidence import gpu_health, gpu_paths, links
 from assay.outputs import Parsed, osu
 from assay.workloads import osu as programs
 
@@ -108,7 +108,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         ranks = self._taken
         if len(ranks) != self.num_tasks:
             problems.append(f"{len(ranks)} ranks took a GPU of their own, {self.num_tasks} started")
-        problems += gpu_places.shared(ranks)
+        problems += gpu_health.shared(ranks)
         if any(rank.uuid == "unknown" for rank in ranks):
             problems.append(f"which GPU a rank took is not known: {gpu.silence}")
         validation = programs.not_validated(parsed, stack.get("osu_version"))
@@ -157,7 +157,7 @@ class OsuGpu(OsuGpuBase):
 
     def sent(self, parsed):
         sizes = [int(row["size"]) for row in parsed.rows] if parsed else []
-        return gpu_ipc.of_pair(self.benchmark, self.buffers, sizes)
+        return gpu_paths.of_pair(self.benchmark, self.buffers, sizes)
 
     def examine(self, parsed):
         problems = super().examine(parsed)
@@ -194,10 +194,10 @@ class OsuGpuCollective(OsuGpuBase):
     @run_after("setup")
     def only_what_the_mpi_can_reduce(self):
         why = self.mpi_library.cannot_reduce(self.current_environ.extras, self.accelerator)
-        self.leave_out("not-here", self.benchmark in gpu_ipc.REDUCTIONS and why, why)
+        self.leave_out("not-here", self.benchmark in gpu_paths.REDUCTIONS and why, why)
 
     def sent(self, parsed):
-        return gpu_ipc.of_collective(self.benchmark, self.gpus)
+        return gpu_paths.of_collective(self.benchmark, self.gpus)
 
 
 @dataclass(frozen=True)

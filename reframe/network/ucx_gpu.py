@@ -18,8 +18,8 @@ from reframe.core.builtins import parameter, run_after, run_before
 from assay.checks import StrictCheck, pair, perftest, ucx
 from assay.checks.gpu import GpuMixin
 from assay.checks.ucx import text
-from assay.evidence import gpu_paths, gpu_places, links
-from assay.evidence.gpu_ipc import Sent
+from assay.evidence import gpu_health, gpu_paths, links
+from assay.evidence.gpu_paths import Sent
 from assay.evidence.launch import REFUSED_FILE
 from assay.outputs import ucx_perftest
 from assay.workloads.sizing import Layout
@@ -104,9 +104,9 @@ class UcxGpu(GpuMixin, StrictCheck):
         elsewhere = [f"the buffers were in {name or 'no known'} memory" for name in memory
                      if name != self.accelerator.word]  # fmt: skip
         otherwise = perftest.not_requested(parsed, self.size)
-        fewer = gpu_places.together(self.accelerator, ucx.said(Path()), self.gpus)
+        fewer = gpu_health.together(self.accelerator, ucx.said(Path()), self.gpus)
         if self.gpus > 1:
-            fewer += gpu_places.shared(self._taken)
+            fewer += gpu_health.shared(self._taken)
         return [*problems, *otherwise, *elsewhere, *fewer, *path]
 
     def measure(self, parsed):

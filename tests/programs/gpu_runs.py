@@ -1,7 +1,7 @@
 """Runs of ucx_perftest and OSU between GPUs, and what they prove: the evidence against the trace.
 
 test_vgpu_runs.py runs these between emulated GPUs. tests/data/vgpu has recorded runs of the same
-kind, which test_gpu_ipc.py compares; gpu_records.py records such runs.
+kind, which test_gpu_paths.py compares; gpu_records.py records such runs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.evidence import gpu_ipc, gpu_paths, mpi
+from assay.evidence import gpu_paths, mpi
 from assay.evidence.accelerator import CUDA
-from assay.evidence.gpu_ipc import Sent
-from assay.evidence.gpu_paths import INTRA, Way
+from assay.evidence.gpu_paths import INTRA, Sent, Way
 from assay.evidence.transports import Proof
 from assay.outputs import ucx_log
 from assay.outputs.ucx_log import UcxLog
@@ -163,8 +162,8 @@ def sent(run: Run) -> Sent:
         return Sent(buffers, (run.size,), senders)
     program, _, buffers = run.operation.removeprefix("osu_").partition("-")
     if buffers:
-        return gpu_ipc.of_pair(program, buffers, (run.size,))
-    return gpu_ipc.of_collective(program, run.gpus)
+        return gpu_paths.of_pair(program, buffers, (run.size,))
+    return gpu_paths.of_collective(program, run.gpus)
 
 
 def judged(run: Run) -> bool:

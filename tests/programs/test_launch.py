@@ -7,7 +7,8 @@ from datetime import datetime
 import pytest
 import shell
 
-from assay.evidence import launch, samples
+from assay.checks import verdict
+from assay.evidence import launch
 from assay.outputs import Quantity
 
 
@@ -141,7 +142,7 @@ def test_hosts_are_compared_by_name():
 
 def test_metrics_are_those_that_were_declared_in_their_units():
     measured = {"latency": Quantity(1.5, "us"), "ratio": (2.0, 3.0)}
-    assert samples.of(measured, {"latency": "us", "ratio": "1"}) == (
+    assert verdict.in_declared_units(measured, {"latency": "us", "ratio": "1"}) == (
         {"latency": [1.5], "ratio": [2.0, 3.0]},
         [],
     )
@@ -160,4 +161,4 @@ def test_metrics_are_those_that_were_declared_in_their_units():
     ],
 )
 def test_no_metric_goes_missing_or_by_another_unit(measured, problem):
-    assert samples.of(measured, {"latency": "us"})[1] == [problem]
+    assert verdict.in_declared_units(measured, {"latency": "us"})[1] == [problem]

@@ -15,7 +15,7 @@ import shell
 from shell import ROOT
 
 import assay
-from assay.evidence import gpu_places, node_limits, steering
+from assay.evidence import gpu_health, node_limits, steering
 from assay.onnode import provenance
 from assay.sites import detect
 
@@ -155,7 +155,7 @@ def test_each_of_two_processes_gets_a_processor_near_its_gpu(tmp_path, near, vis
     script = ROOT / "src/assay/onnode/near-cores.sh"
     done = shell.run(script, state, visible, *cpus.split(), cwd=tmp_path)
     assert done.stdout.split() == chosen
-    taken = [gpu_places.parse(path.read_text()) for path in sorted(tmp_path.glob("gpu.*.?"))]
+    taken = [gpu_health.taken(path.read_text()) for path in sorted(tmp_path.glob("gpu.*.?"))]
     uuids = {"0": "GPU-a", "1": "GPU-b", "GPU-b": "GPU-b"}
     words = visible.split(",")
     assert [one.uuid for one in taken] == [uuids[words[n % len(words)]] for n in (0, 1)]

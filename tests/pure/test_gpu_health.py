@@ -7,9 +7,9 @@ import gpu_records
 import pytest
 from real_outputs import DATA
 
-from assay.evidence import counters, gpu_health, gpu_places
+from assay.evidence import counters, gpu_health
 from assay.evidence.accelerator import ACCELERATORS, CUDA, ROCM
-from assay.evidence.gpu_places import Taken
+from assay.evidence.gpu_health import Taken
 from assay.outputs import nvidia_smi, ucx_log
 
 STATE = (DATA / "nvidia-smi/state.emulated.txt").read_text()
@@ -244,7 +244,7 @@ def test_no_text_breaks_the_parser():
 
 
 def taken(rank, uuid, pid=0, number=0, cpus="0"):
-    return gpu_places.parse(f"vm {rank} all {uuid} {pid} {number} {cpus}")
+    return gpu_health.taken(f"vm {rank} all {uuid} {pid} {number} {cpus}")
 
 
 def log(name):
@@ -256,7 +256,7 @@ SERVER, CLIENT = 19601, 19627
 
 
 def test_the_tables_of_ucx_name_the_gpu_of_each_process():
-    assert gpu_places.used(CUDA, TWO) == {("vm", SERVER): {0}, ("vm", CLIENT): {1}}
+    assert gpu_health.used(CUDA, TWO) == {("vm", SERVER): {0}, ("vm", CLIENT): {1}}
 
 
 @pytest.mark.parametrize(
@@ -264,29 +264,29 @@ def test_the_tables_of_ucx_name_the_gpu_of_each_process():
 )
 def test_every_recorded_run_used_as_many_gpus_as_it_was_to_use(file):
     wanted = gpu_records.run_of(file).gpus
-    assert gpu_places.together(CUDA, log(file), wanted) == []
+    assert gpu_health.together(CUDA, log(file), wanted) == []
     if wanted == 1:
-        assert set().union(*gpu_places.used(CUDA, log(file)).values()) <= {0}
+        assert set().union(*gpu_health.used(CUDA, log(file)).values()) <= {0}
 
 
 def test_two_processes_on_one_gpu_are_named():
     one = log("1.22.0/tag_lat.8.one.no-gdrcopy.healthy.txt")
-    assert gpu_places.together(CUDA, one, 2) == ["2 processes used GPU0: 2 GPUs were to be used"]
+    assert gpu_health.together(CUDA, one, 2) == ["2 processes used GPU0: 2 GPUs were to be used"]
 
 
 def test_a_rank_that_used_another_gpu_than_its_own_is_named():
     ranks = [taken(0, "GPU-a", SERVER, 0), taken(1, "GPU-b", CLIENT, 1)]
-    assert gpu_places.others(CUDA, TWO, ranks) == []
+    assert gpu_health.others(CUDA, TWO, ranks) == []
     wrong = [ranks[0], taken(1, "GPU-c", CLIENT, 2)]
-    (problem,) = gpu_places.others(CUDA, TWO, wrong)
+    (problem,) = gpu_health.others(CUDA, TWO, wrong)
     assert problem.startswith(
         "rank 1 of vm used GPU1 of those that it sees (all), it was to use GPU2"
     )
 
 
 def test_ranks_that_were_to_take_the_same_gpu_are_named():
-    assert gpu_places.shared([taken(0, "GPU-a"), taken(1, "GPU-a")]) == ["2 ranks of vm took GPU-a"]
-    assert gpu_places.shared([taken(0, "GPU-a"), taken(1, "GPU-b")]) == []
+    assert gpu_health.shared([taken(0, "GPU-a"), taken(1, "GPU-a")]) == ["2 ranks of vm took GPU-a"]
+    assert gpu_health.shared([taken(0, "GPU-a"), taken(1, "GPU-b")]) == []
 
 
 @pytest.mark.parametrize(
@@ -301,19 +301,19 @@ def test_ranks_that_were_to_take_the_same_gpu_are_named():
     ],
 )
 def test_a_rank_far_from_its_gpu_is_named_if_both_places_are_known(uuid, cpus, said):
-    problems = gpu_places.far(HEALTHY, [taken(0, uuid, cpus=cpus)])
+    problems = gpu_health.far(HEALTHY, [taken(0, uuid, cpus=cpus)])
     assert bool(problems) == bool(said)
     assert all(said in problem for problem in problems)
 
 
 def test_a_node_that_does_not_say_where_its_gpus_are():
     reading = changed(("CPU Affinity", "Other"))
-    assert gpu_places.far(reading, [taken(0, f"{UUID}0", cpus="99")]) == []
+    assert gpu_health.far(reading, [taken(0, f"{UUID}0", cpus="99")]) == []
 
 
 @pytest.mark.parametrize("torn", ["", "vm 0 all GPU-a", "vm 0 all GPU-a x 0 1"])
 def test_a_torn_file_of_a_rank_is_none(torn):
-    assert gpu_places.parse(torn) is None
+    assert gpu_health.taken(torn) is None
     assert isinstance(taken(0, "GPU-a"), Taken)
 
 

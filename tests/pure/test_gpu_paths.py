@@ -12,8 +12,7 @@ from real_outputs import DATA
 from assay import catalogue
 from assay.evidence import gpu_paths, transports
 from assay.evidence.accelerator import ACCELERATORS, CUDA, ROCM
-from assay.evidence.gpu_ipc import Sent
-from assay.evidence.gpu_paths import CONFIGURATIONS, INTER, INTRA, TCP, Gdrcopy, Way
+from assay.evidence.gpu_paths import CONFIGURATIONS, INTER, INTRA, TCP, Gdrcopy, Sent, Way
 from assay.onnode import provenance
 from assay.outputs import ucx_log
 from assay.outputs.ucx_log import Config, Row, Table, UcxLog

@@ -23,7 +23,7 @@ from new_site import (
 from assay import catalogue, sites
 from assay.judge import References, peak
 from assay.onnode import provenance
-from assay.sites import describe, listing, written
+from assay.sites import listing, written
 
 
 @pytest.mark.parametrize("made", [drafted(place()), drafted(gpu_place(), place(), modules=["a/1"])])
@@ -207,15 +207,3 @@ def test_the_topology_of_a_node(tmp_path):
     }  # fmt: skip
     (tmp_path / "cpu/cpu3/topology/physical_package_id").unlink()
     assert provenance.topology(str(tmp_path))["sockets"] is None
-
-
-def test_gpus_that_only_the_driver_states(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance, "output", lambda *_, **__: None)
-    folder = tmp_path / "0000:04:00.0"
-    folder.mkdir()
-    # Made after the README of NVIDIA's driver.
-    (folder / "information").write_text("Model: \t\t Tesla V100-SXM2-32GB\nGPU UUID: \t GPU-1\n")
-    said = provenance.gpus(str(tmp_path))
-    assert said == "GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-1)"
-    assert describe.models({"gpus": said, "said": {}}) == ("cuda", ["v100-sxm2-32gb"])
-    assert provenance.gpus(str(tmp_path / "nothing")) is None

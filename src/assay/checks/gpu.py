@@ -11,9 +11,9 @@ from reframe.core.exceptions import ConfigError
 from assay import onnode
 from assay.checks import ucx
 from assay.checks.ucx import UcxMixin
-from assay.evidence import accelerator, gpu_health, gpu_paths, gpu_places
+from assay.evidence import accelerator, gpu_health, gpu_paths
 from assay.evidence.accelerator import Accelerator
-from assay.evidence.gpu_ipc import Sent
+from assay.evidence.gpu_paths import Sent
 from assay.outputs import Parsed
 
 #: The script that prints the state of the GPUs, as it is named in the stage directory.
@@ -96,7 +96,7 @@ class GpuMixin(UcxMixin):
     @run_before("run")
     def _read_the_gpus(self) -> None:
         # Every launch shows whether the GPUs of its node were healthy, and stayed so.
-        self.keep_files += [*gpu_health.FILES, gpu_places.FILES]
+        self.keep_files += [*gpu_health.FILES, gpu_health.OF_RANKS]
         if script := gpu_health.command(self.accelerator):
             (Path(self.stagedir) / STATE).write_text(script + "\n")
             read = f'timeout {gpu_health.PATIENCE} sh "$assay_stage"/{STATE}'
@@ -121,15 +121,15 @@ class GpuMixin(UcxMixin):
             gpu_health.parse(gpu, ucx.text(pattern.replace("*", host)))
             for pattern in gpu_health.FILES
         ]
-        files = sorted(Path().glob(gpu_places.FILES))
-        self._taken = [taken for path in files if (taken := gpu_places.parse(ucx.text(path)))]
+        files = sorted(Path().glob(gpu_health.OF_RANKS))
+        self._taken = [taken for path in files if (taken := gpu_health.taken(ucx.text(path)))]
         here = [taken for taken in self._taken if taken.host == host]
         proof = self._record.setdefault("proof", {})
         proof["gpus"] = [taken.words() for taken in self._taken]
         proof["state"] = gpu_health.record(before, after)
         return [
-            *problems, *gpu_places.far(before, here),
-            *gpu_places.others(gpu, ucx.said(Path()), self._taken),
+            *problems, *gpu_health.far(before, here),
+            *gpu_health.others(gpu, ucx.said(Path()), self._taken),
         ]  # fmt: skip
 
     def causes(self) -> list[str]:

@@ -19,9 +19,9 @@ from assay.checks import shared
 from assay.checks.job_script import JobScript
 from assay.checks.partition import OnPartition
 from assay.checks.sanity import Believed
-from assay.checks.verdict import Judged
+from assay.checks.verdict import Judged, Measured
 from assay.declared import Figure
-from assay.evidence import mpi, samples
+from assay.evidence import mpi
 from assay.judge import Peak
 from assay.outputs import Parsed
 
@@ -160,7 +160,7 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
         """
         return {}
 
-    def measure(self, parsed: Parsed) -> Mapping[str, samples.Measured]:
+    def measure(self, parsed: Parsed) -> Mapping[str, Measured]:
         """Each declared metric: a quantity with its unit from the output, or a computed number.
 
         A computed number (a ratio) may be one value for each launch.

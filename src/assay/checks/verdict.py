@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from numbers import Real
+from typing import Any, Union
 
 import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, run_before
@@ -14,7 +16,6 @@ from assay import metrics as known
 from assay.checks import shared
 from assay.checks.case import CaseBase
 from assay.checks.site import site_references
-from assay.evidence import samples
 from assay.judge import (
     RED,
     Peak,
@@ -29,10 +30,40 @@ from assay.judge import (
     of_peak,
     worst,
 )
-from assay.outputs import Parsed, formulas
+from assay.outputs import Parsed, Quantity, formulas
 from assay.reframe_compat import runner
 from assay.results import record
 from assay.results.record import BUSY, CALIBRATION
+
+#: A quantity with its unit from the output, or computed numbers (a ratio), one for each launch.
+Measured = Union[Quantity, float, Sequence[float]]
+
+
+def in_declared_units(
+    measured: Mapping[str, Measured], declared: Mapping[str, str]
+) -> tuple[dict[str, list[float]], list[str]]:
+    """The values of each metric, and the metrics that are missing or have another unit.
+
+    :param declared: unit of every metric that must be present; no other metric may be present.
+    """
+    problems = [f"metric {name!r} was not extracted" for name in declared if name not in measured]
+    problems += [f"metric {name!r} is not declared" for name in measured if name not in declared]
+    samples: dict[str, list[float]] = {}
+    for name, value in measured.items():
+        if isinstance(value, Quantity):
+            unit = declared.get(name, value.unit)
+            if value.unit != unit:
+                problems.append(f"metric {name!r} is in {value.unit!r}, not in {unit!r}")
+            samples[name] = [value.value]
+        else:
+            samples[name] = list(value) if isinstance(value, Sequence) else [value]
+        if not samples[name] or not all(map(_finite, samples[name])):
+            problems.append(f"metric {name!r} is not finite: {value}")
+    return samples, problems
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
 
 
 class Judged(CaseBase):
@@ -65,7 +96,7 @@ class Judged(CaseBase):
         try:
             measured, origins = formulas.of(self.measure, parsed)
             peaks = dict(self.peaks(parsed))
-            values, problems = samples.of(measured, self.declares)
+            values, problems = in_declared_units(measured, self.declares)
         except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
             values = {}
             problems = [f"metrics cannot be read from the output of {parsed.program}: {error}"]

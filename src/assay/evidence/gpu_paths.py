@@ -25,7 +25,7 @@ technology     UCX               proof
 =============  ================  =================================================================
 CUDA IPC off   all               no lane ``cuda_ipc`` to another process
 CUDA IPC on    before 1.16       such a lane, which may be idle; in addition the ratio on/off
-\\              1.16 to 1.20      a table that decides for it (:mod:`assay.evidence.gpu_ipc`)
+\\              1.16 to 1.20      a table that decides for it (below)
 \\              1.21 and on       operations that UCX counted on it, in a row that is not a plan
 buffers        1.16 and on       number of processes with a table of tagged messages "from cuda",
                                  equal to the number of ranks that send from GPU memory
@@ -43,21 +43,42 @@ GPUDirect RDMA cannot be switched. This was run between emulated nodes with emul
 The rule for RDMA is weaker for GPUs of AMD. UCX takes GPUDirect RDMA to be there if /dev/kfd is
 there, and that file comes with every driver of these GPUs (uct_ib_md_open_common in
 src/uct/ib/base/ib_md.c). Only the ratio decides then.
+
+UCX opens a lane of IPC and plans messages on it before a process tries to map the memory of the
+other. If that fails, UCX says so at the level debug only, and copies through the host. So neither
+a lane nor a plan proves anything. Seen in the logs of UCX 1.16.0, 1.20.1 and 1.22.0 on emulated
+GPUs (docs/vgpu.md), beside the emulator's count of the bytes that IPC carried:
+
+===================================  ==========================  ==================================
+row on a lane of IPC                 healthy                     mapping fails
+===================================  ==========================  ==================================
+marked ``(?)``, tagged message       there, counted              there, counted
+marked ``(?)``, ``frag``             not there                   there, counted (1.20, 1.22)
+``pipeline``                         not there                   there, counted at 16 MiB (1.20,
+                                                                 1.22); its fragments decide
+not marked, neither of these         there, counted              not there
+===================================  ==========================  ==================================
+
+Only the last row is a proof. UCX 1.16 prints it in a table of the sender, and prints no such table
+between two processes on one GPU. Then the plan of the receiver decides, which is there if the
+receiver has mapped the memory; the table of a sender that could not map it is always printed.
+Such a plan names the memory of both (``from cuda/GPU0 from cuda/dev[0]``). One that names its own
+memory only is no proof: in a gather of OSU with UCX 1.16 it is there whether or not the mapping
+fails.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assay.evidence import gpu_ipc, transports
+from assay.evidence import transports
 from assay.evidence.accelerator import ACCELERATORS, Accelerator
-from assay.evidence.gpu_ipc import Sent
 from assay.evidence.transports import Proof
 from assay.outputs import ucx_log
-from assay.outputs.ucx_log import UcxLog, transport_of
+from assay.outputs.ucx_log import Row, Table, UcxLog, transport_of
 
 
 @dataclass(frozen=True)
@@ -146,6 +167,46 @@ def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[s
     return variables
 
 
+class Sent(NamedTuple):
+    """What the processes of a launch sent to each other.
+
+    :ivar buffers: ``D`` or ``H`` for each sending process: its buffer is in GPU or host memory.
+        ``d`` for a process that may send, and then from GPU memory. None if messages need not come
+        from these buffers.
+    :ivar sizes: sizes of the messages [B]; empty for a collective, because the library chooses the
+        sizes of its messages.
+    :ivar senders: number of processes that send messages of the largest size.
+    """
+
+    buffers: str | None
+    sizes: Sequence[int] = ()
+    senders: int = 1
+
+
+#: Collectives of OSU that reduce.
+REDUCTIONS = ("reduce", "allreduce")
+
+#: The leaves of a broadcast and the root of a gather send nothing. Between them Open MPI chooses
+#: who sends, and in a gather also from host memory (coll/base of Open MPI 5.0).
+ONE_ENDED = ("bcast", "gather")
+
+
+def of_pair(benchmark: str, buffers: str, sizes: Sequence[int]) -> Sent:
+    """What two ranks of OSU send to each other.
+
+    In return for a window of messages, the receiver of ``osu_bw`` sends 4 B.
+    """
+    return Sent(buffers, sizes, 2 if benchmark == "latency" else 1)
+
+
+def of_collective(benchmark: str, ranks: int) -> Sent:
+    """What the ranks of a collective of OSU send, with all buffers in GPU memory."""
+    if benchmark in REDUCTIONS:
+        # Open MPI reduces on the host: it copies the data there first (coll/cuda of 4.1, 5.0).
+        return Sent(None)
+    return Sent("D" + ("d" if benchmark in ONE_ENDED else "D") * (ranks - 1))
+
+
 def prove(
     way: Way,
     log: UcxLog,
@@ -164,18 +225,16 @@ def prove(
         return Proof(ucx_log.NONE, None, {}, ("UCX printed nothing: is the pml ucx?",))
     problems = transports.common_problems(log, _list(way), ucx_version, processes)
     if way.has_rdma:
-        problems += _other_switch(log, _rdma(chosen))
-    lanes = {lane for config in log.peer_configs() for lane in config.lanes}
+        problems += transports.other_setting(log, RDMA, _rdma(chosen))
+    lanes = _lanes(log)
     tables = [row for table in log.peer_tables("") for row in table.rows]
-    lanes |= {lane for row in tables for lane in row.lanes}
-    counted = {lane for row in tables if row.count and gpu_ipc.direct(row) for lane in row.lanes}
+    counted = {lane for row in tables if row.count and direct(row) for lane in row.lanes}
     if buffers and version >= transports.TABLES_SINCE:
         problems += _buffers_elsewhere(way.gpu, log, buffers)
     means = "no lane" if not chosen.ipc else ucx_log.NONE
     if chosen.ipc and way.place == INTRA and buffers and set(buffers) <= set("Dd"):
-        ipc = gpu_ipc.used(way.gpu, log, version, sent)
-        means = ipc.means
-        problems += ipc.problems
+        means, problem = over_ipc(way.gpu, log, version, sent)
+        problems += filter(None, [problem])
     if way.place == INTER and way.over == TCP:
         carried = ucx_log.carriers(log, sent.sizes)
         means = carried.means
@@ -190,13 +249,11 @@ def prove(
     )  # fmt: skip
 
 
-def _other_switch(log: UcxLog, asked: str) -> list[str]:
-    """Problems if a process did not get the switch of GPUDirect RDMA that was asked for."""
-    found = {log.env.get(process, {}).get(RDMA) for process in log.processes} - {asked}
-    return [
-        f"{RDMA} was {value or 'not set'} where the program ran, {asked} was asked for"
-        for value in sorted(found, key=str)
-    ]
+def _lanes(log: UcxLog) -> set[str]:
+    """All lanes to other processes, by the configurations and by the tables."""
+    lanes = {lane for config in log.peer_configs() for lane in config.lanes}
+    rows = (row for table in log.peer_tables("") for row in table.rows)
+    return lanes.union(*(row.lanes for row in rows))
 
 
 def _other_carriers(carried: ucx_log.Carried, transport: str) -> list[str]:
@@ -306,3 +363,88 @@ def _known(gpu: Accelerator, text: str) -> tuple[int, ...]:
             f"{last}"
         )
     return version
+
+
+# --- IPC between the GPUs of one node -------------------------------------------------------------
+
+#: From this size on [B], messages between GPUs of one node must take IPC if it is on. Below it the
+#: cheaper way depends on the GPUs and on gdrcopy, and UCX may rightly choose another one.
+MUST_SINCE = 64 << 10
+
+OPEN_LANE, UNUSED = "open lane", "not used at these sizes"
+
+
+def over_ipc(
+    gpu: Accelerator, log: UcxLog, version: tuple[int, ...], sent: Sent
+) -> tuple[str, str]:
+    """The kind of proof that IPC carried what it had to carry, and the problem; else empty.
+
+    :param log: all UCX output of one launch.
+    :param sent: what was sent, all of it from GPU memory to GPU memory.
+    """
+    sizes, senders = sent.sizes, sent.senders
+    tables = log.peer_tables("")
+    if not any(transport_of(lane) == gpu.ipc for lane in _lanes(log)):
+        said = f"no lane of {gpu.ipc} between the processes: do their GPUs see each other?"
+        return ucx_log.NONE, said
+    if version < transports.TABLES_SINCE:
+        return OPEN_LANE, ""
+    counts = version >= transports.COUNTS_SINCE
+    # The tables by which senders decide what carries messages from the memory of a GPU.
+    deciding = [
+        table for table in log.peer_tables("rendezvous data send")
+        if table.memory.startswith(gpu.word)
+    ]  # fmt: skip
+    rows = [(table, row) for table in tables for row in table.rows if _on(gpu, row)]
+    mapped = [(table, row) for table, row in rows if direct(row)]
+    if not mapped and not counts and not deciding:
+        mapped = [(table, row) for table, row in rows if _plan_of_receiver(table, row)]
+        senders = 1  # UCX prints only one of these plans
+    planned = [size for size in sizes if any(_took(row, size) for _, row in rows)]
+    if not sizes or max(sizes) >= MUST_SINCE:
+        size = max(sizes, default=None)
+        shown = [(table, row) for table, row in mapped if _took(row, size)]
+    elif planned:
+        # A receiver that has mapped the memory may still find another way cheaper for them.
+        size, shown = planned[0], mapped
+    elif not counts and any(not any(_on(gpu, row) for row in table.rows) for table in deciding):
+        # Only a failed mapping makes a sender's table leave IPC out at every size.
+        size, shown = min(sizes), []
+    else:
+        return UNUSED, ""
+    ends = {(table.process, table.kind) for table, _ in shown}
+    if not ends:
+        messages = "any message" if size is None else f"messages of {size} B"
+        said = "count" if counts else "choose it for"
+        return ucx_log.NONE, f"{gpu.ipc} carried nothing: UCX did not {said} {messages}"
+    # Each process receives, so each such row is one of a receiver that could not map the memory.
+    cut = senders > 1 and any("frag" in row.description and _took(row, size) for _, row in rows)
+    if sizes and (len(ends) < senders or cut):
+        partly = f"{gpu.ipc} carried the messages of some of {senders} senders, or their fragments"
+        return ucx_log.NONE, partly
+    carried = any(_took(row, size) for _, row in shown)
+    return (ucx_log.COUNT if counts else ucx_log.TABLE) if carried else UNUSED, ""
+
+
+def _took(row: Row, size: int | None) -> bool:
+    """Whether messages of this size [B] (None for any) took the row, as far as UCX counted."""
+    return row.count != 0 and (size is None or row.first <= size <= row.last)
+
+
+def direct(row: Row) -> bool:
+    """Whether a row says what carries its messages: it is neither a plan nor cut into fragments."""
+    return not row.estimate and not row.description.startswith("pipeline")
+
+
+def _on(gpu: Accelerator, row: Row) -> bool:
+    return any(transport_of(lane) == gpu.ipc for lane in row.lanes)
+
+
+def _plan_of_receiver(table: Table, row: Row) -> bool:
+    return (
+        "rendezvous data fetch" in table.kind
+        # Without the memory of the sender, nothing was mapped yet.
+        and " from " in table.memory
+        and "frag" not in row.description
+        and not row.description.startswith("pipeline")
+    )

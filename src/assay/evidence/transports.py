@@ -272,7 +272,7 @@ def common_problems(
     """
     return [
         *_wrong_version(log, ucx_version),
-        *_wrong_settings(log, tls),
+        *other_setting(log, "UCX_TLS", tls),
         *(f"UCX ERROR: {text}" for text in log.errors),
         *(f"UCX WARN: {text}" for text in log.warnings),
         *(f"this UCX does not read {name}" for name in sorted(log.unused)),
@@ -290,12 +290,12 @@ def _wrong_version(log: UcxLog, stated: str | None) -> list[str]:
     ]
 
 
-def _wrong_settings(log: UcxLog, tls: str) -> list[str]:
-    found = {log.env.get(process, {}).get("UCX_TLS") for process in log.processes}
+def other_setting(log: UcxLog, name: str, asked: str) -> list[str]:
+    """Problems if UCX read another value of a variable in a process than the requested one."""
+    found = {log.env.get(process, {}).get(name) for process in log.processes} - {asked}
     return [
-        f"UCX_TLS was {value or 'not set'} where the program ran, {tls} was asked for"
+        f"{name} was {value or 'not set'} where the program ran, {asked} was asked for"
         for value in sorted(found, key=str)
-        if value != tls
     ]
 
 

@@ -19,7 +19,6 @@ size of an array; and `clock`: processor -> its clock in the middle of ``dgemm``
 kernel says it.
 """
 
-import contextlib
 import json
 import os
 import sys
@@ -48,13 +47,6 @@ QUANTITIES = ("dgemm", "copy", "latency")
 CPU = "/sys/devices/system/cpu/cpu{}/"
 
 
-def read(path):
-    """The content of a small file; empty if it cannot be read."""
-    with contextlib.suppress(OSError), open(path) as file:
-        return file.read().strip()
-    return ""
-
-
 def one_of_each_core(usable, siblings):
     """The first usable processor of each core.
 
@@ -72,12 +64,11 @@ def size(free, cores):
     return 1 << (int(most).bit_length() - 1)
 
 
-def free_memory(text, limits=()):
-    """The free memory [B], from /proc/meminfo and the limits of the control groups [B]."""
-    for line in text.splitlines():
-        if line.startswith("MemAvailable:"):
-            return min(int(line.split()[1]) * 1024, *limits, 1 << 62)
-    sys.exit("/proc/meminfo does not say how much memory is free")
+def free_memory(found):
+    """The free memory [B], of what :func:`provenance.memory` found, within the control groups."""
+    if found["MemAvailable"] is None:
+        sys.exit("/proc/meminfo does not say how much memory is free")
+    return min(found["MemAvailable"], found["limit"])
 
 
 def cycle(numpy, length, seed):
@@ -152,7 +143,8 @@ def measure(found, seconds, windows, together):
 
 def clocks(cpus):
     """Processor -> its clock now [MHz]; empty if the kernel does not say it."""
-    said = {str(cpu): read(CPU.format(cpu) + "cpufreq/scaling_cur_freq") for cpu in cpus}
+    place = CPU + "cpufreq/scaling_cur_freq"
+    said = {str(cpu): provenance.read(place.format(cpu)) or "" for cpu in cpus}
     return {cpu: int(kilohertz) / 1000 for cpu, kilohertz in said.items() if kilohertz.isdigit()}
 
 
@@ -194,10 +186,10 @@ def main(seconds, windows):
     except ImportError as error:
         sys.exit("{} of {} cannot measure: {}".format(sys.executable, os.uname().nodename, error))
     cpus = one_of_each_core(
-        os.sched_getaffinity(0), lambda cpu: read(CPU.format(cpu) + "topology/thread_siblings_list")
+        os.sched_getaffinity(0),
+        lambda cpu: provenance.read(CPU.format(cpu) + "topology/thread_siblings_list"),
     )
-    limits = provenance.memory_limits(read("/proc/self/cgroup"))
-    bytes_ = size(free_memory(read("/proc/meminfo"), limits), len(cpus))
+    bytes_ = size(free_memory(provenance.memory()), len(cpus))
 
     def work(cpu, together):
         os.sched_setaffinity(0, {cpu})

@@ -503,19 +503,6 @@ def clock() -> dict:
     return {"cpuinfo": "\n".join(lines), "base_frequency": base}
 
 
-def gpus(root="/proc/driver/nvidia/gpus"):
-    """The lines of ``nvidia-smi -L``, else the models that the driver states in /proc."""
-    listing = output(["nvidia-smi", "-L"], lines=None)
-    if listing:
-        return listing
-    lines = []
-    for number, path in enumerate(sorted(glob.glob(root + "/*/information"))):
-        said = read(path)
-        model, uuid = (first(p, said) for p in (r"^Model:\s*(.*)", r"^GPU UUID:\s*(.*)"))
-        lines.append("GPU {}: {} (UUID: {})".format(number, model, uuid))
-    return "\n".join(lines) or None
-
-
 def toward(peer):
     """The network interface by which packets for another host leave; null if it is not known."""
     try:
@@ -626,7 +613,7 @@ def node(peer: "str | None" = None) -> dict:
         "topology": topology(),
         "clock": clock(),
         "memory": memory()["MemTotal"],
-        "gpus": gpus(),
+        "gpus": output(["nvidia-smi", "-L"], lines=None),
         "topology_of_gpus": output(["nvidia-smi", "topo", "-m"], lines=None),
         "network": network_devices(),
         "physical": physical(),

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from assay.history import store
 from assay.judge import Verdict
-from assay.results.cases import Case, Metric, Session
+from assay.store.cases import Case, Metric, Session
 
 ROOT = Path(__file__).resolve().parents[1]
 PER_SESSION, NODES = 1000, 4

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import yaml
 
-from assay.evidence.plan import Call
-from assay.results import pipeline, promise, session
+from assay.prove.plan import Call
 from assay.sites import listing
+from assay.store import pipeline, promise, session
 
 ROOT = Path(__file__).resolve().parents[2]
 REFRAME = ROOT / ".venv/bin/reframe"

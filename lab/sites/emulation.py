@@ -17,7 +17,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import sites
 from assay.catalogue import PROGRAMS
-from assay.evidence.accelerator import CUDA
+from assay.prove.accelerator import CUDA
 from assay.sites import detect
 
 #: A model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.

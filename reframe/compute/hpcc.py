@@ -10,9 +10,9 @@ from pathlib import Path
 import reframe as rfm
 
 from assay import metrics
-from assay.checks import Peak
-from assay.checks.linpack import LinpackCheck
-from assay.outputs import Quantity, hpcc
+from assay.parse import Quantity, hpcc
+from assay.run import Peak
+from assay.run.linpack import LinpackCheck
 from assay.workloads import hpl_input
 from assay.workloads.sizing import usable_ranks
 

@@ -2,7 +2,7 @@
 
 import reframe as rfm
 
-from assay.checks.linpack import HplCheck
+from assay.run.linpack import HplCheck
 
 
 @rfm.simple_test

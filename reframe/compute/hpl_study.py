@@ -23,10 +23,10 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import Figure, Peak
-from assay.checks.linpack import HplCheck
-from assay.evidence import accelerator
-from assay.outputs import hpl
+from assay.parse import hpl
+from assay.prove import accelerator
+from assay.run import Figure, Peak
+from assay.run.linpack import HplCheck
 from assay.workloads.sizing import Grid, matrix_order, study_orders
 
 #: Numbers of nodes. A partition runs those up to its extra `nodes`.

@@ -2,8 +2,8 @@
 
 Not yet run on hardware. A slow GPU, a slow pair of GPUs and a pair without access to each other's
 memory are named with their node, without any reference: the same copy on the other nodes and the
-other copies of the node are the criterion (:mod:`assay.fleet.gpu_ways`). Data that arrives wrong is
-named, too. The driver of NVIDIA makes the copies; nothing of the stack is measured.
+other copies of the node are the criterion (:mod:`assay.compare.gpu_ways`). Data that arrives wrong
+is named, too. The driver of NVIDIA makes the copies; nothing of the stack is measured.
 """
 
 import statistics
@@ -13,11 +13,11 @@ import reframe as rfm
 from reframe.core.builtins import run_after, variable
 
 from assay.accused import Against, How
-from assay.checks.nodes import SweepCheck, median_and_worst
-from assay.checks.options import COUNT
-from assay.fleet import gpu_ways
-from assay.fleet.gpus import GPUS
-from assay.outputs.each_gpu import BETWEEN, TO_DEVICE, TO_HOST
+from assay.compare import gpu_ways
+from assay.compare.gpus import GPUS
+from assay.parse.each_gpu import BETWEEN, TO_DEVICE, TO_HOST
+from assay.run.nodes import SweepCheck, median_and_worst
+from assay.run.options import COUNT
 
 #: Size of a copy [B], and repeats of each way in a turn.
 SIZE, REPEATS = 64 << 20, 5

@@ -8,11 +8,11 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.checks import StrictCheck, pair
-from assay.checks.sanity import not_as_requested
-from assay.checks.ucx import text
-from assay.evidence import libfabric
-from assay.outputs import ParseError, fabtests
+from assay.parse import ParseError, fabtests
+from assay.prove import libfabric
+from assay.run import StrictCheck, pair
+from assay.run.sanity import not_as_requested
+from assay.run.ucx import text
 
 #: metric -> size [B]
 METRICS = {"bandwidth_4KiB": 4 << 10, "bandwidth_64KiB": 64 << 10, "bandwidth_1MiB": 1 << 20}

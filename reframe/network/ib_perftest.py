@@ -11,13 +11,13 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from assay import metrics
-from assay.checks.nodes import AllNodesCheck
-from assay.checks.sanity import not_as_requested
-from assay.evidence import counters
-from assay.fleet.sweep import slow_rails
-from assay.fleet.tournament import measured
-from assay.fleet.tournament.measured import Pair
-from assay.outputs import Parsed, ParseError, ib_perftest
+from assay.compare.sweep import slow_rails
+from assay.compare.tournament import measured
+from assay.compare.tournament.measured import Pair
+from assay.parse import Parsed, ParseError, ib_perftest
+from assay.prove import counters
+from assay.run.nodes import AllNodesCheck
+from assay.run.sanity import not_as_requested
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -9,9 +9,9 @@ names these sizes.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.checks import MpiTransportCheck
-from assay.evidence import links
-from assay.outputs import imb
+from assay.parse import imb
+from assay.prove import links
+from assay.run import MpiTransportCheck
 from assay.workloads.sizing import usable_ranks
 
 MIB = 1 << 20

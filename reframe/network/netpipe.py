@@ -3,9 +3,9 @@
 import reframe as rfm
 from reframe.core.builtins import run_before
 
-from assay.checks.mpi import MpiTransportCheck
-from assay.evidence.links import message_bytes
-from assay.outputs import netpipe
+from assay.parse import netpipe
+from assay.prove.links import message_bytes
+from assay.run.mpi import MpiTransportCheck
 
 MIB = 1 << 20
 #: Ping-pongs of each size in one trial, more than there are receive buffers (judge/curves.yaml).

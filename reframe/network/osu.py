@@ -7,7 +7,7 @@ ports that mpi4py ships, on stacks without the C programs.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from assay.checks.osu import OsuC, OsuPort
+from assay.run.osu import OsuC, OsuPort
 from assay.workloads.osu import BENCHMARKS, COLLECTIVE
 
 #: Numbers of ranks of the collectives whose latency is plotted over the message size.

@@ -2,7 +2,7 @@
 
 Not yet run on hardware. These are the measurements of a cluster's validation: point-to-point within
 one node and between two nodes, with each buffer in GPU or host memory, and collectives over 2, 3
-and 4 GPUs of one node, or over one GPU of each node. :mod:`assay.evidence.gpu_paths` describes how
+and 4 GPUs of one node, or over one GPU of each node. :mod:`assay.prove.gpu_paths` describes how
 the paths are switched and proven.
 """
 
@@ -14,15 +14,15 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
-from assay import onnode
-from assay.checks import StrictCheck
-from assay.checks.gpu import GpuMixin
-from assay.checks.mpi import MpiCheck
-from assay.checks.site import site_directory
+import assay.node
 from assay.declared import GPUS as BETWEEN_GPUS
 from assay.declared import HOSTS
-from assay.evidence import gpu_health, gpu_paths, links
-from assay.outputs import Parsed, osu
+from assay.parse import Parsed, osu
+from assay.prove import gpu_health, gpu_paths, links
+from assay.run import StrictCheck
+from assay.run.gpu import GpuMixin
+from assay.run.mpi import MpiCheck
+from assay.run.site import site_directory
 from assay.workloads import osu as programs
 
 #: Buffers of the two ranks of a point-to-point test: D is GPU memory, H is host memory.
@@ -35,7 +35,7 @@ FIGURE_AT = {"HH": HOSTS, "DH": "", "HD": ""}
 GPUS = (2, 3, 4)
 
 #: The script gives each rank its GPU.
-RANK_GPU = Path(onnode.__file__).with_name("rank-gpu.sh")
+RANK_GPU = Path(assay.node.__file__).with_name("rank-gpu.sh")
 
 
 class OsuGpuBase(GpuMixin, MpiCheck):

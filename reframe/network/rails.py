@@ -5,9 +5,9 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from assay.checks.osu import OsuC
-from assay.checks.ucx import said
-from assay.evidence import links, transports
+from assay.prove import links, transports
+from assay.run.osu import OsuC
+from assay.run.ucx import said
 
 #: Numbers of network devices of a node that are used side by side.
 RAILS = (1, 2, 3, 4)

@@ -17,15 +17,15 @@ from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import PerformanceError
 
 from assay.accused import Against, How
-from assay.checks.options import NONE, POSITIVE
-from assay.checks.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
-from assay.evidence.launch import short_name
-from assay.fleet import advise, bisection
-from assay.fleet.tournament import measured, schedule
-from assay.fleet.tournament.diagnosis import conclude, diagnose
-from assay.fleet.tournament.model import Fault
+from assay.compare import advise, bisection
+from assay.compare.tournament import measured, schedule
+from assay.compare.tournament.diagnosis import conclude, diagnose
+from assay.compare.tournament.model import Fault
 from assay.judge import Verdict
-from assay.outputs import ParseError
+from assay.parse import ParseError
+from assay.prove.launch import short_name
+from assay.run.options import NONE, POSITIVE
+from assay.run.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
 
 #: Faults of speed.
 SLOW = (

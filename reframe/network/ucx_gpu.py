@@ -15,13 +15,13 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.checks import StrictCheck, pair, perftest, ucx
-from assay.checks.gpu import GpuMixin
-from assay.checks.ucx import text
-from assay.evidence import gpu_health, gpu_paths, links
-from assay.evidence.gpu_paths import Sent
-from assay.evidence.launch import REFUSED_FILE
-from assay.outputs import ucx_perftest
+from assay.parse import ucx_perftest
+from assay.prove import gpu_health, gpu_paths, links
+from assay.prove.gpu_paths import Sent
+from assay.prove.launch import REFUSED_FILE
+from assay.run import StrictCheck, pair, perftest, ucx
+from assay.run.gpu import GpuMixin
+from assay.run.ucx import text
 from assay.workloads.sizing import Layout
 
 MIB = 1 << 20

@@ -8,9 +8,9 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
-from assay.checks import Peak, StrictCheck, pair, perftest
-from assay.checks.mpi import TransportMixin
-from assay.outputs import Parsed, ucx_info, ucx_perftest
+from assay.parse import Parsed, ucx_info, ucx_perftest
+from assay.run import Peak, StrictCheck, pair, perftest
+from assay.run.mpi import TransportMixin
 
 MIB = 1 << 20
 #: operation -> message size [B], iterations, metric -> (column, unit); latencies are medians

@@ -6,12 +6,12 @@ import sys
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-import assay.onnode.provenance
+import assay.node.provenance
 from assay.accused import Against, How
-from assay.checks.nodes import AllNodesCheck
-from assay.evidence import gpu_health, node_limits
-from assay.fleet import census
-from assay.outputs import Parsed, ParseError
+from assay.compare import census
+from assay.parse import Parsed, ParseError
+from assay.prove import gpu_health, node_limits
+from assay.run.nodes import AllNodesCheck
 
 
 @rfm.simple_test
@@ -34,7 +34,7 @@ class Census(AllNodesCheck):
     def plan(self):
         directory = self.current_partition.extras.get("directory")
         state = ["--gpus", gpu_health.command(gpu)] if (gpu := self.vendor_of_gpus()) else []
-        collect = [sys.executable, assay.onnode.provenance.__file__, *state, "."]
+        collect = [sys.executable, assay.node.provenance.__file__, *state, "."]
         return {
             "command": collect + ([directory] if directory else []),
             "limit": 120,

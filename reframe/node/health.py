@@ -16,11 +16,11 @@ import reframe
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-import assay.onnode.provenance
+import assay.node.provenance
 from assay.accused import Against, How
-from assay.checks import StrictCheck
-from assay.evidence import gpu_health, node_limits
-from assay.outputs import Parsed, ParseError
+from assay.parse import Parsed, ParseError
+from assay.prove import gpu_health, node_limits
+from assay.run import StrictCheck
 
 SUITE = Path(__file__).resolve().parents[2]
 
@@ -71,7 +71,7 @@ class NodeHealth(StrictCheck):
     def command(self):
         directory = self.current_partition.extras.get("directory")
         state = ["--gpus", gpu_health.command(gpu)] if (gpu := self.vendor_of_gpus()) else []
-        provenance = assay.onnode.provenance.__file__
+        provenance = assay.node.provenance.__file__
         arguments = [provenance, *state, *([directory] if directory else [])]
         self.executable = shlex.quote(sys.executable)
         self.executable_opts = [shlex.quote(argument) for argument in arguments]

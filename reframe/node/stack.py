@@ -10,8 +10,8 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_before
 
 from assay import catalogue
-from assay.checks import StrictCheck
-from assay.outputs import Parsed, ParseError
+from assay.parse import Parsed, ParseError
+from assay.run import StrictCheck
 
 
 @rfm.simple_test

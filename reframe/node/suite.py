@@ -15,10 +15,10 @@ from reframe.core.builtins import run_after
 from reframe.core.exceptions import SanityError
 
 from assay import files, metrics
-from assay.checks import StrictCheck, options
-from assay.checks.site import site_directory, site_references
-from assay.outputs import Parsed
+from assay.parse import Parsed
 from assay.reframe_compat import testcase
+from assay.run import StrictCheck, options
+from assay.run.site import site_directory, site_references
 from assay.sites import names_on, vocabulary
 
 SUITE = Path(__file__).resolve().parents[1]

@@ -12,13 +12,13 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES
-from assay.checks import Figure
-from assay.checks.mpi import MpiCheck
-from assay.checks.storage import StorageMixin
-from assay.checks.ucx import text
 from assay.declared import PARTITION
-from assay.evidence import mpi
-from assay.outputs import npb
+from assay.parse import npb
+from assay.prove import mpi
+from assay.run import Figure
+from assay.run.mpi import MpiCheck
+from assay.run.storage import StorageMixin
+from assay.run.ucx import text
 from assay.workloads import btio
 from assay.workloads.sizing import SizingError
 

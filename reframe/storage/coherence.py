@@ -10,10 +10,10 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
 
-from assay.checks.nodes import AllNodesCheck
-from assay.checks.options import POSITIVE
-from assay.fleet import coherence
-from assay.outputs import Parsed
+from assay.compare import coherence
+from assay.parse import Parsed
+from assay.run.nodes import AllNodesCheck
+from assay.run.options import POSITIVE
 
 #: Size of a file [B]: many blocks and a part of one. GlusterFS may spread files over its servers in
 #: pieces of 4 MiB or more. Nodes then saw times of change that differed by up to 1.3 s.

@@ -9,11 +9,11 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-from assay.checks.io500 import Io500Check
-from assay.checks.options import SIZE
-from assay.checks.storage import FASTEST, bytes_asked_for
-from assay.outputs import ior
+from assay.parse import ior
 from assay.quantities import number, size
+from assay.run.io500 import Io500Check
+from assay.run.options import SIZE
+from assay.run.storage import FASTEST, bytes_asked_for
 from assay.workloads import io500
 from assay.workloads.sizing import SizingError
 

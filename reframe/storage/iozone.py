@@ -7,10 +7,10 @@ effect of caches on the numbers.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-from assay.checks import StrictCheck
-from assay.checks.options import NONE, SIZE
-from assay.checks.storage import StorageMixin, bytes_asked_for, in_another_mode, too_fast
-from assay.outputs import iozone
+from assay.parse import iozone
+from assay.run import StrictCheck
+from assay.run.options import NONE, SIZE
+from assay.run.storage import StorageMixin, bytes_asked_for, in_another_mode, too_fast
 from assay.workloads.iozone import figures
 
 OPERATIONS = ("write", "rewrite", "read", "reread")

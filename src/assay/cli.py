@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from assay import __version__, calibrate, certificate, files, history, locks, report
-from assay.report import nodes
+from assay import __version__, bundle, files, history, show
+from assay.show import nodes
+from assay.sites import calibrate, locks
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,9 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_sites(commands)
     _add_site(commands)
     _add_expect(commands)
-    report.add_parser(commands)
+    show.add_parser(commands)
     nodes.add_parser(commands)
-    certificate.add_parser(commands)
+    bundle.add_parser(commands)
     calibrate.add_parser(commands)
     locks.add_parser(commands)
     history.add_parser(commands)
@@ -180,8 +181,8 @@ def _parse(args: argparse.Namespace) -> int:
 
 def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], bool]:
     """The JSON object for one file, and whether its run was sound. Every file gets one."""
-    from assay.evidence import transports  # noqa: PLC0415
-    from assay.outputs import ParseError, registry  # noqa: PLC0415
+    from assay.parse import ParseError, registry  # noqa: PLC0415
+    from assay.prove import transports  # noqa: PLC0415
 
     try:
         raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()

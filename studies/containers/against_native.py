@@ -15,11 +15,11 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import PerformanceError
 from reframe.core.runtime import emit_loadenv_commands
 
-from assay.checks.mpi import MpiTransportCheck
-from assay.checks.ucx import text
-from assay.evidence.plan import within
 from assay.judge import Verdict
-from assay.outputs import Parsed, ParseError, netpipe, osu
+from assay.parse import Parsed, ParseError, netpipe, osu
+from assay.prove.plan import within
+from assay.run.mpi import MpiTransportCheck
+from assay.run.ucx import text
 
 from . import paired
 from .equivalence import Equivalence, decide

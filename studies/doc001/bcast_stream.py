@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from assay.outputs.reading import (
+from assay.parse.reading import (
     CRASH,
     Parsed,
     ParseError,

@@ -13,8 +13,8 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from assay.checks import Figure, MpiCheck, MpiTransportCheck
-from assay.evidence.launch import REFUSED_FILE
+from assay.prove.launch import REFUSED_FILE
+from assay.run import Figure, MpiCheck, MpiTransportCheck
 
 from . import bcast_stream, rounds
 

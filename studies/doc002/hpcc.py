@@ -6,10 +6,10 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 from reframe.core.runtime import runtime
 
-from assay.checks import Figure, StrictCheck
-from assay.checks.options import COUNT, NONE
-from assay.outputs import Parsed
+from assay.parse import Parsed
 from assay.reframe_compat import testcase
+from assay.run import Figure, StrictCheck
+from assay.run.options import COUNT, NONE
 
 from .. import growth, suite
 from . import counts

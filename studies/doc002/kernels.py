@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from assay.catalogue import NPB_CLASSES
-from assay.outputs.npb import CUBES, operations, problem
+from assay.parse.npb import CUBES, operations, problem
 from assay.workloads.sizing import Layout, SizingError
 
 from .counts import places

@@ -14,10 +14,10 @@ from reframe.core.runtime import runtime
 
 from assay import catalogue
 from assay.catalogue import NPB_CLASSES
-from assay.checks import Figure, StrictCheck
-from assay.checks.mpi import MpiCheck
-from assay.outputs import Parsed, npb
+from assay.parse import Parsed, npb
 from assay.reframe_compat import testcase
+from assay.run import Figure, StrictCheck
+from assay.run.mpi import MpiCheck
 from assay.workloads.sizing import SizingError
 
 from .. import growth

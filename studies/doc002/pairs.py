@@ -10,11 +10,11 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 from reframe.core.runtime import runtime
 
-from assay.checks import Figure, StrictCheck
-from assay.checks.osu import OsuC, OsuPort
-from assay.evidence import transports
-from assay.outputs import Parsed
+from assay.parse import Parsed
+from assay.prove import transports
 from assay.reframe_compat import testcase
+from assay.run import Figure, StrictCheck
+from assay.run.osu import OsuC, OsuPort
 
 from .. import growth
 from . import counts

@@ -12,8 +12,8 @@ import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ConfigError
 
-from assay.checks import StrictCheck
-from assay.outputs import ParseError
+from assay.parse import ParseError
+from assay.run import StrictCheck
 
 from . import spec_report
 from .counts import place_of, places

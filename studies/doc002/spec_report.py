@@ -18,7 +18,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from assay.outputs.reading import Parsed, ParseError, Value, integer, real, split, without_warnings
+from assay.parse.reading import Parsed, ParseError, Value, integer, real, split, without_warnings
 
 #: Suite in the last line -> name of the suite, pattern of its metric.
 _SUITES = (

@@ -11,10 +11,10 @@ import reframe as rfm
 from reframe.core.builtins import run_after, variable
 from reframe.core.runtime import runtime
 
-from assay.checks import Figure, Peak, StrictCheck
-from assay.checks.options import COUNT, NONE
-from assay.outputs import Parsed, ParseError, hpl
+from assay.parse import Parsed, ParseError, hpl
 from assay.reframe_compat import testcase
+from assay.run import Figure, Peak, StrictCheck
+from assay.run.options import COUNT, NONE
 
 from .. import suite
 from . import link_fit

@@ -8,8 +8,8 @@ from typing import Any
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from assay.checks import Figure
 from assay.quantities import number
+from assay.run import Figure
 
 from .. import suite
 

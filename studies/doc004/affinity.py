@@ -14,13 +14,13 @@ from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.runtime import runtime
 from reframe.utility import udeps
 
-from assay.checks import Figure, StrictCheck
-from assay.checks.osu import OsuC
-from assay.checks.ucx import said, text
-from assay.evidence import links, steering, transports
-from assay.evidence.launch import SKIPPED_FILE
-from assay.outputs import Parsed
+from assay.parse import Parsed
+from assay.prove import links, steering, transports
+from assay.prove.launch import SKIPPED_FILE
 from assay.reframe_compat import testcase
+from assay.run import Figure, StrictCheck
+from assay.run.osu import OsuC
+from assay.run.ucx import said, text
 from assay.workloads.osu import BENCHMARKS
 
 from .. import growth, suite

@@ -2,8 +2,8 @@
 
 The kernel knows the NUMA node of each device of the PCI bus. ``near-device.sh`` reads it on the
 node of each rank, and binds the rank if the test asks for it. The witness of the rank
-(:mod:`assay.evidence.steering`) reads the processors that the rank then had. The counters of the
-devices (:mod:`assay.evidence.links`) tell which device carried the bytes.
+(:mod:`assay.prove.steering`) reads the processors that the rank then had. The counters of the
+devices (:mod:`assay.prove.links`) tell which device carried the bytes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay import metrics
-from assay.evidence.launch import short_name
-from assay.evidence.steering import Process, Steering, numbers
+from assay.prove.launch import short_name
+from assay.prove.steering import Process, Steering, numbers
 
 #: Files that the script leaves in the directory of the job.
 FILES = "near.*.*"

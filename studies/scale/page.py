@@ -29,7 +29,7 @@ import simgrid
 import switches
 from matplotlib.figure import Figure
 
-from assay.report.plots import BLACK, BLUE, GREEN, MARKERS, ORANGE, PURPLE, STYLE, VERMILLION
+from assay.show.plots import BLACK, BLUE, GREEN, MARKERS, ORANGE, PURPLE, STYLE, VERMILLION
 
 PAGE, TABLES = (Path(__file__).with_name(name) for name in ("README.md", "tables.md"))
 FIGURE = Path(__file__).with_name("power.svg")

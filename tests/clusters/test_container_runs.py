@@ -13,7 +13,7 @@ import pytest
 from bench import DATA, ROOT, live_ucx
 from reframe.core.exceptions import ConfigError
 
-from assay.checks.mpi import CMA_IS_OFF
+from assay.run.mpi import CMA_IS_OFF
 from assay.sites import container, machine
 
 #: Records every rate. Evidence is demanded all the same: a busy machine has no plausible curves.
@@ -167,9 +167,9 @@ def test_native_against_container_over_a_proven_path(bench, image, rounds, optio
 WRITES = """
 import reframe as rfm
 
-from assay.checks.storage import StorageMixin
-from assay.checks.strict import StrictCheck
-from assay.outputs import Parsed
+from assay.run.storage import StorageMixin
+from assay.run.strict import StrictCheck
+from assay.parse import Parsed
 
 
 @rfm.simple_test

@@ -52,8 +52,8 @@ HOT = {"core_throttled": 10**9, "package_throttled": 10**9}
 HELLO = """\
 import reframe as rfm
 
-from assay.checks.mpi import MpiCheck
-from assay.outputs import Parsed
+from assay.run.mpi import MpiCheck
+from assay.parse import Parsed
 
 
 @rfm.simple_test
@@ -77,8 +77,8 @@ from reframe.core.builtins import parameter, performance_function, run_after
 from reframe.core.exceptions import PerformanceError
 from reframe.utility import udeps
 
-from assay.checks.strict import StrictCheck
-from assay.outputs import Parsed, Quantity, osu_py
+from assay.run.strict import StrictCheck
+from assay.parse import Parsed, Quantity, osu_py
 
 
 class Own(StrictCheck):

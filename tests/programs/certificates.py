@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assay.certificate.contents import STATEMENT
+from assay.bundle.contents import STATEMENT
 from assay.cli import main
-from assay.results import bundle
+from assay.store import bundle
 
 DATA = Path(__file__).parents[1] / "data" / "certificate"
 REPORT = DATA / "results" / "reports" / "run-report-0.json"

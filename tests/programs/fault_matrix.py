@@ -20,7 +20,7 @@ import replays
 from bench import HPL as HEALTHY_HPL
 from bench import ROOT, Bench, Recorded
 
-from assay.outputs import osu
+from assay.parse import osu
 
 DOCUMENT, TABLE = ROOT / "docs" / "sensitivity.md", fault_tables.file("outputs")
 HEAD = ("program", "row", "fault", "caught by", "message begins")

@@ -20,15 +20,15 @@ from typing import Any
 
 import shell
 
-from assay.evidence import counters
 from assay.judge import curves
+from assay.prove import counters
 
 #: What each run imports.
 MODULES = (
     "numpy",
     "reframe.frontend.cli",
-    "assay.checks.osu",
-    "assay.results.session",
+    "assay.run.osu",
+    "assay.store.session",
     "assay.sites",
 )
 

@@ -33,8 +33,8 @@ from typing import Any
 import gpu_runs
 from gpu_runs import ROOT, Gpus, Run, ways
 
-from assay.evidence.transports import Proof
-from assay.outputs import ucx_log
+from assay.parse import ucx_log
+from assay.prove.transports import Proof
 
 EMULATED, REAL = ROOT / "tests/data/vgpu", ROOT / "tests/data/gpu"
 PAGE, TABLE = ROOT / "docs/vgpu.md", EMULATED / "runs.csv"

@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.evidence import gpu_paths, mpi
-from assay.evidence.accelerator import CUDA
-from assay.evidence.gpu_paths import INTRA, Sent, Way
-from assay.evidence.transports import Proof
-from assay.outputs import ucx_log
-from assay.outputs.ucx_log import UcxLog
+from assay.parse import ucx_log
+from assay.parse.ucx_log import UcxLog
+from assay.prove import gpu_paths, mpi
+from assay.prove.accelerator import CUDA
+from assay.prove.gpu_paths import INTRA, Sent, Way
+from assay.prove.transports import Proof
 from assay.workloads import osu
 
 ROOT = Path(__file__).parents[2]

@@ -1,7 +1,7 @@
 """Holds a file open for writing until the watch over open files has looked at it.
 
 The words are FILE and names of flags of open(2). The program ends as soon as the file is open, and
-leaves a process behind that holds it. The watch (src/assay/onnode/storage.py) looks a last time
+leaves a process behind that holds it. The watch (src/assay/node/storage.py) looks a last time
 when the benchmark has ended, and then writes what it saw. So it sees the file, however seldom it
 gets its turn: on a busy machine it may miss a benchmark that ends within milliseconds.
 
@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-#: What the watch writes; assay.checks.storage.WRITTEN.
+#: What the watch writes; assay.run.storage.WRITTEN.
 SEEN = Path("storage.files.json")
 
 path, *flags = sys.argv[1:]

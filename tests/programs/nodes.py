@@ -17,9 +17,9 @@ import shell
 from bench import Bench, live_program, live_ucx
 from shell import ROOT
 
-from assay.outputs import coordinator_log
+from assay.parse import coordinator_log
 
-SCRIPTS = ROOT / "src" / "assay" / "onnode"
+SCRIPTS = ROOT / "src" / "assay" / "node"
 
 #: The words before a command that give it a host name of its own.
 UNSHARE = ["unshare", "--uts"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--uts"]

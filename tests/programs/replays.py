@@ -8,9 +8,9 @@ from typing import Any
 
 from bench import HPL, OF_NOW, Bench, Recorded, Run
 
-from assay.outputs import hpl
-from assay.results import session
-from assay.results.cases import Case, Session
+from assay.parse import hpl
+from assay.store import session
+from assay.store.cases import Case, Session
 
 #: Performance in the recorded run [GFLOP/s].
 HEALTHY: float = hpl.parse(HPL.stdout).rows[0]["performance"]

@@ -6,8 +6,8 @@ import pytest
 from bench import OWN
 from slurm_fake import FakeSlurm
 
-from assay.report import summary
-from assay.results import session
+from assay.show import summary
+from assay.store import session
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ import pytest
 from bench import ROOT, live_program, live_ucx
 from nodes import LAUNCHER, ONCE, Nodes, machine, need_namespaces
 
-from assay.evidence import transports
-from assay.fleet.tournament import measured, schedule
+from assay.compare.tournament import measured, schedule
+from assay.prove import transports
 
 pytestmark = pytest.mark.slow
 
@@ -285,6 +285,6 @@ def test_a_node_is_named_when_a_second_look_finds_it_slow_again(bench, tmp_path,
 def test_the_scripts_need_nothing_but_python():
     """They import only the standard library and modules of their own folder."""
     for script in ("pairs.py", "each.py"):
-        path = ROOT / "src" / "assay" / "onnode" / script
+        path = ROOT / "src" / "assay" / "node" / script
         code = f"import sys; sys.path.insert(0, {str(path.parent)!r}); import {path.stem}"
         subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)

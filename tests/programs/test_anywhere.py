@@ -13,11 +13,11 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay.evidence.accelerator import CUDA
-from assay.onnode import provenance
-from assay.results import promise
+from assay.node import provenance
+from assay.prove.accelerator import CUDA
 from assay.sites import auto, describe, detect
 from assay.slurm import Answers
+from assay.store import promise
 
 PARTITIONS = """\
 PartitionName=debug Default=NO State=UP

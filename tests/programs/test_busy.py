@@ -15,11 +15,11 @@ import shell
 from reframe.core.exceptions import ConfigError
 from shell import ROOT
 
-from assay.checks.verdict import Judged
-from assay.evidence import busy, launch
-from assay.evidence.busy import Others, Reading
 from assay.judge.plausible import Ratio
 from assay.metrics import TOLERANCES
+from assay.prove import busy, launch
+from assay.prove.busy import Others, Reading
+from assay.run.verdict import Judged
 
 #: A program that uses half a second of processor time, however long it has to wait for it.
 WORK = f"""\

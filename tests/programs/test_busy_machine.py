@@ -7,8 +7,8 @@ import pytest
 from bench import DATA, HPL
 from replays import judged_hpl, scaled
 
-from assay.report import summary
-from assay.results import session
+from assay.show import summary
+from assay.store import session
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def test_launches_beside_other_work_are_no_failure(bench, foreign):
 
 #: Makes other work of what a job burns, on the machine of a person: no process is ours.
 ALONE = """
-from assay.evidence import busy
+from assay.prove import busy
 
 busy._PROCESSES = busy._PROCESSES.replace("ours = (", "ours = 0 * (")
 """

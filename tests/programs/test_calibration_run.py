@@ -10,7 +10,7 @@ import yaml
 from bench import HPL, ROOT, Recorded
 from replays import HEALTHY, Turns, scaled
 
-from assay.results import session
+from assay.store import session
 
 pytestmark = pytest.mark.slow
 

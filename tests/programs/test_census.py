@@ -2,8 +2,8 @@ import copy
 
 import pytest
 
-from assay.fleet import census
-from assay.onnode import provenance
+from assay.compare import census
+from assay.node import provenance
 
 NAMES = ["node01", "node02", "node03", "node04"]
 

@@ -15,8 +15,8 @@ import pytest
 from certificates import DATA, OUTPUT, Open, certify, verify
 
 import assay
-from assay.certificate import signature
-from assay.results import bundle
+from assay.bundle import signature
+from assay.store import bundle
 
 KEYGEN = shutil.which("ssh-keygen") or ""
 

@@ -10,7 +10,7 @@ pytest.importorskip("reframe")
 import shell
 from reframe.core.exceptions import ConfigError
 
-from assay.evidence.accelerator import ACCELERATORS
+from assay.prove.accelerator import ACCELERATORS
 from assay.sites import container, detect
 
 #: Prints how it was started, in place of `apptainer`.

@@ -8,9 +8,9 @@ from bench import HPL, ROOT
 from nodes import Nodes, need_namespaces
 from replays import judged_hpl
 
-from assay.evidence import counters, links
+from assay.prove import counters, links
 
-WITNESS = ROOT / "src/assay/onnode/link-witness.sh"
+WITNESS = ROOT / "src/assay/node/link-witness.sh"
 
 #: A made machine: path -> content.
 MACHINE = {

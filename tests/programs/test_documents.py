@@ -59,8 +59,8 @@ def test_the_benchmark_of_the_document_runs(bench):
     checks = bench.check(
         "stream",
         "import reframe as rfm\n"
-        "from assay.checks.strict import StrictCheck\n"
-        "from assay.outputs import Parsed, ParseError\n"
+        "from assay.run.strict import StrictCheck\n"
+        "from assay.parse import Parsed, ParseError\n"
         "class stream:\n"
         "    @staticmethod\n"
         "    def parse(text):\n"
@@ -98,7 +98,7 @@ def test_a_new_benchmark_is_four_files_and_its_data():
     named = {cells[0]: cells[1] for cells in rows("file")}
     files = [cell for cell, what in named.items() if not what.startswith("data")]
     assert [ticked(file) for file in files] == [
-        ["src/assay/outputs/NAME.py"],
+        ["src/assay/parse/NAME.py"],
         ["src/assay/catalogue.yaml"],
         ["reframe/KIND/NAME.py"],
         ["tests/pure/test_outputs_NAME.py"],
@@ -116,7 +116,7 @@ def test_no_file_but_those_of_the_document_knows_the_benchmark(word, names):
         for c in rows("file")
     ]
     for file in lists[word]:
-        evidence = file.startswith("src/assay/evidence/")
+        evidence = file.startswith("src/assay/prove/")
         assert evidence or any(re.fullmatch(pattern, file) for pattern in form), file
     knows = {
         str(path.relative_to(ROOT))
@@ -141,7 +141,7 @@ def test_the_documents_name_files_that_are_there(document):
     text = (ROOT / document).read_text()
     named = set(re.findall(r"\]\((\.\./[^)]+)\)|`((?:src|tests|site-config)/[\w./-]+)`", text))
     example = {
-        "src/assay/outputs/stream.py",
+        "src/assay/parse/stream.py",
         "tests/data/stream/",
         "tests/pure/test_outputs_stream.py",
     }

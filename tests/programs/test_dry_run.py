@@ -11,7 +11,7 @@ from reframe.core.runtime import temp_runtime
 from shell import SITES
 
 from assay.reframe_compat import testcase
-from assay.results import promise
+from assay.store import promise
 
 #: Values that a site leaves open until somebody reads them from a node. Its other cases must pass.
 OPEN = {"h100": " is missing"}

@@ -9,10 +9,10 @@ import pytest
 from bench import ROOT
 from nodes import LAUNCHER, Nodes, need_namespaces
 
-from assay.fleet import advise
-from assay.fleet.cores import CORES, UNITS
+from assay.compare import advise
+from assay.compare.cores import CORES, UNITS
 
-SCRIPT = ROOT / "src/assay/onnode/cores.py"
+SCRIPT = ROOT / "src/assay/node/cores.py"
 
 #: Stands for sh: nodes of two cores with made values; those of one node are set by `values`.
 SWAYED = """#!/bin/sh

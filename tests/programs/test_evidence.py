@@ -4,7 +4,7 @@ import pytest
 from few_messages import perftest
 
 from assay.declared import HOSTS, Figure
-from assay.results import session
+from assay.store import session
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def test_a_metric_from_a_function_of_its_own(bench):
 
 
 PEAKS = """\
-from assay.checks import Peak
+from assay.run import Peak
 
 @rfm.simple_test
 class Peaked(Own):
@@ -114,7 +114,7 @@ def test_a_metric_in_a_unit_that_nobody_knows(bench):
 
 
 DRAWN = """\
-from assay.checks import Figure
+from assay.run import Figure
 from assay.declared import HOSTS
 
 
@@ -201,7 +201,7 @@ def test_cases_of_all_partitions_of_one_machine_run_one_after_the_other(bench):
 #: A test whose launch failed, and whose numbers also show a slow node; other work takes `busy`.
 ACCUSES = """
 from assay.accused import Against, How
-from assay.checks import shared
+from assay.run import shared
 
 shared.disturbance = lambda test: {busy!r}
 
@@ -233,7 +233,7 @@ def test_evidence_that_other_work_hid_is_no_fault_on_the_machine_of_a_person(
     bench, others, verdict
 ):
     source = """
-from assay.checks import shared
+from assay.run import shared
 
 shared.disturbance = lambda test: "other work took 1.9 of 2 cores"
 

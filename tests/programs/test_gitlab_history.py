@@ -11,7 +11,7 @@ from bench import HPL, Bench
 
 from assay.cli import main
 from assay.history import page, store
-from assay.results import run_folder, session
+from assay.store import run_folder, session
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay.evidence import plan
+from assay.prove import plan
 from assay.reframe_compat import command
 from assay.sites import detect, invocation
 

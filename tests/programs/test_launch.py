@@ -7,9 +7,9 @@ from datetime import datetime
 import pytest
 import shell
 
-from assay.checks import verdict
-from assay.evidence import launch
-from assay.outputs import Quantity
+from assay.parse import Quantity
+from assay.prove import launch
+from assay.run import verdict
 
 
 def script(command):

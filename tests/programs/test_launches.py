@@ -7,8 +7,8 @@ import pytest
 from bench import HPL, Recorded
 from replays import HEALTHY, judged_hpl, scaled
 
-from assay.report import summary
-from assay.results import session
+from assay.show import summary
+from assay.store import session
 
 pytestmark = pytest.mark.slow
 

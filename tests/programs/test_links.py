@@ -10,8 +10,9 @@ import sys
 import pytest
 from bench import DATA
 
-from assay.evidence import links
-from assay.evidence.links import (
+from assay.node import port_counters
+from assay.prove import links
+from assay.prove.links import (
     Reading,
     linpack_bytes,
     message_bytes,
@@ -19,7 +20,6 @@ from assay.evidence.links import (
     parse,
     prove,
 )
-from assay.onnode import port_counters
 from assay.workloads.sizing import Grid, Layout, SizingError, even_ranks, spread, usable_ranks
 
 PAIR = Layout(2, 1)

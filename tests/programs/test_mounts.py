@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import shell
 
-from assay.onnode import provenance
+from assay.node import provenance
 
 #: /proc/self/mountinfo of a node, shortened; a blank in a path is \040.
 LISTING = r"""22 27 0:21 / /proc rw,relatime - proc proc rw

@@ -94,7 +94,7 @@ UNFIT = """\
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from assay.checks.strict import StrictCheck
+from assay.run.strict import StrictCheck
 
 
 @rfm.simple_test

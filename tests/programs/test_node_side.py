@@ -15,12 +15,12 @@ import shell
 from shell import ROOT
 
 import assay
-from assay.evidence import gpu_health, node_limits, steering
-from assay.onnode import provenance
+from assay.node import provenance
+from assay.prove import gpu_health, node_limits, steering
 from assay.sites import detect
 
 SOURCE = Path(assay.__file__).parent
-SCRIPTS = sorted((SOURCE / "onnode").glob("*.py"))
+SCRIPTS = sorted((SOURCE / "node").glob("*.py"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
@@ -152,7 +152,7 @@ def test_each_of_two_processes_gets_a_processor_near_its_gpu(tmp_path, near, vis
         "[gpu uuid,pci.bus_id]\nGPU-a, 0000:1B:00.0\nGPU-b, 0000:2B:00.0\n"
         f"[topology]\n\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n{rows}"
     )
-    script = ROOT / "src/assay/onnode/near-cores.sh"
+    script = ROOT / "src/assay/node/near-cores.sh"
     done = shell.run(script, state, visible, *cpus.split(), cwd=tmp_path)
     assert done.stdout.split() == chosen
     taken = [gpu_health.taken(path.read_text()) for path in sorted(tmp_path.glob("gpu.*.?"))]
@@ -163,7 +163,7 @@ def test_each_of_two_processes_gets_a_processor_near_its_gpu(tmp_path, near, vis
 
 
 def test_processors_are_chosen_without_a_state(tmp_path):
-    script = ROOT / "src/assay/onnode/near-cores.sh"
+    script = ROOT / "src/assay/node/near-cores.sh"
     done = shell.run(script, tmp_path / "gone", "0,1", "3", "4", cwd=tmp_path)
     assert done.stdout.split() == ["3", "4"]
 

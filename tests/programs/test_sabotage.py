@@ -10,7 +10,7 @@ import sys
 import pytest
 from bench import DATA, HPL, STUDY, Recorded, live_program
 
-from assay.outputs import openmpi
+from assay.parse import openmpi
 
 pytestmark = pytest.mark.slow
 

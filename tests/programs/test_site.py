@@ -107,7 +107,7 @@ def test_generated_parts_are_there(site: Path) -> None:
     commands = (site / "command-line.html").read_text()
     assert "usage: assay lock" in commands
     assert "make acceptance" in commands
-    assert 'id="assay.checks.StrictCheck.measure"' in (site / "api.html").read_text()
+    assert 'id="assay.run.StrictCheck.measure"' in (site / "api.html").read_text()
     for name, word in (("vocabulary", "cores_per_node"), ("tests", "Tournament"),
                        ("sites", "ibisco"), ("references", "peak_floor")):  # fmt: skip
         assert word in (site / f"{name}.html").read_text(), name

@@ -10,10 +10,10 @@ from shell import ROOT
 pytest.importorskip("reframe")
 
 from assay import cli, slurm
-from assay.onnode import provenance
-from assay.results import promise
-from assay.results.promise import PromiseError
+from assay.node import provenance
 from assay.sites import expect, listing, new
+from assay.store import promise
+from assay.store.promise import PromiseError
 
 DATA = ROOT / "tests/data/site-new"
 

@@ -5,10 +5,10 @@ import re
 import pytest
 from bench import ROOT, run_reframe
 
-from assay.report import validation
-from assay.results import run_folder
-from assay.results.cases import figures
-from assay.results.locality import BETWEEN, IN_NODE
+from assay.show import validation
+from assay.store import run_folder
+from assay.store.cases import figures
+from assay.store.locality import BETWEEN, IN_NODE
 
 pytestmark = pytest.mark.slow
 

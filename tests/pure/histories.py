@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.history import store
 from assay.judge import Verdict
-from assay.results.cases import Case, Metric, Session
+from assay.store.cases import Case, Metric, Session
 
 DAY = 86400.0
 

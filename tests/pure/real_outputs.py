@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from assay.outputs import Parsed, ParseError
+from assay.parse import Parsed, ParseError
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import report_records
 
 from assay.accused import Against, How, of
-from assay.evidence import node_state
-from assay.fleet import census
-from assay.fleet.storage import DISKS
-from assay.fleet.sweep import Turn
-from assay.fleet.tournament.measured import Pair, lossy
-from assay.outputs import coordinator_log
-from assay.results.record import with_record
+from assay.compare import census
+from assay.compare.storage import DISKS
+from assay.compare.sweep import Turn
+from assay.compare.tournament.measured import Pair, lossy
+from assay.parse import coordinator_log
+from assay.prove import node_state
+from assay.store.record import with_record
 
 
 def nodes_of(problems):

@@ -12,7 +12,7 @@ from certificates import DATA, archive
 from test_report_page import Document
 
 from assay.cli import main
-from assay.results import bundle, session
+from assay.store import bundle, session
 
 
 @pytest.fixture(scope="module")

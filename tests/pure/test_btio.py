@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from real_outputs import DATA
 
-from assay.evidence import mpi
-from assay.outputs import npb, openmpi
+from assay.parse import npb, openmpi
+from assay.prove import mpi
 from assay.workloads import btio
 from assay.workloads.sizing import Layout, SizingError
 

@@ -10,7 +10,7 @@ from reframe.core.exceptions import ConfigError
 from shell import ROOT
 
 from assay import catalogue, sites
-from assay.evidence.accelerator import ACCELERATORS
+from assay.prove.accelerator import ACCELERATORS
 from assay.sites import detect
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from report_results import BTIO, HPCC, Results
 
-from assay.certificate.again import OUTPUTS, Again, Judge
+from assay.bundle.again import OUTPUTS, Again, Judge
 from assay.judge import References
-from assay.results import session
+from assay.store import session
 
 LATENCY = "Osu %transport=posix %benchmark=latency@intra-node"
 

@@ -15,7 +15,7 @@ import pytest
 from certificates import DATA, UCX, Open, archive, verify
 from report_results import DATA as OLD
 
-from assay.certificate import compare
+from assay.bundle import compare
 
 
 class Recorded:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from real_outputs import DATA
 
-from assay import onnode
+import assay.node
 from assay.accused import How
-from assay.evidence import counters, node_limits
-from assay.evidence.counters import BY_NAME, Reading, rows
+from assay.prove import counters, node_limits
+from assay.prove.counters import BY_NAME, Reading, rows
 
 PARTS = ("interrupts", "protocols", "counters", "links", "kernel")
 
@@ -202,7 +202,7 @@ def test_each_counter_is_in_one_row():
 def test_no_other_file_of_the_suite_names_a_counter_of_a_port():
     """The scripts of the nodes get the names from the table, so no other file can limit them."""
     names = {name for row in rows().values() if row.of == "port" for name in row.names}
-    source = Path(onnode.__file__).parents[1]
+    source = Path(assay.node.__file__).parents[1]
     for path in (path for path in source.rglob("*") if path.suffix in (".py", ".sh", ".yaml")):
         if path.name != "counters.yaml":
             assert not set(re.findall(r"\w+", path.read_text())) & names, path
@@ -340,7 +340,7 @@ def test_segments_that_were_sent_again_are_recorded_and_left_to_the_tournament()
 
 def test_the_pairs_of_a_tournament_count_what_the_table_says(monkeypatch):
     """A counter with a limit of its own is no packet that was sent again."""
-    monkeypatch.syspath_prepend(Path(onnode.__file__).parent)
+    monkeypatch.syspath_prepend(Path(assay.node.__file__).parent)
     pairs = importlib.import_module("pairs")
     counts = {name: 1 for row in rows().values() if row.of == "port" for name in row.names}
     port = {**counts, "rcvd_pkts": 50, "sent_pkts": 90}

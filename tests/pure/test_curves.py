@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.judge import LAUNCHES_FOR_95_PERCENT, Verdict, curves, decided, judge_ratios
-from assay.outputs import registry
+from assay.parse import registry
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -11,10 +11,10 @@ from report_results import DATA
 from shell import ROOT
 
 from assay.declared import HOSTS, PARTITION, Figure, as_json
-from assay.report import figure, validation
-from assay.report import figures as drawings
-from assay.results import run_folder, session
-from assay.results.cases import figures
+from assay.show import figure, validation
+from assay.show import figures as drawings
+from assay.store import run_folder, session
+from assay.store.cases import figures
 
 
 @pytest.mark.parametrize("room", ["report", "results"])

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from real_outputs import texts
 
-from assay.outputs import Parsed, Quantity, formulas
-from assay.outputs.registry import parse
+from assay.parse import Parsed, Quantity, formulas
+from assay.parse.registry import parse
 from assay.workloads import osu as programs
 
 LATENCY = parse(texts("osu")["osu_latency.5.7.np2"])

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from shell import ROOT, module
 
-from assay.results import pipeline, sanitize
-from assay.results.promise import Site
+from assay.store import pipeline, sanitize
+from assay.store.promise import Site
 
 plan = module("ci/gitlab/plan.py")
 

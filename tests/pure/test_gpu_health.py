@@ -7,10 +7,10 @@ import gpu_records
 import pytest
 from real_outputs import DATA
 
-from assay.evidence import counters, gpu_health
-from assay.evidence.accelerator import ACCELERATORS, CUDA, ROCM
-from assay.evidence.gpu_health import Taken
-from assay.outputs import nvidia_smi, ucx_log
+from assay.parse import nvidia_smi, ucx_log
+from assay.prove import counters, gpu_health
+from assay.prove.accelerator import ACCELERATORS, CUDA, ROCM
+from assay.prove.gpu_health import Taken
 
 STATE = (DATA / "nvidia-smi/state.emulated.txt").read_text()
 UUID = "GPU-67707565-6d75-4000-acdb-70b50737cf0"

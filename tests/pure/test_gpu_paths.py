@@ -10,12 +10,12 @@ import yaml
 from real_outputs import DATA
 
 from assay import catalogue
-from assay.evidence import gpu_paths, transports
-from assay.evidence.accelerator import ACCELERATORS, CUDA, ROCM
-from assay.evidence.gpu_paths import CONFIGURATIONS, INTER, INTRA, TCP, Gdrcopy, Sent, Way
-from assay.onnode import provenance
-from assay.outputs import ucx_log
-from assay.outputs.ucx_log import Config, Row, Table, UcxLog
+from assay.node import provenance
+from assay.parse import ucx_log
+from assay.parse.ucx_log import Config, Row, Table, UcxLog
+from assay.prove import gpu_paths, transports
+from assay.prove.accelerator import ACCELERATORS, CUDA, ROCM
+from assay.prove.gpu_paths import CONFIGURATIONS, INTER, INTRA, TCP, Gdrcopy, Sent, Way
 
 ROOT = Path(__file__).parents[2]
 WAYS = [(name, place) for name, c in CONFIGURATIONS.items() for place in c.places]

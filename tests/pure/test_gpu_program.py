@@ -1,11 +1,11 @@
-"""The parts of ``onnode/gpus.py`` that need no GPU: processors, pattern, comparison, copies."""
+"""The parts of ``node/gpus.py`` that need no GPU: processors, pattern, comparison, copies."""
 
 import ctypes
 import os
 
 import pytest
 
-from assay.onnode import gpus as program
+from assay.node import gpus as program
 
 
 @pytest.mark.parametrize(

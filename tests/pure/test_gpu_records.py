@@ -8,7 +8,7 @@ import gpu_runs
 import pytest
 from gpu_records import EMULATED, Refusal
 
-from assay.outputs import ucx_log
+from assay.parse import ucx_log
 
 RUN = "1.22.0/tag_bw.1048576.two.no-gdrcopy.{}.txt"
 HEALTHY, BROKEN = RUN.format("healthy"), RUN.format("ipc-open")

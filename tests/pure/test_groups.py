@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.evidence import groups
+from assay.prove import groups
 
 SITE = {
     "groups": {"east": "node[01-04]", "west": "node[05-08]"},

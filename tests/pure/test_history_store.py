@@ -16,7 +16,7 @@ from assay.cli import main
 from assay.history import page, store
 from assay.history.store import StoreError
 from assay.judge import Verdict
-from assay.results import session
+from assay.store import session
 
 MORE = [histories.session(day, histories.case(float(day))) for day in range(1, 4)]
 

@@ -6,7 +6,7 @@ import pytest
 import shell
 from reframe.core.exceptions import ConfigError
 
-from assay.checks.linpack import LinpackCheck
+from assay.run.linpack import LinpackCheck
 from assay.workloads.sizing import Grid
 
 study = shell.module("reframe/compute/hpl_study.py")

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from real_outputs import DATA
 
-from assay.evidence import mpi
-from assay.evidence.plan import Doubt, Machine
-from assay.outputs import openmpi
-from assay.outputs.openmpi import OpenMpi
+from assay.parse import openmpi
+from assay.parse.openmpi import OpenMpi
+from assay.prove import mpi
+from assay.prove.plan import Doubt, Machine
 from assay.sites import detect
 
 OPEN_MPI = mpi.LIBRARIES["openmpi"]
@@ -150,4 +150,4 @@ def test_a_stack_has_open_mpi_and_another_mpi_is_refused_with_what_to_do():
     with pytest.raises(ValueError, match="the stack cray has the MPI cray-mpich") as refused:
         mpi.of_stack("cray", {"mpi": "cray-mpich"})
     (said,) = str(refused.value).splitlines()
-    assert "use a stack with openmpi, or add cray-mpich to src/assay/evidence/mpi.py" in said
+    assert "use a stack with openmpi, or add cray-mpich to src/assay/prove/mpi.py" in said

@@ -7,7 +7,7 @@ import pytest
 from real_outputs import DATA, edited, has, texts
 
 from assay import catalogue
-from assay.outputs import npb
+from assay.parse import npb
 
 REAL = texts("npb")
 KERNELS = npb.KERNELS

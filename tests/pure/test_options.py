@@ -11,8 +11,8 @@ import reframe as rfm
 from reframe.core.builtins import variable
 from reframe.core.runtime import temp_runtime
 
-from assay.checks import options
 from assay.reframe_compat.command import Invocation, Option
+from assay.run import options
 
 
 class Base(rfm.RunOnlyRegressionTest):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.outputs import registry
+from assay.parse import registry
 
 DATA = Path(__file__).parents[1] / "data"
 

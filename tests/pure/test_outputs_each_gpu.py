@@ -5,7 +5,7 @@ import json
 import pytest
 from real_outputs import edited, has, refused, texts
 
-from assay.outputs import ParseError, each_gpu
+from assay.parse import ParseError, each_gpu
 
 REAL = texts("each-gpu")
 HEALTHY = REAL["healthy"]

@@ -3,8 +3,8 @@
 import pytest
 from real_outputs import incomplete, problems, texts
 
-from assay.evidence import libfabric
-from assay.outputs import ParseError, fabtests
+from assay.parse import ParseError, fabtests
+from assay.prove import libfabric
 
 TEXTS = texts("fabtests")
 WRITE = TEXTS["1.21.0.write.shm.client"]

@@ -6,7 +6,7 @@ import pytest
 import real_outputs
 from real_outputs import incomplete, problems, refused, texts
 
-from assay.outputs import ParseError, hpcc
+from assay.parse import ParseError, hpcc
 
 NP2 = texts("hpcc")["np2"]
 edited = partial(real_outputs.edited, NP2)

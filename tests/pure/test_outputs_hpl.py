@@ -7,7 +7,7 @@ import pytest
 import real_outputs
 from real_outputs import has, incomplete, problems, refused, texts
 
-from assay.outputs import ParseError, hpl
+from assay.parse import ParseError, hpl
 from assay.workloads import hpl_input
 
 TEXTS = texts("hpl")

@@ -3,7 +3,7 @@
 import pytest
 from real_outputs import edited, incomplete, problems, refused, texts
 
-from assay.outputs import ParseError, ib_perftest
+from assay.parse import ParseError, ib_perftest
 
 TEXTS = texts("ib-perftest", "4.5.")
 BW, LAT = TEXTS["ib_write_bw.client"], TEXTS["ib_send_lat.client"]

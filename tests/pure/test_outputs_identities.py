@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.outputs.tables import Identity, contradictions
+from assay.parse.tables import Identity, contradictions
 
 RATE = Identity("rate * time = moved", "{rate:g} for {time:g} s are not {moved}")
 

@@ -3,7 +3,7 @@
 import pytest
 from real_outputs import problems, refused, texts
 
-from assay.outputs import imb
+from assay.parse import imb
 
 TEXTS = texts("imb")
 PINGPONG = TEXTS["2021.7.pingpong"]

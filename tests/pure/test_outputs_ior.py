@@ -3,7 +3,7 @@
 import pytest
 from real_outputs import edited, incomplete, problems, refused, texts
 
-from assay.outputs import ior, mdtest
+from assay.parse import ior, mdtest
 
 IOR, MDTEST = texts("ior"), texts("mdtest")
 EASY, HARD = IOR["easy"], IOR["hard"]

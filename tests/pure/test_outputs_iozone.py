@@ -4,7 +4,7 @@ import pytest
 import real_outputs
 from real_outputs import refused, texts
 
-from assay.outputs import ParseError, iozone
+from assay.parse import ParseError, iozone
 
 TEXTS = texts("iozone")
 

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from real_outputs import problems, texts
 
-from assay.outputs import ParseError, netpipe
+from assay.parse import ParseError, netpipe
 
 TEXTS = texts("netpipe", "NPmpi.3.7.2.")
 MIB4 = 4 << 20

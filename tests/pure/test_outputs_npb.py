@@ -7,7 +7,7 @@ from functools import partial
 import real_outputs
 from real_outputs import incomplete, problems, refused, texts
 
-from assay.outputs import npb
+from assay.parse import npb
 
 FULL = texts("npb")["bt.S.x.mpi_io_full.np4"]
 edited = partial(real_outputs.edited, FULL)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_outputs import edited, texts, torn
 
-from assay.outputs.openmpi import OpenMpi, parse
+from assay.parse.openmpi import OpenMpi, parse
 
 TEXTS = texts("openmpi")
 

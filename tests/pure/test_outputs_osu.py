@@ -5,7 +5,7 @@ import re
 import pytest
 from real_outputs import edited, has, parsed_of, problems, refused, texts
 
-from assay.outputs import osu
+from assay.parse import osu
 from assay.workloads import osu as programs
 
 TEXTS = texts("osu")

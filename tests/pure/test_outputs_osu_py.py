@@ -3,7 +3,7 @@
 import pytest
 from real_outputs import DATA, problems, refused, texts
 
-from assay.outputs import osu_py
+from assay.parse import osu_py
 
 TEXTS = texts("osu-py")
 LATENCY = TEXTS["osu_latency.4.1.2.np2"]

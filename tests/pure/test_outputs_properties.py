@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from real_outputs import DATA, parsed_of
 
 from assay import cli
-from assay.outputs import ParseError
-from assay.outputs.registry import PARSERS, parse, recognise
+from assay.parse import ParseError
+from assay.parse.registry import PARSERS, parse, recognise
 
 #: Real outputs of each family: tests/data/<family>/*.txt.
 OUTPUTS = {

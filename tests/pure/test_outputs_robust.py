@@ -5,7 +5,7 @@ import re
 import pytest
 from real_outputs import DATA, parsed_of
 
-from assay.outputs import ParseError, registry
+from assay.parse import ParseError, registry
 
 MIB4 = 4 << 20
 

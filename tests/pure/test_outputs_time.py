@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.outputs import ParseError, coordinator_log, openmpi, registry, ucx_info, ucx_log
+from assay.parse import ParseError, coordinator_log, openmpi, registry, ucx_info, ucx_log
 
 #: Length of a line [B]. A parser took three seconds for such a line where each of its characters
 #: began a search to its end. A short run takes lines of a quarter of it.

@@ -3,7 +3,7 @@
 import pytest
 from real_outputs import problems, texts
 
-from assay.outputs import ParseError, ucx_info
+from assay.parse import ParseError, ucx_info
 
 TEXT = texts("ucx-info")["ucx_info.1.13.1.memcpy"]
 OTHERS, TABLE = TEXT[: TEXT.index("# Memcpy")], TEXT[TEXT.index("# Memcpy") :]

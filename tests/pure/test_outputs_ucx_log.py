@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_outputs import texts, torn
 
-from assay.outputs.ucx_log import Row, UcxLog, carriers, parse
+from assay.parse.ucx_log import Row, UcxLog, carriers, parse
 
 TEXTS = texts("ucx")
 SIZES = (8, 4096, 1 << 20)

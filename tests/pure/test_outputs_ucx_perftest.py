@@ -3,7 +3,7 @@
 import pytest
 from real_outputs import problems, refused, texts
 
-from assay.outputs import ParseError, ucx_perftest
+from assay.parse import ParseError, ucx_perftest
 
 TEXTS = texts("ucx-perftest", "ucx_perftest.")
 VERSIONS = ["1.13.1", "1.16.0", "1.18.1", "1.20.1", "1.22.0"]

@@ -6,9 +6,9 @@ pytest.importorskip("reframe")
 
 from real_outputs import texts
 
-from assay.checks import perftest
-from assay.checks.sanity import not_as_requested
-from assay.outputs import ucx_perftest
+from assay.parse import ucx_perftest
+from assay.run import perftest
+from assay.run.sanity import not_as_requested
 
 TEXTS = texts("ucx-perftest")
 SIZES = {"tag_lat": 8, "put_lat": 8, "fadd": 8, "tag_bw": 1 << 20, "get": 1 << 16, "am_bw": 1 << 16}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.evidence import plan
-from assay.evidence.plan import Doubt, Note
+from assay.prove import plan
+from assay.prove.plan import Doubt, Note
 from assay.reframe_compat.command import Invocation, Option
 
 SITE, SUITE = Path("/a/site-config/x/reframe.py"), Path("/a/reframe")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from real_outputs import DATA
 
-from assay.evidence import node_limits
-from assay.fleet import census
-from assay.onnode import provenance
+from assay.compare import census
+from assay.node import provenance
+from assay.prove import node_limits
 
 SYSFS = {
     path.name.removesuffix(".txt"): path.read_text() for path in (DATA / "sysfs").glob("*.txt")

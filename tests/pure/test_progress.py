@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("reframe")
 
-from assay.results.progress import EVERY, Progress, durations, key
+from assay.store.progress import EVERY, Progress, durations, key
 
 
 def case(number, **more):

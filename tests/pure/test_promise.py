@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from shell import ROOT, SITES
 
-from assay.evidence import transports
-from assay.evidence.plan import Call
 from assay.judge import Verdict
-from assay.report import summary
-from assay.results import promise
-from assay.results.cases import Case, Metric, Session
-from assay.results.promise import Listed, PromiseError, Site
-from assay.results.session import named
+from assay.prove import transports
+from assay.prove.plan import Call
+from assay.show import summary
+from assay.store import promise
+from assay.store.cases import Case, Metric, Session
+from assay.store.promise import Listed, PromiseError, Site
+from assay.store.session import named
 
 PROMISE = """\
 nothing_judged: red

@@ -5,7 +5,7 @@ import re
 import fault_tables
 import pytest
 
-from assay.report import page, remedies
+from assay.show import page, remedies
 
 #: Messages that a page quotes of the suite itself, and not of a case.
 NOT_OF_A_CASE = (

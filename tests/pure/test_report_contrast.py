@@ -11,8 +11,8 @@ import report_records
 from report_results import DATA
 
 from assay import history
-from assay.report import figures, page, plots
-from assay.results import session
+from assay.show import figures, page, plots
+from assay.store import session
 
 FAULTS = DATA.parents[1] / "faults"
 STYLE = (Path(page.__file__).parent / "page.css").read_text()

@@ -13,8 +13,8 @@ import report_records as records
 from shell import ROOT
 
 from assay import cli
-from assay.report import figure, figures, plots, validation
-from assay.results.session import ReportError
+from assay.show import figure, figures, plots, validation
+from assay.store.session import ReportError
 
 CASES = [
     *records.hpl_study(),

@@ -12,8 +12,8 @@ from report_results import DATA
 
 from assay import quantities
 from assay.judge import Verdict
-from assay.report import figures
-from assay.results import cases, session
+from assay.show import figures
+from assay.store import cases, session
 
 #: Read rate of the best cell [KiB/s].
 FILE_SYSTEMS = {"hdd": 1e6, "ssd": 5e6}

@@ -17,9 +17,9 @@ from test_report_page import Document
 
 from assay.accused import Against, How, of
 from assay.judge import Verdict
-from assay.report import page, suspects
-from assay.results import session
-from assay.results.cases import Accusation
+from assay.show import page, suspects
+from assay.store import session
+from assay.store.cases import Accusation
 
 FAULTS = DATA.parents[1] / "faults"
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 import report_records
 
-from assay.report import figures, plots
-from assay.results.cases import Accusation
+from assay.show import figures, plots
+from assay.store.cases import Accusation
 
 UNITS = {"size": "B", "latency": "us"}
 

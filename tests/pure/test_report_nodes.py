@@ -13,9 +13,9 @@ from report_results import DATA
 
 from assay import cli
 from assay.judge import Verdict
-from assay.report import nodes
-from assay.results import session
-from assay.results.cases import Accusation
+from assay.show import nodes
+from assay.store import session
+from assay.store.cases import Accusation
 
 FAULTS = DATA.parents[1] / "faults"
 SLOW = "slower than the others"

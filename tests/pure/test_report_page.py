@@ -12,8 +12,8 @@ from report_results import Results
 from shell import ROOT
 
 from assay.declared import HOSTS
-from assay.report import figure, figures, page, summary, validation
-from assay.results import session
+from assay.show import figure, figures, page, summary, validation
+from assay.store import session
 
 LISTS = [ROOT / "studies/figures.yaml"]
 

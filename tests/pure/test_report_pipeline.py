@@ -14,9 +14,9 @@ from report_results import DATA
 
 from assay.cli import main
 from assay.judge import Verdict
-from assay.report import summary
-from assay.results import pipeline, session
-from assay.results.session import ReportError
+from assay.show import summary
+from assay.store import pipeline, session
+from assay.store.session import ReportError
 
 WHOLE = session.load(DATA / "reports" / "run-report-0.json")
 COUNTS = summary.Counts.of(WHOLE.cases)

@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
-from assay import report
+from assay import show
 from assay.judge import Verdict
-from assay.report import summary
-from assay.results import session
+from assay.show import summary
+from assay.store import session
 
 
 def folder(results):
@@ -40,11 +40,11 @@ def test_a_torn_run_report_leads_to_them(results, capsys):
     results.file.write_text("")
     names = ("session", "pipeline", "output", "figures", "ledger")
     arguments = argparse.Namespace(**dict.fromkeys(names), study=[])
-    assert report.command(arguments) == 2
+    assert show.command(arguments) == 2
     said = capsys.readouterr().err
     assert f"assay report --session {folder(results)}" in said
     arguments.session = folder(results)
-    assert report.command(arguments) == 1
+    assert show.command(arguments) == 1
     assert "the run report is lost" in (results.directory / "report.html").read_text().lower()
 
 

@@ -10,7 +10,7 @@ import report_records as records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.report import figures, plots, scaling
+from assay.show import figures, plots, scaling
 
 N1, N2 = 1000, 2000
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from report_results import BTIO, DATA, HEALTH, HPCC, LOADS, Results, key
 
 from assay.judge import Verdict
-from assay.report.summary import closing_lines, outcome
-from assay.results import cases, session
-from assay.results.record import CALIBRATION
+from assay.show.summary import closing_lines, outcome
+from assay.store import cases, session
+from assay.store.record import CALIBRATION
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -11,10 +11,10 @@ from matplotlib import colors
 from shell import ROOT
 
 from assay import declared
-from assay.evidence.gpu_paths import CONFIGURATIONS
-from assay.report import figure, figures, plots, validation
-from assay.results import locality
-from assay.results.session import ReportError
+from assay.prove.gpu_paths import CONFIGURATIONS
+from assay.show import figure, figures, plots, validation
+from assay.store import locality
+from assay.store.session import ReportError
 
 CLUSTER = records.cluster()
 LISTS = [ROOT / "studies/figures.yaml"]

@@ -9,10 +9,10 @@ import sys
 import pytest
 from shell import ROOT
 
-from assay.fleet import advise
-from assay.fleet.storage import MEASURED, SERVERS
-from assay.fleet.sweep import Turn
-from assay.outputs.coordinator_log import parse
+from assay.compare import advise
+from assay.compare.storage import MEASURED, SERVERS
+from assay.compare.sweep import Turn
+from assay.parse.coordinator_log import parse
 
 NODES = ("node01", "node02", "node03", "node04")
 
@@ -20,7 +20,7 @@ NODES = ("node01", "node02", "node03", "node04")
 @pytest.fixture(scope="module")
 def script():
     """The script of the nodes, as a module."""
-    sys.path.insert(0, str(ROOT / "src/assay/onnode"))
+    sys.path.insert(0, str(ROOT / "src/assay/node"))
     yield importlib.import_module("servers")
     sys.path.pop(0)
     sys.modules.pop("servers", None)

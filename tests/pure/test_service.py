@@ -6,7 +6,7 @@ pytest.importorskip("reframe")
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError
 
 from assay import slurm
-from assay.evidence import node_state
+from assay.prove import node_state
 
 LINE = (
     "NodeName={name} Arch=x86_64 CPUAlloc=0 State={state} ThreadsPerCore=1 Weight=1 "
@@ -24,7 +24,7 @@ def line(name="node01", state="IDLE", end=""):
 
 
 class Slurm:
-    """The parts of ReFrame's scheduler that :mod:`assay.evidence.node_state` uses."""
+    """The parts of ReFrame's scheduler that :mod:`assay.prove.node_state` uses."""
 
     registered_name = "squeue"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.reframe_compat import log
-from assay.results import run_folder
+from assay.store import run_folder
 
 PLAN = {
     "schema": 1,
@@ -78,7 +78,7 @@ def test_a_session_has_a_new_folder(tmp_path, monkeypatch, named):
     pytest.importorskip("reframe")
     from reframe.core.exceptions import ConfigError
 
-    from assay.results import running
+    from assay.store import running
 
     monkeypatch.setattr(running.runner, "around", lambda _: None)
     monkeypatch.setenv("ASSAY_SESSION", named)

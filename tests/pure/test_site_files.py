@@ -8,8 +8,8 @@ import yaml
 from shell import ROOT, SITES
 
 from assay import catalogue, cli
-from assay.results import promise
 from assay.sites import expect, listing, machine
+from assay.store import promise
 
 EXAMPLES = listing.find(ROOT / "examples")
 FOLDERS = [path.parent for path in SITES.values()]

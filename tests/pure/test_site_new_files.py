@@ -22,7 +22,7 @@ from new_site import (
 
 from assay import catalogue, sites
 from assay.judge import References, peak
-from assay.onnode import provenance
+from assay.node import provenance
 from assay.sites import listing, written
 
 

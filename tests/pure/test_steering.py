@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.evidence import plan, steering
-from assay.evidence.plan import Doubt, Machine, Note
-from assay.outputs import ucx_log
-from assay.outputs.ucx_log import UcxLog
+from assay.parse import ucx_log
+from assay.parse.ucx_log import UcxLog
+from assay.prove import plan, steering
+from assay.prove.plan import Doubt, Machine, Note
 
 #: The files of a real rank and of its job, on a machine with two cores.
 RANK = """\

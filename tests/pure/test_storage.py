@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import shell
 
-import assay.onnode
-from assay.checks import options, storage
+import assay.node
+from assay.run import options, storage
 
-SCRIPT = Path(assay.onnode.__file__).with_name("storage.py")
+SCRIPT = Path(assay.node.__file__).with_name("storage.py")
 
 
 @pytest.mark.parametrize(("said", "size"), [("2x-memory", 2000), ("1.5x-memory", 1500), (7, 7)])

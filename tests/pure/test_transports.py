@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_outputs_ucx_log import EVERY, TEXTS
 
-from assay.evidence.transports import (
+from assay.parse import openmpi
+from assay.parse.ucx_log import UcxLog, parse
+from assay.prove.transports import (
     TRANSPORTS,
     environment,
     prove,
@@ -18,8 +20,6 @@ from assay.evidence.transports import (
     unusable,
     without_farewells,
 )
-from assay.outputs import openmpi
-from assay.outputs.ucx_log import UcxLog, parse
 
 DATA = Path(__file__).parents[1] / "data"
 CURVE = [1 << exponent for exponent in range(21)]

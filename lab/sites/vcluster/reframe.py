@@ -25,8 +25,8 @@ import sys
 from pathlib import Path
 
 from assay import sites
-from assay.evidence import accelerator
-from assay.onnode import provenance
+from assay.node import provenance
+from assay.prove import accelerator
 from assay.sites import detect, machine
 
 sys.path.append(str(sites.repository(__file__) / "lab/sites"))

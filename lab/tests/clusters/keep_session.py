@@ -14,7 +14,7 @@ from pathlib import Path
 
 from checkout import ROOT
 
-from assay.results import run_folder
+from assay.store import run_folder
 
 DATA = ROOT / "tests/data/faults"
 

@@ -63,8 +63,8 @@ exit $rc
 #: Stands for the shell that starts a script of the suite on a node.
 SHELL = """#!/bin/sh
 case "$*" in
-*/onnode/cores.py*) exec {python} {this} cores {folder}/cores.table /bin/sh "$@" ;;
-*/onnode/servers.py*) exec {python} {this} servers {folder}/servers.table /bin/sh "$@" ;;
+*/node/cores.py*) exec {python} {this} cores {folder}/cores.table /bin/sh "$@" ;;
+*/node/servers.py*) exec {python} {this} servers {folder}/servers.table /bin/sh "$@" ;;
 esac
 exec /bin/sh "$@"
 """

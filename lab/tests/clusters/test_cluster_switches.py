@@ -16,9 +16,9 @@ from bench import ROOT
 from emulated import reason_to_skip, up
 from modelled import Model
 
-from assay.fleet.topology import sources
-from assay.report import nodes
-from assay.results import session
+from assay.compare.topology import sources
+from assay.show import nodes
+from assay.store import session
 
 #: The trunk is all that Slurm knows between the two switches: a switch above both stands for it.
 TRUNK = "trunk s1 - core - s2"

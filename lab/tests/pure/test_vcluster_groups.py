@@ -8,7 +8,7 @@ import emulation
 import pytest
 from shell import ROOT
 
-from assay.evidence import groups
+from assay.prove import groups
 
 MODULES = sorted(path.stem for path in (ROOT / "lab/vcluster").glob("*.py"))
 

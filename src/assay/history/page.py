@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from assay import report
+from assay import show
 from assay.history import changes, series
 from assay.history.store import RESULT, Run
 from assay.quantities import number
@@ -187,7 +187,7 @@ def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: ser
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    style = Path(report.__file__).with_name("page.css").read_text(encoding="utf-8")
+    style = Path(show.__file__).with_name("page.css").read_text(encoding="utf-8")
     planned = {change for site in sites.values() for change in site.planned}
     ordered = series.newest_first(pictures)
     return environment.get_template(

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.judge import Verdict
-from assay.results import bundle, run_folder, session
-from assay.results.cases import Case, Session
+from assay.store import bundle, run_folder, session
+from assay.store.cases import Case, Session
 
 #: The file in the folder of a history, or in the results directory of a site.
 FILE = "history.db"

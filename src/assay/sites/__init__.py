@@ -20,12 +20,12 @@ import msgspec
 from reframe.core.exceptions import ConfigError
 
 from assay import catalogue, deadline, files, reframe_compat
-from assay.evidence import node_limits, plan
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
+from assay.prove import node_limits, plan
 from assay.reframe_compat import command
-from assay.results import promise, run_folder, running
-from assay.results.cases import Case
 from assay.sites import invocation
+from assay.store import promise, run_folder, running
+from assay.store.cases import Case
 
 #: The file of each site that this process loaded -> its words, and the stack if ``ASSAY_STACK``
 #: leaves out others.
@@ -296,7 +296,7 @@ def _promised(  # noqa: PLR0913, PLR0917
 
 
 def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:
-    # Only cases that did not pass are launched again: see assay.checks.attempts.
+    # Only cases that did not pass are launched again: see assay.run.attempts.
     retries = f"--max-retries={LAUNCHES_IN_BUDGET - 1}"
     return {"name": name, "options": [f"--setvar=profile={profile}", retries, *options]}
 

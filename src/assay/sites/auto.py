@@ -29,10 +29,10 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 
 from assay import sites, slurm
-from assay.evidence.accelerator import ACCELERATORS
-from assay.evidence.transports import SWITCHED
 from assay.judge import Known, hardware
-from assay.onnode import provenance
+from assay.node import provenance
+from assay.prove.accelerator import ACCELERATORS
+from assay.prove.transports import SWITCHED
 from assay.sites import container, describe, detect, machine
 from assay.slurm import Answers, Pool
 

@@ -32,7 +32,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files, sites
 from assay.catalogue import IN_IMAGE, PROGRAMS, VERSIONS
-from assay.evidence.accelerator import ACCELERATORS
+from assay.prove.accelerator import ACCELERATORS
 from assay.sites import detect, verified
 
 #: Labels of an image. One of them holds the hash of the lock that its software was installed from.

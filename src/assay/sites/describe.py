@@ -1,6 +1,6 @@
 """What a machine has, as partitions of ReFrame: one description of a machine that nobody prepared.
 
-A :class:`Place` is what Slurm states of alike nodes, and what :func:`assay.onnode.provenance.node`
+A :class:`Place` is what Slurm states of alike nodes, and what :func:`assay.node.provenance.node`
 found on one of them. ``assay site new`` writes the partitions of its places to files. The site
 ``any`` makes its own in memory, from the machine that loads it.
 """
@@ -20,11 +20,11 @@ from assay.catalogue import (
     PROGRAMS,
     VERSIONS,
 )
-from assay.evidence.accelerator import ACCELERATORS
-from assay.evidence.transports import SWITCHED, TRANSPORTS
 from assay.judge import Hardware, Known
-from assay.onnode import provenance
-from assay.outputs import nvidia_smi
+from assay.node import provenance
+from assay.parse import nvidia_smi
+from assay.prove.accelerator import ACCELERATORS
+from assay.prove.transports import SWITCHED, TRANSPORTS
 from assay.sites import detect
 from assay.slurm import Answers, Pool, Shape
 
@@ -93,7 +93,7 @@ class Gap:
 class Place:
     """The nodes of one partition of Slurm, and what was found on some of them.
 
-    :ivar here: what :func:`assay.onnode.provenance.node` found on the first node.
+    :ivar here: what :func:`assay.node.provenance.node` found on the first node.
     :ivar there: the same of another node; None if only one was asked.
     :ivar login: ``here`` is of the login node. A compute node may have other names of devices.
     """
@@ -135,7 +135,7 @@ class Place:
 
     @property
     def ports(self) -> Mapping[str, Mapping[str, str | None]]:
-        """The ports of InfiniBand and RoCE, as :mod:`assay.onnode.provenance` describes them."""
+        """The ports of InfiniBand and RoCE, as :mod:`assay.node.provenance` describes them."""
         found: Mapping[str, Mapping[str, str | None]] = self.here["network"]["infiniband"]
         return found
 
@@ -153,7 +153,7 @@ class Place:
 
 
 def questions(peer: str | None) -> str:
-    """What the probe of a node is asked, as its argument: :func:`assay.onnode.provenance.asked`.
+    """What the probe of a node is asked, as its argument: :func:`assay.node.provenance.asked`.
 
     :param peer: address of another node.
     """

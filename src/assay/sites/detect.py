@@ -14,8 +14,8 @@ from typing import Any
 
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
-from assay.evidence.accelerator import ACCELERATORS
-from assay.onnode import provenance
+from assay.node import provenance
+from assay.prove.accelerator import ACCELERATORS
 from assay.slurm import QUERIES, Answers
 
 #: Command that shows whether `mpicc` has a compiler, and the `mpi.h` of Open MPI. The wrapper alone
@@ -197,7 +197,7 @@ def clock_hz(said: Mapping[str, str | None] | None = None) -> float | None:
     The kernel's ``cpu MHz`` is normally the current clock. In a virtual machine it is the nominal
     clock, because a virtual machine knows no other clock. It is therefore used only there.
 
-    :param said: what :func:`assay.onnode.provenance.clock` found; by default, on this machine.
+    :param said: what :func:`assay.node.provenance.clock` found; by default, on this machine.
     """
     said = said or provenance.clock()
     info, base = said["cpuinfo"] or "", said["base_frequency"]
@@ -217,6 +217,6 @@ def pml(ports: Mapping[str, object]) -> dict[str, str]:
     (opal/mca/common/ucx/common_ucx.c of 4.1.4 and 5.0.10). With another adapter the choice depends
     on the stack, and the extra stays away.
 
-    :param ports: of InfiniBand and RoCE, as :mod:`assay.onnode.provenance` finds them.
+    :param ports: of InfiniBand and RoCE, as :mod:`assay.node.provenance` finds them.
     """
     return {} if ports else {"pml": "ob1"}

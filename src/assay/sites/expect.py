@@ -19,9 +19,9 @@ from reframe.core.runtime import temp_runtime
 
 from assay import files, sites
 from assay.reframe_compat import testcase
-from assay.results import promise
-from assay.results.promise import Listed, PromiseError
 from assay.sites import listing
+from assay.store import promise
+from assay.store.promise import Listed, PromiseError
 
 CASES = """\
 # Every case of the suite, with the features of a partition and the programs of a stack that select

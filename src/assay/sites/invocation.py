@@ -2,7 +2,7 @@
 
 On a host that does not belong to the site, ReFrame takes its builtin system ``generic`` and runs
 few cases. This module refuses that, also for a plain ``reframe -r``. What else a call may change is
-compared with the plan of the site (:mod:`assay.evidence.plan`).
+compared with the plan of the site (:mod:`assay.prove.plan`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reframe.core.exceptions import ConfigError
 
-from assay.evidence import plan
+from assay.prove import plan
 from assay.reframe_compat import command
 
 

@@ -15,7 +15,7 @@ from reframe.core.exceptions import ReframeError
 
 from assay import catalogue, sites
 from assay.judge import References, ReferencesError
-from assay.results.promise import Site
+from assay.store.promise import Site
 
 
 def find(folder: Path) -> list[Path]:

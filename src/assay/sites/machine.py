@@ -19,9 +19,9 @@ from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
 from assay import sites
-from assay.evidence.busy import PROCESSES
-from assay.evidence.transports import SWITCHED
-from assay.onnode import provenance
+from assay.node import provenance
+from assay.prove.busy import PROCESSES
+from assay.prove.transports import SWITCHED
 from assay.sites import detect, invocation, stacks
 
 #: Feature words of programs that run without MPI.

@@ -1,7 +1,7 @@
 """``assay site new``: writes the folder of a site from what Slurm and its nodes say.
 
 Slurm says which partitions and nodes there are. A job of a second on two nodes of each partition
-says what they have (:mod:`assay.onnode.provenance`). What nobody says is listed with what to do.
+says what they have (:mod:`assay.node.provenance`). What nobody says is listed with what to do.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from reframe.core.exceptions import ReframeError
 from assay import files, slurm
 from assay.catalogue import PROGRAMS
 from assay.judge import Known, ReferencesError, hardware
-from assay.locks.lockfile import package
-from assay.onnode import provenance
-from assay.results import promise, session
+from assay.node import provenance
 from assay.sites import describe, detect, expect, machine, written
 from assay.sites.describe import Gap, Place
+from assay.sites.locks.lockfile import package
 from assay.sites.written import Draft
 from assay.slurm import Partition, Pool
+from assay.store import promise, session
 
 #: A name that is a folder, a system of ReFrame and a word on a command line.
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")

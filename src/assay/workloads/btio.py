@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.catalogue import NPB_CLASSES
-from assay.outputs.npb import CUBES, POINT, operations
+from assay.parse.npb import CUBES, POINT, operations
 from assay.workloads.sizing import Layout, SizingError, square_ranks
 
 #: Number of steps between two writes.

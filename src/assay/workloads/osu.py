@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from assay.declared import Figure
-from assay.outputs import Parsed, Quantity
+from assay.parse import Parsed, Quantity
 from assay.workloads.sizing import even_ranks, usable_ranks
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -22,7 +22,7 @@ SIZES = {8: "8B", 8 * KIB: "8KiB", 64 * KIB: "64KiB", MIB: "1MiB"}
 class Benchmark:
     """One benchmark program.
 
-    :ivar column: the measured column of :mod:`assay.outputs.osu`, in `unit`.
+    :ivar column: the measured column of :mod:`assay.parse.osu`, in `unit`.
     :ivar ranks: number of ranks that it takes on a given number of cores.
     """
 

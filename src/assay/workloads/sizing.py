@@ -16,7 +16,7 @@ BYTES_PER_DOUBLE = 8
 class SizingError(ValueError):
     """The request cannot be run well; the message names what can be run.
 
-    :ivar kind: of the skip, one of those of :mod:`assay.results.promise`.
+    :ivar kind: of the skip, one of those of :mod:`assay.store.promise`.
     """
 
     def __init__(self, message: str, kind: str = "too-small") -> None:

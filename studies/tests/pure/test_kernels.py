@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from assay import catalogue
-from assay.outputs.npb import KERNELS
+from assay.parse.npb import KERNELS
 from assay.workloads.sizing import Layout, SizingError
 from studies import growth
 from studies.doc002 import kernels

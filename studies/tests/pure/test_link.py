@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from assay.outputs import hpl
+from assay.parse import hpl
 from assay.workloads.sizing import Grid
 from studies.doc003 import link as study
 from studies.doc003 import link_fit

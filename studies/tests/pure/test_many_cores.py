@@ -9,7 +9,7 @@ import pytest
 import report_records as records
 
 from assay.declared import Figure
-from assay.report import figure, figures, validation
+from assay.show import figure, figures, validation
 from assay.workloads.sizing import SizingError, usable_ranks
 from studies import growth
 from studies.doc002 import counts

@@ -10,7 +10,7 @@ import pytest
 import report_records as records
 
 from assay.declared import Figure
-from assay.report import figure, figures, validation
+from assay.show import figure, figures, validation
 from studies import growth
 from studies.doc004 import nearness
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from real_outputs import torn
 from shell import ROOT
 
-from assay.outputs import ParseError
+from assay.parse import ParseError
 from studies.doc001 import bcast_stream
 from studies.doc002 import spec_report
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import report_records as records
 
 from assay.declared import Figure
-from assay.report import figure, figures, plots, validation
+from assay.show import figure, figures, plots, validation
 from studies.doc003 import link_fit
 
 AT = "two clusters"

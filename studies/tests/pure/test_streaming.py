@@ -10,8 +10,8 @@ import report_records as records
 from real_outputs import edited, has, texts
 
 from assay.declared import Figure
-from assay.outputs import ParseError
-from assay.report import figure, figures, validation
+from assay.parse import ParseError
+from assay.show import figure, figures, validation
 from studies.doc001 import bcast_stream
 from studies.doc001 import rounds as streaming
 

@@ -1,0 +1,331 @@
+"""Judges a session again, from its verbatim outputs and the references of the site.
+
+The parsers read the outputs anew. The formulas in the records give the metrics, and
+:func:`assay.judge.judge` gives the verdicts. What does not follow is a contradiction. A metric that
+cannot be computed again is counted, with the reason: it rests on the record of the case.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any
+
+from assay.judge import (
+    GREEN,
+    Reference,
+    References,
+    ReferencesError,
+    Verdict,
+    curves,
+    judge,
+    judge_ratios,
+)
+from assay.parse import Parsed, ParseError, formulas
+from assay.parse.registry import PARSERS
+from assay.prove import launch
+from assay.quantities import number
+from assay.store.cases import Case, Session
+from assay.store.record import CALIBRATION
+from assay.store.sanitize import finite, line, mapping, sequence
+
+#: How a metric was confirmed.
+OUTPUTS = "outputs"
+
+#: Files of a case that no benchmark wrote.
+_OURS = (".json", ".sh", ".yaml", ".lock", ".launch")
+
+
+@dataclass
+class Again:
+    """One case, judged again.
+
+    :ivar read_from: the files whose text gives the rows of the record.
+    :ivar metrics: metric -> :data:`OUTPUTS`, or why it rests on the record.
+    :ivar contradictions: what does not follow, one line each.
+    """
+
+    case: Case
+    read_from: tuple[str, ...] = ()
+    metrics: dict[str, str] = field(default_factory=dict)
+    contradictions: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What the outputs of one attempt give: the files, their rows, or a row that differs."""
+
+    files: tuple[str, ...] = ()
+    parsed: Parsed | None = None
+    differs: str = ""
+
+
+class _Unknown(Exception):
+    """A value cannot be computed again; the argument is the reason."""
+
+
+class Judge:
+    """Judges the cases of a session.
+
+    :param references: of the site.
+    """
+
+    def __init__(self, session: Session, references: References) -> None:
+        self._references = references
+        self._alone = not {"--mode", "--max-retries"} & {
+            word.partition("=")[0] for word in session.command.split()
+        }
+        self._attempts: dict[tuple[str, str], list[Case]] = {}
+        for case in session.attempts:
+            self._attempts.setdefault((case.unique_name, case.where), []).append(case)
+        self._readings: dict[int, _Reading] = {}
+        self._asked: list[tuple[str, str, str]] = []
+        self.cases = [self._case(case) for case in session.cases if case.record]
+
+    def _case(self, case: Case) -> Again:
+        found = Again(case)
+        until = [c.record is case.record for c in self._of(case)].index(True) + 1
+        attempts = [c for c in self._of(case)[:until] if c.record.get("metrics")]
+        found.read_from = self._reading(case).files
+        found.contradictions += [
+            reading.differs for reading in map(self._reading, attempts or [case]) if reading.differs
+        ]
+        found.contradictions += _ended(case)
+        if case.verdict in GREEN and case.problems:
+            found.contradictions.append(
+                f"the verdict is {case.verdict.value}, and there is a problem: {case.problems[0]}"
+            )
+        counted = [c for c in attempts if not c.busy]
+        for name, raw in mapping(case.record.get("metrics")).items():
+            entry = mapping(raw)
+            try:
+                # What other work left without a verdict has the values of its last launch alone.
+                self._value([case] if case.busy else counted, name, entry)
+                found.metrics[name] = OUTPUTS
+            except _Unknown as why:
+                found.metrics[name] = str(why)
+            except ValueError as error:
+                found.metrics[name] = OUTPUTS
+                found.contradictions.append(f"{name}: {error}")
+            if not case.busy:
+                found.contradictions += self._verdict(case, name, entry)
+        if not case.busy:
+            found.contradictions += self._curve(case, counted)
+        return found
+
+    def _of(self, case: Case) -> list[Case]:
+        return self._attempts[case.unique_name, case.where]
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def _value(self, attempts: Sequence[Case], name: str, entry: Mapping[str, Any]) -> None:
+        """Computes a metric again.
+
+        :raises ValueError: the outputs give another value.
+        :raises _Unknown: they do not give the value.
+        """
+        samples = [finite(sample) for sample in sequence(entry.get("samples"))]
+        if not samples or None in samples:
+            raise ValueError("the record has no finite samples of it")
+        again = [value for attempt in attempts for value in self._own(attempt, name)]
+        if len(again) < len(samples):
+            lost = len(samples) - len(again)
+            raise _Unknown(f"{lost} of {len(samples)} launches left no output")
+        if again[-len(samples) :] != samples:
+            raise ValueError(
+                f"the outputs give {_listed(again[-len(samples) :])}, the record says "
+                f"{_listed(samples)}"
+            )
+        middle = statistics.median(again[-len(samples) :])
+        if entry.get("value") != middle:
+            raise ValueError(
+                f"its launches give {number(middle, 6)}, the record says {entry.get('value')}"
+            )
+
+    def _own(self, attempt: Case, name: str) -> list[float]:
+        """The values of a metric in one launch, from its outputs."""
+        said = mapping(mapping(attempt.record.get("metrics")).get(name)).get("origin")
+        if not isinstance(said, list) or not said:
+            raise _Unknown("its record does not say how it was computed")
+        reading = self._reading(attempt)
+        if reading.parsed is None and any(map(_has_cell, said)):
+            raise _Unknown("no single output has the rows that its test read")
+        rows = reading.parsed.rows if reading.parsed else ()
+        return [formulas.evaluate(one, rows, self._metric_of_another) for one in said]
+
+    def _metric_of_another(self, unique_name: str, where: str, name: str, value: float) -> float:
+        key = unique_name, where, name
+        if key in self._asked:
+            raise ValueError(f"{name} of {unique_name} is computed from itself")
+        self._asked.append(key)
+        try:
+            others = self._attempts.get((unique_name, where), [])
+            known = [v for other in others if other.record for v in self._own(other, name)]
+        finally:
+            self._asked.pop()
+        if value not in known:
+            raise ValueError(
+                f"{name} of {unique_name} was {_listed(known)}, not {number(value, 6)}"
+            )
+        return value
+
+    def _reading(self, attempt: Case) -> _Reading:
+        key = id(attempt.record)
+        if key not in self._readings:
+            self._readings[key] = _read(attempt)
+        return self._readings[key]
+
+    # --- verdicts ---------------------------------------------------------------------------------
+
+    def _verdict(self, case: Case, name: str, entry: Mapping[str, Any]) -> Iterator[str]:
+        """What speaks against the verdict of a metric."""
+        said = entry.get("verdict")
+        if entry.get("why") == CALIBRATION:
+            return
+        peak = finite(mapping(entry.get("percent_of")).get("peak"))
+        unit = line(entry.get("unit"))
+        try:
+            expected = self._references.find(keys(case), name, unit, peak)
+        except ReferencesError as error:
+            yield f"{name}: {error}"
+            return
+        if not isinstance(expected, Reference):
+            if said != Verdict.RECORDED.value:
+                yield f"{name}: {said}, and the site does not judge it: {expected.why}"
+            return
+        bounds = expected.value, expected.lower_bound, expected.upper_bound
+        before = tuple(entry.get(key) for key in ("reference", "lower", "upper"))
+        if before != bounds:
+            yield (
+                f"{name}: was judged by {_listed(before)} (value, bounds), and the references of "
+                f"the site say {_listed(bounds)}"
+            )
+            return
+        samples = [v for v in map(finite, sequence(entry.get("samples"))) if v is not None]
+        if samples:
+            follows = judge(samples, expected)
+            if follows.verdict.value != said:
+                yield f"{name}: says {said}, {follows.verdict.value} follows: {follows.why}"
+
+    def _curve(self, case: Case, attempts: Sequence[Case]) -> Iterator[str]:
+        """What speaks against a curve, by the rules for whole curves; the peak is left out."""
+        pattern = line(case.record.get("curve"))
+        readings = [self._reading(attempt).parsed for attempt in attempts]
+        if case.verdict not in GREEN or pattern not in curves.limits() or not all(readings):
+            return
+        once = {
+            int(size): time
+            for size, said in mapping(case.record.get("once")).items()
+            if size.isdigit() and (time := finite(said)) is not None
+        }
+        launches = []
+        for parsed in filter(None, readings):
+            column = curves.column(parsed.rows)
+            ratios = dict(curves.ratios(parsed.rows, pattern, once, alone=self._alone))
+            if column and not self._alone:
+                try:
+                    bounds = self._references.envelope(keys(case), column, parsed.units[column])
+                except ReferencesError as error:
+                    yield str(error)
+                    return
+                ratios.update(curves.outside(parsed.rows, bounds))
+            launches.append(ratios)
+        rows = [parsed.rows for parsed in filter(None, readings)]
+        follows = judge_ratios(launches, curves.best(rows, pattern, once))
+        if launches and follows.verdict is not Verdict.PASS:
+            yield f"says {case.verdict.value}, {follows.verdict.value} follows: {follows.why}"
+
+
+def keys(case: Case) -> dict[str, Any]:
+    """The keys by which the references of a case are looked up, from its record."""
+    places = {key: case.record.get(key) for key in ("partition", "environ", "profile", "test")}
+    return {**places, **mapping(case.record.get("parameters"))}
+
+
+def _ended(case: Case) -> Iterator[str]:
+    """A case that is said to be good, although its program was not."""
+    for path in case.outputs:
+        if path.name != launch.FILE or case.verdict not in GREEN:
+            continue
+        try:
+            code = launch.parse(path.read_text(encoding="utf-8", errors="replace")).rc
+        except ValueError as error:
+            yield str(error)
+            return
+        if code:
+            yield f"the verdict is {case.verdict.value}, and {launch.FILE} has exit code {code}"
+
+
+def _read(attempt: Case) -> _Reading:
+    """The rows of an attempt, if its parser reads them from its outputs."""
+    said = mapping(attempt.record.get("parsed"))
+    parser = PARSERS.get(line(said.get("family")))
+    if parser is None:
+        return _Reading()
+    texts = {
+        f"{path.parent.name}/{path.name}": path.read_bytes()
+        .decode("utf-8", errors="replace")
+        .replace("\0", "")
+        for path in attempt.outputs
+        if path.suffix not in _OURS
+    }
+    pairs = [(a, b) for b in texts if b.endswith(".out") for a in texts if a != b]
+    differs = ""
+    for names in [*((name,) for name in texts), *pairs]:
+        text = "".join(texts[name] for name in names)
+        for options in _options(parser.parse, said):
+            try:
+                parsed: Parsed = parser.parse(text, **options)
+            except ParseError:
+                continue
+            difference = _difference(parsed, said)
+            if not difference:
+                return _Reading(names, parsed)
+            if len(names) == 1 and not differs and _alike(parsed, said):
+                differs = f"{names[0]} does not give the rows of its record: {difference}"
+    return _Reading(differs=differs)
+
+
+def _options(parse: Any, said: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The ways in which a test may have called the parser."""
+    sizes = [mapping(row).get("size") for row in sequence(said.get("rows"))]
+    if "last_size" in signature(parse).parameters and sizes:
+        return [{}, {"last_size": sizes[-1]}]
+    return [{}]
+
+
+def _alike(parsed: Parsed, said: Mapping[str, Any]) -> bool:
+    """Whether the text is of the same program, so that it is the output of the case."""
+    return parsed.program == said.get("program")
+
+
+def _difference(parsed: Parsed, said: Mapping[str, Any]) -> str:
+    """The first difference between an output and the record of it, in words."""
+    now = json.loads(json.dumps(parsed.as_dict()))
+    for key in ("program", "version", "complete", "problems", "units"):
+        if now[key] != said.get(key):
+            return f"{key} is {now[key]}, the record says {said.get(key)}"
+    rows = sequence(said.get("rows"))
+    if len(rows) != len(now["rows"]):
+        return f"it has {len(now['rows'])} rows, the record {len(rows)}"
+    for at, (new, old) in enumerate(zip(now["rows"], rows)):
+        for column, value in new.items():
+            if mapping(old).get(column) != value:
+                return (
+                    f"row {at + 1}: {column} is {value}, the record says {mapping(old).get(column)}"
+                )
+    return ""
+
+
+def _has_cell(said: Any) -> bool:
+    return isinstance(said, list) and (said[:1] == ["cell"] or any(map(_has_cell, said[1:])))
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(
+        f"{v:.10g}" if isinstance(v, (int, float)) and not isinstance(v, bool) else str(v)
+        for v in values
+    ) or "nothing"  # fmt: skip

@@ -1,0 +1,254 @@
+"""What ``assay archive``, ``assay certify`` and ``assay verify`` do."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from assay import __version__, files
+from assay.bundle import compare, contents, signature
+from assay.bundle.again import OUTPUTS
+from assay.bundle.contents import STATEMENT
+from assay.judge import ReferencesError
+from assay.store import bundle, session
+from assay.store.bundle import BundleError, Refused
+from assay.store.cases import Session
+
+UNSIGNED = "UNSIGNED: nobody vouches for it, and anybody could have written it"
+
+#: What reading a session may raise if somebody changed its files.
+_NO_SESSION = (
+    *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, OSError),
+)
+
+
+def write(args: argparse.Namespace) -> int:
+    """Write a bundle, signed if there is ``args.key``; returns the exit code."""
+    name, key = f"assay {args.name}", getattr(args, "key", None)
+    results = Path(os.environ.get("ASSAY_RESULTS") or "results")
+    try:
+        run = session.load(args.session or session.newest(results))
+        said, wrong, packed = _packed(run, contents.site_of(run, args.folder), key)
+        for line in wrong:
+            print(f"{name}: this verdict does not follow: {line}", file=sys.stderr)
+        if wrong and key:
+            raise BundleError("nothing was written")
+        output = args.output or results / ("certificate.zip" if key else f"{_name(run)}.zip")
+        try:
+            files.write(output, packed)
+        except OSError as error:
+            raise BundleError(
+                f"{output}: cannot be written ({error.strerror}); name another place with "
+                "--output FILE"
+            ) from None
+    except (BundleError, ReferencesError, session.ReportError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    for line in said["causes"]:
+        print(f"cause: {line}")
+    print(*_of_again(said), sep="\n")
+    signed = f"signed with {said['signer']}" if key else "UNSIGNED"
+    print(f"{args.name}: {said['verdict']}, {signed}: {output} ({len(packed) / 1e6:.1f} MB)")
+    return 1 if key and said["verdict"] != "PASS" else 0
+
+
+def _name(run: Session) -> str:
+    """The name of an archive: the site and the time."""
+    from assay.show.figure import slug  # noqa: PLC0415 - imports matplotlib
+
+    when = run.start.strftime("%Y%m%dT%H%M%S") if run.start else run.file.stem
+    return "-".join(filter(None, ("assay", slug(*run.systems), when)))
+
+
+def _packed(
+    run: Session, site: Path, key: Path | None
+) -> tuple[Mapping[str, Any], list[str], bytes]:
+    """The statement of a bundle, what does not follow, and the file.
+
+    :raises BundleError, ReferencesError: a file cannot be used.
+    """
+    own: dict[str, Any] = {"schema": contents.SCHEMA, "assay": __version__}
+    own["written"] = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    own["signer"] = signature.fingerprint(key) if key else None
+    members = contents.collect(run, site)
+    site_name = f"{contents.SITE}/{site.resolve().parent.name}/{site.resolve().name}"
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch).resolve()
+        bundle.unpack(members, root)
+        try:
+            opened = contents.opened(root, contents.name_of(run), site_name)
+        except Refused as refused:
+            raise BundleError("; ".join(refused.args)) from None
+        said = {**own, **opened.statement}
+        members[contents.PAGE] = _page(opened.session, root / contents.PAGE).encode()
+    members[STATEMENT] = (json.dumps(said, indent=1) + "\n").encode()
+    wrong = [*opened.contradictions, *_otherwise(run, opened.session)]
+    return said, wrong, bundle.pack(members, partial(signature.sign, key) if key else None)
+
+
+def _page(run: Session, beside: Path) -> str:
+    """The page of the report, with links to the files of the bundle."""
+    from assay.show import figure, figures, page, validation  # noqa: PLC0415
+
+    sections = figures.sections(run.cases)
+    return page.render(run, sections, validation.absent(run.cases, figure.of(sections)), beside)
+
+
+def _otherwise(here: Session, there: Session) -> Iterator[str]:
+    """The cases that have another verdict where only the files of the bundle are."""
+    copied = {(case.unique_name, case.where): case for case in there.cases}
+    for case in here.cases:
+        other = copied.get((case.unique_name, case.where))
+        if other is None or (other.verdict, other.why) != (case.verdict, case.why):
+            verdict = case.verdict.value if case.verdict else "not run"
+            yield f"{case.title} @{case.where}: {verdict} only where it was measured: {case.why}"
+
+
+def verify(args: argparse.Namespace) -> int:
+    """Check a bundle; returns the exit code."""
+    refused = False
+    said: dict[Path, Mapping[str, Any]] = {}
+    try:
+        for path in filter(None, (args.file, args.against)):
+            try:
+                said[path], signer = _checked(path, args.signers)
+            except Refused as found:
+                for line in found.args:
+                    print(f"{path}: refused: {line}")
+                return 1
+            print(f"{path}: {signer}")
+            refused = refused or not (" known to " in signer or args.any_signer)
+            print(*_of_again(said[path]), sep="\n")
+            print(f"{path}: the same verdict follows: {said[path]['verdict']}")
+        if args.against:
+            refused = _compared(said[args.file], said[args.against], args.against) or refused
+    except BundleError as error:
+        print(f"assay verify: {error}", file=sys.stderr)
+        return 2
+    if refused and not args.any_signer:
+        print(f"{args.file}: not accepted, see above; --signers names who may sign")
+    return 1 if refused else 0
+
+
+def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str]:
+    """The statement of a bundle whose contents were checked, and who signed it, in words.
+
+    :raises Refused: it is not as it was written, or its verdict does not follow.
+    :raises BundleError: it cannot be checked.
+    """
+    packed = bundle.read(path)
+    said = _statement(packed)
+    signer = _signer(packed, said, signers)
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch).resolve()
+        try:
+            bundle.unpack(packed.members, root)
+        except OSError as error:
+            raise Refused(f"its files cannot be unpacked: {error}") from None
+        try:
+            opened = contents.opened(root, said["file"], said["site"])
+            if opened.contradictions:
+                raise Refused(*opened.contradictions)
+            own = {key: said.get(key) for key in contents.OWN}
+            follows = json.loads(json.dumps({**own, **opened.statement}))
+        except _NO_SESSION as error:
+            raise Refused(f"its files are not those of a session: {error!r:.200}") from None
+    if wrong := [*_differences(said, follows, STATEMENT)]:
+        raise Refused(*wrong)
+    return said, signer
+
+
+def _statement(packed: bundle.Bundle) -> Mapping[str, Any]:
+    try:
+        said = json.loads(packed.members[STATEMENT])
+        if said["schema"] != contents.SCHEMA:
+            raise Refused(
+                f"{STATEMENT}: is of schema {said['schema']!r:.20}, this assay knows "
+                f"{contents.SCHEMA}; verify it with assay {said.get('assay')!r:.20}"
+            )
+        for key in ("file", "site", "cases", "verdict", "signer"):
+            said[key]
+        if not isinstance(said["file"], str) or not isinstance(said["site"], str):
+            raise TypeError("file or site is no text")
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise Refused(f"{STATEMENT}: is not the statement of a bundle ({error})") from None
+    return dict(said)
+
+
+def _signer(packed: bundle.Bundle, said: Mapping[str, Any], signers: Path | None) -> str:
+    """Who signed, in words.
+
+    :raises Refused: the signature is wrong, or was removed.
+    """
+    if packed.signature is None:
+        if said["signer"]:
+            raise Refused(f"{bundle.SIGNATURE}: the signature of {said['signer']} was removed")
+        return UNSIGNED
+    found = signature.check(packed.signature, packed.sums, signers)
+    if found.fingerprint != said["signer"]:
+        raise Refused(
+            f"{bundle.SIGNATURE}: is of {found.fingerprint}, and {STATEMENT} says that "
+            f"{said['signer'] or 'nobody'} signed"
+        )
+    if found.name:
+        return f"signed by {found.name!r}, known to {signers}, key {found.fingerprint}"
+    of = f"{signers} does not have it" if signers else "no --signers were named"
+    return f"signed with the UNKNOWN KEY {found.fingerprint} ({of}); the signature itself is right"
+
+
+def _differences(said: Any, follows: Any, where: str) -> Iterator[str]:
+    """What a statement says that does not follow, one line each, with the key."""
+    if isinstance(said, dict) and isinstance(follows, dict):
+        for key in [*said, *(key for key in follows if key not in said)]:
+            if key not in follows or key not in said:
+                lacks = "does not follow" if key in said else "is missing"
+                yield f"{where}: {key} {lacks}"
+            else:
+                yield from _differences(said[key], follows[key], f"{where}: {key}")
+    elif isinstance(said, list) and isinstance(follows, list) and len(said) == len(follows):
+        for at, (one, other) in enumerate(zip(said, follows)):
+            name = one.get("name", at) if isinstance(one, dict) else at
+            yield from _differences(one, other, f"{where}: {name}")
+    elif said != follows:
+        yield f"{where}: says {_shown(said)}, and {_shown(follows)} follows"
+
+
+def _shown(value: Any) -> str:
+    return f"{len(value)} entries" if isinstance(value, list) else f"{value!r:.200}"
+
+
+def _of_again(said: Mapping[str, Any]) -> list[str]:
+    """How many metrics follow from outputs, and why others do not."""
+    count = Counter(
+        metric["judged_from"] for case in said["cases"] for metric in case["metrics"].values()
+    )
+    return [
+        f"metrics: {number} "
+        + ("follow from the outputs" if how == OUTPUTS else f"rest on the record: {how}")
+        for how, number in sorted(count.items())
+    ] or ["metrics: none was measured"]
+
+
+def _compared(new: Mapping[str, Any], old: Mapping[str, Any], name: Path) -> bool:
+    """Prints the comparison with an earlier acceptance; whether it is red."""
+    found = compare.compare(new, old)
+    for line in found.noted:
+        print(f"not judged: {line}")
+    for line in found.red:
+        print(f"lower than before: {line}")
+    print(
+        f"{found.compared} metrics compared with {name} of {old['start']}: "
+        f"{len(found.red)} do not reach {compare.SHARE:.0%} of it"
+    )
+    if not found.compared:
+        print("nothing was compared: the two sessions have no rate or time in common")
+    return bool(found.red) or not found.compared

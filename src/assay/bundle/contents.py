@@ -1,0 +1,240 @@
+"""What a bundle holds of one session, and what follows from these files alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay import files
+from assay.bundle.again import Again, Judge
+from assay.judge import References, ReferencesError
+from assay.show import summary
+from assay.store import run_folder, session
+from assay.store.bundle import RESULTS, BundleError, Refused
+from assay.store.cases import Case, Session
+from assay.store.sanitize import line, mapping
+
+#: The folder in a bundle that holds the folder of the site.
+SITE = "site"
+
+#: What the bundle states, as JSON, and the page for readers.
+STATEMENT, PAGE = "statement.json", "report.html"
+
+#: Version of the statement. Increase it by one whenever a key changes its meaning.
+SCHEMA = 2
+
+#: Of the bundle, not of the session: no other file of the bundle gives them.
+OWN = ("schema", "assay", "written", "signer")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A session that was judged again.
+
+    :ivar statement: without the keys of :data:`OWN`.
+    :ivar contradictions: what does not follow, one line each; they begin with the case or the file.
+    """
+
+    session: Session
+    statement: Mapping[str, Any]
+    contradictions: tuple[str, ...]
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def site_of(run: Session, folder: Path) -> Path:
+    """The folder of the site that a session ran on.
+
+    :param folder: holds all sites.
+    :raises BundleError: it is not there.
+    """
+    named = str(_plan(run.file).promise.get("file") or "")
+    name = Path(named).parent.name if named else "".join(run.systems[:1])
+    site = folder / name
+    if not name or not (site / "references.yaml").is_file():
+        raise BundleError(
+            f"{site / 'references.yaml'}: no such file; name the folder of the site {name!r} with "
+            "--folder"
+        )
+    return site
+
+
+def collect(run: Session, site: Path) -> dict[str, bytes]:
+    """The files of a session and the references of its site, by their names in a bundle.
+
+    :raises BundleError: a file cannot be read, or lies elsewhere.
+    :raises ReferencesError: the references of the site are not valid.
+    """
+    results, top = _results(run.file), site.resolve().parent.parent
+    found = {_named(RESULTS, path, results): path for path in _of_session(run)}
+    for path in References.load(site / "references.yaml").files:
+        found[_named(SITE, path, top)] = path
+    members = {}
+    for name, path in found.items():
+        try:
+            members[name] = path.read_bytes()
+        except OSError as error:
+            raise BundleError(f"{path}: {error.strerror}; make it readable") from None
+    return members
+
+
+def _of_session(run: Session) -> Iterator[Path]:
+    """The run report, the plan, the log, and the outputs and records of all attempts."""
+    folder = _folder(run.file)
+    logs = (folder / run_folder.LOG, _results(run.file) / run_folder.LOG)
+    for path in (run.file, folder / run_folder.PLAN, *[p for p in logs if p.is_file()][:1]):
+        if path.is_file():
+            yield path
+    for case in run.attempts:
+        yield from case.outputs
+
+
+def name_of(run: Session) -> str:
+    """The name that the run report of a session, or its folder, has in a bundle."""
+    return _named(RESULTS, run.file, _results(run.file))
+
+
+def _results(file: Path) -> Path:
+    return file.resolve().parent.parent
+
+
+def _folder(file: Path) -> Path:
+    """The folder of a session, from its run report; of a session without one, it is `file`."""
+    if file.is_dir():
+        return file.resolve()
+    try:
+        info = json.loads(file.read_text(encoding="utf-8"))["session_info"]
+        name = Path(str(info["prefix_output"])).name
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        name = ""
+    return _results(file) / "output" / name
+
+
+def _plan(file: Path) -> run_folder.Plan:
+    return run_folder.read_plan(_folder(file)) or run_folder.NO_PLAN
+
+
+def _named(kind: str, path: Path, top: Path) -> str:
+    inside = os.path.relpath(os.path.normpath(path.absolute()), top)
+    if inside.startswith(".."):
+        inside = os.path.relpath(path.resolve(), top)
+    if inside.startswith(".."):
+        raise BundleError(f"{path}: lies outside of {top}; move it below, and try again")
+    return f"{kind}/{Path(inside).as_posix()}"
+
+
+# --- what follows ---------------------------------------------------------------------------------
+
+
+def opened(root: Path, file: str, site: str) -> Opened:
+    """Loads a session from the files of a bundle, and judges it again.
+
+    :param root: the folder that the files were unpacked to.
+    :param file: the run report, or the folder of the session, below `root`.
+    :param site: the folder of the site below `root`.
+    :raises Refused: a file is not what it claims to be.
+    """
+    top = root.resolve()
+    for named in (file, site):
+        if not (root / named).resolve().is_relative_to(top):
+            raise Refused(f"{STATEMENT}: {named} is not in the bundle")
+    path = root / site / "references.yaml"
+    try:
+        _refuse_includes(path, top)
+        run = session.load(root / file, sealed=True)
+        judge = Judge(run, References.load(path))
+    except (session.ReportError, ReferencesError) as error:
+        raise Refused(str(error).replace(f"{root}/", "")) from None
+    plan = _plan(root / file)
+    found = [
+        f"{one.case.title} @{one.case.where}: {line}"
+        for one in judge.cases
+        for line in one.contradictions
+    ]
+    found += _counted(run.file, plan)
+    found = [line.replace(f"{root}/", "") for line in found]
+    said = {"file": file, "site": site, **_statement(run, plan, judge.cases)}
+    return Opened(run, said, tuple(found))
+
+
+def _refuse_includes(references: Path, top: Path) -> None:
+    """Refuses references that include a file from outside of the bundle."""
+    document = files.read_yaml(references, ReferencesError)
+    included = document.get("include") if isinstance(document, dict) else None
+    for name in included if isinstance(included, list) else ():
+        if not (references.parent / str(name)).resolve().is_relative_to(top):
+            raise Refused(f"{references.name}: includes {name}, which is not in the bundle")
+
+
+def _counted(report: Path, plan: run_folder.Plan) -> Iterator[str]:
+    """Whether run report and plan list as many cases as they say."""
+    if (there := plan.promise.get("there", 0)) > len(plan.cases):
+        yield f"{run_folder.PLAN}: says {there} promised cases, and lists {len(plan.cases)}"
+    if report.is_file():
+        raw = json.loads(report.read_text(encoding="utf-8"))
+        said = raw["session_info"].get("num_cases")
+        listed = len((raw["runs"] or [{}])[0]["testcases"])
+        if said != listed:
+            yield f"{report.name}: says {said} cases, and lists {listed}"
+
+
+def _statement(run: Session, plan: run_folder.Plan, again: Iterable[Again]) -> dict[str, Any]:
+    outcome = summary.outcome(run)
+    suites: list[Mapping[str, Any]] = []
+    for case in run.cases:
+        suite = mapping(case.provenance.get("suite"))
+        if suite and suite not in suites:
+            suites.append(suite)
+    word = outcome.word
+    doubts = [*_provisional(suites, plan)] if word == "PASS" else []
+    by_record = {id(one.case.record): one for one in again}
+    return {
+        "verdict": "PROVISIONAL" if doubts else word,
+        "causes": [*outcome.faults, *run.partial, *doubts],
+        "start": run.start.isoformat() if run.start else None,
+        "host": run.host,
+        "nodes": sorted({node for case in run.cases for node in case.hosts}),
+        "command": run.command,
+        "suite": suites,
+        "cases": [_case(case, by_record.get(id(case.record)) or Again(case)) for case in run.cases],
+    }
+
+
+def _provisional(suites: list[Mapping[str, Any]], plan: run_folder.Plan) -> Iterator[str]:
+    """Why nobody could repeat the run exactly, one line each."""
+    commits = {line(suite.get("commit")) for suite in suites}
+    if not suites:
+        yield "no case says of which commit the suite was"
+    if "" in commits:
+        yield "the commit of the suite is not known"
+    if dirty := sorted(commit for commit in commits if commit.endswith("-dirty")):
+        yield f"the suite had changes that are in no commit: {dirty[0]}"
+    if len(commits) > 1:
+        yield f"{len(commits)} commits of the suite measured"
+    if "promised" not in plan.promise:
+        yield "nothing says which cases were promised"
+
+
+def _case(case: Case, again: Again) -> dict[str, Any]:
+    return {
+        "name": case.title,
+        "where": case.where,
+        "verdict": case.verdict.value if case.verdict else None,
+        "why": case.why,
+        "read_from": list(again.read_from),
+        "metrics": {
+            metric.name: {
+                "value": metric.value,
+                "unit": metric.unit,
+                "samples": list(metric.samples),
+                "verdict": metric.verdict.value,
+                "judged_from": again.metrics.get(metric.name, ""),
+            }
+            for metric in case.metrics
+        },
+    }

@@ -1,0 +1,178 @@
+"""The minority report: the nodes of a partition that differ from the others, and the differences.
+
+A cluster is meant to be homogeneous. The value that most nodes have is the intended value. A node
+with another value was missed by an update, lost a mount, or has a broken part.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from assay.accused import Against, How
+from assay.quantities import size
+
+#: Keys of :mod:`assay.node.provenance` whose values must be equal on all nodes. A dot goes one
+#: level down. A mapping is compared key by key.
+COMPARED = (
+    "system",
+    "kernel",
+    "cpu.model",
+    "cpu.online",
+    "cpu.microcode",
+    "cpu.governors",
+    "cpu.smt",
+    "memory.SwapTotal",
+    "transparent_huge_pages",
+    "ptrace_scope",
+    "packages",
+    "mounts",
+    "network.infiniband",
+    "network.interfaces",
+    "ucx_devices",
+    "programs",
+    "settings",
+    "variables",
+    "hosts_sha256",
+    "hung",
+)
+
+#: Ends of keys whose values differ between nodes without a meaning: the devices of UCX already show
+#: the slot of a card, a link that is down has no speed, and a GID is an address.
+NATURAL = (" numa_node", " speed_mbit", " gid", "programs slurm", "programs infiniband")
+
+#: Beginnings of keys that a launcher makes different for each rank.
+LAUNCHED = ("variables PMIX_", "variables OMPI_")
+
+#: Relative tolerance for the usable memory, which differs by the amount that the firmware keeps.
+MEMORY_TOLERANCE = 0.01
+
+#: Largest difference of clocks [s]; a larger one makes file times and logs inconsistent.
+CLOCK_TOLERANCE = 0.1
+
+#: Number of nodes that are named for one value, and number of characters of a value that are shown.
+NAMED, SHOWN = 4, 60
+
+
+def differences(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The nodes that differ from the majority, one line for each differing value.
+
+    :param nodes: name -> the result of :func:`assay.node.provenance.collect` on this node.
+    """
+    flat = {name: dict(_flat(found)) for name, found in nodes.items()}
+    keys = dict.fromkeys(key for values in flat.values() for key in values)
+    problems = []
+    for key in keys:
+        problems += _minority(key, {name: values.get(key) for name, values in flat.items()})
+    return problems + _memory(nodes)
+
+
+def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]:
+    """The nodes whose clock differs from that of the others, one line each.
+
+    :param ahead: name -> how far its clock is ahead of the clock of one common node [s].
+    :param within: name -> uncertainty of this value, from the duration of the query [s].
+    """
+    if not ahead:
+        return []
+    middle = statistics.median(ahead.values())
+    return [
+        Against(
+            f"{name}: its clock is {abs(offset - middle):.3g} s "
+            f"{'ahead of' if offset > middle else 'behind'} the median of all",
+            [name],
+            How.DIFFERS,
+        )
+        for name, offset in ahead.items()
+        if abs(offset - middle) - within[name] > CLOCK_TOLERANCE
+    ]
+
+
+def _flat(found: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """The compared keys with their single values."""
+    for key in COMPARED:
+        value: Any = found
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        yield from _leaves(key, value)
+
+
+def _leaves(key: str, value: Any) -> Iterator[tuple[str, str | None]]:
+    if isinstance(value, Mapping):
+        for name in value:
+            yield from _leaves(f"{key} {name}", value[name])
+    elif not key.endswith(NATURAL) and not key.startswith(LAUNCHED):
+        yield key, None if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
+    """A line for each value that differs from the majority; no line if all nodes agree."""
+    counts = Counter(values.values())
+    if len(counts) == 1:
+        return []
+    (usual, most), (_, second) = counts.most_common(2)
+    if most == second or 2 * most <= len(values):
+        camps = "; ".join(f"{_names(values, value)}: {_shown(value)}" for value in counts)
+        return [f"{key}: nodes disagree, and none is in the majority: {camps}"]
+    return [
+        Against(
+            f"{_names(values, value)}: {key} is {_shown(value, usual)}, "
+            f"{_shown(usual, value)} on {most} others",
+            [name for name, its in values.items() if its == value],
+            How.DIFFERS,
+        )
+        for value in counts
+        if value != usual
+    ]
+
+
+#: Key in `memory` of the provenance -> its name. The limit comes from the control groups: it is
+#: the memory that a scheduler leaves to a job.
+MEMORY = {"MemTotal": "memory", "limit": "memory left to a process"}
+
+
+def _memory(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    problems: list[str] = []
+    for key, what in MEMORY.items():
+        sizes = {name: (found.get("memory") or {}).get(key) for name, found in nodes.items()}
+        known = [count for count in sizes.values() if count]
+        if not known:
+            problems.append(f"no node reports its {what}")
+            continue
+        usual = statistics.median(known)
+        problems += [
+            Against(
+                f"{name}: {what} is {size(count or 0)}, {size(usual)} is the median",
+                [name],
+                How.DIFFERS,
+            )
+            for name, count in sizes.items()
+            if abs((count or 0) - usual) > MEMORY_TOLERANCE * usual
+        ]
+    return problems
+
+
+def _names(values: Mapping[str, str | None], value: str | None) -> str:
+    names = [name for name, its in values.items() if its == value]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _shown(value: str | None, other: str | None = None) -> str:
+    """A value for a line; a long value is reduced to the words in which it differs from `other`."""
+    if value is None:
+        return "absent"
+    line = value.partition("\n")[0]
+    if len(line) <= SHOWN:
+        return line
+    own, others = (re.split(r"[\s,]+", text) for text in (value, other or ""))
+    words = [word for word in own if word not in others]
+    if not words:
+        line = "without " + ",".join(word for word in others if word not in own)
+    elif len(words) < len(own):
+        line = "with " + ",".join(words)
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}..."

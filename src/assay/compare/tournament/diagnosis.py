@@ -1,0 +1,459 @@
+"""Finds the node or the link that is at fault from measured pairs, and states it in words.
+
+There are three steps: :func:`diagnose` judges the measurements of the tournament; then the pairs
+of :func:`.again.second_pass` are measured; then :func:`conclude` combines both passes. A deviation
+that the second pass does not confirm is not a fault. One that it confirms accuses a node or a pair
+only if the repeated measurements lie clear of those of the others. Otherwise noise may explain it,
+and it is a doubt.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from assay.compare.topology.fabric import Fabric, Kind
+from assay.compare.tournament.again import Comparison, Repetition, parts_again
+from assay.compare.tournament.localise import (
+    Crossings,
+    Fit,
+    Floats,
+    Ints,
+    Known,
+    Mask,
+    Pairs,
+    Suspicion,
+    dead_parts,
+    localise,
+    search,
+)  # fmt: skip
+from assay.compare.tournament.model import (
+    Diagnosis,
+    Fault,
+    Finding,
+    Level,
+    Measurement,
+    Metric,
+)
+
+#: If a group of at least this share of the nodes has faster links than all other nodes, the group
+#: may be the healthy nodes.
+MINORITY = 0.25
+
+
+def diagnose(
+    nodes: Sequence[str],
+    metrics: Sequence[Metric],
+    measurements: Iterable[Measurement],
+    fabric: Fabric | None = None,
+) -> Diagnosis:
+    """Judge the nodes of a tournament by the measurements of their pairs.
+
+    The result is only valid if less than half of the nodes are at fault. With three nodes, a slow
+    node can be distinguished from a slow pair. One pair has none to be compared with: a doubt.
+
+    :param measurements: in any order. A pair that was measured several times counts with its
+        medians. An absent pair does not count against its nodes.
+    :param fabric: the network with all these nodes. With it, slow switches and trunks are found,
+        too, and what they cost is taken out of the values before nodes are judged. Without it, a
+        network looks like one switch.
+    :raises ValueError: a node is there twice, or a value is not a positive number.
+    """
+    board = _Board(nodes, metrics, measurements)
+    dead = board.take_dead_parts(fabric)
+    findings, doubts = board.failures()
+    findings += dead
+    levels = {}
+    for metric in metrics:
+        if not board.alive:
+            break
+        pairs = board.pairs(metric)
+        suspicion = board.suspicion(metric, pairs, fabric)
+        cost = suspicion.cost if suspicion else None
+        rest = pairs.without(cost)
+        fit = localise(rest, metric.threshold)
+        levels[metric.name] = Level(
+            base=math.exp(metric.sign * fit.base),
+            noise=fit.noise,
+            least_node=abs(metric.change(-fit.node_limit)),
+            least_pair=abs(metric.change(-fit.pair_limit)),
+            distance=suspicion.distance if suspicion else {},
+        )
+        slow = [] if suspicion is None else _parts(metric, suspicion)
+        slow += board.slow(metric, pairs, fit, cost)
+        findings += slow
+        if not slow:
+            doubts += board.hidden(metric, rest, fit)
+    for node in nodes:
+        if node not in board.met:
+            doubts.append(f"{node} was not measured")
+    return Diagnosis(tuple(nodes), tuple(metrics), _ordered(findings), tuple(doubts), (), levels)
+
+
+def conclude(
+    first: Diagnosis, measurements: Iterable[Measurement], fabric: Fabric | None = None
+) -> Diagnosis:
+    """The verdict of both passes: the faults that the first suspected and the second confirmed.
+
+    :param first: the diagnosis of the tournament by :func:`diagnose`.
+    :param measurements: the measurements of the pairs of :func:`.again.second_pass`. A suspect that
+        failed and was not measured stays named; one that was slow becomes a doubt.
+    :param fabric: as for :func:`diagnose`.
+    :raises ValueError: as :func:`diagnose`.
+    """
+    suspects = set(first.suspects)
+    accused = [finding for finding in first.findings if finding.repeatable]
+    if not suspects and not (accused and fabric):
+        return first
+    board = _Board(first.nodes, first.metrics, measurements)
+    good = _good(first)
+    seen, doubts = board.failures(np.flatnonzero(good).tolist())
+    effects: dict[Finding, float | None] = dict.fromkeys(accused)
+    runs: dict[Finding, Repetition | None] = {}
+    for metric in first.metrics if board.alive else ():
+        level = first.levels.get(metric.name)
+        if level is None:  # the first pass has no value to compare with
+            continue
+        pairs, cost = board.pairs(metric), None
+        if fabric:
+            mine = [finding for finding in accused if finding.metric == metric.name]
+            crossings = board.crossings(fabric)
+            of_parts, cost = parts_again(mine, metric, level, pairs, crossings, ~good)
+            effects.update(of_parts)
+        if suspects:
+            base = metric.sign * math.log(level.base)
+            # If no pair of good nodes is left, those that are well in this metric are the standard.
+            well = good if good.sum() > 1 else _good(first, metric)
+            usable = well.any() and not well.all()
+            known = Known(well, base, level.noise) if usable else None
+            fit = localise(pairs.without(cost), metric.threshold, known)
+            again = board.slow(metric, pairs, fit, cost)
+            seen += again
+            if not again:
+                doubts += board.minority(metric, pairs.without(cost), fit)
+            # Trunks of which the first pass knows the cost are taken out of the values.
+            free = {0, *level.distance} if fabric and metric.distance else None
+            hops = board.crossings(fabric).hops.tolist() if fabric else [0] * len(board.alive)
+            comparison = Comparison(
+                metric,
+                board.logarithms(metric, cost),
+                [frozenset(board.names(pair)) for pair in board.alive],
+                [0 if free is None or hop in free else hop for hop in hops],
+                {frozenset(f.nodes) for f in first.findings if f.metric in ("", metric.name)},
+            )
+            for finding in [*again, *first.findings]:
+                if finding.metric == metric.name and finding.nodes:
+                    runs[finding] = comparison.of(finding.nodes)
+    # A part that was not measured again stays named.
+    findings = [finding for finding, effect in effects.items() if effect != 0]
+    acquitted = [finding for finding, effect in effects.items() if effect == 0]
+    remarks = [f"{finding.reason}; not so in the second pass" for finding in acquitted]
+    faults, unsure, well_again = _weighed(seen, runs, first, board.met)
+    return replace(
+        first,
+        findings=_ordered([*findings, *faults]),
+        doubts=tuple(dict.fromkeys([*first.doubts, *doubts, *unsure])),
+        remarks=(*first.remarks, *remarks, *well_again),
+    )
+
+
+def _good(first: Diagnosis, metric: Metric | None = None) -> Mask:
+    """For each node whether the first pass did not suspect it, in one metric or at all."""
+    of = [f for f in first.findings if metric is None or f.metric in ("", metric.name)]
+    suspected = {node for finding in of for node in finding.nodes}
+    return np.array([node not in suspected for node in first.nodes])
+
+
+def _weighed(
+    seen: Iterable[Finding],
+    runs: Mapping[Finding, Repetition | None],
+    first: Diagnosis,
+    met: Container[str],
+) -> tuple[list[Finding], list[str], list[str]]:
+    """What both passes say of nodes and pairs: faults, doubts, remarks.
+
+    :param seen: the findings of the second pass.
+    :param met: the nodes that were measured in it.
+    """
+    named, suspects = {finding.nodes for finding in first.findings}, set(first.suspects)
+    shown_again = {(node, finding.metric) for finding in seen for node in finding.nodes}
+    faults: list[Finding] = []
+    doubts: list[str] = []
+    remarks: list[str] = []
+    for finding in seen:
+        known = finding.nodes in named or (len(finding.nodes) == 1 and finding.nodes[0] in suspects)
+        unclear = _unclear(finding, runs) if known else ""
+        if known and not unclear:
+            faults.append(finding)
+        elif finding.nodes:
+            but = f"but {unclear}" if known else "seen in the second pass only"
+            doubts.append(f"{finding.reason}; {but}")
+    for finding in (finding for finding in first.findings if not finding.repeatable):
+        there = all(node in met for node in finding.nodes)
+        if finding.nodes and finding.metric and not there:
+            doubts.append(f"{finding.reason}; not measured again")
+        elif not finding.nodes or not there:
+            faults.append(finding)
+        elif shown_again.isdisjoint((n, m) for n in finding.nodes for m in ("", finding.metric)):
+            shown = runs.get(finding)
+            unclear = "" if shown and shown.well else str(shown or _unclear(finding, runs))
+            of = remarks if finding.metric and not unclear else doubts
+            of.append(f"{finding.reason}; {unclear or 'not so in the second pass'}")
+    return faults, doubts, remarks
+
+
+def _unclear(finding: Finding, runs: Mapping[Finding, Repetition | None]) -> str:
+    """Why noise may explain a finding of the second pass; empty if it cannot."""
+    shown = runs.get(finding)
+    if shown is not None:
+        return "" if shown.clear else str(shown)
+    # A failure needs no standard.
+    return "nothing was without suspicion beside it" if finding.metric else ""
+
+
+class _Board:
+    """The measurements, grouped by pair of node numbers."""
+
+    def __init__(
+        self, nodes: Sequence[str], metrics: Sequence[Metric], measurements: Iterable[Measurement]
+    ) -> None:
+        self.nodes = nodes
+        number = {node: i for i, node in enumerate(nodes)}
+        if len(number) < len(nodes):
+            raise ValueError("a node is there twice")
+        runs: dict[tuple[int, int], list[Mapping[str, float]]] = {}
+        self.dead: dict[tuple[int, int], str] = {}
+        self.flaky: list[str] = []
+        for run in measurements:
+            a, b = sorted((number[run.a], number[run.b]))
+            pair = a, b
+            runs.setdefault(pair, [])
+            if run.values:
+                _check(run, metrics)
+                runs[pair].append(run.values)
+            else:
+                self.dead[pair] = run.error
+        for pair, error in list(self.dead.items()):
+            if runs[pair]:
+                self.flaky.append(f"{self.name(pair)}: once without a value{_because(error)}")
+                del self.dead[pair]
+        self.met = {nodes[i] for pair in runs for i in pair}
+        self.alive = [pair for pair in runs if pair not in self.dead]
+        self.runs = runs
+        ends = np.array(self.alive, dtype=np.int64).reshape(-1, 2)
+        self.first: Ints = ends[:, 0]
+        self.second: Ints = ends[:, 1]
+        self._crossings: Crossings | None = None
+
+    def names(self, pair: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self.nodes[i] for i in pair)
+
+    def name(self, pair: Iterable[int]) -> str:
+        return " - ".join(self.names(pair))
+
+    def pairs(self, metric: Metric) -> Pairs:
+        """The logarithms of goodness of all pairs that have values."""
+        middle = [statistics.median(r[metric.name] for r in self.runs[p]) for p in self.alive]
+        values: Floats = metric.sign * np.array([math.log(value) for value in middle])
+        return Pairs(len(self.nodes), self.first, self.second, values)
+
+    def take_dead_parts(self, fabric: Fabric | None) -> list[Finding]:
+        """The dead switches and trunks; their pairs then count against no node any more."""
+        if fabric is None or not self.alive or not self.dead:
+            return []
+        pairs = [*self.alive, *self.dead]
+        crossings = Crossings(fabric, [(self.nodes[a], self.nodes[b]) for a, b in pairs])
+        lost = np.array([pair in self.dead for pair in pairs])
+        findings = []
+        for parts, members in dead_parts(crossings, pairs, lost):
+            errors = [self.dead.pop(pairs[p], "") for p in members.tolist()]
+            switch = all(part.kind is Kind.SWITCH for part in parts)
+            reason = (
+                f"{' or '.join(map(str, parts))}: no value from any of {len(errors)} pairs "
+                f"through it{_because(next(filter(None, errors), ''))}"
+            )
+            fault = Fault.DEAD_SWITCH if switch else Fault.DEAD_TRUNK
+            findings.append(Finding(fault, (), reason, parts=parts))
+        return findings
+
+    def failures(self, good: Iterable[int] = ()) -> tuple[list[Finding], list[str]]:
+        """Dead nodes and pairs, and pairs that failed only sometimes.
+
+        :param good: nodes that are known to work, for example from an earlier pass.
+        """
+        living = Counter(i for pair in self.alive for i in pair)
+        living.update(dict.fromkeys(good, 0))
+        if len(self.dead) > 1 and not living:
+            error = _because(next(iter(self.dead.values())))
+            reason = f"no value from any of {len(self.dead)} pairs{error}"
+            return [Finding(Fault.ALL_DEAD, (), reason)], self.flaky
+        lost: dict[int, list[str]] = {}
+        for pair, error in self.dead.items():
+            for i, other in (pair, pair[::-1]):
+                if other in living:
+                    lost.setdefault(i, []).append(error)
+        findings, named = [], set()
+        for i, errors in lost.items():
+            if len(errors) >= 2 and len(errors) > living[i]:
+                named.add(i)
+                of = f"{len(errors)} of its" if living[i] else "any of its"
+                reason = (
+                    f"{self.nodes[i]}: no value from {of} {len(errors) + living[i]} pairs"
+                    f"{_because(errors[0])}"
+                )
+                findings.append(Finding(Fault.DEAD_NODE, (self.nodes[i],), reason))
+        for pair, error in self.dead.items():
+            if named.isdisjoint(pair):
+                sure = living.keys() >= set(pair)
+                findings.append(
+                    Finding(
+                        Fault.DEAD_PAIR,
+                        self.names(pair),
+                        f"{self.name(pair)}: no value{_because(error)}; {_whose(sure)}",
+                        ambiguous=not sure,
+                    )
+                )
+        return findings, self.flaky
+
+    def crossings(self, fabric: Fabric) -> Crossings:
+        """What the pairs that have values cross."""
+        if self._crossings is None:
+            ends = [(self.nodes[a], self.nodes[b]) for a, b in self.alive]
+            self._crossings = Crossings(fabric, ends)
+        return self._crossings
+
+    def suspicion(self, metric: Metric, pairs: Pairs, fabric: Fabric | None) -> Suspicion | None:
+        """The slow parts of the network, and what they and distance cost; None if unknown."""
+        if fabric is None:
+            return None
+        leaves: Ints = np.zeros(len(self.nodes), dtype=np.int64)
+        for leaf, places in enumerate(fabric.leaves(self.nodes)):
+            leaves[places] = leaf
+        crossings = self.crossings(fabric)
+        return search(pairs, crossings, leaves, metric.threshold, metric.distance)
+
+    def slow(
+        self, metric: Metric, pairs: Pairs, fit: Fit, cost: Floats | None = None
+    ) -> list[Finding]:
+        """The faults that a fit of these pairs shows, in words.
+
+        :param cost: what was taken out of the values of the pairs before the fit.
+        """
+        findings = []
+        base = metric.said(fit.base)
+        slow = set(fit.slow_nodes.tolist())
+        for i in slow:
+            count = sum(i in pair and slow.isdisjoint(set(pair) - {i}) for pair in self.alive)
+            them = f"all {count}" if count == len(self.nodes) - 1 else f"{count}"
+            effect = float(fit.effects[i])
+            change = metric.change(effect)
+            reason = (
+                f"{self.nodes[i]}: {metric.name} {metric.said(fit.base + effect)} to {them} "
+                f"others, the others have {base} among each other ({_percent(change)})"
+            )
+            node = (self.nodes[i],)
+            findings.append(Finding(Fault.SLOW_NODE, node, reason, metric.name, change))
+        unsure = set(fit.open_pairs.tolist())
+        for p in fit.slow_pairs.tolist():
+            pair = self.alive[p]
+            value = float(pairs.values[p])
+            less = 0.0 if cost is None else float(cost[p])
+            lack = value - less - fit.base - float(fit.effects[list(pair)].sum())
+            change = metric.change(lack)
+            reason = (
+                f"{self.name(pair)}: {metric.name} {metric.said(value)}, the others have {base} "
+                f"({_percent(change)}); {_whose(p not in unsure)}"
+            )
+            link = self.names(pair)
+            findings.append(
+                Finding(Fault.SLOW_PAIR, link, reason, metric.name, change, p in unsure)
+            )
+        return findings
+
+    def logarithms(self, metric: Metric, cost: Floats | None) -> list[list[float]]:
+        """The goodness of each run of each pair, without what a cause takes from it."""
+        less = [0.0] * len(self.alive) if cost is None else cost.tolist()
+        return [
+            [metric.sign * math.log(run[metric.name]) - its for run in self.runs[pair]]
+            for pair, its in zip(self.alive, less)
+        ]
+
+    def hidden(self, metric: Metric, pairs: Pairs, fit: Fit) -> list[str]:
+        """The faults that a fit without findings cannot exclude."""
+        doubts = []
+        if len(self.alive) == 1:
+            doubts.append(f"{metric.name}: one pair has none to be compared with")
+        limit = max(fit.node_limit, fit.pair_limit)
+        if limit > metric.threshold:
+            doubts.append(
+                f"{metric.name}: noise hides what is less than {abs(metric.change(-limit)):.0%} "
+                f"worse, the tolerance is {metric.tolerance:.0%}: measure longer"
+            )
+        return doubts + self.minority(metric, pairs, fit)
+
+    def minority(self, metric: Metric, pairs: Pairs, fit: Fit) -> list[str]:
+        """A doubt if a few nodes are faster among each other: perhaps only these are well.
+
+        If half of the nodes are slow, the median is slow too. Then a few nodes look too fast, but
+        only in pairs with each other. A machine with several switches would have several such
+        groups.
+        """
+        fast = pairs.values > fit.base + max(fit.node_limit, fit.pair_limit)
+        group = np.zeros(pairs.n, dtype=np.bool_)
+        group[pairs.first[fast]] = group[pairs.second[fast]] = True
+        inside = group[pairs.first] & group[pairs.second]
+        if group.sum() < max(2, MINORITY * pairs.n) or not fast[inside].all():
+            return []
+        names = ", ".join(node for node, is_in in zip(self.nodes, group) if is_in)
+        much = metric.said(float(np.median(pairs.values[fast])))
+        return [
+            f"{metric.name}: only {names} have {much} with each other, the median of all is "
+            f"{metric.said(fit.base)}: perhaps most nodes are slow"
+        ]
+
+
+def _parts(metric: Metric, found: Suspicion) -> list[Finding]:
+    """The slow parts of the network in words."""
+    findings = []
+    for blame in found.blamed:
+        change = metric.change(blame.effect)
+        switch = all(part.kind is Kind.SWITCH for part in blame.parts)
+        reason = (
+            f"{blame.name}: {metric.name} {metric.said(found.base + blame.effect)} through it, "
+            f"pairs of nodes without it have {metric.said(found.base)} ({_percent(change)})"
+        )
+        fault = Fault.SLOW_SWITCH if switch else Fault.SLOW_TRUNK
+        findings.append(Finding(fault, (), reason, metric.name, change, False, blame.parts))
+    return findings
+
+
+def _check(run: Measurement, metrics: Sequence[Metric]) -> None:
+    for metric in metrics:
+        value = run.values.get(metric.name)
+        if value is None or not 0 < value < math.inf:
+            raise ValueError(f"{run.a} - {run.b}: {metric.name} is {value}, not a positive number")
+
+
+def _because(error: str) -> str:
+    return f" ({error})" if error else ""
+
+
+def _percent(change: float) -> str:
+    return f"{100 * change:+.1f} %"
+
+
+def _whose(link: bool) -> str:
+    return "both are well with others" if link else "the link, or one of the two"
+
+
+def _ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    def rank(finding: Finding) -> tuple[bool, float, tuple[str, ...]]:
+        size = 0.0 if finding.deviation is None else -abs(math.log1p(finding.deviation))
+        return bool(finding.metric), size, finding.nodes
+
+    return tuple(sorted(findings, key=rank))

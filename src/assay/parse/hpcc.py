@@ -1,0 +1,439 @@
+"""HPCC, the HPC Challenge benchmark: the file ``hpccoutf.txt`` that ``hpcc`` writes.
+
+The parser was checked against HPCC 1.5.0. Banner, sections and summary come from ``src/io.c``
+(``HPCC_Init``, ``HPCC_Finalize``) and ``src/hpcc.c``. The check of RandomAccess comes from
+``RandomAccess/MPIRandomAccess.c`` lines 879-884, that of PTRANS from ``PTRANS/pdtransdriver.c``
+lines 519-541, and that of STREAM from ``STREAM/stream.c`` lines 258-308. The HPL section is an
+output of HPL 2.0 and is read as such. Numbers of the summary that contradict each other, or those
+of the sections, are problems.
+
+HPCC appends to its output file and never overwrites it. If its input file is missing or does not
+fit the number of ranks, HPCC runs with parameters of its own and still exits with 0. So compare
+``HPL_N``, ``HPL_NB`` and the grid in ``facts`` with the values that were asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from assay.parse import Parsed, ParseError, Row, hpl
+from assay.parse.reading import first, integer, only, real, split
+from assay.parse.tables import Identity, contradictions
+
+#: Key of the summary -> its value and its line. Section -> its first and last line.
+Summary = Mapping[str, "tuple[str, int]"]
+Sections = Mapping[str, "tuple[int, int]"]
+
+VERSIONS = ("1.5",)
+
+#: The end of a metric's name -> its unit; k, M and G are powers of ten.
+_ENDS = {
+    **{"Tflops": "TFLOP/s", "Gflops": "GFLOP/s", "GUPs": "GUP/s", "usec": "us"},
+    **dict.fromkeys(("GBs", "GBytes", "Copy", "Scale", "Add", "Triad"), "GB/s"),
+}
+#: The metrics of the summary and their units.
+METRICS: Mapping[str, str] = {
+    name: _ENDS[name.rpartition("_")[2]]
+    for name in (
+        *("HPL_Tflops", "StarDGEMM_Gflops", "SingleDGEMM_Gflops", "PTRANS_GBs"),
+        *("MPIRandomAccess_LCG_GUPs", "MPIRandomAccess_GUPs", "StarRandomAccess_LCG_GUPs"),
+        *("SingleRandomAccess_LCG_GUPs", "StarRandomAccess_GUPs", "SingleRandomAccess_GUPs"),
+        *(f"StarSTREAM_{part}" for part in ("Copy", "Scale", "Add", "Triad")),
+        *(f"SingleSTREAM_{part}" for part in ("Copy", "Scale", "Add", "Triad")),
+        *("StarFFT_Gflops", "SingleFFT_Gflops", "MPIFFT_Gflops", "MaxPingPongLatency_usec"),
+        *("RandomlyOrderedRingLatency_usec", "MinPingPongBandwidth_GBytes"),
+        *("NaturallyOrderedRingBandwidth_GBytes", "RandomlyOrderedRingBandwidth_GBytes"),
+        *("MinPingPongLatency_usec", "AvgPingPongLatency_usec", "MaxPingPongBandwidth_GBytes"),
+        *("AvgPingPongBandwidth_GBytes", "NaturallyOrderedRingLatency_usec"),
+    )
+}
+_COUNTS = (
+    *("CommWorldProcs", "HPL_N", "HPL_NB", "HPL_nprow", "HPL_npcol", "DGEMM_N", "PTRANS_n"),
+    *("MPIRandomAccess_N", "MPIRandomAccess_Errors", "MPIRandomAccess_LCG_Errors"),
+    *("STREAM_VectorSize", "STREAM_Threads", "FFT_N", "MPIFFT_N", "MPIFFT_Procs"),
+)
+_SECTIONS = (
+    *("MPIRandomAccess", "StarRandomAccess", "SingleRandomAccess"),
+    *("MPIRandomAccess_LCG", "StarRandomAccess_LCG", "SingleRandomAccess_LCG"),
+    *("PTRANS", "StarDGEMM", "SingleDGEMM", "StarSTREAM", "SingleSTREAM"),
+    *("MPIFFT", "StarFFT", "SingleFFT", "LatencyBandwidth", "HPL", "Summary"),
+)
+
+_BANNER = re.compile(
+    r"This is the DARPA/DOE HPC Challenge Benchmark version ((\d{1,4}\.\d{1,4})[\w.]*)"
+)
+_OURS = re.compile(r"^This is the DARPA/DOE HPC Challenge Benchmark version ", re.MULTILINE)
+_EDGE = re.compile(r"(Begin|End) of (\w+) section\.$")
+_PAIR = re.compile(r"(\w+)=(.*)$")
+_HOST = re.compile(r"Hostname: '(.*)'$")
+_END = "End of HPC Challenge tests."
+_RULE = "#" * 72
+
+# The line in which a section reports its own check; without this line nothing was checked.
+_LOCATIONS = re.compile(r"Found \d+ errors in \d+ locations \((?:passed|failed)\)\.$")
+_PROOFS: Mapping[str, re.Pattern[str]] = {
+    **{f"{who}RandomAccess{by}": _LOCATIONS for by in ("", "_LCG") for who in ("MPI", "Star")},
+    "PTRANS": re.compile(r" +\d+ tests completed and passed residual checks\.$"),
+    "StarSTREAM": re.compile(r"Solution Validates|Failed Validation"),
+}
+# Lines that report the failure of a part of HPCC. Each count is anchored: "10" is not "0".
+_FAILURES = re.compile(
+    r"Found \d+ errors in \d+ locations \(failed\)\."
+    r"|(?:WALL|CPU ) .* (?:FAILED|BYPASS) "
+    r"| *0*[1-9]\d* tests (?:completed and failed residual checks|skipped because of illegal)"
+    r"| *\d+ tests completed without checking"
+    r"|Node\(s\) with error 0*[1-9]"
+    r"|Failed Validation on array"
+    r"|Failed to allocate"
+    r"|Error in line \d+ of the input file"
+    r"|\[\d+\]: ERROR:"
+    r"|HPL (?:WARNING|ERROR) "
+)
+
+
+def recognise(text: str) -> bool:
+    """Whether `text` holds the banner of HPCC."""
+    return bool(_OURS.search(text))
+
+
+def parse(text: str) -> Parsed:
+    """Read one ``hpccoutf.txt``.
+
+    There is one row for each measured metric: ``metric`` (the key in the summary of HPCC),
+    ``value`` and ``unit``. ``units["value"]`` is ``"unit"``, the name of the column that holds the
+    unit. A metric is a problem and has no row if it is missing, not a number, or not above 0
+    (HPCC writes -1 for "did not run").
+
+    :raises ParseError: no banner, an unknown version, more than one run in the file, or an HPL
+        section that is not an output of HPL.
+    """
+    lines = split(text)
+    number, banner = only(lines, _BANNER, "banner of HPCC")
+    if banner[2] not in VERSIONS:
+        raise ParseError(f"only HPCC {', '.join(VERSIONS)} is known", number, lines[number - 1])
+
+    sections = _sections(lines)
+    linpack = _linpack(lines, sections)
+    summary = _summary(lines, sections)
+    rows, unmeasured = _measured(summary)
+    begin, end = sections.get("HPL", (0, 0))  # HPL's own parser reads it
+    problems = [
+        f"line {number}: {line.strip()}"
+        for number, line in enumerate(lines, 1)
+        if _FAILURES.match(line) and not begin <= number <= end
+    ]
+    problems += _unchecked(lines, sections)
+    problems += linpack.problems if linpack else ()
+    problems += _contradictions(lines, sections, summary, linpack)
+    if summary.get("Success", ("1", 0))[0] != "1":
+        value, number = summary["Success"]
+        problems.append(f"line {number}: Success={value}: HPCC says that a part of it failed")
+    return Parsed(
+        family="hpcc",
+        program="hpcc",
+        version=banner[1],
+        complete=(
+            set(sections) == set(_SECTIONS)
+            and linpack is not None
+            and linpack.complete
+            and {*METRICS, *_COUNTS, "Success"} <= set(summary)
+            and _ended(lines)
+        ),
+        rows=rows,
+        units={"value": "unit"},
+        problems=(*problems, *unmeasured),
+        facts={
+            "host": first(lines, _HOST),
+            "hpl": [dict(row) for row in linpack.rows] if linpack else [],
+            **{key: integer(*summary[key], key) for key in _COUNTS if key in summary},
+        },
+    )
+
+
+def _sections(lines: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """First and last line of each known section that is complete."""
+    begun: dict[str, int] = {}
+    sections: dict[str, tuple[int, int]] = {}
+    for number, line in enumerate(lines, 1):
+        match = _EDGE.match(line)
+        if not match or match[2] not in _SECTIONS:
+            continue
+        name = match[2]
+        if match[1] == "End" and name in begun:
+            sections.setdefault(name, (begun[name], number))
+        elif match[1] == "Begin":
+            if name in begun:
+                raise ParseError(f"section {name} begins twice", number, line)
+            begun[name] = number
+    return sections
+
+
+def _linpack(lines: Sequence[str], sections: Sections) -> Parsed | None:
+    """The HPL section, read by the parser of HPL."""
+    if "HPL" not in sections:
+        return None
+    begin, end = sections["HPL"]
+    # Empty lines replace the lines before it, so that messages name lines of the whole file.
+    return hpl.parse("\n" * begin + "\n".join(lines[begin : end - 1]))
+
+
+def _summary(lines: Sequence[str], sections: Sections) -> dict[str, tuple[str, int]]:
+    """Value and line of each key of the summary."""
+    begin, end = sections.get("Summary", (0, 0))
+    summary: dict[str, tuple[str, int]] = {}
+    for number in range(begin + 1, end):
+        match = _PAIR.match(lines[number - 1])
+        if match and match[1] in summary:
+            raise ParseError(f"{match[1]} twice in the summary", number, lines[number - 1])
+        if match:
+            summary[match[1]] = (match[2].strip(), number)
+    return summary
+
+
+def _unchecked(lines: Sequence[str], sections: Sections) -> list[str]:
+    return [
+        f"line {sections[name][0]}: section {name} does not say that it checked its result"
+        for name, proof in _PROOFS.items()
+        if name in sections and not any(map(proof.match, lines[slice(*sections[name])]))
+    ]
+
+
+def _measured(summary: Summary) -> tuple[tuple[Row, ...], list[str]]:
+    """One row for each measured metric, and the problems of the metrics that were not measured."""
+    rows: list[Row] = []
+    missing = []
+    absent = []
+    for metric, unit in METRICS.items():
+        if metric not in summary:
+            missing.append(metric)
+            continue
+        text, number = summary[metric]
+        value = real(text, number, f"{metric}={text}")
+        if value > 0:
+            rows.append({"metric": metric, "value": value, "unit": unit})
+        else:
+            absent.append(f"{metric}={text} (line {number})")
+    problems = [f"missing from the summary: {', '.join(missing)}"] if missing else []
+    problems += [f"not measured: {', '.join(absent)}"] if absent else []
+    return tuple(rows), problems
+
+
+def _ended(lines: Sequence[str]) -> bool:
+    return _END in lines and _RULE in lines[lines.index(_END) :]
+
+
+# --- numbers that must agree ----------------------------------------------------------------------
+
+#: Most elements of a vector of STREAM (HPCC_LocalVectorSize in src/hpcc.c).
+LONGEST_VECTOR = 2**30
+
+#: An FFT and its inverse return their input but for rounding; 10^-15 is usual.
+WORST_FFT = 1e-8
+
+#: Largest residual of PTRANS / its order; one that passes is below 16 times 2.2 * 10^-16.
+WORST_PTRANS = 1e-13
+
+#: Above the rate of any memory of one rank [GB/s]; less than any message takes [us].
+FASTEST, SHORTEST = 1e4, 0.005
+
+#: Metrics of the summary that are rates and times of one rank.
+_OF_A_RANK = re.compile("STREAM|Ring|PingPong")
+
+#: Keys of the summary -> sizes [B] of types in C, the same on all machines that HPCC supports.
+_C_SIZES = {
+    **{"sizeof_char": 1, "sizeof_int": 4, "sizeof_float": 4, "sizeof_double": 8},
+    **{"sizeof_s64Int": 8, "sizeof_u64Int": 8, "sizeof_struct_double_double": 16},
+}
+_SPACES = ("STREAM_VectorSize", "DGEMM_N", "PTRANS_n", "RandomAccess_N", "MPIRandomAccess_N")
+
+#: The words begin with the accused key. :func:`_numbers` has what HPCC does not print.
+_IDENTITIES = (
+    *(
+        Identity(
+            f"{key} * {factor} = own_{name}",
+            f"{key}, but HPL's own row has {name} {{own_{name}:g}}",
+            share,
+        )
+        for key, name, factor, share in (
+            ("HPL_N", "n", 1, 0.0),
+            ("HPL_Tflops", "performance", 1000, 0.001),
+            ("HPL_time", "time", 1, 5e-6),
+            ("HPL_nprow", "p", 1, 0.0),
+            ("HPL_npcol", "q", 1, 0.0),
+        )
+    ),
+    *(
+        Identity(
+            f"0.9 * {key}_fits <= {key}",
+            f"{key} is too small for HPL_N={{HPL_N:.0f}}: {{{key}_fits:.0f}} fits into the same "
+            "memory",
+        )
+        for key in _SPACES
+    ),
+    *(
+        Identity(
+            f"{name}_GUPs * 1e9 * {name}_time = {name}_ExeUpdates",
+            f"{name}_GUPs, but {{{name}_ExeUpdates:g}} updates took {{{name}_time:g}} s",
+            share=1e-4,
+        )
+        for name in ("MPIRandomAccess", "MPIRandomAccess_LCG")
+    ),
+    Identity(
+        "MPIFFT_Gflops * 1e9 * MPIFFT_parts <= 1.1 * MPIFFT_operations",
+        "MPIFFT_Gflops, but its parts took {MPIFFT_parts:g} s for N={MPIFFT_N:g}",
+    ),
+    *(
+        Identity(
+            f"MinPingPong{what} <= AvgPingPong{what} <= MaxPingPong{what}",
+            f"AvgPingPong{what}, and least and greatest are {{MinPingPong{what}:g}}, "
+            f"{{MaxPingPong{what}:g}}: not in order",
+            share=1e-4,
+        )
+        for what in ("Latency_usec", "Bandwidth_GBytes")
+    ),
+    *(Identity(f"{key} = {n}", f"{key}, but a C compiler has {n}") for key, n in _C_SIZES.items()),
+    *(
+        Identity(f"{key} <= {FASTEST}", f"{key}: no memory carries more than {FASTEST:g} GB/s")
+        if unit == "GB/s"
+        else Identity(f"{SHORTEST} <= {key}", f"{key}: no message takes less than {SHORTEST:g} us")
+        for key, unit in METRICS.items()
+        if _OF_A_RANK.search(key) and unit in ("GB/s", "us")
+    ),
+    # The rate is that of the slowest repetition, and the time that of the last one. Only a residual
+    # below 16 times the rounding passes, if rank 0 was in the grid (PTRANS/pdtransdriver.c).
+    Identity(
+        "PTRANS_GBs * 1e9 * PTRANS_time <= 8 * PTRANS_n * PTRANS_n",
+        "PTRANS_GBs, but a matrix of order {PTRANS_n:g} took {PTRANS_time:g} s",
+        share=0.001,
+    ),
+    Identity("PTRANS_residual <= PTRANS_most", "PTRANS_residual, at most {PTRANS_most:g}"),
+    # MPIFFT takes the largest number of ranks that is a power of two, or that has the factors 2, 3
+    # and 5 (FFT/mpifft.c).
+    Identity(
+        "(CommWorldProcs + 1) / 2 <= MPIFFT_Procs <= CommWorldProcs",
+        "MPIFFT_Procs, but {CommWorldProcs:g} ranks ran",
+    ),
+)
+_PARTS = [f"MPIFFT_time{part}" for part in range(7)]
+_COMPARED = {
+    *(name for one in _IDENTITIES for name in one.names),
+    *("MPIFFT_N", "PTRANS_nprow", "PTRANS_npcol", *_PARTS),
+}
+
+
+def _numbers(summary: Summary, linpack: Parsed | None) -> dict[str, float]:
+    """The numbers that are compared; HPCC prints -1 for what did not run.
+
+    ``own_``: what HPL's own row has. ``_fits``: the sizes that HPCC derives from the memory of
+    HPL's matrix (src/hpcc.c, src/stream.c). Three vectors of STREAM or three matrices of DGEMM fill
+    the share of one rank. PTRANS has half of the order of HPL. The table of RandomAccess is the
+    largest power of two that fits.
+    """
+    said = {key: real(*summary[key], key) for key in sorted(_COMPARED & summary.keys())}
+    at = {key: value for key, value in said.items() if not value < 0}
+    if linpack and len(linpack.rows) == 1:
+        own = linpack.rows[0]
+        at.update(
+            {f"own_{name}": float(own[name]) for name in ("n", "performance", "time", "p", "q")}
+        )
+    order, p, q = (at.get(f"HPL_{name}", 0.0) for name in ("N", "nprow", "npcol"))
+    if p * q > 0:
+        words = order * order / (p * q)
+        fits = (
+            *(min(words / 3, LONGEST_VECTOR), math.sqrt(words / 3), order / 2, words / 2),
+            order * order / 2,
+        )
+        at.update({f"{key}_fits": value for key, value in zip(_SPACES, fits)})
+    # 5 N log2 N operations in no less than the sum of its parts (FFT/mpifft.c).
+    at["MPIFFT_parts"] = sum(at.get(part, 0.0) for part in _PARTS)
+    if (points := at.get("MPIFFT_N", 0.0)) > 1:
+        at["MPIFFT_operations"] = 5 * points * math.log2(points)
+    if at.get("PTRANS_nprow", 0) * at.get("PTRANS_npcol", 0) == at.get("CommWorldProcs"):
+        at["PTRANS_most"] = WORST_PTRANS * at.get("PTRANS_n", math.nan)
+    return at
+
+
+#: Sections, a line in them that repeats a metric of the summary, the key of the metric, and the
+#: factor from the unit of the section to that of the summary.
+_REPEATED = [
+    (re.compile(sections), re.compile(line), key, factor)
+    for sections, line, key, factor in (
+        ("(?:Star|Single)RandomAccess(?:_LCG)?", r"(?:Average|Single) GUP/s (\S+)$",
+         "{section}_GUPs", 1.0),
+        ("MPIRandomAccess(?:_LCG)?", r"(\S+) Billion\(10\^9\) Updates +per second \[GUP/s\]$",
+         "{section}_GUPs", 1.0),
+        ("MPIRandomAccess(?:_LCG)?", r"Found (\d{1,18}) errors in \d+ locations",
+         "{section}_Errors", 1.0),
+        ("(?:Star|Single)(?:DGEMM|FFT)", r"(?:Average|Single)(?: DGEMM| FFT)? Gflop/s (\S+)$",
+         "{section}_Gflops", 1.0),
+        ("MPIFFT", r"Gflop/s: +(\S+)$", "MPIFFT_Gflops", 1.0),
+        ("(?:Star|Single)STREAM",
+         r"(?:Average|Single STREAM) (?P<part>Copy|Scale|Add|Triad) GB/s (\S+)$",
+         "{section}_{part}", 1.0),
+        *(
+            ("LatencyBandwidth", rf"{words.replace(' ', ' +')}: +(\S+) {unit}$",
+             words.replace(" ", "") + end, factor)
+            for words, unit, end, factor in (
+                ("Max Ping Pong Latency", "msecs", "_usec", 1e3),
+                ("Randomly Ordered Ring Latency", "msecs", "_usec", 1e3),
+                ("Min Ping Pong Bandwidth", "MB/s", "_GBytes", 1e-3),
+                ("Naturally Ordered Ring Bandwidth", "MB/s", "_GBytes", 1e-3),
+                ("Randomly Ordered Ring Bandwidth", "MB/s", "_GBytes", 1e-3),
+            )
+        ),
+    )
+]  # fmt: skip
+
+#: A row of PTRANS by the clock on the wall. Each size has several; the summary repeats one of them.
+_PTRANS = re.compile(r"WALL +\d.* (?:PASSED|FAILED|BYPASS) +(\S+) +\S+$")
+_FFT_ERROR = re.compile(r"max\(\|x-x0\|\): +(\S+)$")
+
+
+def _contradictions(
+    lines: Sequence[str], sections: Sections, summary: Summary, linpack: Parsed | None
+) -> Iterator[str]:
+    """What contradicts itself in an output, one line each.
+
+    :raises assay.parse.ParseError: a compared value is not a number.
+    """
+    at = _numbers(summary, linpack)
+    for said in contradictions(_IDENTITIES, at, {"own_time": "0.00"}):
+        key = re.split(r"\W", said, maxsplit=1)[0]
+        yield f"line {summary[key][1]}: {key}={summary[key][0]}{said.removeprefix(key)}"
+    yield from _unlike_their_sections(lines, sections, summary)
+    # HPCC prints errors of FFT beyond rounding, and does not judge them.
+    found = [(match[1], n) for n, line in enumerate(lines, 1) if (match := _FFT_ERROR.match(line))]
+    for text, number in [
+        *found,
+        *([summary["MPIFFT_maxErr"]] if "MPIFFT_maxErr" in summary else []),
+    ]:
+        if not real(text, number, lines[number - 1]) <= WORST_FFT:
+            yield f"line {number}: the result of an FFT is wrong by {text}, at most {WORST_FFT:g}"
+
+
+def _unlike_their_sections(
+    lines: Sequence[str], sections: Sections, summary: Summary
+) -> Iterator[str]:
+    """Metrics of the summary that differ from the numbers in their own sections."""
+    printed: list[tuple[str, list[tuple[str, int]], float]] = []
+    for section, (begin, end) in sections.items():
+        for names, pattern, key, factor in _REPEATED:
+            for number in range(begin + 1, end) if names.fullmatch(section) else ():
+                if match := pattern.match(lines[number - 1]):
+                    named = key.format(section=section, **match.groupdict())
+                    printed.append((named, [(match.groups()[-1], number)], factor))
+    begin, end = sections.get("PTRANS", (0, 0))
+    rows = [(_PTRANS.match(lines[number - 1]), number) for number in range(begin + 1, end)]
+    printed.append(("PTRANS_GBs", [(match[1], number) for match, number in rows if match], 1.0))
+    for key, texts, factor in printed:
+        if key not in summary or not texts or (said := real(*summary[key], key)) < 0:
+            continue
+        owns = [real(text, number, lines[number - 1]) * factor for text, number in texts]
+        # Sections have a number of decimals, the summary has six digits.
+        half = 0.6 * 10.0 ** -len(texts[0][0].partition(".")[2]) * factor
+        if not any(abs(own - said) <= half + 1e-5 * abs(own) for own in owns):
+            yield (
+                f"line {summary[key][1]}: {key}={summary[key][0]}, but its section has {owns[0]:g}"
+            )

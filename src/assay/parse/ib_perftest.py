@@ -1,0 +1,158 @@
+"""perftest of the RDMA community (``ib_write_bw``, ``ib_send_lat``...), checked against 4.5.
+
+The heading names the test, the device and the connection. A line of dashes follows the last row. No
+line has a version. MB/sec is 2^20 B/s (``format_factor`` in src/perftest_parameters.c). A latency
+of ``send`` and ``write`` is half of a round trip, one of ``read`` and ``atomic`` is a whole one.
+
+The programs do not compare what they received with what was sent; ``validates`` is False. (A patch
+of December 2025, linux-rdma/perftest pull request 364, adds ``--data_validation``; not seen yet.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from assay.parse import Parsed, ParseError, Row
+from assay.parse.reading import MIB_PER_S, has_line, split, without_warnings
+from assay.parse.tables import SIZE, Column, Identity, Line, capped, cells, quote, units
+
+FAMILY = "ib-perftest"
+
+_TITLE = re.compile(
+    r"\s{10,}(RDMA_Write|RDMA_Read|Send|Atomic (?:FETCH_AND_ADD|CMP_AND_SWAP)) (BW|Latency) Test"
+)
+_OPERATIONS = {"RDMA_Write": "write", "RDMA_Read": "read", "Send": "send", "Atomic": "atomic"}
+_DASHES = "-" * 87
+#: Stands for a line of dashes. Open MPI frames its warnings by shorter ones.
+_RULE = "=" * 87
+_LABEL = re.compile(
+    r"#\w{1,20}|BW \w{1,20}\[[^\]]{1,20}\]|MsgRate\[\w{1,20}\]|t_\w{1,20}\[\w{1,20}\]"
+    r"|[\d.]{1,20}% percentile\[\w{1,20}\]"
+)
+_COLUMNS = {
+    "#bytes": SIZE,
+    "#iterations": Column("iterations", "1", whole=True),
+    # The peak is 0 if the program was told not to look for it, and a slow rate is printed as 0.
+    "BW peak[MB/sec]": Column("bandwidth_peak", "MB/s", positive=False, factor=MIB_PER_S),
+    "BW average[MB/sec]": Column("bandwidth", "MB/s", factor=MIB_PER_S),
+    "MsgRate[Mpps]": Column("million_messages_per_s", "1e6/s", positive=False),
+    "t_min[usec]": Column("time_min", "us"),
+    "t_max[usec]": Column("time_max", "us"),
+    "t_typical[usec]": Column("latency", "us"),
+    "t_avg[usec]": Column("time_avg", "us"),
+    "t_stdev[usec]": Column("time_stdev", "us", positive=False),
+    "99% percentile[usec]": Column("time_p99", "us"),
+    "99.9% percentile[usec]": Column("time_p99_9", "us"),
+}
+#: Times of one row, ascending; the mean is not among them.
+_ASCENDING = ("time_min", "latency", "time_p99", "time_p99_9", "time_max")
+_IDENTITIES = (
+    Identity(
+        f"bandwidth * {1 << 20} = size * million_messages_per_s * 1e6",
+        "size, rate and messages contradict each other",
+        share=0.001,
+    ),
+    *(
+        Identity(f"{earlier} <= {later}", "the times contradict each other")
+        for earlier, later in combinations(_ASCENDING, 2)
+    ),
+)
+#: Settings of the heading: name in the output -> name of the fact.
+_SETTINGS = {
+    "Device": "device",
+    "Transport type": "transport",
+    "Connection type": "connection",
+    "Mtu": "mtu",
+    "Link type": "link_type",
+    "GID index": "gid_index",
+}
+
+
+def recognise(text: str) -> bool:
+    """Whether the text has the heading of a test."""
+    return has_line(text, _TITLE)
+
+
+def parse(text: str) -> Parsed:
+    """The rows of a server or a client.
+
+    Columns of ``ib_*_bw``: ``size`` [B], ``iterations``, ``bandwidth_peak`` and ``bandwidth``
+    [MB/s], ``million_messages_per_s``. Columns of ``ib_*_lat``: ``size``, ``iterations``,
+    ``time_min``, ``time_max``, ``latency`` (the median), ``time_avg``, ``time_stdev``,
+    ``time_p99``, ``time_p99_9`` [us].
+
+    Facts, from the heading: ``device``, ``transport``, ``connection``, ``mtu`` [B], ``link_type``,
+    ``gid_index``; ``validates``, which is False.
+
+    The server of ``read`` and ``atomic`` measures nothing and prints no table.
+
+    :raises ParseError: no heading of a known test, no table, or a column that is not known.
+    """
+    text_lines = [_RULE if line == _DASHES else line for line in split(text)]
+    lines = list(without_warnings(text_lines))
+    titles = [(at, match) for at, (_, line) in enumerate(lines) if (match := _TITLE.match(line))]
+    if not titles:
+        said = next((line for _, line in lines if line), "")
+        raise ParseError("no heading of perftest" + (f"; it said {quote(said)}" if said else ""))
+    first, title = titles[0]
+    problems = [f"line {lines[at][0]}: a second run" for at, _ in titles[1:]]
+    settings, *parts = _parts(lines[first + 1 :])
+    tables = [at for at, part in enumerate(parts) if part and "#bytes" in part[0][1]]
+    if not tables:
+        raise ParseError("the heading is followed by no table; it ends with " + _last(lines))
+    table, after = parts[tables[0]], parts[tables[0] + 1 :]
+    columns = _columns(table[0])
+    rows: list[Row] = []
+    for line in table[1:]:
+        row = cells(line, columns, problems, identities=_IDENTITIES) if line[1] else None
+        if row is not None:
+            rows.append(row)
+    loose = [line for part in after for line in part if line[1]]
+    problems += [f"line {n}: not a row of perftest: {quote(line)}" for n, line in loose]
+    kind = "bw" if title[2] == "BW" else "lat"
+    program = f"ib_{_OPERATIONS[title[1].split()[0]]}_{kind}"
+    complete, facts = bool(rows and after), _facts(settings)
+    return Parsed(
+        FAMILY, program, None, complete, tuple(rows), units(columns), capped(problems, loose), facts
+    )
+
+
+def _parts(lines: Sequence[Line]) -> list[list[Line]]:
+    """The lines between the lines of dashes: settings, connections, the table, what follows it."""
+    parts: list[list[Line]] = [[]]
+    for number, line in lines:
+        if line == _RULE:
+            parts.append([])
+        else:
+            parts[-1].append((number, line))
+    return parts
+
+
+def _last(lines: Sequence[Line]) -> str:
+    said = (line for _, line in reversed(lines) if line and line != _RULE)
+    return quote(next(said, ""))
+
+
+def _columns(heading: Line) -> list[Column]:
+    number, line = heading
+    labels = [label.replace("MiB/sec", "MB/sec") for label in _LABEL.findall(line)]
+    unknown = [label for label in labels if label not in _COLUMNS]
+    if unknown or not labels or _LABEL.sub("", line).strip():
+        raise ParseError("the columns of this table are not known", number, line)
+    return [_COLUMNS[label] for label in labels]
+
+
+def _facts(settings: Sequence[Line]) -> dict[str, Any]:
+    found: dict[str, Any] = {"validates": False}
+    for _, line in settings:
+        for setting in line.split("\t\t"):
+            name, _, value = setting.partition(":")
+            if fact := _SETTINGS.get(name.strip()):
+                value = value.strip()
+                number = re.match(r"\d{1,9}", value, re.ASCII)
+                whole = fact in ("mtu", "gid_index") and number is not None
+                found[fact] = int(number[0]) if whole and number else value
+    return found

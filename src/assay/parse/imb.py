@@ -1,0 +1,212 @@
+"""Intel MPI Benchmarks: PingPong, Biband and Bcast of IMB-MPI1, 2019 and 2021.
+
+IMB_print_header() and IMB_display_times() of src_c/IMB_output.c print the table. The parser was
+checked against 2019 Update 1, 2021.2, 2021.7 and 2021.11. MB/s is 10^6 B/s in all of them. The time
+of PingPong is half of a round trip. Biband counts the bytes of both directions.
+
+IMB ends with exit code 0 whatever happens. If it does not know a benchmark, it runs all others. If
+a benchmark does not fit the number of ranks, it runs on fewer of them (``-npmin``), or not at all.
+It checks the received data only if it was built with ``-DCHECK``; the table then has the column
+``defects``.
+
+How often IMB repeats a size depends on ``-iter_policy`` (IMB_init_buffers_iter() of
+src_cpp/helpers/helper_IMB_functions.h). With ``off`` it repeats each as often as ``-iter`` says,
+after a trial of the same length. With ``dynamic`` it repeats a size for at most ``-time`` seconds,
+as estimated by a trial, and never more often than a smaller size. If the benchmark as a whole takes
+longer than (sizes - 3) times ``-time``, IMB leaves out the other sizes (``time-out.``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from assay.parse import Parsed, ParseError, Row
+from assay.parse.reading import first, has_line
+from assay.parse.tables import SIZE, Column, Identity, Line, body, capped, cells, quote, units
+
+KNOWN_MAJORS = ("2019", "2021")
+
+_TITLE = re.compile(r"# +Intel\(R\) MPI Benchmarks (\S.*), MPI-1 part")
+_CALL = re.compile(r"# \S*IMB-MPI1(?: .*)? -msglog (\d{1,2}):\d{1,2}(?: .*)?", re.ASCII)
+_WORDS = re.compile(r"# \S*IMB-MPI1((?: .*)?)$")
+_MINIMUM = re.compile(r"# Minimum message length in bytes: +(\d{1,10})", re.ASCII)
+_MAXIMUM = re.compile(r"# Maximum message length in bytes: +(\d{1,10})", re.ASCII)
+_BENCHMARK = re.compile(r"# Benchmarking (\S+)")
+_RANKS = re.compile(r"# #processes = (\d{1,9})$", re.ASCII)
+_REFUSAL = re.compile(r"# !! Benchmark \S+ invalid for \d+ processes !!")
+_UNKNOWN = re.compile(r"Invalid (?:benchmark name|\S*data_type|contig_type) .*")
+_NOT_MEASURED = re.compile(r" *\d+ (?:time-out\.|out-of-mem\.|int-overflow).*")
+#: IMB may repeat a size less often than asked for, but not so seldom and in so short a time: this
+#: share of the repetitions, and this share of ``-time``.
+FEW = 0.1
+#: The first word of the line of headings.
+_HEADS = (["#bytes"], ["#repetitions"], ["Group"])
+_END = "# All processes entering MPI_Finalize"
+_COMMON = {"#bytes": SIZE, "#repetitions": Column("repetitions", "1", whole=True)}
+# The rate of messages of 0 B is 0. The root of a broadcast leaves at once.
+_RATE = Column("bandwidth", "MB/s", positive=False)
+_MIN = Column("min", "us", positive=False)
+BENCHMARKS = {
+    "PingPong": {**_COMMON, "t[usec]": Column("latency", "us"), "Mbytes/sec": _RATE},
+    "Biband": {**_COMMON, "Mbytes/sec": _RATE, "Msg/sec": Column("messages_per_s", "1/s")},
+    "Bcast": {
+        **_COMMON,
+        "t_min[usec]": _MIN,
+        "t_max[usec]": Column("max", "us"),
+        "t_avg[usec]": Column("latency", "us"),
+    },
+}
+_IDENTITIES = [
+    Identity(says, "the numbers of size {size} contradict each other")
+    for says in (
+        "bandwidth * latency = size",
+        "bandwidth * 1e6 = messages_per_s * size",
+        "min <= latency <= max",
+    )
+]
+_DEFECTS = {"defects": Column("defects", "1", positive=False)}
+
+
+def recognise(text: str) -> bool:
+    """Whether the text has a title of IMB-MPI1."""
+    return has_line(text, _TITLE)
+
+
+def parse(text: str) -> Parsed:
+    """The table of one benchmark.
+
+    Columns: ``size`` [B], ``repetitions``; of PingPong ``latency`` [us] and ``bandwidth`` [MB/s,
+    10^6 B/s]; of Biband ``bandwidth`` and ``messages_per_s``, both directions together; of Bcast
+    ``min``, ``max`` and ``latency`` (the average) over the ranks [us]; ``defects`` if the received
+    data were checked.
+
+    Facts: ``ranks``, ``checked`` (whether the data were), ``command_line`` (without the program).
+
+    :raises ParseError: no title, an unknown version, benchmark or heading, more than one benchmark,
+        or a refusal.
+    """
+    lines, problems = body(text)
+    version, lines = _title(lines, problems)
+    for line in lines:
+        if _REFUSAL.fullmatch(line[1]):
+            raise ParseError("no result, the program refused", *line)
+    problems += [f"line {n}: {quote(said)}" for n, said in lines if _UNKNOWN.fullmatch(said)]
+    said = [line for _, line in lines]
+    end = said.index(_END) if _END in said else len(lines)
+    heads = [at for at in range(end) if said[at].split()[:1] in _HEADS]
+    if not heads:
+        raise ParseError("no table of a benchmark")
+    benchmark, columns = _benchmark(lines[: heads[0] + 1])
+    why = "a second table: start one benchmark, with -npmin and the number of ranks"
+    problems += [f"line {lines[at][0]}: {why}" for at in heads[1:]]
+    rows = _rows(lines[heads[0] + 1 : [*heads, end][1]], columns, problems)
+    sizes = [int(row["size"]) for row in rows]
+    plan = _plan(lines)
+    complete = end < len(lines) and len(heads) == 1 and bool(sizes) and plan in (None, sizes)
+    if plan is not None and sizes != plan:
+        last = sizes[-1] if sizes else "no row"
+        problems.append(f"{len(sizes)} of {len(plan)} sizes, the last is {last}, not {plan[-1]}")
+    if end == len(lines):
+        problems.insert(0, "IMB did not come to its end")
+    words, ranks = first(said, _WORDS), first(said, _RANKS)
+    facts = {
+        "ranks": ranks and int(ranks),
+        "checked": any(column.name == "defects" for column in columns),
+        "command_line": words and words.strip(),
+    }
+    return Parsed(
+        "imb", f"IMB-MPI1 {benchmark}", version, complete, tuple(rows), units(columns),
+        capped(problems, lines[end:]), facts,
+    )  # fmt: skip
+
+
+def cut(
+    parsed: Parsed, repetitions: int, seconds: float, window: int
+) -> tuple[dict[int, int], list[str]]:
+    """The sizes that IMB repeated less often than asked for, because of ``-time``.
+
+    :param seconds: the value of ``-time``.
+    :param window: the value of ``-window_size``; Biband counts the messages of both directions.
+    :return: size [B] -> repetitions; and the first number that ``-time`` does not explain.
+    """
+    fewer, problems, allowed = {}, [], repetitions
+    for row in parsed.rows:
+        values: dict[str, Any] = dict(row)
+        size, done = values["size"], values["repetitions"]
+        if "messages_per_s" in values:
+            took = done * 2 * window / values["messages_per_s"]
+        else:
+            took = done * 1e-6 * values.get("max", 2 * values["latency"])
+        if done > allowed:
+            problems.append(f"{done} repetitions of {size} B were measured, {allowed} before")
+        elif done < FEW * repetitions and took < FEW * seconds:
+            problems.append(
+                f"{done} repetitions of {size} B were measured in {took:.2g} s, "
+                f"{repetitions} were asked for, or {seconds:g} s"
+            )
+        if done < repetitions:
+            fewer[size] = done
+        allowed = done
+    return fewer, problems[:1]
+
+
+def _title(lines: list[Line], problems: list[str]) -> tuple[str, list[Line]]:
+    """The version, and the lines after the title."""
+    titles = [(i, m[1]) for i, (_, line) in enumerate(lines) if (m := _TITLE.fullmatch(line))]
+    if not titles:
+        raise ParseError("no title of the Intel MPI Benchmarks")
+    at, version = titles[0]
+    if version.split(".")[0].split()[0] not in KNOWN_MAJORS:
+        raise ParseError(f"unknown version {version}; known are 2019 and 2021", *lines[at])
+    for again, _ in titles[1:]:
+        problems.append(f"line {lines[again][0]}: a second title (of N singletons?)")
+    return version, lines[at + 1 :]
+
+
+def _plan(lines: Sequence[Line]) -> list[int] | None:
+    """The sizes that this run prints [B]; None if a file gave them (``-msglen``)."""
+    found: dict[re.Pattern[str], int] = {}
+    for pattern in (_MINIMUM, _MAXIMUM, _CALL):
+        for _, line in lines:
+            if said := pattern.fullmatch(line):
+                found.setdefault(pattern, int(said[1]))
+    if _MINIMUM not in found or _MAXIMUM not in found:
+        return None
+    low = 1 << found.get(_CALL, 0)
+    zero = [0] if found[_MINIMUM] == 0 else []
+    return zero + [1 << k for k in range(34) if low <= 1 << k <= found[_MAXIMUM]]
+
+
+def _benchmark(lines: Sequence[Line]) -> tuple[str, list[Column]]:
+    """The benchmark that these lines name, and the columns that the last one has."""
+    for number, line in lines:
+        if (named := _BENCHMARK.fullmatch(line)) is None:
+            continue
+        if named[1] not in BENCHMARKS:
+            why = f"unknown benchmark; known are {', '.join(BENCHMARKS)}"
+            raise ParseError(why, number, line)
+        columns = BENCHMARKS[named[1]]
+        for known in (columns, {**columns, **_DEFECTS}):
+            if lines[-1][1].split() == list(known):
+                return named[1], list(known.values())
+        raise ParseError(f"unknown headings of {named[1]}", *lines[-1])
+    raise ParseError("a table without the name of its benchmark", *lines[-1])
+
+
+def _rows(lines: Sequence[Line], columns: Sequence[Column], problems: list[str]) -> list[Row]:
+    rows: list[Row] = []
+    for number, line in lines:
+        if _NOT_MEASURED.fullmatch(line):
+            problems.append(f"line {number}: not measured: {quote(line)}")
+        elif re.match(r" *(?:[-+]?\d|[-+]?(?:nan|inf))", line):
+            row = cells((number, line), columns, problems, identities=_IDENTITIES)
+            if row is None:
+                continue
+            if row.get("defects"):
+                problems.append(f"line {number}: received data are wrong: {quote(line)}")
+            rows.append(row)
+        elif line and not line.startswith("#") and not _UNKNOWN.fullmatch(line):
+            problems.append(f"line {number}: not a row of IMB-MPI1: {quote(line)}")
+    return rows

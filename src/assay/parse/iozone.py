@@ -1,0 +1,315 @@
+"""IOzone: the table of rates over file size and record size that ``iozone -a`` and others print.
+
+The parser was checked against real outputs of IOzone 3.414, 3.489 and 3.508, and against the
+source of 3.508 (``iozone.c``: ``main``, ``begin``, ``auto_test``, ``print_header``). The header
+names the columns of all tests, but a row holds only the columns of the tests that ``-i`` selected.
+3.508 leaves too little space for the other columns, so a number may not stand under its own
+header. The command line, which IOzone repeats, shows which columns were measured; the header shows
+their order. Before 3.508, a wide number may have no blank before it; there, the width of the
+columns separates the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.parse import Parsed, ParseError, Row, Value
+from assay.parse.reading import first, integer, only, split
+
+# The words of the two header lines, joined for each column, in the order of the table.
+_COLUMNS = (
+    *("kB", "reclen", "write", "rewrite", "read", "reread", "random read", "random write"),
+    *("bkwd read", "record rewrite", "stride read", "fwrite", "frewrite", "fread", "freread"),
+    *("pwrite", "repwrite", "pread", "repread"),
+)
+_NAMES = {"kB": "file_size", "reclen": "record_size", "bkwd read": "backward_read"}
+# The columns that each number of -i fills; 8, the random mix, has no column.
+_TESTS = {
+    **{0: ("write", "rewrite"), 1: ("read", "reread"), 2: ("random_read", "random_write")},
+    **{3: ("backward_read",), 4: ("record_rewrite",), 5: ("stride_read",)},
+    **{6: ("fwrite", "frewrite"), 7: ("fread", "freread")},
+    **{9: ("pwrite", "repwrite"), 10: ("pread", "repread")},
+}
+# The repeated operations. Option -+n skips them; IOzone then prints 0 for them.
+_REPEATED = {"rewrite", "reread", "frewrite", "freread", "repwrite", "repread"}
+# Ends of the words of the header -> ends of the numbers of each column: 3.414, then 3.489.
+_EDGES = {
+    (16, 24, 32, 40, 48, 58, 66, 74, 82, 91, 100, 109, 118, 126, 135, 143, 152, 159, 169): (
+        *(16, 24, 32, 40, 49, 58, 66, 74, 82, 91, 100, 109, 118, 126, 135, 143, 152, 160, 169),
+    ),
+    (16, 24, 33, 42, 50, 60, 68, 78, 87, 97, 107, 116, 125, 134, 143, 151, 160, 168, 178): (
+        *(16, 24, 33, 42, 51, 60, 69, 78, 87, 97, 107, 116, 125, 134, 143, 152, 161, 169, 178),
+    ),
+}
+_UNITS = (
+    (re.compile(r"\tOPS Mode\. Output is in operations per second\.$"), "op/s"),
+    (re.compile(r"\tMicroseconds/op Mode\. Output is in microseconds per operation\.$"), "us"),
+)
+_MODES = {
+    "o_sync": re.compile(r"\t(?:SYNC Mode|Read & Write sync mode active)\.$"),
+    "o_dsync": re.compile(r"\t>>> O_DSYNC mode enabled\. <<<$"),
+    "o_direct": re.compile(r"\tO_DIRECT feature enabled$"),
+    "fsync_timed": re.compile(r"\tInclude fsync in write timing$"),
+    "close_timed": re.compile(r"\tInclude close in write timing$"),
+}
+_BANNER = re.compile(r"\s*Iozone: Performance Test of File I/O$")
+_OURS = re.compile(r"^[ \t]*Iozone: Performance Test of File I/O\s*$", re.MULTILINE)
+_VERSION = re.compile(r"\s*Version \$Revision: (\S+) \$$")
+_KNOWN = re.compile(r"3\.\d{1,4}", re.ASCII)
+_COMMAND = re.compile(r"\tCommand line used: (.*)$")
+_LOWEST = re.compile(r"\tUsing minimum file size of (\d{1,12}) kilobytes\.$", re.ASCII)
+_THROUGHPUT = re.compile(r"\tThroughput test with \d+ ")
+_HEADER = re.compile(r" +[kK]B +reclen ")
+_ROW = re.compile(r" *\d+ +\d+(?: |$)", re.ASCII)
+_CELL = re.compile(r" *\d+", re.ASCII)
+_FAILURE = re.compile(r"\s*(?:Error\b|Can not |iozone: interrupted)")
+_REASON = re.compile(r"[a-z]+: ")
+_COARSE = re.compile(r"reported inaccurate results\. Sizes (\d{1,9}) [kK]Bytes and below\.$")
+_END = "iozone test complete."
+
+_SIZE = re.compile(r"(\d{1,12})([kKmMgG]?)", re.ASCII)
+_TEST = re.compile(r"\d{1,2}", re.ASCII)
+_WITH_VALUE = set("JjkVrtsfFdluUSLHPibXYgnyq")
+
+
+def recognise(text: str) -> bool:
+    """Whether `text` holds the banner of IOzone."""
+    return bool(_OURS.search(text))
+
+
+def parse(text: str) -> Parsed:
+    """Read the output of one run of ``iozone`` in its table form.
+
+    There is one row for each file size and record size: ``file_size`` [KiB], ``record_size``
+    [KiB], and the rate of each selected test: ``write``, ``rewrite``, ``read``, ``reread``,
+    ``random_read``, ``random_write``, ``backward_read``, ``record_rewrite``, ``stride_read``,
+    ``fwrite``, ``frewrite``, ``fread``, ``freread``, ``pwrite``, ``repwrite``, ``pread``,
+    ``repread`` [KiB/s; op/s with ``-O``; us per operation with ``-N``]. A row that was cut short
+    is a problem and is left out.
+
+    The output is complete if it has the last line and a row for each pair of sizes that the
+    command line asks for. IOzone itself leaves out sizes that are not given in ascending order;
+    such an output is not complete.
+
+    ``facts``: ``command``; ``o_sync``, ``o_dsync``, ``o_direct``: how the file was opened;
+    ``fsync_timed``, ``close_timed``: whether the rates include the time of these calls;
+    ``coarse_below``: the record size [KiB] up to which IOzone reports that its timer is too
+    coarse, None if it does not report this.
+
+    :raises ParseError: no banner, an unknown version or table, more than one run, a throughput
+        run (``-t``), a row that does not fit its header.
+    """
+    lines = split(text)
+    only(lines, _BANNER, "banner of IOzone")
+    version = _version(lines)
+    command = first(lines, _COMMAND)
+    options = _Options(command or "")
+    if lowest := first(lines, _LOWEST):
+        options.values["n"] = [lowest]  # the effective -n: no file is smaller than a page
+    unit = next((unit for mark, unit in _UNITS if any(map(mark.match, lines))), "KiB/s")
+    table = _table(lines, options)
+    rows, problems = _rows(lines, table, unit)
+    ended = bool(table.measured) and _END in lines[table.line :]
+    seen = {(row["file_size"], row["record_size"]) for row in rows}
+    missing = [cell for cell in options.cells() if cell not in seen]
+    if ended and missing:
+        size, record = missing[0]
+        problems.append(
+            f"no row for {len(missing)} of the sizes asked for, the first being "
+            f"file {size} KiB, record {record} KiB"
+        )
+    coarse = first(lines, _COARSE)
+    return Parsed(
+        family="iozone",
+        program="iozone",
+        version=version,
+        complete=ended and command is not None and not missing,
+        rows=rows,
+        units={name: "KiB" if name.endswith("_size") else unit for name in table.measured},
+        problems=(*_failures(lines), *problems),
+        facts={
+            "command": command,
+            **{name: any(map(mark.match, lines)) for name, mark in _MODES.items()},
+            "coarse_below": int(coarse) if coarse else None,
+        },
+    )
+
+
+def _version(lines: Sequence[str]) -> str:
+    number, match = only(lines, _VERSION, "version of IOzone")
+    if not _KNOWN.fullmatch(match[1]):
+        raise ParseError("only IOzone 3 is known", number, lines[number - 1])
+    for number, line in enumerate(lines, 1):
+        if _THROUGHPUT.match(line):
+            raise ParseError("a throughput run (-t): only the table is read", number, line)
+    return match[1]
+
+
+def _failures(lines: Sequence[str]) -> list[str]:
+    """The error messages of IOzone, each with the system's reason from the next line."""
+    problems = []
+    for number, line in enumerate(lines, 1):
+        if _FAILURE.match(line):
+            following = lines[number] if number < len(lines) else ""
+            reason = f": {following}" if _REASON.match(following) else ""
+            problems.append(f"line {number}: {line.strip()}{reason}")
+    return problems
+
+
+class _Options:
+    """The options of the command line, parsed as IOzone's getopt does (iozone.c:2000)."""
+
+    def __init__(self, command: str) -> None:
+        self.flags: set[str] = set()
+        self.values: dict[str, list[str]] = {}
+        self.factor = 2
+        words = command.split()
+        while words:
+            word = words.pop(0)
+            if word.startswith("-+"):
+                self.flags.add(word[1:3])
+                if word == "-+x" and words:
+                    self.factor = max(2, _kib(words.pop(0)))
+            elif word.startswith("-"):
+                self._letters(word[1:], words)
+
+    def _letters(self, letters: str, words: list[str]) -> None:
+        for at, letter in enumerate(letters, 1):
+            if letter in _WITH_VALUE:
+                value = letters[at:] or (words.pop(0) if words else "")
+                self.values.setdefault(letter, []).append(value)
+                return
+            self.flags.add(letter)
+
+    def columns(self) -> set[str]:
+        """The columns that the selected tests fill; without ``-i``, the columns of all tests."""
+        if "A" in self.flags:
+            return {*_TESTS[0], *_TESTS[1]}
+        tests = {int(value) for value in self.values.get("i", ()) if _TEST.fullmatch(value)}
+        return {name for test in tests or _TESTS for name in _TESTS.get(test, ())}
+
+    def cells(self) -> list[tuple[int, int]]:
+        """The requested pairs of file size and record size [KiB] (``auto_test``, iozone.c:3860)."""
+        sizes = [_kib(value) or 512 for value in self.values.get("s", ())]
+        records = [_kib(value) or 4 for value in self.values.get("r", ())]
+        if not (self.flags & {"a", "A"} or len(sizes) > 1 or len(records) > 1):
+            return [((sizes or [512])[0], (records or [4])[0])]
+        if len(sizes) < 2:
+            sizes = self._steps(self._limit("n", sizes, 64), self._limit("g", sizes, 512 * 1024))
+        least, most = self._limit("y", records, 4), self._limit("q", records, 16 * 1024)
+        all_records = bool(self.flags & {"z", "A"} or self.values.keys() & set("rsyq"))
+        cells = []
+        for size in sizes:
+            # Auto mode leaves out records below 64 KiB for files above 16 MiB.
+            low = least if all_records or size <= 16 * 1024 else 64
+            steps = records if len(records) > 1 else self._steps(low, most)
+            cells += [(size, record) for record in steps if record <= size]
+        return cells
+
+    def _limit(self, letter: str, given: Sequence[int], default: int) -> int:
+        limit = _kib(self.values.get(letter, ("",))[-1])
+        return limit or (given[0] if given else default)
+
+    def _steps(self, least: int, most: int) -> list[int]:
+        steps = []
+        while least <= most:
+            steps.append(least)
+            least *= self.factor
+        return steps
+
+
+def _kib(value: str) -> int:
+    """A size such as ``64``, ``64k``, ``1m`` or ``2g`` in KiB; 0 if the text is not a size."""
+    match = _SIZE.fullmatch(value)
+    return int(match[1]) * {"m": 1024, "g": 1024**2}.get(match[2].lower(), 1) if match else 0
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The header of the table and its columns.
+
+    :ivar line: number of the line of the header; 0 if there is no header.
+    :ivar filled: the columns that a row fills.
+    :ivar measured: the filled columns that were measured.
+    :ivar edges: each column of the header with the position where its numbers end.
+    """
+
+    line: int = 0
+    filled: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ()
+    edges: tuple[tuple[str, int], ...] = ()
+
+
+def _table(lines: Sequence[str], options: _Options) -> _Table:
+    """The table that the two header lines describe; an empty one if there is no header yet."""
+    heads = [number for number, line in enumerate(lines, 1) if _HEADER.match(line)]
+    if not heads:
+        return _Table()
+    number = heads[0]
+    line = lines[number - 1]
+    if len(heads) > 1:
+        raise ParseError("a second table in one output", heads[1], line)
+    above = {word.end(): word.group() for word in re.finditer(r"\S+", lines[max(0, number - 2)])}
+    words = list(re.finditer(r"\S+", line))
+    names = [f"{above.get(word.end(), '')} {word.group()}".strip().lower() for word in words]
+    if names != [name.lower() for name in _COLUMNS[: len(names)]]:
+        raise ParseError("unknown columns in the table of IOzone", number, line)
+    columns = [_NAMES.get(name, name.replace(" ", "_")) for name in _COLUMNS[: len(names)]]
+    ends = tuple(word.end() for word in words)
+    edges = next((edges for known, edges in _EDGES.items() if known[: len(ends)] == ends), ())
+    chosen = options.columns()
+    filled = (*columns[:2], *(name for name in columns[2:] if name in chosen))
+    skipped = _REPEATED if "+n" in options.flags else set()
+    measured = tuple(name for name in filled if name not in skipped)
+    return _Table(number, filled, measured, tuple(zip(columns, edges)))
+
+
+def _rows(lines: Sequence[str], table: _Table, unit: str) -> tuple[tuple[Row, ...], list[str]]:
+    """The rows below the header, and their problems."""
+    rows: list[Row] = []
+    problems: list[str] = []
+    seen: set[tuple[Value, Value]] = set()
+    body = [
+        (number, line)
+        for number, line in enumerate(lines[table.line :], table.line + 1)
+        if table.line and _ROW.match(line)
+    ]
+    ended = _END in lines
+    for number, line in body:
+        cells = _cells(line, table)
+        # If IOzone was stopped, the last number may lack digits although the row looks complete.
+        if not ended and number == body[-1][0] and (cells is None or number == len(lines)):
+            problems.append(f"line {number}: cut short: {line.strip()}")
+            break
+        if cells is None:
+            raise ParseError("a row that does not fit the table's header", number, line)
+        row = {name: integer(cells[name], number, line) for name in table.measured}
+        size = (row["file_size"], row["record_size"])
+        if size in seen:
+            raise ParseError("a second row for the same sizes", number, line)
+        seen.add(size)
+        # Microseconds are rounded to whole numbers, so a 0 is possible.
+        if unit != "us" and not all(row.values()):
+            problems.append(f"line {number}: a rate of 0: {line.strip()}")
+        rows.append(row)
+    return tuple(rows), problems
+
+
+def _cells(line: str, table: _Table) -> dict[str, str] | None:
+    """The text of each column of a row; None if the row does not fill the expected columns."""
+    words = line.split()
+    if len(words) == len(table.filled):
+        return dict(zip(table.filled, words))
+    cells = {}
+    start = 0
+    for name, end in table.edges:
+        cell = line[start:end]
+        if cell.strip():
+            # A number that does not end where its column ends has shifted the other numbers.
+            if not _CELL.fullmatch(cell):
+                return None
+            cells[name] = cell.strip()
+        start = end
+    return cells if tuple(cells) == table.filled and len(line) <= start else None

@@ -1,0 +1,175 @@
+"""NetPIPE over MPI (NPmpi; NPopenmpi of Debian), checked against 3.7.2.
+
+NetPIPE prints the rows and "Now starting the main loop" to stderr, and host names and options to
+stdout. Pass both texts (``stdout + stderr``), or the two merged. No line marks the end, and the
+program stops early once a message takes longer than a second. So only a caller that knows the
+``-u`` of the run can tell whether the output is complete. NetPIPE needs two ranks and reports if
+there are fewer; a third rank hangs.
+
+The unit "Mbps" is 2^20 bit/s (``bits / (t * 1024 * 1024)``, netpipe.c).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from assay.parse import Parsed, Row
+from assay.parse.reading import has_line
+from assay.parse.tables import Column, Identity, Line, begun, body, capped, cells, quote, units
+
+FAMILY = "netpipe"
+PROGRAM = "NPmpi"
+
+MBPS = (1 << 20) / 8 / 1e6
+
+_START = re.compile("Now starting the main loop")
+_HOST = re.compile(r"(\d{1,9}): (\S+)", re.ASCII)
+_ROW = re.compile(
+    r" *(\d{1,9}): +(\d+) bytes +(\d+) times --> +(\S+) Mbps in +(\S+) usec", re.ASCII
+)
+_PERTURBATION = re.compile(r"Using (?:a perturbation value of (\d{1,9})|no perturbations)")
+_MODES = {
+    "Passing data in both directions simultaneously.": "bidirectional",
+    "Streaming in one direction only.": "streaming",
+    "Using synchronous sends": "synchronous",
+    "Preposting asynchronous receives": "asynchronous",
+    "Performance measured without cache effects": "no cache",
+    "Doing an integrity check instead of measuring performance": "integrity check",
+}
+_REFUSAL = re.compile(
+    r"Need at least two processes \(only given \d+\)|Start MUST be LESS than end| NETPIPE USAGE"
+)
+_COLUMNS = (
+    Column("size", "B", whole=True),
+    Column("repeats", "1", whole=True),
+    # The bandwidth of one byte in 12 ms is printed as 0.00.
+    Column("bandwidth", "MB/s", positive=False, factor=MBPS),
+    Column("latency", "us"),
+)
+
+
+def recognise(text: str) -> bool:
+    """Whether the text has the line before the first row, or a refusal that only NetPIPE prints."""
+    return has_line(text, _START, _REFUSAL)
+
+
+def parse(text: str, *, last_size: int | None = None) -> Parsed:
+    """The rows: ``size`` [B], ``repeats``, ``bandwidth`` [MB/s], ``latency`` [us, one way].
+
+    Facts: ``hosts`` (by rank) and ``ranks`` if stdout is in the text; ``modes``, such as
+    ``bidirectional``; ``first_size``. The bandwidth of ``bidirectional`` is that of both directions
+    together.
+
+    :param last_size: the ``-u`` of the run [B]; without it no output is complete.
+    :raises ParseError: no main loop, or the program refused to run.
+    """
+    lines, problems = body(text)
+    start, _ = begun(lines, _START, [_REFUSAL], "no main loop of NetPIPE")
+    facts, perturbations = _said(lines, problems)
+    ways = 2 if "bidirectional" in facts["modes"] else 1
+    rows, last_row, loose = _rows(lines[start + 1 :], problems, ways)
+    sizes = [int(row["size"]) for row in rows]
+    facts["first_size"] = sizes[0] if sizes else None
+    plan = _plan(sizes, perturbations, last_size) if sizes else []
+    for size, planned in zip(sizes, plan):
+        if size != planned:
+            problems.append(f"size {size} where {planned} was to come: rows are missing")
+            break
+    complete = last_size is not None and bool(rows) and sizes == plan
+    if last_row == text.count("\n") + 1:
+        problems.append(f"line {last_row}: no line end, the output was cut")
+        complete = False
+    if not complete and last_size is not None:
+        loose = [line for line in loose if re.search(r"\w", line[1])]
+        problems += [f"line {n}: not a row of NetPIPE: {quote(line)}" for n, line in loose[:3]]
+        ends = f"the rows end at size {sizes[-1]}" if sizes else "no row"
+        problems.append(f"{ends}, not {plan[-1] if plan else last_size}")
+    died = loose if complete else []
+    said = capped(problems, died)
+    return Parsed(FAMILY, PROGRAM, None, complete, tuple(rows), units(_COLUMNS), said, facts)
+
+
+def _rows(
+    lines: Sequence[Line], problems: list[str], ways: int
+) -> tuple[list[Row], int, list[Line]]:
+    """The rows, the line number of the last row, and the lines after it.
+
+    :param ways: number of directions whose bytes the rate counts.
+    """
+    rows: list[Row] = []
+    words = "size, rate and time contradict each other"
+    identities = [Identity(f"bandwidth * {MBPS} * latency = {ways} * size", words)]
+    last_row, due = 0, 0
+    loose: list[Line] = []
+    for number, line in lines:
+        if not line or _known(line):
+            continue
+        printed = _ROW.fullmatch(line)
+        if printed is None:
+            loose.append((number, line))
+            continue
+        problems += [f"line {n}: not a row of NetPIPE: {quote(text)}" for n, text in loose]
+        loose = []
+        last_row = number
+        if (index := int(printed[1])) != due:
+            why = "rows are missing" if index > due else "of N singletons?"
+            problems.append(f"line {number}: row {index} where {due} was to come ({why})")
+        due = index + 1
+        said = number, " ".join(printed.groups()[1:])
+        row = cells(said, _COLUMNS, problems, identities=identities)
+        if row is not None:
+            rows.append(row)
+    return rows, last_row, loose
+
+
+def _known(line: str) -> bool:
+    """Lines of stdout, which a launcher may deliver between two rows of stderr."""
+    return bool(line in _MODES or _HOST.fullmatch(line) or _PERTURBATION.fullmatch(line))
+
+
+def _said(lines: Sequence[Line], problems: list[str]) -> tuple[dict[str, Any], Sequence[int]]:
+    """Facts, and the perturbations that the sizes may have."""
+    facts: dict[str, Any] = {"modes": sorted({_MODES[t] for _, t in lines if t in _MODES})}
+    hosts: dict[int, str] = {}
+    perturbations: Sequence[int] = (3, 0)
+    for number, line in lines:
+        if host := _HOST.fullmatch(line):
+            if int(host[1]) in hosts:
+                problems.append(f"line {number}: rank {host[1]} again (of N singletons?)")
+            hosts[int(host[1])] = host[2]
+        elif stated := _PERTURBATION.fullmatch(line):
+            perturbations = (int(stated[1] or 0),)
+    if hosts:
+        facts["hosts"] = [hosts[rank] for rank in sorted(hosts)]
+        facts["ranks"] = len(hosts)
+        if sorted(hosts) != [0, 1]:
+            problems.append(f"{len(hosts)} ranks, NetPIPE is for two")
+    return facts, perturbations
+
+
+def _plan(sizes: Sequence[int], perturbations: Sequence[int], last_size: int | None) -> list[int]:
+    """The sizes of a run that starts like this one and continues to `last_size`."""
+    end = max(sizes) if last_size is None else last_size
+    plans = [
+        list(_sizes(start, end, perturbation))
+        for perturbation in perturbations
+        # The first row may have the lower bound (-l), or the lower bound minus the perturbation.
+        for start in (sizes[0], sizes[0] + perturbation)
+    ]
+    return next((plan for plan in plans if plan[: len(sizes)] == list(sizes)), plans[0])
+
+
+def _sizes(start: int, end: int, perturbation: int) -> Iterator[int]:
+    """The sizes that ``-l start -u end -p perturbation`` runs through: main() of netpipe.c."""
+    step, count, size = (start // 2, 1, start) if start > 1 else (1, 0, start)
+    while size <= end:
+        if count > 2 and count % 2:
+            step *= 2
+        if 0 < perturbation < step - 1:
+            yield from (size - perturbation, size, size + perturbation)
+        else:
+            yield size
+        size += step
+        count += 1

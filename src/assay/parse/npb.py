@@ -1,0 +1,399 @@
+"""NPB, the NAS Parallel Benchmarks: eight programs, and BT-IO in its four ways of writing.
+
+The programs are BT, CG, EP, FT, IS, LU, MG and SP. The parser was checked against NPB 3.4.3 (MPI).
+Each program prints its own header and its own check; the results come from
+``common/print_results.f90``, those of IS from ``common/c_print_results.c``, and the BTIO statistics
+from ``BT/bt.f90``. ``common/get_active_nprocs.f90`` and ``IS/is.c`` refuse a number of ranks that
+does not suit the program. BT exits with 0 even if its own check fails, if the file system is full,
+or if the problem does not fit the compiled arrays.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from assay.parse import Parsed, ParseError, Value
+from assay.parse.reading import first, integer, only, real, split, without_warnings
+from assay.parse.tables import Identity, contradictions
+
+VERSIONS = ("3.4",)
+
+# The problems of NPB 3.4.3: sys/setparams.c and IS/is.c of NPB3.4-MPI have the classes. The main
+# file of each program has its count of operations, for example CG/cg.f90.
+
+#: Program on a cube of points -> class -> points in each direction, number of iterations.
+CUBES: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "bt": {
+        "S": (12, 60), "W": (24, 200), "A": (64, 200), "B": (102, 200), "C": (162, 200),
+        "D": (408, 250), "E": (1020, 250), "F": (2560, 250),
+    },
+    "sp": {
+        "S": (12, 100), "W": (36, 400), "A": (64, 400), "B": (102, 400), "C": (162, 400),
+        "D": (408, 500), "E": (1020, 500), "F": (2560, 500),
+    },
+    "lu": {
+        "S": (12, 50), "W": (33, 300), "A": (64, 250), "B": (102, 250), "C": (162, 250),
+        "D": (408, 300), "E": (1020, 300), "F": (2560, 300),
+    },
+    "mg": {
+        "S": (32, 4), "W": (128, 4), "A": (256, 4), "B": (256, 20), "C": (512, 20),
+        "D": (1024, 50), "E": (2048, 50), "F": (4096, 50),
+    },
+}  # fmt: skip
+
+#: FT: class -> points in each direction, number of iterations.
+_FT = {
+    "S": ((64, 64, 64), 6), "W": ((128, 128, 32), 6), "A": ((256, 256, 128), 6),
+    "B": ((512, 256, 256), 20), "C": ((512, 512, 512), 20), "D": ((2048, 1024, 1024), 25),
+    "E": ((4096, 2048, 2048), 25), "F": ((8192, 4096, 4096), 25),
+}  # fmt: skip
+
+#: CG: class -> order of the matrix, number of iterations, nonzeros of a row as NPB counts them.
+_CG = {
+    "S": (1400, 15, 7), "W": (7000, 15, 8), "A": (14000, 15, 11), "B": (75000, 75, 13),
+    "C": (150000, 75, 15), "D": (1500000, 100, 21), "E": (9000000, 100, 26),
+    "F": (54000000, 100, 31),
+}  # fmt: skip
+
+#: EP: class -> logarithm of the number of pairs. IS: class -> logarithm of the number of keys.
+_EP = {"S": 24, "W": 25, "A": 28, "B": 30, "C": 32, "D": 36, "E": 40, "F": 44}
+_IS = {"S": 16, "W": 20, "A": 23, "B": 25, "C": 27, "D": 31, "E": 35}
+
+#: Program -> class -> size, number of iterations.
+_CLASSES: Mapping[str, Mapping[str, tuple[tuple[int, ...], int]]] = {
+    **{
+        kernel: {name: ((points,) * 3, steps) for name, (points, steps) in classes.items()}
+        for kernel, classes in CUBES.items()
+    },
+    "ft": _FT,
+    "cg": {name: ((order,), steps) for name, (order, steps, _) in _CG.items()},
+    "ep": {name: ((2 ** (log + 1),), 0) for name, log in _EP.items()},
+    "is": {name: ((2**log,), 10) for name, log in _IS.items()},
+}
+
+#: The programs, by the beginning of their names.
+KERNELS = tuple(sorted(_CLASSES))
+
+#: Program -> operations, from number of points, points in one direction, number of iterations.
+_OPERATIONS: Mapping[str, Callable[[float, float, int], float]] = {
+    "bt": lambda n, edge, steps: steps * (3478.8 * n - 17655.7 * edge**2 + 28023.7 * edge),
+    "sp": lambda n, edge, steps: (
+        steps * (881.174 * n - 4683.91 * edge**2 + 11484.5 * edge - 19272.4)
+    ),
+    "lu": lambda n, edge, steps: (
+        steps * (1984.77 * n - 10923.3 * edge**2 + 27770.9 * edge - 144010.0)
+    ),
+    "mg": lambda n, _, steps: 58.0 * steps * n,
+    "ft": lambda n, _, steps: (
+        n * (14.8157 + 7.19641 * math.log(n) + (5.23518 + 7.21113 * math.log(n)) * steps)
+    ),
+    "ep": lambda n, *_: n,
+    "is": lambda n, _, steps: steps * n,
+}
+
+
+def problem(kernel: str, npb_class: str) -> tuple[tuple[int, ...], int] | None:
+    """Size and iterations that a program prints for a class; None if it has no such class.
+
+    EP says that it has 0 iterations.
+    """
+    return _CLASSES.get(kernel, {}).get(npb_class)
+
+
+def operations(kernel: str, size: Sequence[int], iterations: int, npb_class: str) -> float | None:
+    """The operations that a program counts; None if they do not follow from these numbers.
+
+    :param size: as the program prints it, one number or three.
+    """
+    points, edge = float(math.prod(size)), sum(size) / len(size)
+    if kernel == "cg" and npb_class in _CG:
+        nonzeros = _CG[npb_class][2]
+        filled = nonzeros * (nonzeros + 1)
+        return 2.0 * iterations * points * (3 + filled + 25 * (5 + filled) + 3)
+    if kernel not in _OPERATIONS or points <= 0:
+        return None
+    return _OPERATIONS[kernel](points, edge, iterations)
+
+
+#: BT-IO's name of each way of writing -> suffix of the program built for it (BT/Makefile).
+_SUFFIXES = {
+    "FULL MPI-IO": ".mpi_io_full",
+    "SIMPLE MPI-IO": ".mpi_io_simple",
+    "EPIO": ".ep_io",
+    "FORTRAN IO": ".fortran_io",
+}
+#: What a program prints -> its column and unit.
+_RESULTS = {
+    "Time in seconds": ("time", "s"),
+    "Mop/s total": ("mops_total", "Mop/s"),
+    "Mop/s/process": ("mops_per_process", "Mop/s"),
+}
+_STATISTICS = {
+    "I/O timing in seconds": ("io_time", "s"),
+    "I/O timing percentage": ("io_share", "%"),
+    "I/O timing in verify": ("io_verify_time", "s"),
+    "Total data written (MB)": ("io_written", "MB"),
+    "I/O data rate  (MB/sec)": ("io_rate", "MB/s"),
+}
+UNITS = {"iterations": "1", "processes": "1", **dict(_RESULTS.values())}
+IO_UNITS = dict(_STATISTICS.values())
+# Times are rounded to 0.01 s and may be 0; these values may not be 0.
+_POSITIVE = ("mops_total", "mops_per_process", "io_written", "io_rate")
+
+_HEADER = re.compile(r" NAS Parallel Benchmarks\b(.*) Benchmark$")
+_KNOWN = re.compile(rf" (\S+) -- ({'|'.join(KERNELS).upper()})$")
+# IS has words of its own for a number of ranks that does not suit it.
+_REFUSAL = (
+    r" (?:\*\*\* (?=ERROR determining processor topology for )"
+    r"|(?=ERROR: Number of processes \(\d+\) is not a power of two"
+    r"|ERROR: number of processes \d+ not within range ))(.*)$"
+)
+_TOPOLOGY = re.compile(_REFUSAL)
+_OURS = re.compile(rf"^(?: NAS Parallel Benchmarks\b.* Benchmark|{_REFUSAL})", re.MULTILINE)
+_SIZE = re.compile(
+    r" (?:Size *|Number of random numbers generated): *(\d{1,15}(?:x *\d{1,9}x *\d{1,9})?)"
+    r" +\(class (\w)\)$"
+)
+_RANKS = re.compile(r" (?:Total number|Number) of processes *: +(\d{1,9})$")
+_EXTENT = re.compile(r"\d{1,15}(?:x\d{1,9}x\d{1,9})?", re.ASCII)
+_BTIO = re.compile(r" BTIO -- (\S.*\S) write interval: +(\d{1,9})$")
+_STATISTIC = re.compile(r" {3}([^\s:][^:]*): +(\S+)$")
+_RESULT = re.compile(r" ([A-Z][\w/ ]*)= +(\S.*)$")
+_INPUT = re.compile(r" Reading from input file (\S+)")
+_COMPLETED = re.compile(rf" ({'|'.join(KERNELS).upper()}) Benchmark Completed\.?$")
+_TITLE = " BTIO -- statistics:"
+_WRITES, _READS = " Writing data set", " Reading data set"
+_LAST = (
+    re.compile(r" Please send feedbacks and/or the results of this run to:$"),
+    re.compile(r" NPB Development Team$"),
+    re.compile(r" (?:Internet: )?npb@nas\.nasa\.gov$"),
+)
+# What the programs, the Fortran runtime and Open MPI's file layer print when something goes wrong.
+_FAILURE = re.compile(
+    r" +[Ee]rror[ :](?!is )|Fortran runtime error: |mca_\w+: error |.*No space left on device"
+    r"| +Problem size too big| (?:Result )?[Vv]erification failed| VERIFICATION FAILED"
+    r"| N(?:o verification performed|O VERIFICATION PERFORMED)"
+    r"|Failed partial verification|Processor \d+: +Full_verify: "
+    r"| WARNING: Number of processes"
+)
+
+#: Bytes of each point in a write: five doubles (BT/full_mpiio.f90).
+POINT = 40
+
+#: What the programs print with two decimals.
+_TWO_DECIMALS = dict.fromkeys((*dict(_RESULTS.values()), *IO_UNITS), "0.00")
+#: ``counted`` and ``planned``: the operations, and the bytes of all data sets [MB].
+_IDENTITIES = (
+    Identity(
+        "time * mops_total * 1e6 = counted",
+        "time {time:g} s for {iterations:g} steps at {mops_total:g} Mop/s",
+        share=0.001,
+    ),
+    Identity(
+        "mops_total = processes * mops_per_process",
+        "{mops_total:g} Mop/s of {processes:g} processes with {mops_per_process:g} each",
+    ),
+    Identity("io_time <= 1.05 * time", "I/O of {io_time:g} s in {time:g} s"),
+    Identity(
+        "io_time = io_share / 100 * time",
+        "{io_share:g} % of {time:g} s for I/O of {io_time:g} s",
+        share=0.001,
+    ),
+    Identity(
+        "io_time * io_rate = io_written",
+        "{io_written:g} MB in {io_time:g} s at {io_rate:g} MB/s",
+        share=0.001,
+    ),
+    Identity("io_written = planned", "{io_written:g} MB written every {every} steps"),
+)
+
+_Found = Mapping[str, tuple[str, int]]
+
+
+def recognise(text: str) -> bool:
+    """Whether `text` holds the header of an NPB program, or its refusal to start."""
+    return bool(_OURS.search(text))
+
+
+def parse(text: str) -> Parsed:
+    """Read the output of one run of a program of NPB.
+
+    There is one row: ``class``, ``size`` (``12x12x12``, or the number of rows of CG, of keys of IS,
+    of random numbers of EP), ``iterations`` (0 for EP), ``processes``, ``time`` [s], ``mops_total``
+    and ``mops_per_process`` [Mop/s]; for BT-IO also ``io_time`` [s], ``io_share`` [% of the time],
+    ``io_verify_time`` [s], ``io_written`` [MB] and ``io_rate`` [MB/s], where MB is 10^6 bytes. BT
+    computes the number of written bytes and does not measure it; only the verification shows
+    whether the bytes arrived. There is no row if one of these values is missing.
+
+    :raises ParseError: no header, another version or program, more than one run, or a number of
+        ranks that the program refuses.
+    """
+    lines = split(text)
+    version, kernel = _version(lines)
+    header = _header(lines)
+    begin = _completed(lines, kernel)
+    results = {} if begin is None else _named(lines, begin + 1, _RESULT)
+    titled = lines.index(_TITLE) + 1 if _TITLE in lines else len(lines)
+    statistics = _named(lines, titled, _STATISTIC)
+    mode = header.get("mode", ("", 0))[0]
+    row, problems = _row(kernel, results, statistics if mode else {}, header)
+    writes = [n for n, line in enumerate(lines, 1) if line.startswith(_WRITES)]
+    reads = [n for n, line in enumerate(lines, 1) if line.startswith(_READS)]
+    if row and mode and "write_interval" in header and len(writes) != _planned(row, header):
+        problems.append(f"{len(writes)} data sets were written, not {_planned(row, header)}")
+    return Parsed(
+        family="npb",
+        program=f"{kernel}.{header.get('class', ('?', 0))[0]}.x{_SUFFIXES.get(mode, '')}",
+        version=results.get("Version", (version, 0))[0],
+        complete=(
+            bool(row)
+            and {"size", "processes"} <= set(header)
+            and bool(mode) == bool(statistics) == bool(writes)
+            and _ended(lines, kernel)
+        ),
+        rows=(row,) if row else (),
+        units={**UNITS, **IO_UNITS} if mode else UNITS,
+        problems=(*_failures(lines), *problems),
+        facts={
+            name: int(value) if name in ("processes", "write_interval") else value
+            for name, (value, _) in header.items()
+        }
+        | {
+            "input_file": first(lines, _INPUT),
+            "reads_between_writes": bool(reads and writes and reads[0] < writes[-1]),
+        },
+    )
+
+
+def _planned(row: Mapping[str, Value], header: _Found) -> int:
+    """The number of data sets that the steps of a run and its interval give."""
+    return int(row["iterations"]) // max(int(header["write_interval"][0]), 1)
+
+
+def _version(lines: Sequence[str]) -> tuple[str, str]:
+    """The version that the header names, and the program."""
+    for number, line in enumerate(lines, 1):
+        if match := _TOPOLOGY.match(line):
+            advice = lines[number].strip() if number < len(lines) else ""
+            raise ParseError(f"NPB refuses to run: {match[1]}: {advice}", number)
+    number, banner = only(lines, _HEADER, "header of NPB")
+    match = _KNOWN.match(banner[1])
+    if not match or match[1] not in VERSIONS:
+        raise ParseError(
+            f"only {', '.join(KERNELS).upper()} of NPB {', '.join(VERSIONS)} are known",
+            number,
+            lines[number - 1],
+        )
+    return match[1], match[2].lower()
+
+
+def _header(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Value and line of class, size, processes, mode and write_interval, if they are stated."""
+    header: dict[str, tuple[str, int]] = {}
+    for number, line in enumerate(lines, 1):
+        if match := _SIZE.match(line):
+            header["class"] = (match[2], number)
+            header["size"] = (match[1].replace(" ", ""), number)
+        elif match := _RANKS.match(line):
+            header["processes"] = (match[1], number)
+        elif match := _BTIO.match(line):
+            if match[1] not in _SUFFIXES:
+                raise ParseError("an unknown way of writing", number, line)
+            header["mode"] = (match[1], number)
+            header["write_interval"] = (match[2], number)
+    return header
+
+
+def _completed(lines: Sequence[str], kernel: str) -> int | None:
+    """Item of the line with which the results of `kernel` begin, None if it is missing."""
+    named = ((at, _COMPLETED.match(line)) for at, line in enumerate(lines))
+    return next((at for at, match in named if match and match[1].lower() == kernel), None)
+
+
+def _named(lines: Sequence[str], start: int, pattern: re.Pattern[str]) -> _Found:
+    """Value and line of each ``name = value`` from item `start` on, to the first other line."""
+    named: dict[str, tuple[str, int]] = {}
+    for number, line in without_warnings(lines, start):
+        match = pattern.match(line)
+        if not match:
+            break
+        named[match[1].rstrip()] = (match[2], number)
+    return named
+
+
+def _row(
+    kernel: str, results: _Found, statistics: _Found, header: _Found
+) -> tuple[dict[str, Value], list[str]]:
+    """The row and its problems; the row is empty unless all its values are there."""
+    named = {**_RESULTS, **(_STATISTICS if "mode" in header else {})}
+    found = {**results, **statistics}
+    texts = ("Class", "Size", "Iterations", "Total processes", "Verification", "Version")
+    if not {*texts, *named} <= set(found):
+        return {}, []
+    text, number = found["Size"]
+    size = re.sub(r"\s", "", text)
+    if not _EXTENT.fullmatch(size):
+        raise ParseError(f"{size[:40]!r} is not a size", number)
+    row: dict[str, Value] = {
+        "class": found["Class"][0],
+        "size": size,
+        "iterations": integer(*found["Iterations"], "Iterations"),
+        "processes": integer(*found["Total processes"], "Total processes"),
+    }
+    problems = []
+    for name, (column, _) in named.items():
+        text, number = found[name]
+        value = real(text, number, f"{name} = {text}")
+        row[column] = value
+        if not (value > 0 if column in _POSITIVE else value >= 0):
+            problems.append(f"line {number}: {name} = {text}: not a measurement")
+    verification, number = found["Verification"]
+    if verification != "SUCCESSFUL":
+        problems.append(f"line {number}: Verification = {verification}")
+    for column in ("class", "size", "processes"):
+        stated, number = header.get(column, (str(row[column]), 0))
+        if stated != str(row[column]):
+            problems.append(f"line {number}: {column} {stated}, but {row[column]} in the results")
+    return row, problems if problems else _contradictions(kernel, row, header)
+
+
+def _contradictions(kernel: str, row: Mapping[str, Value], header: _Found) -> list[str]:
+    """Numbers that do not follow from each other."""
+    at: dict[str, Any] = dict(row)
+    steps, size = at["iterations"], tuple(map(int, at["size"].split("x")))
+    if counted := operations(kernel, size, steps, at["class"]):
+        at["counted"] = counted
+    if every := int(header["write_interval"][0]) if "write_interval" in header else 0:
+        at.update(every=every, planned=-(-steps // every) * math.prod(size) * POINT / 1e6)
+    said = contradictions(_IDENTITIES, at, _TWO_DECIMALS)
+    usual, wanted = problem(kernel, at["class"]) or (size, steps)
+    if wanted != steps:
+        said.append(f"{steps} steps, but class {at['class']} has {wanted}")
+    if usual != size:
+        said.append(f"size {at['size']}, but class {at['class']} has {'x'.join(map(str, usual))}")
+    return [f"the results contradict each other: {what}" for what in said]
+
+
+def _failures(lines: Sequence[str]) -> list[str]:
+    """Error messages, each one once: a full file system repeats its message a thousand times."""
+    seen: dict[str, list[int]] = {}
+    for number, line in enumerate(lines, 1):
+        if _FAILURE.match(line):
+            seen.setdefault(line.strip(), []).append(number)
+    return [
+        f"line {at[0]}: {what}" + (f" ({len(at)} times)" if len(at) > 1 else "")
+        for what, at in seen.items()
+    ]
+
+
+def _ended(lines: Sequence[str], kernel: str) -> bool:
+    """Whether the closing lines follow the results, in their order."""
+    at = _completed(lines, kernel)
+    for last in _LAST:
+        at = next((n for n, line in enumerate(lines) if n >= (at or 0) and last.match(line)), None)
+        if at is None:
+            return False
+    return True

@@ -1,0 +1,268 @@
+"""OSU Micro-Benchmarks (C programs), versions 5 to 7: point-to-point and blocking collectives.
+
+util/osu_util.c and util/osu_util_mpi.c (c/util/ from 6.0 on) print the tables. The parser was
+checked against 5.7, 5.8, 5.9, 6.1, 6.2, 7.0, 7.1, 7.2 and 7.4. The versions differ as follows:
+
+* From 5.9 on, all programs have ``-c`` (column Validation). 7.1 adds the line ``# Datatype``, 7.3
+  adds percentiles (``-z``).
+* Before 7.4, the two-sided programs print ``Latency (us)`` and the locations of the buffers. From
+  7.4 on, they print ``Avg Latency(us)``, and with CUDA they do not print where the buffers are:
+  ``D H`` looks like ``D D``.
+* From 6.1 to 7.2, osu_mbw_mr prints its title twice.
+* osu_bw_fan_in and osu_bw_fan_out (7.4) print the title of osu_bw; the text does not show which
+  program ran.
+* ``-d managed`` prints the header of host memory.
+
+With Open MPI, ``-c`` fails in reductions of MPI_CHAR. The failure is correct, but it is not a
+fault of the machine: the vectorised MPI_SUM of Open MPI saturates 8-bit integers (open-mpi/ompi
+issue 8045, closed as wontfix). 7.4 checks these reductions; run it with ``-T mpi_int``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from assay.parse import Parsed, ParseError
+from assay.parse.reading import has_line
+from assay.parse.tables import SIZE, Column, Identity, Line, Table, begun, body, quote
+
+FAMILY = "osu"
+KNOWN_MAJORS = ("5", "6", "7")
+
+# Largest message by default: MAX_MESSAGE_SIZE and MAX_MSG_SIZE_COLL, util/osu_util.h:169-171 of 5.7
+# (c/util/osu_util.h:196-198 of 7.4). Collectives of many ranks stop earlier if their buffers reach
+# the memory limit (-M, 512 MiB); then the caller passes `last_size`.
+PT2PT, COLLECTIVE = 1 << 22, 1 << 20
+
+# The macro BENCHMARK of each program, without "OSU MPI%s " and " Test" -> program, last size;
+# None for a table without sizes.
+PROGRAMS: dict[str, tuple[str, int | None]] = {
+    "Latency": ("osu_latency", PT2PT),
+    "Bandwidth": ("osu_bw", PT2PT),
+    "Bi-Directional Bandwidth": ("osu_bibw", PT2PT),
+    "Multi Latency": ("osu_multi_lat", PT2PT),
+    "Multiple Bandwidth / Message Rate": ("osu_mbw_mr", PT2PT),
+    "All-to-All Personalized Exchange Latency": ("osu_alltoall", COLLECTIVE),
+    "All-to-Allv Personalized Exchange Latency": ("osu_alltoallv", COLLECTIVE),
+    "Barrier Latency": ("osu_barrier", None),
+    "Broadcast Latency": ("osu_bcast", COLLECTIVE),
+    **{
+        f"{name} Latency": (f"osu_{name.lower()}", COLLECTIVE)
+        for name in (
+            *("Allgather", "Allgatherv", "Allreduce", "Gather", "Gatherv", "Reduce"),
+            *("Reduce_scatter", "Scatter", "Scatterv"),
+        )
+    },
+}
+# In all versions that were checked, these programs refuse any other number of ranks ("requires
+# exactly two processes").
+TWO_RANKS = ("osu_latency", "osu_bw", "osu_bibw")
+# The titles of these programs never contain -CUDA.
+NO_SUFFIX = ("osu_multi_lat", "osu_mbw_mr")
+REDUCTIONS = ("osu_reduce", "osu_allreduce")
+
+_TITLE = re.compile(r"# OSU (\S.*) v(\d\S*)")
+_TEST = re.compile(r"MPI(?:-(CUDA MANAGED|CUDA|OPENACC|ROCM|MANAGED))? (.+) Test")
+_PAIRS = re.compile(r"# \[ pairs: (\d{1,9}) \] \[ window size: (\d{1,9}) \]", re.ASCII)
+_DATATYPE = re.compile(r"# Datatype: (\S+)\.")
+_BUFFERS = re.compile(r"# Send Buffer on (\w+) \(\w+\) and Receive Buffer on (\w+) \(\w+\)")
+_HEADINGS = re.compile(r"# (?:Size|Avg Latency\(us\))(?:\s|$)")
+_COLUMN = re.compile(
+    r"(?P<size>Size)|(?P<latency>(?:Avg )?Latency ?\(us\))|(?P<min>Min Latency\(us\))"
+    r"|(?P<max>Max Latency\(us\))|(?P<iterations>Iterations)|(?P<validation>Validation)"
+    r"|(?P<bandwidth>Bandwidth \(MB/s\)|MB/s)|(?P<messages_per_s>Messages/s)"
+    r"|(?P<transmit_size>Transmit Size)|P(?P<percentile>\d{1,2}) Tail (?P<of>Lat\(us\)|BW\(MB/s\))"
+)
+_COLUMNS = {
+    "size": SIZE,
+    "latency": Column("latency", "us"),
+    # A rank that only sends a short message finishes in less than 5 ns.
+    "min": Column("min", "us", positive=False),
+    "max": Column("max", "us"),
+    "iterations": Column("iterations", "1", whole=True),
+    "validation": Column("validation", "", healthy="Pass"),
+    "bandwidth": Column("bandwidth", "MB/s"),
+    "messages_per_s": Column("messages_per_s", "1/s"),
+    "transmit_size": Column("transmit_size", "B", positive=False, whole=True),
+}
+_IDENTITIES = [
+    Identity(says, "the numbers of size {size} contradict each other")
+    for says in ("min <= latency <= max", "messages_per_s * size / 1e6 = bandwidth")
+]
+# Messages that a program prints instead of a table, the most informative first.
+_REFUSALS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"This test requires (?:exactly|at least) two processes",
+        r"(?:CUDA|OPENACC|ROCM|NCCL) support not (?:enabled|available)\..*",
+        r"Error initializing device",
+        r"Could Not Allocate Memory \[rank \d+\]",
+        r"Invalid option \[.*",
+        r"Usage: \S*osu_\w+ .*",
+    )
+)
+_MEMORY_LIMIT = re.compile(r"Continuing with max message size of \d+ bytes")
+
+
+def recognise(text: str) -> bool:
+    """Whether the text has a title of an OSU program, or a refusal that only they print."""
+    return has_line(text, re.compile("# OSU .*"), *_REFUSALS)
+
+
+def parse(text: str, *, last_size: int | None = None) -> Parsed:
+    """The table of one run.
+
+    Columns, as far as the run printed them: ``size`` [B], ``latency`` [us] (the average of
+    collectives), ``min`` and ``max`` over the ranks [us], ``iterations``, ``validation`` (a word),
+    ``bandwidth`` [MB/s, 10^6 B/s], ``messages_per_s`` [1/s], ``p50``... (percentiles of the
+    quantity that the program measures), ``transmit_size`` [B].
+
+    Facts: ``accelerator`` (None, ``cuda``...), ``buffers`` (``send``, ``receive``: ``host``,
+    ``device``, ``managed``) if the header states them, ``datatype``, ``pairs``, ``window_size``,
+    ``ranks`` if the program implies their number, and ``validates`` for a run with ``-c``.
+    ``validates`` is False if the program compares nothing; ``validates_why`` gives the reason.
+
+    :param last_size: largest message size [B], if ``-m`` set one.
+    :raises ParseError: no table, an unknown program, version or header line, or a refusal.
+    """
+    lines, problems = body(text)
+    at, title = begun(lines, _TITLE, _REFUSALS, "no title of an OSU benchmark")
+    if title[2].split(".")[0] not in KNOWN_MAJORS:
+        raise ParseError(f"unknown version {title[2]}; known are 5, 6 and 7", *lines[at])
+    reader = _Reader(lines[at], title[1], title[2], problems, last_size)
+    for line in lines[at + 1 :]:
+        reader.take(line)
+        if reader.ended:
+            break
+    return reader.result(text)
+
+
+class _Reader:
+    def __init__(
+        self, title: Line, test: str, version: str, problems: list[str], last_size: int | None
+    ) -> None:
+        known = _TEST.fullmatch(test)
+        if known is None or known[2] not in PROGRAMS:
+            raise ParseError(f"unknown test {test!r}", *title)
+        self.title = title
+        self.program, self.default_last = PROGRAMS[known[2]]
+        if last_size is None or self.default_last is None:
+            last_size = self.default_last
+        self.version = version
+        self.problems = problems
+        self.facts: dict[str, Any] = {"accelerator": known[1].lower() if known[1] else None}
+        self.columns: list[Column] = []
+        # The headings are added to this list later.
+        self.table = Table(self.program, self.columns, last_size, problems, identities=_IDENTITIES)
+        self.titles = 1
+        self.ended = False
+
+    def take(self, line: Line) -> None:
+        """Read a line after the title."""
+        number, text = line
+        if not text:
+            return
+        if text == self.title[1] and self._may_repeat_title():
+            self.titles += 1
+        elif text.startswith("# OSU ") or (
+            self.columns
+            and (_HEADINGS.match(text) or (self.table.rows and _DATATYPE.fullmatch(text)))
+        ):
+            why = "a second table (of N singletons? of several datatypes, -T?)"
+            self.problems.append(f"line {number}: {why}: {quote(text)}")
+            self.ended = True
+        elif text.startswith("#") and not self.table.rows:
+            self._header(line)
+        elif self.columns:
+            self.table.take(line)
+        else:
+            self.problems.append(f"line {number}: not of {self.program}: {quote(text)}")
+
+    def _may_repeat_title(self) -> bool:
+        # By their sources, 6.1 to 7.2 print it in osu_mbw_mr.c (HEADER) and in print_header().
+        return self.program == "osu_mbw_mr" and self.titles == 1 and not self.columns
+
+    def _header(self, line: Line) -> None:
+        number, text = line
+        if datatype := _DATATYPE.fullmatch(text):
+            self.facts["datatype"] = datatype[1]
+        elif pairs := _PAIRS.fullmatch(text):
+            self.facts["pairs"], self.facts["window_size"] = int(pairs[1]), int(pairs[2])
+            self.facts["ranks"] = 2 * int(pairs[1])
+        elif buffers := _BUFFERS.fullmatch(text):
+            send, receive = buffers[1].lower(), buffers[2].lower()
+            self.facts["buffers"] = {"send": send, "receive": receive}
+        elif _HEADINGS.match(text):
+            self.columns += _columns(line)
+            if (SIZE in self.columns) != (self.default_last is not None):
+                raise ParseError(f"not the columns of {self.program}", number, text)
+        else:
+            raise ParseError(f"unknown header line of {self.program}", number, text)
+
+    def result(self, text: str) -> Parsed:
+        complete = self.table.close(text)
+        self.problems += [
+            f"line {text.count(chr(10), 0, said.start()) + 1}: memory limit (-M): {said[0]}"
+            for said in _MEMORY_LIMIT.finditer(text)
+        ]
+        self._conclude()
+        return self.table.parsed(FAMILY, self.version, complete, self.facts)
+
+    def _conclude(self) -> None:
+        """Add the facts that no single line states."""
+        if self.program in TWO_RANKS:
+            self.facts["ranks"] = 2
+        silent = _release(self.version) >= (7, 4) and self.default_last == PT2PT
+        if "buffers" not in self.facts:
+            if self.facts["accelerator"] is None and not (silent and self.program in NO_SUFFIX):
+                self.facts["buffers"] = {"send": "host", "receive": "host"}
+            elif self.facts["accelerator"] and self.default_last != PT2PT:
+                self.facts["buffers"] = {"send": "device", "receive": "device"}
+            elif self.facts["accelerator"] and self.columns and not silent:
+                self.problems.append(
+                    f"line {self.title[0]}: {self.facts['accelerator']}, but no line says where "
+                    "the buffers are"
+                )
+        if any(column.name == "validation" for column in self.columns):
+            # In 7.2 (and likewise 7.1), validate_reduction() of c/util/osu_util_mpi.c:2227 fills
+            # the expected values, frees them and returns `errors`, which is never set. 7.0 and 7.4
+            # compare the values. The CHANGES of 7.4 name the repair, so 7.3 counts as broken.
+            blind = self.program in REDUCTIONS and (7, 1) <= _release(self.version) < (7, 4)
+            self.facts["validates"] = not blind
+            if blind:
+                self.facts["validates_why"] = (
+                    f"{self.version} compares nothing: validate_reduction() in "
+                    "c/util/osu_util_mpi.c never sets errors"
+                )
+
+
+def _release(version: str) -> tuple[int, int]:
+    """Major and minor number."""
+    numbers = re.match(r"(\d{1,4})(?:\.(\d{1,4}))?", version, re.ASCII)
+    return (int(numbers[1]), int(numbers[2] or 0)) if numbers else (0, 0)
+
+
+def _columns(line: Line) -> list[Column]:
+    """Columns by their headings; only one blank separates a percentile from the next heading."""
+    number, text = line
+    columns: list[Column] = []
+    rest = text[1:].strip()
+    while rest:
+        heading = _COLUMN.match(rest)
+        if heading is None:
+            raise ParseError(f"unknown column {rest[:40]!r}", number, text)
+        if heading["percentile"]:
+            unit = "us" if heading["of"].startswith("Lat") else "MB/s"
+            column = Column(f"p{int(heading['percentile'])}", unit)
+        else:
+            column = _COLUMNS[str(heading.lastgroup)]
+        if column.name in (c.name for c in columns):
+            raise ParseError(f"two columns {column.name}", number, text)
+        columns.append(column)
+        rest = rest[heading.end() :].lstrip()
+    if any(column.name == "messages_per_s" for column in columns):
+        # Beside the message rate, 0.00 MB/s is a small number: _IDENTITIES compares both.
+        columns = [replace(c, positive=c.positive and c.name != "bandwidth") for c in columns]
+    return columns

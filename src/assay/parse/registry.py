@@ -1,0 +1,61 @@
+"""Finds the parser for a text: each parser knows lines that only its own programs print.
+
+The parsers are the modules of this package that have a function ``recognise``. The family of a
+parser is the name of its module with hyphens: ``osu_py`` reads the family ``osu-py``.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from importlib import import_module
+from inspect import signature
+from types import ModuleType
+
+from assay import parse as parsers
+from assay.parse.reading import Parsed, ParseError
+
+
+def _parsers() -> Mapping[str, ModuleType]:
+    names = sorted({module.name for module in pkgutil.iter_modules(parsers.__path__)})
+    modules = {
+        name.replace("_", "-"): import_module(f"{parsers.__name__}.{name}")
+        for name in names
+        if f"{parsers.__name__}.{name}" != __name__
+    }
+    return {family: module for family, module in modules.items() if hasattr(module, "recognise")}
+
+
+#: All parsers by family: modules with ``recognise(text) -> bool`` and ``parse(text) -> Parsed``.
+#: The ``parse`` of some takes ``last_size``, see :func:`parse`.
+PARSERS: Mapping[str, ModuleType] = _parsers()
+
+
+def recognise(text: str) -> str:
+    """The family whose parser reads `text`, a key of :data:`PARSERS`.
+
+    :raises ParseError: no parser knows the text, or more than one does, as in a log of several
+        programs.
+    """
+    text = text.removeprefix("\ufeff")
+    families = [family for family, parser in PARSERS.items() if parser.recognise(text)]
+    if not families:
+        raise ParseError("unknown program")
+    if len(families) > 1:
+        raise ParseError(f"output of more than one program: {', '.join(families)}")
+    return families[0]
+
+
+def parse(text: str, *, last_size: int | None = None) -> Parsed:
+    """Read the output of any known program.
+
+    :param last_size: the message size [B] at which a network program was told to stop. Without
+        it, the parser cannot distinguish an output that was cut short from one that was told to
+        stop early. Other programs state their settings in their own output.
+    :raises ParseError: unknown program, or an error of its parser.
+    """
+    read = PARSERS[recognise(text)].parse
+    parsed: Parsed = (
+        read(text, last_size=last_size) if "last_size" in signature(read).parameters else read(text)
+    )
+    return parsed

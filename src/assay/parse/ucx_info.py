@@ -1,0 +1,52 @@
+"""``ucx_info -M``: bandwidth of memory copies, which is the peak of a message in shared memory.
+
+print_sys_info() in src/tools/info/sys_info.c prints the table in the same form in UCX 1.13 to
+1.22. Its unit MB/s is 2^20 B/s (``/ UCS_MBYTE``). A copied byte counts once, although it is
+read and written.
+"""
+
+from __future__ import annotations
+
+import re
+
+from assay.parse import Parsed, ParseError
+from assay.parse.reading import MIB_PER_S, first, has_line
+from assay.parse.tables import SIZE, Column, Table, body
+
+FAMILY = "ucx-info"
+PROGRAM = "ucx_info -M"
+FIRST, LAST = 4096, 256 << 20
+
+_TITLE = re.compile("# Memcpy bandwidth:")
+_ROW = re.compile(r"# +(\S+) bytes: (\S+) MB/s")
+# The first form is that of 1.13, the second that of later versions with -v.
+_VERSION = re.compile(r"# (?:Version|Library version:) (\d\S*)")
+_COLUMNS = (SIZE, Column("bandwidth", "MB/s", factor=MIB_PER_S))
+
+
+def recognise(text: str) -> bool:
+    """Whether the text has the title of the table."""
+    return has_line(text, _TITLE)
+
+
+def parse(text: str, *, last_size: int | None = None) -> Parsed:
+    """The rows: ``size`` [B] and ``bandwidth`` [MB/s, 10^6 B/s], 4 KiB to 256 MiB.
+
+    The version is known if ``-v`` was given too.
+
+    :param last_size: the last size [B], if the program was changed to end at another size.
+    :raises ParseError: the table is not in the text.
+    """
+    lines, problems = body(text)
+    titles = [i for i, (_, line) in enumerate(lines) if _TITLE.fullmatch(line)]
+    if not titles:
+        raise ParseError("no table of memory copies (ucx_info -M)")
+    last = LAST if last_size is None else last_size
+    table = Table(PROGRAM, _COLUMNS, last, problems, FIRST)
+    for number, line in lines[titles[0] + 1 :]:
+        row = _ROW.fullmatch(line)
+        if line:
+            table.take((number, f"{row[1]} {row[2]}" if row else line))
+    complete = table.close(text)
+    version = first((line for _, line in lines), _VERSION)
+    return table.parsed(FAMILY, version, complete, {})

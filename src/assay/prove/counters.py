@@ -1,0 +1,515 @@
+"""The counters of nodes, ports, GPUs and logs: their one table, and the one judgement of them.
+
+``counters.yaml`` has a row for each counter: what it is, where it is read, its limit and the source
+of the limit. A counter that moved beyond its limit during a benchmark is a fault of the run, and
+the line names the device. What moved within its limit is in the record.
+
+A script on each node, made from the table, prints counters of the kernel, the links on the PCI bus,
+and the lines of the kernel's log that count. The job script reads its own node. The first rank of
+each other node reads that node (``link-witness.sh``), and so does each process of a meeting
+(``meeting.py``). :mod:`assay.prove.gpu_health` reads the GPUs.
+
+The form of the counters of memory, heat, ports and PCIe errors is that of the kernel's documents. A
+machine that has them was not there when this was written.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from assay import files
+from assay.accused import Against, How
+from assay.quantities import number
+
+#: The script that prints the state of a node, in the stage directory. The nodes know this name:
+#: link-witness.sh and meeting.py of assay.node.
+SCRIPT = "node-health.sh"
+
+#: Files of a job with the state before and after the benchmark; ``*`` stands for the node.
+FILES = ("health.*.before", "health.*.after")
+
+#: The longest that a node may take to print its state [s].
+PATIENCE = 20
+
+#: Number of devices that one line names.
+NAMED = 3
+
+#: The word in ``health`` of a partition by which a site limits any counter.
+BY_NAME = "counters_max"
+
+#: What is read of each device on the PCI bus. ``..`` is the bridge above it.
+_PCI = "/sys/bus/pci/devices"
+_SIDES = ("", "../")
+_PCI_FILES = (
+    "class",
+    *(f"current_link_{end}" for end in ("speed", "width")),
+    *(f"{side}max_link_{end}" for side in _SIDES for end in ("speed", "width")),
+)
+
+
+#: The keys of a row that have its limit.
+RULES = ("rise", "share", "most", "equals")
+
+
+class Row(NamedTuple):
+    """A counter and its limit; ``counters.yaml`` explains the fields.
+
+    :ivar rule: which of :data:`RULES` the limit is of; empty if there is none.
+    """
+
+    name: str
+    what: str
+    source: str
+    rule: str = ""
+    limit: float | None = None
+    of: str = "node"
+    gone: bool = False
+    per: float | None = None
+    holds: int | None = None
+    few: float = 0
+    out_of: tuple[str, ...] = ()
+    site_key: str = ""
+    under_test: bool = False
+    other_work: bool = False
+    path: str = ""
+    counters: tuple[str, ...] = ()
+    snmp: str = ""
+    interrupt: str = ""
+    pci_class: str = ""
+    ends: tuple[str, ...] = ()
+    pattern: str = ""
+    tool: str = ""
+
+    @property
+    def paths(self) -> Mapping[str, str]:
+        """The files of the row: path -> the counter that it has."""
+        if not self.counters:
+            return {self.path: self.name} if self.path else {}
+        return {f"{self.path}/{each}": each.rpartition("/")[2] for each in self.counters}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The counters of the row, as a reading and the record name them."""
+        return tuple(dict.fromkeys(self.paths.values())) or (self.name,)
+
+    def most(self, health: Mapping[str, Any], seconds: float = 0.0) -> float | None:
+        """The limit on a partition, for a rise in so many seconds; None if there is none."""
+        own = health.get(BY_NAME, {}).get(self.name, health.get(self.site_key))
+        if own is not None or self.limit is None or self.per is None:
+            return self.limit if own is None else float(own)
+        return self.limit * max(1.0, seconds / self.per)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read at one time.
+
+    :ivar up: time since the boot [s]; 0 if it was not read.
+    :ivar values: counter -> device -> value; a node has the device "". What a share is of is under
+        the name of its row and ``out_of``.
+    :ivar devices: device that may not vanish -> its row, and how a message names it.
+    :ivar short: device on the PCI bus -> in what its link is below what both ends can have.
+    :ivar lines: lines of the kernel's log that count -> the device that they are about, or "".
+    :ivar unread: why the kernel's log could not be read; empty if it could.
+    """
+
+    up: float = 0.0
+    values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    devices: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    short: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    lines: Mapping[str, str] = field(default_factory=dict)
+    unread: str = ""
+
+
+@cache
+def rows() -> Mapping[str, Row]:
+    """The table: name of a row -> the row."""
+    document = files.read_yaml(Path(__file__).with_name("counters.yaml"), ValueError)
+    found = {}
+    for name, said in document.items():
+        row: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said.items()}
+        for rule in RULES:
+            if rule in row:
+                row.update(rule=rule, limit=row.pop(rule))
+        found[name] = Row(name, pci_class=row.pop("class", ""), **row)
+    return found
+
+
+def refused(health: Mapping[str, Any], others: Iterable[str] = ()) -> list[str]:
+    """What is wrong with the extra ``health`` of a partition, one line each.
+
+    :param others: its words that are not of the table.
+    """
+    keys = {row.site_key for row in rows().values()} - {""}
+    by_name = health.get(BY_NAME, {}) if isinstance(health, Mapping) else None
+    if not isinstance(by_name, Mapping):
+        return [f"write {{word: limit}}, and {BY_NAME} as {{counter: limit}}"]
+    said = {
+        **{key: value for key, value in health.items() if key in keys},
+        **{f"{BY_NAME}: {name}": value for name, value in by_name.items()},
+    }
+    return [
+        *_unknown(health, {*keys, *others, BY_NAME}, "limit"),
+        *_unknown(by_name, rows(), f"counter in {BY_NAME}"),
+        *(
+            f"{BY_NAME}: {name} has no limit to change: each case of it is a fault"
+            for name in by_name
+            if (row := rows().get(name)) and (row.pattern or (row.gone and not row.pci_class))
+        ),
+        *(
+            f"{key} is {value!r}; give a number from 0 on"
+            for key, value in said.items()
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0
+        ),
+    ]
+
+
+def _unknown(words: Iterable[str], known: Collection[str], what: str) -> Iterator[str]:
+    for word in words:
+        if word not in known:
+            yield f"unknown {what} {word!r}; {files.nearest(word, known)}"
+
+
+# --- reading a node -------------------------------------------------------------------------------
+
+#: Line of a job script that waits for the reading that :func:`in_job` began.
+WAIT = 'wait "$assay_health"'
+
+
+def in_job(when: str) -> str:
+    """A line of a job script that keeps the state of its node, ``before`` or ``after``.
+
+    The reading runs beside other evidence, so that it costs no time. :data:`WAIT` is its end.
+    """
+    file = f"health.$(uname -n).{when}"
+    # Files of an earlier launch in this directory would stand for nodes of this one.
+    clean = 'rm -f "$assay_stage"/health.*; ' if when == "before" else ""
+    return (
+        f'{clean}timeout {PATIENCE} sh "$assay_stage"/{SCRIPT} >"$assay_stage/{file}" 2>/dev/null '
+        "& assay_health=$!"
+    )
+
+
+def script(root: str = "") -> str:
+    """The script that prints the state of a node. It needs only sh, cat, grep and dmesg.
+
+    :param root: the folder in which ``/sys`` and ``/proc`` are, for a test.
+    """
+    own = [row for row in rows().values() if not row.tool]
+    paths = " ".join(root + path for path in _paths())
+    pci = " ".join(f"{root}{_PCI}/*/{name}" for name in _PCI_FILES)
+    interrupts = " ".join(f"-e '^ *{row.interrupt}:'" for row in own if row.interrupt)
+    protocols = " ".join(f"-e '^{row.snmp.split()[0]}:'" for row in own if row.snmp)
+    patterns = " ".join(f"-e {shlex.quote(row.pattern)}" for row in own if row.pattern)
+    return "\n".join(
+        (
+            "exec 2>/dev/null",
+            f"echo '[uptime]'; cat {root}/proc/uptime",
+            f"echo '[interrupts]'; grep {interrupts} {root}/proc/interrupts",
+            f"echo '[protocols]'; grep {protocols} {root}/proc/net/snmp",
+            # A counter that is not there leaves its pattern, and grep says so on standard error.
+            # Of the errors of a PCIe device only the sums count.
+            f"echo '[counters]'; grep -HE '^(TOTAL_[A-Z_]+ )?[0-9]+$' {paths}",
+            f"echo '[links]'; grep -H '' {pci}",
+            # Only an administrator may read the log on many machines; dmesg then says so.
+            "command -v dmesg >/dev/null || missing='dmesg: not installed'",
+            "echo '[kernel]'",
+            f"(echo \"${{missing-}}\"; dmesg 2>&1) | grep -E {patterns} -e '^dmesg: '",
+            "echo '[end]'",
+            "true\n",
+        )
+    )
+
+
+def _out_of(row: Row) -> str:
+    return f"{row.name} out_of"
+
+
+@cache
+def _paths() -> Mapping[str, str]:
+    """Every file of a counter, as a pattern of the shell -> the counter, or `out_of` of its row."""
+    found: dict[str, str] = {}
+    for row in rows().values():
+        found.update(row.paths)
+        if row.path:
+            found.update({f"{row.path}/{each}": _out_of(row) for each in row.out_of})
+    return found
+
+
+def parse(text: str, root: str = "") -> Reading:
+    """What :func:`script` printed.
+
+    :raises ValueError: the text is torn: it has no time, or it ends too early.
+    """
+    parts: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("[") and line.endswith("]") and line[1:-1].isalpha():
+            parts[line[1:-1]] = lines = []
+        elif parts:
+            lines.append(line)
+    try:
+        up = float(parts["uptime"][0].split()[0])
+    except (LookupError, ValueError):
+        raise ValueError("it does not begin with the time since the boot") from None
+    if "end" not in parts:
+        raise ValueError("it stops half-way")
+    values = {
+        **_of_files(parts["counters"], root),
+        **_of_protocols(parts.get("protocols", [])),
+    }
+    for line in filter(str.strip, parts["interrupts"]):
+        name, _, rest = line.partition(":")
+        values[name.strip()] = {"": sum(int(word) for word in rest.split() if word.isdigit())}
+    devices, short = _of_links(parts["links"], root)
+    kernel = parts["kernel"]
+    unread = next((line for line in kernel if line.startswith("dmesg: ")), "")
+    log = dict.fromkeys((line for line in kernel if not line.startswith("dmesg: ")), "")
+    return Reading(up, values, devices, short, log, unread)
+
+
+def _of_files(lines: list[str], root: str) -> dict[str, dict[str, float]]:
+    patterns = [
+        (name, re.compile(re.escape(root + path).replace(r"\*", "([^/]+)")))
+        for path, name in _paths().items()
+    ]
+    found: dict[str, dict[str, float]] = {}
+    for line in lines:
+        # Files about PCIe errors have a line for each kind of error, and one with the sum.
+        match = re.fullmatch(r"(/.*?):(?:TOTAL_\w+ )?(\d+)", line)
+        for name, pattern in patterns if match else ():
+            if device := pattern.fullmatch(match[1]):  # type: ignore[index]
+                values, key = found.setdefault(name, {}), ":".join(device.groups())
+                values[key] = values.get(key, 0) + int(match[2])  # type: ignore[index]
+    return found
+
+
+def _of_protocols(lines: list[str]) -> dict[str, dict[str, float]]:
+    """Each protocol has a line with the names of its fields, and one with their values."""
+    fields: dict[str, str] = {}
+    for names, numbers in zip(lines[::2], lines[1::2]):
+        protocol, *words = names.split()
+        fields.update((f"{protocol[:-1]} {word}", n) for word, n in zip(words, numbers.split()[1:]))
+    asked = {
+        source: name
+        for row in rows().values()
+        if row.snmp
+        for source, name in ((row.snmp, row.name), *((each, _out_of(row)) for each in row.out_of))
+    }
+    return {name: {"": int(fields[it])} for it, name in asked.items() if it in fields}
+
+
+def _of_links(
+    lines: list[str], root: str
+) -> tuple[dict[str, tuple[str, str]], dict[str, list[str]]]:
+    """`devices` and `short` of a reading.
+
+    A device whose bridge states nothing is not judged: that of a virtual machine is not real.
+    """
+    found: dict[str, dict[str, str]] = {}
+    pattern = re.compile(re.escape(f"{root}{_PCI}/") + r"([^/]+)/((?:\.\./)?\w+):(.*)")
+    for line in lines:
+        if match := pattern.fullmatch(line):
+            found.setdefault(match[1], {})[match[2]] = match[3].strip()
+    devices: dict[str, tuple[str, str]] = {}
+    short: dict[str, list[str]] = {}
+    of_classes = [row for row in rows().values() if row.pci_class]
+    for address, said in sorted(found.items()):
+        for row in (row for row in of_classes if said.get("class", "").startswith(row.pci_class)):
+            devices[address] = row.name, f"{address} ({row.what})"
+            short[address] = []
+            for end in row.ends:
+                now = _number(said.get(f"current_link_{end}"))
+                both = [_number(said.get(f"{side}max_link_{end}")) for side in _SIDES]
+                if 0 < now < min(both):
+                    it = said[f"current_link_{end}"]
+                    short[address].append(
+                        f"the {end} of its PCIe link is {it}, both ends can have {min(both):g}"
+                    )
+    return devices, short
+
+
+def _number(text: str | None) -> float:
+    """The number at the beginning of ``16.0 GT/s PCIe`` or ``16``; 0 if it is unknown.
+
+    The kernel writes 255 for the width of a link that is not there.
+    """
+    match = re.match(r"\d+(?:\.\d+)?", text or "")
+    number = float(match[0]) if match else 0.0
+    return 0.0 if number == 255 else number
+
+
+# --- the judgement --------------------------------------------------------------------------------
+
+
+def problems(
+    before: Reading,
+    after: Reading,
+    health: Mapping[str, Any] | None = None,
+    tested: Collection[str] = (),
+) -> list[str]:
+    """What was wrong before, during and after a run, one line each.
+
+    :param health: the extra of the partition, which may set other limits.
+    :param tested: the devices that the run measures, for rows that are judged on these only.
+    """
+    return [line for _, line in _Run(before, after, health or {}, tested).judged()]
+
+
+def rises(before: Reading, after: Reading) -> dict[str, dict[str, float]]:
+    """Name of each counter that grew -> device -> by how much.
+
+    A counter that fell (the driver was loaded anew) counts from 0. A device that came during the
+    run has no rise.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for name in (name for row in rows().values() for name in row.names):
+        for device in after.values.get(name, ()):
+            if rise := _rise(before, after, name, device):
+                found.setdefault(name, {})[device] = rise
+    return found
+
+
+def _rise(before: Reading, after: Reading, name: str, device: str) -> float:
+    then, now = (reading.values.get(name, {}).get(device) for reading in (before, after))
+    if then is None or now is None:
+        return 0
+    return now - then if now >= then else now
+
+
+class _Run(NamedTuple):
+    """The readings before and after a run, and what limits them."""
+
+    before: Reading
+    after: Reading
+    health: Mapping[str, Any]
+    tested: Collection[str]
+
+    def judged(self) -> Iterator[tuple[Row, str]]:
+        """What is wrong, one line each, with the row that it breaks."""
+        both = self.before, self.after
+        for row in rows().values():
+            has = (it for reading in both for n in row.names for it in reading.values.get(n, ()))
+            devices = list(dict.fromkeys(has))
+            for against in (self._beyond, self._full):
+                bad = {device: it for device in devices if (it := against(row, device))}
+                if bad:
+                    _, said = max(bad.values(), key=lambda each: each[0])
+                    yield row, f"{self._shown(bad)}{row.what}{said}"
+        for device, (name, shown) in sorted(self.after.devices.items()):
+            if not rows()[name].most(self.health):
+                for said in self.after.short.get(device, ()):
+                    yield rows()[name], f"{shown}: {said}"
+        lost = self.before.devices.keys() - self.after.devices.keys()
+        for device in sorted(lost):
+            name, shown = self.before.devices[device]
+            # The links of a GPU go with it.
+            if rows()[name].gone and device.split()[0] not in lost - {device}:
+                yield rows()[name], f"{shown}: it was there before the run, and is gone"
+        # The log is a ring: a new line is not in the older reading.
+        for line, device in () if self.before.unread else self.after.lines.items():
+            about = [row for row in rows().values() if row.pattern and re.search(row.pattern, line)]
+            if about and line not in self.before.lines:
+                at = f"{device}: " if device else ""
+                yield about[0], f"{at}{about[0].what} during the run: {line}"
+
+    def _beyond(self, row: Row, device: str) -> tuple[float, str] | None:
+        """By how much a counter of a device is beyond its limit, and how a line says it."""
+        seconds = max(self.after.up - self.before.up, 0.0)
+        limit = row.most(self.health, seconds)
+        if limit is None or (row.under_test and device not in self.tested):
+            return None
+        grown = {name: _rise(self.before, self.after, name, device) for name in row.names}
+        count = sum(grown.values())
+        more = f": {count:g} more during the run"
+        if row.rule in ("rise", "") and count > limit:
+            at_most = f", at most {number(limit)} in {seconds:.0f} s" if limit else ""
+            return count, f"{more}{at_most} ({_each(row, grown)})"
+        if row.rule == "share":
+            out_of = _rise(self.before, self.after, _out_of(row), device)
+            if count > max(limit * out_of, row.few):
+                share = f" among {out_of:g}, at most {number(100 * limit)} %"
+                return count, f"{more}{share} ({_each(row, grown)})"
+        ends = (reading.values.get(row.name, {}) for reading in (self.before, self.after))
+        value = max(values.get(device, 0) for values in ends)
+        if row.rule == "equals" and value > limit:
+            return value, f" ({row.name})"
+        if row.rule == "most" and value > limit:
+            said = more if count and not limit else f": {value:g}, at most {limit:g}"
+            return value, f"{said} ({row.name})"
+        return None
+
+    def _full(self, row: Row, device: str) -> tuple[float, str] | None:
+        """The same of a counter that cannot grow any more, if the site does not limit it."""
+        value = self.after.values.get(row.name, {}).get(device)
+        if value is None or value != row.holds or row.name in self.health.get(BY_NAME, {}):
+            return None
+        return value, (
+            f": the counter stands at {row.holds}, the most that it holds, and shows no new fault: "
+            f"reset it (perfquery -R), or name it in the site's {BY_NAME} ({row.name})"
+        )
+
+    def _shown(self, bad: Mapping[str, tuple[float, str]]) -> str:
+        """The devices with the largest values, as a line begins."""
+        known = {**self.before.devices, **self.after.devices}
+        names = sorted((name for name in bad if name), key=lambda name: (-bad[name][0], name))
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        shown = (known.get(name, ("", name))[1] for name in names[:NAMED])
+        return f"{', '.join(shown)}{more}: " if names else ""
+
+
+def _each(row: Row, grown: Mapping[str, float]) -> str:
+    """The name of a row, with the single counters of a sum."""
+    each = ", ".join(f"{name} {rise:g}" for name, rise in grown.items() if rise)
+    return row.name if row.names == (row.name,) else f"{row.name}: {each}"
+
+
+# --- the nodes of a job ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of a job.
+
+    :ivar problems: what was wrong with them, one line each, with the node that it accuses.
+    :ivar doubts: the same, where other work on a shared machine may be the cause.
+    :ivar record: what the record of a case keeps: node -> ``rose``, ``unread``.
+    """
+
+    problems: tuple[str, ...]
+    doubts: tuple[str, ...]
+    record: Mapping[str, Any]
+
+
+def of_job(
+    folder: Path, health: Mapping[str, Any] | None = None, tested: Collection[str] = ()
+) -> Nodes:
+    """The readings that a job left in its stage directory.
+
+    A node whose readings are incomplete is recorded and not judged: a job that was killed leaves
+    none after the benchmark, and fails for that.
+
+    :param tested: the network devices that the job measured between nodes.
+    """
+    found: dict[bool, list[str]] = {False: [], True: []}
+    record: dict[str, Any] = {}
+    for path in sorted(folder.glob(FILES[0])):
+        host = path.name[len("health.") : -len(".before")]
+        try:
+            before, after = (
+                parse((folder / pattern.replace("*", host)).read_text(errors="replace"))
+                for pattern in FILES
+            )
+        except (OSError, ValueError) as error:
+            record[host] = {"unread": f"the state of the node is not known: {error}"}
+            continue
+        record[host] = {"rose": rises(before, after), "unread": after.unread}
+        for row, line in _Run(before, after, health or {}, tested).judged():
+            how = How.LOSSY if row.of == "port" else How.DIFFERS
+            found[row.other_work].append(Against(f"{host}: {line}", [host], how))
+    return Nodes(tuple(found[False]), tuple(found[True]), record)

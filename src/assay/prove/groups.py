@@ -1,0 +1,107 @@
+"""Two groups of nodes with a link between them: which node is in which, and what the link can do.
+
+A site describes the link in the extra ``between`` of a partition with the feature ``across``:
+
+    between:
+      groups: {east: "node[01-02]", west: "node[03-04]"}    # features of Slurm -> their nodes
+      bandwidth: 25                                         # in one direction [MB/s]
+      latency: 145                                          # one way [us]
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reframe.utility import nodelist_expand
+
+from assay.prove.launch import short_name
+
+_KEYS = ("groups", "bandwidth", "latency")
+
+
+@dataclass(frozen=True)
+class Between:
+    """The link between two groups of nodes.
+
+    :ivar groups: name of each group -> the names of its nodes.
+    :ivar bandwidth: of all its traffic in one direction [MB/s].
+    :ivar latency: one way, from node to node [us].
+    """
+
+    groups: Mapping[str, tuple[str, ...]]
+    bandwidth: float
+    latency: float
+
+    def group_of(self, host: str) -> str:
+        """The group of a node, by its short name; "" if it is in none."""
+        name = short_name(host)
+        return next((group for group, nodes in self.groups.items() if name in nodes), "")
+
+    def halves(self, nodes: int) -> list[str]:
+        """Options of Slurm by which half of the nodes of a job are in each group.
+
+        :raises ValueError: there are no such halves.
+        """
+        half = nodes // 2
+        if nodes % 2:
+            raise ValueError(f"{nodes} nodes are needed, which are not half on each side")
+        for group, there in self.groups.items():
+            if half > len(there):
+                raise ValueError(f"{half} nodes are needed in {group}, which has {len(there)}")
+        return [f"--constraint=[{'&'.join(f'{group}*{half}' for group in self.groups)}]"]
+
+    def astray(self, hosts: Collection[str]) -> list[str]:
+        """Problems if the hosts of a run are not half on each side, one line each."""
+        names = {short_name(host) for host in hosts}
+        found = Counter(dict.fromkeys(self.groups, 0))
+        found.update(self.group_of(name) for name in names)
+        if unknown := sorted(name for name in names if not self.group_of(name)):
+            return [
+                f"{', '.join(unknown)}: in no group of the extra `between`; the site's reframe.py "
+                "names the nodes of each group"
+            ]
+        if len(set(found.values())) == 1:
+            return []
+        there = ", ".join(f"{number} in {group}" for group, number in found.items())
+        return [f"the nodes are not half on each side of the link: {there}"]
+
+
+def parse(raw: Any) -> Between:
+    """The extra ``between`` of a partition.
+
+    :raises ValueError: it is not such a description; the message names the key and the fix.
+    """
+    if not isinstance(raw, Mapping) or set(raw) != {*_KEYS}:
+        raise ValueError(f"must have exactly the keys {', '.join(_KEYS)}")
+    groups = raw["groups"]
+    if not isinstance(groups, Mapping) or len(groups) != 2:
+        raise ValueError("groups: must name two groups, each with the list of its nodes")
+    nodes = {str(name): _nodes(name, names) for name, names in groups.items()}
+    first, second = nodes.values()
+    if both := sorted({*first} & {*second}):
+        raise ValueError(f"groups: {both[0]} is in both groups")
+    for key in ("bandwidth", "latency"):
+        value = raw[key]
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not (number and 0 < value < math.inf):
+            raise ValueError(f"{key}: {value!r} is not a number above 0")
+    return Between(nodes, float(raw["bandwidth"]), float(raw["latency"]))
+
+
+def _nodes(group: object, said: object) -> tuple[str, ...]:
+    """The nodes of a group.
+
+    :raises ValueError: what the site says of them is no list of nodes as Slurm writes it.
+    """
+    try:
+        if nodes := tuple(nodelist_expand(said)) if isinstance(said, str) else ():
+            return nodes
+    except ValueError:
+        pass
+    raise ValueError(
+        f'groups: {group}: {said!r} is no list of nodes; write "node[01-02]", or "node01,node02"'
+    )

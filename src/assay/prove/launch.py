@@ -1,0 +1,260 @@
+"""The record of a launch by its job script: ReFrame may not know the exit code of a benchmark.
+
+The script runs its own commands before and after the benchmark, and its exit code is the exit code
+of the benchmark. A job may also end without a benchmark. The job then states the reason in a file
+of one line.
+
+ReFrame writes a nonce into the stage directory before it submits the job. The script reads it at
+its start and repeats it, so a record of an earlier launch is not taken for that of this one. The
+script reads two clocks: the time of day, which somebody may set, and the time since the boot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from assay.prove import busy
+
+FILE = "assay.launch"
+
+#: Files with the reason why the job did not begin the benchmark, in one line. The first file means
+#: a failure; the second file means that there was nothing that could run.
+REFUSED_FILE, SKIPPED_FILE = "assay.refused", "assay.skipped"
+
+#: The nonce of a launch. ReFrame writes the file, the job script and its ranks read it.
+NONCE_FILE = "assay.nonce"
+
+#: Stores where and when the script began. Later commands find our files there, wherever they run.
+FIRST = (
+    f"assay_stage=$PWD assay_nonce=$(cat {NONCE_FILE})\n"
+    "read -r assay_up _ </proc/uptime; assay_start=$(date +%s.%N)\n"
+    "read -r assay_up_by _ </proc/uptime"
+)
+BEFORE = "assay_begin=$(date +%s.%N)"
+BEHIND = (
+    "assay_rc=$?",
+    'read -r assay_down _ </proc/uptime; assay_end=$(date "+%s.%N zone=%z")',
+    "read -r assay_down_by _ </proc/uptime",
+    'printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s down=%s..%s nonce=%s\\n" '
+    '"$assay_rc" "$assay_start" "$assay_begin" "$assay_end" "$(uname -n)" "$assay_up" '
+    f'"$assay_up_by" "$assay_down" "$assay_down_by" "$assay_nonce" >"$assay_stage"/{FILE}',
+)
+LAST = "exit $assay_rc"
+
+#: On a shared machine: the readings of :mod:`assay.prove.busy` before and after the benchmark.
+SHARED_BEFORE = f"assay_before=$({busy.COMMAND})"
+SHARED_BEHIND = (
+    f"assay_behind=$({busy.COMMAND})",
+    f'printf "%s\\n%s\\n" "$assay_before" "$assay_behind" >>"$assay_stage"/{FILE}',
+)
+
+_LINE = re.compile(
+    r"rc=(\d+) start=([\d.]+) begin=([\d.]+) end=([\d.]+) zone=([+-]\d{4}) host=(\S*) "
+    r"up=([\d.]+)\.\.([\d.]+) down=([\d.]+)\.\.([\d.]+) nonce=(\S*)\n(?:(.*)\n(.*)\n)?"
+)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a benchmark ended.
+
+    :ivar rc: its exit code, as the shell reports it.
+    :ivar start: when the job script began [s since the epoch]; the script does more than start the
+        benchmark.
+    :ivar begin, end: when the benchmark began and ended [s since the epoch].
+    :ivar host: the node that the script ran on.
+    :ivar up, down: time since the boot of that node just before and just after the script read
+        `start`, and `end` [s]. On a busy machine seconds may be between the two.
+    :ivar zone: offset of the node's local time from UTC [s].
+    :ivar nonce: the nonce that the script found when it began.
+    :ivar others: what other work took of the machine; None if not asked for or not known.
+    """
+
+    rc: int
+    start: float
+    begin: float
+    end: float
+    host: str
+    up: tuple[float, float]
+    down: tuple[float, float]
+    zone: float
+    nonce: str
+    others: busy.Others | None = None
+
+    @property
+    def longest(self) -> float:
+        """How long the script took at most, by the time since the boot [s]."""
+        return self.down[1] - self.up[0]
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that killed the benchmark, None if it ended by itself. Linux has 64."""
+        return self.rc - 128 if 128 < self.rc <= 128 + 64 else None
+
+
+def parse(text: str) -> Launch:
+    """Parses the content of :data:`FILE`.
+
+    :raises ValueError: the file is torn.
+    """
+    match = _LINE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{FILE} is torn: {text.strip()!r}")
+    before, behind = (busy.Reading.parse(line or "") for line in match.group(12, 13))
+    start, begin, end, *since_boot = (float(time) for time in match.group(2, 3, 4, 7, 8, 9, 10))
+    zone = 3600.0 * int(match[5][:3]) + 60.0 * int(match[5][0] + match[5][3:])
+    return Launch(
+        rc=int(match[1]),
+        start=start,
+        begin=begin,
+        end=end,
+        host=match[6],
+        up=(since_boot[0], since_boot[1]),
+        down=(since_boot[2], since_boot[3]),
+        zone=zone,
+        nonce=match[11],
+        others=busy.between(before, behind),
+    )
+
+
+#: Two clocks of a node may differ by this much: absolute [s], and as a share of the time.
+APART = (1.0, 0.02)
+
+#: How far the clocks of two nodes may be apart before dates are not comparable [s].
+NODES_APART = 300.0
+
+
+def wrong_clock(launch: Launch, submitted: float, now: float) -> list[str]:
+    """Problems of the time of day on the node of a launch, one line each.
+
+    :param submitted: when ReFrame submitted the job [s since the epoch].
+    :param now: when ReFrame saw that it had ended.
+    """
+    took, passed = launch.end - launch.start, launch.longest
+    slack = APART[0] + APART[1] * passed
+    if not launch.start <= launch.begin <= launch.end or not (
+        launch.down[0] - launch.up[1] - slack <= took <= passed + slack
+    ):
+        return [
+            f"the clock of {launch.host} jumped or runs wrong: by the time of day the launch took "
+            f"{took:.1f} s, by the time since the boot {passed:.1f} s"
+        ]
+    if not submitted - NODES_APART <= launch.start <= launch.end <= now + NODES_APART:
+        return [
+            f"the clock of {launch.host} is wrong: it says that the launch ran from "
+            f"{_date(launch.start)} to {_date(launch.end)}, it was submitted at "
+            f"{_date(submitted)} and had ended at {_date(now)}"
+        ]
+    return []
+
+
+def out_of_time(launch: Launch, claimed: float, text: str, slack: float = 0.0) -> list[str]:
+    """Times in an output that do not fit the launch, one line each.
+
+    :param claimed: how long the program says that it computed or wrote, at least [s].
+    :param text: the output; its dates must be from the time of the launch.
+    :param slack: how far the dates may be off [s], for a program whose time zone is not known.
+    """
+    took = launch.longest
+    problems = []
+    if claimed > took + SHORT + APART[1] * took:
+        problems.append(
+            f"the output accounts for {claimed:.1f} s, the launch took {took:.1f} s: is it the "
+            "output of another launch?"
+        )
+    for match in _DATE.finditer(text):
+        try:
+            said = datetime.strptime(" ".join(match[0].split()), "%a %b %d %H:%M:%S %Y")
+        except ValueError:
+            continue  # no date of a calendar
+        date = said.replace(tzinfo=timezone.utc).timestamp() - launch.zone
+        if not launch.start - LATE - slack <= date <= launch.end + LATE + slack:
+            problems.append(
+                f"the output is dated {_date(date)}, the launch ran from {_date(launch.start)} to "
+                f"{_date(launch.end)}: is it the output of another launch?"
+            )
+            break
+    return problems
+
+
+#: A date as asctime(3) writes it. HPL, HPCC, IOzone and IMB date their output in this form.
+_DATE = re.compile(
+    r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) "
+    r"[ \d]\d \d\d:\d\d:\d\d \d{4}\b",
+    re.ASCII,
+)
+
+#: Programs date their output in whole seconds, and start a little after the job script [s].
+LATE = 2.0
+
+#: Time that an output may account for beyond that of its launch, because processes overlap and
+#: times are rounded [s].
+SHORT = 5.0
+
+
+def _date(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:g} s since the epoch"
+
+
+def stale(folder: Path, patterns: Iterable[str]) -> list[str]:
+    """Files of a stage directory that are older than the launch, one line each.
+
+    ReFrame wrote the nonce just before the launch. Both times come from the clock of the file
+    system.
+
+    :param patterns: names of files that the launch must have written. Empty files do not count.
+    """
+    try:
+        began = (folder / NONCE_FILE).stat().st_mtime
+    except OSError:
+        return [f"{NONCE_FILE} is missing: the files of this launch cannot be told from others"]
+    files = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    return [
+        f"{path.name} is older than the launch: it was written at {_date(written.st_mtime)}"
+        for path in sorted(files)
+        if (written := path.stat()).st_size and written.st_mtime < began - 1
+    ]
+
+
+def short_name(host: str) -> str:
+    """The name of a host without its domain; an address stays as it is."""
+    return host if re.fullmatch(r"[\d.:]+", host) else host.partition(".")[0].lower()
+
+
+def elsewhere(hosts: Iterable[str], allocated: Sequence[str], script: str) -> list[str]:
+    """Hosts on which a program ran without having been given them, one line.
+
+    :param allocated: the hosts of the job, as the scheduler names them.
+    :param script: the host on which the job script ran. If the scheduler has another name for it,
+        its names cannot be compared.
+    """
+    given = {short_name(host): host for host in allocated or [script]}
+    others = sorted(host for host in set(hosts) if short_name(host) not in given)
+    if short_name(script) not in given or not others:
+        return []
+    return [
+        f"the program ran on {', '.join(others)}; the job has {', '.join(sorted(given.values()))}"
+    ]
+
+
+def times(launch: Launch, job: Any) -> dict[str, float]:
+    """The times of the benchmark and of the scheduler in a job [s].
+
+    ``benchmark`` is the duration of the benchmark. ``began`` is its start, since the epoch.
+    ``queue`` exists only with a scheduler. It is the time that the job waited before its script
+    began, plus the time that it was seen unfinished after the benchmark had ended.
+    """
+    found = {"benchmark": launch.end - launch.begin, "began": launch.begin}
+    if not job.scheduler.is_local:
+        last = getattr(job, "seen_unfinished", None) or 0.0
+        waited = max(launch.start - job.submit_time, 0.0)
+        found["queue"] = waited + max(last - launch.end, 0.0)
+    return found

@@ -1,0 +1,270 @@
+"""Whether the bytes of a run between nodes crossed the link, by the counters of its devices.
+
+MPI and UCX report what they chose, which is only a plan. The kernel or the adapter keeps the
+counters of the device. ``link-witness.sh`` reads them before and after each rank, on the rank's
+node. Each node must have moved at least the bytes that the benchmark needs, both directions
+together. A device that counts packets only has moved at most the bytes that fit into them. Of a
+device that counts neither, the proof says so, and nothing is concluded.
+
+Whether the link damaged data or lost packets is judged by :mod:`assay.prove.counters`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import assay.node
+from assay.node import port_counters
+from assay.quantities import size
+from assay.workloads.sizing import Grid, Layout
+
+#: Script that starts a rank and leaves its readings in :data:`READINGS`, in the job's directory.
+WITNESS = Path(assay.node.__file__).with_name("link-witness.sh")
+READINGS = "link.*.*"
+
+_LINE = re.compile(
+    r"(before|after) (\S+) (\S+) "
+    r"(?:received=(\d+) sent=(\d+) unit=(\d+)|(missing)|counters((?: \w+=\d+)*))",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The counters of one device at one time, as one rank's witness read them.
+
+    :ivar when: ``before`` or ``after`` the program.
+    :ivar received: bytes since the counter began [B]; None if the device does not count them.
+    :ivar sent: the same for sent bytes.
+    :ivar there: whether there is such a device.
+    :ivar packets: whether `received` and `sent` are what fits into the packets that it counts.
+    """
+
+    when: str
+    host: str
+    device: str
+    received: int | None
+    sent: int | None
+    there: bool = True
+    packets: bool = False
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """What the counters prove of one run.
+
+    :ivar moved: ``received`` and ``sent`` [B] of each node; at most, if a device counts packets.
+    :ivar problems: what is wrong or unproven, one line each.
+    :ivar unavailable: what the devices do not count, one line each.
+    :ivar carried: node -> device -> what it moved in both directions [B], as `moved`.
+    """
+
+    moved: Mapping[str, Mapping[str, int]]
+    problems: tuple[str, ...]
+    unavailable: tuple[str, ...] = ()
+    carried: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+def parse(text: str) -> tuple[Reading, ...]:
+    """The readings of one rank: those before the program, then those after, one per device.
+
+    :raises ValueError: a line is not a reading, or a device lacks its reading before or after.
+    """
+    readings = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"line {number} is not a reading: {line[:60]!r}")
+        readings.append(_reading(match))
+    before, after = (
+        [(reading.host, reading.device) for reading in readings if reading.when == when]
+        for when in ("before", "after")
+    )
+    if not before or before != after:
+        raise ValueError("it ends before the program did: was the rank killed?")
+    return tuple(readings)
+
+
+def _reading(match: re.Match[str]) -> Reading:
+    when, host, device, received, sent, unit, missing, listed = match.groups()
+    if missing:
+        return Reading(when, host, device, None, None, there=False)
+    if unit:
+        return Reading(when, host, device, int(received) * int(unit), int(sent) * int(unit))
+    pairs = (pair.split("=") for pair in listed.split())
+    counters = {name: int(value) for name, value in pairs}
+    received, sent, packets = port_counters.traffic(counters) or (None, None, False)
+    return Reading(when, host, device, received, sent, packets=packets)
+
+
+def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
+    """Whether each node moved at least `needed` bytes over the link.
+
+    :param files: the files that the witnesses of one launch left: name of the file -> its text.
+    :param layout: layout of the started ranks; each rank must have left its readings.
+    :param needed: minimum for each node, see the functions below [B].
+    """
+    problems = []
+    ranks: Counter[str] = Counter()
+    ends: dict[tuple[str, str], list[Reading]] = {}
+    for name, text in sorted(files.items()):
+        try:
+            readings = parse(text)
+        except ValueError as error:
+            problems.append(f"{name}: {error}")
+            continue
+        ranks[readings[0].host] += 1
+        for reading in readings:
+            ends.setdefault((reading.host, reading.device), []).append(reading)
+    if not problems and sum(ranks.values()) != layout.ranks:
+        problems.append(
+            f"{sum(ranks.values())} ranks left readings of their link, {layout.ranks} were started"
+        )
+    moved: dict[str, dict[str, int]] = {}
+    carried: dict[str, dict[str, int]] = {}
+    unavailable = []
+    for (host, device), there in ends.items():
+        try:
+            grown = _grown_of(there)
+            if grown is None:
+                unavailable.append(
+                    f"{device} on {host} counts neither bytes nor packets: nothing shows whether "
+                    "the bytes crossed it"
+                )
+            else:
+                totals = moved.setdefault(host, {"received": 0, "sent": 0})
+                for direction in totals:
+                    totals[direction] += grown[direction]
+                carried.setdefault(host, {})[device] = sum(grown.values())
+        except ValueError as error:
+            problems.append(f"{device} on {host}: {error}")
+    if not problems and not unavailable:
+        problems = _too_little(moved, ends, needed)
+    return Crossing(moved, tuple(problems), tuple(unavailable), carried)
+
+
+#: Least share of an equal share that each rail must carry, and the most that a rail may carry
+#: which nobody asked for, as a share of all. UCX 1.13.1 gave 60 % and 40 % of the packets to two
+#: equal devices (2026-11-21).
+LEAST_OF_RAIL, MOST_OF_ANOTHER = 0.5, 0.01
+
+
+def misrouted(crossing: Crossing, asked: Sequence[str]) -> list[str]:
+    """Rails that carried too little, and devices that carried without being asked, one line each.
+
+    :param asked: the devices that the run was to use side by side.
+    """
+    problems = []
+    for host, devices in sorted(crossing.carried.items()):
+        total = sum(devices.values())
+        for device, carried in devices.items():
+            share = carried / total if total else 0.0
+            least = LEAST_OF_RAIL / len(asked)
+            if device in asked and share < least:
+                problems.append(
+                    f"{device} on {host} carried {share:.1%} of the bytes: each of {len(asked)} "
+                    f"rails must carry at least {least:.1%}"
+                )
+            elif device not in asked and share > MOST_OF_ANOTHER:
+                problems.append(
+                    f"{device} on {host} carried {share:.1%} of the bytes, and was not asked for"
+                )
+    return problems
+
+
+def _too_little(
+    moved: Mapping[str, Mapping[str, int]],
+    ends: Mapping[tuple[str, str], Sequence[Reading]],
+    needed: float,
+) -> list[str]:
+    devices = ",".join(sorted({device for _, device in ends}))
+    most = "at most " if any(r.packets for there in ends.values() for r in there) else ""
+    return [
+        f"{host} moved {most}{size(total)} over {devices}, the benchmark moves at least "
+        f"{size(needed)}: the bytes took another way"
+        for host, total in ((host, sum(both.values())) for host, both in sorted(moved.items()))
+        if total < needed
+    ]
+
+
+def _grown_of(readings: Sequence[Reading]) -> dict[str, int] | None:
+    """Bytes that a device received and sent [B]; None if it counts neither bytes nor packets.
+
+    :raises ValueError: there is no such device, or a counter decreased.
+    """
+    if not all(reading.there for reading in readings):
+        raise ValueError("there is no such device; correct the partition's network_device")
+    if any(reading.received is None for reading in readings):
+        return None
+    return {direction: _grown(readings, direction) for direction in ("received", "sent")}
+
+
+def _grown(readings: Sequence[Reading], direction: str) -> int:
+    """Increase of a counter of bytes of a node, which each of the node's ranks has read.
+
+    :raises ValueError: it decreased.
+    """
+    before, after = (
+        [getattr(reading, direction) for reading in readings if reading.when == when]
+        for when in ("before", "after")
+    )
+    if max(after) < max(before) or min(after) < min(before):
+        raise ValueError(
+            f"it had {direction} {max(before)} B before and {max(after)} B after: the counter was "
+            "reset, or wrapped"
+        )
+    return int(max(after) - min(before))
+
+
+# --- minimum traffic of a benchmark --------------------------------------------------------------
+
+
+def message_bytes(benchmark: str, layout: Layout, window: int = 1) -> int:
+    """Bytes over the link of each node, both directions, for 1 B of message and 1 iteration.
+
+    Only bytes that no algorithm of MPI can avoid count: for a broadcast, one copy for each node.
+
+    :param benchmark: OSU's name without ``osu_``.
+    :param window: number of messages in flight in ``bw``, ``bibw`` and ``mbw_mr``.
+    :raises ValueError: the benchmark is unknown.
+    """
+    here, elsewhere = layout.per_node, layout.ranks - layout.per_node
+    factors = {
+        "latency": 2,
+        "bw": window,
+        "bibw": 2 * window,
+        # The pairs are rank i and rank i + n/2. With ranks in blocks, no pair shares a node.
+        "multi_lat": 2 * here,
+        "mbw_mr": window * here,
+        "bcast": 1,  # the root's node sends the message, the others receive it
+        "reduce": 1,
+        "allreduce": 2,  # a node sends its partial result and receives that of the others
+        "gather": here,
+        "alltoall": 2 * here * elsewhere,
+    }
+    if benchmark not in factors:
+        raise ValueError(f"nothing says how many bytes osu_{benchmark} moves")
+    return factors[benchmark]
+
+
+def linpack_bytes(order: int, grid: Grid, layout: Layout) -> float:
+    """Bytes over the link of the node that needs the fewest, for one matrix of order N.
+
+    A rank updates its part of the trailing matrix with the panels of its row of the grid and with
+    the rows U of its column. Summed over the steps, each of the two is N^2 / 2 doubles. The part
+    that other nodes own must come over the link. Ranks fill the grid row by row (mapping 0), and
+    they fill the nodes in blocks. Only half of the bytes are counted, because the blocks are not
+    distributed evenly.
+    """
+    least = float("inf")
+    for first in range(0, layout.ranks, layout.per_node):
+        ranks = range(first, first + layout.per_node)
+        in_row, in_column = Counter(r // grid.q for r in ranks), Counter(r % grid.q for r in ranks)
+        foreign = sum(grid.q - own for own in in_row.values())
+        foreign += sum(grid.p - own for own in in_column.values())
+        least = min(least, 4 * order**2 * foreign / grid.ranks)
+    return least / 2

@@ -1,0 +1,411 @@
+"""What steered the processes of a launch from outside the test, and where they ran.
+
+``witness.sh`` starts each rank. It writes down the environment that reaches the program, its
+processors, and the settings in the user's files that UCX reads. The dynamic linker then lists the
+libraries that the program loads (LD_DEBUG=libs, which adds nothing after a library is loaded).
+After the benchmark the job script writes the same of itself, and hashes the libraries of MPI and
+UCX. It adds the settings in the files of the machine. All of it carries the nonce of the launch.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import assay.node
+from assay.parse.ucx_log import UcxLog
+from assay.prove.plan import CHOOSING, HIDDEN, PRINTED, SYSTEM, Doubt, Machine
+
+#: The script, the files that it leaves of each rank, and the file that it leaves of the job.
+WITNESS = Path(assay.node.__file__).with_name("witness.sh")
+RANKS, LOADED, JOB = "rank.*.*", "loaded.*.*", "assay.witness"
+
+#: Command of the job script, after the benchmark. Only its own shell knows its functions.
+OF_JOB = f'"$assay_stage"/{WITNESS.name} job $(compgen -A function -A alias)'
+
+#: Settings that only mpirun reads: where ranks are placed, and how they are bound.
+PLACING = ("OMPI_MCA_rmaps", "PRTE_MCA_rmaps", "PRTE_MCA_hwloc")
+
+#: Variables of libraries that compute: number and place of threads, and the code of a BLAS.
+COMPUTING = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "BLIS_", "MKL_")
+
+#: Variables of what starts the ranks: other components of Open MPI, and another topology. Only the
+#: job script's are judged, because mpirun sets some of them for the ranks.
+STARTING = ("OPAL_", "PMIX_MCA_", "HWLOC_")
+
+#: Variables that name files of settings.
+NAMING_FILES = ("UCX_CONFIG_DIR", "OMPI_MCA_mca_base_param_files")
+
+#: Functions by which a shell loads modules.
+MODULES = ("module", "ml")
+
+#: Libraries that the dynamic linker loads into each program (ld.so(8)).
+PRELOADED = "/etc/ld.so.preload"
+
+#: A value that the shell of the job script leaves as it is.
+PLAIN = re.compile(r"[\w.,:^/=+@%-]*")
+
+#: Host name and process id.
+Process = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Steering:
+    """What one process inherited.
+
+    :ivar nonce: the nonce of the launch, as the process read it; empty if there was none.
+    :ivar cpus: the processors that it may run on.
+    :ivar memories: the NUMA nodes whose memory it may use.
+    :ivar policy: where the kernel puts its pages (numa(7)): ``default``, ``bind:1``; empty if the
+        kernel does not say.
+    :ivar variables: those that steer the dynamic linker, UCX and Open MPI.
+    :ivar files: ``file:line``, section of the file (empty outside of one), name and value of each
+        setting in a file of UCX; of the job script, also of Open MPI, PMIx and PRRTE.
+    """
+
+    host: str
+    nonce: str
+    cpus: frozenset[int] = frozenset()
+    memories: frozenset[int] = frozenset()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[tuple[str, str, str, str], ...] = ()
+    policy: str = ""
+
+
+@dataclass(frozen=True)
+class Node:
+    """What the job script says of its node, after the benchmark.
+
+    :ivar job: what steered the job script itself.
+    :ivar programs: paths of mpirun and ucx_info, without symbolic links.
+    :ivar functions: functions and aliases in the shell of the job script.
+    :ivar libraries: path of each library of MPI and UCX that a rank loaded -> its SHA-256.
+    :ivar cores: processor -> the processors of its core.
+    :ivar numa: processor -> its NUMA node.
+    """
+
+    job: Steering
+    programs: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    cores: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    numa: Mapping[int, int] = field(default_factory=dict)
+
+
+_HEAD = re.compile(r"rank (\S+) (?:\d+|-) ?(\S*)")
+_FILE = re.compile(r"file (/?[^:]*:\d+):\s*(?:(\[.*)|(\w+)\s*[=:]\s*(.*))")
+_PRELOAD = re.compile(r"preload (\d+):\s*(\S.*)")
+_LIBRARY = re.compile(r"([0-9a-f]{64}) [ *](/.*)")
+_CORE = re.compile(r"\S*/cpu(\d+)/topology/thread_siblings_list:([\d,-]+)")
+_NUMA = re.compile(r"\S*/node(\d+)/cpulist:([\d,-]+)")
+
+
+def numbers(ranges: str) -> frozenset[int]:
+    """The numbers in a list of the kernel: ``0-2,5``. Words that are not numbers are left out."""
+    found: set[int] = set()
+    for word in ranges.split(","):
+        if match := re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", word.strip()):
+            found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(found)
+
+
+def rank(text: str) -> Steering:
+    """Parses the file of one rank, or the beginning of that of the job.
+
+    :raises ValueError: the file is torn.
+    """
+    lines = text.splitlines()
+    head = _HEAD.fullmatch(lines[0]) if lines else None
+    if head is None:
+        raise ValueError(f"its first line is not that of a rank: {text[:60]!r}")
+    lists: dict[str, frozenset[int]] = {}
+    policy = ""
+    variables, files, sections = {}, [], {"": ""}
+    for line in lines[1:]:
+        name, equals, value = line.partition("=")
+        if match := _PRELOAD.fullmatch(line):
+            files.append((f"{PRELOADED}:{match[1]}", "", "LD_PRELOAD", match[2].strip()))
+        elif match := _FILE.fullmatch(line):
+            path = match[1].rpartition(":")[0]
+            if match[2]:
+                sections[path] = match[2].strip()
+            else:
+                files.append((match[1], sections.get(path, ""), match[3], match[4].strip()))
+        elif line.startswith(("Cpus_allowed_list ", "Mems_allowed_list ")):
+            lists[line[:4]] = numbers(line.partition(" ")[2])
+        elif line.startswith("policy "):
+            policy = line.partition(" ")[2]
+        elif equals and re.fullmatch(r"[A-Z]\w*", name):
+            variables[name] = value
+    nothing: frozenset[int] = frozenset()
+    return Steering(
+        head[1],
+        head[2],
+        lists.get("Cpus", nothing),
+        lists.get("Mems", nothing),
+        variables,
+        tuple(files),
+        policy,
+    )
+
+
+def node(text: str) -> Node:
+    """Parses the file of the job.
+
+    :raises ValueError: the file is torn.
+    """
+    programs, functions, libraries, cores, numa = [], [], {}, {}, {}
+    for line in text.splitlines():
+        if line.startswith("program "):
+            programs.append(line.partition(" ")[2])
+        elif line.startswith("function "):
+            functions.append(line.partition(" ")[2])
+        elif match := _LIBRARY.fullmatch(line):
+            libraries[match[2]] = match[1]
+        elif match := _CORE.fullmatch(line):
+            cores[int(match[1])] = numbers(match[2])
+        elif match := _NUMA.fullmatch(line):
+            numa.update(dict.fromkeys(numbers(match[2]), int(match[1])))
+    return Node(rank(text), tuple(programs), tuple(functions), libraries, cores, numa)
+
+
+def processes(names: Iterable[str]) -> set[Process]:
+    """Host and process id in names of files, :data:`RANKS` or :data:`LOADED`."""
+    found = (re.fullmatch(r"\w+\.(.+)\.(\d+)", name) for name in names)
+    return {(match[1], int(match[2])) for match in found if match}
+
+
+def of_job(process: Steering) -> Steering:
+    """What steers any program by the job script: the dynamic linker, and the start of ranks."""
+    judged = ("LD_", "GLIBC_", "MALLOC_", *STARTING)
+    return replace(process, variables={k: v for k, v in process.variables.items()
+                                       if k.startswith(judged)})  # fmt: skip
+
+
+def without_computing(process: Steering) -> Steering:
+    """What steers a program that does not compute: a job may have the threads of another one."""
+    kept = {k: v for k, v in process.variables.items() if not k.startswith(COMPUTING)}
+    return replace(process, variables=kept)
+
+
+def machine(
+    node: Node,
+    extras: Mapping[str, Any],
+    asked: Mapping[str, str],
+    given: Mapping[str, str],
+    modules: bool,
+) -> Machine:
+    """What belongs to the machine, on the node of a job.
+
+    :param extras: those of the stack.
+    :param asked: the requested environment variables.
+    :param given: the environment of the process that submitted the job.
+    :param modules: whether the site loads modules for the job. What the job then has, and this
+        process has not, comes from them.
+    """
+    roots = [f"{prefix}/etc" for prefix in _prefixes(node.programs)]
+    roots += [
+        root
+        for path in own_libraries(extras, asked)
+        for root in (path, f"{posixpath.dirname(path)}/etc")
+    ]
+    # The stack may name a file or a directory of settings.
+    roots += [asked[name] for name in NAMING_FILES if asked.get(name, "").startswith("/")]
+    if "image" in extras:  # its programs have a prefix that is not seen from outside
+        roots.append("/opt")
+    # A file of the user may set variables in the shell of the job, too.
+    home = given.get("HOME") or "/nonexistent"
+    modules = modules and not node.job.variables.get("BASH_ENV", "").startswith(f"{home}/")
+    loaded = {
+        name: value
+        for name, value in node.job.variables.items()
+        if modules and name not in asked and given.get(name) != value
+    }
+    return Machine((*Machine.roots, *roots), loaded)
+
+
+def settings(node: Node, machine: Machine) -> dict[str, str]:
+    """The settings of the machine that a job saw: ``file:line`` or ``module:`` -> the setting."""
+    return {
+        **{where: f"{name} = {value}" for where, _, name, value in node.job.files
+           if machine.owns(where)},
+        **{f"module:{name}": value for name, value in sorted(machine.variables.items())},
+    }  # fmt: skip
+
+
+def unasked(process: Steering, asked: Mapping[str, str], machine: Machine) -> list[str]:
+    """The variables, and the settings in files, that nobody requested, one line each.
+
+    :param asked: the requested environment variables.
+    """
+    found: list[str] = []
+    for name, value in process.variables.items():
+        if name == "BASH_ENV" or (
+            name.startswith(("OMPI_MCA_", "PRTE_MCA_"))
+            and (name in asked or not name.startswith(PLACING))
+        ):
+            continue  # Open MPI itself reports the settings that its ranks read
+        if narrowed(name, value, asked):
+            continue
+        if name in asked:
+            if not name.startswith(PRINTED):
+                found += other_value(name, value, asked[name])
+        else:
+            found += machine.variable(name, value)
+    for where, _, name, value in process.files:
+        variable = f"OMPI_MCA_{name}"
+        # The environment counts more than a file. Open MPI itself reports how it chose.
+        if name not in asked and variable not in asked and variable not in CHOOSING:
+            found += machine.setting(where, name, value)
+    return found
+
+
+def hidden(node: Node, script: str) -> list[str]:
+    """Functions and aliases of the shell that hide a program of the job script, one line each.
+
+    :param script: the text of the job script.
+    """
+    words = set(re.findall(r"[\w.+-]+", script))
+    own = set(re.findall(r"^\s*([\w.+-]+)\s*\(\)", script, re.MULTILINE))
+    by = node.job.variables.get("BASH_ENV")
+    return [
+        Doubt(
+            f"the shell of the job has a function or an alias {name}, which hides the program "
+            f"of this name: unset {'BASH_ENV, which is ' + by if by else 'it where it is exported'}"
+        )
+        for name in node.functions
+        if name in words - own and name not in MODULES
+    ]
+
+
+def lost(process: Steering, asked: Mapping[str, str]) -> list[str]:
+    """The requested variables of UCX that did not reach a rank, one line each."""
+    return [
+        f"{name} did not reach the ranks on {process.host}, {asked[name]} was asked for"
+        for name in sorted({*asked} - {*process.variables})
+        if name.startswith("UCX_") and not name.startswith(PRINTED)
+    ]
+
+
+def other_value(name: str, value: str, asked: str) -> list[str]:
+    """A problem if a variable has another value than the requested one, as far as it is plain."""
+    if value in (asked, HIDDEN) or not PLAIN.fullmatch(asked):
+        return []
+    return [f"{name} was {value} where the program ran, {asked} was asked for"]
+
+
+def narrowed(name: str, value: str, asked: Mapping[str, str]) -> bool:
+    """Whether a launcher gave a rank some of the devices, of which it was to use one at a time.
+
+    Launchers do so to give each rank the device of its socket. The counters of all devices that
+    were asked for show which one carried the messages.
+    """
+    if name != "UCX_NET_DEVICES" or name not in asked or asked.get("UCX_MAX_RNDV_RAILS") != "1":
+        return False
+    return {*value.split(",")} <= {*asked[name].split(",")}
+
+
+def own_libraries(extras: Mapping[str, Any], asked: Mapping[str, str]) -> list[str]:
+    """Directories that a stack names for its libraries: by an extra, or by LD_LIBRARY_PATH.
+
+    :param asked: the requested environment variables.
+    """
+    requested = asked.get("LD_LIBRARY_PATH", "").split(":")
+    return [*extras.get("libraries", ()), *(path for path in requested if path.startswith("/"))]
+
+
+def foreign(libraries: Collection[str], programs: Iterable[str], own: Iterable[str]) -> list[str]:
+    """Libraries that are neither of the distribution nor beside the programs of the stack.
+
+    :param libraries: paths of loaded libraries of MPI and UCX.
+    :param programs: paths of programs of the stack; what is below their prefix belongs to it.
+    :param own: other directories of the stack.
+    """
+    roots = {*SYSTEM, *own, *map(str, _prefixes(programs))}
+    inside = tuple(f"{root.rstrip('/')}/" for root in roots)
+    return [
+        f"{path} was loaded, which is not of this stack: unset LD_LIBRARY_PATH, or put its "
+        "directory into the stack's extra libraries"
+        for path in sorted(libraries)
+        if not posixpath.normpath(path).startswith(inside)
+    ]
+
+
+def _prefixes(programs: Iterable[str]) -> list[PurePosixPath]:
+    """Where programs are installed; not / or /usr, which hold everything."""
+    prefixes = dict.fromkeys(PurePosixPath(program).parent.parent for program in programs)
+    return [prefix for prefix in prefixes if len(prefix.parts) > 2]
+
+
+def crowded(ranks: Sequence[Steering], cores: Mapping[int, frozenset[int]]) -> list[str]:
+    """Nodes whose ranks have fewer cores than ranks, one line each.
+
+    :param cores: processor -> the processors of its core, on any of the (identical) nodes.
+    """
+    problems = []
+    for host in sorted({rank.host for rank in ranks}):
+        there = [rank.cpus for rank in ranks if rank.host == host and rank.cpus]
+        # Several ranks may share a set. Only the ranks whose processors are among those of one
+        # rank can be too many for them.
+        for cpus in dict.fromkeys((*there, frozenset().union(*there))):
+            inside = sum(other <= cpus for other in there)
+            available = {min(cores.get(cpu, {cpu})) for cpu in cpus}
+            if inside > len(available):
+                problems.append(
+                    f"{inside} ranks on {host} share {len(available)} core "
+                    f"(processors {_named(cpus)}): "
+                    "is the launcher told to bind them, or the job given too few cores?"
+                )
+                break
+    return problems
+
+
+def far_memory(ranks: Sequence[Steering], numa: Mapping[int, int]) -> list[str]:
+    """Hosts whose ranks take their memory from far NUMA nodes, one line each.
+
+    :param numa: processor -> its NUMA node, on any of the (identical) nodes.
+    """
+    problems: dict[str, None] = {}
+    for rank in ranks:
+        mode, _, nodes = rank.policy.partition(":")
+        near = {numa[cpu] for cpu in rank.cpus if cpu in numa}
+        far = numbers(nodes) if mode.startswith(("bind", "prefer", "interleave")) else frozenset()
+        far = far or rank.memories
+        if near and far and not near & far:
+            problems[
+                f"ranks on {rank.host} take their memory from NUMA node {_named(far)}, their "
+                f"processors are on {_named(near)}: is there a numactl, or an option of the "
+                "launcher?"
+            ] = None
+    return list(problems)
+
+
+def _named(found: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(found)))
+
+
+def of_ucx(log: UcxLog, asked: Mapping[str, str], machine: Machine) -> list[str]:
+    """The variables that UCX read with another value than the requested one, or unasked.
+
+    Also the requested ones that reached some of the processes only.
+    """
+    found: dict[str, None] = {}
+    read = {name for variables in log.env.values() for name in variables}
+    for (host, pid), variables in log.env.items():
+        for name in sorted({*asked} & read - {*variables, "UCX_TLS"}):
+            if not name.startswith(PRINTED):
+                found[f"{name} did not reach {host}:{pid}, {asked[name]} was asked for"] = None
+        for name, value in variables.items():
+            # UCX_TLS has a message of its own.
+            if name == "UCX_TLS" or narrowed(name, value, asked):
+                continue
+            if name not in asked:
+                found.update(dict.fromkeys(machine.variable(name, value)))
+            elif not name.startswith(PRINTED) and "$" not in asked[name] and value != asked[name]:
+                said = f"{name} was {value} where the program ran, {asked[name]} was asked for"
+                found[said] = None
+    return list(found)

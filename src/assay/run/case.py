@@ -1,0 +1,75 @@
+"""One test case: the keys to look it up by, where it ran, and its record on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import reframe as rfm
+from reframe.core.exceptions import PerformanceError, SanityError
+
+from assay import accused
+from assay.judge import Verdict
+from assay.reframe_compat import testcase
+from assay.run import attempts
+from assay.store import record
+
+
+class CaseBase(rfm.RegressionTestPlugin):
+    """The part of :class:`assay.run.strict.StrictCheck` that all its phases use."""
+
+    _record: dict[str, Any]
+    _attempts: attempts.Attempts
+    _nonce: str = ""
+
+    @property
+    def hosts(self) -> list[str]:
+        """Hosts of the job, as far as the scheduler named them; read after the job has ended."""
+        # ReFrame 4.10.4 asks Slurm for the hosts of "None" if it never saw the job running.
+        return [name for name in self.job.nodelist or () if name != "None"]
+
+    def identity(self) -> dict[str, Any]:
+        """The test and its parameters, independent of where it runs."""
+        parameters = {name: getattr(self, name) for name in testcase.parameters(type(self))}
+        return {"test": type(self).__name__.split("_")[0], **parameters}
+
+    def case(self) -> dict[str, Any]:
+        """The keys by which the site's references are looked up."""
+        return {
+            "partition": self.current_partition.name,
+            "environ": self.current_environ.name,
+            "profile": self.profile,
+            **self.identity(),
+        }
+
+    def requested_variables(self) -> dict[str, str]:
+        """The environment variables that partition, stack and test set for a launch."""
+        places = (self.current_partition.local_env, self.current_environ, self)
+        return {name: str(value) for of in places for name, value in of.env_vars.items()}
+
+    def _close_record(
+        self,
+        verdict: Verdict | None,
+        problems: list[str],
+        against: Sequence[str] | None = None,
+    ) -> None:
+        """Writes the record; `against` are the lines that `problems` was put together from."""
+        self._record.update(
+            verdict=verdict.value if verdict else None,
+            problems=problems,
+            accused=accused.of(problems if against is None else against),
+        )
+        record.write(Path(self.stagedir) / record.FILE, self._record)
+
+    def _refuse(self, problems: Sequence[str]) -> NoReturn:
+        """Fails for good, before the benchmark begins: another attempt would find the same."""
+        failure = SanityError("; ".join(problems))
+        self._attempts.settle(failure)
+        raise failure
+
+    def _fail(self, problems: list[str]) -> None:
+        self._close_record(Verdict.FAIL, problems)
+        failure = PerformanceError("; ".join(problems))
+        self._attempts.settle(failure)
+        raise failure

@@ -1,0 +1,128 @@
+"""Phases ``setup`` and ``run``: whether a case is launched, and what its job script adds."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import shutil
+from pathlib import Path
+
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before
+from reframe.core.exceptions import ConfigError
+
+from assay import deadline
+from assay.prove import busy, counters, launch, steering
+from assay.reframe_compat import testcase
+from assay.run import attempts, options, shared
+from assay.run.case import CaseBase
+from assay.run.site import misdescribed
+from assay.store import record
+
+#: How long a job may wait in the queue if the site sets no limit.
+MAX_PENDING = "1d"
+
+
+class JobScript(CaseBase):
+    """The part of :class:`assay.run.strict.StrictCheck` that acts before the benchmark runs."""
+
+    @run_before("setup")
+    def _take_the_options_of_the_site(self) -> None:
+        # Before setup, only the test case knows its partition.
+        partition, _ = testcase.place(self)
+        try:
+            options.take(self, partition.extras.get("options", {}))
+        except ValueError as error:
+            raise ConfigError(misdescribed(partition.name, str(error))) from None
+
+    @run_before("setup")
+    def _end_if_settled(self) -> None:
+        partition, environ = testcase.place(self)
+        self._attempts_key = (self.unique_name, partition.fullname, environ.name)
+        self._attempts = attempts.of(self._attempts_key)
+        failure = None if self.is_dry_run() else self._attempts.settled()
+        if failure:
+            if self._attempts.stagedir:
+                testcase.move(self, self._attempts.stagedir)
+            raise failure
+        if not self.is_dry_run() and (why := deadline.reached()):
+            self.skip(f"{why} before it was begun")
+
+    @run_after("setup")
+    def _mark_the_launch(self) -> None:
+        # ReFrame has just emptied the stage directory. What is older than this file is not of the
+        # launch.
+        self._nonce = secrets.token_hex(8)
+        (Path(self.stagedir) / launch.NONCE_FILE).write_text(self._nonce + "\n")
+
+    @run_after("setup")
+    def _only_what_smoke_has(self) -> None:
+        smoke = self.smoke
+        self.leave_out(
+            "not-asked",
+            self.profile == "smoke"
+            and smoke is not None
+            and not {*map(str, self.identity().values())} & {*smoke},
+            f"the smoke profile of {self.current_partition.fullname} is {', '.join(smoke or ())}",
+        )
+
+    @run_after("setup")
+    def _wait_no_longer_than_the_site_says(self) -> None:
+        # A job that asks for more nodes than are up stays in the queue for ever.
+        self.max_pending_time = self.current_partition.extras.get("max_pending", MAX_PENDING)
+
+    @run_after("setup")
+    def _end_with_its_node(self) -> None:
+        # By default Slurm restarts a job after its node has died, which hides the failure.
+        if self.current_partition.scheduler.registered_name in ("slurm", "squeue"):
+            self.job.options.append("--no-requeue")
+
+    @run_after("setup")
+    def _choose_launcher(self) -> None:
+        if not self.parallel:
+            self.job.launcher = getlauncher("local")()
+        # The cases of all partitions on one machine then share ReFrame's limit `max_local_jobs`.
+        self.local = self.current_partition.scheduler.is_local
+
+    @run_before("run")
+    def _reach_into_the_image(self) -> None:
+        # The wrappers bind the working directory. Nothing else under test is in the image.
+        stack = self.current_environ.extras
+        if "image" not in stack:
+            return
+        if directory := self.current_partition.extras.get("directory"):
+            bound = f"{shlex.quote(directory)}${{APPTAINER_BIND:+,$APPTAINER_BIND}}"
+            self.prerun_cmds.insert(0, f"export APPTAINER_BIND={bound}")
+        one_node = self.num_tasks <= (self.num_tasks_per_node or self.num_tasks)
+        self.leave_out(
+            "not-here",
+            self.parallel
+            and stack.get("contained", False)
+            and not (one_node and self.job.launcher.registered_name == "mpirun"),
+            f"all ranks of the stack {self.current_environ.name} are in one container: on one "
+            "node, started by mpirun",
+        )
+
+    @run_before("run", always_last=True)
+    def _witness_the_launch(self) -> None:
+        shutil.copy(steering.WITNESS, self.stagedir)
+        # A test of a node without a benchmark has nothing that a counter could disturb.
+        measures = self.kind != "node"
+        if measures:
+            (Path(self.stagedir) / counters.SCRIPT).write_text(counters.script())
+            self.prerun_cmds.insert(0, counters.in_job("before"))
+            self.postrun_cmds.insert(0, counters.in_job("after"))
+        self.prerun_cmds.insert(0, launch.FIRST)
+        self.postrun_cmds[:0] = launch.BEHIND
+        if ours := shared.ours(self):
+            self.prerun_cmds += [*busy.script(ours), launch.SHARED_BEFORE]
+            self.postrun_cmds[len(launch.BEHIND) : len(launch.BEHIND)] = launch.SHARED_BEHIND
+        if measures:
+            self.prerun_cmds.append(counters.WAIT)
+            self.postrun_cmds += [steering.OF_JOB, counters.WAIT]
+        self.prerun_cmds.append(launch.BEFORE)
+        self.postrun_cmds.append(launch.LAST)
+        self.keep_files += [record.FILE, launch.FILE, steering.RANKS, steering.JOB]
+        self.keep_files += counters.FILES if measures else []
+        if not self.is_dry_run():
+            self._attempts.begin(self.stagedir)

@@ -1,0 +1,407 @@
+"""MPI programs: the world has the requested size, and the bytes took the path under test.
+
+Open MPI can leave UCX, and UCX can leave a transport, silently and with exit code 0. Both can be
+made to report what they chose. A test that derives from these classes asks for these reports and
+trusts nothing else.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.exceptions import ConfigError
+
+from assay.catalogue import IN_IMAGE
+from assay.parse import Parsed, openmpi, ucx_log
+from assay.prove import launch, links, mpi, node_state, steering, transports
+from assay.prove.launch import SKIPPED_FILE
+from assay.run import ucx
+from assay.run.strict import StrictCheck
+from assay.run.ucx import UcxMixin, text
+from assay.workloads.sizing import Layout, SizingError, spread
+
+#: Processes of a test without MPI: a server and a client.
+LOCAL_PAIR = 2
+
+#: Names that programs use for their number of ranks (keys of ``Parsed.facts``).
+RANK_FACTS = ("ranks", "processes", "CommWorldProcs")
+
+#: An unprivileged container has its own user namespace. The kernel does not let a process read the
+#: memory of a process in another user namespace. CMA is then off; the other transports are not
+#: slower.
+CMA_IS_OFF = "CMA is off: the ranks are in different user namespaces"
+
+_SKIP_WITHOUT_CMA = f"""\
+rm -f {SKIPPED_FILE}
+inside=$({IN_IMAGE} readlink /proc/self/ns/user) || exit 1
+if [ "$inside" != "$(readlink /proc/self/ns/user)" ]; then
+  echo {CMA_IS_OFF!r} >{SKIPPED_FILE}
+  exit 1
+fi""".splitlines()
+
+
+class MpiCheck(StrictCheck):
+    """A program of several ranks that must come up as one world, with its ranks where requested.
+
+    On a partition ``+intra-node`` all ranks share a node. On a partition ``+inter-node`` they are
+    on several nodes, and the counters of its ``network_device`` must show that the bytes crossed
+    the link.
+    """
+
+    parallel = True
+
+    #: Whether the test takes all nodes that a partition ``+inter-node`` provides (``nodes``), with
+    #: ``cores_per_node`` ranks on each node. Other tests take two nodes with one rank each.
+    #:
+    #: :type: :class:`bool`
+    #: :default: ``False``
+    over_all_nodes = variable(bool, value=False)
+
+    #: Number of nodes for a test that does not take all nodes.
+    nodes_taken = 2
+
+    #: Whether each rank is started by the script of :mod:`assay.prove.steering`.
+    witnessed = True
+
+    #: Whether such a test has ``cores_per_node`` ranks on each node instead of one.
+    fills_nodes = False
+
+    def ranks_on(self, cores: int) -> int:
+        """Number of ranks to start on `cores` cores; the cores may belong to several nodes.
+
+        :raises assay.workloads.sizing.SizingError: the partition is too small for the test.
+        """
+        return 2
+
+    def payload(self, parsed: Parsed) -> float:
+        """The minimum that each node must have moved over the link, both directions together [B].
+
+        Every test that runs on partitions ``+inter-node`` implements it.
+        """
+        raise NotImplementedError
+
+    @property
+    def mpi_library(self) -> mpi.OpenMpi:
+        """The MPI library of the stack.
+
+        :raises reframe.core.exceptions.ConfigError: the suite cannot read its reports.
+        """
+        try:
+            return mpi.of_stack(self.current_environ.name, self.current_environ.extras)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+    @property
+    def between_nodes(self) -> bool:
+        """Whether the partition is a link between nodes."""
+        return "inter-node" in self.current_partition.features
+
+    @property
+    def crosses_the_link(self) -> bool:
+        """Whether the ranks are on several nodes of a partition ``+inter-node``."""
+        return self.between_nodes and self._layout.nodes > 1
+
+    @property
+    def crosses_the_groups(self) -> bool:
+        """Whether the partition is a link between two groups of nodes, with ranks on both."""
+        return "across" in self.current_partition.features
+
+    @run_after("setup")
+    def _choose_ranks(self) -> None:
+        partition = self.current_partition
+        processor = partition.processor
+        if not processor.num_cpus:
+            raise self.misdescribed(
+                "processor: num_cpus is missing; the number of ranks follows from it"
+            )
+        self._cores = cores = min(processor.num_cores or processor.num_cpus, processor.num_cpus)
+        try:
+            self._layout = self.layout(cores)
+        except SizingError as error:
+            self.leave_out(error.kind, True, str(error))
+        self.leave_out(
+            "incomplete" if cores == 1 else "too-small",
+            self._layout.per_node > cores,
+            f"{self._layout.per_node} ranks are needed; {partition.fullname} has cores for {cores}",
+        )
+        wanted = self._layout.nodes
+        if wanted > 1 or self.between_nodes:
+            there, out = node_state.in_service(partition.scheduler, self.job, wanted)
+            if there < wanted:
+                self._refuse([f"{there} of {wanted} nodes are in service", *out])
+        if self.crosses_the_groups:
+            self.job.options += self.halves(wanted)
+        self.num_tasks = self._layout.ranks
+        self.num_tasks_per_node = self._layout.per_node
+
+    def layout(self, cores: int) -> Layout:
+        """The layout of the ranks on nodes with `cores` cores each.
+
+        :raises assay.workloads.sizing.SizingError: the partition is too small for the test.
+        """
+        return self._spread(cores) if self.between_nodes else Layout(1, self.ranks_on(cores))
+
+    def _spread(self, cores: int) -> Layout:
+        partition = self.current_partition
+        if "intra-node" in partition.features:
+            raise self.misdescribed(
+                "features: intra-node and inter-node exclude each other; make it two partitions"
+            )
+        nodes = partition.extras.get("nodes", 2)
+        if nodes < 2:
+            raise self.misdescribed(f"extras: nodes is {nodes}; between nodes takes at least 2")
+        wanted = nodes if self.over_all_nodes else self.nodes_taken
+        if wanted > nodes:
+            raise SizingError(f"{wanted} nodes are needed, {partition.fullname} offers {nodes}")
+        if self.over_all_nodes or self.fills_nodes:
+            return spread(wanted, self.places(cores), self.ranks_on)
+        return spread(wanted, 1, self.ranks_on)
+
+    def places(self, cores: int) -> int:
+        """How many ranks fit on each of several nodes with `cores` cores."""
+        return int(self.current_partition.extras.get("cores_per_node", cores))
+
+    @run_before("run")
+    def _ask_the_mpi(self) -> None:
+        self.env_vars.update(self.mpi_library.report)
+
+    @run_before("run", always_last=True)
+    def _witness_the_ranks(self) -> None:
+        options = self.job.launcher.options
+        if self.crosses_the_link:
+            options = [*options, *self._witness_the_link()]
+        if self.witnessed:
+            how = "inside" if "image" in self.current_environ.extras else "rank"
+            options = [*options, f'"$assay_stage"/{steering.WITNESS.name}', how]
+        self.job.launcher.options = options
+
+    def _witness_the_link(self) -> list[str]:
+        device = self.partition_extra("network_device")
+        shutil.copy(links.WITNESS, self.stagedir)  # every node can read the stage directory
+        self.link_devices = device.split(",")
+        # Consecutive ranks share a node. Half of all ranks, and so one rank of each pair, is then
+        # on another node. mpirun places the ranks this way by default.
+        self.env_vars["SLURM_DISTRIBUTION"] = "block"
+        self.keep_files.append(links.READINGS)
+        return [f'"$assay_stage"/{links.WITNESS.name}', device]
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """Compares the reports of Open MPI, the program and the link with the requested run."""
+        world = self.mpi_library.world(text(self.stderr))
+        asked = self.num_tasks
+        hosts = Counter(host for host, _ in world.selected)
+        self._record["proof"] = {
+            "pml": sorted(world.pml),
+            "ranks": {"asked": asked, "seen": world.ranks_seen, "cores": self._cores},
+            "hosts": dict(hosts),
+        }
+        if world.apart or self.current_environ.extras.get("user_namespaces"):
+            self._record["proof"]["single_copy"] = CMA_IS_OFF
+        problems = self.world_problems(world)
+        if self.witnessed:
+            if self.launched:
+                hosts_said = (host for host, _ in world.selected)
+                problems += launch.elsewhere(hosts_said, self.hosts, self.launched.host)
+            # The local launcher takes no options, so it starts no witness.
+            if self.job.launcher.registered_name != "local":
+                problems += self._witnessed(world)
+        # A log of UCX is a file; what comes before it is opened is on standard error.
+        early = ucx_log.parse(text(self.stderr))
+        problems += ucx.errors(transports.without_farewells("tcp", early, world.farewells))
+        for fact in RANK_FACTS:
+            said = parsed.facts.get(fact, asked) if parsed else asked
+            if said != asked:
+                problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
+        if self.crosses_the_link and parsed:
+            problems += self._crossed(self.payload(parsed))
+        if self.crosses_the_groups and hosts:
+            problems += self.between.astray(hosts)
+        return problems
+
+    def world_problems(self, world: openmpi.OpenMpi) -> list[str]:
+        """Problems of the world that a launch came up as, one line each."""
+        asked, hosts = self.num_tasks, Counter(host for host, _ in world.selected)
+        problems = list(world.aborts)
+        if world.worlds > 1:
+            problems.append(
+                f"{world.worlds} worlds came up instead of one of {asked} ranks: "
+                "is the launcher of another MPI, or was its environment lost?"
+            )
+        elif world.ranks_seen != asked:
+            problems.append(
+                f"the world has {world.ranks_seen} ranks, {asked} were asked for"
+                if world.ranks_seen
+                else self.mpi_library.silence
+            )
+        elif sorted(hosts.values()) != [self._layout.per_node] * self._layout.nodes:
+            there = ", ".join(f"{number} on {host}" for host, number in sorted(hosts.items()))
+            problems.append(
+                f"the ranks are on the wrong hosts: {there}; {self._layout.per_node} on "
+                f"each of {self._layout.nodes} nodes were asked for"
+            )
+        variables = self.requested_variables()
+        problems += self.mpi_library.unasked(world, variables, self.machine)
+        pml = self.current_partition.extras.get("pml")
+        return problems + self.mpi_library.other_pml(world, variables, pml)
+
+    def _witnessed(self, world: openmpi.OpenMpi) -> list[str]:
+        """Problems of the ranks as :mod:`assay.prove.steering` saw them start."""
+        ranks, problems = [], []
+        for path in sorted(Path().glob(steering.RANKS)):
+            try:
+                ranks.append(steering.rank(text(path)))
+            except ValueError as error:
+                problems.append(f"{path.name}: {error}")
+        extras, node = self.current_environ.extras, self.node_after
+        proof = self._record["proof"]
+        proof["binding"] = [
+            {"host": rank.host, "cpus": sorted(rank.cpus), "memories": sorted(rank.memories)}
+            for rank in ranks
+        ]
+        if any(rank.nonce != self._nonce for rank in ranks):
+            problems.append("ranks of another launch left their files here")
+        if len(ranks) != self.num_tasks:
+            problems.append(
+                f"this launch started {len(ranks)} ranks, {self.num_tasks} were asked for"
+            )
+        names = [
+            path.name for path in (*Path().glob(steering.RANKS), *Path().glob(steering.LOADED))
+        ]
+        self._started = started = {
+            (launch.short_name(host), pid) for host, pid in steering.processes(names)
+        }
+        said = {(launch.short_name(host), pid) for host, pid in world.selected}
+        # A process in a container may have other numbers outside.
+        if (strange := sorted(said - started)) and "image" not in extras:
+            problems.append(
+                f"Open MPI reports on {strange[0][0]}:{strange[0][1]}, which this launch did not "
+                "start: is it the output of another launch?"
+            )
+        asked = self.requested_variables()
+        for rank in ranks:
+            steered = rank if self.kind == "compute" else steering.without_computing(rank)
+            problems += steering.unasked(steered, asked, self.machine)
+            problems += steering.lost(rank, asked)
+        found: dict[str, dict[str, None]] = {}
+        for rank in ranks:
+            for name, value in rank.variables.items():
+                found.setdefault(name, {})[value] = None
+        self._record.setdefault("settings", {})["ranks"] = {
+            name: " or ".join(values) for name, values in sorted(found.items())
+        }
+        if node is not None:
+            proof["libraries"] = dict(node.libraries)
+            if "image" not in extras:
+                own = steering.own_libraries(extras, asked)
+                problems += steering.foreign(node.libraries, node.programs, own)
+            problems += steering.far_memory(ranks, node.numa)
+            if not self.mpi_library.oversubscribed(asked):
+                problems += steering.crowded(ranks, node.cores)
+        return list(dict.fromkeys(problems))
+
+    def _crossed(self, needed: float) -> list[str]:
+        """Problems if the counters of the link do not show that the bytes crossed it."""
+        files = {path.name: text(path) for path in Path().glob(links.READINGS)}
+        crossing = links.prove(files, self._layout, needed)
+        device = self.partition_extra("network_device")
+        link = self._record["proof"]["link"] = {
+            "device": device, "needed": needed, "moved": crossing.moved
+        }  # fmt: skip
+        if crossing.unavailable:
+            link["unavailable"] = list(crossing.unavailable)
+        if "," in device:
+            link["carried"] = crossing.carried
+        return [*crossing.problems, *self.rail_problems(crossing)]
+
+    def rail_problems(self, crossing: links.Crossing) -> list[str]:
+        """Problems of the single devices of a link that has several, one line each."""
+        return []
+
+
+class TransportMixin(UcxMixin):
+    """A program over UCX whose bytes must take one transport, with proof that they took it.
+
+    It runs on every partition whose features name the transport. Over a network transport it also
+    runs between nodes, if MPI starts it. This is a mixin. Name it before
+    :class:`assay.run.strict.StrictCheck` or a class derived from it: ReFrame refuses to inherit
+    its variables twice.
+    """
+
+    #: The data path under test.
+    #:
+    #: :type: :class:`str`
+    #: :values: the names in :mod:`assay.prove.transports`
+    transport = parameter(transports.TESTED)
+
+    @run_after("init")
+    def _select(self) -> None:
+        kinds = ["intra-node"]
+        if self.parallel and transports.TRANSPORTS[self.transport].network:
+            kinds.append("inter-node")
+        self.valid_systems = [f"+{kind} +{self.transport}" for kind in kinds]
+
+    @run_before("run")
+    def _force_the_path(self) -> None:
+        self.steer_ucx(self.path_variables())
+        stack = self.current_environ.extras
+        together = self.parallel and stack.get("contained")
+        if self.transport == "cma" and "image" in stack and not together:
+            self.prerun_cmds += _SKIP_WITHOUT_CMA
+
+    def path_variables(self) -> dict[str, str]:
+        """Variables of UCX that force the path under test; skips what this UCX cannot run."""
+        device = self.current_partition.extras.get("network_device")
+        return self.variables_of(self.transport, device)
+
+    @property
+    def collective_curve(self) -> str:
+        """The attribute ``curve`` of a collective."""
+        network = transports.TRANSPORTS[self.transport].network
+        return "collective over a network" if network else "collective"
+
+    def sizes(self, parsed: Parsed) -> list[int]:
+        """Message sizes [B] whose path must be proven; by default the sizes of the curve.
+
+        The list is empty for a collective: Open MPI's algorithm chooses the sizes of its messages.
+        """
+        return [int(row["size"]) for row in parsed.rows if "size" in row]
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """Adds what the logs of UCX prove, or fail to prove, about the path."""
+        problems: list[str] = super().examine(parsed)
+        farewells = self.mpi_library.world(text(self.stderr)).farewells if self.parallel else 0
+        if not self.parallel and self.launched:  # both processes are on the node of the job script
+            hosts = (host for host, _ in ucx.said(Path()).processes)
+            problems += launch.elsewhere(hosts, self.hosts, self.launched.host)
+        proof = self.proof(Path(), parsed, farewells, self.ucx_version())
+        said = self._record.setdefault("proof", {})
+        said.update({k: v for k, v in asdict(proof).items() if k != "problems"})
+        self._record["transport"] = self.transport
+        return problems + list(proof.problems)
+
+    def proof(
+        self, folder: Path, parsed: Parsed | None, farewells: int, ucx_version: str
+    ) -> transports.Proof:
+        """What the UCX logs of one launch prove; the launch left them in `folder`.
+
+        :param farewells: see :func:`assay.prove.transports.without_farewells`.
+        """
+        return transports.prove(
+            self.transport,
+            transports.without_farewells(self.transport, ucx.said(folder), farewells),
+            self.sizes(parsed) if parsed else [],
+            ucx_version=ucx_version,
+            processes=self.num_tasks if self.parallel else LOCAL_PAIR,
+        )
+
+
+class MpiTransportCheck(TransportMixin, MpiCheck):
+    """An MPI program over a chosen transport: pml ucx is forced, and its selection is proven."""
+
+    @run_before("run")
+    def _force_ucx(self) -> None:
+        self.force_pml_ucx()

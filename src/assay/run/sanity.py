@@ -1,0 +1,259 @@
+"""Phase ``sanity``: whether the run can be believed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from reframe.core.builtins import sanity_function
+from reframe.core.exceptions import SanityError
+
+from assay.judge import Verdict
+from assay.parse import Parsed, ParseError
+from assay.prove import busy, counters, launch, node_state, plan, steering
+from assay.run import shared
+from assay.run.case import CaseBase
+from assay.run.site import site_references
+from assay.run.ucx import text
+from assay.store import record
+
+#: How many problems the failure message of ReFrame names; the record has all of them.
+NAMED_PROBLEMS = 4
+
+
+def not_as_requested(parsed: Parsed, requested: Mapping[str, Any]) -> list[str]:
+    """What an output reports otherwise than it was requested, one line each.
+
+    :param requested: see :meth:`assay.run.strict.StrictCheck.requested`.
+    """
+    facts = {"program": parsed.program, **parsed.facts}
+    found = []
+    for key, wanted in requested.items():
+        if key == "sizes":
+            sizes = parsed.column("size") if parsed.rows else []
+            if sizes != list(wanted):
+                found.append(f"sizes were {_listed(sizes)}, {_listed(wanted)} were asked for")
+        elif key in facts or key not in parsed.units:
+            if facts.get(key) != wanted:
+                what = key.replace("_", " ")
+                found.append(f"the {what} was {facts.get(key)}, {wanted} was asked for")
+        elif other := {*parsed.column(key)} - {wanted}:
+            found.append(f"{min(other, key=str)} {key} were run, {wanted} were asked for")
+    return found
+
+
+def _listed(sizes: Sequence[Any]) -> str:
+    return f"{len(sizes)} from {sizes[0]} to {sizes[-1]} B" if sizes else "none"
+
+
+class Believed(CaseBase):
+    """The part of :class:`assay.run.strict.StrictCheck` that demands evidence of a launch."""
+
+    #: The record of the launch by its job script; None if the script did not reach its end.
+    launched: launch.Launch | None = None
+
+    #: What the job script found on its node after the benchmark; None if it did not look.
+    node_after: steering.Node | None = None
+
+    #: The settings that are the machine's own, as far as the job script saw them.
+    machine: plan.Machine = plan.Machine()
+
+    #: What other work took of the machine during the last launch; None if unknown or not asked for.
+    others: busy.Others | None = None
+
+    #: The network devices under test, if the link witness reads them on each node.
+    link_devices: Sequence[str] = ()
+
+    @sanity_function
+    def evidence(self) -> bool:
+        """Fails and names the cause, unless the run can be believed."""
+        self._record = record.begin(self)
+        self._end_if_not_begun()
+        problems, seconds = self._launch()
+        of_job = self._look_at_the_job() if self.launched and self.kind != "node" else []
+        parsed, rounded = None, []
+        try:
+            parsed = self.read()
+        except ParseError as error:
+            problems.append(f"{self._program()}: {error}")
+        except OSError as error:
+            problems.append(f"{self._program()} left no {error.filename} ({error.strerror})")
+        else:
+            problems += [
+                f"{parsed.program}: {problem}"
+                for problem in parsed.problems
+                if problem not in parsed.rounded
+            ]
+            rounded = [f"{parsed.program}: {problem}" for problem in parsed.rounded]
+            if not parsed.complete:
+                problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
+        problems += self._not_as_requested(parsed) + self._of_another_launch(parsed) + of_job
+        problems += self.examine(parsed)
+        problems, doubts, notes = plan.sorted_out(problems)
+        self._record.update(doubts=doubts, notes=notes)
+        unhealthy, doubtful = self._health_of_nodes()
+        problems[:0] = [*unhealthy, *self.causes()]
+        slow = [*doubtful, *(self.accused(parsed) if parsed is not None else [])]
+        missed = "" if problems or doubtful else self.missed()
+        moved = [*rounded, *slow]
+        busy_with = shared.disturbance(self) if moved or missed else ""
+        if missed and busy_with and shared.of_a_person(self):
+            moved, missed = [missed, *moved], ""
+        if problems and busy_with:
+            # What failed is red all the same, but other work may explain the rest.
+            slow = [f"{one} (accuses nobody: {busy_with})" for one in slow]
+            busy_with = ""
+        problems += [*rounded, *slow]
+        if problems:
+            problems[:0] = self._nodes_lost()
+        self._parsed = parsed
+        self._record.update(record.of_output(parsed), seconds=seconds)
+        if missed or busy_with:
+            if said := self._undecided(missed or busy_with, moved, busy=not missed):
+                raise SanityError(said)
+            return True
+        # A case with metrics has no verdict until they are judged.
+        believed = None if self.declares else Verdict.RECORDED
+        self._close_record(Verdict.FAIL if problems else believed, problems)
+        if problems:
+            more = len(problems) - NAMED_PROBLEMS
+            named = problems[:NAMED_PROBLEMS] + (
+                [f"{more} more in {record.FILE}"] if more > 0 else []
+            )
+            failure = SanityError("; ".join(named))
+            self._attempts.settle(failure)
+            raise failure
+        return True
+
+    def _not_as_requested(self, parsed: Parsed | None) -> list[str]:
+        if parsed is None:
+            return []
+        return not_as_requested(parsed, self.requested())
+
+    def _of_another_launch(self, parsed: Parsed | None) -> list[str]:
+        """Evidence that the output or other files are not of this launch, one line each."""
+        ended = self.launched
+        if ended is None:
+            return []
+        written = [str(self.stdout), str(self.stderr), *map(str, self.keep_files)]
+        problems = launch.stale(Path(), written)
+        texts = [path for name in written[:1] + written[2:] for path in sorted(Path().glob(name))]
+        said = "\n".join(
+            path.read_text(encoding="utf-8", errors="replace") for path in texts if path.is_file()
+        )
+        # The time zone in a container may be any.
+        slack = 15 * 3600.0 if "image" in self.current_environ.extras else 0.0
+        claimed = self.claimed(parsed) if parsed else 0.0
+        return problems + launch.out_of_time(ended, claimed, said, slack)
+
+    def _look_at_the_job(self) -> list[str]:
+        """What steered the job script and was not requested, one line each."""
+        try:
+            self.node_after = node = steering.node(Path(steering.JOB).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            return [f"{steering.JOB} cannot be read: {error}"]
+        if node.job.nonce != self._nonce:
+            return [f"{steering.JOB} is of another launch"]
+        asked, extras = self.requested_variables(), self.current_environ.extras
+        places = (self.current_partition.local_env, self.current_environ, self)
+        self.machine = machine = steering.machine(
+            node, extras, asked, os.environ, any(of.modules for of in places)
+        )
+        owned = steering.settings(node, machine)
+        self._record["settings"] = {
+            "sha256": plan.digest(owned),
+            "machine": owned,
+            "job": dict(node.job.variables),
+        }
+        script = text(Path(str(self.job.script_filename)))
+        return [
+            *steering.unasked(steering.of_job(node.job), asked, machine),
+            *steering.hidden(node, script),
+            *self._calibrated_otherwise(plan.digest(owned)),
+        ]
+
+    def _calibrated_otherwise(self, now: str) -> list[str]:
+        """A doubt if the references of the case were measured under other settings."""
+        before = site_references().calibrated_under(self.case())
+        if before in ("", now) or self.purpose == "calibration":
+            return []
+        return [
+            plan.Doubt(
+                "the references of this case were calibrated under other settings of the machine "
+                f"(sha256 {before[:12]}, now {now[:12]}): put back what changed below /etc, in the "
+                "prefix of MPI or UCX, or in a module; or calibrate again"
+            )
+        ]
+
+    def _end_if_not_begun(self) -> None:
+        """Skips or fails the case if the job itself found that the benchmark could not run."""
+        skipped, refused = Path(launch.SKIPPED_FILE), Path(launch.REFUSED_FILE)
+        # A job that ends before the benchmark writes no record of its launch.
+        if skipped.exists() and not Path(launch.FILE).exists():
+            self.leave_out("not-here", True, skipped.read_text(encoding="utf-8").strip())
+        if refused.exists():
+            problems = [refused.read_text(encoding="utf-8").strip()]
+            self._close_record(Verdict.FAIL, problems)
+            self._refuse(problems)
+
+    def _health_of_nodes(self) -> tuple[list[str], Sequence[str]]:
+        """Faults of the nodes during the launch, and those that other work may explain."""
+        health = self.current_partition.extras.get("health", {})
+        nodes = counters.of_job(Path(), health, self.link_devices)
+        self._record["node_health"] = nodes.record
+        unread = [
+            f"{host}: {it['unread']}" for host, it in nodes.record.items() if "rose" not in it
+        ]
+        # A run between nodes that came to its end must show what their ports counted.
+        must = self.link_devices and self.launched is not None and self.launched.rc == 0
+        return [*nodes.problems, *(unread if must else ())], nodes.doubts
+
+    def _program(self) -> str:
+        return Path(str(self.executable)).name
+
+    def _launch(self) -> tuple[list[str], dict[str, float]]:
+        """Problems of the launch, and its times from :func:`assay.prove.launch.times`."""
+        unknown = {"benchmark": 0.0, "began": 0.0}
+        try:
+            ended = launch.parse(Path(launch.FILE).read_text(encoding="utf-8"))
+        except OSError:
+            if not Path(str(self.stdout)).exists():
+                waited = self.max_pending_time
+                limit = f"; its limit was {waited:.0f} s" if waited else ""
+                return [f"its job never began{limit}"], unknown
+            return [
+                f"the job script did not reach its end: killed, or out of time{self._last_words()}"
+            ], unknown
+        except ValueError as torn:
+            return [str(torn)], unknown
+        times = launch.times(ended, self.job)
+        self.others, self.launched = ended.others, ended
+        if ended.others is not None:
+            self._record["others"] = asdict(ended.others)
+        wrong = launch.wrong_clock(ended, self.job.submit_time, time.time())
+        if ended.nonce != self._nonce:
+            wrong.insert(0, f"{launch.FILE} is of another launch: its nonce is {ended.nonce!r}")
+        if ended.rc == 0:
+            return wrong, times
+        signal = f" (signal {ended.signal})" if ended.signal else ""
+        # The last words of a parallel launch come from the launcher.
+        words = "" if self.parallel else self._last_words()
+        said = f"{self._program()} ended with exit code {ended.rc}{signal}{words}"
+        return [said, *wrong], times
+
+    def _nodes_lost(self) -> list[str]:
+        """Nodes of the job out of service now; for a job that never began, why it waited."""
+        scheduler = self.current_partition.scheduler
+        if self.hosts:
+            return node_state.lost(scheduler, self.hosts)
+        wanted = -(-(self.num_tasks or 1) // (self.num_tasks_per_node or 1))
+        return node_state.in_service(scheduler, self.job, wanted)[1]
+
+    def _last_words(self) -> str:
+        """The last line of standard error, formatted to follow the text of a problem."""
+        said = reversed(text(self.stderr).split("\n"))  # none of a job that never began
+        return next((f": {line.strip()}" for line in said if line.strip()), "")

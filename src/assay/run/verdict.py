@@ -1,0 +1,312 @@
+"""Phase ``performance``: the verdict of each metric, over all launches of the case."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any, Union
+
+import reframe.utility.sanity as sn
+from reframe.core.builtins import run_after, run_before
+from reframe.core.exceptions import ConfigError, PerformanceError
+
+from assay import metrics as known
+from assay.judge import (
+    RED,
+    Peak,
+    Ratios,
+    Reference,
+    ReferencesError,
+    Verdict,
+    curves,
+    decided,
+    judge,
+    judge_ratios,
+    of_peak,
+    worst,
+)
+from assay.parse import Parsed, Quantity, formulas
+from assay.reframe_compat import runner
+from assay.run import shared
+from assay.run.case import CaseBase
+from assay.run.site import site_references
+from assay.store import record
+from assay.store.record import BUSY, CALIBRATION
+
+#: A quantity with its unit from the output, or computed numbers (a ratio), one for each launch.
+Measured = Union[Quantity, float, Sequence[float]]
+
+
+def in_declared_units(
+    measured: Mapping[str, Measured], declared: Mapping[str, str]
+) -> tuple[dict[str, list[float]], list[str]]:
+    """The values of each metric, and the metrics that are missing or have another unit.
+
+    :param declared: unit of every metric that must be present; no other metric may be present.
+    """
+    problems = [f"metric {name!r} was not extracted" for name in declared if name not in measured]
+    problems += [f"metric {name!r} is not declared" for name in measured if name not in declared]
+    samples: dict[str, list[float]] = {}
+    for name, value in measured.items():
+        if isinstance(value, Quantity):
+            unit = declared.get(name, value.unit)
+            if value.unit != unit:
+                problems.append(f"metric {name!r} is in {value.unit!r}, not in {unit!r}")
+            samples[name] = [value.value]
+        else:
+            samples[name] = list(value) if isinstance(value, Sequence) else [value]
+        if not samples[name] or not all(map(_finite, samples[name])):
+            problems.append(f"metric {name!r} is not finite: {value}")
+    return samples, problems
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
+
+
+class Judged(CaseBase):
+    """The part of :class:`assay.run.strict.StrictCheck` that judges what was measured."""
+
+    #: Metric -> its value in the last launch.
+    _newest: Mapping[str, float] = {}
+
+    #: What speaks against all launches together, beside the metrics: one line, or none.
+    _against_all: list[str] = []
+
+    @run_after("setup")
+    def _units_are_known(self) -> None:
+        if problems := known.unknown(self.declares):
+            raise ConfigError(f"{type(self).__name__}: {'; '.join(problems)}")
+
+    @run_before("performance")
+    def _judge(self) -> None:
+        if self.is_dry_run():
+            return
+        own = [name for name in self.perf_variables if name not in self.declares]
+        if own:
+            # ReFrame passes a run in which such a function raises an error.
+            self._fail([f"metric {name!r} does not come from measure()" for name in own])
+        if not self.declares:
+            self._attempts.passed = True
+            return
+        parsed = self._parsed
+        assert parsed is not None, "sanity fails without one"
+        try:
+            measured, origins = formulas.of(self.measure, parsed)
+            peaks = dict(self.peaks(parsed))
+            values, problems = in_declared_units(measured, self.declares)
+        except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
+            values = {}
+            problems = [f"metrics cannot be read from the output of {parsed.program}: {error}"]
+        if problems and "busy" in self._record:
+            return  # phase sanity has left the case without a verdict
+        if problems:
+            self._fail(problems)
+        self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}
+        try:
+            ratios = self._ratios(parsed, peaks)
+        except ReferencesError as error:
+            self._fail([str(error)])
+        busy_with = self._record.get("busy") or shared.disturbance(self)
+        if busy_with and self._disturbed(
+            self._judge_all(values, peaks, origins), ratios, busy_with
+        ):
+            return  # ReFrame stores the values, and then the case fails
+        every = self._attempts.add(values, ratios, parsed.rows)
+        metrics = self._record["metrics"] = self._judge_all(every, peaks, origins)
+        plausible = judge_ratios(self._attempts.ratios, self._best())
+        verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
+        self._against_all = []
+        if plausible.verdict is not Verdict.PASS:
+            verdict = worst([verdict, plausible.verdict])
+            self._against_all = [f"{plausible.verdict.value}: {plausible.why}"]
+        elif verdict is Verdict.PASS and self._attempts.counted < self.least_launches:
+            verdict = Verdict.INCONCLUSIVE
+            done, least = self._attempts.counted, self.least_launches
+            self._against_all = [f"{verdict.value}: {done} of at least {least} launches"]
+        self._close_record(verdict, self._against_all)
+        if verdict not in RED:
+            # A case with `measures_anew` false may still add a verdict of its own.
+            self._attempts.passed = self.measures_anew
+        elif not self.measures_anew or decided(verdict, self._attempts.counted):
+            self._attempts.settle(PerformanceError(self._said_against()))
+
+    def _judge_all(
+        self,
+        values: Mapping[str, list[float]],
+        peaks: Mapping[str, Peak],
+        origins: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        metrics: dict[str, Any] = {}
+        errors = []
+        for name, unit in self.declares.items():
+            try:
+                metrics[name] = self._judge_one(name, unit, values[name], peaks.get(name))
+                if name in origins:
+                    metrics[name]["origin"] = origins[name]
+            except ReferencesError as error:
+                errors.append(str(error))
+        if errors:
+            self._record["metrics"] = metrics
+            self._fail(errors)
+        return metrics
+
+    def _ratios(self, parsed: Parsed, peaks: Mapping[str, Peak]) -> Ratios:
+        """What must be plausible in the last launch; a calibration judges all launches itself."""
+        column = curves.column(parsed.rows)
+        if column:
+            mpi = self.current_environ.extras.get("mpi", "openmpi")
+            self._record["curve"] = curves.judged_as(self.curve, self.shares_cores, mpi)
+            if once := curves.paid_once(parsed.rows, self.counted):
+                self._record["once"] = once
+        if self.purpose == "calibration":
+            return {}
+        rates = {
+            name: peak
+            for name, peak in peaks.items()
+            if peak.most is not None and known.fault(self.declares[name]) == "lower"
+        }
+        found = {
+            f"peak {name}": of_peak(f"{name} is", self._newest[name], peak, self.declares[name])
+            for name, peak in rates.items()
+        }
+        links = [peak.value for name, peak in rates.items() if self.declares[name] == "MB/s"]
+        if parsed.rows and {"file_size", "record_size"} <= parsed.rows[0].keys():
+            rates_of_a_table = self.declares.keys() & parsed.rows[0].keys()
+            found.update(curves.cells(parsed.rows, sorted(rates_of_a_table)))
+        if column:
+            alone = not runner.retries()
+            if not alone:
+                bounds = site_references().envelope(self.case(), column, parsed.units[column])
+                found.update(curves.outside(parsed.rows, bounds))
+            peak = max(links, default=None)
+            if peak is None and column == "latency":
+                peak = self.hardware_peak("link", "bandwidth")
+            found.update(curves.ratios(parsed.rows, *self._curve(), peak, alone))
+        return found
+
+    def _curve(self) -> tuple[str, curves.Once]:
+        """The pattern by which the curve is judged, and what a launch pays once."""
+        return self._record["curve"], self._record.get("once", {})
+
+    def _best(self) -> Ratios:
+        """The shape of the curve by the best times of all launches; empty if there is no curve."""
+        return curves.best(self._attempts.rows, *self._curve()) if "curve" in self._record else {}
+
+    def _disturbed(self, metrics: dict[str, Any], ratios: Ratios, why: str) -> bool:
+        """Whether a launch does not count: there was other work, and a metric is out of bounds."""
+        bad = [m for m in metrics.values() if m["verdict"] in RED]
+        plausible = judge_ratios([ratios])
+        said = [f"{n}: {m['why']}" for n, m in metrics.items() if m in bad]
+        if plausible.verdict is not Verdict.PASS:
+            said.append(plausible.why)
+        if "busy" in self._record:  # phase sanity has left the numbers without a verdict
+            bad = list(metrics.values())
+        elif shared.of_a_person(self) and self._too_good(metrics, ratios):
+            return False
+        elif said:
+            self._undecided(why, said)
+        else:
+            return False
+        for metric in bad:
+            metric.update(verdict=self._record["verdict"], why=f"{why}: {metric['why']}")
+        self._record["metrics"] = metrics
+        self._close_record(Verdict(self._record["verdict"]), self._record["problems"], said)
+        return True
+
+    def _too_good(self, metrics: Mapping[str, Any], ratios: Ratios) -> bool:
+        """Whether a number is too good. Other work only makes numbers worse, and excuses none."""
+        for name, metric in metrics.items():
+            worse = known.fault(self.declares[name])
+            low, high, value = metric.get("lower"), metric.get("upper"), metric["value"]
+            if worse == "lower" and high is not None and value > high:
+                return True
+            if worse == "upper" and low is not None and value < low:
+                return True
+        return any(
+            ratio.value > ratio.most
+            for key, ratio in ratios.items()
+            if key.startswith(curves.TOO_FAST)
+        )
+
+    def _undecided(self, why: str, against: Sequence[str], busy: bool = True) -> str:
+        """Closes the record of a launch that does not count.
+
+        :param busy: the machine was busy; `why` is what other work took.
+        :returns: the reason for the failure of the case. It is empty on the machine of a person,
+            where the last such launch ends the case without a verdict.
+        """
+        last = shared.last_beside_others(self, self._attempts.disturbed)
+        self._attempts.disturb()
+        if busy:
+            self._record["busy"] = why
+        if busy and last and shared.of_a_person(self):
+            self._record["not_judged"] = list(map(str, against))
+            self._close_record(Verdict.RECORDED, [])
+            self._attempts.passed = self.measures_anew
+            return ""
+        said = "; ".join([f"{BUSY}: {why}" if busy else why, *against])
+        self._close_record(Verdict.INCONCLUSIVE, [said], against)
+        if last:
+            self._attempts.settle(PerformanceError(said))
+        return said
+
+    def _said_against(self) -> str:
+        """Every metric that keeps this case from passing, with the reason; empty if none does."""
+        if "busy" in self._record:
+            return "; ".join(self._record["problems"])
+        return "; ".join(
+            [
+                *(
+                    f"{name}: {metric['verdict']}: {metric['why']}"
+                    for name, metric in self._record.get("metrics", {}).items()
+                    if metric["verdict"] in RED
+                ),
+                *self._against_all,
+            ]
+        )
+
+    def _judge_one(
+        self, name: str, unit: str, values: list[float], peak: Peak | None
+    ) -> dict[str, Any]:
+        middle = statistics.median(values)  # the value that `judge` reports
+        self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
+        entry = record.of_metric(middle, unit, values)
+        if peak:
+            entry["percent_of"] = record.of_peak(peak.what, peak.value, middle, unit)
+        if self.purpose == "calibration":
+            return {**entry, "verdict": Verdict.RECORDED.value, "why": CALIBRATION}
+        expected = site_references().find(self.case(), name, unit, peak.value if peak else None)
+        if not isinstance(expected, Reference):
+            return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}
+        judgement = judge(values, expected)
+        # ReFrame shows and stores this reference. The reference has no bounds: ReFrame would judge
+        # the median by them, and it has no third verdict.
+        where = self.current_partition.fullname
+        self.reference[f"{where}:{name}"] = (expected.value, None, None, unit)
+        return {**entry, **record.of_judgement(expected, judgement)}
+
+    @run_after("performance")
+    def _no_pass_without_verdict(self) -> None:
+        """Fails a case that has not passed, after ReFrame has stored its values."""
+        if not self.is_dry_run() and self._record.get("verdict") in RED:
+            raise PerformanceError(self._said_against())
+
+    def value(self, metric: str) -> float:
+        """A metric of this case in its last launch, for a test that depends on this case.
+
+        :raises KeyError: there is no such metric.
+        """
+        where = f"{self.current_partition.fullname}+{self.current_environ.name}"
+        value = float(self._newest[metric])
+        return formulas.Number(value, ["metric", self.unique_name, where, metric, value])
+
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        """The rows of this case in its last launch, for a test that depends on this case."""
+        return self._parsed.rows if self._parsed else ()
+
+    def launches(self) -> int:
+        """How often this case was launched in this session so far."""
+        return self._attempts.launches

@@ -1,0 +1,345 @@
+"""One figure: a drawing, its text alternative and the numbers that it shows, and its files."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import html
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure as Canvas
+
+from assay import files
+from assay.quantities import better, binary, quantity, spaced
+from assay.show import plots
+from assay.show.plots import Drawing, Lines, Missing
+from assay.store.cases import Case
+from assay.store.sanitize import finite
+from assay.store.session import ReportError
+
+if TYPE_CHECKING:
+    from assay.show.validation import Absent
+
+#: A figure of the validation and its place; both together identify a figure.
+Shown = tuple[str, str]
+
+#: How many missing parts a caption names with their reasons.
+MOST_NAMED = 4
+
+#: Of a line with more points, a description has the first and the last one.
+MOST_TOLD = 12
+
+#: Names of two files beside those of the figures: the missing parts, and the index of the figures.
+MISSING, INDEX = "missing", "figures"
+
+ENDINGS = ("svg", "png", "csv")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing, with the text and numbers for a reader who cannot see it.
+
+    :ivar name: the words from which the names of its files are made.
+    :ivar caption: one line below it.
+    :ivar numbers: its numbers for programs: a head with the units, and one row for each point,
+        unrounded.
+    :ivar pivot: the table that the page shows, its head first; empty if it shows `numbers`.
+    :ivar words: its content in words; empty if the caption says it.
+    :ivar shows: the figures of the validation that it represents; empty for an additional figure.
+    :ivar missing: its parts that this session did not measure.
+    :ivar told: id of a part of the drawing -> the text of each of its points, for a pointer.
+    """
+
+    name: str
+    title: str
+    caption: str
+    drawing: Drawing
+    numbers: tuple[tuple[str | float, ...], ...]
+    pivot: tuple[tuple[str, ...], ...] = ()
+    words: str = ""
+    shows: frozenset[Shown] = frozenset()
+    missing: tuple[Missing, ...] = ()
+    told: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def description(self) -> str:
+        """Its content in words."""
+        return self.words or self.caption
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The head of :attr:`table`."""
+        return tuple(map(str, (self.pivot or self.numbers)[0]))
+
+    @property
+    def table(self) -> tuple[tuple[str, ...], ...]:
+        """Its numbers as text."""
+        rows = (self.pivot or self.numbers)[1:]
+        return tuple(tuple(c if isinstance(c, str) else spaced(c) for c in row) for row in rows)
+
+    @cached_property
+    def canvas(self) -> Canvas:
+        """The drawing, drawn."""
+        return plots.draw(self.drawing)
+
+    @property
+    def svg(self) -> str:
+        """One ``<svg>`` element with ids that are unique in the page."""
+        return _embed(_pointed(plots.svg(self.canvas), self.told), self.title, self.description)
+
+    @property
+    def document(self) -> str:
+        """The drawing as a separate SVG file, in the size in which its text is 10 pt."""
+        svg = plots.svg(self.canvas)
+        inside = svg.index(">", svg.index("<svg")) + 1
+        title, words = html.escape(self.title), html.escape(self.description)
+        return f"{svg[:inside]}<title>{title}</title><desc>{words}</desc>{svg[inside:]}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures under one heading, in rows that share a scale; `narrow` figures go side by side.
+
+    :ivar word: text of a link to it.
+    """
+
+    anchor: str
+    word: str
+    heading: str
+    rows: list[list[Figure]]
+    narrow: bool = False
+
+
+def of(sections: Iterable[Section]) -> list[Figure]:
+    """All figures, in the order of the page."""
+    return [found for section in sections for row in section.rows for found in row]
+
+
+def of_lines(
+    name: str, title: str, drawing: Lines, shows: Iterable[Shown], what: str = "line"
+) -> Figure:
+    """A figure of lines; its table has a row for each x.
+
+    :param what: what distinguishes its lines.
+    """
+    lines, unit = drawing.lines, drawing.unit
+    sizes = drawing.scale == plots.SIZES
+    text = binary if sizes else spaced
+    judged = " Grey bars are bounds." if any(line.marks for line in lines) else ""
+    if failed := list(_outside(drawing)):
+        judged += f" Outside its bounds: {'; '.join(failed)}."
+    ideal = "; the dotted line is the ideal" if drawing.ideal else ""
+    columns = [dict(line.points) for line in lines]
+    ways = ("way", "P") if drawing.by_ranks else ()
+    heads = (line.label + ("" if unit == "1" else f" [{unit}]") for line in lines)
+    said = f"{drawing.quantity} over {drawing.across or drawing.over}. {'; '.join(_ends(drawing))}."
+    return Figure(
+        name,
+        title,
+        caption(f"{drawing.side or better(unit)}{ideal}.{judged}", drawing.missing),
+        drawing,
+        (
+            (what, *ways, drawing.over + " [B]" * sizes, f"{drawing.quantity} [{unit}]"),
+            *(
+                (
+                    line.label.removeprefix(f"{what} = ").replace("\N{NO-BREAK SPACE}", ""),
+                    *((line.way, line.ranks) if ways else ()),
+                    x,
+                    y,
+                )
+                for line in lines
+                for x, y in line.points
+            ),
+        ),
+        pivot=(
+            (drawing.over, *heads),
+            *(
+                (text(x), *(spaced(column[x]) if x in column else "" for column in columns))
+                for x in sorted({x for column in columns for x in column})
+            ),
+        ),
+        words=said[0].upper() + said[1:],
+        shows=frozenset(shows),
+        missing=drawing.missing,
+        told={
+            f"{plots.POINTS}{number}": tuple(
+                f"{line.label}, {text(x)}: {quantity(y, unit)}"
+                for x, y in line.points[:: drawing.step(line)]
+            )
+            for number, line in enumerate(lines)
+        },
+    )
+
+
+def _ends(drawing: Lines) -> Iterator[str]:
+    """The points of each line in words; of a long line, the first and the last one."""
+    text = binary if drawing.scale == plots.SIZES else spaced
+    for line in drawing.lines:
+        told = line.points if len(line.points) <= MOST_TOLD else (line.points[0], line.points[-1])
+        yield f"{line.label}: " + ", ".join(
+            f"{quantity(y, drawing.unit)} at {text(x)}" for x, y in told
+        )
+
+
+def _outside(drawing: Lines) -> Iterator[str]:
+    """The judged points that failed, with their bounds."""
+    unit = drawing.unit
+    for line in drawing.lines:
+        for mark in line.marks:
+            if mark.failed:
+                ends = (("at least", mark.lower), ("at most", mark.upper))
+                said = [f"{word} {quantity(end, unit)}" for word, end in ends if end is not None]
+                bounds = " and ".join([*said, f"reference {quantity(mark.reference, unit)}"])
+                value = quantity(mark.value, unit)
+                yield f"{line.label} at {binary(mark.at)} is {value}, {bounds}"
+
+
+def caption(text: str, missing: Sequence[Missing]) -> str:
+    """A caption that names the missing parts and the reasons."""
+    if not missing:
+        return text
+    named = "; ".join(f"{part} ({why})" for part, why in missing[:MOST_NAMED])
+    more = f"; and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+    return f"{text} Not measured: {named}{more}."
+
+
+def drawable(*values: float) -> bool:
+    """Whether a logarithmic axis can show all values; 0 and absurd values stay in the outputs."""
+    return all(1e-18 < value < 1e18 for value in values)
+
+
+def positive(row: Mapping[str, object], columns: Iterable[str]) -> list[float] | None:
+    """The values of a row; None unless all are numbers greater than zero, which can be drawn."""
+    values = [finite(row.get(column)) for column in columns]
+    found = [value for value in values if value is not None and drawable(value)]
+    return found if len(found) == len(values) else None
+
+
+def count(case: Case, parameter: str) -> int | None:
+    """A parameter that counts nodes or processes; None if it is not such a number."""
+    text = case.parameters.get(parameter, "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
+
+
+def others(case: Case, *left_out: str) -> tuple[tuple[str, str], ...]:
+    """The parameters that must be equal for cases to share a drawing."""
+    return tuple(sorted((k, v) for k, v in case.parameters.items() if k not in left_out))
+
+
+def reasons(cases: Sequence[Case]) -> str:
+    """Why these cases have no measurement: the first reason, and the number of further reasons."""
+    found = list(dict.fromkeys(case.lack for case in cases))
+    more = f" (and {len(found) - 1} more reasons)" if len(found) > 1 else ""
+    return found[0] + more if found else "no case was selected"
+
+
+def _pointed(svg: str, told: Mapping[str, tuple[str, ...]]) -> str:
+    """The drawing with a text on each point, which a browser shows under the pointer."""
+    for part, texts in told.items():
+        start = svg.find(f'<g id="{part}">')
+        if start < 0:
+            continue
+        remaining = iter(texts)
+
+        def titled(match: re.Match[str], remaining: Iterator[str] = remaining) -> str:
+            return f"{match[1]}><title>{html.escape(next(remaining))}</title></{match[2]}>"
+
+        element = "path" if part == plots.CELLS else "use"
+        pattern = rf"(<({element})\b[^>]*?)\s*/>"
+        svg = svg[:start] + re.sub(pattern, titled, svg[start:], count=len(texts))
+    return svg
+
+
+def _embed(svg: str, title: str, description: str) -> str:
+    """A stand-alone SVG prepared for a page with many: unique ids, a name, no fixed size."""
+    body = svg[svg.index("<svg") :]
+    prefix = "f" + hashlib.sha256((title + body).encode()).hexdigest()[:8]
+    body = re.sub(r'\bid="', f'id="{prefix}-', body)
+    body = re.sub(r"url\(#", f"url(#{prefix}-", body)
+    body = re.sub(r'xlink:href="#', f'xlink:href="#{prefix}-', body)
+    head, rest = body.split(">", 1)
+    head = re.sub(r'\s(width|height)="[^"]*"', "", head)
+    name = f'<title id="{prefix}-t">{html.escape(title)}</title>'
+    words = f'<desc id="{prefix}-d">{html.escape(description)}</desc>'
+    labelled = f' role="img" aria-labelledby="{prefix}-t {prefix}-d"'
+    return f"{head}{labelled}>{name}{words}{rest}".strip()
+
+
+def write(directory: Path, figures: Iterable[Figure], absent: Iterable[Absent]) -> int:
+    """Write ``NAME.svg``, ``NAME.png``, ``NAME.csv`` of each, ``figures.csv``, ``missing.csv``.
+
+    Each file is written whole or not at all; a file of the same name is replaced. Figures that the
+    ``figures.csv`` of an earlier run lists are deleted, so that a folder shows one run. Other files
+    stay.
+
+    :returns: how many figures there are.
+    :raises ReportError: the directory cannot be made or written.
+    """
+    drawn = named(figures)
+    header = ("figure", "at", "part", "test", "why")
+    # Ordinary blanks, which any program recognises.
+    lacking = [
+        [getattr(item, key).replace("\N{NO-BREAK SPACE}", " ") for key in header] for item in absent
+    ]
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        index = directory / f"{INDEX}.csv"
+        before = _indexed(index)
+        for name, figure in drawn.items():
+            files.write(directory / f"{name}.svg", figure.document)
+            files.write(directory / f"{name}.png", plots.png(figure.canvas))
+            files.write(directory / f"{name}.csv", _csv(*figure.numbers))
+        files.write(directory / f"{MISSING}.csv", _csv(header, *lacking))
+        # Delete them before the new index replaces the old one.
+        for name in before - {*drawn, MISSING, INDEX}:
+            for ending in ENDINGS:
+                (directory / f"{name}.{ending}").unlink(missing_ok=True)
+        rows = [[name, figure.title, figure.caption] for name, figure in drawn.items()]
+        files.write(index, _csv(("file", "title", "caption"), *rows))
+    except OSError as error:
+        raise ReportError(
+            f"{directory}: figures cannot be written here ({error.strerror}); "
+            "name another folder with --figures DIR"
+        ) from None
+    return len(drawn)
+
+
+def named(figures: Iterable[Figure]) -> dict[str, Figure]:
+    """Figures by the name of their files; if two names are equal, the second gets a number."""
+    found: dict[str, Figure] = {}
+    for figure in figures:
+        name = base = slug(figure.name)[:120].rstrip("-") or "figure"
+        number = 1
+        while name in found or name in (MISSING, INDEX):
+            number += 1
+            name = f"{base}-{number}"
+        found[name] = figure
+    return found
+
+
+def slug(*words: str) -> str:
+    """Words as the name of a file: lower case, digits and hyphens; ``OneTwo`` is two words."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", " ".join(words).replace("/", ""))
+    return re.sub(r"[^a-z0-9]+", "-", apart.lower()).strip("-")
+
+
+def _indexed(index: Path) -> set[str]:
+    """The names of the figures that an earlier run wrote, from its index."""
+    try:
+        rows = list(csv.reader(io.StringIO(index.read_text(encoding="utf-8"))))
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return set()
+    return {row[0] for row in rows[1:] if row and slug(row[0]) == row[0]}
+
+
+def _csv(*rows: Sequence[str | float]) -> str:
+    """Rows as CSV (RFC 4180, lines ended by a line feed), each number with all its digits."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return stream.getvalue()

@@ -1,0 +1,279 @@
+"""The report as one self-contained HTML page."""
+
+from __future__ import annotations
+
+import os
+import re
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+from markupsafe import Markup, escape
+
+from assay import files
+from assay.judge import Verdict, worst_first
+from assay.quantities import quantity, spaced
+from assay.show import plots, remedies, summary, suspects
+from assay.show.figure import Section
+from assay.show.validation import Absent
+from assay.store.cases import Case, Metric, Session
+from assay.store.sanitize import line, mapping, sequence
+from assay.store.session import ReportError
+
+HERE = Path(__file__).parent
+
+#: How many suspects the first screen names, and how many causes if no node is accused.
+MOST_SUSPECTS, MOST_CAUSES = 5, 3
+
+#: How many characters of a message the first screen shows; "Causes" has all of it.
+SHOWN = 180
+
+#: A run that judged less than this share of its cases says so beside its verdict.
+FEW = 0.5
+
+#: Colours of a drawing on white paper -> the variable of page.css that a page shows instead.
+COLOURS = {
+    "#000000": "--ink", plots.GREY: "--soft", "#dddddd": "--line", "#ffffff": "--paper",
+    plots.BLUE: "--blue", plots.VERMILLION: "--vermillion", plots.GREEN: "--green",
+    plots.PURPLE: "--purple", plots.ORANGE: "--orange", plots.SKY: "--sky",
+    plots.OUTSIDE["color"]: "--outside",
+}  # fmt: skip
+
+#: Sign of each verdict, so that a reader does not depend on colour alone.
+SIGNS = {
+    Verdict.PASS: "\N{CHECK MARK}",
+    Verdict.FAIL: "\N{MULTIPLICATION X}",
+    Verdict.INCONCLUSIVE: "?",
+    Verdict.RECORDED: "\N{BULLET}",
+    None: "\N{EN DASH}",
+}
+
+
+class Link(NamedTuple):
+    """A file beside the report."""
+
+    name: str
+    href: str
+
+
+def render(
+    session: Session,
+    sections: Sequence[Section],
+    absent: Iterable[Absent],
+    beside: Path,
+    history: str | None = None,
+) -> str:
+    """The page as HTML.
+
+    :param sections: the figures of the session.
+    :param absent: the figures that the session does not have.
+    :param beside: path of the page; links to outputs are relative to its directory.
+    :param history: address of the page of the history; None for no link.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        svg=lambda figure: Markup(themed(figure.svg)),  # noqa: S704
+        number=spaced,
+        quantity=quantity,
+        expected=expected,
+        flatten=flatten,
+        commands=commands,
+        # Unlike `capitalize`, this leaves the words after the first one as they are.
+        sentence=lambda text: text[:1].upper() + text[1:],
+    )
+    cases = summary.sorted_cases(session.cases)
+    anchors = {id(case): f"case-{number}" for number, case in enumerate(cases, 1)}
+    environment.globals.update(
+        sign=SIGNS.__getitem__,
+        fared=suspects.FARED,
+        remedy_for=remedies.of,
+        links=lambda case: _links(case, beside),
+        anchor=lambda case: anchors[id(case)],
+    )
+    counts = summary.Counts.of(session.cases)
+    outcome = summary.outcome(session)
+    metrics = [(case, metric) for case in session.cases for metric in case.metrics]
+    metrics.sort(key=lambda at: (worst_first(at[1].verdict), at[0].where, at[0].display_name))
+    causes = suspects.causes(cases)
+    accused = suspects.suspects(causes)
+    judged = summary.judged(cases)
+    coverage = summary.coverage(cases)
+    return environment.get_template("page.html").render(
+        session=session,
+        history=history,
+        site=", ".join(session.systems) or "no site",
+        counts=counts,
+        outcome=outcome,
+        judged_cases=judged,
+        few=judged < FEW * len(cases) and not (counts.failed or counts.inconclusive),
+        otherwise=sum(coverage.values()) - judged,
+        unjudged=[words for words, number in coverage.items() if not number],
+        facts=_facts(session),
+        suspects=accused,
+        unnamed=[cause for cause in causes if not (cause.nodes or cause.part)],
+        most=MOST_SUSPECTS,
+        most_causes=MOST_CAUSES,
+        shown=SHOWN,
+        attendance=suspects.attendance(cases, accused),
+        harness=summary.harness(session),
+        partitions=_partitions(session.cases),
+        causes=causes,
+        judged=[pair for pair in metrics if pair[1].verdict is not Verdict.RECORDED],
+        recorded=[pair for pair in metrics if pair[1].verdict is Verdict.RECORDED],
+        not_run=summary.reasons_not_run(session.cases),
+        sections=sections,
+        absent=_by_reason(absent),
+        cases=cases,
+        provenance=[*_settings(session.cases), *_provenance(session.cases)],
+        style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
+        script=Markup((HERE / "page.js").read_text(encoding="utf-8")),  # noqa: S704
+    )
+
+
+def themed(svg: str) -> str:
+    """A drawing whose colours are those of the page, light or dark."""
+    pattern = "|".join(map(re.escape, COLOURS))
+    by_name = {colour.lower(): name for colour, name in COLOURS.items()}
+    return re.sub(
+        rf"(?i)(?<=[ \"]) ?({pattern})\b", lambda found: f"var({by_name[found[1].lower()]})", svg
+    )
+
+
+def write(path: Path, text: str) -> None:
+    """Write the page whole or not at all.
+
+    :raises ReportError: it cannot be written.
+    """
+    try:
+        files.write(path, text)
+    except OSError as error:
+        raise ReportError(
+            f"{path}: cannot be written ({error.strerror}); name another place with --output FILE"
+        ) from None
+
+
+def expected(metric: Metric) -> str:
+    """Reference and bounds of a metric in words; empty if it has none of them."""
+    low, high = (quantity(b, metric.unit) for b in (metric.lower, metric.upper))
+    parts = []
+    if metric.reference is not None:
+        parts.append(quantity(metric.reference, metric.unit))
+    if metric.lower is not None and metric.upper is not None:
+        parts.append(f"{low} to {high}")
+    elif metric.lower is not None:
+        parts.append(f"at least {low}")
+    elif metric.upper is not None:
+        parts.append(f"at most {high}")
+    return "; ".join(parts)
+
+
+def commands(text: str) -> Markup:
+    """The text with what is between backticks as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704
+
+
+def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Nested JSON as lines of (dotted key, value), in the order of the record."""
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from flatten(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(tree, list) and any(isinstance(item, (Mapping, list)) for item in tree):
+        for number, value in enumerate(tree, 1):
+            yield from flatten(value, f"{path} {number}")
+    elif isinstance(tree, list):
+        yield path, ", ".join(map(str, tree)) or "none"
+    else:
+        yield path, "not known" if tree is None else str(tree)
+
+
+def _facts(session: Session) -> list[tuple[str, str]]:
+    """What the first screen says about the run: (what, value)."""
+    cases = session.cases
+    nodes = sorted({node for case in cases for node in case.hosts})
+    named = ", ".join(nodes[:MOST_SUSPECTS]) + (" ..." if len(nodes) > MOST_SUSPECTS else "")
+    commits = {
+        mapping(case.provenance.get("suite")).get("commit") for case in cases if case.provenance
+    }
+    stacks = {
+        f"{case.environ} ({said})" if (said := line(case.record.get("stack"))) else case.environ
+        for case in cases
+        if case.verdict is not None
+    }
+    started = session.start.strftime("%-d %B %Y, %H:%M %Z") if session.start else "not known"
+    return [
+        ("host", session.host or "not known"),
+        ("nodes", f"{len(nodes)}: {named}" if nodes else "not recorded"),
+        ("suite", ", ".join(sorted(filter(None, map(line, commits)))) or "commit not recorded"),
+        ("stack", "; ".join(sorted(stacks)) or "nothing ran"),
+        ("date", started),
+        ("session", " ".join(filter(None, (session.file.stem, session.uuid)))),
+    ]
+
+
+def _by_reason(absent: Iterable[Absent]) -> list[tuple[str, str, str, str]]:
+    """(figures, place, tests, reason) of the figures that are missing as a whole."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for item in absent:
+        if not item.part:
+            found.setdefault((item.at, item.test, item.why), []).append(item.figure)
+    return [("; ".join(names), *key) for key, names in found.items()]
+
+
+def _partitions(cases: Sequence[Case]) -> list[tuple[str, str, summary.Counts]]:
+    """Counts by partition and stack, worst first; the site is named if there are several."""
+    several = len({case.system for case in cases}) > 1
+    groups: dict[tuple[str, str], list[Case]] = {}
+    for case in cases:
+        partition = f"{case.system}:{case.partition}" if several else case.partition
+        groups.setdefault((partition, case.environ), []).append(case)
+    counted = [(*place, summary.Counts.of(group)) for place, group in groups.items()]
+    return sorted(counted, key=lambda row: (-row[2].failed, -row[2].inconclusive, row[:2]))
+
+
+def _settings(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
+    """(key, place, value) of what steered the launches, each once."""
+    lines: dict[tuple[str, str, str], None] = {}
+    for case in cases:
+        said = mapping(case.record.get("settings"))
+        for where, value in mapping(said.get("machine")).items():
+            lines[f"setting of the machine, {where}", "", line(value)] = None
+        if said:
+            place = f"{case.partition}, {case.environ}"
+            lines["settings of the machine, sha256", place, line(said.get("sha256"))] = None
+        for note in sequence(case.record.get("notes")):
+            lines["changes no measurement", "", line(note)] = None
+        for doubt in case.doubts:
+            lines["may change what is measured", "", doubt] = None
+    return sorted(lines)
+
+
+def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
+    """(key, place, value) from the node tests; the place is empty if all found the same value."""
+    found: dict[str, dict[str, str]] = {}
+    nodes = [case for case in cases if case.provenance]
+    for case in nodes:
+        for key, value in flatten(case.provenance):
+            found.setdefault(key, {})[f"{case.partition}, {case.environ}"] = value
+    lines = []
+    for key, by_place in found.items():
+        if len(by_place) == len(nodes) and len(set(by_place.values())) == 1:
+            lines.append((key, "", next(iter(by_place.values()))))
+        else:
+            lines += [(key, place, value) for place, value in by_place.items()]
+    return lines
+
+
+def _links(case: Case, beside: Path) -> list[Link]:
+    start = beside.resolve().parent
+    return [
+        Link(path.name, urllib.parse.quote(os.path.relpath(path.resolve(), start)))
+        for path in case.outputs
+    ]

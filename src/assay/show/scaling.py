@@ -1,0 +1,196 @@
+"""HPL over the number of nodes P and the order of the matrix N: time, speed-up, performance.
+
+T(P, N) is the time, S(P, N) = T(1, N) / T(P, N) the speed-up, SP(P, N) the sustained performance,
+and SPF(P, N) = SP(P, N) / PP(P) its fraction of the peak performance of P nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from assay.metrics import factor
+from assay.parse.hpl import operations
+from assay.quantities import spaced
+from assay.show.figure import count, others, positive, reasons
+from assay.show.plots import COUNTS, ORDERS, Line, Lines
+from assay.store.cases import Case
+from assay.store.sanitize import finite
+
+#: Unit of performance.
+RATE = "GFLOP/s"
+
+#: From this time on [s], the printed time is accurate to 1 %.
+ROUNDED = 1.0
+
+TIME, SPEEDUP = "execution time T(P, N)", "speed-up S(P, N)"
+PERFORMANCE, FRACTION = "sustained performance SP(P, N)", "fraction of peak SPF(P, N)"
+
+
+@dataclass(frozen=True)
+class Study:
+    """The measurements of one test on one partition with one stack.
+
+    :ivar program: the program, by the place that the test declares for the figure.
+    :ivar time: T [s] by (P, N); the shortest time if the same problem was run several times.
+    :ivar performance: SP [GFLOP/s] by (P, N), of the same run.
+    :ivar peak: PP [GFLOP/s] by P, if the record of the case has a peak.
+    :ivar missing: each P without any time, and the reason.
+    """
+
+    test: str
+    program: str
+    partition: str
+    environ: str
+    time: Mapping[tuple[int, int], float]
+    performance: Mapping[tuple[int, int], float]
+    peak: Mapping[int, float]
+    missing: tuple[tuple[int, str], ...]
+
+    @property
+    def counts(self) -> list[int]:
+        """Every P that was measured."""
+        return sorted({nodes for nodes, _ in self.time})
+
+    @property
+    def orders(self) -> list[int]:
+        """Every N that was solved."""
+        return sorted({order for _, order in self.time})
+
+    @property
+    def speedup(self) -> Mapping[tuple[int, int], float]:
+        """S by (P, N), if one node solved the same N."""
+        return {
+            (nodes, order): self.time[1, order] / time
+            for (nodes, order), time in self.time.items()
+            if (1, order) in self.time
+        }
+
+    @property
+    def fraction(self) -> Mapping[tuple[int, int], float]:
+        """SPF by (P, N), if the peak of P nodes is known."""
+        return {
+            (nodes, order): sustained / self.peak[nodes]
+            for (nodes, order), sustained in self.performance.items()
+            if nodes in self.peak
+        }
+
+
+def studies(cases: Iterable[Case]) -> list[Study]:
+    """One study for each test, partition and stack that solved at least one problem."""
+    groups: dict[tuple[object, ...], dict[int, list[Case]]] = {}
+    for case in cases:
+        nodes = count(case, "nodes")
+        if case.drawn_as("scaling") and nodes is not None:
+            key = (case.test, case.system, case.partition, case.environ, others(case, "nodes"))
+            groups.setdefault(key, {}).setdefault(nodes, []).append(case)
+    found = [_study(by_count) for _, by_count in sorted(groups.items(), key=lambda g: str(g[0]))]
+    return [study for study in found if study.time]
+
+
+def _study(by_count: Mapping[int, list[Case]]) -> Study:
+    time: dict[tuple[int, int], float] = {}
+    performance: dict[tuple[int, int], float] = {}
+    peak: dict[int, float] = {}
+    for nodes, cases in by_count.items():
+        for case in cases:
+            for order, seconds, rate in _solved(case):
+                if seconds < time.get((nodes, order), float("inf")):
+                    time[nodes, order], performance[nodes, order] = seconds, rate
+            for metric in case.metrics:
+                scale = factor(metric.peak_unit or metric.unit, RATE)
+                if metric.name == "performance" and scale and metric.peak and metric.peak > 0:
+                    peak[nodes] = metric.peak * scale
+    measured = {nodes for nodes, _ in time}
+    missing = [
+        (nodes, reasons(cases)) for nodes, cases in by_count.items() if nodes not in measured
+    ]
+    first = next(case for cases in by_count.values() for case in cases)
+    program = first.drawn_as("scaling")[0].where(first.partition)
+    return Study(
+        first.test, program, first.partition, first.environ, time, performance, peak,
+        tuple(sorted(missing)),
+    )  # fmt: skip
+
+
+def _solved(case: Case) -> list[tuple[int, float, float]]:
+    """(N, time [s], performance [GFLOP/s]) of each solved problem, if the case is proven."""
+    if not case.proven or [case.units.get(name) for name in ("time", "performance")] != ["s", RATE]:
+        return []
+    rows = [(row, positive(row, ("n", "performance"))) for row in case.rows]
+    return [
+        (int(found[0]), seconds, found[1])
+        for row, found in rows
+        if found
+        and found[0] == int(found[0])
+        and (seconds := _seconds(row.get("time"), *found)) is not None
+    ]
+
+
+def _seconds(printed: object, order: float, rate: float) -> float | None:
+    """The time of a row [s]; None if the row is not a measurement.
+
+    HPL rounds the time to 0.01 s and the rate to five digits. So a short time is computed from the
+    rate.
+    """
+    time = finite(printed)
+    if time is None or time < 0:
+        return None
+    return time if time >= ROUNDED else operations(order) / (rate * 1e9)
+
+
+def charts(study: Study) -> list[Lines]:
+    """T and S over P with a line for each N; SP and SPF over N with a line for each P.
+
+    Empty charts are left out.
+    """
+    nodes = tuple((f"P = {number}", why) for number, why in study.missing)
+    # Large N may not fit on few nodes.
+    holes = tuple(
+        (f"P = {number}, N = {spaced(order)}", "not solved in this run")
+        for number in study.counts
+        for order in study.orders
+        if (number, order) not in study.time
+    )
+    slower = tuple(hole for hole in holes if not hole[0].startswith("P = 1,"))
+    no_start = tuple(
+        (f"N = {spaced(order)}", "one node did not solve it: no T(1, N)")
+        for order in study.orders
+        if (1, order) not in study.time
+    )
+    no_peak = tuple(
+        (f"P = {number}", "the peak performance of so many nodes is not known")
+        for number in study.counts
+        if number not in study.peak
+    )
+    several = any(number > 1 for number, _ in study.speedup)
+    speedup = study.speedup if several else {}
+    found = [
+        Lines(
+            name,
+            unit,
+            over,
+            _lines(values, over),
+            scale,
+            base,
+            ideal,
+            (*nodes, *lacks),
+            " ".join(name.split()[-2:]),
+        )
+        for name, unit, over, values, scale, base, ideal, lacks in (
+            (TIME, "s", "nodes P", study.time, COUNTS, 10, False, holes),
+            (SPEEDUP, "1", "nodes P", speedup, COUNTS, 2, True, (*slower, *no_start)),
+            (PERFORMANCE, RATE, "order N", study.performance, ORDERS, 0, False, holes),
+            (FRACTION, "1", "order N", study.fraction, ORDERS, 0, False, (*holes, *no_peak)),
+        )
+    ]
+    return [lines for lines in found if lines.lines]
+
+
+def _lines(values: Mapping[tuple[int, int], float], over: str) -> tuple[Line, ...]:
+    """From values by (P, N): a line over P for each N, or a line over N for each P."""
+    name, which, x = ("N", 1, 0) if over.endswith("P") else ("P", 0, 1)
+    lines: dict[int, list[tuple[float, float]]] = {}
+    for at, y in sorted(values.items(), key=lambda one: (one[0][which], one[0][x])):
+        lines.setdefault(at[which], []).append((float(at[x]), y))
+    return tuple(Line(f"{name} = {spaced(n)}", tuple(at)) for n, at in lines.items())

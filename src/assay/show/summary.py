@@ -1,0 +1,270 @@
+"""The result of a run: its counts, its outcome, and both as text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from assay.deadline import REACHED
+from assay.judge import RED, Fault, Outcome, Verdict, worst_first
+from assay.judge import outcome as ladder
+from assay.show import remedies
+from assay.store.cases import Case, Session
+from assay.store.record import BUSY, CALIBRATION
+from assay.store.sanitize import line, mapping
+
+#: Columns of the table of healthy runs, docs/hardware-log.md.
+COLUMNS = (
+    *("date", "processor, kernel", "distribution", "MPI, UCX", "commit", "command", "runs"),
+    *("cases", "verdict", "false alarms"),
+)
+
+#: Name of a library -> the extra of a stack that holds its version.
+LIBRARIES = {"Open MPI": "openmpi_version", "UCX": "ucx_version"}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Numbers of test cases by their outcome.
+
+    :ivar verdict: the worst one; None if no case ran.
+    :ivar missing: the cases without a record; `failed` counts them, too.
+    """
+
+    passed: int
+    failed: int
+    inconclusive: int
+    recorded: int
+    not_run: int
+    unfinished: int
+    missing: int
+    verdict: Verdict | None
+
+    @classmethod
+    def of(cls, cases: Iterable[Case]) -> Counts:
+        cases = tuple(cases)
+        verdicts = [case.verdict for case in cases]
+        unfinished = sum(case.aborted and case.verdict is None for case in cases)
+        return cls(
+            passed=verdicts.count(Verdict.PASS),
+            failed=verdicts.count(Verdict.FAIL),
+            inconclusive=verdicts.count(Verdict.INCONCLUSIVE),
+            recorded=verdicts.count(Verdict.RECORDED),
+            not_run=verdicts.count(None) - unfinished,
+            unfinished=unfinished,
+            missing=sum(case.missing for case in cases),
+            verdict=min(verdicts, key=worst_first, default=None),
+        )
+
+    @property
+    def ran(self) -> int:
+        return self.passed + self.failed + self.inconclusive + self.recorded - self.missing
+
+
+def harness(session: Session) -> str:
+    """The wall time outside of benchmarks and of a scheduler's queue: what the suite itself took.
+
+    It is unknown if several jobs existed at the same time.
+    """
+    total = session.elapsed
+    inside = sum(case.benchmark_seconds for case in session.cases)
+    waited = sum(case.queue_seconds for case in session.cases)
+    queue = f"{waited:.1f} s in the queue"
+    if not total:
+        return "harness: unknown: nobody knows how long the session took"
+    if total < inside + waited:
+        return (
+            f"harness: unknown: benchmarks took {inside:.1f} s{f' and {queue}' if waited else ''} "
+            f"in a session of {total:.1f} s, so several ran at the same time"
+        )
+    outside = total - inside - waited
+    share = (
+        f"{outside:.1f} s of {total:.1f} s outside of benchmarks ({100 * outside / total:.1f} %)"
+    )
+    return f"harness: {share}{f'; {queue}' if waited else ''}"
+
+
+def sorted_cases(cases: Iterable[Case]) -> list[Case]:
+    """Worst first, then by place and name."""
+    return sorted(cases, key=lambda c: (worst_first(c.verdict), c.where, c.test, c.display_name))
+
+
+def reasons_not_run(cases: Iterable[Case]) -> dict[str, list[Case]]:
+    """The cases that were not run, by reason."""
+    reasons: dict[str, list[Case]] = {}
+    for case in sorted_cases(cases):
+        if case.verdict is None:
+            reasons.setdefault(case.why, []).append(case)
+    return reasons
+
+
+def outcome(session: Session) -> Outcome:
+    """The verdict on a run, and the reasons why it is not accepted."""
+    verdicts = (case.verdict for case in session.cases)
+    return ladder(verdicts, list(_faults(session)), bool(session.partial))
+
+
+def _faults(session: Session) -> Iterator[Fault]:
+    counts = Counts.of(session.cases)
+    if counts.unfinished:
+        of = f"{counts.ran} of {counts.ran + counts.unfinished}"
+        yield Fault(f"INTERRUPTED: {of} finished", word="INTERRUPTED")
+    yield from map(Fault, session.faults)
+    if session.salvaged and not counts.unfinished:
+        yield Fault("the run report is lost: what was not finished is not here")
+    if not session.cases:
+        yield Fault("no test was selected")
+    elif not (counts.ran or counts.unfinished):
+        yield Fault("no test ran")
+    metrics = [[m.why for m in case.metrics] for case in session.cases]
+    undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
+    busy = [case.busy for case in undecided if case.busy]
+    fail, doubt = Verdict.FAIL, Verdict.INCONCLUSIVE
+    for number, before, after, verdict in (
+        # What is missing is a fault of its own.
+        (counts.failed - counts.missing, "", "failed", fail),
+        (
+            sum(CALIBRATION in why for why in metrics),
+            "",
+            "measured to calibrate, and not judged",
+            fail,
+        ),
+        (len(busy), f"{BUSY}: {''.join(busy[:1])}; ", "could not be decided", doubt),
+        (len(undecided) - len(busy), "", "could not be decided", fail),
+    ):
+        if number:
+            yield Fault(f"{before}{_cases(number)} {after}", verdict)
+    if _nothing_judged(session, counts):
+        yield Fault(
+            "nothing was judged: no metric has a reference; calibrate the site, or write "
+            "nothing_judged: allowed into its promise.yaml"
+        )
+    late = sum(case.verdict is None and case.why.startswith(REACHED) for case in session.cases)
+    if late:
+        yield Fault(f"{_cases(late)} not begun before the {REACHED}")
+
+
+def judged(cases: Iterable[Case]) -> int:
+    """How many cases have a metric that was compared with a reference."""
+    return sum(any(m.verdict is not Verdict.RECORDED for m in case.metrics) for case in cases)
+
+
+def coverage(cases: Iterable[Case]) -> dict[str, int]:
+    """How far the tests of each kind judged: ``network (3 recorded, 1 not run)`` -> cases judged.
+
+    A failed or undecided case counts as judged.
+    """
+    kinds: dict[str, list[Case]] = {}
+    for case in cases:
+        kinds.setdefault(case.kind, []).append(case)
+    found = {}
+    for kind, of_kind in sorted(kinds.items()):
+        ran = [case for case in of_kind if case.verdict is not None and not case.missing]
+        red = sum(case.verdict in RED for case in ran)
+        done = red + judged(case for case in ran if case.verdict not in RED)
+        counts = ((len(ran) - done, "recorded"), (len(of_kind) - len(ran), "not run"))
+        said = [f"{count} {word}" for count, word in counts if count]
+        found[f"{kind or 'other'} ({', '.join(said)})"] = done
+    return found
+
+
+def _nothing_judged(session: Session, counts: Counts) -> bool:
+    """Whether a complete run is red because it only recorded numbers."""
+    complete = not (session.partial or counts.unfinished or counts.failed or counts.inconclusive)
+    allowed = session.nothing_judged == "allowed"
+    return bool(counts.ran) and complete and not allowed and not judged(session.cases)
+
+
+def closing_lines(session: Session) -> list[str]:
+    """The last lines of a run: causes, reasons, counts, harness cost and verdict."""
+    counts, ordered = Counts.of(session.cases), sorted_cases(session.cases)
+    lines = []
+    for case in ordered:
+        if case.verdict in RED:
+            lines.append(f"{case.verdict.value} {case.display_name} @{case.where}: {case.why}")
+    lines += remedies.lines(ordered)
+    for case in ordered:
+        if case.launches > 1 and case.verdict is not None:
+            lines.append(
+                f"{case.verdict.value} after {case.launches} launches: "
+                f"{case.display_name} @{case.where}"
+            )
+    for case in ordered:
+        if case.not_judged:
+            why = "; ".join(case.not_judged)
+            lines.append(f"not judged, {case.busy}: {case.display_name} @{case.where}: {why}")
+    for why, cases in reasons_not_run(session.cases).items():
+        names = ", ".join(dict.fromkeys(case.test for case in cases))
+        kind = "not finished" if cases[0].aborted else "not run"
+        lines.append(f"{kind}: {why}: {_cases(len(cases))} of {names}")
+    when = f" of {session.start:%Y-%m-%d %H:%M}" if session.start else ""
+    lines.append(
+        f"{session.file.stem}{when}: {counts.ran} of {_cases(len(session.cases))} ran: "
+        f"{counts.passed} PASS, {counts.failed - counts.missing} FAIL, "
+        f"{counts.inconclusive} INCONCLUSIVE, "
+        f"{counts.recorded} RECORDED (measured, not judged); {counts.not_run} not run"
+        + (f", {counts.unfinished} not finished" if counts.unfinished else "")
+        + (f", {counts.missing} missing" if counts.missing else "")
+    )
+    of = "" if session.promised is None else f"; the site promises {_cases(session.promised)}"
+    lines.append(f"judged: {judged(session.cases)} of {_cases(counts.ran)} that ran{of}")
+    lines.append(harness(session))
+    found = outcome(session)
+    # Print the word only once: the cause of an interrupted run begins with it.
+    causes = [fault.removeprefix(f"{found.word}: ") for fault in found.faults or session.partial]
+    lines.append("verdict: " + ": ".join([found.word, *(["; ".join(causes)] if causes else [])]))
+    return lines
+
+
+def _cases(count: int) -> str:
+    return f"{count} case" if count == 1 else f"{count} cases"
+
+
+def ledger(session: Session) -> list[str]:
+    """The head of the table of docs/hardware-log.md and the row of the run, as Markdown.
+
+    Only a person knows whether the machine was healthy. The last cell therefore counts the red
+    cases of each test as alarms that somebody must judge.
+    """
+    cases = session.cases
+    counts = Counts.of(cases)
+    nodes = [case.provenance for case in cases if case.provenance]
+    cpus = [mapping(node.get("cpu")) for node in nodes]
+    stacks = [mapping(node.get("stack")) for node in nodes]
+    commits = [line(mapping(node.get("suite")).get("commit")) for node in nodes]
+    red = Counter(c.test for c in cases if c.verdict in RED)
+    profiles = {line(case.record.get("profile")) for case in cases} - {"", "full"}
+    asked = [f"SITE={name}" for name in session.systems if name != "local"]
+    asked += [f"PROFILE={name}" for name in sorted(profiles)]
+    row = (
+        f"{session.start:%Y-%m-%d}" if session.start else "",
+        _distinct(
+            f"{line(cpu.get('model'))}, {line(cpu.get('usable'))} processors, "
+            f"Linux {line(node.get('kernel'))}"
+            for node, cpu in zip(nodes, cpus)
+        ),
+        _distinct(line(node.get("system")) for node in nodes),
+        _distinct(
+            f"{name} {line(stack[extra])}"
+            for name, extra in LIBRARIES.items()
+            for stack in stacks
+            if extra in stack
+        ),
+        _distinct(re.sub(r"(?<=^[0-9a-f]{7})[0-9a-f]{33}", "", commit) for commit in commits),
+        f"`{' '.join(['make acceptance', *asked])}`",
+        "1",
+        f"{counts.ran} of {len(cases)}",
+        outcome(session).word,
+        ", ".join(f"{number} {test} to judge" for test, number in red.items()) or "0",
+    )
+    return [_row(COLUMNS), _row(["---"] * len(COLUMNS)), _row(row)]
+
+
+def _distinct(texts: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(filter(None, texts)))
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "".join(f"| {cell.replace('|', '/') or 'not known'} " for cell in cells) + "|"

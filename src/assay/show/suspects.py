@@ -1,0 +1,196 @@
+"""What a run found at fault: the causes, the suspected nodes, and where each node took part.
+
+Everything here comes from the records. The diagnosis of each test names the nodes that it accuses
+(:mod:`assay.accused`). This module only ranks and groups; it judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.accused import How
+from assay.judge import RED, Verdict, worst, worst_first
+from assay.store.cases import Case
+
+#: A cause that accuses a node comes first, and among these the strongest evidence.
+STRENGTH = [how.value for how in How]
+
+ACCUSED, IN_FAILED = "accused", "in a failed case"
+
+#: How a node fared in a case of each verdict, if it is not accused.
+_OF_VERDICT = {
+    Verdict.FAIL: IN_FAILED,
+    Verdict.INCONCLUSIVE: "in an undecided case",
+    Verdict.PASS: "passed",
+    Verdict.RECORDED: "recorded",
+}
+
+#: How a node fared in a test, worst first -> the sign in the cell of a table.
+FARED = dict(zip((ACCUSED, *_OF_VERDICT.values()), "\u2715\u25cb?\u2713\u2022"))
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One message, and all cases that say it.
+
+    :ivar nodes: the nodes that it accuses; two for a pair; empty if it accuses none.
+    :ivar how: what shows that, a value of :class:`assay.accused.How`; "" without a node.
+    :ivar part: the part of the network that it accuses, for example ``switch leaf1``; else "".
+    """
+
+    nodes: tuple[str, ...]
+    how: str
+    said: str
+    verdict: Verdict
+    cases: tuple[Case, ...]
+    part: str = ""
+
+    @property
+    def evidence(self) -> str:
+        """The message without the name of its node, which the page writes before it."""
+        name = self.part or " - ".join(self.nodes)
+        for start in (f"{name}: ", f"{name} is ", f"{name} "):
+            if name and self.said.startswith(start):
+                return self.said[len(start) :]
+        return self.said
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Sort key: strong evidence first, a node before a pair, FAIL before INCONCLUSIVE."""
+        strength = STRENGTH.index(self.how) if self.how in STRENGTH else len(STRENGTH)
+        whole = bool(self.part) or len(self.nodes) == 1
+        return (0 if whole else 1 if self.nodes else 2), strength, worst_first(self.verdict)
+
+
+#: Evidence that something does not work, and not only that it is slow or different.
+_BROKEN = (How.OUT.value, How.FAILED.value)
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A node, a part of the network, or a pair of which neither node is accused alone.
+
+    :ivar causes: the strongest first.
+    :ivar part: the part of the network, for example ``switch leaf1``; "" for nodes.
+    """
+
+    nodes: tuple[str, ...]
+    causes: tuple[Cause, ...]
+    part: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.part or " \N{EN DASH} ".join(self.nodes)
+
+    @property
+    def strongest(self) -> Cause:
+        return self.causes[0]
+
+    @property
+    def sure(self) -> bool:
+        """Whether a decided case accuses it; if not, the machine was busy, or more is needed."""
+        return any(cause.verdict is Verdict.FAIL for cause in self.causes)
+
+
+@dataclass(frozen=True)
+class Attendance:
+    """Where each node took part.
+
+    :ivar tests: the columns: tests that accuse a node come first, since a phone and paper cut off
+        the last columns.
+    :ivar rows: node -> test -> (how it fared, the case that shows it).
+    """
+
+    tests: tuple[str, ...]
+    rows: Mapping[str, Mapping[str, tuple[str, Case]]]
+
+
+def causes(cases: Iterable[Case]) -> list[Cause]:
+    """Why cases failed or stayed undecided: diagnoses first, each message once.
+
+    A case whose record accuses nodes has one cause for each accusation. Any other case has one
+    cause, its own.
+    """
+    found: dict[tuple[tuple[str, ...], str, str], tuple[str, list[Case]]] = {}
+    for case in cases:
+        if case.verdict not in RED:
+            continue
+        said = [(one.nodes, one.problem, one.how, one.part) for one in case.accused]
+        for nodes, message, how, part in said or [((), case.why, "", "")]:
+            found.setdefault((nodes, part, message), (how, []))[1].append(case)
+    grouped = [
+        Cause(
+            nodes,
+            how,
+            message,
+            worst(case.verdict for case in members),
+            tuple(members),
+            part,
+        )
+        for (nodes, part, message), (how, members) in found.items()
+    ]
+    return sorted(grouped, key=lambda cause: (cause.rank, cause.cases[0].where))
+
+
+def suspects(found: Sequence[Cause]) -> list[Suspect]:
+    """The accused nodes and parts of the network, those with the strongest evidence first.
+
+    A message about a pair counts for a node that is accused alone as well. But what failed is not
+    explained by a node that is only slow. Any other pair is one suspect. Several nodes with one
+    value are one suspect each.
+
+    :param found: the result of :func:`causes`.
+    """
+    alone = {node for cause in found if len(cause.nodes) == 1 for node in cause.nodes}
+    broken = {
+        node
+        for cause in found
+        if len(cause.nodes) == 1 and cause.how in _BROKEN
+        for node in cause.nodes
+    }
+    groups: dict[tuple[str, ...], list[Cause]] = {}
+    parts: dict[str, list[Cause]] = {}
+    for cause in found:
+        explains = broken if cause.how in _BROKEN and len(cause.nodes) > 1 else alone
+        named = [node for node in cause.nodes if node in explains]
+        if cause.part:
+            parts.setdefault(cause.part, []).append(cause)
+        elif named:
+            for node in named:
+                groups.setdefault((node,), []).append(cause)
+        elif cause.how == How.DIFFERS.value:
+            for node in cause.nodes:
+                groups.setdefault((node,), []).append(cause)
+        elif cause.nodes:
+            groups.setdefault(cause.nodes, []).append(cause)
+    made = [Suspect(nodes, tuple(its)) for nodes, its in groups.items()]
+    made += [Suspect((), tuple(its), part) for part, its in parts.items()]
+    return sorted(made, key=lambda one: (one.strongest.rank, -len(one.causes), one.nodes, one.part))
+
+
+def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
+    """Each node by each test, the suspects first; empty for a run on one node.
+
+    :param found: the result of :func:`suspects`.
+    """
+    rows: dict[str, dict[str, tuple[str, Case]]] = {}
+    tests: dict[str, None] = {}
+    worst_how = list(FARED).index
+    for case in cases:
+        if case.verdict is None:
+            continue
+        named = {node for one in case.accused for node in one.nodes}
+        for node in dict.fromkeys((*case.hosts, *named)):
+            tests.setdefault(case.test)
+            how = ACCUSED if node in named else _OF_VERDICT[case.verdict]
+            row = rows.setdefault(node, {})
+            if case.test not in row or worst_how(how) < worst_how(row[case.test][0]):
+                row[case.test] = (how, case)
+    if len(rows) < 2:
+        return Attendance((), {})
+    first = [node for one in found for node in one.nodes]
+    order = dict.fromkeys([*first, *sorted(rows)])
+    accusing = {test for row in rows.values() for test, (how, _) in row.items() if how == ACCUSED}
+    columns = sorted(tests, key=lambda test: (test not in accusing, test))
+    return Attendance(tuple(columns), {node: rows[node] for node in order if node in rows})

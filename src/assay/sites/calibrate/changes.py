@@ -1,0 +1,291 @@
+"""Compares the old references with the new ones, and writes the new ones to their file."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from assay import metrics
+from assay.judge import Recorded, References, Verdict, curves, describe, judge_ratios
+from assay.judge.reference_files import widths
+from assay.quantities import number
+from assay.sites.calibrate import CalibrationError
+from assay.sites.calibrate.bounds import LEAST_OF_PEAK, Kind, curve, kind_of
+from assay.sites.calibrate.bounds import metric as bounded
+from assay.sites.calibrate.launches import Sample
+
+HEAD = """\
+# Written by `assay calibrate`, never by hand: what references.yaml says goes before this file.
+# interval: 95 % interval of the median of the n launches; docs/adding-a-site.md has the rest.
+
+"""
+
+#: The reason of a wide tolerance of a calibration.
+SPREAD = "the launches of the calibration spread this far"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One metric of one case with its old and its new reference; None means no reference."""
+
+    case: Mapping[str, Any]
+    metric: str
+    kind: Kind
+    old: Mapping[str, Any] | None
+    new: Mapping[str, Any] | None
+
+    @property
+    def worse(self) -> str:
+        """Why the reference would judge less strictly than before; empty if it would not.
+
+        The value is worse if the 95 % intervals of both medians do not overlap, and the new one is
+        on the bad side. A bound is looser if it accepts values that the old bound refused, by more
+        than the floor of the instrument. Bounds come from the extremes of small samples and never
+        agree exactly.
+        """
+        if self.old is None:
+            return ""
+        if self.new is None:
+            return "would have no reference any more"
+        for side in self.kind.sides():
+            sign = 1 if side == "lower" else -1
+            before, after = (_interval(spec) for spec in (self.old, self.new))
+            apart = after[1] < before[0] if side == "lower" else after[0] > before[1]
+            if apart:
+                return f"the median is worse: {_change(self.old['value'], self.new['value'])}"
+            old, new = (_bound(spec, side) for spec in (self.old, self.new))
+            if old is not None and (new is None or sign * (old - new) > self.kind.least * old):
+                to = "none" if new is None else _change(old, new)
+                return f"the {side} bound is looser: {to}"
+        return ""
+
+    def __str__(self) -> str:
+        what = f"{describe(self.case)} {self.metric}"
+        if self.new is None:
+            return f"{what}: {number(self.old['value'], 6)} {self.old['unit']} -> none"  # type: ignore[index]
+        new = self.new
+        bounds = f"{number(_bound(new, 'lower'))} to {number(_bound(new, 'upper'))}"
+        if self.old is None:
+            return f"{what}: new: {number(new['value'], 6)} {new['unit']}, {bounds}"
+        was = f"{number(_bound(self.old, 'lower'))} to {number(_bound(self.old, 'upper'))}"
+        moved = _change(self.old["value"], new["value"])
+        return f"{what}: {moved} {new['unit']}, {bounds} (was {was})"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The result of a calibration.
+
+    :ivar entries: all entries of the new file.
+    :ivar changes: every metric that is new, measured anew, or gone.
+    :ivar left: how many metrics ``references.yaml`` decides, by the reason.
+    """
+
+    entries: Sequence[Mapping[str, Any]]
+    changes: Sequence[Change]
+    left: Mapping[str, int]
+
+
+def compare(
+    samples: Sequence[Sample],
+    references: References,
+    kinds: Mapping[str, Kind],
+    reason: str | None,
+    without_peak: str | None = None,
+) -> Calibration:
+    """The new references of the measured cases, and the old references of all other cases.
+
+    :param reason: why a reference may become worse. It is written into the entries that need it.
+    :param without_peak: why a partition may have its first references although none of its rates
+        comes near a peak of the hardware. It is written into these entries.
+    :raises CalibrationError: a reference would become worse without a reason, or cannot be made; a
+        curve is implausible.
+    """
+    before = {_key(entry["for"]): entry for entry in references.calibrated}
+    after = dict(before)
+    changes: list[Change] = []
+    left: dict[str, int] = {}
+    faults = _implausible(samples)
+    unproven = _unproven(samples, before, references)
+    if without_peak is None:
+        faults += unproven.values()
+    for sample in samples:
+        key = _key(sample.case)
+        old = before.get(key, {}).get("metrics", {})
+        new: dict[str, Any] = {}
+        decided = set()
+        for name, values in sample.metrics.items():
+            unit = sample.units[name]
+            why = _by_hand(references, sample.case, name, unit)
+            if why:
+                decided.add(name)
+                left[why] = left.get(why, 0) + 1
+                continue
+            try:
+                new[name] = bounded(values, unit, kind_of(unit, kinds))
+            except ValueError as error:
+                faults.append(
+                    f"{describe(sample.case)}: {name}: {error}; give it a reference by hand or a "
+                    f"`recorded` rule in {references.path}"
+                )
+        mine = [
+            Change(sample.case, name, kind_of((new.get(name) or old[name])["unit"], kinds),
+                   old.get(name), new.get(name))
+            for name in dict.fromkeys([*old, *new])
+            if name not in decided
+        ]  # fmt: skip
+        changes += mine
+        worse = [change for change in mine if change.worse]
+        if reason is None:
+            faults += [f"{c}: {c.worse}; if that is right, say why by --reason" for c in worse]
+        source = {**sample.source, **({"reason": reason} if worse and reason else {})}
+        excuse = before.get(key, {}).get("source", {}).get("without_peak")
+        if sample.case["partition"] in unproven:
+            excuse = without_peak
+        if excuse is not None:
+            source["without_peak"] = excuse
+        after.pop(key, None)
+        if new:
+            envelope = _envelope(sample, kinds)
+            if reason is None:
+                faults += _worse_curves(sample, before.get(key, {}).get("curves", {}), envelope)
+            entry: dict[str, Any] = {"for": dict(sample.case), "metrics": new, "curves": envelope}
+            entry.update(wide=SPREAD if any(widths(entry)) else "", source=source)
+            after[key] = {name: value for name, value in entry.items() if value}
+    if faults:
+        raise CalibrationError(*faults)
+    entries = sorted(after.values(), key=lambda entry: [str(v) for v in entry["for"].values()])
+    return Calibration(entries, changes, left)
+
+
+def _implausible(samples: Sequence[Sample]) -> list[str]:
+    """The curves that no healthy machine shows, over all launches of a case."""
+    faults = []
+    for sample in samples:
+        as_what = sample.pattern, sample.once
+        found = [curves.ratios(rows, *as_what) for rows in sample.curves]
+        judgement = judge_ratios(found, curves.best(sample.curves, *as_what) if found else {})
+        if judgement.verdict is not Verdict.PASS:
+            faults.append(f"{describe(sample.case)}: {judgement.why}")
+    return faults
+
+
+def _unproven(
+    samples: Sequence[Sample], before: Mapping[Any, Any], references: References
+) -> dict[str, str]:
+    """Partitions without references whose rates prove nothing about their hardware, with the fault.
+
+    A cluster that was built wrong from the start would become its own reference.
+    """
+    known = {dict(key)["partition"] for key in before}
+    best: dict[str, tuple[float, str]] = {}
+    for sample in samples:
+        partition = sample.case["partition"]
+        for name, unit in sample.units.items():
+            by_hand = _by_hand(references, sample.case, name, unit)
+            if not by_hand and metrics.fault(unit) != "both":
+                best.setdefault(partition, (0.0, ""))
+    for sample in samples:
+        for name, shares in sample.shares.items():
+            partition, share = sample.case["partition"], statistics.median(shares)
+            if partition in best:
+                best[partition] = max(best[partition], (share, name))
+    return {
+        partition: f"{partition}: the first calibration of a partition must reach "
+        f"{LEAST_OF_PEAK:.0%} of a peak of its hardware, "
+        + (f"the best is {name} with {share:.0%}" if name else "and no peak is known here")
+        + "; name the hardware in the partition's extra `hardware`, or say why by --without-peak"
+        for partition, (share, name) in best.items()
+        if partition not in known and share < LEAST_OF_PEAK
+    }
+
+
+def _envelope(sample: Sample, kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    """The envelope of the curve of a case, by its column; empty if the case has no curve."""
+    name = curves.column(sample.curves[0]) if sample.curves else None
+    if name is None:
+        return {}
+    launches = [
+        {int(row["size"]): float(row[name]) for row in rows if float(row[name]) > 0}
+        for rows in sample.curves
+    ]
+    unit = sample.curve_units[name]
+    return {name: curve(launches, unit, kind_of(unit, kinds))}
+
+
+def _worse_curves(sample: Sample, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """The curves that lie outside their old envelope, on the side of the fault; one line each."""
+    for name, spec in new.items():
+        if name not in old or old[name]["unit"] != spec["unit"]:
+            continue
+        side = metrics.fault(spec["unit"])
+        sign = 1 if side == "lower" else -1
+        values = dict(zip(spec["sizes"], spec["values"]))
+        for size, value, tolerance in zip(old[name]["sizes"], old[name]["values"], old[name][side]):
+            if sign * (values.get(size, 0.0) - value * (1 + tolerance)) < 0:
+                moved = _change(value, values[size]) if size in values else "is gone"
+                yield (
+                    f"{describe(sample.case)}: {name} at {size} B is worse: {moved}; if that is "
+                    "right, say why by --reason"
+                )
+                break
+
+
+def text(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The file: one line for each `for`, metric and source, as references are written by hand."""
+    return HEAD + "\n".join(["references:", *(line for e in entries for line in _lines(e))]) + "\n"
+
+
+def _by_hand(references: References, case: Mapping[str, Any], name: str, unit: str) -> str:
+    """How ``references.yaml`` decides about a metric; empty if it does not."""
+    # A floor that is a share of the peak needs a peak. The size of the peak does not matter here.
+    found = references.by_hand(case, name, unit, peak=1.0)
+    if found is None:
+        return ""
+    if isinstance(found, Recorded):
+        return "" if found.until_calibrated else f"not judged: {found.why}"
+    return "judged by hand"
+
+
+def _lines(entry: Mapping[str, Any]) -> Iterator[str]:
+    yield f"  - for: {_flow(entry['for'])}"
+    yield "    metrics:"
+    for name, spec in entry["metrics"].items():
+        yield f"      {_flow(name)}: {_flow(spec)}"
+    if "curves" in entry:
+        yield "    curves:"
+        for name, spec in entry["curves"].items():
+            yield f"      {_flow(name)}: {_flow(spec)}"
+    if "wide" in entry:
+        yield f"    wide: {_flow(entry['wide'])}"
+    yield "    source:"
+    for key, value in entry["source"].items():
+        yield f"      {key}: {_flow(value)}"
+
+
+def _flow(value: Any) -> str:
+    dumped: str = yaml.safe_dump(
+        value, default_flow_style=True, sort_keys=False, width=10**9, allow_unicode=False
+    )
+    return dumped.replace("\n...", "").strip()
+
+
+def _key(case: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(case.items()))
+
+
+def _interval(spec: Mapping[str, Any]) -> Sequence[float]:
+    interval: Sequence[float] = spec.get("interval") or (spec["value"], spec["value"])
+    return interval
+
+
+def _bound(spec: Mapping[str, Any], side: str) -> float | None:
+    return None if spec[side] is None else float(spec["value"] * (1 + spec[side]))
+
+
+def _change(old: float, new: float) -> str:
+    return f"{number(old, 6)} -> {number(new, 6)} ({100 * (new / old - 1):+.1f} %)"

@@ -1,0 +1,127 @@
+"""The implementation of ``assay calibrate``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from reframe.core.exceptions import ReframeError
+
+from assay import files, metrics, sites
+from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
+from assay.sites.calibrate import CalibrationError, bounds, changes, launches
+from assay.store import run_folder, session
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs ``assay calibrate``; returns the exit code."""
+    site = args.folder / args.site
+    wrong = _usage(args, site)
+    if wrong:
+        print(f"assay calibrate: {wrong}", file=sys.stderr)
+        return 2
+    try:
+        references = References.load(site / "references.yaml")
+        kinds = bounds.kinds_of(metrics.tolerances(site, CalibrationError))
+        reports = args.reports or [_measure(site, args)]
+        sample = launches.samples(map(session.load, reports), args.site)
+        found = changes.compare(sample, references, kinds, args.reason, args.without_peak)
+        for change in found.changes:
+            print(change)
+        for why, count in found.left.items():
+            print(f"left to references.yaml: {count} metrics {why}")
+        _write(site / CALIBRATED, changes.text(found.entries), args.dry_run)
+    except CalibrationError as error:
+        for line in error.lines:
+            print(f"assay calibrate: {line}", file=sys.stderr)
+        print("assay calibrate: nothing is written", file=sys.stderr)
+        return 1
+    except (ReferencesError, ReframeError, session.ReportError) as error:
+        print(f"assay calibrate: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _usage(args: argparse.Namespace, site: Path) -> str:
+    """What is wrong with the arguments; empty if nothing is."""
+    if not (site / "reframe.py").is_file():
+        known = ", ".join(sorted(p.parent.name for p in args.folder.glob("*/reframe.py"))) or "none"
+        return (
+            f"unknown site {args.site!r}: {site / 'reframe.py'} does not exist; known are {known}"
+        )
+    if not args.reports and args.launches < LAUNCHES_FOR_95_PERCENT:
+        return f"--launches {args.launches}: at least {LAUNCHES_FOR_95_PERCENT}"
+    for option, text in (("--reason", args.reason), ("--without-peak", args.without_peak)):
+        if text is not None and len(text.strip()) < 8:
+            return f"{option}: give at least 8 characters, for the readers of the file"
+    if args.reports and args.arguments:
+        return "--from runs nothing: leave out the arguments of reframe"
+    return ""
+
+
+def _measure(site: Path, args: argparse.Namespace) -> Path:
+    """Runs ReFrame, which shows its progress; returns the run report.
+
+    ReFrame repeats whole sessions, not single cases. The launches of a case are then spread over
+    the whole time. Tests that depend on other tests also keep them, while ``--repeat`` loses them.
+
+    :raises CalibrationError: ReFrame does not exist, or wrote no report.
+    """
+    reframe = Path(sys.executable).with_name("reframe")
+    results = sites.results_directory(site / "reframe.py")
+    # Another run may write to the same results. The folder of its session identifies our run.
+    folder = results / "output" / f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
+    command: Sequence[str] = [
+        str(reframe),
+        *("-C", str(site / "reframe.py")),
+        *("-c", "reframe", "-R", "-r"),
+        # No --mode: a mode has retries, and ReFrame 4.10 ignores -p together with a mode.
+        *("-S", f"profile={args.profile}", "-S", "purpose=calibration"),
+        *(["--tag=smoke"] if args.profile == "smoke" else []),
+        f"--reruns={args.launches - 1}",
+        *(["-p", f"^{re.escape(args.stack)}$"] if args.stack else []),
+        *args.arguments,
+    ]
+    environment = {**os.environ, "ASSAY_SESSION": folder.name}
+    environment.pop("RFM_VERBOSE", None)  # ReFrame 4.10.4 ends with a TypeError
+    if not sys.stdout.isatty():
+        environment["RFM_COLORIZE"] = "no"
+    print("assay calibrate:", *command, flush=True)
+    try:
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
+    except OSError as error:
+        raise CalibrationError(f"{reframe}: {error.strerror}; type make setup") from None
+    report = run_folder.run_report(folder)
+    if report is None:
+        raise CalibrationError(
+            f"reframe ended with {done.returncode}, and there is no new run report in "
+            f"{results / 'reports'}: nothing ran"
+        )
+    # ReFrame ended with "not accepted", because a calibration judges nothing.
+    print(
+        f"assay calibrate: measured, but not judged; --from {report} uses these launches again",
+        flush=True,
+    )
+    return report
+
+
+def _write(path: Path, content: str, dry_run: bool) -> None:
+    try:
+        same = path.read_text(encoding="utf-8") == content
+    except (OSError, UnicodeDecodeError):
+        same = False
+    if dry_run:
+        print(f"{path}: {'would not change' if same else 'not written (--dry-run)'}")
+        return
+    try:
+        if not same:
+            files.write(path, content)
+    except OSError as error:
+        raise CalibrationError(f"{path}: cannot be written ({error.strerror})") from None
+    print(f"{path}: {'has it already' if same else 'written'}")

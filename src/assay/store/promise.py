@@ -1,0 +1,337 @@
+"""The promise: the words that a site has, the cases of the suite, and the skips that are allowed.
+
+``promise.yaml`` of a site promises words: the features of its partitions, their stacks, and the
+programs of the stacks. ``reframe/cases.txt`` promises the cases of the suite, each with the words
+that select it. ``assay expect`` writes both; a person reviews what changes. A run is compared with
+both before its first case starts. A promised word that is not there, a case that is missing or not
+listed, and a skip of a kind that the site does not allow make the run red. A run that was narrowed
+on purpose, for example by ``-n``, is PARTIAL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from assay import files
+from assay.prove.plan import Call
+from assay.store.cases import Case
+
+FILE, CASES = "promise.yaml", "cases.txt"
+
+#: The kinds that are always allowed: the case needs a word that is not there (words are promised),
+#: or a case that was skipped itself, of which ReFrame says :data:`FOLLOWS`.
+LACKS, FOLLOWS = "lacks", "skipped due to skipped dependencies"
+
+#: How many lines name single tests, and how many cases one line names; the rest is counted.
+NAMED, NAMES = 12, 3
+
+#: Start of the line about skips that are not allowed.
+REFUSED = "skip not allowed"
+
+
+class PromiseError(Exception):
+    """A file is refused; the message is one line with the file, the place and the remedy."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """The words that a site has, or promises.
+
+    :ivar partitions: the features of each partition.
+    :ivar environs: the names of its stacks.
+    :ivar stacks: the programs of each stack.
+    :ivar itself: whether the site describes itself, so that it has other words elsewhere.
+    :ivar problems: probes of the machine that failed, one line each.
+    """
+
+    partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    environs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    stacks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    itself: bool = False
+    problems: tuple[str, ...] = ()
+
+    def lacks(self, promised: Site) -> Iterator[str]:
+        """What is promised and not there, one line each."""
+        for kind, word in (("partitions", "word"), ("environs", "stack"), ("stacks", "word")):
+            there = getattr(self, kind)
+            for name, words in getattr(promised, kind).items():
+                if lost := sorted(words - there.get(name, frozenset())):
+                    yield f"{name} has not the promised {word} {', '.join(lost)}"
+                elif name not in there and kind != "environs":
+                    yield f"{name} is promised and not there"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A case of the suite, as a line of the list.
+
+    :ivar name: its display name; ``*`` stands for the values of a parameter that has more of them
+        on a larger machine.
+    :ivar systems: alternatives of features of a partition: ``+word`` must be there, ``-word`` not.
+    :ivar stacks: the same for a stack.
+    """
+
+    name: str
+    systems: tuple[str, ...]
+    stacks: tuple[str, ...]
+    smoke: bool
+
+    def __str__(self) -> str:
+        words = (", ".join(self.systems), ", ".join(self.stacks))
+        return " | ".join([self.name, *words, *(["smoke"] if self.smoke else [])])
+
+    @classmethod
+    def read(cls, text: str) -> Listed:
+        """The inverse of ``str``.
+
+        :raises ValueError: the line has not this form.
+        """
+        parts = text.split(" | ")
+        if len(parts) < 3 or parts[3:] not in ([], ["smoke"]):
+            raise ValueError(repr(text))
+        systems, stacks = (tuple(part.split(", ")) for part in parts[1:3])
+        return cls(parts[0], systems, stacks, len(parts) > 3)
+
+    def places(self, site: Site) -> Iterator[tuple[str, str]]:
+        """The partitions and stacks of a site that the case runs on."""
+        for partition, features in site.partitions.items():
+            if _selected(self.systems, features):
+                for stack in site.environs[partition]:
+                    if _selected(self.stacks, site.stacks.get(stack, frozenset())):
+                        yield partition, stack
+
+
+def _selected(alternatives: Iterable[str], words: frozenset[str]) -> bool:
+    return any(
+        said == "*" or all((w[0] == "+") is (w[1:] in words) for w in said.split())
+        for said in alternatives
+    )
+
+
+class Place(msgspec.Struct, forbid_unknown_fields=True):
+    """A partition has stacks and words."""
+
+    stacks: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+
+
+class Skips(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, omit_defaults=True):
+    """The kinds of skips that a site may allow; a reason begins with its kind: docs/sites.md."""
+
+    no_case: list[str] = []
+    not_asked: list[str] = []
+    not_here: list[str] = []
+    too_small: list[str] = []
+    incomplete: list[str] = []
+
+
+#: The kinds of skips that a site may allow.
+KINDS = Skips.__struct_encode_fields__
+
+
+class File(msgspec.Struct, forbid_unknown_fields=True):
+    """A promise has partitions, at least one; it may have stacks, may_skip and nothing_judged."""
+
+    partitions: Annotated[dict[str, Place], msgspec.Meta(min_length=1)]
+    stacks: dict[str, frozenset[str]] = {}
+    may_skip: Skips = msgspec.field(default_factory=Skips)
+    nothing_judged: Literal["red", "allowed"] = "red"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a site promises.
+
+    :ivar may_skip: kind of skip -> the cases that may be skipped for it, each by words: the name of
+        a test, the value of a parameter, a partition or a stack; ``*`` for all cases.
+    :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
+    """
+
+    site: Site
+    may_skip: Mapping[str, Sequence[str]]
+    nothing_judged: str
+
+
+def load(path: Path) -> Promise:
+    """Read the file of a site.
+
+    :raises PromiseError: the file cannot be read or is not valid.
+    """
+    hint = (
+        f": nothing says which cases must run; type assay expect --site {path.parent.name} (or, "
+        "for a site that describes itself, copy site-config/any/promise.yaml), review the file and "
+        "commit it"
+    )
+    said = files.read(path, File, PromiseError, hint=hint)
+    site = Site(
+        {name: place.words for name, place in said.partitions.items()},
+        {name: place.stacks for name, place in said.partitions.items()},
+        said.stacks,
+    )
+    return Promise(site, msgspec.to_builtins(said.may_skip), said.nothing_judged)
+
+
+def cases(path: Path) -> list[Listed]:
+    """Read the list of the cases of a suite.
+
+    :raises PromiseError: the file cannot be read, or a line of it is no case.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [Listed.read(text) for text in lines if not text.startswith("#")]
+    except OSError as error:
+        raise PromiseError(f"{path}: {error.strerror}: type assay expect") from None
+    except ValueError as error:
+        raise PromiseError(f"{path}: not a case: {error}: type assay expect") from None
+
+
+def compare(
+    site: Site, listed: Iterable[Listed], planned: Iterable[Case], profile: str
+) -> tuple[int, int, list[str]]:
+    """Compare the cases of a run with those that must run.
+
+    :param planned: all cases of the run, by their names.
+    :param profile: ``smoke`` or ``full``.
+    :returns: how many must run, how many of these the run has, and what differs, as lines.
+    """
+    must = {
+        (one.name, *place)
+        for one in listed
+        if one.smoke or profile != "smoke"
+        for place in one.places(site)
+    }
+    grow = [one for one in must if "*" in one[0]]
+    there = set()
+    for case in planned:
+        key = (case.display_name, case.partition, case.environ)
+        alike = (one for one in grow if one[1:] == key[1:] and fnmatchcase(key[0], one[0]))
+        there.add(key if key in must else next(alike, key))
+    faults = []
+    if lost := must - there:
+        all_of = Counter(map(_test, must))
+        missing = [
+            f"{test}: {all_of[test] - len(names)} of {all_of[test]}, without {_few(names)}"
+            for test, names in _by_test(lost)
+        ]
+        faults.append(f"{len(lost)} of {len(must)} promised cases are missing: {_named(missing)}")
+    if strange := there - must:
+        unknown = [f"{test}: {_few(names)}" for test, names in _by_test(strange)]
+        faults.append(f"{CASES} does not list {_named(unknown)}; type assay expect, and review it")
+    return len(must), len(must & there), faults
+
+
+def _test(case: tuple[str, str, str]) -> str:
+    return f"{case[0].split()[0]} on {case[1]}+{case[2]}"
+
+
+def _by_test(cases: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, list[str]]]:
+    names: dict[str, list[str]] = {}
+    for case in sorted(cases):
+        names.setdefault(_test(case), []).append(case[0].replace("%", ""))
+    yield from names.items()
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(few(names, NAMES))
+
+
+def _named(lines: Sequence[str]) -> str:
+    return "; ".join(few(lines))
+
+
+def few(lines: Sequence[str], most: int = NAMED) -> tuple[str, ...]:
+    """The first lines, and how many more there are."""
+    more = len(lines) - most
+    return (*lines[:most], *([f"and {more} more"] if more > 0 else []))
+
+
+def unlisted(
+    may_skip: Mapping[str, Sequence[str]], skipped: Iterable[Case]
+) -> tuple[list[str], list[str]]:
+    """The skips that are not allowed, and the allowed ones that make a run PARTIAL; as lines.
+
+    :param skipped: the cases that were skipped; ``why`` holds the reason.
+    """
+    refused: dict[str, Counter[str]] = {}
+    partial: Counter[str] = Counter()
+    for case in skipped:
+        kind = case.why.partition(":")[0]
+        words = {"*", case.test, case.partition, case.environ, *case.parameters.values()}
+        allowed = any({*one.split()} <= words for one in may_skip.get(kind, ()))
+        if not (allowed or kind in (LACKS, FOLLOWS)):
+            refused.setdefault(case.why, Counter())[case.test] += 1
+        elif kind == "incomplete":
+            partial[case.why] += 1
+    lines = []
+    for why, tests in refused.items():
+        of_tests = ", ".join(f"{number} of {test}" for test, number in tests.items())
+        lines.append(f"{REFUSED}: {why}: {of_tests}")
+    return lines, [f"{number} skipped: {why}" for why, number in partial.items()]
+
+
+def state(
+    path: Path, site: Site, call: Call, planned: Iterable[Case], profile: str
+) -> dict[str, Any]:
+    """How a run compares with the promise, as JSON for the plan of the run.
+
+    :param path: the file of the site; the suite is in ``reframe`` beside the folder of all sites.
+    :param site: the words that the site has.
+    :param call: how the call of ReFrame differs from the plan of the site.
+    """
+    faults = list(site.problems)
+    narrowed = call.selected or call.other_cases
+    said: dict[str, Any] = {
+        "file": str(path),
+        "narrowed": list(call.selected),
+        "changed": list(call.changed),
+        "given": list(call.given),
+    }
+    try:
+        promise, listed = load(path), cases(files.repository(path.parent) / "reframe" / CASES)
+    except PromiseError as error:
+        return {**said, "faults": faults if narrowed else [*faults, str(error)]}
+    promised, there, differ = compare(site, listed, planned, profile)
+    if not narrowed:
+        faults += [f"{path.name}: {line}" for line in site.lacks(promise.site)]
+        faults += differ
+    return {
+        **said,
+        "faults": faults,
+        "sha256": digest(path.read_bytes()),
+        "promised": promised,
+        "there": there,
+        "nothing_judged": promise.nothing_judged,
+        "may_skip": dict(promise.may_skip),
+    }
+
+
+def digest(text: bytes) -> str:
+    """The hash of a file, by which a certificate knows it again."""
+    return hashlib.sha256(text).hexdigest()
+
+
+def narrowing(state: Mapping[str, Any]) -> list[str]:
+    """Why a run has a part of the cases only, by its options, as lines."""
+    if not state.get("narrowed"):
+        return []
+    chosen = f"selected by {', '.join(state['narrowed'])}"
+    if "promised" not in state:
+        return [chosen]
+    return [f"{state['there']} of {state['promised']} promised cases {chosen}"]
+
+
+def changes(state: Mapping[str, Any]) -> list[str]:
+    """Why a run is not that of the site's plan, by its options, as lines."""
+    return [
+        f"{option} is not in the plan of the site and may change what is measured: leave it out, "
+        "or put it into the site"
+        for option in state.get("changed", ())
+    ]

@@ -1,0 +1,197 @@
+"""The record of a test case: what was run, the evidence for it, and the verdict.
+
+The record is one JSON object, ``assay.json``, beside the verbatim output of the case. A test writes
+it, and the report reads all measured values from it. ReFrame's own run report lists the cases.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from assay import declared, files
+from assay.judge import RED, Judgement, Reference, Verdict
+from assay.parse import Parsed
+from assay.store.cases import Accusation, Case, Metric, figures
+from assay.store.sanitize import finite, line, mapping, sequence
+
+FILE = "assay.json"
+
+#: Start of the message about a case that other work on the machine disturbed.
+BUSY = "the machine was busy"
+
+#: Why the metrics of a calibration have no verdict.
+CALIBRATION = "calibration run"
+
+#: Version of the record. Increase it by one whenever a key changes its meaning.
+SCHEMA = 1
+
+
+def begin(test: Any) -> dict[str, Any]:
+    """The part of a record that is known before the output is read.
+
+    :param test: a :class:`assay.run.strict.StrictCheck` after its setup.
+    """
+    case = test.case()
+    return {
+        "schema": SCHEMA,
+        "test": case.pop("test"),
+        "unique_name": test.unique_name,
+        "display_name": test.display_name,
+        "system": test.current_system.name,
+        "partition": case.pop("partition"),
+        "environ": case.pop("environ"),
+        "kind": test.kind,
+        "profile": case.pop("profile"),
+        "purpose": test.purpose,
+        "parameters": case,
+        "figures": declared.as_json(test.figures),
+        "nodes": test.hosts,
+        "stack": test.current_environ.extras.get("provenance"),
+        "attempts": test.launches(),
+        "least_launches": test.least_launches,
+    }
+
+
+def of_output(parsed: Parsed | None) -> dict[str, Any]:
+    """The part of a record that comes from the output; empty if the output could not be read."""
+    if parsed is None:
+        return {}
+    return {
+        "family": parsed.family,
+        "program": parsed.program,
+        "version": parsed.version,
+        "parsed": parsed.as_dict(),
+    }
+
+
+def of_metric(value: float, unit: str, values: Sequence[float]) -> dict[str, Any]:
+    """The measured part of a metric; `value` is the median of `values`."""
+    return {"value": value, "unit": unit, "samples": list(values)}
+
+
+def of_peak(what: str, peak: float, value: float, unit: str) -> dict[str, Any]:
+    """The peak that a value is compared with, and the value in percent of that peak."""
+    return {"what": what, "peak": peak, "unit": unit, "percent": 100 * value / peak}
+
+
+def of_judgement(expected: Reference, judgement: Judgement) -> dict[str, Any]:
+    """The reference that a metric was judged by, and the verdict."""
+    return {
+        "reference": expected.value,
+        "lower": expected.lower_bound,
+        "upper": expected.upper_bound,
+        "source": expected.source,
+        "verdict": judgement.verdict.value,
+        "why": judgement.why,
+    }
+
+
+def write(path: Path, record: dict[str, Any]) -> None:
+    """Write a record whole or not at all."""
+    files.write(path, json.dumps(record, indent=1, default=str) + "\n")
+
+
+def with_record(case: Case, record: Mapping[str, Any]) -> Case:
+    """The case with the content of its record, which decides its verdict."""
+    parsed = mapping(record.get("parsed"))
+    metrics = tuple(
+        _metric(str(name), mapping(value)) for name, value in mapping(record.get("metrics")).items()
+    )
+    case = replace(
+        case,
+        metrics=metrics,
+        problems=tuple(line(p) for p in sequence(record.get("problems"))),
+        accused=tuple(_accusations(record.get("accused"))),
+        rows=tuple(r for r in sequence(parsed.get("rows")) if isinstance(r, dict)),
+        units={str(k): line(v) for k, v in mapping(parsed.get("units")).items()},
+        facts=mapping(parsed.get("facts")),
+        parameters={str(k): line(v) for k, v in mapping(record.get("parameters")).items()}
+        or case.parameters,
+        proof=mapping(record.get("proof")),
+        provenance=mapping(record.get("provenance")),
+        benchmark_seconds=finite(mapping(record.get("seconds")).get("benchmark")) or 0.0,
+        queue_seconds=finite(mapping(record.get("seconds")).get("queue")) or 0.0,
+        test=line(record.get("test")) or case.test,
+        kind=line(record.get("kind")) or case.kind,
+        family=line(record.get("family")),
+        program=line(record.get("program")),
+        version=line(record.get("version")),
+        transport=line(record.get("transport")) or case.transport,
+        busy=line(record.get("busy")),
+        not_judged=tuple(line(each) for each in sequence(record.get("not_judged"))),
+        doubts=tuple(line(d) for d in sequence(record.get("doubts"))),
+        launches=int(finite(record.get("attempts")) or 1),
+        record=record,
+    )
+    if "figures" in record:
+        case = replace(case, figures=figures(record["figures"]))
+    verdict = _verdict(record.get("verdict"))
+    return replace(case, verdict=verdict, why=cause(case, verdict))
+
+
+def _accusations(raw: Any) -> Iterator[Accusation]:
+    """The entries that name a node or a part of the network; an old record has none."""
+    for entry in map(mapping, sequence(raw)):
+        nodes = tuple(line(node) for node in sequence(entry.get("nodes")))
+        part = line(entry.get("part"))
+        if nodes or part:
+            yield Accusation(nodes, line(entry.get("how")), line(entry.get("problem")), part)
+
+
+def _metric(name: str, raw: Mapping[str, Any]) -> Metric:
+    peak = mapping(raw.get("percent_of"))
+    return Metric(
+        name=name,
+        value=finite(raw.get("value")),
+        unit=line(raw.get("unit")),
+        verdict=_verdict(raw.get("verdict")),
+        why=line(raw.get("why")),
+        samples=tuple(s for s in map(finite, sequence(raw.get("samples"))) if s is not None),
+        reference=finite(raw.get("reference")),
+        lower=finite(raw.get("lower")),
+        upper=finite(raw.get("upper")),
+        percent=finite(peak.get("percent")),
+        peak=finite(peak.get("peak")),
+        peak_unit=line(peak.get("unit")),
+        peak_of=line(peak.get("what")),
+        source=line(raw.get("source")),
+        cell=_cell(raw.get("origin")),
+    )
+
+
+def _cell(origin: Any) -> tuple[int, str] | None:
+    """The cell that a metric is, by its formula (:mod:`assay.parse.formulas`)."""
+    said = sequence(origin)
+    kind, row, column = said[0] if len(said) == 1 and len(sequence(said[0])) == 3 else ("", 0, "")
+    if kind == "cell" and type(row) is int and row >= 0:
+        return row, line(column)
+    return None
+
+
+def cause(case: Case, verdict: Verdict) -> str:
+    """Why a case is not a PASS, in one line: its first problem, else its first bad metric.
+
+    In a case that failed, a problem that decides nothing (its text begins with INCONCLUSIVE)
+    comes last: it is not why the case failed.
+    """
+    if verdict not in RED:
+        return ""
+    causes = list(case.problems) + [
+        f"{metric.name}: {metric.why}" for metric in case.metrics if metric.verdict is verdict
+    ]
+    if verdict is Verdict.FAIL:
+        causes.sort(key=lambda text: text.startswith(f"{Verdict.INCONCLUSIVE.value}: "))
+    more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
+    return causes[0] + more if causes else ""
+
+
+def _verdict(raw: Any) -> Verdict:
+    """A verdict as the record writes it; anything else is a FAIL."""
+    try:
+        return Verdict(raw)
+    except ValueError:
+        return Verdict.FAIL

@@ -1,0 +1,175 @@
+"""Begins a run of ReFrame: creates its folder, locks its results and prints its progress.
+
+``output/<time>`` below the results is the folder of one session. It holds ReFrame's log, and in
+:data:`PLAN` the cases that the session is to run. Whatever way the session ends, the unfinished
+cases are therefore known. ``latest`` points at the folder of the last session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from reframe.core import runtime
+from reframe.core.exceptions import ConfigError
+from reframe.core.logging import getlogger
+
+from assay import declared, files
+from assay.reframe_compat import runner, testcase
+from assay.store import progress, session
+from assay.store import promise as promises
+from assay.store.cases import Case
+from assay.store.run_folder import LATEST, LOCK, PLAN, SCHEMA
+from assay.store.sanitize import line
+
+#: Files that stay open for the life of this process. Closing a file would release its lock.
+_held: list[Any] = []
+
+#: Compares cases and their profile with the promise (:func:`assay.store.promise.state`).
+Compare = Callable[[Sequence[Case], str], dict[str, Any]]
+
+#: The one comparison of this process; empty if the site has none.
+_promised: list[Compare] = []
+
+
+@cache
+def begin(results: Path) -> Path:
+    """Lock the results for this process, and create the folder of its session.
+
+    ``ASSAY_SESSION`` gives the name of the folder, for a caller that must know it. Otherwise the
+    time gives the name.
+
+    :raises ConfigError: another run writes to the results, or a session of that name exists.
+    """
+    _hold(results)
+    named = os.environ.get("ASSAY_SESSION")
+    name = now = time.strftime("%Y%m%dT%H%M%S")
+    number = 1
+    while not named and (results / "output" / name).exists():
+        number += 1
+        name = f"{now}-{number}"
+    folder = results / "output" / (named or name)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise ConfigError(f"{folder}: no new folder for this session ({error.strerror})") from None
+    runner.around(partial(_watched, results, folder))
+    return folder
+
+
+def promise(compare: Compare) -> None:
+    """Set what the cases of this process are compared with."""
+    _promised[:] = [compare]
+
+
+def _hold(results: Path) -> None:
+    stream = (results / LOCK).open("a+")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        stream.seek(0)
+        raise ConfigError(
+            f"{results}: {stream.read().strip() or 'another run'} runs here; wait for its end, or "
+            "name another directory by ASSAY_RESULTS="
+        ) from None
+    except OSError as error:
+        getlogger().warning(f"{results}: cannot be locked ({error.strerror}): start no other run")
+    stream.truncate(0)
+    stream.write(f"process {os.getpid()} of {socket.gethostname()}, since {time.strftime('%H:%M')}")
+    stream.flush()
+    _held.append(stream)
+
+
+@contextlib.contextmanager
+def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
+    """Writes the plan before the first case starts, and prints the progress of all cases.
+
+    :raises NotAccepted: after the last case, if the site's promise is not kept.
+    """
+    planned = [_planned(*case) for case in cases]
+    kept = _compared(cases, planned)
+    if not cases:
+        yield
+        # ReFrame itself would end with PASSED and exit code 0.
+        why = kept.get("faults") or ["no case is selected", *promises.narrowing(kept)]
+        raise runner.NotAccepted("; ".join(why))
+    plan = {
+        "schema": SCHEMA,
+        "started": time.strftime("%Y%m%dT%H%M%S%z"),
+        "host": socket.gethostname(),
+        "command": sys.argv,
+        "promise": kept,
+        "cases": planned,
+    }
+    # An option may put the outputs elsewhere, where the report then looks for the plan.
+    for where in {folder, Path(runtime.runtime().output_prefix)}:
+        where.mkdir(parents=True, exist_ok=True)
+        files.write(where / PLAN, json.dumps(plan, indent=1) + "\n")
+    _point(results / LATEST, folder)
+    told = progress.Progress(planned, progress.durations(results / "reports", sys.argv))
+    tests.policy.task_listeners += [told, testcase.KeepsOutputs()]
+    with told:
+        yield
+    _accept(tests, kept)
+
+
+def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    profiles = {getattr(check, "profile", "full") for check, *_ in cases}
+    profile = "smoke" if profiles == {"smoke"} else "full"
+    named = [session.named(entry) for entry in planned if not entry["fixture"]]
+    kept = _promised[0](named, profile) if _promised else {}
+    for fault in kept.get("faults", ()):
+        getlogger().warning(f"promise: {fault}")
+    purposes = {getattr(check, "purpose", "") for check, *_ in cases}
+    if "calibration" in purposes:
+        kept.setdefault("faults", []).append("the run calibrates: it measures and judges nothing")
+    return kept
+
+
+def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
+    out, expected = runner.left_out(tests)
+    skipped = [replace(session.named(_planned(*case)), why=line(why)) for case, why in out]
+    refused, partial = session.unlisted(kept, skipped)
+    faults = [*kept.get("faults", ()), *refused]
+    faults += [f"{name} is expected to fail, which proves nothing" for name in expected]
+    if faults:
+        raise runner.NotAccepted("; ".join(faults))
+    records = runner.records(tests)
+    of_cases = (doubt for record in records for doubt in record.get("doubts", ()))
+    doubts = dict.fromkeys((*promises.changes(kept), *of_cases))
+    left = session.beside_others(r["busy"] for r in records if r.get("not_judged"))
+    if why := [*promises.narrowing(kept), *partial, *promises.few(list(doubts)), *left]:
+        getlogger().info(f"PARTIAL: {'; '.join(why)}")
+
+
+def _planned(check: Any, partition: Any, environ: Any) -> dict[str, Any]:
+    """A case as a mapping, with the keys that run reports and records use."""
+    return {
+        "display_name": check.display_name,
+        "unique_name": check.unique_name,
+        "hashcode": check.hashcode,
+        "system": partition.fullname.partition(":")[0],
+        "partition": partition.name,
+        "environ": environ.name,
+        "fixture": bool(check.is_fixture()),
+        # Other tests than those of assay have no figures.
+        "figures": declared.as_json(getattr(check, "figures", ())),
+    }
+
+
+def _point(link: Path, folder: Path) -> None:
+    new = link.with_name(f".{link.name}.{os.getpid()}")
+    # On a file system without links there is no link. Nothing else depends on it.
+    with contextlib.suppress(OSError):
+        new.symlink_to(os.path.relpath(folder, link.parent))
+        new.replace(link)

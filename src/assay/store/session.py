@@ -1,0 +1,477 @@
+"""A finished session: ReFrame's run report joined with the evidence record of each test case.
+
+ReFrame 4.10 writes the run report (``results/reports/run-report-N.json``; the source is
+``reframe/frontend/reporting/__init__.py``, ``RunReport.update_run_stats``). The run report lists
+the test cases and how each ended. The measured values and the evidence for them are in the record
+``assay.json``, which each test leaves in its directory. A test case that passed in ReFrame without
+such a record has proven nothing and is a FAIL here. The plan of the session
+(:mod:`assay.store.run_folder`) lists the cases that the session was to run. Cases that it did not
+finish neither passed nor failed, and they make the session red.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import statistics
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from assay.deadline import REACHED
+from assay.judge import GREEN, RED, Verdict
+from assay.reframe_compat import log
+from assay.store import promise, run_folder
+from assay.store.cases import Case, Session, figures
+from assay.store.record import FILE as RECORD
+from assay.store.record import SCHEMA, cause, with_record
+from assay.store.sanitize import date, finite, line, mapping, sequence
+
+#: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
+NOT_RUN = {"skip": "no reason was recorded", "fail_deps": "a test that it depends on failed"}
+
+#: Files of a case that a reader may want to open.
+TEXT_SUFFIXES = frozenset(
+    [".dat", ".data", ".err", ".json", ".launch", ".lock", ".log", ".out", ".sh", ".txt", ".yaml"]
+)
+
+#: How much older than its session a record may be [s]. An even older record counts as left over
+#: from another session. The clocks of a file server and of this machine differ.
+CLOCK_SKEW_SECONDS = 60
+
+
+class ReportError(Exception):
+    """A request that cannot be fulfilled; the message is one line with the file and the remedy."""
+
+
+def newest(results: Path) -> Path:
+    """The run report of the last session, or its folder if it was killed and wrote no report.
+
+    :raises ReportError: there is no run report.
+    """
+    latest = (results / run_folder.LATEST).resolve()
+    killed = run_folder.read_plan(latest) and not run_folder.run_report(latest)
+    if killed and not run_folder.holder(results):
+        return latest
+    reports = run_folder.run_reports(results / "reports")
+    if not reports:
+        raise ReportError(
+            f"{results / 'reports'}: no run-report-*.json here: no test was selected, or nothing "
+            "has run yet; run the acceptance first, or name a run report with --session FILE"
+        )
+    return reports[-1]
+
+
+def load(file: Path, sealed: bool = False) -> Session:
+    """Read a run report and the records of its test cases.
+
+    `file` may also be the folder of a session, ``output/TIME`` of the results. If its run report is
+    lost (ReFrame was killed, the disk was full), the finished cases are read from that folder.
+
+    A missing or unreadable record is not an error here. Its case reports the fault.
+
+    :param sealed: read only files below the results directory that `file` is in, although the run
+        report may name others that exist.
+    :raises ReportError: the run report itself is missing, not JSON, or not of ReFrame's shape.
+    """
+    if file.is_dir():
+        found = run_folder.run_report(file.resolve())
+        if found is None:
+            return _salvaged(file)
+        file = found
+    try:
+        report = json.loads(file.read_text(encoding="utf-8"))
+        info = report["session_info"]
+        entries = [dict(entry) for run in report["runs"] for entry in run["testcases"]]
+        elapsed = float(info["time_elapsed"])
+        if not isinstance(info, dict) or not math.isfinite(elapsed):
+            raise TypeError
+    except OSError as error:
+        raise ReportError(
+            f"{file}: {error.strerror}; name a readable run report with --session FILE"
+        ) from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        at = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise ReportError(
+            f"{file}: not JSON{at}, perhaps cut short (a full disk?); {_what_is_left(file)}"
+        ) from None
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise ReportError(
+            f"{file}: not a run report of ReFrame 4.10 (session_info, runs and testcases are "
+            "expected); name another with --session FILE"
+        ) from None
+    reader = _Reader(file, info, sealed)
+    ended = [reader.case(entry) for entry in entries if not _set_up(entry)]
+    attempts = (*ended, *reader.unfinished(ended))
+    return Session(
+        file=file,
+        uuid=line(info.get("uuid")),
+        host=line(info.get("hostname")),
+        start=date(info.get("time_start")),
+        elapsed=elapsed,
+        command=line(info.get("cmdline")),
+        reframe=line(info.get("version")),
+        cases=last_attempts(attempts),
+        attempts=attempts,
+        extras={str(k): line(v) for k, v in info.items() if isinstance(v, str)},
+        **reader.kept(attempts),
+    )
+
+
+def _what_is_left(file: Path) -> str:
+    """What to do without a run report."""
+    folders = sorted((file.resolve().parent.parent / "output").glob("*"))
+    if not folders:
+        return "run the acceptance again, or name another run report with --session FILE"
+    return f"what its finished cases measured is there: assay report --session {folders[-1]}"
+
+
+def _salvaged(folder: Path) -> Session:
+    """A session from the records of its finished cases, in the output directory and the stage.
+
+    :raises ReportError: there are no records, and no plan lists any cases.
+    """
+    reader = _Reader(folder.resolve() / "report", {"prefix_output": str(folder.resolve())})
+    staged = folder.resolve().parent.parent / "stage" / folder.resolve().name
+    found: dict[Path, tuple[int, str, dict[str, Any]]] = {}
+    for where in (folder, staged):
+        for path in where.rglob(RECORD):
+            inside = path.relative_to(where)
+            if inside in found:
+                continue  # a case that failed has its outputs in both
+            try:
+                record = json.loads(path.read_text(encoding="utf-8"))
+                entry = {key: record[key] for key in ("system", "partition", "environ")}
+                entry |= {key: record[key] for key in ("display_name", "unique_name")}
+                verdict = record.get("verdict")
+            except (OSError, ValueError, RecursionError, LookupError, TypeError):
+                entry, verdict = {"display_name": path.parent.name}, None
+            ended_as = "fail" if verdict in RED else "pass"
+            # A case that passed may be in the stage, for a case that depends on it.
+            if where is staged and ended_as == "pass" and not reader.passed(entry):
+                continue  # it had not ended
+            entry |= {
+                "result": ended_as,
+                "outputdir": str(path.parent),
+                "stagedir": str(path.parent),
+            }
+            retry = re.search(r"_retry(\d+)$", path.parent.name)
+            found[inside] = (int(retry[1]) if retry else 0, str(path), entry)
+    in_order = sorted(found.values(), key=lambda each: each[:2])
+    ended = [reader.case(entry) for _, _, entry in in_order]
+    attempts = (*ended, *reader.unfinished(ended))
+    if not attempts:
+        raise ReportError(
+            f"{folder}: no {RECORD} below it; name a run report, or a folder output/TIME of the "
+            "results, with --session FILE"
+        )
+    plan = reader.plan
+    return Session(
+        file=folder,
+        uuid="",
+        host=line(plan.host),
+        start=date(plan.started),
+        elapsed=0.0,
+        command=line(" ".join(plan.command)),
+        reframe="",
+        cases=last_attempts(attempts),
+        attempts=attempts,
+        salvaged=True,
+        **reader.kept(attempts),
+    )
+
+
+def _set_up(entry: Mapping[str, Any]) -> bool:
+    """Whether the entry is a fixture that passed; one that failed is a failed case."""
+    return entry.get("fixture") is True and entry.get("result") == "pass"
+
+
+def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
+    """One case for all its attempts (ReFrame's ``--max-retries``, ``--reruns``).
+
+    The last attempt counts. If it follows a failed attempt, it passes only if its record says that
+    all launches were judged together. An acceptance must find tests that fail now and then.
+    """
+    by_case: dict[tuple[str, str], list[Case]] = {}
+    for case in attempts:
+        by_case.setdefault((case.unique_name or case.display_name, case.where), []).append(case)
+    cases = []
+    for every in by_case.values():
+        # ReFrame continues the retries of a settled case, but nothing is launched for them.
+        launched = [case for case in every if case.launched] or every
+        # An attempt that was not run does not revoke the attempts that were run.
+        tries = [case for case in launched if case.verdict is not None] or launched
+        last = tries[-1]
+        failed = [n for n, case in enumerate(tries, 1) if case.verdict in RED]
+        if failed and last.verdict in GREEN and last.launches != len(tries):
+            cause = tries[failed[0] - 1].why
+            last = replace(
+                last,
+                verdict=Verdict.INCONCLUSIVE,
+                why=f"failed in attempt {failed[0]} of {len(tries)} ({cause}), then passed",
+            )
+        seconds = sum(case.benchmark_seconds for case in tries)
+        queue = sum(case.queue_seconds for case in tries)
+        cases.append(replace(last, benchmark_seconds=seconds, queue_seconds=queue))
+    return tuple(cases)
+
+
+class _Reader:
+    """Reads the test cases of one run report.
+
+    :param file: the run report.
+    :param info: its ``session_info``.
+    :param sealed: see :func:`load`.
+    """
+
+    def __init__(self, file: Path, info: Mapping[str, Any], sealed: bool = False) -> None:
+        self._sealed = sealed
+        self._start = finite(info.get("time_start_unix"))
+        prefixes = [str(info.get(f"prefix_{kind}") or "") for kind in ("output", "stage")]
+        self._root_then = os.path.commonpath(prefixes) if all(map(os.path.isabs, prefixes)) else ""
+        # reports/ lies in the results directory.
+        self._root_now = file.resolve().parent.parent
+        folders = self._now(info.get("prefix_output"))
+        logs = [path for named in sequence(info.get("log_files")) for path in self._now(named)]
+        logs += [folder / run_folder.LOG for folder in folders]
+        self.plan = (
+            next(filter(None, map(run_folder.read_plan, folders)), None) or run_folder.NO_PLAN
+        )
+        planned = map(named, self.plan.cases)
+        self._planned = {(case.unique_name, case.where): case for case in planned}
+        self.log = next(filter(None, map(log.read, logs)), None) or log.Log()
+
+    def case(self, entry: Mapping[str, Any]) -> Case:
+        """One entry of ``testcases``, with its record."""
+        result = line(entry.get("result"))
+        bare = named(entry)
+        bare = replace(
+            bare,
+            figures=self._planned.get((bare.unique_name, bare.where), bare).figures,
+            verdict=Verdict.FAIL,
+            aborted=result == "abort",
+            launched=entry.get("fail_phase") != "setup",
+            dependency_failed=result == "fail_deps",
+            kind=line(entry.get("kind")),
+            transport=line(entry.get("transport")),
+        )
+        directory = self._directory(entry)
+        if result in NOT_RUN:
+            logged = self.log.skipped.get((line(entry.get("hashcode")), bare.where))
+            why = line(logged) if logged and result == "skip" else NOT_RUN[result]
+            return replace(bare, verdict=None, why=why)
+        if result == "abort":
+            why = _reason(entry) or "aborted before it was done"
+            return replace(bare, verdict=None, why=why, outputs=_outputs(directory, entry))
+        record, lack = self._record(directory, entry)
+        case = with_record(bare, record)
+        case = replace(case, outputs=_outputs(directory, entry))
+        if result == "pass":
+            if lack:
+                return replace(case, verdict=Verdict.FAIL, why=f"no evidence: {lack}")
+            return case
+        if result == "fail":
+            # A test that needs more launches to decide fails in ReFrame, which has no third state.
+            verdict = case.verdict if case.verdict in RED else Verdict.FAIL
+            why = cause(case, verdict) or _reason(entry) or "ReFrame gives no reason"
+            return replace(case, verdict=verdict, why=why)
+        return replace(
+            case, verdict=Verdict.FAIL, why=f"ended as {result!r}, which is neither pass nor fail"
+        )
+
+    def _directory(self, entry: Mapping[str, Any]) -> Path | None:
+        """The directory of the outputs, which is the one that holds the record.
+
+        ReFrame moves the outputs from the stage to the output directory when a test passed, but not
+        if a test that depends on it failed.
+        """
+        order = ("outputdir", "stagedir")
+        places: list[Path] = []
+        for key in order if entry.get("result") == "pass" else reversed(order):
+            places += self._now(entry.get(key))
+        there = [place for place in places if place.is_dir()]
+        kept = [place for place in there if (place / RECORD).is_file()]
+        return next(iter(kept or there), None)
+
+    def _record(
+        self, directory: Path | None, entry: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], str]:
+        """The record of a case, and why it is not evidence ("" if it is evidence)."""
+        if directory is None:
+            return {}, "its output directory is gone"
+        path = directory / RECORD
+        try:
+            age = path.stat().st_mtime
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}, f"the test left no {RECORD}"
+        except OSError as error:
+            return {}, f"{RECORD} cannot be read: {error.strerror}"
+        except (ValueError, RecursionError):
+            return {}, f"{RECORD} is not JSON"
+        if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+            return {}, f"{RECORD} is not a record of schema {SCHEMA}"
+        if self._start is not None and age < self._start - CLOCK_SKEW_SECONDS:
+            return {}, f"{RECORD} is older than this session"
+        for key in ("unique_name", "partition", "environ"):
+            if record.get(key, entry.get(key)) != entry.get(key):
+                return {}, f"{RECORD} belongs to another test case ({line(record[key])})"
+        if record.get("verdict") not in [verdict.value for verdict in Verdict]:
+            return record, f"{RECORD} has no verdict: nothing was judged"
+        if record["verdict"] == Verdict.PASS and not record.get("metrics"):
+            return record, f"{RECORD} says PASS without a metric"
+        if record["verdict"] in GREEN and (why := _contradiction(record)):
+            return record, f"{RECORD} says {record['verdict']}, but {why}"
+        return record, ""
+
+    def _now(self, named: Any) -> list[Path]:
+        """The places where a path of the run report may be now.
+
+        A results directory may have been copied as a whole, for example as an artefact of a CI job.
+        Its files are then read and linked where its run report is.
+        """
+        if not isinstance(named, str) or not named:
+            return []
+        places = [] if self._sealed else [Path(named)]
+        if self._root_then and named.startswith(self._root_then + os.sep):
+            inside = os.path.relpath(named, self._root_then)
+            if not (self._sealed and inside.startswith("..")):
+                places.insert(0, self._root_now / inside)
+        return places
+
+    def kept(self, attempts: Iterable[Case]) -> dict[str, Any]:
+        """The fields of a session that tell whether the promise of the site was kept."""
+        state = self.plan.promise
+        attempts = tuple(attempts)
+        unjudged = beside_others(c.busy for c in last_attempts(attempts) if c.not_judged)
+        of_cases = (doubt for case in attempts for doubt in case.doubts)
+        doubts = tuple(dict.fromkeys((*promise.changes(state), *of_cases)))
+        if not state:
+            return {"doubts": doubts, "partial": (*promise.few(doubts), *unjudged)}
+        skipped = (c for c in attempts if c.verdict is None and not c.aborted)
+        refused, partial = unlisted(state, skipped)
+        promised = state.get("promised")
+        return {
+            "faults": (*map(line, sequence(state.get("faults"))), *refused),
+            "partial": (*promise.narrowing(state), *partial, *promise.few(doubts), *unjudged),
+            "doubts": doubts,
+            "promised": promised if isinstance(promised, int) else None,
+            "nothing_judged": line(state.get("nothing_judged")) or "red",
+        }
+
+    def passed(self, entry: Mapping[str, Any]) -> bool:
+        """Whether the log says that a case of the plan passed."""
+        for case in self.plan.cases:
+            if all(case.get(key) == value for key, value in entry.items()):
+                where = f"{case['system']}:{case['partition']}+{case['environ']}"
+                return (case.get("hashcode"), where) in self.log.passed
+        return False
+
+    def unfinished(self, ended: Iterable[Case]) -> Iterator[Case]:
+        """The planned cases that have not ended, each with the result that the log has for it."""
+        there = {(case.unique_name, case.where) for case in ended}
+        for entry in self.plan.cases:
+            case = named(entry)
+            if (case.unique_name, case.where) in there:
+                continue
+            logged = line(entry.get("hashcode")), case.where
+            if logged in self.log.skipped:
+                yield replace(case, why=line(self.log.skipped[logged]))
+            elif logged in self.log.failed:
+                yield replace(case, verdict=Verdict.FAIL, why=f"failed without a {RECORD}")
+            else:
+                yield replace(case, aborted=True, why="the run ended before it")
+
+
+def beside_others(why: Iterable[str]) -> tuple[str, ...]:
+    """Why a run is only a part, in one line, if cases were not judged beside other work.
+
+    :param why: what other work took, for each case that was not judged.
+    """
+    left = list(why)
+    if not left:
+        return ()
+    count = f"{len(left)} case was" if len(left) == 1 else f"{len(left)} cases were"
+    return (f"{count} not judged, because {left[0]}: run again when the machine is idle",)
+
+
+def _contradiction(record: Mapping[str, Any]) -> str:
+    """Why a record cannot be that of a case that is not red; empty if it can."""
+    metrics = {str(name): mapping(each) for name, each in mapping(record.get("metrics")).items()}
+    for name, each in metrics.items():
+        if finite(each.get("value")) is None:
+            return f"{name} is not a finite number: {line(each.get('value'))}"
+        if each.get("verdict") not in GREEN:
+            return f"{name} is {line(each.get('verdict'))}"
+    if record["verdict"] == Verdict.RECORDED:
+        return ""
+    if problems := sequence(record.get("problems")):
+        return f"it has a problem: {line(problems[0])}"
+    if all(each.get("verdict") == Verdict.RECORDED for each in metrics.values()):
+        return "none of its metrics was judged"
+    for name, each in metrics.items():
+        value, low, high = (finite(each.get(key)) for key in ("value", "lower", "upper"))
+        if value is None or each.get("verdict") != Verdict.PASS.value:
+            continue
+        samples = [one for one in map(finite, sequence(each.get("samples"))) if one is not None]
+        if samples and not math.isclose(value, statistics.median(samples), rel_tol=1e-9):
+            middle = statistics.median(samples)
+            return f"{name} = {value:g} is not the median of its samples, {middle:g}"
+        low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
+        if not low <= value <= high:
+            return f"{name} = {value:g} is outside of its own bounds"
+    return ""
+
+
+def unlisted(state: Mapping[str, Any], skipped: Iterable[Case]) -> tuple[list[str], list[str]]:
+    """As :func:`assay.store.promise.unlisted`, without cases that are red for another cause.
+
+    :param state: what the plan of the session says of the promise. A session without a promise, or
+        of a suite before kinds of skips, allows all.
+    """
+    if "may_skip" not in state:
+        return [], []
+    causes = (REACHED, NOT_RUN["fail_deps"])
+    others = (c for c in skipped if not c.why.startswith(causes))
+    may_skip = mapping(state["may_skip"])
+    return promise.unlisted({k: [*map(str, sequence(v))] for k, v in may_skip.items()}, others)
+
+
+def named(entry: Mapping[str, Any]) -> Case:
+    """A case of a plan, a run report or a promise by its names, without a verdict."""
+    name = line(entry.get("display_name") or entry.get("name"))
+    parameters = dict(re.findall(r"%([\w.]+)=(\S+)", name))
+    return Case(
+        test=name.split(" ")[0],
+        display_name=name,
+        unique_name=line(entry.get("unique_name")),
+        system=line(entry.get("system")),
+        partition=line(entry.get("partition")),
+        environ=line(entry.get("environ")),
+        verdict=None,
+        parameters=parameters,
+        figures=figures(entry.get("figures")),
+    )
+
+
+def _reason(entry: Mapping[str, Any]) -> str:
+    """ReFrame's own reason for a failure, without its prefix for failed sanity patterns."""
+    reason = line(entry.get("fail_reason"))
+    return re.sub(r"^(sanity|performance) error: ", "", reason)
+
+
+def _outputs(directory: Path | None, entry: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Standard output and error first, then the other text files that a reader may want."""
+    if directory is None:
+        return ()
+    first = [line(entry.get(key)) for key in ("job_stdout", "job_stderr")] + [RECORD]
+    others = sorted(
+        path.name
+        for path in directory.iterdir()
+        if path.suffix in TEXT_SUFFIXES and not path.name.startswith(".") and path.is_file()
+    )
+    names = dict.fromkeys([name for name in first if name in others] + others)
+    return tuple(directory / name for name in names)

@@ -115,7 +115,8 @@ of_now "$here/stdout"
 case $PWD in */assay.??????)
     read -r _ _ _ _ _ job _ </proc/$$/stat # ReFrame begins a session for each job
     (while [ -d "/proc/$job" ] && [ ! -e "$OLDPWD/storage.files.json" ]; do sleep 0.01; done
-    ) 9>written >/dev/null 2>&1 & ;;
+    ) 2>/dev/null | dd of=written OFLAG >/dev/null 2>&1 &
+    until [ -e written ]; do sleep 0.01; done ;;
 esac
 for file in "$here"/files/*; do [ -e "$file" ] && of_now "$file" >"${file##*/}"; done
 exit RC
@@ -125,12 +126,16 @@ exit RC
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded run: what a program left behind. `files` are copied to the stage directory."""
+    """A recorded run: what a program left behind. `files` are copied to the stage directory.
+
+    :ivar direct: whether a storage test finds the file of the program open with O_DIRECT.
+    """
 
     stdout: str
     stderr: str = ""
     files: dict[str, str] = field(default_factory=dict)
     rc: int = 0
+    direct: bool = False
 
     @classmethod
     def load(cls, name: str, data: Path = DATA) -> Recorded:
@@ -310,9 +315,9 @@ class Bench:
         (data / "stderr").write_text(recorded.stderr)
         for name, text in recorded.files.items():
             (data / "files" / name).write_text(text)
-        script = REPLAY.replace("HERE", shlex.quote(str(data))).replace(
-            "exit RC", f"exit {recorded.rc}"
-        )
+        script = REPLAY.replace("HERE", shlex.quote(str(data)))
+        script = script.replace("exit RC", f"exit {recorded.rc}")
+        script = script.replace("OFLAG", "oflag=direct" * recorded.direct)
         return self.program(stack, program, script)
 
     def replays(
@@ -354,10 +359,15 @@ class Bench:
 
     def catches(self, spec: dict[str, Any], recorded: Recorded, path: str | Path) -> None:
         """The run passes, and with each fault it fails; test_recorded_faults.py explains `spec`."""
-        runs = {"healthy": recorded}
-        for name, expected in [*spec["faults"].items(), *spec.get("sound", {}).items()]:
-            runs[name] = recorded.changed(expected["changes"])
-        self.partition(launcher="local")
+        runs = {}
+        for name, said in {"healthy": {}, **spec["faults"], **spec.get("sound", {})}.items():
+            mode = said.get("storage", spec.get("storage"))
+            runs[name] = recorded.changed(said.get("changes", [])).but(direct=mode == "direct")
+        if "storage" in spec:
+            (self.folder / "storage").mkdir()
+            self.storage(self.folder / "storage", launcher="local")
+        else:
+            self.partition(launcher="local")
         stack = spec["stack"]
         self.replays(spec["program"], stack["features"], runs, **stack.get("extras", {}))
         if compiler := spec.get("compiler"):

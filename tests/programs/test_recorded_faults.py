@@ -8,10 +8,11 @@ arguments  further options of ReFrame
 program    name of the program that replays the run
 compiler   may be absent: name of the compiler by which the job makes the program
 stack      features of the stack, and its extras
+storage    for a storage test: `direct` if the program has its file open with O_DIRECT, or `cached`
 healthy    part of the record of the unchanged run, which must pass
 faults     name -> `reason` of the failure, and `changes`: each names a `file` of the run (a shell
            pattern), and replaces `old` by `new`, or the whole text by the file `with` of
-           tests/data; `verdict` if it is not FAIL
+           tests/data; `verdict` if it is not FAIL; `storage` if it is not that of the run
 sound      may be absent: name -> `changes` after which the run passes, and part of its `proof`
 """
 

@@ -139,3 +139,37 @@ def test_the_real_program_writes_by_the_library_asked_for(bench, tmp_path, libra
         assert case.record["parameters"]["npb_class"] == "S"
         assert [name[: len(library)] for name in case.record["proof"]["mpi_io"]] == [library]
     assert not list(tmp_path.glob("assay.*"))
+
+
+#: Starts the real fio so that it reads by the page cache, and mends what its report says of that.
+CACHED = """\
+#!/bin/sh
+for word; do
+    shift
+    set -- "$@" "$word"
+    [ "$word" != --name=read ] || set -- "$@" --direct=0
+done
+{fio} "$@" | sed 's/"direct" : "0"/"direct" : "1"/'
+"""
+
+
+def test_reads_by_the_page_cache_that_the_report_denies(bench, tmp_path):
+    real = live_program("fio")
+    path = bench.program("system", "fio", CACHED.format(fio=real))
+    bench.storage(tmp_path, launcher="local")
+    bench.stack("system", ["fio"], path)
+    run = bench.run("-n", "Fio", "--mode", "smoke", path="reframe/storage/fio.py")
+    run.says("Fio", "the files were open for reading without O_DIRECT in")
+
+
+def test_fio_is_skipped_without_o_direct_and_refused_without_space(bench, tmp_path):
+    """Neither begins: the program would fail."""
+    bench.stack("any", ["fio"], bench.program("any", "fio", "#!/bin/sh\nexit 1\n"))
+    options = {"options": {"Fio.bytes": 10**18}}
+    bench.storage(tmp_path, launcher="local", name="small", extras=options)
+    with mounted("ramfs", tmp_path / "ram") as ram:
+        bench.storage(ram, launcher="local", extras={"file_system": "ramfs"})
+        run = bench.run("-n", "Fio", path="reframe/storage/fio.py")
+    assert run.case("Fio", partition="here").result == "skip"
+    assert f"{ram} (ramfs) has no O_DIRECT" in run.output
+    run.says("Fio", f"writes {10**18 >> 20 << 20} bytes, {tmp_path} has", partition="small")

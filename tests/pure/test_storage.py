@@ -161,6 +161,9 @@ def test_the_mode_of_most_looks_counts():
     assert storage.in_another_mode(files, o_direct=False, o_sync=False) == [
         "the files were open for writing with O_SYNC in 30 of 32 looks"
     ]
+    assert storage.in_another_mode(files, o_direct=True, o_sync=False, written=False) == [
+        "the files were open for reading without O_DIRECT in 2 of 2 looks"
+    ]
 
 
 def test_a_cell_beyond_any_memory_is_named_with_its_operation():

@@ -96,23 +96,27 @@ def unseen(files: Sequence[Mapping[str, Any]], directory: str) -> str:
     return f"the watch over open files saw nobody write a file, in {directory} or elsewhere"
 
 
-def in_another_mode(files: Sequence[Mapping[str, Any]], o_direct: bool, o_sync: bool) -> list[str]:
-    """Modes in which the files under test were not open for writing, one line each.
+def in_another_mode(
+    files: Sequence[Mapping[str, Any]], o_direct: bool, o_sync: bool, written: bool = True
+) -> list[str]:
+    """Modes in which the files under test were not open, one line each.
 
     A program may create a file in one mode, and open it again in another one to write it. The mode
     in which it was seen in more than half of all looks counts.
 
     :param files: the files under test, as the processes held them open.
+    :param written: look at those that were open for writing; otherwise, at the other ones.
     """
     problems = []
     for flag, wanted in (("o_direct", o_direct), ("o_sync", o_sync)):
         looks = {True: 0, False: 0}
         for file in files:
-            if file["written"]:
+            if file["written"] == written:
                 looks[file[flag]] += file["looks"]
         if looks[not wanted] > looks[wanted]:
             problems.append(
-                f"the files were open for writing with{'out' * wanted} {flag.upper()} in "
+                f"the files were open for {'writing' if written else 'reading'} "
+                f"with{'out' * wanted} {flag.upper()} in "
                 f"{looks[not wanted]} of {sum(looks.values())} looks"
             )
     return problems

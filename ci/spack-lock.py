@@ -117,7 +117,7 @@ def solve(site):
 def digests():
     """The module that says what a file means. Spack's Python lacks what the others need."""
     sys.path.insert(0, str(ROOT / "src"))
-    from assay.sites.locks import digest
+    from assay.locks import digest
 
     return digest
 

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from assay import __version__, bundle, files, history, show
+from assay import __version__, bundle, calibrate, files, history, locks, show
 from assay.show import nodes
-from assay.sites import calibrate, locks
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from assay.sites.locks.lockfile import Lock
-from assay.sites.locks.seal import Seal
+from assay.locks.lockfile import Lock
+from assay.locks.seal import Seal
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDS = ("SPACK_ROOT", "ASSAY_SPACK_PACKAGES", "SPACK_PYTHON")

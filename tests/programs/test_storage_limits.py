@@ -170,6 +170,9 @@ def test_fio_is_skipped_without_o_direct_and_refused_without_space(bench, tmp_pa
     with mounted("ramfs", tmp_path / "ram") as ram:
         bench.storage(ram, launcher="local", extras={"file_system": "ramfs"})
         run = bench.run("-n", "Fio", path="reframe/storage/fio.py")
+        short = bench.run("-n", "Fio", "-S", "profile=smoke", path="reframe/storage/fio.py")
     assert run.case("Fio", partition="here").result == "skip"
-    assert f"{ram} (ramfs) has no O_DIRECT" in run.output
+    assert "in memory, which 30 s of writing would fill" in run.output
+    assert short.case("Fio", partition="here").result == "skip"
+    assert f"{ram} (ramfs) has no O_DIRECT" in short.output
     run.says("Fio", f"writes {10**18 >> 20 << 20} bytes, {tmp_path} has", partition="small")

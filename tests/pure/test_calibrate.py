@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import metrics
+from assay.calibrate import CalibrationError, bounds, changes, command
+from assay.calibrate.launches import Sample
 from assay.judge import (
     Recorded,
     Reference,
@@ -22,8 +24,6 @@ from assay.judge import (
     judge_ratios,
 )
 from assay.metrics import TOLERANCES
-from assay.sites.calibrate import CalibrationError, bounds, changes, command
-from assay.sites.calibrate.launches import Sample
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,7 +17,7 @@ from assay.store import run_folder, session
 from assay.store.cases import figures
 
 
-@pytest.mark.parametrize("room", ["report", "results"])
+@pytest.mark.parametrize("room", ["show", "store"])
 def test_no_room_behind_the_tests_names_a_test(room):
     names = {
         node.name

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from assay import metrics
+from assay.calibrate import bounds
 from assay.history import changes
 from assay.history.store import RESULT, StoreError
-from assay.sites.calibrate import bounds
 
 #: A change of a node that is so much larger than that of all nodes together is the node's own. The
 #: median of two nodes shows half of what one of them lost.

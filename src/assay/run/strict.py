@@ -56,14 +56,14 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     phase            what happens here                   what a test does there
     ===============  ==================================  ==========================================
     before setup     a settled case ends; the deadline   (nothing: partition and stack are unknown)
-    after setup      :mod:`assay.run.job_script`:     chooses ranks, sizes, inputs; skips what
+    after setup      :mod:`assay.run.job_script`:        chooses ranks, sizes, inputs; skips what
                      smoke profile, queue, launcher      the partition cannot run
     before run       the image, and last the witness of  sets ``executable_opts``, ``prerun_cmds``,
                      the launch around all commands      ``env_vars``
-    sanity           :mod:`assay.run.sanity`: exit    implements :meth:`read`, :meth:`requested`,
+    sanity           :mod:`assay.run.sanity`: exit       implements :meth:`read`, :meth:`requested`,
                      code, output, problems, load        :meth:`examine`, :meth:`missed`,
                                                          :meth:`accused`, :meth:`causes`
-    performance      :mod:`assay.run.verdict`:        implements :meth:`measure`, :meth:`peaks`,
+    performance      :mod:`assay.run.verdict`:           implements :meth:`measure`, :meth:`peaks`,
                      metrics against references,         states :attr:`curve`
                      curves against plausibility
     ===============  ==================================  ==========================================

@@ -23,10 +23,10 @@ from reframe.core.exceptions import ReframeError
 from assay import files, slurm
 from assay.catalogue import PROGRAMS
 from assay.judge import Known, ReferencesError, hardware
+from assay.locks.lockfile import package
 from assay.node import provenance
 from assay.sites import describe, detect, expect, machine, written
 from assay.sites.describe import Gap, Place
-from assay.sites.locks.lockfile import package
 from assay.sites.written import Draft
 from assay.slurm import Partition, Pool
 from assay.store import promise, session

@@ -21,8 +21,8 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
-from assay.sites.locks.lockfile import Lock, LockError, Node, is_of, package
-from assay.sites.locks.seal import Seal
+from assay.locks.lockfile import Lock, LockError, Node, is_of, package
+from assay.locks.seal import Seal
 
 #: Package -> the extra that holds its version.
 VERSIONS = {

@@ -18,8 +18,8 @@ import yaml
 from shell import ROOT
 
 from assay.cli import main
-from assay.sites.locks import command, digest
-from assay.sites.locks.lockfile import Lock
+from assay.locks import command, digest
+from assay.locks.lockfile import Lock
 
 ENVIRONMENTS = command.environments(ROOT)
 #: The environment at the top level, which has GPUs, and one without GPUs.

@@ -23,8 +23,8 @@ from spack_copy import (
 )
 
 from assay.cli import main
-from assay.sites.locks.lockfile import Lock
-from assay.sites.locks.rules import UCX_ON_GPUS
+from assay.locks.lockfile import Lock
+from assay.locks.rules import UCX_ON_GPUS
 
 
 @pytest.mark.parametrize("site", ENVIRONMENTS)

@@ -10,13 +10,13 @@ from typing import Any
 import yaml
 
 from assay import metrics
+from assay.calibrate import CalibrationError
+from assay.calibrate.bounds import LEAST_OF_PEAK, Kind, curve, kind_of
+from assay.calibrate.bounds import metric as bounded
+from assay.calibrate.launches import Sample
 from assay.judge import Recorded, References, Verdict, curves, describe, judge_ratios
 from assay.judge.reference_files import widths
 from assay.quantities import number
-from assay.sites.calibrate import CalibrationError
-from assay.sites.calibrate.bounds import LEAST_OF_PEAK, Kind, curve, kind_of
-from assay.sites.calibrate.bounds import metric as bounded
-from assay.sites.calibrate.launches import Sample
 
 HEAD = """\
 # Written by `assay calibrate`, never by hand: what references.yaml says goes before this file.

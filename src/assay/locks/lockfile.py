@@ -23,7 +23,7 @@ class LockError(Exception):
 
 
 class Lock:
-    """A lock; :mod:`assay.sites.locks.rules` checks its content.
+    """A lock; :mod:`assay.locks.rules` checks its content.
 
     :ivar file: its name in messages.
     :ivar nodes: each node of ``concrete_specs`` by its key, which should be its hash.

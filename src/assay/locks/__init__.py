@@ -30,6 +30,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _run(args: argparse.Namespace) -> int:
-    from assay.sites.locks import command  # noqa: PLC0415
+    from assay.locks import command  # noqa: PLC0415
 
     return command.run(args.root, args.site)

@@ -14,8 +14,8 @@ from pathlib import Path
 from reframe.core.exceptions import ReframeError
 
 from assay import files, metrics, sites
+from assay.calibrate import CalibrationError, bounds, changes, launches
 from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
-from assay.sites.calibrate import CalibrationError, bounds, changes, launches
 from assay.store import run_folder, session
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay import files
-from assay.sites.locks import digest, rules
-from assay.sites.locks.lockfile import MISSHAPEN, Lock, LockError
-from assay.sites.locks.seal import Seal, differences
+from assay.locks import digest, rules
+from assay.locks.lockfile import MISSHAPEN, Lock, LockError
+from assay.locks.seal import Seal, differences
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 from reframe.utility import nodelist_abbrev
 
+from assay.calibrate import CalibrationError
 from assay.judge import LAUNCHES_FOR_95_PERCENT, RED, describe, peaks
-from assay.sites.calibrate import CalibrationError
 from assay.store.cases import Case, Session
 
 Key = tuple[tuple[str, Any], ...]

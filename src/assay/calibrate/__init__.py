@@ -69,6 +69,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _run(args: argparse.Namespace) -> int:
-    from assay.sites.calibrate import command  # noqa: PLC0415
+    from assay.calibrate import command  # noqa: PLC0415
 
     return command.run(args)

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from assay import files
-from assay.sites.locks import digest
-from assay.sites.locks.lockfile import MISSHAPEN, LockError
+from assay.locks import digest
+from assay.locks.lockfile import MISSHAPEN, LockError
 
 
 class Hardware(msgspec.Struct, frozen=True):

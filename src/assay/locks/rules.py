@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from assay import files
-from assay.sites.locks.digest import PINS
-from assay.sites.locks.lockfile import MISSHAPEN, Lock, LockError, edges, label
-from assay.sites.locks.seal import Seal
+from assay.locks.digest import PINS
+from assay.locks.lockfile import MISSHAPEN, Lock, LockError, edges, label
+from assay.locks.seal import Seal
 
 #: The variants of UCX that MPI on GPUs and InfiniBand needs to avoid a silent fallback. All of them
 #: are off by default in the recipe.

@@ -26,6 +26,8 @@ class EachServer(SweepCheck):
     valid_systems = ["+storage +shared"]
     valid_prog_environs = ["*"]
     least_nodes = 3
+    # Nodes that write at the same time would measure how they share the servers.
+    width, turns = 1, 2
     sweep = SERVERS
     named = "each_server"
     declares = median_and_worst(SERVERS.measured)

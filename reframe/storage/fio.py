@@ -10,10 +10,10 @@ from reframe.core.builtins import run_after, run_before, variable
 from assay.parse import fio
 from assay.run import StrictCheck
 from assay.run.options import SIZE
-from assay.run.storage import StorageMixin, bytes_asked_for, in_another_mode, too_fast
+from assay.run.storage import StorageMixin, in_another_mode, too_fast
 
 #: profile -> size of the file [B], and time of each of both directions [s].
-SMOKE, FULL = (64 << 20, 1), (1 << 30, 30)
+SMOKE, FULL = (16 << 20, 1), (256 << 20, 30)
 
 #: Size of an operation, in the words of fio, and how many are on their way at once.
 BLOCK, DEPTH = "4k", 32
@@ -49,8 +49,8 @@ class Fio(StorageMixin, StrictCheck):
         self._bytes, self._seconds = SMOKE
         if self.profile == "full":
             self.not_in_memory(FULL[1])
-            asked = bytes_asked_for(self.bytes, self.partition_extra("memory_bytes"))
-            self._bytes, self._seconds = asked >> 20 << 20, FULL[1]
+            # Whole MiB, as the file is filled.
+            self._bytes, self._seconds = max(self.size_of(self.bytes) >> 20, 1) << 20, FULL[1]
         self.time_limit = f"{int(600 + 2 * self._seconds + self._bytes / SLOW)}s"
 
     def room(self):
@@ -58,7 +58,9 @@ class Fio(StorageMixin, StrictCheck):
 
     def common(self):
         """Options of all jobs."""
-        return {"filename": "file", "size": str(self._bytes), "direct": "1", "ioengine": "libaio"}
+        # A thread is in the session of the job, so the watch sees what it writes elsewhere.
+        modes = {"direct": "1", "ioengine": "libaio", "thread": "1"}
+        return {"filename": "file", "size": str(self._bytes), **modes}
 
     def jobs(self):
         """Job -> its own options."""

@@ -13,7 +13,7 @@ from assay.parse import ior
 from assay.quantities import number, size
 from assay.run.io500 import Io500Check
 from assay.run.options import SIZE
-from assay.run.storage import FASTEST, bytes_asked_for
+from assay.run.storage import FASTEST
 from assay.workloads import io500
 from assay.workloads.sizing import SizingError
 
@@ -39,7 +39,7 @@ class Ior(Io500Check):
             least = self._layout.per_node * io500.TRANSFER[self.pattern]
             self._bytes = max(io500.SMOKE_BYTES, least)
         else:
-            self._bytes = bytes_asked_for(self.bytes, self.partition_extra("memory_bytes"))
+            self._bytes = self.size_of(self.bytes)
         try:
             self._block, self._segments = io500.block(
                 self.pattern, self._bytes, self._layout.per_node

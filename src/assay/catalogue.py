@@ -51,6 +51,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command_extra: str = ""
     version: Optional[Version] = None
     untested: str = ""
+    serial: bool = False
     spack: str = ""
     debian: str = ""
     word: str = ""

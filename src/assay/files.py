@@ -68,10 +68,23 @@ def _fault(said: str, content: Any, kind: Any, where: str) -> str:
         said = f"{missing[1]} is missing"
     elif said.startswith("Expected"):
         said = f"{repr(content)[:60]}: e{said[1:].partition(' matching regex ')[0]}"
+        said = re.sub(r"`(\w+(?: \| \w+)*)`", _in_words, said)
+    elif said.startswith("Invalid enum value"):
+        known = [value for each in _alternatives(kind) for value in get_args(each)]
+        said = f"{content!r} is not known; {nearest(str(content), [*map(str, known)])}"
     else:  # a class of ours refused it
         return f"{where or '(top level)'}: {said}"
     about = "; ".join(filter(None, dict.fromkeys(_remarks(kind))))
     return f"{where or '(top level)'}: {said}" + (f" ({about})" if about else "")
+
+
+#: What msgspec calls a kind of value -> what YAML calls it.
+_KINDS = {"array": "a list", "object": "a mapping", "str": "a text", "null": "nothing"}
+_KINDS |= {"int": "a whole number", "float": "a number", "bool": "true or false"}
+
+
+def _in_words(kinds: re.Match[str]) -> str:
+    return " or ".join(_KINDS.get(kind, kind) for kind in kinds[1].split(" | "))
 
 
 def _is_struct(kind: Any) -> bool:

@@ -271,11 +271,11 @@ def test_a_site_changes_the_limit_in_its_own_folder(tmp_path):
     ("text", "said"),
     [
         ("other_wrok: 1\n", "other_wrok: unknown key; did you mean 'other_work'?"),
-        ("other_work: much\n", "other_work: 'much': expected `float`"),
-        ("other_work: true\n", "other_work: True: expected `float`"),
-        ("other_work: 0\n", "other_work: 0: expected `float` > 0.0"),
+        ("other_work: much\n", "other_work: 'much': expected a number"),
+        ("other_work: true\n", "other_work: True: expected a number"),
+        ("other_work: 0\n", "other_work: 0: expected a number > 0.0"),
         ("[", "not valid YAML"),
-        ("", "(top level): None: expected `object`"),
+        ("", "(top level): None: expected a mapping"),
     ],
 )
 def test_a_limit_that_is_none_is_refused_in_one_line(tmp_path, text, said):

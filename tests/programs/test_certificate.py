@@ -71,6 +71,13 @@ def test_an_unknown_key_is_told_from_a_wrong_signature(signed, capsys):
     assert "UNKNOWN KEY" in capsys.readouterr().out
 
 
+def test_a_path_does_not_make_a_key_known(signed, tmp_path, capsys):
+    odd = tmp_path / "signers known to us"
+    odd.write_text(f"other@example.org {signed.other.with_suffix('.pub').read_text()}")
+    assert verify(signed.path, "--signers", odd) == 1
+    assert "UNKNOWN KEY" in capsys.readouterr().out
+
+
 def test_it_is_verified_on_another_machine(signed, tmp_path):
     """With an empty home, in another folder, without the checkout, the session and ReFrame."""
     here = tmp_path / "elsewhere"
@@ -203,6 +210,19 @@ CONTENTS: dict[str, tuple[Callable[[Open], None], str]] = {
     "swapped outputs of two launches": (swap(FIRST, LAST), "does not give the rows of its record"),
     "removed output": (drop(LAST), "Hpl: read_from"),
     "removed output of an earlier launch": (drop(FIRST), "Hpl: metrics: performance: judged_from"),
+    "changed promise": (
+        replaced("promise.yaml", "nothing_judged: red", "nothing_judged: allowed"),
+        "promise.yaml: is not the file that the session was compared with",
+    ),
+    "removed promise": (drop("promise.yaml"), "promise.yaml: is missing"),
+    "added permission to skip": (
+        replaced("session.json", '"may_skip": {}', '"may_skip": {"late": ["*"]}'),
+        "may_skip is not that of promise.yaml",
+    ),
+    "a FAIL that other work is to excuse": (
+        replaced("Hpl_retry5/assay.json", '"verdict": "PASS"', '"busy": "x", "verdict": "PASS"'),
+        "no evidence|other work disturbed it|says 'PASS'",
+    ),
     "removed case": (remove_case, r"session.json: says 35 promised cases, and lists 34"),
     "changed verdict of the session": (stated("verdict", to="FAIL"), "verdict: says 'FAIL'"),
     "changed verdict of a metric": (

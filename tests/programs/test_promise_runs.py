@@ -32,7 +32,8 @@ class Once(Own):
 PROMISE = """\
 nothing_judged: allowed
 partitions:
-  here: {words: [intra-node, storage]}
+  here: {stacks: [any], words: [intra-node, storage]}
+stacks: {any: [mpi]}
 """
 
 
@@ -156,13 +157,15 @@ def test_a_skip_that_is_not_listed_is_red(
     promised: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     promised.environments[0]["name"] = "poor"
+    poor = PROMISE.replace("any", "poor")
+    path = promised.site / "promise.yaml"
+    path.write_text(poor)
     run = whole(promised)
     assert run.returncode == 1
     assert "skip not allowed: not-here: no once: 1 of Once" in run.output
     code, said = verdict(promised, capsys)
     assert (code, "skip not allowed: not-here: no once" in said) == (1, True)
-    path = promised.site / "promise.yaml"
-    path.write_text(f"{PROMISE}may_skip: {{not-here: [Once poor]}}\n")
+    path.write_text(f"{poor}may_skip: {{not-here: [Once poor]}}\n")
     assert whole(promised).returncode == 0
 
 
@@ -170,7 +173,7 @@ def test_a_stack_that_vanished_is_red_in_reframe_and_in_the_report(
     promised: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = promised.site / "promise.yaml"
-    path.write_text(PROMISE.replace("{words", "{stacks: [any, gone], words"))
+    path.write_text(PROMISE.replace("[any]", "[any, gone]", 1))
     run = whole(promised)
     assert run.returncode == 1
     assert "not accepted: promise.yaml: here has not the promised stack gone" in run.output

@@ -175,3 +175,15 @@ def test_what_is_too_large_is_not_packed(monkeypatch):
 def test_the_signature_has_its_place(read):
     found = read(zipped(sums(a=b"1"), ("a", b"1"), (SIGNATURE, b"s")))
     assert found.signature == b"s"
+
+
+def test_a_file_may_not_be_a_folder_of_another(tmp_path):
+    both = {"a": b"1", "a/b": b"2"}
+    with pytest.raises(bundle.BundleError, match="'a/b': a bundle cannot have a file of this name"):
+        bundle.pack(both)
+
+
+def test_a_folder_that_cannot_hold_the_files_is_no_forgery(tmp_path):
+    (tmp_path / "a").write_text("in the way")
+    with pytest.raises(bundle.BundleError, match="set TMPDIR to a folder with more space"):
+        bundle.unpack({"a/b": b"1"}, tmp_path)

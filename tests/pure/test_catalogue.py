@@ -67,7 +67,7 @@ def test_which_programs_tests_ask_for():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("stream: a program", "stream: 'a program': expected `object`, .*has a descr"),
+        ("stream: a program", "stream: 'a program': expected a mapping, .*has a descr"),
         ("stream: {executables: [x]}", "stream: `descr` is missing"),
         ("stream: {descr: x}", "stream: executables: is missing"),
         (
@@ -84,7 +84,7 @@ def test_which_programs_tests_ask_for():
             "stream: {descr: x, executables: [x], version: {extra: y}}",
             "stream/version: `command` is missing",
         ),
-        ("[a]", r"\(top level\): .*expected `object`"),
+        ("[a]", r"\(top level\): .*expected a mapping"),
         ("a: [", ".*line 1 is not valid YAML"),
     ],
 )

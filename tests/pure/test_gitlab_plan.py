@@ -220,7 +220,7 @@ def test_the_plan_is_compared_with_the_promise_of_the_site(
     (tmp_path / "run/promise.json").unlink()
     (tmp_path / "run").rmdir()
     _, promise = made()
-    missing, unknown = promise.site["faults"]
+    *_, missing, unknown = promise.site["faults"]
     assert "Iozone on scratch+system: 1 of 2, without Iozone sync=o_sync" in missing
     assert "cases.txt does not list " in unknown
 

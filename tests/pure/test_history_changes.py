@@ -43,29 +43,6 @@ def test_noise_is_no_change() -> None:
     assert changes.find(CALM, 0.05) == []
 
 
-@pytest.mark.parametrize("shape", ["noise", "step", "bump", "drift", "slow noise"])
-def test_the_search_finds_nothing_where_it_is_left_out(shape: str) -> None:
-    rng = np.random.default_rng(7)
-    left_out = 0
-    for _ in range(200):
-        values = rng.normal(size=int(rng.integers(10, 400)))
-        first = int(rng.integers(len(values)))
-        if shape == "step":
-            values[first:] += rng.normal(scale=2)
-        elif shape == "bump":
-            values[first : first + int(rng.integers(5, 40))] += rng.normal(scale=3)
-        elif shape == "drift":
-            values += rng.normal(scale=0.1, size=len(values)).cumsum()
-        elif shape == "slow noise":
-            values = np.convolve(values, [0.6, 0.3, 0.1], "same")
-        penalty = float(rng.choice([1.5, 3, 5])) * math.log(len(values))
-        if changes.one_level(values, 5, penalty):
-            left_out += 1
-            search = changes.library()(kernel="linear", min_size=5)
-            assert search.fit(values.reshape(-1, 1)).predict(pen=penalty) == [len(values)]
-    assert left_out > (150 if "noise" in shape else 10)
-
-
 @pytest.mark.parametrize(("runs", "found"), [(3, 0), (4, 0), (6, 1)])
 def test_a_change_counts_once_it_has_lasted(runs: int, found: int) -> None:
     assert len(changes.find(dropped(0.05, 120)[: 120 + runs], 0.05)) == found
@@ -229,16 +206,16 @@ def test_a_planned_change_of_the_site_concerns_what_it_names(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("2026-03-01", "0: datetime.date(2026, 3, 1): expected `object`"),
+        ("2026-03-01", "0: datetime.date(2026, 3, 1): expected a mapping"),
         ("{date: 2026-03-01}", "0: `what` is missing (A change has date"),
         ("{what: firmware}", "0: `date` is missing"),
-        ("{date: 2026-03-01, what: 7}", "0/what: 7: expected `str`"),
+        ("{date: 2026-03-01, what: 7}", "0/what: 7: expected a text"),
         ("{date: '2026-03-01', what: firmware}", "0: date: '2026-03-01' is no date"),
         (
             "{date: 2026-03-01, what: firmware, metric: [a]}",
             "0/metric: unknown key; did you mean 'metrics'?",
         ),
-        ("{date: 2026-03-01, what: firmware, metrics: a}", "0/metrics: 'a': expected `array`"),
+        ("{date: 2026-03-01, what: firmware, metrics: a}", "0/metrics: 'a': expected a list"),
     ],
 )
 def test_a_wrong_planned_change_is_one_line(

@@ -68,7 +68,7 @@ def test_a_wrong_option_is_one_line(test: Each, said: dict[str, Any], why: str) 
     ("name", "why"),
     [
         ("Eahc.width", "no test is called 'Eahc'; did you mean 'Each'?"),
-        ("width", "no test is called ''"),
+        ("width", "is not Test.option"),
         ("Base.tolerance", None),
         ("Each.tolerence", "Each has no option 'tolerence'; did you mean 'tolerance'?"),
     ],

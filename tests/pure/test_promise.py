@@ -220,13 +220,32 @@ def test_a_skip_of_another_kind_or_of_another_case_is_named_with_its_reason(file
         replace(good, test="OsuPy"),
     ):
         (refused,), _ = promise.unlisted(may_skip, [bad])
-        assert refused == f"skip not allowed: {bad.why}: 1 of {bad.test}"
+        assert refused.startswith(f"skip not allowed: {bad.why}: 1 of {bad.test}; may_skip of ")
 
 
 def test_a_case_without_its_word_and_one_that_follows_may_be_skipped_everywhere() -> None:
     assert promise.unlisted({}, [case("StackHas", why="lacks: this stack has no hpl")]) == ([], [])
-    follows = case("OsuGpuRelation", why=promise.FOLLOWS)
-    assert promise.unlisted({}, [follows]) == ([], [])
+    follows = case("OsuGpuRelation", why="skipped due to skipped dependencies")
+    none = case("UcxPerftest", why="no-case: UCX sends small messages over posix")
+    assert promise.unlisted({}, [follows, none]) == ([], [])
+
+
+def test_what_the_site_does_not_describe_may_not_be_skipped_by_any_site() -> None:
+    every = {kind: ["*"] for kind in promise.KINDS}
+    unknown = case("Osu", why="undescribed: this stack does not say which UCX it has")
+    assert promise.unlisted(every, [unknown])[0]
+
+
+def test_words_that_are_not_promised_are_a_fault_of_a_site_that_a_person_wrote(file: Path) -> None:
+    more = replace(
+        SITE,
+        partitions={**SITE.partitions, "new": frozenset(["storage"])},
+        environs={**SITE.environs, "new": frozenset()},
+    )
+    call = Call()
+    (fault,) = promise.state(file, more, call, WHOLE, "full")["faults"]
+    assert "has words that are not promised" in fault
+    assert promise.state(file, replace(more, itself=True), call, WHOLE, "full")["faults"] == []
 
 
 def test_a_machine_that_cannot_run_a_part_makes_a_run_partial() -> None:
@@ -246,7 +265,7 @@ def test_every_test_that_skips_says_a_kind() -> None:
         kinds |= set(re.findall(r'leave_out\(\s*"([\w-]+)"', text))
         kinds |= set(re.findall(r'SizingError\([^()]*(?:\([^()]*\)[^()]*)*, "([\w-]+)"\)', text))
         bare += [path.name] * len(re.findall(r"self\.skip(?:_if)?\(", text))
-    assert kinds == {*promise.KINDS, "lacks"}
+    assert kinds == {*promise.KINDS, "lacks", "no-case", "undescribed"}
     # The helper itself, and a case that the deadline ends, which is red for that.
     assert sorted(bare) == ["job_script.py", "partition.py"]
 
@@ -258,19 +277,20 @@ def test_every_test_that_skips_says_a_kind() -> None:
         ("partitions: [", "is not valid YAML"),
         (
             "nothing_judged: green\npartitions: {x: {}}",
-            "nothing_judged: Invalid enum value 'green'",
+            "nothing_judged: 'green' is not known; known are allowed, red",
         ),
         ("partitions: {x: {}}\nskip: []", "skip: unknown key"),
         ("partitions: {x: {word: [a]}}", "partitions/x/word: unknown key; did you mean 'words'"),
-        ("partitions: {x: {words: cma}}", "partitions/x/words: 'cma': expected `array`"),
-        ("partitions: {}", "partitions: {}: expected `object` of length >= 1"),
+        ("partitions: {x: {words: cma}}", "partitions/x/words: 'cma': expected a list"),
+        ("partitions: {}", "partitions: {}: expected a mapping of length >= 1"),
+        ("partitions: {x: {}}\nmay_skip: {not-here: ['']}", "may_skip/not-here/0: ''"),
         ("partitions: {x: {}}\nmay_skip: {late: [Osu]}", "may_skip/late: unknown key; "),
         (
             "partitions: {x: {}}\nmay_skip: {too-small: '*'}",
-            "may_skip/too-small: '*': expected `array`",
+            "may_skip/too-small: '*': expected a list",
         ),
         ("nothing_judged: red", "`partitions` is missing"),
-        ("[]", "expected `object`"),
+        ("[]", "expected a mapping"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_line(file: Path, text: str | None, said: str) -> None:
@@ -322,7 +342,6 @@ def test_an_option_that_is_not_in_the_plan_is_named_and_the_cases_are_still_prom
         "-J nodelist=n1 is not in the plan of the site and may change what is measured: leave it "
         "out, or put it into the site"
     ]
-    assert state["given"] == ["-r", "-J nodelist=n1"]
     other = Call((), (), ("-S local=1",), other_cases=True)
     assert promise.state(file, SITE, other, [], "full")["faults"] == []
 

@@ -175,7 +175,7 @@ METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
         (broken(wide=""), r"references/0/wide"),
         (
             broken(wide="--------"),
-            r"references/0/wide: '--------': expected `str` .*with words",
+            r"references/0/wide: '--------': expected a text .*with words",
         ),
         (broken(wide="1 2 3 4 5"), r"references/0/wide: .*with words"),
         (broken(source="12345678"), r"references/0/source: .*with words"),
@@ -405,7 +405,7 @@ def test_a_peak_is_looked_up_by_role_and_name():
 def test_a_peak_that_is_no_number_of_hardware_is_one_line(tmp_path, value):
     (tmp_path / "x").mkdir()
     (tmp_path / "hardware.yaml").write_text(f"link: {{a: {{bandwidth: {value}}}}}\n")
-    with pytest.raises(ReferencesError, match=r"link/a/bandwidth: .*: expected `float"):
+    with pytest.raises(ReferencesError, match=r"link/a/bandwidth: .*: expected a number"):
         peak(tmp_path / "x", {"link": "a"}, "link", "bandwidth")
 
 
@@ -446,9 +446,9 @@ def test_a_share_of_the_peak_counts_where_the_peak_is_known_and_is_never_idle(tm
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("# nothing yet\n", r"\(top level\): None: expected `object`"),
-        ("gpu:\n", "gpu: None: expected `object`"),
-        ("gpu: {x: 3}\n", "gpu/x: 3: expected `object`.*Hardware has a source"),
+        ("# nothing yet\n", r"\(top level\): None: expected a mapping"),
+        ("gpu:\n", "gpu: None: expected a mapping"),
+        ("gpu: {x: 3}\n", "gpu/x: 3: expected a mapping.*Hardware has a source"),
         ("gpu: [\n", "is not valid YAML"),
     ],
 )

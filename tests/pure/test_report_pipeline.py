@@ -246,6 +246,14 @@ def test_a_skip_without_leave_is_a_fault_of_the_pipeline(run: Run) -> None:
     assert faults
 
 
+def test_a_part_that_cannot_run_on_this_machine_makes_the_pipeline_partial(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "1 skipped: incomplete: 2 ranks are needed"
+    monkeypatch.setattr(pipeline, "unlisted", lambda *_: ([], [why]))
+    assert why in pipeline.gather(run.folder).partial
+
+
 def test_a_lost_case_is_missing_in_its_own_figure(run: Run) -> None:
     figure = {"kind": "curve", "name": "GPUs: latency", "at": "", "column": ""}
     lost = {"name": "OsuGpu %benchmark=latency", "where": "local:x+system", "figures": [figure]}

@@ -266,10 +266,10 @@ def test_many_missing_lines_are_counted_in_the_legend():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[1]", r"0: 1: expected `object`.*see the head of studies/figures\.yaml"),
-        ("{at: [x]}", "expected `array`"),
+        ("[1]", r"0: 1: expected a mapping.*see the head of studies/figures\.yaml"),
+        ("{at: [x]}", "expected a list"),
         ("- {at: [x], figures: {y: {z: 1}}}", "0/figures/y/z: unknown key"),
-        ("x", "expected `array`"),
+        ("x", "expected a list"),
     ],
 )
 def test_a_list_of_a_study_that_is_none_is_one_line(tmp_path, text, said):

@@ -7,12 +7,14 @@ import subprocess
 import sys
 
 import pytest
+from reframe.core.runtime import temp_runtime
 from shell import ROOT
 
 from assay.compare import advise
 from assay.compare.storage import MEASURED, SERVERS
 from assay.compare.sweep import Turn
 from assay.parse.coordinator_log import parse
+from assay.reframe_compat import testcase
 
 NODES = ("node01", "node02", "node03", "node04")
 
@@ -186,3 +188,18 @@ def test_a_recorded_slow_link_is_named_and_healthy_servers_are_not():
         "node02 itself is slow with the other servers, too: its network or processor"
     )
     assert len(said["servers-slow-link"]) == 2
+
+
+def test_a_turn_that_failed_or_ran_out_of_time_measured_nothing() -> None:
+    out = json.dumps({"servers": {s: {what: [2e4] for what in MEASURED} for s in NODES}})
+    for rc in (1, None):
+        with pytest.raises(ValueError):
+            SERVERS.values("node01", {"rc": rc, "out": out})
+    assert SERVERS.values("node01", {"rc": 0, "out": out})[0]["write"]["node02"] == 2e4
+
+
+def test_one_node_at_a_time_measures_the_servers() -> None:
+    """Nodes that write at the same time would measure how they share the servers."""
+    with temp_runtime("<builtin>", "generic"):
+        ((test, _),) = testcase.declared(ROOT / "reframe/storage/each_server.py")
+        assert (test.width, test.turns) == (1, 2)

@@ -38,7 +38,7 @@ def entry(**said):
     [
         (entry(), ""),
         (entry(also=None, source={"n": 1}), ""),
-        (None, "(top level): None: expected `object`, got `null`"),
+        (None, "(top level): None: expected a mapping, got nothing"),
         ({"top": {"source": "x"}}, "top: `metrics` is missing (An entry has metrics and source.)"),
         (
             entry(metrics={"a": {"value": 1}, "b": {"valeu": 1}}),
@@ -51,14 +51,14 @@ def entry(**said):
         ),
         (
             entry(metrics={"a": {"value": 1}, "b": {"value": 0}}),
-            "top/metrics/b/value: 0: expected `float` > 0.0 (above 0)",
+            "top/metrics/b/value: 0: expected a number > 0.0 (above 0)",
         ),
         (entry(metrics={"b": {"value": 13}}), "top/metrics/b: value: 13 is unlucky"),
-        (entry(source=[1]), "top/source: [1]: expected `str | object`, got `array`"),
-        (entry(source={"n": "x"}), "top/source/n: 'x': expected `int`, got `str`"),
+        (entry(source=[1]), "top/source: [1]: expected a text or a mapping, got a list"),
+        (entry(source={"n": "x"}), "top/source/n: 'x': expected a whole number, got a text"),
         (
             entry(also=[{"value": 1}, {"value": True}]),
-            "top/also/1/value: True: expected `float`, got `bool` (above 0)",
+            "top/also/1/value: True: expected a number, got true or false (above 0)",
         ),
     ],
 )

@@ -88,6 +88,8 @@ def _packed(
             opened = contents.opened(root, contents.name_of(run), site_name)
         except Refused as refused:
             raise BundleError("; ".join(refused.args)) from None
+        except _NO_SESSION as error:
+            raise BundleError(f"{run.file}: is not that of a session: {error!r:.200}") from None
         said = {**own, **opened.statement}
         members[contents.PAGE] = _page(opened.session, root / contents.PAGE).encode()
     members[STATEMENT] = (json.dumps(said, indent=1) + "\n").encode()
@@ -120,13 +122,13 @@ def verify(args: argparse.Namespace) -> int:
     try:
         for path in filter(None, (args.file, args.against)):
             try:
-                said[path], signer = _checked(path, args.signers)
+                said[path], signer, known = _checked(path, args.signers)
             except Refused as found:
                 for line in found.args:
                     print(f"{path}: refused: {line}")
                 return 1
             print(f"{path}: {signer}")
-            refused = refused or not (" known to " in signer or args.any_signer)
+            refused = refused or not (known or args.any_signer)
             print(*_of_again(said[path]), sep="\n")
             print(f"{path}: the same verdict follows: {said[path]['verdict']}")
         if args.against:
@@ -139,21 +141,18 @@ def verify(args: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
-def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str]:
-    """The statement of a bundle whose contents were checked, and who signed it, in words.
+def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str, bool]:
+    """The statement of a bundle whose contents were checked, who signed it, and if that is known.
 
     :raises Refused: it is not as it was written, or its verdict does not follow.
     :raises BundleError: it cannot be checked.
     """
     packed = bundle.read(path)
     said = _statement(packed)
-    signer = _signer(packed, said, signers)
+    signer, known = _signer(packed, said, signers)
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch).resolve()
-        try:
-            bundle.unpack(packed.members, root)
-        except OSError as error:
-            raise Refused(f"its files cannot be unpacked: {error}") from None
+        bundle.unpack(packed.members, root)
         try:
             opened = contents.opened(root, said["file"], said["site"])
             if opened.contradictions:
@@ -164,7 +163,7 @@ def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str]:
             raise Refused(f"its files are not those of a session: {error!r:.200}") from None
     if wrong := [*_differences(said, follows, STATEMENT)]:
         raise Refused(*wrong)
-    return said, signer
+    return said, signer, known
 
 
 def _statement(packed: bundle.Bundle) -> Mapping[str, Any]:
@@ -184,15 +183,17 @@ def _statement(packed: bundle.Bundle) -> Mapping[str, Any]:
     return dict(said)
 
 
-def _signer(packed: bundle.Bundle, said: Mapping[str, Any], signers: Path | None) -> str:
-    """Who signed, in words.
+def _signer(
+    packed: bundle.Bundle, said: Mapping[str, Any], signers: Path | None
+) -> tuple[str, bool]:
+    """Who signed, in words, and whether it is one of the signers.
 
     :raises Refused: the signature is wrong, or was removed.
     """
     if packed.signature is None:
         if said["signer"]:
             raise Refused(f"{bundle.SIGNATURE}: the signature of {said['signer']} was removed")
-        return UNSIGNED
+        return UNSIGNED, False
     found = signature.check(packed.signature, packed.sums, signers)
     if found.fingerprint != said["signer"]:
         raise Refused(
@@ -200,9 +201,10 @@ def _signer(packed: bundle.Bundle, said: Mapping[str, Any], signers: Path | None
             f"{said['signer'] or 'nobody'} signed"
         )
     if found.name:
-        return f"signed by {found.name!r}, known to {signers}, key {found.fingerprint}"
+        return f"signed by {found.name!r}, known to {signers}, key {found.fingerprint}", True
     of = f"{signers} does not have it" if signers else "no --signers were named"
-    return f"signed with the UNKNOWN KEY {found.fingerprint} ({of}); the signature itself is right"
+    key = f"signed with the UNKNOWN KEY {found.fingerprint} ({of})"
+    return f"{key}; the signature itself is right", False
 
 
 def _differences(said: Any, follows: Any, where: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from assay import files
 from assay.bundle.again import Again, Judge
 from assay.judge import References, ReferencesError
 from assay.show import summary
-from assay.store import run_folder, session
+from assay.store import bundle, promise, run_folder, session
 from assay.store.bundle import RESULTS, BundleError, Refused
 from assay.store.cases import Case, Session
 from assay.store.sanitize import line, mapping
@@ -73,6 +73,8 @@ def collect(run: Session, site: Path) -> dict[str, bytes]:
     results, top = _results(run.file), site.resolve().parent.parent
     found = {_named(RESULTS, path, results): path for path in _of_session(run)}
     for path in References.load(site / "references.yaml").files:
+        found[_named(SITE, path, top)] = path
+    if (path := site / promise.FILE).is_file():
         found[_named(SITE, path, top)] = path
     members = {}
     for name, path in found.items():
@@ -157,6 +159,7 @@ def opened(root: Path, file: str, site: str) -> Opened:
         for line in one.contradictions
     ]
     found += _counted(run.file, plan)
+    found += _kept(plan, root / site / promise.FILE)
     found = [line.replace(f"{root}/", "") for line in found]
     said = {"file": file, "site": site, **_statement(run, plan, judge.cases)}
     return Opened(run, said, tuple(found))
@@ -178,9 +181,26 @@ def _counted(report: Path, plan: run_folder.Plan) -> Iterator[str]:
     if report.is_file():
         raw = json.loads(report.read_text(encoding="utf-8"))
         said = raw["session_info"].get("num_cases")
-        listed = len((raw["runs"] or [{}])[0]["testcases"])
+        listed = len((raw["runs"] or [{"testcases": []}])[0]["testcases"])
         if said != listed:
             yield f"{report.name}: says {said} cases, and lists {listed}"
+
+
+def _kept(plan: run_folder.Plan, file: Path) -> Iterator[str]:
+    """What the plan says otherwise than the promise of the site, one line each."""
+    said = plan.promise
+    if "sha256" not in said:
+        return
+    try:
+        promised = promise.load(file)
+    except promise.PromiseError:
+        yield f"{file.name}: is missing or damaged, and the session was compared with it"
+        return
+    if bundle.sha256(file.read_bytes()) != said["sha256"]:
+        yield f"{file.name}: is not the file that the session was compared with"
+    for key in ("may_skip", "nothing_judged"):
+        if said.get(key) != getattr(promised, key):
+            yield f"{run_folder.PLAN}: {key} is not that of {file.name}"
 
 
 def _statement(run: Session, plan: run_folder.Plan, again: Iterable[Again]) -> dict[str, Any]:

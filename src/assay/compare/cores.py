@@ -11,6 +11,7 @@ nothing says whether the room or the benchmark changed.
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,7 +52,8 @@ class Cores(Sweep):
         clocks = {f"{node} cpu{cpu}": float(mhz) for cpu, mhz in said["clock"].items()}
         if clocks.keys() >= cores.keys():
             found[CLOCK] = {name: clocks[name] for name in cores}
-        if not cores or not all(v > 0 for values in found.values() for v in values.values()):
+        every = [value for values in found.values() for value in values.values()]
+        if not cores or not all(0 < value < math.inf for value in every):
             raise ValueError
         return found, f"{int(said['bytes'])} B"
 

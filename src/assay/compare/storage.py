@@ -43,6 +43,8 @@ class Servers(Sweep):
     accuses = False
 
     def values(self, node: str, entry: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+        if entry["rc"] != 0:
+            raise ValueError
         said = json.loads(entry["out"])["servers"]
         return {
             what: {server: statistics.median(its[what]) for server, its in said.items()}

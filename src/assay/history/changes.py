@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: The standard deviation of a normal distribution, in units of its median absolute deviation.
-_SIGMA_PER_MAD = 1.4826
+from assay.judge.population import NORMAL
 
 #: Values on either side that a value is compared with, and how many standard deviations it may be
 #: off their median.
@@ -46,9 +45,6 @@ _ERROR_OF_MEDIAN = 1.2533
 #: How many values a baseline has at least, in units of ``Rules.persist``, even if the search took
 #: them for several levels.
 _BASELINE = 8
-
-#: Longest interval that :func:`one_level` looks at. With longer ones the search itself is as fast.
-_LONGEST = 250
 
 #: Least noise, as a share of the tolerance: a metric that hardly varies has no noise to estimate.
 _LEAST_NOISE = 0.1
@@ -127,49 +123,11 @@ def _in_part(values: Any, tolerance: float, rules: Rules) -> list[Step]:
     calm = _without_spikes(values, sigma)
     scaled = (calm - _median(calm)) / sigma
     penalty = rules.penalty * math.log(len(calm))
-    if one_level(scaled, rules.persist, penalty):
-        return []
     search = library()(kernel="linear", min_size=rules.persist)
     search.fit(scaled.reshape(-1, 1))
     ends = [int(end) for end in search.predict(pen=penalty)]
     found = _large(ends, calm, sigma, rules.share * tolerance, rules.persist)
     return [step for step in found if _lasts(step, values, rules.persist)]
-
-
-def one_level(values: Any, shortest: int, penalty: float) -> bool:
-    """Whether it is certain that the search finds no change; False if only the search can tell.
-
-    The time of the search grows with the square of the number of values, even if there is nothing
-    to find. This function needs a small part of it.
-
-    S_k is the sum of the first k deviations from the mean. An interval from b to e explains
-    (S_e - S_b)^2 / (e - b) of the squared error. K changes make K + 1 intervals. They pay only if
-    these intervals explain more than K penalties. So nothing pays if all of these are true:
-
-    - a single change explains at most one penalty;
-    - an interval that touches neither end explains at most one penalty;
-    - the first interval, one between, and the last one explain at most two penalties together.
-
-    :param values: in units of the standard deviation of the noise.
-    :param shortest: how many values a level has at least.
-    :param penalty: what each change costs, as the search has it.
-    """
-    count = len(values)
-    sums = np.concatenate(([0.0], np.cumsum(values - values.mean())))
-    ends = np.arange(shortest, count - shortest + 1)
-    squares = sums[shortest : count - shortest + 1] ** 2
-    first, last = squares / ends, squares / (count - ends)
-    inner = min(penalty, 2 * penalty - first.max() - last.max())
-    if not 0 < inner < math.inf or (first + last).max() > penalty:
-        return False
-    # No interval explains more than the square of this range over its length.
-    long = math.ceil(np.ptp(sums) ** 2 / inner)
-    if long > min(_LONGEST, count):
-        return False
-    return all(
-        np.abs(sums[length:] - sums[:-length]).max() ** 2 <= inner * length
-        for length in range(shortest, long)
-    )
 
 
 def _large(
@@ -205,7 +163,7 @@ def _lasts(step: Step, values: Any, persist: int) -> bool:
 def _noise(values: Any) -> float:
     """The standard deviation of the noise, in the unit of the values."""
     return max(
-        _SIGMA_PER_MAD * _median(np.abs(values[lag:] - values[:-lag])) / math.sqrt(2)
+        NORMAL * _median(np.abs(values[lag:] - values[:-lag])) / math.sqrt(2)
         for lag in _LAGS
         if lag == 1 or lag * _FEW < len(values)
     )

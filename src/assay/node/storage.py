@@ -176,6 +176,8 @@ def main(asked):
     with open(asked.found, "w") as file:
         json.dump({"file_system": space, "memory": provenance.memory()}, file, indent=1)
         file.write("\n")
+    if asked.skipped and space["o_direct"] is False:
+        return end(asked.skipped, "{} ({}) has no O_DIRECT".format(asked.directory, space["type"]))
     free = space.get("free_bytes")
     # A file system without a size of its own, such as ramfs, reports a size of 0 bytes.
     if space.get("size_bytes") and free < asked.bytes:
@@ -183,8 +185,6 @@ def main(asked):
             asked.what, asked.bytes, asked.directory, free
         )
         return end(asked.refused, reason)
-    if asked.skipped and space["o_direct"] is False:
-        return end(asked.skipped, "{} ({}) has no O_DIRECT".format(asked.directory, space["type"]))
     return 0
 
 

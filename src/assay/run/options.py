@@ -7,6 +7,7 @@ prevails.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -50,7 +51,7 @@ def _number(value: Any) -> bool:
 
 
 SHARE = kind("a number above 0 and below 1", lambda v: _number(v) and 0 < v < 1)
-POSITIVE = kind("a number above 0", lambda v: _number(v) and v > 0)
+POSITIVE = kind("a number above 0", lambda v: _number(v) and 0 < v < math.inf)
 COUNT = kind("a whole number above 0", lambda v: type(v) is int and v > 0)
 SIZE = kind(
     "2x-memory, or a number of bytes",
@@ -63,6 +64,9 @@ def unknown(tests: Collection[type], options: Iterable[str]) -> Iterator[str]:
     """What is wrong with the names of options, one line each."""
     for key in options:
         owner, _, name = key.rpartition(".")
+        if not owner:
+            yield f"options: {key}: is not Test.option, such as EachNode.tolerance"
+            continue
         those = [test for test in tests if owner in _names(test)]
         known = {each for test in those for each in _variables(test)}
         if not those:

@@ -154,6 +154,11 @@ class StorageMixin(rfm.RegressionTestPlugin):
         """Size of the largest file that the benchmark writes [B]."""
         return self.room()
 
+    def size_of(self, said: str | int) -> int:
+        """The bytes of an option that is a size; see :func:`bytes_asked_for`."""
+        memory = 0 if isinstance(said, int) else self.partition_extra("memory_bytes")
+        return bytes_asked_for(said, memory)
+
     def not_in_memory(self, seconds: int) -> None:
         """Skips the case on a file system in memory, which writing for `seconds` s would fill."""
         partition = self.current_partition

@@ -42,7 +42,7 @@ class UcxMixin(rfm.RegressionTestPlugin):
     """A program over UCX. Name this mixin before :class:`assay.run.strict.StrictCheck`."""
 
     def ucx_version(self, stack: Any = None) -> str:
-        """UCX version of the program; the case is skipped if the stack does not state it.
+        """UCX version of the program; the case is skipped if the stack does not state it, and red.
 
         :param stack: another environment than that of the case.
         """
@@ -53,7 +53,7 @@ class UcxMixin(rfm.RegressionTestPlugin):
             version = extras.get("ucx_tools_version", version)
         which = f"the stack {stack.name}" if stack else "this stack"
         self.leave_out(
-            "not-here", version is None, f"{which} does not say which UCX it has (ucx_version)"
+            "undescribed", version is None, f"{which} does not say which UCX it has (ucx_version)"
         )
         return str(version)
 

@@ -146,6 +146,9 @@ def _check_partition(
         peaks.check(site_file.parent, hardware)
     except ReferencesError as error:
         raise ConfigError(f"{where}: extras: hardware: {error}") from None
+    options = partition.get("extras", {}).get("options", {})
+    if fault := files.misshapen(options, dict[str, Any], "options"):
+        raise ConfigError(f"{where}: extras: {fault}; write a mapping of Test.option to its value")
     for problem in node_limits.refused(partition.get("extras", {}).get("health", {})):
         raise ConfigError(f"{where}: extras: health: {problem}")
 

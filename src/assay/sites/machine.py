@@ -18,14 +18,11 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
-from assay import sites
+from assay import catalogue, sites
 from assay.node import provenance
 from assay.prove.busy import PROCESSES
 from assay.prove.transports import SWITCHED
 from assay.sites import detect, invocation, stacks
-
-#: Feature words of programs that run without MPI.
-SERIAL = ("iozone",)
 
 #: Share of the memory that a matrix may take. A laptop can spare this much for a minute.
 MEMORY_FRACTION = 0.02
@@ -74,7 +71,11 @@ def stack(site_file: str | Path, instead: str = "type `make setup`") -> dict[str
         return distribution(site_file)
     lock = sites.repository(site_file) / "site-config/debian12/spack/env/spack.lock"
     spack = stacks.spack(site_file, lock, of="debian12")
-    serial = [w for w in SERIAL if w in detect.programs() and w not in spack["features"]]
+    serial = [
+        word
+        for word in detect.programs()
+        if catalogue.PROGRAMS[word].serial and word not in spack["features"]
+    ]
     if serial:
         spack["features"] += serial
         spack["extras"]["provenance"] += f"; of the distribution: {', '.join(serial)}"

@@ -416,5 +416,6 @@ def _write(args: argparse.Namespace, head: written.Head, made: Draft) -> None:
         "next:\n"
         f"  assay sites {args.name}{where}\n"
         f"  reframe -C {site} --system={args.name} -c reframe -R -r --mode smoke\n"
-        f"  assay calibrate --site {args.name}{where}; then delete nothing_judged in {promise.FILE}"
+        f"  assay calibrate --site {args.name}{where}; then, in {promise.FILE},\n"
+        "  delete nothing_judged, and name in may_skip only the cases that may be skipped"
     )

@@ -13,7 +13,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -58,14 +58,14 @@ def pack(members: Mapping[str, bytes], sign: Callable[[bytes], bytes] | None = N
     """
     ordered = {name: members[name] for name in sorted(members)}
     for name, content in ordered.items():
-        if not _plain(name):
+        if not _plain(name) or _is_folder(name, members):
             raise BundleError(f"{name!r}: a bundle cannot have a file of this name")
         if len(content) > MOST_OF_MEMBER:
             raise BundleError(
                 f"{name}: {len(content)} B are more than a bundle takes for one file "
                 f"({MOST_OF_MEMBER} B); shorten the output of this case, and run it again"
             )
-    if len(ordered) > MOST_MEMBERS or sum(map(len, ordered.values())) > MOST_OF_ALL:
+    if len(ordered) + 2 > MOST_MEMBERS or sum(map(len, ordered.values())) > MOST_OF_ALL:
         raise BundleError(
             f"{len(ordered)} files of {sum(map(len, ordered.values()))} B are more than a bundle "
             f"takes ({MOST_MEMBERS} files, {MOST_OF_ALL} B); take a shorter session"
@@ -80,6 +80,8 @@ def pack(members: Mapping[str, bytes], sign: Callable[[bytes], bytes] | None = N
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
         archive.comment = b"0" * _DIGEST
     packed = stream.getvalue()[:-_DIGEST]
+    if len(packed) + _DIGEST > MOST_OF_FILE:
+        raise BundleError(f"{len(packed)} B are more than a bundle takes; take a shorter session")
     return packed + sha256(packed).encode()
 
 
@@ -106,6 +108,8 @@ def read(path: Path) -> Bundle:
         raise Refused(f"{SUMS} is missing: nothing says what the bundle holds")
     if wrong := [*_compared(sums, members)]:
         raise Refused(*wrong)
+    if both := next((name for name in members if _is_folder(name, members)), None):
+        raise Refused(f"{both}: is a file and a folder")
     if data[-_DIGEST:] != sha256(data[:-_DIGEST]).encode():
         raise Refused(
             "a byte of the archive outside of its members was changed (a header, or its directory)"
@@ -174,14 +178,28 @@ def _plain(name: str) -> bool:
     )
 
 
+def _is_folder(name: str, members: Container[str]) -> bool:
+    """Whether a folder of the name is itself a member."""
+    return any(str(above) in members for above in PurePosixPath(name).parents)
+
+
 def sha256(content: bytes) -> str:
     """The SHA-256 of a content, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
 def unpack(members: Mapping[str, bytes], folder: Path) -> None:
-    """Writes the members below an empty folder."""
-    for name, content in members.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+    """Writes the members below an empty folder.
+
+    :raises BundleError: the folder cannot hold them.
+    """
+    try:
+        for name, content in members.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    except OSError as error:
+        raise BundleError(
+            f"{folder.parent}: the files of the bundle cannot be written there ({error.strerror}); "
+            "set TMPDIR to a folder with more space"
+        ) from None

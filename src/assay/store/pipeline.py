@@ -150,10 +150,11 @@ def gather(folder: Path) -> Session:
     strangers = sorted({path.name for path in (folder / JOBS).glob("*")} - known)
     lost += [f"the job of {name!r} left results, and no such job was planned" for name in strangers]
     lost += map(line, sequence(promise.site.get("faults")))
+    skipped = (c for c in attempts if c.verdict is None and not c.aborted)
+    refused, incomplete = unlisted(promise.site, skipped)
     # A job that kept the plan of its session has named them.
     if not any(site_promise.REFUSED in fault for fault in lost):
-        skipped = (c for c in attempts if c.verdict is None and not c.aborted)
-        lost += unlisted(promise.site, skipped)[0]
+        lost += refused
     faults = [*lost, *_above_budget(promise, sessions, attempts)]
     if missing:
         promised = sum(len(job.cases) for job in promise.jobs)
@@ -173,6 +174,7 @@ def gather(folder: Path) -> Session:
         faults=tuple(dict.fromkeys(faults)),
         partial=(
             *site_promise.narrowing(promise.site),
+            *incomplete,
             *beside_others(case.busy for case in last_attempts(attempts) if case.not_judged),
             *site_promise.few(doubts),
         ),

@@ -406,6 +406,10 @@ def _contradiction(record: Mapping[str, Any]) -> str:
             return f"{name} is not a finite number: {line(each.get('value'))}"
         if each.get("verdict") not in GREEN:
             return f"{name} is {line(each.get('verdict'))}"
+    if record.get("busy") and not (
+        record["verdict"] == Verdict.RECORDED and record.get("not_judged")
+    ):
+        return f"other work disturbed it: {line(record['busy'])}"
     if record["verdict"] == Verdict.RECORDED:
         return ""
     if problems := sequence(record.get("problems")):
@@ -429,11 +433,12 @@ def _contradiction(record: Mapping[str, Any]) -> str:
 def unlisted(state: Mapping[str, Any], skipped: Iterable[Case]) -> tuple[list[str], list[str]]:
     """As :func:`assay.store.promise.unlisted`, without cases that are red for another cause.
 
-    :param state: what the plan of the session says of the promise. A session without a promise, or
-        of a suite before kinds of skips, allows all.
+    :param state: what the plan of the session says of the promise. A session without a promise
+        allows all. One of a suite before kinds of skips is PARTIAL: nobody can judge its skips now.
     """
     if "may_skip" not in state:
-        return [], []
+        old = "its skips were allowed by an older suite, and are not judged here"
+        return [], [old] * bool(state.get("skips"))
     causes = (REACHED, NOT_RUN["fail_deps"])
     others = (c for c in skipped if not c.why.startswith(causes))
     may_skip = mapping(state["may_skip"])

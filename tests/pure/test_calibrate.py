@@ -430,8 +430,8 @@ def test_a_file_cut_in_the_middle_of_an_entry_never_judges(tmp_path, short):
     whole = changes.text(
         compared(tmp_path, sample(TEN), sample(TEN, "1", {**CASE, "b": 1})).entries
     )
-    first = whole.index("  - for")
-    for end in range(first + 4, len(whole) - 1, 4 if short else 1):
+    first = whole.index("- for")
+    for end in range(first + 2, len(whole) - 1, 4 if short else 1):
         path = site(tmp_path, whole[:end])
         try:
             left = References.load(path).calibrated

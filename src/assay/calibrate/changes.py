@@ -236,8 +236,11 @@ def _worse_curves(sample: Sample, old: Mapping[str, Any], new: Mapping[str, Any]
 
 
 def text(entries: Sequence[Mapping[str, Any]]) -> str:
-    """The file: one line for each `for`, metric and source, as references are written by hand."""
-    return HEAD + "\n".join(["references:", *(line for e in entries for line in _lines(e))]) + "\n"
+    """The file, in the form of references that are written by hand."""
+    dumped = yaml.safe_dump(
+        {"references": [*entries]}, default_flow_style=None, sort_keys=False, width=10**9
+    )
+    return f"{HEAD}{dumped}"
 
 
 def _by_hand(references: References, case: Mapping[str, Any], name: str, unit: str) -> str:
@@ -249,29 +252,6 @@ def _by_hand(references: References, case: Mapping[str, Any], name: str, unit: s
     if isinstance(found, Recorded):
         return "" if found.until_calibrated else f"not judged: {found.why}"
     return "judged by hand"
-
-
-def _lines(entry: Mapping[str, Any]) -> Iterator[str]:
-    yield f"  - for: {_flow(entry['for'])}"
-    yield "    metrics:"
-    for name, spec in entry["metrics"].items():
-        yield f"      {_flow(name)}: {_flow(spec)}"
-    if "curves" in entry:
-        yield "    curves:"
-        for name, spec in entry["curves"].items():
-            yield f"      {_flow(name)}: {_flow(spec)}"
-    if "wide" in entry:
-        yield f"    wide: {_flow(entry['wide'])}"
-    yield "    source:"
-    for key, value in entry["source"].items():
-        yield f"      {key}: {_flow(value)}"
-
-
-def _flow(value: Any) -> str:
-    dumped: str = yaml.safe_dump(
-        value, default_flow_style=True, sort_keys=False, width=10**9, allow_unicode=False
-    )
-    return dumped.replace("\n...", "").strip()
 
 
 def _key(case: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -306,8 +306,8 @@ def state(
         faults += [f"{path.name}: {line}" for line in site.lacks(promise.site)]
         if not site.itself and [*promise.site.lacks(site)]:
             faults.append(
-                f"{path.name}: reframe.py has words that are not promised, and whose loss nobody "
-                f"would see: type assay expect --site {path.parent.name}, and review the file"
+                f"{path.name}: does not promise all words of reframe.py. Nobody would see that one "
+                f"of them is lost. Type assay expect --site {path.parent.name}, and review the file"
             )
         faults += differ
     return {

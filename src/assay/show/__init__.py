@@ -55,7 +55,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--ledger",
         action="store_true",
-        help="write no page, but print the run as a row of the table in docs/hardware-log.md",
+        help="write no page, but print the run as a row of docs/ledger.csv",
     )
     parser.set_defaults(run=command)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,7 +17,7 @@ from assay.store.cases import Case, Session
 from assay.store.record import BUSY, CALIBRATION
 from assay.store.sanitize import line, mapping
 
-#: Columns of the table of healthy runs, docs/hardware-log.md.
+#: Columns of the table of healthy runs, docs/ledger.csv.
 COLUMNS = (
     *("date", "processor, kernel", "distribution", "MPI, UCX", "commit", "command", "runs"),
     *("cases", "verdict", "false alarms"),
@@ -223,7 +225,7 @@ def _cases(count: int) -> str:
 
 
 def ledger(session: Session) -> list[str]:
-    """The head of the table of docs/hardware-log.md and the row of the run, as Markdown.
+    """The head of docs/ledger.csv and the row of the run.
 
     Only a person knows whether the machine was healthy. The last cell therefore counts the red
     cases of each test as alarms that somebody must judge.
@@ -259,12 +261,10 @@ def ledger(session: Session) -> list[str]:
         outcome(session).word,
         ", ".join(f"{number} {test} to judge" for test, number in red.items()) or "0",
     )
-    return [_row(COLUMNS), _row(["---"] * len(COLUMNS)), _row(row)]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, [cell or "not known" for cell in row]])
+    return text.getvalue().splitlines()
 
 
 def _distinct(texts: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(filter(None, texts)))
-
-
-def _row(cells: Iterable[str]) -> str:
-    return "".join(f"| {cell.replace('|', '/') or 'not known'} " for cell in cells) + "|"

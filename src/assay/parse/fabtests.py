@@ -16,7 +16,7 @@ import re
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Row
-from assay.parse.reading import first, split, without_warnings
+from assay.parse.reading import first, recogniser, split, without_warnings
 from assay.parse.tables import SIZE, Column, Identity, Line, capped, cells, quote, units
 
 PROGRAM = "fi_rma_bw"
@@ -50,11 +50,7 @@ _IDENTITIES = [
     )
 ]
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has a command line, a row or the headings of fi_rma_bw."""
-    patterns = (_CALL, _ROW, _ROUNDED)
-    return any(p.fullmatch(line.strip()) for line in text.split("\n") for p in patterns)
+recognise = recogniser(_CALL, _ROW, _ROUNDED)
 
 
 def parse(text: str) -> Parsed:

@@ -13,7 +13,16 @@ from typing import Annotated
 import msgspec
 from msgspec import field
 
-from assay.parse.reading import CRASH, Parsed, ParseError, Row, only, split, without_warnings
+from assay.parse.reading import (
+    CRASH,
+    Parsed,
+    ParseError,
+    Row,
+    only,
+    recogniser,
+    split,
+    without_warnings,
+)
 from assay.parse.tables import Identity, capped, contradictions
 
 KNOWN = "3."
@@ -101,9 +110,7 @@ class _Report(msgspec.Struct):
     options: dict[str, str] = field(name="global options", default={})
 
 
-def recognise(text: str) -> bool:
-    """Whether the text has the version key of a JSON report of fio."""
-    return any(map(_VERSION.fullmatch, split(text)))
+recognise = recogniser(_VERSION)
 
 
 def parse(text: str) -> Parsed:

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from assay.parse import Parsed, ParseError, Row, hpl
-from assay.parse.reading import first, integer, only, real, split
+from assay.parse.reading import first, integer, only, real, recogniser, split
 from assay.parse.tables import Identity, contradictions
 
 #: Key of the summary -> its value and its line. Section -> its first and last line.
@@ -64,7 +64,6 @@ _SECTIONS = (
 _BANNER = re.compile(
     r"This is the DARPA/DOE HPC Challenge Benchmark version ((\d{1,4}\.\d{1,4})[\w.]*)"
 )
-_OURS = re.compile(r"^This is the DARPA/DOE HPC Challenge Benchmark version ", re.MULTILINE)
 _EDGE = re.compile(r"(Begin|End) of (\w+) section\.$")
 _PAIR = re.compile(r"(\w+)=(.*)$")
 _HOST = re.compile(r"Hostname: '(.*)'$")
@@ -92,10 +91,7 @@ _FAILURES = re.compile(
     r"|HPL (?:WARNING|ERROR) "
 )
 
-
-def recognise(text: str) -> bool:
-    """Whether `text` holds the banner of HPCC."""
-    return bool(_OURS.search(text))
+recognise = recogniser(re.compile(r"This is the DARPA/DOE HPC Challenge Benchmark version .*"))
 
 
 def parse(text: str) -> Parsed:

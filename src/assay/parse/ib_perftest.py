@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Row
-from assay.parse.reading import MIB_PER_S, has_line, split, without_warnings
+from assay.parse.reading import MIB_PER_S, recogniser, split, without_warnings
 from assay.parse.tables import SIZE, Column, Identity, Line, capped, cells, quote, units
 
 FAMILY = "ib-perftest"
@@ -70,10 +70,7 @@ _SETTINGS = {
     "GID index": "gid_index",
 }
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has the heading of a test."""
-    return has_line(text, _TITLE)
+recognise = recogniser(_TITLE)
 
 
 def parse(text: str) -> Parsed:

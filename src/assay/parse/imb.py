@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Row
-from assay.parse.reading import first, has_line
+from assay.parse.reading import first, recogniser
 from assay.parse.tables import SIZE, Column, Identity, Line, body, capped, cells, quote, units
 
 KNOWN_MAJORS = ("2019", "2021")
@@ -68,10 +68,7 @@ _IDENTITIES = [
 ]
 _DEFECTS = {"defects": Column("defects", "1", positive=False)}
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has a title of IMB-MPI1."""
-    return has_line(text, _TITLE)
+recognise = recogniser(_TITLE)
 
 
 def parse(text: str) -> Parsed:

@@ -15,10 +15,10 @@ from assay.parse import Parsed, ParseError, Row, Value
 from assay.parse.reading import (
     CRASH,
     first,
-    has_line,
     integer,
     only,
     real,
+    recogniser,
     split,
     without_warnings,
 )
@@ -80,10 +80,7 @@ _HARMLESS = re.compile(
 _SUMMARY = "Summary of all tests:"
 _END = re.compile(r"Finished +: .*")
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has a title of IOR."""
-    return has_line(text, _TITLE)
+recognise = recogniser(_TITLE)
 
 
 def parse(text: str) -> Parsed:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay.parse import Parsed, Row
-from assay.parse.reading import has_line
+from assay.parse.reading import recogniser
 from assay.parse.tables import Column, Identity, Line, begun, body, capped, cells, quote, units
 
 FAMILY = "netpipe"
@@ -49,10 +49,7 @@ _COLUMNS = (
     Column("latency", "us"),
 )
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has the line before the first row, or a refusal that only NetPIPE prints."""
-    return has_line(text, _START, _REFUSAL)
+recognise = recogniser(_START, _REFUSAL)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:

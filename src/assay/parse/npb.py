@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Value
-from assay.parse.reading import first, integer, only, real, split, without_warnings
+from assay.parse.reading import first, integer, only, real, recogniser, split, without_warnings
 from assay.parse.tables import Identity, contradictions
 
 VERSIONS = ("3.4",)
@@ -146,13 +146,11 @@ _POSITIVE = ("mops_total", "mops_per_process", "io_written", "io_rate")
 _HEADER = re.compile(r" NAS Parallel Benchmarks\b(.*) Benchmark$")
 _KNOWN = re.compile(rf" (\S+) -- ({'|'.join(KERNELS).upper()})$")
 # IS has words of its own for a number of ranks that does not suit it.
-_REFUSAL = (
+_REFUSAL = re.compile(
     r" (?:\*\*\* (?=ERROR determining processor topology for )"
     r"|(?=ERROR: Number of processes \(\d+\) is not a power of two"
     r"|ERROR: number of processes \d+ not within range ))(.*)$"
 )
-_TOPOLOGY = re.compile(_REFUSAL)
-_OURS = re.compile(rf"^(?: NAS Parallel Benchmarks\b.* Benchmark|{_REFUSAL})", re.MULTILINE)
 _SIZE = re.compile(
     r" (?:Size *|Number of random numbers generated): *(\d{1,15}(?:x *\d{1,9}x *\d{1,9})?)"
     r" +\(class (\w)\)$"
@@ -212,10 +210,7 @@ _IDENTITIES = (
 
 _Found = Mapping[str, tuple[str, int]]
 
-
-def recognise(text: str) -> bool:
-    """Whether `text` holds the header of an NPB program, or its refusal to start."""
-    return bool(_OURS.search(text))
+recognise = recogniser(_HEADER, _REFUSAL)
 
 
 def parse(text: str) -> Parsed:
@@ -276,7 +271,7 @@ def _planned(row: Mapping[str, Value], header: _Found) -> int:
 def _version(lines: Sequence[str]) -> tuple[str, str]:
     """The version that the header names, and the program."""
     for number, line in enumerate(lines, 1):
-        if match := _TOPOLOGY.match(line):
+        if match := _REFUSAL.match(line):
             advice = lines[number].strip() if number < len(lines) else ""
             raise ParseError(f"NPB refuses to run: {match[1]}: {advice}", number)
     number, banner = only(lines, _HEADER, "header of NPB")

@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import Any
 
 from assay.parse import Parsed, ParseError
-from assay.parse.reading import has_line
+from assay.parse.reading import recogniser
 from assay.parse.tables import SIZE, Column, Identity, Line, Table, begun, body, quote
 
 FAMILY = "osu"
@@ -105,10 +105,7 @@ _REFUSALS = tuple(
 )
 _MEMORY_LIMIT = re.compile(r"Continuing with max message size of \d+ bytes")
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has a title of an OSU program, or a refusal that only they print."""
-    return has_line(text, re.compile("# OSU .*"), *_REFUSALS)
+recognise = recogniser(re.compile("# OSU .*"), *_REFUSALS)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:

@@ -14,7 +14,7 @@ import re
 from typing import Any
 
 from assay.parse import Parsed, ParseError
-from assay.parse.reading import has_line
+from assay.parse.reading import recogniser
 from assay.parse.tables import SIZE, Column, Table, begun, body, quote
 
 FAMILY = "osu-py"
@@ -47,10 +47,7 @@ _TITLE = re.compile(r"# MPI (.+) Test")
 _HEADINGS = re.compile(r"# Size \[B\]\s+Latency \[us\]")
 _REFUSAL = re.compile(r"This test requires (?:exactly|at least) two processes")
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has a title line of one of the ports."""
-    return has_line(text, _TITLE)
+recognise = recogniser(_TITLE)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:

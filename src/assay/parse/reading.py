@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -193,10 +193,14 @@ def real(token: str, number: int, line: str) -> float:
     raise ParseError(f"{token[:40]!r} is not a number", number, line)
 
 
-def has_line(text: str, *patterns: re.Pattern[str]) -> bool:
-    """Whether one of the patterns matches a whole line, without the blanks at its end."""
-    lines = map(str.rstrip, text.split("\n"))
-    return any(pattern.fullmatch(line) for line in lines for pattern in patterns)
+def recogniser(*patterns: re.Pattern[str]) -> Callable[[str], bool]:
+    """The function ``recognise`` of a parser: whether one of the patterns matches a whole line."""
+
+    def recognise(text: str) -> bool:
+        lines = map(str.rstrip, text.split("\n"))
+        return any(pattern.fullmatch(line) for line in lines for pattern in patterns)
+
+    return recognise
 
 
 def first(lines: Iterable[str], pattern: re.Pattern[str]) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from assay.parse import Parsed, ParseError
-from assay.parse.reading import MIB_PER_S, first, has_line
+from assay.parse.reading import MIB_PER_S, first, recogniser
 from assay.parse.tables import SIZE, Column, Table, body
 
 FAMILY = "ucx-info"
@@ -23,10 +23,7 @@ _ROW = re.compile(r"# +(\S+) bytes: (\S+) MB/s")
 _VERSION = re.compile(r"# (?:Version|Library version:) (\d\S*)")
 _COLUMNS = (SIZE, Column("bandwidth", "MB/s", factor=MIB_PER_S))
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has the title of the table."""
-    return has_line(text, _TITLE)
+recognise = recogniser(_TITLE)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:

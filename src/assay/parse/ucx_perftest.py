@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Row
-from assay.parse.reading import MIB_PER_S, has_line
+from assay.parse.reading import MIB_PER_S, recogniser
 from assay.parse.tables import Column, Identity, Line, body, capped, cells, quote, units
 
 FAMILY = "ucx-perftest"
@@ -64,10 +64,7 @@ _IDENTITIES = (
     ),
 )
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has the headings of a result, or the usage that follows a bad option."""
-    return has_line(text, _GROUPS, _CSV, _USAGE)
+recognise = recogniser(_GROUPS, _CSV, _USAGE)
 
 
 def parse(text: str) -> Parsed:

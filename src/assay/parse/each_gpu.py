@@ -16,7 +16,6 @@ from typing import Any
 from assay.parse import nvidia_smi
 from assay.parse.reading import Parsed, ParseError, Row, recogniser, split, without_warnings
 
-FAMILY = "each-gpu"
 PROGRAM = "each_gpu"
 VERSIONS = (1,)
 
@@ -77,7 +76,7 @@ def parse(text: str) -> Parsed:
         facts["during"] = it.named(*it.during)
     version = str(it.head["version"])
     return Parsed(
-        FAMILY, PROGRAM, version, it.ended and whole, rows, UNITS, tuple(problems), facts
+        "each-gpu", PROGRAM, version, it.ended and whole, rows, UNITS, tuple(problems), facts
     )  # fmt: skip
 
 

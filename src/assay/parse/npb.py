@@ -237,8 +237,10 @@ def parse(text: str) -> Parsed:
     row, problems = _row(kernel, results, statistics if mode else {}, header)
     writes = [n for n, line in enumerate(lines, 1) if line.startswith(_WRITES)]
     reads = [n for n, line in enumerate(lines, 1) if line.startswith(_READS)]
-    if row and mode and "write_interval" in header and len(writes) != _planned(row, header):
-        problems.append(f"{len(writes)} data sets were written, not {_planned(row, header)}")
+    if row and mode and "write_interval" in header:
+        planned = int(row["iterations"]) // max(int(header["write_interval"][0]), 1)
+        if len(writes) != planned:
+            problems.append(f"{len(writes)} data sets were written, not {planned}")
     return Parsed(
         family="npb",
         program=f"{kernel}.{header.get('class', ('?', 0))[0]}.x{_SUFFIXES.get(mode, '')}",
@@ -263,11 +265,6 @@ def parse(text: str) -> Parsed:
     )
 
 
-def _planned(row: Mapping[str, Value], header: _Found) -> int:
-    """The number of data sets that the steps of a run and its interval give."""
-    return int(row["iterations"]) // max(int(header["write_interval"][0]), 1)
-
-
 def _version(lines: Sequence[str]) -> tuple[str, str]:
     """The version that the header names, and the program."""
     for number, line in enumerate(lines, 1):
@@ -277,11 +274,8 @@ def _version(lines: Sequence[str]) -> tuple[str, str]:
     number, banner = only(lines, _HEADER, "header of NPB")
     match = _KNOWN.match(banner[1])
     if not match or match[1] not in VERSIONS:
-        raise ParseError(
-            f"only {', '.join(KERNELS).upper()} of NPB {', '.join(VERSIONS)} are known",
-            number,
-            lines[number - 1],
-        )
+        why = f"only {', '.join(KERNELS).upper()} of NPB {', '.join(VERSIONS)} are known"
+        raise ParseError(why, number, lines[number - 1])
     return match[1], match[2].lower()
 
 
@@ -386,9 +380,5 @@ def _failures(lines: Sequence[str]) -> list[str]:
 
 def _ended(lines: Sequence[str], kernel: str) -> bool:
     """Whether the closing lines follow the results, in their order."""
-    at = _completed(lines, kernel)
-    for last in _LAST:
-        at = next((n for n, line in enumerate(lines) if n >= (at or 0) and last.match(line)), None)
-        if at is None:
-            return False
-    return True
+    rest = iter(lines[_completed(lines, kernel) or 0 :])  # each search goes on where one ended
+    return all(any(map(last.match, rest)) for last in _LAST)

@@ -17,8 +17,6 @@ from assay.parse import Parsed, ParseError
 from assay.parse.reading import recogniser
 from assay.parse.tables import SIZE, Column, Table, begun, body, quote
 
-FAMILY = "osu-py"
-
 LATENCY = Column("latency", "us")
 # osu_bw.py and osu_bibw.py print MB/s (10^6 B/s, lines 73-76 and 76-79) under the heading
 # "Latency [us]" (line 34 of both), so only the title shows the quantity. osu_bibw.py counts the
@@ -79,4 +77,4 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
             headed = True
     complete = table.close(text)
     facts: dict[str, Any] = {"ranks": 2} if program in TWO_RANKS else {}
-    return table.parsed(FAMILY, None, complete, facts)
+    return table.parsed("osu-py", None, complete, facts)

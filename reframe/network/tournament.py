@@ -28,12 +28,10 @@ from assay.run.options import NONE, POSITIVE
 from assay.run.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
 
 #: Faults of speed.
-SLOW = (
-    Fault.SLOW_NODE,
-    Fault.SLOW_PAIR,
-    Fault.SLOW_SWITCH,
-    Fault.SLOW_TRUNK,
-)
+SLOW = (Fault.SLOW_NODE, Fault.SLOW_PAIR, Fault.SLOW_SWITCH, Fault.SLOW_TRUNK)
+
+#: Key in the log of the coordinator -> what there was not, for the reason that the log has.
+UNPLANNED = {"no_draw": "no rounds by switches", "no_second_pass": "no second pass"}
 
 
 @rfm.simple_test
@@ -109,26 +107,17 @@ class Tournament(PairsOfNodes):
                 f"the topology has no switch for {', '.join(lacking)}: switches and trunks were "
                 "not judged; correct the source that the option topology names"
             )
-        undrawn = [
-            f"no rounds by switches: {entry['no_draw']}"
+        unplanned = [
+            f"{what}: {entry[key]}"
+            for key, what in UNPLANNED.items()
             for entry in self._coordinator_log.entries
-            if "no_draw" in entry
-        ]
-        second = [
-            f"no second pass: {entry['no_second_pass']}"
-            for entry in self._coordinator_log.entries
-            if "no_second_pass" in entry
+            if key in entry
         ]
         return [
-            *(
-                Against(f.reason, f.nodes, How.FAILED, f.part)
-                for f in diagnosis.findings
-                if f.fault not in SLOW
-            ),
+            *(Against(f.reason, f.nodes, How.FAILED, f.part) for f in gone),
             *dict.fromkeys(unexplained),
             *dict.fromkeys(astray),
-            *undrawn,
-            *second,
+            *unplanned,
             *problems,
         ]
 

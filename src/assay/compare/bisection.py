@@ -110,13 +110,11 @@ def in_rounds(played: Sequence[Round], pairs: Sequence[Pair]) -> Iterator[Measur
         # A pair that failed ends its round, so the others have no value either.
         if failed := sorted((pair for pair in here if pair.error), key=lambda pair: pair.follows):
             raise ValueError(f"round {turn} ({round_.where}): {failed[0].error}")
-        yield Measured(
-            round_.where,
-            *(
-                tuple(pair.values[metric] for pair in here if metric in pair.values)
-                for metric in ("bandwidth", "latency")
-            ),
+        rates, latencies = (
+            tuple(pair.values[metric] for pair in here if metric in pair.values)
+            for metric in ("bandwidth", "latency")
         )
+        yield Measured(round_.where, rates, latencies)
     if left:
         raise ValueError(f"the log has {len(left)} pairs beyond the {len(played)} rounds")
 
@@ -264,20 +262,14 @@ def found(
     left = iter(entries)
     made = []
     for one, rounds in zip(chosen, played):
-        looks: list[Measured] = []
-        alone: list[float] = []
-        latencies: list[float] = []
-        loaded: list[float | None] = []
-        for what, round_ in rounds:
-            rates, said = next(seen), [next(left) for _ in round_.pairs]
-            if what == ALL:
-                looks.append(rates)
-            elif what == LOADED:
-                loaded.append(under_load(said))
-            else:
-                alone += rates.rates
-                latencies.append(statistics.median(_latencies(said[0]["runs"])))
-        made.append(Found(one, tuple(alone), tuple(looks), latencies[0], tuple(loaded)))
+        shown = [(what, next(seen), [next(left) for _ in round_.pairs]) for what, round_ in rounds]
+        looks = tuple(rates for what, rates, _ in shown if what == ALL)
+        loaded = tuple(under_load(said) for what, _, said in shown if what == LOADED)
+        single = [(rates.rates, said) for what, rates, said in shown if what == ALONE]
+        alone = tuple(rate for rates, _ in single for rate in rates)
+        (_, (first,)), *_ = single
+        latency = statistics.median(_latencies(first["runs"]))
+        made.append(Found(one, alone, looks, latency, loaded))
     return made
 
 

@@ -19,26 +19,10 @@ from assay.quantities import size
 #: Keys of :mod:`assay.node.provenance` whose values must be equal on all nodes. A dot goes one
 #: level down. A mapping is compared key by key.
 COMPARED = (
-    "system",
-    "kernel",
-    "cpu.model",
-    "cpu.online",
-    "cpu.microcode",
-    "cpu.governors",
-    "cpu.smt",
-    "memory.SwapTotal",
-    "transparent_huge_pages",
-    "ptrace_scope",
-    "packages",
-    "mounts",
-    "network.infiniband",
-    "network.interfaces",
-    "ucx_devices",
-    "programs",
-    "settings",
-    "variables",
-    "hosts_sha256",
-    "hung",
+    *("system", "kernel", "cpu.model", "cpu.online", "cpu.microcode", "cpu.governors", "cpu.smt"),
+    *("memory.SwapTotal", "transparent_huge_pages", "ptrace_scope", "packages", "mounts"),
+    *("network.infiniband", "network.interfaces", "ucx_devices", "programs", "settings"),
+    *("variables", "hosts_sha256", "hung"),
 )
 
 #: Ends of keys whose values differ between nodes without a meaning: the devices of UCX already show

@@ -173,16 +173,13 @@ def _turn(node: str, look: int, number: int, rows: Iterable[Row], facts: Mapping
         models = " ".join(gpus[end]["name"] for end in ends if end != HOST)
         between = HOST not in ends
         joined = row["joined"] if between else row["near"]
-        places = [end if end == HOST else gpus[end]["bus"] for end in ends]
+        source, target = (end if end == HOST else gpus[end]["bus"] for end in ends)
         kind = f"{models} {joined}" if joined or not between else ""
         rate, by_host = float(row["rate"]), float(row["host_rate"])
+        access, near = bool(row["access"]), str(row["near"])
         links = NVLINK.fullmatch(str(row["joined"]))
-        copies.append(
-            Copy(
-                places[0], places[1], kind, rate, by_host, bool(row["access"]), str(row["near"]),
-                int(links[1]) if links else 0,
-            )
-        )  # fmt: skip
+        count = int(links[1]) if links else 0
+        copies.append(Copy(source, target, kind, rate, by_host, access, near, count))
     labels = {gpu["bus"]: each_gpu.label(n, gpu) for n, gpu in gpus.items()}
     drivers = sorted({gpu["driver"] for gpu in gpus.values()})
     return Turn(node, look, number, labels, tuple(copies), drivers)

@@ -2,7 +2,7 @@
 
 from assay.judge.ladder import GREEN, RED, Fault, Outcome, Verdict, outcome, worst, worst_first
 from assay.judge.peaks import Hardware, Known, hardware, peak
-from assay.judge.plausible import MOST_OF_PEAK, Peak, Ratio, Ratios, judge_ratios, of_peak
+from assay.judge.plausible import Peak, Ratios, judge_ratios, of_peak
 from assay.judge.reference_files import ReferencesError
 from assay.judge.references import CALIBRATED, Recorded, Reference, References, describe
 from assay.judge.verdict import (
@@ -16,35 +16,9 @@ from assay.judge.verdict import (
 )
 
 __all__ = [
-    "CALIBRATED",
-    "GREEN",
-    "LAUNCHES_FOR_95_PERCENT",
-    "LAUNCHES_IN_BUDGET",
-    "LAUNCHES_TO_FAIL",
-    "MOST_OF_PEAK",
-    "RED",
-    "Fault",
-    "Hardware",
-    "Judgement",
-    "Known",
-    "Outcome",
-    "Peak",
-    "Ratio",
-    "Ratios",
-    "Recorded",
-    "Reference",
-    "References",
-    "ReferencesError",
-    "Verdict",
-    "decided",
-    "describe",
-    "hardware",
-    "judge",
-    "judge_ratios",
-    "median_interval",
-    "of_peak",
-    "outcome",
-    "peak",
-    "worst",
+    "CALIBRATED", "GREEN", "LAUNCHES_FOR_95_PERCENT", "LAUNCHES_IN_BUDGET", "LAUNCHES_TO_FAIL",
+    "RED", "Fault", "Hardware", "Judgement", "Known", "Outcome", "Peak", "Ratios", "Recorded",
+    "Reference", "References", "ReferencesError", "Verdict", "decided", "describe", "hardware",
+    "judge", "judge_ratios", "median_interval", "of_peak", "outcome", "peak", "worst",
     "worst_first",
-]
+]  # fmt: skip

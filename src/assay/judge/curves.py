@@ -142,22 +142,17 @@ def outside(rows: Rows, envelope: Envelope) -> Ratios:
         if name and size in envelope and float(row[name]) > 0:
             value, (low, high), unit = float(row[name]), envelope[size], COLUMNS[name][0]
             for side, share, bound in (("most", value / high, high), ("least", low / value, low)):
-                found[f"{side} {size}"] = Ratio(
-                    share,
-                    1.0,
-                    f"the {name} of {size} B was {number(value)} {unit}",
+                seen = f"the {name} of {size} B was {number(value)} {unit}"
+                allowed = (
                     f"the calibration allows at {side} {number(bound)} {unit}: look at this size "
-                    "in the outputs; if the machine was changed on purpose, calibrate again",
+                    "in the outputs; if the machine was changed on purpose, calibrate again"
                 )
+                found[f"{side} {size}"] = Ratio(share, 1.0, seen, allowed)
     return found
 
 
 def ratios(
-    rows: Rows,
-    pattern: str,
-    once: Once = NOTHING,
-    peak: float | None = None,
-    alone: bool = False,
+    rows: Rows, pattern: str, once: Once = NOTHING, peak: float | None = None, alone: bool = False
 ) -> Ratios:
     """What is to be judged of one launch, see :func:`assay.judge.plausible.judge_ratios`.
 
@@ -193,13 +188,12 @@ def _shape(
 
     def compare(rule: str, size: int, usual: float, than: str, growth: float = 1) -> None:
         value, most = own[size] / usual, limit[rule] * wider
-        found[f"{rule} {size}"] = Ratio(
-            value,
-            most,
-            f"a message of {size} B took {number(value * growth, 3)} times as long as {than}",
+        seen = f"a message of {size} B took {number(value * growth, 3)} times as long as {than}"
+        bound = (
             f"at most {number(most * growth, 3)} times is plausible: look at this size in the "
-            "outputs, and for a switch of protocols there",
+            "outputs, and for a switch of protocols there"
         )
+        found[f"{rule} {size}"] = Ratio(value, most, seen, bound)
 
     first = next((size for size in own if size), 0)
     for at, (size, _) in enumerate(points[:-1]):
@@ -217,7 +211,11 @@ def _shape(
     points = [(size, time) for size, time in points if size]
     for at, (size, _) in enumerate(points[1:-1], 1):
         rule = "neighbours_below_256B" if size < SHORT else "neighbours"
-        suggested = max(_after(points[:at], size), _before(points[at + 1 :], size))
+        # Larger times grow at most in proportion from the last two points, smaller ones shrink
+        # from the first two, if at all.
+        after = _continued(points[:at][::-1], size, 1.0)
+        before = _continued(points[at + 1 :], size, 0.0)
+        suggested = max(after, before)
         compare(rule, size, suggested, "the sizes beside it suggest")
     for (a, before), (b, _) in zip(points, points[1:]):
         compare("growth", b, before * b / a, f"one of {a} B", b / a)
@@ -232,12 +230,9 @@ def _too_fast(
     fastest = limits()[pattern]["fastest"]
     for size, time in points:
         rate = max(size, 1) / time  # 1 MB/s is 1 B/us
-        found[f"fastest {size}"] = Ratio(
-            rate / fastest,
-            1.0,
-            f"messages of {size} B moved at {number(rate)} MB/s",
-            f"no memory is faster than {number(fastest)} MB/s: {_UNMEASURED}",
-        )
+        seen = f"messages of {size} B moved at {number(rate)} MB/s"
+        bound = f"no memory is faster than {number(fastest)} MB/s: {_UNMEASURED}"
+        found[f"fastest {size}"] = Ratio(rate / fastest, 1.0, seen, bound)
     if peak is not None and column(rows) == "bandwidth":
         for row in rows:
             seen, of = f"messages of {row['size']} B moved at", Peak("path", peak)
@@ -252,12 +247,10 @@ def _too_fast(
     short = [time for size, time in points if 0 < size <= SHORT]
     for size, time in long[-1:] if short else ():
         longer = max(time - min(short), 1e-6)
-        found["core"] = Ratio(
-            size / longer / FASTEST_CORE,
-            1.0,
-            f"a message of {size} B took only {number(longer, 3)} us longer than the shortest",
-            f"a core needs at least {number(size / FASTEST_CORE, 3)} us to copy it: {_UNMEASURED}",
-        )
+        least = size / FASTEST_CORE
+        seen = f"a message of {size} B took only {number(longer, 3)} us longer than the shortest"
+        bound = f"a core needs at least {number(least, 3)} us to copy it: {_UNMEASURED}"
+        found["core"] = Ratio(size / longer / FASTEST_CORE, 1.0, seen, bound)
     return found
 
 
@@ -281,14 +274,13 @@ def cells(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> Ratio
             least = min(float(at[other][name]) * share for other, share in shares.items())
             if float(row[name]) > 0 and size[0] / float(row[name]) > STALL:
                 slower = least / float(row[name])
-                found[f"{name} {size}"] = Ratio(
-                    slower,
-                    SLOW_CELL,
+                seen = (
                     f"{name} of a file of {size[0]} KiB by {size[1]} KiB took {number(slower, 3)} "
-                    "times as long as the cells beside it suggest",
-                    f"at most {SLOW_CELL:g} times is plausible: look for other work on this file "
-                    "system",
+                    "times as long as the cells beside it suggest"
                 )
+                most = f"at most {SLOW_CELL:g} times is plausible"
+                bound = f"{most}: look for other work on this file system"
+                found[f"{name} {size}"] = Ratio(slower, SLOW_CELL, seen, bound)
     return found
 
 
@@ -303,22 +295,14 @@ def _beside(size: tuple[int, int], axes: Sequence[Sequence[int]]) -> list[tuple[
     return beside
 
 
-def _after(points: Sequence[tuple[int, float]], size: int) -> float:
-    """The time of a larger message, as the last two points continue; at most proportional."""
-    (known, time), slope = points[-1], 1.0
-    if len(points) > 1:
-        slope = _slope(*points[-2:])
-    return float(time * (size / known) ** slope)
+def _continued(points: Sequence[tuple[int, float]], size: int, slope: float) -> float:
+    """The time of a message of another size, as the two points nearest to it continue.
 
-
-def _before(points: Sequence[tuple[int, float]], size: int) -> float:
-    """The time of a smaller message, as the first two points lead to it; at most that time."""
-    (known, time), slope = points[0], 0.0
-    if len(points) > 1:
-        slope = _slope(*points[:2])
-    return float(time * (size / known) ** slope)
-
-
-def _slope(low: tuple[int, float], high: tuple[int, float]) -> float:
-    """Slope of the time on logarithmic scales, within what is plausible: 0 to 1."""
-    return min(max(math.log(high[1] / low[1]) / math.log(high[0] / low[0]), 0.0), 1.0)
+    :param points: the nearest first.
+    :param slope: of the time on logarithmic scales if there is one point only. That of two is
+        taken within what is plausible, 0 to 1.
+    """
+    near, time = points[0]
+    for far, its in points[1:2]:
+        slope = min(max(math.log(time / its) / math.log(near / far), 0.0), 1.0)
+    return float(time * (size / near) ** slope)

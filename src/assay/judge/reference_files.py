@@ -207,8 +207,7 @@ def refuse_weak(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
     """
     for path, entries in files.items():
         for number, entry in enumerate(entries):
-            profile = entry["for"].get("profile", "*")
-            for word in profile if isinstance(profile, list) else [profile]:
+            for word in listed(entry["for"].get("profile", "*")):
                 if word not in _PROFILES:
                     raise ReferencesError(
                         f"{path}: references/{number}/for/profile: there is no profile {word!r}, "
@@ -226,6 +225,11 @@ def refuse_weak(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
                     f"{path}: references/{number}/{wide} and catches little; narrow it, or add "
                     "`wide: REASON` to the entry"
                 )
+
+
+def listed(value: Any) -> list[Any]:
+    """The values that a key of a `for` block names: one, or a list of them."""
+    return value if isinstance(value, list) else [value]
 
 
 def widths(entry: Mapping[str, Any]) -> Iterator[str]:

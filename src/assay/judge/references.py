@@ -25,6 +25,10 @@ from assay.quantities import number
 
 Scalar = Union[str, int, float, bool]
 
+#: ``partition``, ``environ``, ``test`` and every parameter of a case.
+Case = Mapping[str, Scalar]
+_Entry = Mapping[str, Any]
+
 #: Size [B] -> least and greatest value of a curve.
 Envelope = Mapping[int, tuple[float, float]]
 
@@ -58,8 +62,8 @@ class Reference:
     @property
     def lower_bound(self) -> float | None:
         """The least value that passes, in `unit`."""
-        bounds = [] if self.lower is None else [self.value * (1 + self.lower)]
-        return max([*bounds, *([] if self.floor is None else [self.floor])], default=None)
+        bounds = (self.floor, None if self.lower is None else self.value * (1 + self.lower))
+        return max((bound for bound in bounds if bound is not None), default=None)
 
     @property
     def upper_bound(self) -> float | None:
@@ -101,8 +105,8 @@ class References:
         self,
         path: Path,
         document: Mapping[str, Any],
-        calibrated: Sequence[Mapping[str, Any]] = (),
-        included: Mapping[Path, Sequence[Mapping[str, Any]]] | None = None,
+        calibrated: Sequence[_Entry] = (),
+        included: Mapping[Path, Sequence[_Entry]] | None = None,
     ) -> None:
         self.path = path
         self._files = {path: list(document.get("references") or ()), **(included or {})}
@@ -151,11 +155,10 @@ class References:
         return cls(path, document, entries, included)
 
     def find(
-        self, case: Mapping[str, Scalar], metric: str, unit: str, peak: float | None = None
+        self, case: Case, metric: str, unit: str, peak: float | None = None
     ) -> Reference | Recorded:
         """The expected value of one metric of one test case, or the decision not to judge it.
 
-        :param case: ``partition``, ``environ``, ``test`` and every parameter of the case.
         :param metric: name of the metric.
         :param unit: its unit; an entry in another unit is an error, never converted.
         :param peak: the hardware's peak, in that unit; needed if the entry has a floor.
@@ -183,7 +186,7 @@ class References:
         )
 
     def by_hand(
-        self, case: Mapping[str, Scalar], metric: str, unit: str, peak: float | None = None
+        self, case: Case, metric: str, unit: str, peak: float | None = None
     ) -> Reference | Recorded | None:
         """What ``references.yaml`` states; arguments and errors are as for :meth:`find`."""
         entry = _closest(self._named, self._entries, case, metric)
@@ -196,7 +199,7 @@ class References:
                 return Recorded(rule["why"], "until" in rule, everywhere)
         return None
 
-    def envelope(self, case: Mapping[str, Scalar], column: str, unit: str) -> Envelope:
+    def envelope(self, case: Case, column: str, unit: str) -> Envelope:
         """The bounds of a curve at each size [B], in `unit`; empty if no entry has the curve.
 
         :raises ReferencesError: the entry is in another unit, or two entries are equally close.
@@ -221,7 +224,7 @@ class References:
             }
         return {}
 
-    def calibrated_under(self, case: Mapping[str, Scalar]) -> str:
+    def calibrated_under(self, case: Case) -> str:
         """Hash of the settings of the machine when the case was calibrated; empty if not known."""
         found = (e["source"].get("settings", "") for e in self.calibrated
                  if _matches(e["for"], case) and isinstance(e["source"], dict))  # fmt: skip
@@ -229,7 +232,7 @@ class References:
 
     def idle(
         self,
-        cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]],
+        cases: Collection[tuple[Case, Mapping[str, str]]],
         beside: Collection[str] = (),
     ) -> list[str]:
         """Entries that never apply, one line each; a misspelt key would otherwise judge nothing.
@@ -264,18 +267,15 @@ class References:
         blocks = [("references", self._files[self.path]), ("recorded", self._recorded)]
         for where, at, entry in ((w, n, e) for w, all_ in blocks for n, e in enumerate(all_)):
             for key, known in names.items():
-                value = entry["for"].get(key, "*")
                 lines += [
                     f"{self.path}: {where}/{at}/for/{key}: the site has no {key} {name!r}; "
                     f"it has {', '.join(known)}"
-                    for name in (value if isinstance(value, list) else [value])
+                    for name in reference_files.listed(entry["for"].get(key, "*"))
                     if name not in ("*", *known)
                 ]
         return lines
 
-    def unanswered(
-        self, cases: Collection[tuple[Mapping[str, Scalar], Mapping[str, str]]]
-    ) -> list[str]:
+    def unanswered(self, cases: Collection[tuple[Case, Mapping[str, str]]]) -> list[str]:
         """Metrics that would fail because no reference or rule applies, one line each.
 
         :param cases: as for :meth:`idle`.
@@ -291,9 +291,7 @@ class References:
                     lines.append(str(error))
         return lines
 
-    def _reference(
-        self, entry: Mapping[str, Any], metric: str, unit: str, peak: float | None
-    ) -> Reference:
+    def _reference(self, entry: _Entry, metric: str, unit: str, peak: float | None) -> Reference:
         spec = entry["metrics"][metric]
         if spec["unit"] != unit:
             raise ReferencesError(
@@ -310,28 +308,19 @@ class References:
                 f"{self._named}: references: {metric!r} has a peak_floor, but its peak is unknown; "
                 "name the hardware in the partition's extra `hardware`"
             )
-        return Reference(
-            spec["value"] if peak is None or "value" in spec else spec["of_peak"] * peak,
-            unit,
-            spec["lower"],
-            spec["upper"],
-            source,
-            None if floor is None or peak is None else floor * peak,
-        )
+        value = spec["value"] if peak is None or "value" in spec else spec["of_peak"] * peak
+        least = None if floor is None or peak is None else floor * peak
+        return Reference(value, unit, spec["lower"], spec["upper"], source, least)
 
 
-def describe(case: Mapping[str, Scalar]) -> str:
+def describe(case: Case) -> str:
     """A test case in one line, as it would be written in a ``for`` block."""
     return "{" + ", ".join(f"{key}: {value}" for key, value in case.items()) + "}"
 
 
 def _closest(
-    path: str,
-    entries: Sequence[Mapping[str, Any]],
-    case: Mapping[str, Scalar],
-    metric: str,
-    kind: str = "metrics",
-) -> Mapping[str, Any] | None:
+    path: str, entries: Sequence[_Entry], case: Case, metric: str, kind: str = "metrics"
+) -> _Entry | None:
     """The entry with the metric and the most keys; None if no entry has the metric."""
     hits = [
         (sum(not _is_any(value) for value in entry["for"].values()), entry)
@@ -350,15 +339,14 @@ def _closest(
 
 def _is_any(value: Any) -> bool:
     """Whether a value of a `for` block stands for all values: ``*``, also in a list."""
-    return "*" in value if isinstance(value, list) else bool(value == "*")
+    return "*" in reference_files.listed(value)
 
 
-def _matches(wanted: Mapping[str, Any], case: Mapping[str, Scalar]) -> bool:
-    for key, value in wanted.items():
-        allowed = value if isinstance(value, list) else [value]
-        if not _is_any(value) and case.get(key) not in allowed:
-            return False
-    return True
+def _matches(wanted: Mapping[str, Any], case: Case) -> bool:
+    return all(
+        _is_any(value) or case.get(key) in reference_files.listed(value)
+        for key, value in wanted.items()
+    )
 
 
 def _of_unit(rule: Mapping[str, Any], unit: str) -> bool:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.parse import nvidia_smi
-from assay.parse.reading import Parsed, ParseError, Row, split, without_warnings
+from assay.parse.reading import Parsed, ParseError, Row, recogniser, split, without_warnings
 
-FAMILY = "each-gpu"
 PROGRAM = "each_gpu"
 VERSIONS = (1,)
 
@@ -34,13 +34,9 @@ SHARE, ROUNDED = 0.01, 2e-5
 #: More GPUs than any node has.
 MOST = 64
 
-_HEAD = '{"program": "each_gpu"'
 _OF_GPU = ("name", "uuid", "bus", "driver", "near")
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has the first line of the program."""
-    return any(line.startswith(_HEAD) for line in text.split("\n"))
+recognise = recogniser(re.compile(r'\{"program": "each_gpu".*'))
 
 
 def parse(text: str) -> Parsed:
@@ -80,7 +76,7 @@ def parse(text: str) -> Parsed:
         facts["during"] = it.named(*it.during)
     version = str(it.head["version"])
     return Parsed(
-        FAMILY, PROGRAM, version, it.ended and whole, rows, UNITS, tuple(problems), facts
+        "each-gpu", PROGRAM, version, it.ended and whole, rows, UNITS, tuple(problems), facts
     )  # fmt: skip
 
 

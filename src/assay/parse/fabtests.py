@@ -16,7 +16,7 @@ import re
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Row
-from assay.parse.reading import first, split, without_warnings
+from assay.parse.reading import first, recogniser, split, without_warnings
 from assay.parse.tables import SIZE, Column, Identity, Line, capped, cells, quote, units
 
 PROGRAM = "fi_rma_bw"
@@ -50,11 +50,7 @@ _IDENTITIES = [
     )
 ]
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has a command line, a row or the headings of fi_rma_bw."""
-    patterns = (_CALL, _ROW, _ROUNDED)
-    return any(p.fullmatch(line.strip()) for line in text.split("\n") for p in patterns)
+recognise = recogniser(_CALL, _ROW, _ROUNDED)
 
 
 def parse(text: str) -> Parsed:
@@ -73,9 +69,8 @@ def parse(text: str) -> Parsed:
     if not called:
         for n, line in lines:
             if _ROUNDED.fullmatch(line):
-                raise ParseError(
-                    "this form rounds sizes and counts: run fi_rma_bw with -m", n, line
-                )
+                why = "this form rounds sizes and counts: run fi_rma_bw with -m"
+                raise ParseError(why, n, line)
         raise ParseError("no command line of fi_rma_bw" + _first_words(lines))
     problems = [f"line {n}: a second run" for n, _ in called[1:]]
     options = called[0][1]
@@ -84,25 +79,20 @@ def parse(text: str) -> Parsed:
     for n, line in lines:
         if printed := _ROW.fullmatch(line):
             said = n, " ".join(printed.groups())
-            row = cells(said, _COLUMNS, problems, identities=_IDENTITIES)
-            if row is not None:
-                rows.append(row)
+            rows += cells(said, _COLUMNS, problems, identities=_IDENTITIES)
         elif line not in ("", "---") and not _LOG.fullmatch(line) and not _CALL.fullmatch(line):
             loose.append((n, line))
     problems += [f"line {n}: not a row of {PROGRAM}: {quote(line)}" for n, line in loose]
     plan = _plan(options)
     sizes = [row["size"] for row in rows]
-    if sizes != plan:
-        problems.append(
-            f"{len(sizes)} of {len(plan)} sizes were measured"
-            if plan
-            else "the sizes that -S asks for are not known"
-        )
+    if not plan:
+        problems.append("the sizes that -S asks for are not known")
+    elif sizes != plan:
+        problems.append(f"{len(sizes)} of {len(plan)} sizes were measured")
     version = first((line for _, line in lines), _VERSION)
-    complete, facts = bool(plan) and sizes == plan, _facts(options)
-    words = capped(problems, loose)
     return Parsed(
-        "fabtests", PROGRAM, version, complete, tuple(rows), units(_COLUMNS), words, facts
+        "fabtests", PROGRAM, version, bool(plan) and sizes == plan, tuple(rows), units(_COLUMNS),
+        capped(problems, loose), _facts(options),
     )  # fmt: skip
 
 

@@ -13,7 +13,16 @@ from typing import Annotated
 import msgspec
 from msgspec import field
 
-from assay.parse.reading import CRASH, Parsed, ParseError, Row, only, split, without_warnings
+from assay.parse.reading import (
+    CRASH,
+    Parsed,
+    ParseError,
+    Row,
+    only,
+    recogniser,
+    split,
+    without_warnings,
+)
 from assay.parse.tables import Identity, capped, contradictions
 
 KNOWN = "3."
@@ -29,38 +38,34 @@ _UNITS = {
     "rate": "op/s",
     "bandwidth": "KiB/s",
 }
-_WHERE = "job {job}, {operation}: "
 _IDENTITIES = (
-    Identity("1 <= operations", _WHERE + "no operation moved {moved} B"),
-    Identity(
-        "moved = operations * block", _WHERE + "{operations} times {block} B are not {moved} B"
-    ),
+    Identity("1 <= operations", "no operation moved {moved} B"),
+    Identity("moved = operations * block", "{operations} times {block} B are not {moved} B"),
     # The time is in whole milliseconds.
     Identity(
         "rate * time = operations",
-        _WHERE + "{rate:.0f} op/s for {time:g} s are not {operations}",
+        "{rate:.0f} op/s for {time:g} s are not {operations}",
         share=1e-3,
     ),
     Identity(
         "bandwidth * 1024 * time = moved",
-        _WHERE + "{bandwidth:.0f} KiB/s for {time:g} s are not {moved} B",
+        "{bandwidth:.0f} KiB/s for {time:g} s are not {moved} B",
         share=1e-3,
     ),
     # A percentile is the middle of a bin, which is 1/64 of its value wide (stat.h).
     Identity(
         "fastest <= median <= p99 <= slowest",
-        _WHERE + "{fastest:g} to {slowest:g} us with median {median:g} and 99 % {p99:g}",
+        "{fastest:g} to {slowest:g} us with median {median:g} and 99 % {p99:g}",
         share=1 / 64,
     ),
     Identity(
         "fastest <= mean <= slowest",
-        _WHERE + "the mean {mean:g} us is not between {fastest:g} and {slowest:g}",
+        "the mean {mean:g} us is not between {fastest:g} and {slowest:g}",
     ),
     # Little's law: so many are on their way at once. The time may be cut by a millisecond, or two.
     Identity(
         "mean * 1e-6 * operations <= depth * (time + 2e-3)",
-        _WHERE
-        + "{operations} operations of {mean:g} us in {time:g} s are more than {depth} at once",
+        "{operations} operations of {mean:g} us in {time:g} s are more than {depth} at once",
         share=0.02,
     ),
 )
@@ -101,9 +106,7 @@ class _Report(msgspec.Struct):
     options: dict[str, str] = field(name="global options", default={})
 
 
-def recognise(text: str) -> bool:
-    """Whether the text has the version key of a JSON report of fio."""
-    return any(map(_VERSION.fullmatch, split(text)))
+recognise = recogniser(_VERSION)
 
 
 def parse(text: str) -> Parsed:
@@ -189,7 +192,8 @@ def _rows(job: _Job, options: dict[str, str], problems: list[str]) -> Iterator[R
             "p99": p99 / 1e3,
             "slowest": latency.max / 1e3,
         }
-        problems += contradictions(_IDENTITIES, row, {"time": "0.000", "rate": "0.000000"})
+        said = contradictions(_IDENTITIES, row, {"time": "0.000", "rate": "0.000000"})
+        problems += [where + each for each in said]
         yield row
 
 

@@ -113,16 +113,17 @@ def _plain(parsed: Parsed, value: Any) -> Any:
 
 def _traced(parsed: Parsed, at: int) -> Row:
     """A row whose measured numbers know their place. A count is also an index, so it stays."""
+    measured = [
+        column
+        for column, unit in parsed.units.items()
+        if unit in UNITS and UNITS[unit].kind in ("rate", "time")
+    ]
     return {
         column: Number(value, ["cell", at, column])
-        if type(value) is float or (type(value) is int and _measured(parsed.units.get(column)))
+        if type(value) is float or (type(value) is int and column in measured)
         else value
         for column, value in parsed.rows[at].items()
     }
-
-
-def _measured(unit: str | None) -> bool:
-    return unit in UNITS and UNITS[unit].kind in ("rate", "time")
 
 
 def evaluate(

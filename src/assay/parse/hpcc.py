@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from assay.parse import Parsed, ParseError, Row, hpl
-from assay.parse.reading import first, integer, only, real, split
+from assay.parse.reading import first, integer, only, real, recogniser, split
 from assay.parse.tables import Identity, contradictions
 
 #: Key of the summary -> its value and its line. Section -> its first and last line.
@@ -64,7 +64,6 @@ _SECTIONS = (
 _BANNER = re.compile(
     r"This is the DARPA/DOE HPC Challenge Benchmark version ((\d{1,4}\.\d{1,4})[\w.]*)"
 )
-_OURS = re.compile(r"^This is the DARPA/DOE HPC Challenge Benchmark version ", re.MULTILINE)
 _EDGE = re.compile(r"(Begin|End) of (\w+) section\.$")
 _PAIR = re.compile(r"(\w+)=(.*)$")
 _HOST = re.compile(r"Hostname: '(.*)'$")
@@ -92,10 +91,7 @@ _FAILURES = re.compile(
     r"|HPL (?:WARNING|ERROR) "
 )
 
-
-def recognise(text: str) -> bool:
-    """Whether `text` holds the banner of HPCC."""
-    return bool(_OURS.search(text))
+recognise = recogniser(re.compile(r"This is the DARPA/DOE HPC Challenge Benchmark version .*"))
 
 
 def parse(text: str) -> Parsed:
@@ -124,7 +120,11 @@ def parse(text: str) -> Parsed:
         for number, line in enumerate(lines, 1)
         if _FAILURES.match(line) and not begin <= number <= end
     ]
-    problems += _unchecked(lines, sections)
+    problems += [
+        f"line {sections[name][0]}: section {name} does not say that it checked its result"
+        for name, proof in _PROOFS.items()
+        if name in sections and not any(map(proof.match, lines[slice(*sections[name])]))
+    ]
     problems += linpack.problems if linpack else ()
     problems += _contradictions(lines, sections, summary, linpack)
     if summary.get("Success", ("1", 0))[0] != "1":
@@ -139,7 +139,8 @@ def parse(text: str) -> Parsed:
             and linpack is not None
             and linpack.complete
             and {*METRICS, *_COUNTS, "Success"} <= set(summary)
-            and _ended(lines)
+            and _END in lines
+            and _RULE in lines[lines.index(_END) :]
         ),
         rows=rows,
         units={"value": "unit"},
@@ -192,22 +193,13 @@ def _summary(lines: Sequence[str], sections: Sections) -> dict[str, tuple[str, i
     return summary
 
 
-def _unchecked(lines: Sequence[str], sections: Sections) -> list[str]:
-    return [
-        f"line {sections[name][0]}: section {name} does not say that it checked its result"
-        for name, proof in _PROOFS.items()
-        if name in sections and not any(map(proof.match, lines[slice(*sections[name])]))
-    ]
-
-
 def _measured(summary: Summary) -> tuple[tuple[Row, ...], list[str]]:
     """One row for each measured metric, and the problems of the metrics that were not measured."""
     rows: list[Row] = []
-    missing = []
     absent = []
+    missing = [metric for metric in METRICS if metric not in summary]
     for metric, unit in METRICS.items():
-        if metric not in summary:
-            missing.append(metric)
+        if metric in missing:
             continue
         text, number = summary[metric]
         value = real(text, number, f"{metric}={text}")
@@ -218,10 +210,6 @@ def _measured(summary: Summary) -> tuple[tuple[Row, ...], list[str]]:
     problems = [f"missing from the summary: {', '.join(missing)}"] if missing else []
     problems += [f"not measured: {', '.join(absent)}"] if absent else []
     return tuple(rows), problems
-
-
-def _ended(lines: Sequence[str]) -> bool:
-    return _END in lines and _RULE in lines[lines.index(_END) :]
 
 
 # --- numbers that must agree ----------------------------------------------------------------------
@@ -405,10 +393,9 @@ def _contradictions(
     yield from _unlike_their_sections(lines, sections, summary)
     # HPCC prints errors of FFT beyond rounding, and does not judge them.
     found = [(match[1], n) for n, line in enumerate(lines, 1) if (match := _FFT_ERROR.match(line))]
-    for text, number in [
-        *found,
-        *([summary["MPIFFT_maxErr"]] if "MPIFFT_maxErr" in summary else []),
-    ]:
+    if "MPIFFT_maxErr" in summary:
+        found.append(summary["MPIFFT_maxErr"])
+    for text, number in found:
         if not real(text, number, lines[number - 1]) <= WORST_FFT:
             yield f"line {number}: the result of an FFT is wrong by {text}, at most {WORST_FFT:g}"
 

@@ -30,22 +30,13 @@ THRESHOLD = 16.0
 
 _COLUMNS = {
     "T/V": "variant",
-    "N": "n",
-    "NB": "nb",
-    "P": "p",
-    "Q": "q",
-    "Time": "time",
+    **{name: name.lower() for name in ("N", "NB", "P", "Q", "Time")},
     "Gflops": "performance",
 }
 UNITS = {
-    "n": "1",
-    "nb": "1",
-    "p": "1",
-    "q": "1",
-    "time": "s",
-    "performance": "GFLOP/s",
-    "residual": "1",
-    "passed": "1",
+    **dict.fromkeys(("n", "nb", "p", "q"), "1"),
+    **{"time": "s", "performance": "GFLOP/s"},
+    **dict.fromkeys(("residual", "passed"), "1"),
 }
 # Each combination of these, on each process grid, is one problem (HPL_pddriver.c:158-232).
 _SWEPT = ("N", "NB", "PFACT", "NBMIN", "NDIV", "RFACT", "BCAST", "DEPTH")
@@ -210,13 +201,8 @@ def operations(order: float) -> float:
     return order * order * (2 / 3 * order + 3 / 2)
 
 
-_IDENTITIES = (
-    Identity(
-        "operations = time * performance * 1e9",
-        "order, time and performance contradict each other",
-        share=1e-4,
-    ),
-)
+_CONTRADICT = "order, time and performance contradict each other"
+_IDENTITIES = (Identity("operations = time * performance * 1e9", _CONTRADICT, share=1e-4),)
 
 
 def _rows(

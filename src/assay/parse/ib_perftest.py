@@ -16,10 +16,8 @@ from itertools import combinations
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Row
-from assay.parse.reading import MIB_PER_S, has_line, split, without_warnings
+from assay.parse.reading import MIB_PER_S, recogniser, split, without_warnings
 from assay.parse.tables import SIZE, Column, Identity, Line, capped, cells, quote, units
-
-FAMILY = "ib-perftest"
 
 _TITLE = re.compile(
     r"\s{10,}(RDMA_Write|RDMA_Read|Send|Atomic (?:FETCH_AND_ADD|CMP_AND_SWAP)) (BW|Latency) Test"
@@ -70,10 +68,7 @@ _SETTINGS = {
     "GID index": "gid_index",
 }
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has the heading of a test."""
-    return has_line(text, _TITLE)
+recognise = recogniser(_TITLE)
 
 
 def parse(text: str) -> Parsed:
@@ -102,22 +97,22 @@ def parse(text: str) -> Parsed:
     settings, *parts = _parts(lines[first + 1 :])
     tables = [at for at, part in enumerate(parts) if part and "#bytes" in part[0][1]]
     if not tables:
-        raise ParseError("the heading is followed by no table; it ends with " + _last(lines))
+        last = next((line for _, line in reversed(lines) if line not in ("", _RULE)), "")
+        raise ParseError(f"the heading is followed by no table; it ends with {quote(last)}")
     table, after = parts[tables[0]], parts[tables[0] + 1 :]
     columns = _columns(table[0])
     rows: list[Row] = []
     for line in table[1:]:
-        row = cells(line, columns, problems, identities=_IDENTITIES) if line[1] else None
-        if row is not None:
-            rows.append(row)
+        if line[1]:
+            rows += cells(line, columns, problems, identities=_IDENTITIES)
     loose = [line for part in after for line in part if line[1]]
     problems += [f"line {n}: not a row of perftest: {quote(line)}" for n, line in loose]
     kind = "bw" if title[2] == "BW" else "lat"
     program = f"ib_{_OPERATIONS[title[1].split()[0]]}_{kind}"
-    complete, facts = bool(rows and after), _facts(settings)
     return Parsed(
-        FAMILY, program, None, complete, tuple(rows), units(columns), capped(problems, loose), facts
-    )
+        "ib-perftest", program, None, bool(rows and after), tuple(rows), units(columns),
+        capped(problems, loose), _facts(settings),
+    )  # fmt: skip
 
 
 def _parts(lines: Sequence[Line]) -> list[list[Line]]:
@@ -129,11 +124,6 @@ def _parts(lines: Sequence[Line]) -> list[list[Line]]:
         else:
             parts[-1].append((number, line))
     return parts
-
-
-def _last(lines: Sequence[Line]) -> str:
-    said = (line for _, line in reversed(lines) if line and line != _RULE)
-    return quote(next(said, ""))
 
 
 def _columns(heading: Line) -> list[Column]:

@@ -23,16 +23,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Row
-from assay.parse.reading import first, has_line
+from assay.parse.reading import first, recogniser
 from assay.parse.tables import SIZE, Column, Identity, Line, body, capped, cells, quote, units
 
 KNOWN_MAJORS = ("2019", "2021")
 
 _TITLE = re.compile(r"# +Intel\(R\) MPI Benchmarks (\S.*), MPI-1 part")
-_CALL = re.compile(r"# \S*IMB-MPI1(?: .*)? -msglog (\d{1,2}):\d{1,2}(?: .*)?", re.ASCII)
+_CALL = re.compile(r"# \S*IMB-MPI1(?: .*)? -msglog (\d{1,2}):\d{1,2}(?: .*)?$", re.ASCII)
 _WORDS = re.compile(r"# \S*IMB-MPI1((?: .*)?)$")
-_MINIMUM = re.compile(r"# Minimum message length in bytes: +(\d{1,10})", re.ASCII)
-_MAXIMUM = re.compile(r"# Maximum message length in bytes: +(\d{1,10})", re.ASCII)
+_MINIMUM = re.compile(r"# Minimum message length in bytes: +(\d{1,10})$", re.ASCII)
+_MAXIMUM = re.compile(r"# Maximum message length in bytes: +(\d{1,10})$", re.ASCII)
 _BENCHMARK = re.compile(r"# Benchmarking (\S+)")
 _RANKS = re.compile(r"# #processes = (\d{1,9})$", re.ASCII)
 _REFUSAL = re.compile(r"# !! Benchmark \S+ invalid for \d+ processes !!")
@@ -68,10 +68,7 @@ _IDENTITIES = [
 ]
 _DEFECTS = {"defects": Column("defects", "1", positive=False)}
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has a title of IMB-MPI1."""
-    return has_line(text, _TITLE)
+recognise = recogniser(_TITLE)
 
 
 def parse(text: str) -> Parsed:
@@ -103,7 +100,7 @@ def parse(text: str) -> Parsed:
     problems += [f"line {lines[at][0]}: {why}" for at in heads[1:]]
     rows = _rows(lines[heads[0] + 1 : [*heads, end][1]], columns, problems)
     sizes = [int(row["size"]) for row in rows]
-    plan = _plan(lines)
+    plan = _plan(said)
     complete = end < len(lines) and len(heads) == 1 and bool(sizes) and plan in (None, sizes)
     if plan is not None and sizes != plan:
         last = sizes[-1] if sizes else "no row"
@@ -165,18 +162,13 @@ def _title(lines: list[Line], problems: list[str]) -> tuple[str, list[Line]]:
     return version, lines[at + 1 :]
 
 
-def _plan(lines: Sequence[Line]) -> list[int] | None:
+def _plan(lines: Sequence[str]) -> list[int] | None:
     """The sizes that this run prints [B]; None if a file gave them (``-msglen``)."""
-    found: dict[re.Pattern[str], int] = {}
-    for pattern in (_MINIMUM, _MAXIMUM, _CALL):
-        for _, line in lines:
-            if said := pattern.fullmatch(line):
-                found.setdefault(pattern, int(said[1]))
-    if _MINIMUM not in found or _MAXIMUM not in found:
+    low, high, log = (first(lines, pattern) for pattern in (_MINIMUM, _MAXIMUM, _CALL))
+    if low is None or high is None:
         return None
-    low = 1 << found.get(_CALL, 0)
-    zero = [0] if found[_MINIMUM] == 0 else []
-    return zero + [1 << k for k in range(34) if low <= 1 << k <= found[_MAXIMUM]]
+    zero = [0] if int(low) == 0 else []
+    return zero + [1 << k for k in range(34) if 1 << int(log or 0) <= 1 << k <= int(high)]
 
 
 def _benchmark(lines: Sequence[Line]) -> tuple[str, list[Column]]:
@@ -201,12 +193,10 @@ def _rows(lines: Sequence[Line], columns: Sequence[Column], problems: list[str])
         if _NOT_MEASURED.fullmatch(line):
             problems.append(f"line {number}: not measured: {quote(line)}")
         elif re.match(r" *(?:[-+]?\d|[-+]?(?:nan|inf))", line):
-            row = cells((number, line), columns, problems, identities=_IDENTITIES)
-            if row is None:
-                continue
-            if row.get("defects"):
+            found = cells((number, line), columns, problems, identities=_IDENTITIES)
+            if any(row.get("defects") for row in found):
                 problems.append(f"line {number}: received data are wrong: {quote(line)}")
-            rows.append(row)
+            rows += found
         elif line and not line.startswith("#") and not _UNKNOWN.fullmatch(line):
             problems.append(f"line {number}: not a row of IMB-MPI1: {quote(line)}")
     return rows

@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from assay.parse import Parsed, ParseError, Row, Value
+from assay.parse import Parsed, ParseError, Value
 from assay.parse.reading import (
     CRASH,
     first,
-    has_line,
     integer,
     only,
     real,
+    recogniser,
     split,
     without_warnings,
 )
@@ -49,13 +49,9 @@ _COLUMNS = {
     "API": "api",
 }
 _UNITS = {
-    "bandwidth": "MiB/s",
-    "operations": "op/s",
-    "time": "s",
-    "limited_after": "s",
-    "moved": "B",
-    "block": "B",
-    "transfer": "B",
+    **{"bandwidth": "MiB/s", "operations": "op/s"},
+    **dict.fromkeys(("time", "limited_after"), "s"),
+    **dict.fromkeys(("moved", "block", "transfer"), "B"),
 }
 _WORDS = ("operation", "api")
 _UNITS |= {name: "1" for name in _COLUMNS.values() if name not in (*_UNITS, *_WORDS)}
@@ -80,10 +76,7 @@ _HARMLESS = re.compile(
 _SUMMARY = "Summary of all tests:"
 _END = re.compile(r"Finished +: .*")
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has a title of IOR."""
-    return has_line(text, _TITLE)
+recognise = recogniser(_TITLE)
 
 
 def parse(text: str) -> Parsed:
@@ -112,8 +105,10 @@ def parse(text: str) -> Parsed:
     complete = ended and len(rows) == len(phases) > 0
     if ended and len(rows) != len(phases):
         problems.append(f"{len(phases)} phases began, the summary has {len(rows)}")
-    filled = tuple({**row, "moved": moved} for row, moved in zip(rows, _moved(rows, phases)))
-    for row in filled:
+    # IOR states the bytes of a phase only if they are not those of all blocks.
+    for row, stated in zip(rows, [*phases, *[None] * len(rows)]):
+        planned = int(row["ranks"]) * int(row["segments"]) * int(row["block"])
+        row["moved"] = planned if stated is None else stated
         problems += contradictions(_IDENTITIES, row, _PRINTED)
     nodes = {int(said[1]) for line in lines if (said := _NODES.fullmatch(line))}
     ranks = {row["ranks"] for row in rows}
@@ -122,7 +117,7 @@ def parse(text: str) -> Parsed:
         program="ior",
         version=title[1],
         complete=complete,
-        rows=filled,
+        rows=tuple(rows),
         units=_UNITS,
         problems=capped(problems),
         facts={
@@ -200,12 +195,3 @@ def _cell(name: str, said: str, number: int, line: str) -> Value:
     if name in ("bandwidth", "operations", "time", "limited_after"):
         return real(said, number, line)
     return integer(said, number, line)
-
-
-def _moved(rows: Sequence[Row], phases: Sequence[int | None]) -> list[int]:
-    """The bytes that all ranks of each phase moved [B]."""
-    stated = [*phases, *[None] * len(rows)]
-    return [
-        int(row["ranks"]) * int(row["segments"]) * int(row["block"]) if moved is None else moved
-        for row, moved in zip(rows, stated)
-    ]

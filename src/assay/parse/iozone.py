@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.parse import Parsed, ParseError, Row, Value
-from assay.parse.reading import first, integer, only, split
+from assay.parse.reading import first, integer, only, recogniser, split
 
 # The words of the two header lines, joined for each column, in the order of the table.
 _COLUMNS = (
@@ -55,7 +55,6 @@ _MODES = {
     "close_timed": re.compile(r"\tInclude close in write timing$"),
 }
 _BANNER = re.compile(r"\s*Iozone: Performance Test of File I/O$")
-_OURS = re.compile(r"^[ \t]*Iozone: Performance Test of File I/O\s*$", re.MULTILINE)
 _VERSION = re.compile(r"\s*Version \$Revision: (\S+) \$$")
 _KNOWN = re.compile(r"3\.\d{1,4}", re.ASCII)
 _COMMAND = re.compile(r"\tCommand line used: (.*)$")
@@ -73,10 +72,7 @@ _SIZE = re.compile(r"(\d{1,12})([kKmMgG]?)", re.ASCII)
 _TEST = re.compile(r"\d{1,2}", re.ASCII)
 _WITH_VALUE = set("JjkVrtsfFdluUSLHPibXYgnyq")
 
-
-def recognise(text: str) -> bool:
-    """Whether `text` holds the banner of IOzone."""
-    return bool(_OURS.search(text))
+recognise = recogniser(_BANNER)
 
 
 def parse(text: str) -> Parsed:

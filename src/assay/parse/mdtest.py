@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from assay.parse import Parsed, ParseError, Row
 from assay.parse.ior import FAILURE, titled
-from assay.parse.reading import CRASH, first, has_line, real, split, without_warnings
+from assay.parse.reading import CRASH, first, real, recogniser, split, without_warnings
 from assay.parse.tables import Identity, capped, contradictions
 
 #: Operation in the tables -> operation of a row. Operations on trees are not read.
@@ -40,10 +40,7 @@ _IDENTITIES = (
 )
 _END = re.compile(r"-- finished at .* --")
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has a title of mdtest."""
-    return has_line(text, _TITLE)
+recognise = recogniser(_TITLE)
 
 
 def parse(text: str) -> Parsed:

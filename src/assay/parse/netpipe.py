@@ -16,10 +16,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay.parse import Parsed, Row
-from assay.parse.reading import has_line
+from assay.parse.reading import recogniser
 from assay.parse.tables import Column, Identity, Line, begun, body, capped, cells, quote, units
 
-FAMILY = "netpipe"
 PROGRAM = "NPmpi"
 
 MBPS = (1 << 20) / 8 / 1e6
@@ -49,10 +48,7 @@ _COLUMNS = (
     Column("latency", "us"),
 )
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has the line before the first row, or a refusal that only NetPIPE prints."""
-    return has_line(text, _START, _REFUSAL)
+recognise = recogniser(_START, _REFUSAL)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
@@ -88,7 +84,7 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
         problems.append(f"{ends}, not {plan[-1] if plan else last_size}")
     died = loose if complete else []
     said = capped(problems, died)
-    return Parsed(FAMILY, PROGRAM, None, complete, tuple(rows), units(_COLUMNS), said, facts)
+    return Parsed("netpipe", PROGRAM, None, complete, tuple(rows), units(_COLUMNS), said, facts)
 
 
 def _rows(
@@ -104,7 +100,8 @@ def _rows(
     last_row, due = 0, 0
     loose: list[Line] = []
     for number, line in lines:
-        if not line or _known(line):
+        # A launcher may deliver lines of stdout between two rows of stderr.
+        if not line or line in _MODES or _HOST.fullmatch(line) or _PERTURBATION.fullmatch(line):
             continue
         printed = _ROW.fullmatch(line)
         if printed is None:
@@ -118,15 +115,8 @@ def _rows(
             problems.append(f"line {number}: row {index} where {due} was to come ({why})")
         due = index + 1
         said = number, " ".join(printed.groups()[1:])
-        row = cells(said, _COLUMNS, problems, identities=identities)
-        if row is not None:
-            rows.append(row)
+        rows += cells(said, _COLUMNS, problems, identities=identities)
     return rows, last_row, loose
-
-
-def _known(line: str) -> bool:
-    """Lines of stdout, which a launcher may deliver between two rows of stderr."""
-    return bool(line in _MODES or _HOST.fullmatch(line) or _PERTURBATION.fullmatch(line))
 
 
 def _said(lines: Sequence[Line], problems: list[str]) -> tuple[dict[str, Any], Sequence[int]]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Value
-from assay.parse.reading import first, integer, only, real, split, without_warnings
+from assay.parse.reading import first, integer, only, real, recogniser, split, without_warnings
 from assay.parse.tables import Identity, contradictions
 
 VERSIONS = ("3.4",)
@@ -146,13 +146,11 @@ _POSITIVE = ("mops_total", "mops_per_process", "io_written", "io_rate")
 _HEADER = re.compile(r" NAS Parallel Benchmarks\b(.*) Benchmark$")
 _KNOWN = re.compile(rf" (\S+) -- ({'|'.join(KERNELS).upper()})$")
 # IS has words of its own for a number of ranks that does not suit it.
-_REFUSAL = (
+_REFUSAL = re.compile(
     r" (?:\*\*\* (?=ERROR determining processor topology for )"
     r"|(?=ERROR: Number of processes \(\d+\) is not a power of two"
     r"|ERROR: number of processes \d+ not within range ))(.*)$"
 )
-_TOPOLOGY = re.compile(_REFUSAL)
-_OURS = re.compile(rf"^(?: NAS Parallel Benchmarks\b.* Benchmark|{_REFUSAL})", re.MULTILINE)
 _SIZE = re.compile(
     r" (?:Size *|Number of random numbers generated): *(\d{1,15}(?:x *\d{1,9}x *\d{1,9})?)"
     r" +\(class (\w)\)$"
@@ -212,10 +210,7 @@ _IDENTITIES = (
 
 _Found = Mapping[str, tuple[str, int]]
 
-
-def recognise(text: str) -> bool:
-    """Whether `text` holds the header of an NPB program, or its refusal to start."""
-    return bool(_OURS.search(text))
+recognise = recogniser(_HEADER, _REFUSAL)
 
 
 def parse(text: str) -> Parsed:
@@ -242,8 +237,10 @@ def parse(text: str) -> Parsed:
     row, problems = _row(kernel, results, statistics if mode else {}, header)
     writes = [n for n, line in enumerate(lines, 1) if line.startswith(_WRITES)]
     reads = [n for n, line in enumerate(lines, 1) if line.startswith(_READS)]
-    if row and mode and "write_interval" in header and len(writes) != _planned(row, header):
-        problems.append(f"{len(writes)} data sets were written, not {_planned(row, header)}")
+    if row and mode and "write_interval" in header:
+        planned = int(row["iterations"]) // max(int(header["write_interval"][0]), 1)
+        if len(writes) != planned:
+            problems.append(f"{len(writes)} data sets were written, not {planned}")
     return Parsed(
         family="npb",
         program=f"{kernel}.{header.get('class', ('?', 0))[0]}.x{_SUFFIXES.get(mode, '')}",
@@ -268,25 +265,17 @@ def parse(text: str) -> Parsed:
     )
 
 
-def _planned(row: Mapping[str, Value], header: _Found) -> int:
-    """The number of data sets that the steps of a run and its interval give."""
-    return int(row["iterations"]) // max(int(header["write_interval"][0]), 1)
-
-
 def _version(lines: Sequence[str]) -> tuple[str, str]:
     """The version that the header names, and the program."""
     for number, line in enumerate(lines, 1):
-        if match := _TOPOLOGY.match(line):
+        if match := _REFUSAL.match(line):
             advice = lines[number].strip() if number < len(lines) else ""
             raise ParseError(f"NPB refuses to run: {match[1]}: {advice}", number)
     number, banner = only(lines, _HEADER, "header of NPB")
     match = _KNOWN.match(banner[1])
     if not match or match[1] not in VERSIONS:
-        raise ParseError(
-            f"only {', '.join(KERNELS).upper()} of NPB {', '.join(VERSIONS)} are known",
-            number,
-            lines[number - 1],
-        )
+        why = f"only {', '.join(KERNELS).upper()} of NPB {', '.join(VERSIONS)} are known"
+        raise ParseError(why, number, lines[number - 1])
     return match[1], match[2].lower()
 
 
@@ -391,9 +380,5 @@ def _failures(lines: Sequence[str]) -> list[str]:
 
 def _ended(lines: Sequence[str], kernel: str) -> bool:
     """Whether the closing lines follow the results, in their order."""
-    at = _completed(lines, kernel)
-    for last in _LAST:
-        at = next((n for n, line in enumerate(lines) if n >= (at or 0) and last.match(line)), None)
-        if at is None:
-            return False
-    return True
+    rest = iter(lines[_completed(lines, kernel) or 0 :])  # each search goes on where one ended
+    return all(any(map(last.match, rest)) for last in _LAST)

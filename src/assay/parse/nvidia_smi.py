@@ -105,18 +105,13 @@ def parse(text: str) -> Reading:
                 found.setdefault(cells[0], {}).update(zip(asked[name], cells))
     links = _links(parts.get("nvlink", []), unread)
     joined, peers = _matrix(parts.get("topology", [])), _matrix(parts.get("peers", []))
-    gpus = tuple(
-        Gpu(
-            number,
-            uuid,
-            cells.get("pci.bus_id", "?"),
-            {**_values(cells), **links.get(uuid, links.get(str(number), {}))},
-            near if _CPUS.fullmatch(near := joined.get(number, {}).get("CPU Affinity", "")) else "",
-            _others(number, joined),
-            _others(number, peers),
-        )
-        for number, (uuid, cells) in enumerate(found.items())
-    )
+    gpus = []
+    for number, (uuid, of_gpu) in enumerate(found.items()):
+        values = {**_values(of_gpu), **links.get(uuid, links.get(str(number), {}))}
+        near = joined.get(number, {}).get("CPU Affinity", "")
+        cpus = near if _CPUS.fullmatch(near) else ""
+        bus, ways = of_gpu.get("pci.bus_id", "?"), _others(number, joined)
+        gpus.append(Gpu(number, uuid, bus, values, cpus, ways, _others(number, peers)))
     kernel = parts.get("kernel", [])
     xids = tuple(line.strip() for line in kernel if "NVRM: Xid" in line)
     if others := [line.strip() for line in kernel if "NVRM: Xid" not in line]:
@@ -124,7 +119,7 @@ def parse(text: str) -> Reading:
     if "gpu" not in unread and not gpus:
         unread["gpu"] = "no GPU is listed"
     driver = parts.get("driver", [""])[-1].strip()
-    return Reading(gpus, driver, xids, unread)
+    return Reading(tuple(gpus), driver, xids, unread)
 
 
 def _values(cells: Mapping[str, str]) -> dict[str, float]:

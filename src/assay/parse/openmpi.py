@@ -19,8 +19,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-#: Host name and process id.
-Process = tuple[str, int]
+from assay.parse.reading import Process, said_by
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class OpenMpi:
         return len(self.selected) if self.leaders else 0
 
 
-# A torn line contains the beginning of another line. UCX has two colons in its brackets.
+# UCX has two colons in its brackets.
 _PREFIX = re.compile(r"\[([^\s\[\]:]+):(\d{1,9})\] ")
 _SELECTED = re.compile(r"select: component (\w+) selected|selected (\w+) best priority -?\d+")
 _SETTING = re.compile(r"(\w+)=(.*) \((?:environment|file \((.*)\))\)")
@@ -108,11 +107,7 @@ def parse(text: str) -> OpenMpi:
     for line in text.replace("\0", "").splitlines():
         if _ABORTS.search(line):
             aborts[_PREFIX.sub("", line).partition(";")[0].strip(" *-")] = None
-        starts = list(_PREFIX.finditer(line))
-        ends = [start.start() for start in starts[1:]] + [len(line)]
-        for start, end in zip(starts, ends):
-            process = (start[1], int(start[2]))
-            said = line[start.end() : end].strip()
+        for process, said in said_by(line, _PREFIX):
             if match := _SELECTED.fullmatch(said):
                 selected[process] = match[1] or match[2]
             elif said.endswith(_SOURCES) and (match := _SETTING.fullmatch(said)):
@@ -126,15 +121,10 @@ def parse(text: str) -> OpenMpi:
                 io.add((process, match[1]))
             elif _FAREWELL.fullmatch(said):
                 farewells += 1
+    told = tuple(_unheard(line, len(closed), len(selected)) for line in aborts)
+    apart = _APART.search(text) is not None
     return OpenMpi(
-        selected,
-        frozenset(leaders),
-        settings,
-        tuple(_unheard(line, len(closed), len(selected)) for line in aborts),
-        farewells,
-        _APART.search(text) is not None,
-        files,
-        frozenset(io),
+        selected, frozenset(leaders), settings, told, farewells, apart, files, frozenset(io)
     )
 
 

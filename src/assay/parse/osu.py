@@ -25,10 +25,9 @@ from dataclasses import replace
 from typing import Any
 
 from assay.parse import Parsed, ParseError
-from assay.parse.reading import has_line
+from assay.parse.reading import recogniser
 from assay.parse.tables import SIZE, Column, Identity, Line, Table, begun, body, quote
 
-FAMILY = "osu"
 KNOWN_MAJORS = ("5", "6", "7")
 
 # Largest message by default: MAX_MESSAGE_SIZE and MAX_MSG_SIZE_COLL, util/osu_util.h:169-171 of 5.7
@@ -105,10 +104,7 @@ _REFUSALS = tuple(
 )
 _MEMORY_LIMIT = re.compile(r"Continuing with max message size of \d+ bytes")
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has a title of an OSU program, or a refusal that only they print."""
-    return has_line(text, re.compile("# OSU .*"), *_REFUSALS)
+recognise = recogniser(re.compile("# OSU .*"), *_REFUSALS)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
@@ -164,7 +160,9 @@ class _Reader:
         number, text = line
         if not text:
             return
-        if text == self.title[1] and self._may_repeat_title():
+        # By their sources, 6.1 to 7.2 print it in osu_mbw_mr.c (HEADER) and in print_header().
+        twice = self.program == "osu_mbw_mr" and self.titles == 1 and not self.columns
+        if text == self.title[1] and twice:
             self.titles += 1
         elif text.startswith("# OSU ") or (
             self.columns
@@ -179,10 +177,6 @@ class _Reader:
             self.table.take(line)
         else:
             self.problems.append(f"line {number}: not of {self.program}: {quote(text)}")
-
-    def _may_repeat_title(self) -> bool:
-        # By their sources, 6.1 to 7.2 print it in osu_mbw_mr.c (HEADER) and in print_header().
-        return self.program == "osu_mbw_mr" and self.titles == 1 and not self.columns
 
     def _header(self, line: Line) -> None:
         number, text = line
@@ -208,13 +202,13 @@ class _Reader:
             for said in _MEMORY_LIMIT.finditer(text)
         ]
         self._conclude()
-        return self.table.parsed(FAMILY, self.version, complete, self.facts)
+        return self.table.parsed("osu", self.version, complete, self.facts)
 
     def _conclude(self) -> None:
         """Add the facts that no single line states."""
         if self.program in TWO_RANKS:
             self.facts["ranks"] = 2
-        silent = _release(self.version) >= (7, 4) and self.default_last == PT2PT
+        silent = numbers(self.version) >= (7, 4) and self.default_last == PT2PT
         if "buffers" not in self.facts:
             if self.facts["accelerator"] is None and not (silent and self.program in NO_SUFFIX):
                 self.facts["buffers"] = {"send": "host", "receive": "host"}
@@ -229,7 +223,7 @@ class _Reader:
             # In 7.2 (and likewise 7.1), validate_reduction() of c/util/osu_util_mpi.c:2227 fills
             # the expected values, frees them and returns `errors`, which is never set. 7.0 and 7.4
             # compare the values. The CHANGES of 7.4 name the repair, so 7.3 counts as broken.
-            blind = self.program in REDUCTIONS and (7, 1) <= _release(self.version) < (7, 4)
+            blind = self.program in REDUCTIONS and (7, 1) <= numbers(self.version) < (7, 4)
             self.facts["validates"] = not blind
             if blind:
                 self.facts["validates_why"] = (
@@ -238,10 +232,10 @@ class _Reader:
                 )
 
 
-def _release(version: str) -> tuple[int, int]:
-    """Major and minor number."""
-    numbers = re.match(r"(\d{1,4})(?:\.(\d{1,4}))?", version, re.ASCII)
-    return (int(numbers[1]), int(numbers[2] or 0)) if numbers else (0, 0)
+def numbers(version: str | None) -> tuple[int, ...]:
+    """A version as numbers, without letters behind it (``-git``); empty for an unknown one."""
+    known = re.match(r"\d{1,9}(?:\.\d{1,9})*", version or "", re.ASCII)
+    return tuple(map(int, known[0].split("."))) if known else ()
 
 
 def _columns(line: Line) -> list[Column]:

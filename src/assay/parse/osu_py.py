@@ -14,10 +14,8 @@ import re
 from typing import Any
 
 from assay.parse import Parsed, ParseError
-from assay.parse.reading import has_line
+from assay.parse.reading import recogniser
 from assay.parse.tables import SIZE, Column, Table, begun, body, quote
-
-FAMILY = "osu-py"
 
 LATENCY = Column("latency", "us")
 # osu_bw.py and osu_bibw.py print MB/s (10^6 B/s, lines 73-76 and 76-79) under the heading
@@ -47,10 +45,7 @@ _TITLE = re.compile(r"# MPI (.+) Test")
 _HEADINGS = re.compile(r"# Size \[B\]\s+Latency \[us\]")
 _REFUSAL = re.compile(r"This test requires (?:exactly|at least) two processes")
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has a title line of one of the ports."""
-    return has_line(text, _TITLE)
+recognise = recogniser(_TITLE)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
@@ -82,4 +77,4 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
             headed = True
     complete = table.close(text)
     facts: dict[str, Any] = {"ranks": 2} if program in TWO_RANKS else {}
-    return table.parsed(FAMILY, None, complete, facts)
+    return table.parsed("osu-py", None, complete, facts)

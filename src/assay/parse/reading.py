@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Union
 
+#: Host name and process id.
+Process = tuple[str, int]
 Value = Union[int, float, str]
 Row = Mapping[str, Value]
 
@@ -107,14 +109,9 @@ class Parsed:
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON object that ``assay parse`` prints."""
-        names = ("family", "program", "version", "complete")
-        said = {name: getattr(self, name) for name in names}
-        return said | {
-            "rows": [dict(r) for r in self.rows],
-            "units": dict(self.units),
-            "problems": list(self.problems),
-            "facts": dict(self.facts),
-        }
+        said = asdict(self)
+        del said["rounded"]
+        return said
 
 
 #: A MB/s that is 2^20 B/s, in MB/s of 10^6 B/s: the unit of all bandwidths of this library.
@@ -193,10 +190,25 @@ def real(token: str, number: int, line: str) -> float:
     raise ParseError(f"{token[:40]!r} is not a number", number, line)
 
 
-def has_line(text: str, *patterns: re.Pattern[str]) -> bool:
-    """Whether one of the patterns matches a whole line, without the blanks at its end."""
-    lines = map(str.rstrip, text.split("\n"))
-    return any(pattern.fullmatch(line) for line in lines for pattern in patterns)
+def recogniser(*patterns: re.Pattern[str]) -> Callable[[str], bool]:
+    """The function ``recognise`` of a parser: whether one of the patterns matches a whole line."""
+
+    def recognise(text: str) -> bool:
+        lines = map(str.rstrip, text.split("\n"))
+        return any(pattern.fullmatch(line) for line in lines for pattern in patterns)
+
+    return recognise
+
+
+def said_by(line: str, prefix: re.Pattern[str]) -> Iterator[tuple[Process, str]]:
+    """The messages in a line of a log, which is torn if it has several.
+
+    :param prefix: of a message, with a group for the host name and one for the process id.
+    """
+    starts = list(prefix.finditer(line))
+    ends = [start.start() for start in starts[1:]] + [len(line)]
+    for start, end in zip(starts, ends):
+        yield (start[1], int(start[2])), line[start.end() : end].strip()
 
 
 def first(lines: Iterable[str], pattern: re.Pattern[str]) -> str | None:

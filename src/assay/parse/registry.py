@@ -15,20 +15,18 @@ from types import ModuleType
 from assay import parse as parsers
 from assay.parse.reading import Parsed, ParseError
 
-
-def _parsers() -> Mapping[str, ModuleType]:
-    names = sorted({module.name for module in pkgutil.iter_modules(parsers.__path__)})
-    modules = {
-        name.replace("_", "-"): import_module(f"{parsers.__name__}.{name}")
-        for name in names
-        if f"{parsers.__name__}.{name}" != __name__
-    }
-    return {family: module for family, module in modules.items() if hasattr(module, "recognise")}
-
+#: Family -> module of that name.
+_MODULES = {
+    found.name.replace("_", "-"): import_module(f"{parsers.__name__}.{found.name}")
+    for found in pkgutil.iter_modules(parsers.__path__)
+    if found.name != "registry"
+}
 
 #: All parsers by family: modules with ``recognise(text) -> bool`` and ``parse(text) -> Parsed``.
 #: The ``parse`` of some takes ``last_size``, see :func:`parse`.
-PARSERS: Mapping[str, ModuleType] = _parsers()
+PARSERS: Mapping[str, ModuleType] = {
+    family: module for family, module in _MODULES.items() if hasattr(module, "recognise")
+}
 
 
 def recognise(text: str) -> str:

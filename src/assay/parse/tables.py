@@ -183,8 +183,8 @@ def cells(
     problems: list[str],
     rounded: list[str] | None = None,
     identities: Iterable[Identity] = (),
-) -> dict[str, Value] | None:
-    """One row; None if the line is not a row, with a problem that gives the reason.
+) -> list[Row]:
+    """The row of a line; none, and a problem that gives the reason, if the line is not a row.
 
     :param identities: of the numbers as they are printed; a column of counts is exact.
     :param rounded: receives the problems that may be small numbers printed as zero.
@@ -195,7 +195,7 @@ def cells(
         problems.append(
             f"line {number}: {len(tokens)} values for {len(columns)} columns: {quote(text)}"
         )
-        return None
+        return []
     row: dict[str, Value] = {}
     for column, token in zip(columns, tokens):
         if not column.unit:
@@ -207,10 +207,10 @@ def cells(
             value = integer(token, number, text) if column.whole else real(token, number, text)
         except ParseError as error:
             problems.append(str(error))
-            return None
+            return []
         if not math.isfinite(value):
             problems.append(f"line {number}: {column.name} is {token[:40]}: {quote(text)}")
-            return None
+            return []
         if value < 0 or (value == 0 and column.positive):
             problems.append(
                 f"line {number}: {column.name} is {token[:40]}, which is not a measured value"
@@ -220,7 +220,7 @@ def cells(
         row[column.name] = value
     printed = {c.name: token for c, token in zip(columns, tokens) if c.unit and not c.whole}
     problems += [f"line {number}: {said}" for said in contradictions(identities, row, printed)]
-    return row | {c.name: float(row[c.name]) * c.factor for c in columns if c.factor != 1.0}
+    return [row | {c.name: float(row[c.name]) * c.factor for c in columns if c.factor != 1.0}]
 
 
 class Table:
@@ -273,9 +273,7 @@ class Table:
         self._report(self._loose)
         self._loose = []
         self._last_row = number
-        row = cells(line, self.columns, self.problems, self.rounded, self.identities)
-        if row is not None:
-            self.rows.append(row)
+        self.rows += cells(line, self.columns, self.problems, self.rounded, self.identities)
 
     def close(self, text: str) -> bool:
         """Finish the table and tell whether it is complete; `text` is the whole output."""

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import re
 
-from assay.parse import Parsed, ParseError
-from assay.parse.reading import MIB_PER_S, first, has_line
-from assay.parse.tables import SIZE, Column, Table, body
+from assay.parse import Parsed
+from assay.parse.reading import MIB_PER_S, first, recogniser
+from assay.parse.tables import SIZE, Column, Table, begun, body
 
-FAMILY = "ucx-info"
-PROGRAM = "ucx_info -M"
 FIRST, LAST = 4096, 256 << 20
 
 _TITLE = re.compile("# Memcpy bandwidth:")
@@ -23,10 +21,7 @@ _ROW = re.compile(r"# +(\S+) bytes: (\S+) MB/s")
 _VERSION = re.compile(r"# (?:Version|Library version:) (\d\S*)")
 _COLUMNS = (SIZE, Column("bandwidth", "MB/s", factor=MIB_PER_S))
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has the title of the table."""
-    return has_line(text, _TITLE)
+recognise = recogniser(_TITLE)
 
 
 def parse(text: str, *, last_size: int | None = None) -> Parsed:
@@ -38,15 +33,13 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     :raises ParseError: the table is not in the text.
     """
     lines, problems = body(text)
-    titles = [i for i, (_, line) in enumerate(lines) if _TITLE.fullmatch(line)]
-    if not titles:
-        raise ParseError("no table of memory copies (ucx_info -M)")
+    title, _ = begun(lines, _TITLE, (), "no table of memory copies (ucx_info -M)")
     last = LAST if last_size is None else last_size
-    table = Table(PROGRAM, _COLUMNS, last, problems, FIRST)
-    for number, line in lines[titles[0] + 1 :]:
+    table = Table("ucx_info -M", _COLUMNS, last, problems, FIRST)
+    for number, line in lines[title + 1 :]:
         row = _ROW.fullmatch(line)
         if line:
             table.take((number, f"{row[1]} {row[2]}" if row else line))
     complete = table.close(text)
     version = first((line for _, line in lines), _VERSION)
-    return table.parsed(FAMILY, version, complete, {})
+    return table.parsed("ucx-info", version, complete, {})

@@ -19,8 +19,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from assay.parse import reading
+
 #: Host name and process id.
-Process = tuple[str, int]
+Process = reading.Process
 
 COUNT = "count"
 TABLE = "protocol table"
@@ -305,14 +307,10 @@ class _Reader:
         )  # fmt: skip
 
     def line(self, line: str) -> None:
-        # A torn line contains the beginning of another line.
-        starts = list(_PREFIX.finditer(line))
-        self._before_the_log(line[: starts[0].start()] if starts else line)
-        ends = [start.start() for start in starts[1:]] + [len(line)]
-        for start, end in zip(starts, ends):
-            process = (start[1], int(start[2]))
+        start = _PREFIX.search(line)
+        self._before_the_log(line[: start.start()] if start else line)
+        for process, said in reading.said_by(line, _PREFIX):
             self.processes.add(process)
-            said = line[start.end() : end].strip()
             if said.startswith("|"):
                 self._cells(process, said)
             elif match := _MESSAGE.match(said):

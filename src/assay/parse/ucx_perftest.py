@@ -13,10 +13,9 @@ import re
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Row
-from assay.parse.reading import MIB_PER_S, has_line
+from assay.parse.reading import MIB_PER_S, recogniser
 from assay.parse.tables import Column, Identity, Line, body, capped, cells, quote, units
 
-FAMILY = "ucx-perftest"
 PROGRAM = "ucx_perftest"
 
 #: Less than any message from one process to another takes [us].
@@ -64,10 +63,7 @@ _IDENTITIES = (
     ),
 )
 
-
-def recognise(text: str) -> bool:
-    """Whether the text has the headings of a result, or the usage that follows a bad option."""
-    return has_line(text, _GROUPS, _CSV, _USAGE)
+recognise = recogniser(_GROUPS, _CSV, _USAGE)
 
 
 def parse(text: str) -> Parsed:
@@ -99,7 +95,7 @@ def parse(text: str) -> Parsed:
     version = _VERSION.search(text)
     facts = {**result.facts, "final": dict(result.rows[0])} if result.rows else result.facts
     return Parsed(
-        FAMILY, PROGRAM, version[1] if version else None, complete, tuple(result.rows),
+        "ucx-perftest", PROGRAM, version[1] if version else None, complete, tuple(result.rows),
         units(result.printed or result.columns), capped(problems, result.loose), facts,
     )  # fmt: skip
 
@@ -167,17 +163,16 @@ class _Result:
                 kept = [i for i, c in enumerate(columns) if not c.name.endswith("_recent")]
                 columns, printed = [columns[i] for i in kept], [printed[i] for i in kept]
         identities = () if progress else _IDENTITIES
-        row = cells((number, " ".join(printed)), columns, self.problems, identities=identities)
-        if row is None or progress:
-            return
-        # Several threads sent, or no message after the last report: the rate may be rounded to 0.
-        slow = f"{self.kind}_recent" in row or float(row[self.kind]) > 1.99e6
-        if row["messages_per_s"] == 0 and not slow:
-            self.problems.append(
-                f"line {number}: messages_per_s is 0, which is not a measured value"
-            )
-        self.printed = columns
-        self.rows.append(row)
+        found = cells((number, " ".join(printed)), columns, self.problems, identities=identities)
+        for row in [] if progress else found:
+            # Several threads sent, or no message after the last report: the rate may be rounded.
+            slow = f"{self.kind}_recent" in row or float(row[self.kind]) > 1.99e6
+            if row["messages_per_s"] == 0 and not slow:
+                self.problems.append(
+                    f"line {number}: messages_per_s is 0, which is not a measured value"
+                )
+            self.printed = columns
+            self.rows.append(row)
 
 
 def _columns(kind: str, percentile: str) -> list[Column]:

@@ -6,12 +6,11 @@ The whole curve is kept. The metrics are its values at four sizes: 8 B (latency 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from assay.declared import Figure
-from assay.parse import Parsed, Quantity
+from assay.parse import Parsed, Quantity, osu
 from assay.workloads.sizing import even_ranks, usable_ranks
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -54,11 +53,7 @@ FEWEST = 20
 #: First version that validates what it received (-c), and first with a choice of type (-T).
 VALIDATES, TYPES = (5, 9), (7, 1)
 
-
-def numbers(version: str | None) -> tuple[int, ...]:
-    """A version as numbers, without letters behind it (``-git``); empty for an unknown one."""
-    known = re.match(r"\d+(?:\.\d+)*", version or "", re.ASCII)
-    return tuple(map(int, known[0].split("."))) if known else ()
+numbers = osu.numbers
 
 
 def validating(benchmark: str, version: tuple[int, ...]) -> list[str]:

@@ -33,7 +33,6 @@ class Grid:
 
     @property
     def ranks(self) -> int:
-        """Number of ranks in the grid."""
         return self.p * self.q
 
 
@@ -46,7 +45,6 @@ class Layout:
 
     @property
     def ranks(self) -> int:
-        """Number of ranks on all nodes."""
         return self.nodes * self.per_node
 
 

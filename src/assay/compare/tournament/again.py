@@ -70,15 +70,12 @@ def second_pass(
     alone = {finding.nodes[0] for finding in diagnosis.findings if len(finding.nodes) == 1}
     # If there are too few good nodes, those must do that are only suspected together with another.
     others = good if len(good) > 1 else [node for node in diagnosis.nodes if node not in alone]
-    pools = {
-        node: _near(
-            node,
-            [other for other in others if other != node and frozenset((node, other)) not in named],
-            partners,
-            fabric,
-        )
-        for node in suspects
-    }
+    pools = {}
+    for node in suspects:
+        free = [
+            other for other in others if node != other and frozenset((node, other)) not in named
+        ]
+        pools[node] = _near(node, free, partners, fabric)
     wanted: list[Link] = []
     for turn in range(partners):
         wanted += [link for link, speed in links.items() if speed or turn < TRIES]

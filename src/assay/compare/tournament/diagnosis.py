@@ -14,6 +14,8 @@ import statistics
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import Optional
 
 import numpy as np
 
@@ -32,18 +34,13 @@ from assay.compare.tournament.localise import (
     localise,
     search,
 )  # fmt: skip
-from assay.compare.tournament.model import (
-    Diagnosis,
-    Fault,
-    Finding,
-    Level,
-    Measurement,
-    Metric,
-)
+from assay.compare.tournament.model import Diagnosis, Fault, Finding, Level, Measurement, Metric
 
 #: If a group of at least this share of the nodes has faster links than all other nodes, the group
 #: may be the healthy nodes.
 MINORITY = 0.25
+
+Runs = Mapping[Finding, Optional[Repetition]]
 
 
 def diagnose(
@@ -64,8 +61,8 @@ def diagnose(
         network looks like one switch.
     :raises ValueError: a node is there twice, or a value is not a positive number.
     """
-    board = _Board(nodes, metrics, measurements)
-    dead = board.take_dead_parts(fabric)
+    board = _Board(nodes, metrics, measurements, fabric)
+    dead = board.take_dead_parts()
     findings, doubts = board.failures()
     findings += dead
     levels = {}
@@ -73,7 +70,7 @@ def diagnose(
         if not board.alive:
             break
         pairs = board.pairs(metric)
-        suspicion = board.suspicion(metric, pairs, fabric)
+        suspicion = board.suspicion(metric, pairs)
         cost = suspicion.cost if suspicion else None
         rest = pairs.without(cost)
         fit = localise(rest, metric.threshold)
@@ -110,7 +107,7 @@ def conclude(
     accused = [finding for finding in first.findings if finding.repeatable]
     if not suspects and not (accused and fabric):
         return first
-    board = _Board(first.nodes, first.metrics, measurements)
+    board = _Board(first.nodes, first.metrics, measurements, fabric)
     good = _good(first)
     seen, doubts = board.failures(np.flatnonzero(good).tolist())
     effects: dict[Finding, float | None] = dict.fromkeys(accused)
@@ -122,8 +119,7 @@ def conclude(
         pairs, cost = board.pairs(metric), None
         if fabric:
             mine = [finding for finding in accused if finding.metric == metric.name]
-            crossings = board.crossings(fabric)
-            of_parts, cost = parts_again(mine, metric, level, pairs, crossings, ~good)
+            of_parts, cost = parts_again(mine, metric, level, pairs, board.crossings, ~good)
             effects.update(of_parts)
         if suspects:
             base = metric.sign * math.log(level.base)
@@ -138,7 +134,7 @@ def conclude(
                 doubts += board.minority(metric, pairs.without(cost), fit)
             # Trunks of which the first pass knows the cost are taken out of the values.
             free = {0, *level.distance} if fabric and metric.distance else None
-            hops = board.crossings(fabric).hops.tolist() if fabric else [0] * len(board.alive)
+            hops = board.crossings.hops.tolist() if fabric else [0] * len(board.alive)
             comparison = Comparison(
                 metric,
                 board.logarithms(metric, cost),
@@ -170,10 +166,7 @@ def _good(first: Diagnosis, metric: Metric | None = None) -> Mask:
 
 
 def _weighed(
-    seen: Iterable[Finding],
-    runs: Mapping[Finding, Repetition | None],
-    first: Diagnosis,
-    met: Container[str],
+    seen: Iterable[Finding], runs: Runs, first: Diagnosis, met: Container[str]
 ) -> tuple[list[Finding], list[str], list[str]]:
     """What both passes say of nodes and pairs: faults, doubts, remarks.
 
@@ -207,7 +200,7 @@ def _weighed(
     return faults, doubts, remarks
 
 
-def _unclear(finding: Finding, runs: Mapping[Finding, Repetition | None]) -> str:
+def _unclear(finding: Finding, runs: Runs) -> str:
     """Why noise may explain a finding of the second pass; empty if it cannot."""
     shown = runs.get(finding)
     if shown is not None:
@@ -220,9 +213,13 @@ class _Board:
     """The measurements, grouped by pair of node numbers."""
 
     def __init__(
-        self, nodes: Sequence[str], metrics: Sequence[Metric], measurements: Iterable[Measurement]
+        self,
+        nodes: Sequence[str],
+        metrics: Sequence[Metric],
+        measurements: Iterable[Measurement],
+        fabric: Fabric | None,
     ) -> None:
-        self.nodes = nodes
+        self.nodes, self.fabric = nodes, fabric
         number = {node: i for i, node in enumerate(nodes)}
         if len(number) < len(nodes):
             raise ValueError("a node is there twice")
@@ -248,7 +245,6 @@ class _Board:
         ends = np.array(self.alive, dtype=np.int64).reshape(-1, 2)
         self.first: Ints = ends[:, 0]
         self.second: Ints = ends[:, 1]
-        self._crossings: Crossings | None = None
 
     def names(self, pair: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.nodes[i] for i in pair)
@@ -262,12 +258,12 @@ class _Board:
         values: Floats = metric.sign * np.array([math.log(value) for value in middle])
         return Pairs(len(self.nodes), self.first, self.second, values)
 
-    def take_dead_parts(self, fabric: Fabric | None) -> list[Finding]:
+    def take_dead_parts(self) -> list[Finding]:
         """The dead switches and trunks; their pairs then count against no node any more."""
-        if fabric is None or not self.alive or not self.dead:
+        if self.fabric is None or not self.alive or not self.dead:
             return []
         pairs = [*self.alive, *self.dead]
-        crossings = Crossings(fabric, [(self.nodes[a], self.nodes[b]) for a, b in pairs])
+        crossings = Crossings(self.fabric, [(self.nodes[a], self.nodes[b]) for a, b in pairs])
         lost = np.array([pair in self.dead for pair in pairs])
         findings = []
         for parts, members in dead_parts(crossings, pairs, lost):
@@ -310,32 +306,25 @@ class _Board:
         for pair, error in self.dead.items():
             if named.isdisjoint(pair):
                 sure = living.keys() >= set(pair)
-                findings.append(
-                    Finding(
-                        Fault.DEAD_PAIR,
-                        self.names(pair),
-                        f"{self.name(pair)}: no value{_because(error)}; {_whose(sure)}",
-                        ambiguous=not sure,
-                    )
-                )
+                reason = f"{self.name(pair)}: no value{_because(error)}; {_whose(sure)}"
+                link = self.names(pair)
+                findings.append(Finding(Fault.DEAD_PAIR, link, reason, ambiguous=not sure))
         return findings, self.flaky
 
-    def crossings(self, fabric: Fabric) -> Crossings:
+    @cached_property
+    def crossings(self) -> Crossings:
         """What the pairs that have values cross."""
-        if self._crossings is None:
-            ends = [(self.nodes[a], self.nodes[b]) for a, b in self.alive]
-            self._crossings = Crossings(fabric, ends)
-        return self._crossings
+        assert self.fabric
+        return Crossings(self.fabric, [(self.nodes[a], self.nodes[b]) for a, b in self.alive])
 
-    def suspicion(self, metric: Metric, pairs: Pairs, fabric: Fabric | None) -> Suspicion | None:
+    def suspicion(self, metric: Metric, pairs: Pairs) -> Suspicion | None:
         """The slow parts of the network, and what they and distance cost; None if unknown."""
-        if fabric is None:
+        if self.fabric is None:
             return None
         leaves: Ints = np.zeros(len(self.nodes), dtype=np.int64)
-        for leaf, places in enumerate(fabric.leaves(self.nodes)):
+        for leaf, places in enumerate(self.fabric.leaves(self.nodes)):
             leaves[places] = leaf
-        crossings = self.crossings(fabric)
-        return search(pairs, crossings, leaves, metric.threshold, metric.distance)
+        return search(pairs, self.crossings, leaves, metric.threshold, metric.distance)
 
     def slow(
         self, metric: Metric, pairs: Pairs, fit: Fit, cost: Floats | None = None
@@ -424,8 +413,9 @@ def _parts(metric: Metric, found: Suspicion) -> list[Finding]:
         change = metric.change(blame.effect)
         switch = all(part.kind is Kind.SWITCH for part in blame.parts)
         reason = (
-            f"{blame.name}: {metric.name} {metric.said(found.base + blame.effect)} through it, "
-            f"pairs of nodes without it have {metric.said(found.base)} ({_percent(change)})"
+            f"{' or '.join(map(str, blame.parts))}: {metric.name} "
+            f"{metric.said(found.base + blame.effect)} through it, pairs of nodes without it "
+            f"have {metric.said(found.base)} ({_percent(change)})"
         )
         fault = Fault.SLOW_SWITCH if switch else Fault.SLOW_TRUNK
         findings.append(Finding(fault, (), reason, metric.name, change, False, blame.parts))

@@ -216,10 +216,6 @@ class Blame:
     effect: float
     pairs: Ints
 
-    @property
-    def name(self) -> str:
-        return " or ".join(map(str, self.parts))
-
 
 @dataclass(frozen=True)
 class Suspicion:

@@ -92,13 +92,11 @@ def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
     :param tolerances: metric -> tolerance, in place of those of :data:`TOLERANCES`.
     :raises ValueError: a tolerance is not valid.
     """
+    limits = {**TOLERANCES, **tolerances}
     return [
-        Metric(
-            test.metric, test.unit, not lower_is_better(test.unit),
-            {**TOLERANCES, **tolerances}[test.metric],
-        )
+        Metric(test.metric, test.unit, not lower_is_better(test.unit), limits[test.metric])
         for test in TESTS.values()
-    ]  # fmt: skip
+    ]
 
 
 def pairs(

@@ -33,13 +33,14 @@ _NO_SESSION = (
 
 def write(args: argparse.Namespace) -> int:
     """Write a bundle, signed if there is ``args.key``; returns the exit code."""
-    name, key = f"assay {args.name}", getattr(args, "key", None)
+    key = getattr(args, "key", None)
+    name = "certify" if key else "archive"
     results = Path(os.environ.get("ASSAY_RESULTS") or "results")
     try:
         run = session.load(args.session or session.newest(results))
         said, wrong, packed = _packed(run, contents.site_of(run, args.folder), key)
         for line in wrong:
-            print(f"{name}: this verdict does not follow: {line}", file=sys.stderr)
+            print(f"assay {name}: this verdict does not follow: {line}", file=sys.stderr)
         if wrong and key:
             raise BundleError("nothing was written")
         output = args.output or results / ("certificate.zip" if key else f"{_name(run)}.zip")
@@ -51,13 +52,13 @@ def write(args: argparse.Namespace) -> int:
                 "--output FILE"
             ) from None
     except (BundleError, ReferencesError, session.ReportError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"assay {name}: {error}", file=sys.stderr)
         return 2
     for line in said["causes"]:
         print(f"cause: {line}")
     print(*_of_again(said), sep="\n")
     signed = f"signed with {said['signer']}" if key else "UNSIGNED"
-    print(f"{args.name}: {said['verdict']}, {signed}: {output} ({len(packed) / 1e6:.1f} MB)")
+    print(f"{name}: {said['verdict']}, {signed}: {output} ({len(packed) / 1e6:.1f} MB)")
     return 1 if key and said["verdict"] != "PASS" else 0
 
 

@@ -158,26 +158,6 @@ def as_json(run: Session, found: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the sub-command ``nodes`` to the command ``assay``."""
-    parser = commands.add_parser(
-        "nodes",
-        help="print a verdict for each node, device and cable of a run",
-        description="Print a verdict for each node of a run, and for each accused switch and "
-        "cable, with the evidence; the commands that would drain the failed nodes, which are not "
-        "executed; and the command that measures again. Exit code 0 when nothing is accused, "
-        "no case failed and a node was judged, 2 when there is no run to read, otherwise 1.",
-    )
-    parser.add_argument(
-        "--session",
-        type=Path,
-        metavar="FILE",
-        help="as for assay report (default: the last session in $ASSAY_RESULTS)",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
-    parser.set_defaults(run=command)
-
-
 def command(args: argparse.Namespace) -> int:
     """Print the verdicts, return the exit code."""
     results = Path(os.environ.get("ASSAY_RESULTS") or "results")

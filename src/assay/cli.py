@@ -100,8 +100,8 @@ def _of_sites(commands: Commands) -> None:
         ("--access", "OPTION", "an option of all jobs (--access=--account=hpc)"),
         ("--module", "M", "a module that the jobs load (openmpi/5.0.5)"),
     ):
-        text += "; may be given again"
-        new.add_argument(option, action="append", default=[], metavar=metavar, help=text)
+        what = f"{text}; may be given again"
+        new.add_argument(option, action="append", default=[], metavar=metavar, help=what)
     new.add_argument(
         "--wait", type=_above_zero("number of seconds", 6), default=600, metavar="S",
         help="how long each job may wait for its nodes, in seconds (default: 600)",
@@ -132,12 +132,18 @@ def _of_runs(commands: Commands) -> None:
     )  # fmt: skip
     source = report.add_mutually_exclusive_group()
     _session(source)
-    _path(source, "--pipeline", "DIR",
-          "what the jobs of a pipeline left, with the promise of what they were to run")  # fmt: skip
-    _path(report, "--output", "FILE",
-          "the page (default: $ASSAY_RESULTS/report.html; $ASSAY_RESULTS is results/ if unset)")  # fmt: skip
-    _path(report, "--figures", "DIR",
-          "also write each figure as SVG, PNG and CSV, and missing.csv: what was not measured")  # fmt: skip
+    _path(
+        source, "--pipeline", "DIR",
+        "what the jobs of a pipeline left, with the promise of what they were to run",
+    )  # fmt: skip
+    _path(
+        report, "--output", "FILE",
+        "the page (default: $ASSAY_RESULTS/report.html; $ASSAY_RESULTS is results/ if unset)",
+    )  # fmt: skip
+    _path(
+        report, "--figures", "DIR",
+        "also write each figure as SVG, PNG and CSV, and missing.csv: what was not measured",
+    )  # fmt: skip
     report.add_argument(
         "--study", type=Path, action="append", default=[], metavar="FILE",
         help="name the figures of this list that the run lacks, such as studies/figures.yaml",
@@ -189,14 +195,18 @@ def _of_bundles(commands: Commands) -> None:
         "when it is refused; 2 when it could not be checked.",
     )  # fmt: skip
     verify.add_argument("file", type=Path, metavar="FILE")
-    _path(verify, "--signers", "FILE",
-          "the known signers, as ssh-keygen takes them: NAME, and the public key, on each line")  # fmt: skip
+    _path(
+        verify, "--signers", "FILE",
+        "the known signers, as ssh-keygen takes them: NAME, and the public key, on each line",
+    )  # fmt: skip
     verify.add_argument(
         "--any-signer", action="store_true",
         help="accept an unknown signer, or none: only the contents are checked",
     )  # fmt: skip
-    _path(verify, "--against", "OLD",
-          "the file of an earlier acceptance, which must be reached again")  # fmt: skip
+    _path(
+        verify, "--against", "OLD",
+        "the file of an earlier acceptance, which must be reached again",
+    )  # fmt: skip
 
 
 def _of_references(commands: Commands) -> None:

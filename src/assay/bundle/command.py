@@ -44,13 +44,7 @@ def write(args: argparse.Namespace) -> int:
         if wrong and key:
             raise BundleError("nothing was written")
         output = args.output or results / ("certificate.zip" if key else f"{_name(run)}.zip")
-        try:
-            files.write(output, packed)
-        except OSError as error:
-            raise BundleError(
-                f"{output}: cannot be written ({error.strerror}); name another place with "
-                "--output FILE"
-            ) from None
+        files.write(output, packed, BundleError, files.ELSEWHERE)
     except (BundleError, ReferencesError, session.ReportError) as error:
         print(f"assay {name}: {error}", file=sys.stderr)
         return 2
@@ -195,17 +189,16 @@ def _signer(
         if said["signer"]:
             raise Refused(f"{bundle.SIGNATURE}: the signature of {said['signer']} was removed")
         return UNSIGNED, False
-    found = signature.check(packed.signature, packed.sums, signers)
-    if found.fingerprint != said["signer"]:
+    key, name = signature.check(packed.signature, packed.sums, signers)
+    if key != said["signer"]:
         raise Refused(
-            f"{bundle.SIGNATURE}: is of {found.fingerprint}, and {STATEMENT} says that "
+            f"{bundle.SIGNATURE}: is of {key}, and {STATEMENT} says that "
             f"{said['signer'] or 'nobody'} signed"
         )
-    if found.name:
-        return f"signed by {found.name!r}, known to {signers}, key {found.fingerprint}", True
+    if name:
+        return f"signed by {name!r}, known to {signers}, key {key}", True
     of = f"{signers} does not have it" if signers else "no --signers were named"
-    key = f"signed with the UNKNOWN KEY {found.fingerprint} ({of})"
-    return f"{key}; the signature itself is right", False
+    return f"signed with the UNKNOWN KEY {key} ({of}); the signature itself is right", False
 
 
 def _differences(said: Any, follows: Any, where: str) -> Iterator[str]:

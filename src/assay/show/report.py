@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from assay import files
 from assay.show import summary
 from assay.store import pipeline, session
 
@@ -31,7 +32,7 @@ def command(args: argparse.Namespace) -> int:
         absent = validation.absent(run.cases, drawn, args.study)
         history = "history.html" if output.with_name("history.html").exists() else None
         text = page.render(run, sections, absent, output, history)
-        page.write(output, text)
+        files.write(output, text, session.ReportError, files.ELSEWHERE)
         if args.figures:
             figure.write(args.figures, drawn, absent)
     except session.ReportError as error:

@@ -104,7 +104,12 @@ def load(file: Path, sealed: bool = False) -> Session:
             "expected); name another with --session FILE"
         ) from None
     reader = _Reader(file, info, sealed)
-    ended = [reader.case(entry) for entry in entries if not _set_up(entry)]
+    # A fixture that passed is no case; one that failed is a failed case.
+    ended = [
+        reader.case(entry)
+        for entry in entries
+        if not (entry.get("fixture") is True and entry.get("result") == "pass")
+    ]
     attempts = (*ended, *reader.unfinished(ended))
     return Session(
         file=file,
@@ -182,11 +187,6 @@ def _salvaged(folder: Path) -> Session:
         salvaged=True,
         **reader.kept(attempts),
     )
-
-
-def _set_up(entry: Mapping[str, Any]) -> bool:
-    """Whether the entry is a fixture that passed; one that failed is a failed case."""
-    return entry.get("fixture") is True and entry.get("result") == "pass"
 
 
 def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
@@ -349,8 +349,6 @@ class _Reader:
         unjudged = beside_others(c.busy for c in last_attempts(attempts) if c.not_judged)
         of_cases = (doubt for case in attempts for doubt in case.doubts)
         doubts = tuple(dict.fromkeys((*promise.changes(state), *of_cases)))
-        if not state:
-            return {"doubts": doubts, "partial": (*promise.few(doubts), *unjudged)}
         skipped = (c for c in attempts if c.verdict is None and not c.aborted)
         refused, partial = unlisted(state, skipped)
         promised = state.get("promised")

@@ -267,12 +267,10 @@ class _Reader:
             why = _reason(entry) or "aborted before it was done"
             return replace(bare, verdict=None, why=why, outputs=_outputs(directory, entry))
         record, lack = self._record(directory, entry)
-        case = with_record(bare, record)
-        case = replace(case, outputs=_outputs(directory, entry))
+        case = with_record(replace(bare, outputs=_outputs(directory, entry)), record)
         if result == "pass":
-            if lack:
-                return replace(case, verdict=Verdict.FAIL, why=f"no evidence: {lack}")
-            return case
+            no_evidence = f"no evidence: {lack}"
+            return replace(case, verdict=Verdict.FAIL, why=no_evidence) if lack else case
         if result == "fail":
             # A test that needs more launches to decide fails in ReFrame, which has no third state.
             verdict = case.verdict if case.verdict in RED else Verdict.FAIL
@@ -288,10 +286,8 @@ class _Reader:
         ReFrame moves the outputs from the stage to the output directory when a test passed, but not
         if a test that depends on it failed.
         """
-        order = ("outputdir", "stagedir")
-        places: list[Path] = []
-        for key in order if entry.get("result") == "pass" else reversed(order):
-            places += self._now(entry.get(key))
+        order = ("outputdir", "stagedir")[:: 1 if entry.get("result") == "pass" else -1]
+        places = [place for key in order for place in self._now(entry.get(key))]
         there = [place for place in places if place.is_dir()]
         kept = [place for place in there if (place / RECORD).is_file()]
         return next(iter(kept or there), None)

@@ -20,6 +20,9 @@ import yaml
 
 T = TypeVar("T")
 
+#: What to do if the file that a command was to write cannot be written.
+ELSEWHERE = "; name another place with --output FILE"
+
 
 def nearest(word: str, known: Collection[str]) -> str:
     """What to write in place of a word that is not known."""
@@ -173,38 +176,27 @@ class _Strict(yaml.SafeLoader):
         raise _Refused(None, None, what, node.start_mark)
 
 
-def _plain(construct: Any, text: str, mend: str) -> Any:
-    pattern = re.compile(text)
-
-    def constructor(loader: _Strict, node: yaml.Node) -> Any:
-        if not pattern.fullmatch(node.value):
-            loader._refuse(node, f"{node.value!r} {mend}")
-        return construct(loader, node)
-
-    return constructor
-
-
-for _tag, _construct, _text, _mend in (
-    (
-        "int",
-        _Strict.construct_yaml_int,
-        r"[-+]?(0|[1-9]\d*)",
-        "is not decimal; write it in decimal, or quote it",
-    ),
-    (
-        "float",
-        _Strict.construct_yaml_float,
+#: Tag of YAML 1.1 -> what a text of it looks like here, and what any other one is.
+_PLAIN = {
+    "int": (r"[-+]?(0|[1-9]\d*)", "is not decimal; write it in decimal"),
+    "float": (
         r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?",
-        "is not a decimal number; write it in decimal, or quote it",
+        "is not a decimal number; write it in decimal",
     ),
-    (
-        "bool",
-        _Strict.construct_yaml_bool,
-        "true|false|True|False",
-        "would be true or false; write true or false, or quote it",
-    ),
-):
-    _Strict.add_constructor(f"tag:yaml.org,2002:{_tag}", _plain(_construct, _text, _mend))
+    "bool": ("true|false|True|False", "would be true or false; write true or false"),
+}
+
+
+def _plain(loader: _Strict, node: yaml.Node) -> Any:
+    kind = node.tag.rpartition(":")[2]
+    pattern, mend = _PLAIN[kind]
+    if not re.fullmatch(pattern, node.value):
+        loader._refuse(node, f"{node.value!r} {mend}, or quote it")
+    return getattr(loader, f"construct_yaml_{kind}")(node)
+
+
+for _tag in _PLAIN:
+    _Strict.add_constructor(f"tag:yaml.org,2002:{_tag}", _plain)
 
 # YAML 1.1 reads these numbers of YAML 1.2 as texts.
 for _tag, _text in (("float", r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), ("int", "0o[0-7]+$")):
@@ -257,15 +249,23 @@ def _changed(old: Any, new: Any) -> Any:
     return {**old, **{key: _changed(old.get(key), value) for key, value in new.items()}}
 
 
-def write(path: Path, content: str | bytes) -> None:
+def write(
+    path: Path, content: str | bytes, refusal: type[Exception] | None = None, mend: str = ""
+) -> None:
     """Write a whole file, or leave the old one as it was; the umask sets who may read it.
 
     :param content: text is written as UTF-8.
-
+    :param refusal: the error to raise in place of OSError; its message is one line.
+    :param mend: the end of that line: what to do.
     :raises OSError: the file cannot be written.
     """
-    with replacing(path) as stream:
-        stream.write(content.encode() if isinstance(content, str) else content)
+    try:
+        with replacing(path) as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        if refusal is None:
+            raise
+        raise refusal(f"{path}: cannot be written ({error.strerror}){mend}") from None
 
 
 @contextlib.contextmanager

@@ -20,12 +20,10 @@ QUERIES = {
 
 #: States of a node, alone or with others, in which it takes no job (``scontrol`` of Slurm 22.05,
 #: ``NODE STATE CODES`` of sinfo(1)). A node that is asleep, or in maintenance, takes jobs.
-OUT = frozenset(
-    (
-        *("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVAL"),
-        *("NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"),
-    )
-)
+OUT = {
+    *("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVAL"),
+    *("NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"),
+}
 
 #: Characters that Slurm appends to a state: ``DOWN*`` does not respond, ``IDLE~`` is asleep.
 FLAGS = "*~#!%$@^+-"
@@ -174,12 +172,9 @@ def node(line: str) -> Node:
     said = _fields(line)
     if not line.startswith("NodeName="):
         raise ValueError(f"no node: {line[:60]!r}")
-    numbers = [said.get(k, "") for k in ("Sockets", "CoresPerSocket", "ThreadsPerCore")]
-    numbers.append(said.get("RealMemory", ""))
-    shape = None
-    if all(number.isdigit() for number in numbers):
-        sockets, cores, threads, memory = map(int, numbers)
-        shape = Shape(sockets, cores, threads, memory, said.get("Gres", ""))
+    keys = ("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory")
+    numbers = [int(said[key]) for key in keys if said.get(key, "").isdigit()]
+    shape = Shape(*numbers, said.get("Gres", "")) if len(numbers) == len(keys) else None
     state = said.get("State") or "UNKNOWN"
     return Node(
         name=said["NodeName"],

@@ -6,9 +6,9 @@ import pytest
 from bench import ROOT, run_reframe
 
 from assay.show import validation
+from assay.show.validation import BETWEEN, IN_NODE
 from assay.store import run_folder
 from assay.store.cases import figures
-from assay.store.locality import BETWEEN, IN_NODE
 
 pytestmark = pytest.mark.slow
 

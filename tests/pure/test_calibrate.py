@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def kinds_of(site):
-    return bounds.kinds_of(metrics.tolerances(site, CalibrationError))
+    return metrics.tolerances(site, CalibrationError)
 
 
 KINDS = kinds_of(ROOT / "site-config" / "local")

@@ -6,9 +6,8 @@ import shutil
 
 import pytest
 
-from assay import show
 from assay.judge import Verdict
-from assay.show import summary
+from assay.show import report, summary
 from assay.store import session
 
 
@@ -40,11 +39,11 @@ def test_a_torn_run_report_leads_to_them(results, capsys):
     results.file.write_text("")
     names = ("session", "pipeline", "output", "figures", "ledger")
     arguments = argparse.Namespace(**dict.fromkeys(names), study=[])
-    assert show.command(arguments) == 2
+    assert report.command(arguments) == 2
     said = capsys.readouterr().err
     assert f"assay report --session {folder(results)}" in said
     arguments.session = folder(results)
-    assert show.command(arguments) == 1
+    assert report.command(arguments) == 1
     assert "the run report is lost" in (results.directory / "report.html").read_text().lower()
 
 

@@ -13,7 +13,6 @@ from shell import ROOT
 from assay import declared
 from assay.prove.gpu_paths import CONFIGURATIONS
 from assay.show import figure, figures, plots, validation
-from assay.store import locality
 from assay.store.session import ReportError
 
 CLUSTER = records.cluster()
@@ -81,7 +80,7 @@ def test_a_case_whose_place_nobody_knows_is_a_reason_at_either():
     skipped = records.case("OsuGpu", benchmark="latency", buffers="DD", configuration="all",
                            skipped="2 GPUs are needed")  # fmt: skip
     missing = whole([skipped])
-    for place in (locality.IN_NODE, locality.BETWEEN):
+    for place in (validation.IN_NODE, validation.BETWEEN):
         assert missing["point to point: latency", f"between GPUs {place}"].startswith("not run: 2")
 
 
@@ -109,13 +108,13 @@ def test_the_place_is_where_the_ranks_ran_before_what_a_configuration_says():
     ran = records.osu("OsuGpu", "latency", 1, 1, configuration="all", hosts=2, partition="x")
     planned = records.case("OsuGpu", configuration="no-ipc", partition="y", skipped="no")
     nothing = records.case("OsuGpu", configuration="all", partition="z", skipped="no")
-    found = locality.of_partitions([ran, planned, nothing])
-    assert found == {("cluster", "x"): locality.BETWEEN, ("cluster", "y"): locality.IN_NODE}
+    found = validation.of_partitions([ran, planned, nothing])
+    assert found == {("cluster", "x"): validation.BETWEEN, ("cluster", "y"): validation.IN_NODE}
 
 
 def test_configurations_are_those_that_the_place_would_notice():
-    for place, words in ((locality.IN_NODE, "intra-node"), (locality.BETWEEN, "inter-node")):
-        assert locality.configurations(place) == [
+    for place, words in ((validation.IN_NODE, "intra-node"), (validation.BETWEEN, "inter-node")):
+        assert validation.configurations(place) == [
             name for name, c in CONFIGURATIONS.items() if words in c.places
         ]
 
@@ -152,11 +151,11 @@ def test_a_drawing_is_the_figure_that_its_test_declares_at_a_place_that_is_known
     at_gpus, at_hosts = (
         declared.Figure("curve", "f", at) for at in (declared.GPUS, declared.HOSTS)
     )
-    assert validation.shows([at_gpus], "p", locality.IN_NODE) == {("f", "between GPUs in a node")}
+    assert validation.shows([at_gpus], "p", validation.IN_NODE) == {("f", "between GPUs in a node")}
     assert validation.shows([at_gpus], "p", "") == frozenset()
     assert validation.shows([at_hosts], "p", "") == {("f", "between hosts")}
     for elsewhere in (declared.Figure("curve", "f"), declared.Figure("curve", "", declared.HOSTS)):
-        assert validation.shows([elsewhere], "p", locality.IN_NODE) == frozenset()
+        assert validation.shows([elsewhere], "p", validation.IN_NODE) == frozenset()
 
 
 def test_the_report_finds_the_cases_of_a_figure_by_what_their_tests_declare():

@@ -188,7 +188,7 @@ class Judge:
         peak = finite(mapping(entry.get("percent_of")).get("peak"))
         unit = line(entry.get("unit"))
         try:
-            expected = self._references.find(keys(case), name, unit, peak)
+            expected = self._references.find(case.key, name, unit, peak)
         except ReferencesError as error:
             yield f"{name}: {error}"
             return
@@ -227,7 +227,7 @@ class Judge:
             ratios = dict(curves.ratios(parsed.rows, pattern, once, alone=self._alone))
             if column and not self._alone:
                 try:
-                    bounds = self._references.envelope(keys(case), column, parsed.units[column])
+                    bounds = self._references.envelope(case.key, column, parsed.units[column])
                 except ReferencesError as error:
                     yield str(error)
                     return
@@ -237,12 +237,6 @@ class Judge:
         follows = judge_ratios(launches, curves.best(rows, pattern, once))
         if launches and follows.verdict is not Verdict.PASS:
             yield f"says {case.verdict.value}, {follows.verdict.value} follows: {follows.why}"
-
-
-def keys(case: Case) -> dict[str, Any]:
-    """The keys by which the references of a case are looked up, from its record."""
-    places = {key: case.record.get(key) for key in ("partition", "environ", "profile", "test")}
-    return {**places, **mapping(case.record.get("parameters"))}
 
 
 def _ended(case: Case) -> Iterator[str]:
@@ -273,10 +267,15 @@ def _read(attempt: Case) -> _Reading:
         if path.suffix not in _OURS
     }
     pairs = [(a, b) for b in texts if b.endswith(".out") for a in texts if a != b]
+    # A test may have told the parser the last message size.
+    ways: list[dict[str, Any]] = [{}]
+    sizes = [mapping(row).get("size") for row in sequence(said.get("rows"))]
+    if "last_size" in signature(parser.parse).parameters and sizes:
+        ways.append({"last_size": sizes[-1]})
     differs = ""
     for names in [*((name,) for name in texts), *pairs]:
         text = "".join(texts[name] for name in names)
-        for options in _options(parser.parse, said):
+        for options in ways:
             try:
                 parsed: Parsed = parser.parse(text, **options)
             except ParseError:
@@ -284,22 +283,10 @@ def _read(attempt: Case) -> _Reading:
             difference = _difference(parsed, said)
             if not difference:
                 return _Reading(names, parsed)
-            if len(names) == 1 and not differs and _alike(parsed, said):
+            # A text of the same program is the output of the case.
+            if len(names) == 1 and not differs and parsed.program == said.get("program"):
                 differs = f"{names[0]} does not give the rows of its record: {difference}"
     return _Reading(differs=differs)
-
-
-def _options(parse: Any, said: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The ways in which a test may have called the parser."""
-    sizes = [mapping(row).get("size") for row in sequence(said.get("rows"))]
-    if "last_size" in signature(parse).parameters and sizes:
-        return [{}, {"last_size": sizes[-1]}]
-    return [{}]
-
-
-def _alike(parsed: Parsed, said: Mapping[str, Any]) -> bool:
-    """Whether the text is of the same program, so that it is the output of the case."""
-    return parsed.program == said.get("program")
 
 
 def _difference(parsed: Parsed, said: Mapping[str, Any]) -> str:
@@ -313,10 +300,8 @@ def _difference(parsed: Parsed, said: Mapping[str, Any]) -> str:
         return f"it has {len(now['rows'])} rows, the record {len(rows)}"
     for at, (new, old) in enumerate(zip(now["rows"], rows)):
         for column, value in new.items():
-            if mapping(old).get(column) != value:
-                return (
-                    f"row {at + 1}: {column} is {value}, the record says {mapping(old).get(column)}"
-                )
+            if (recorded := mapping(old).get(column)) != value:
+                return f"row {at + 1}: {column} is {value}, the record says {recorded}"
     return ""
 
 

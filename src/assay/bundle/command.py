@@ -33,31 +33,26 @@ _NO_SESSION = (
 
 def write(args: argparse.Namespace) -> int:
     """Write a bundle, signed if there is ``args.key``; returns the exit code."""
-    name, key = f"assay {args.name}", getattr(args, "key", None)
+    key = getattr(args, "key", None)
+    name = "certify" if key else "archive"
     results = Path(os.environ.get("ASSAY_RESULTS") or "results")
     try:
         run = session.load(args.session or session.newest(results))
         said, wrong, packed = _packed(run, contents.site_of(run, args.folder), key)
         for line in wrong:
-            print(f"{name}: this verdict does not follow: {line}", file=sys.stderr)
+            print(f"assay {name}: this verdict does not follow: {line}", file=sys.stderr)
         if wrong and key:
             raise BundleError("nothing was written")
         output = args.output or results / ("certificate.zip" if key else f"{_name(run)}.zip")
-        try:
-            files.write(output, packed)
-        except OSError as error:
-            raise BundleError(
-                f"{output}: cannot be written ({error.strerror}); name another place with "
-                "--output FILE"
-            ) from None
+        files.write(output, packed, BundleError, files.ELSEWHERE)
     except (BundleError, ReferencesError, session.ReportError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"assay {name}: {error}", file=sys.stderr)
         return 2
     for line in said["causes"]:
         print(f"cause: {line}")
     print(*_of_again(said), sep="\n")
     signed = f"signed with {said['signer']}" if key else "UNSIGNED"
-    print(f"{args.name}: {said['verdict']}, {signed}: {output} ({len(packed) / 1e6:.1f} MB)")
+    print(f"{name}: {said['verdict']}, {signed}: {output} ({len(packed) / 1e6:.1f} MB)")
     return 1 if key and said["verdict"] != "PASS" else 0
 
 
@@ -194,17 +189,16 @@ def _signer(
         if said["signer"]:
             raise Refused(f"{bundle.SIGNATURE}: the signature of {said['signer']} was removed")
         return UNSIGNED, False
-    found = signature.check(packed.signature, packed.sums, signers)
-    if found.fingerprint != said["signer"]:
+    key, name = signature.check(packed.signature, packed.sums, signers)
+    if key != said["signer"]:
         raise Refused(
-            f"{bundle.SIGNATURE}: is of {found.fingerprint}, and {STATEMENT} says that "
+            f"{bundle.SIGNATURE}: is of {key}, and {STATEMENT} says that "
             f"{said['signer'] or 'nobody'} signed"
         )
-    if found.name:
-        return f"signed by {found.name!r}, known to {signers}, key {found.fingerprint}", True
+    if name:
+        return f"signed by {name!r}, known to {signers}, key {key}", True
     of = f"{signers} does not have it" if signers else "no --signers were named"
-    key = f"signed with the UNKNOWN KEY {found.fingerprint} ({of})"
-    return f"{key}; the signature itself is right", False
+    return f"signed with the UNKNOWN KEY {key} ({of}); the signature itself is right", False
 
 
 def _differences(said: Any, follows: Any, where: str) -> Iterator[str]:

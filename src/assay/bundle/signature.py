@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from assay.store.bundle import SIGNATURE, SUMS, BundleError, Refused
@@ -24,18 +23,6 @@ NAMESPACE = "assay-certificate"
 MOST = 2**16
 
 LIMIT_SECONDS = 120
-
-
-@dataclass(frozen=True)
-class Signer:
-    """Who signed.
-
-    :ivar fingerprint: of the public key, as OpenSSH writes it.
-    :ivar name: the name that the list of known signers has for the key; "" for an unknown key.
-    """
-
-    fingerprint: str
-    name: str = ""
 
 
 def fingerprint(key: Path) -> str:
@@ -71,8 +58,8 @@ def sign(key: Path, text: bytes) -> bytes:
             ) from None
 
 
-def check(signature: bytes, text: bytes, known: Path | None) -> Signer:
-    """Who signed the text.
+def check(signature: bytes, text: bytes, known: Path | None) -> tuple[str, str]:
+    """Who signed the text: the fingerprint of the public key, and the name of a known signer or "".
 
     :param known: the known signers, in the form of OpenSSH: ``NAME ssh-ed25519 AAAA...``.
     :raises Refused: it is not the signature of this text.
@@ -87,9 +74,9 @@ def check(signature: bytes, text: bytes, known: Path | None) -> Signer:
         if plain.returncode:
             raise Refused(f"{SIGNATURE}: is not the signature of {SUMS} ({_said(plain)})")
         found = re.search(rb"SHA256:[\w+/=]+", plain.stdout)
-        signer = Signer(found[0].decode() if found else "")
+        signer = found[0].decode() if found else ""
         if known is None:
-            return signer
+            return signer, ""
         if not known.is_file():
             raise BundleError(
                 f"{known}: no such file; a line of it is NAME and the public key of a signer"
@@ -101,8 +88,8 @@ def check(signature: bytes, text: bytes, known: Path | None) -> Signer:
                 text=text,
             )
             if done.returncode == 0:
-                return Signer(signer.fingerprint, name)
-        return signer
+                return signer, name
+        return signer, ""
 
 
 def _keygen(*arguments: str, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -44,21 +44,17 @@ class Kind:
         return ("lower", "upper") if self.fault == "both" else (self.fault,)
 
 
-def kinds_of(said: metrics.Tolerances) -> Mapping[str, Kind]:
-    """The kinds of the metrics of a site."""
-    of = {name: getattr(said, name) for name in metrics.FAULT}
-    return {n: Kind(n, metrics.FAULT[n], each.least, each.wide) for n, each in of.items()}
-
-
-def kind_of(unit: str, kinds: Mapping[str, Kind]) -> Kind:
-    """The kind of a unit.
+def kind_of(unit: str, said: metrics.Tolerances) -> Kind:
+    """The kind of a unit, with the tolerances of a site.
 
     :raises CalibrationError: the unit is unknown.
     """
     try:
-        return kinds[metrics.unit(unit).kind]
+        name = metrics.unit(unit).kind
     except ValueError as error:
         raise CalibrationError(str(error)) from None
+    tolerance = getattr(said, name)
+    return Kind(name, metrics.FAULT[name], tolerance.least, tolerance.wide)
 
 
 def metric(samples: Sequence[float], unit: str, kind: Kind) -> dict[str, Any]:

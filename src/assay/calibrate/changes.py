@@ -51,29 +51,28 @@ class Change:
             return ""
         if self.new is None:
             return "would have no reference any more"
+        specs = (self.old, self.new)
+        before, after = (spec.get("interval") or [spec["value"]] * 2 for spec in specs)
         for side in self.kind.sides():
             sign = 1 if side == "lower" else -1
-            before, after = (_interval(spec) for spec in (self.old, self.new))
             apart = after[1] < before[0] if side == "lower" else after[0] > before[1]
             if apart:
                 return f"the median is worse: {_change(self.old['value'], self.new['value'])}"
-            old, new = (_bound(spec, side) for spec in (self.old, self.new))
+            old, new = (_bound(spec, side) for spec in specs)
             if old is not None and (new is None or sign * (old - new) > self.kind.least * old):
                 to = "none" if new is None else _change(old, new)
                 return f"the {side} bound is looser: {to}"
         return ""
 
     def __str__(self) -> str:
-        what = f"{describe(self.case)} {self.metric}"
-        if self.new is None:
-            return f"{what}: {number(self.old['value'], 6)} {self.old['unit']} -> none"  # type: ignore[index]
-        new = self.new
-        bounds = f"{number(_bound(new, 'lower'))} to {number(_bound(new, 'upper'))}"
-        if self.old is None:
-            return f"{what}: new: {number(new['value'], 6)} {new['unit']}, {bounds}"
-        was = f"{number(_bound(self.old, 'lower'))} to {number(_bound(self.old, 'upper'))}"
-        moved = _change(self.old["value"], new["value"])
-        return f"{what}: {moved} {new['unit']}, {bounds} (was {was})"
+        what, old, new = f"{describe(self.case)} {self.metric}", self.old, self.new
+        if old is None and new is not None:
+            return f"{what}: new: {number(new['value'], 6)} {new['unit']}, {_bounds(new)}"
+        assert old is not None
+        if new is None:
+            return f"{what}: {number(old['value'], 6)} {old['unit']} -> none"
+        moved = _change(old["value"], new["value"])
+        return f"{what}: {moved} {new['unit']}, {_bounds(new)} (was {_bounds(old)})"
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Calibration:
 def compare(
     samples: Sequence[Sample],
     references: References,
-    kinds: Mapping[str, Kind],
+    tolerances: metrics.Tolerances,
     reason: str | None,
     without_peak: str | None = None,
 ) -> Calibration:
@@ -126,14 +125,14 @@ def compare(
                 left[why] = left.get(why, 0) + 1
                 continue
             try:
-                new[name] = bounded(values, unit, kind_of(unit, kinds))
+                new[name] = bounded(values, unit, kind_of(unit, tolerances))
             except ValueError as error:
                 faults.append(
                     f"{describe(sample.case)}: {name}: {error}; give it a reference by hand or a "
                     f"`recorded` rule in {references.path}"
                 )
         mine = [
-            Change(sample.case, name, kind_of((new.get(name) or old[name])["unit"], kinds),
+            Change(sample.case, name, kind_of((new.get(name) or old[name])["unit"], tolerances),
                    old.get(name), new.get(name))
             for name in dict.fromkeys([*old, *new])
             if name not in decided
@@ -150,7 +149,7 @@ def compare(
             source["without_peak"] = excuse
         after.pop(key, None)
         if new:
-            envelope = _envelope(sample, kinds)
+            envelope = _envelope(sample, tolerances)
             if reason is None:
                 faults += _worse_curves(sample, before.get(key, {}).get("curves", {}), envelope)
             entry: dict[str, Any] = {"for": dict(sample.case), "metrics": new, "curves": envelope}
@@ -204,7 +203,7 @@ def _unproven(
     }
 
 
-def _envelope(sample: Sample, kinds: Mapping[str, Kind]) -> dict[str, Any]:
+def _envelope(sample: Sample, tolerances: metrics.Tolerances) -> dict[str, Any]:
     """The envelope of the curve of a case, by its column; empty if the case has no curve."""
     name = curves.column(sample.curves[0]) if sample.curves else None
     if name is None:
@@ -214,7 +213,7 @@ def _envelope(sample: Sample, kinds: Mapping[str, Kind]) -> dict[str, Any]:
         for rows in sample.curves
     ]
     unit = sample.curve_units[name]
-    return {name: curve(launches, unit, kind_of(unit, kinds))}
+    return {name: curve(launches, unit, kind_of(unit, tolerances))}
 
 
 def _worse_curves(sample: Sample, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -258,13 +257,12 @@ def _key(case: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(case.items()))
 
 
-def _interval(spec: Mapping[str, Any]) -> Sequence[float]:
-    interval: Sequence[float] = spec.get("interval") or (spec["value"], spec["value"])
-    return interval
-
-
 def _bound(spec: Mapping[str, Any], side: str) -> float | None:
     return None if spec[side] is None else float(spec["value"] * (1 + spec[side]))
+
+
+def _bounds(spec: Mapping[str, Any]) -> str:
+    return " to ".join(number(_bound(spec, side)) for side in ("lower", "upper"))
 
 
 def _change(old: float, new: float) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from reframe.core.exceptions import ReframeError
 
 from assay import files, metrics, sites
-from assay.calibrate import CalibrationError, bounds, changes, launches
+from assay.calibrate import CalibrationError, changes, launches
 from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
 from assay.store import run_folder, session
 
@@ -28,10 +28,10 @@ def run(args: argparse.Namespace) -> int:
         return 2
     try:
         references = References.load(site / "references.yaml")
-        kinds = bounds.kinds_of(metrics.tolerances(site, CalibrationError))
+        tolerances = metrics.tolerances(site, CalibrationError)
         reports = args.reports or [_measure(site, args)]
         sample = launches.samples(map(session.load, reports), args.site)
-        found = changes.compare(sample, references, kinds, args.reason, args.without_peak)
+        found = changes.compare(sample, references, tolerances, args.reason, args.without_peak)
         for change in found.changes:
             print(change)
         for why, count in found.left.items():
@@ -119,9 +119,6 @@ def _write(path: Path, content: str, dry_run: bool) -> None:
     if dry_run:
         print(f"{path}: {'would not change' if same else 'not written (--dry-run)'}")
         return
-    try:
-        if not same:
-            files.write(path, content)
-    except OSError as error:
-        raise CalibrationError(f"{path}: cannot be written ({error.strerror})") from None
+    if not same:
+        files.write(path, content, CalibrationError)
     print(f"{path}: {'has it already' if same else 'written'}")

@@ -98,14 +98,7 @@ def _problem(case: Case, site: str) -> str:
 
 def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
     record = case.record
-    key = {
-        "partition": record["partition"],
-        "environ": record["environ"],
-        "profile": record["profile"],
-        "test": record["test"],
-        **record["parameters"],
-    }
-    sample = found.setdefault(tuple(key.items()), Sample(key))
+    sample = found.setdefault(tuple(case.key.items()), Sample(case.key))
     sample.launches += 1
     for metric in case.metrics:
         assert metric.value is not None, "a metric without a value is a FAIL"

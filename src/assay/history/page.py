@@ -188,7 +188,7 @@ def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: ser
         undefined=jinja2.StrictUndefined,
     )
     style = Path(show.__file__).with_name("page.css").read_text(encoding="utf-8")
-    planned = {change for site in sites.values() for change in site.planned}
+    planned = {change for site in sites.values() for change in site.said.planned}
     ordered = series.newest_first(pictures)
     return environment.get_template(
         "page.html"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from assay import metrics
-from assay.calibrate import bounds
 from assay.history import changes
 from assay.history.store import RESULT, StoreError
 
@@ -87,24 +86,20 @@ def _medians(pairs: list[tuple[int, float]]) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Site:
-    """What a site says about its metrics.
+    """What a site says about its metrics."""
 
-    :ivar kinds: kind of metrics -> its tolerances.
-    """
-
-    kinds: Mapping[str, bounds.Kind]
-    planned: Sequence[metrics.Planned]
+    said: metrics.Tolerances
 
     def tolerance(self, unit: str) -> float:
         """How far a metric in this unit may lie from its reference, as a fraction."""
         known = metrics.UNITS.get(unit)
-        return self.kinds[known.kind if known else "other"].least
+        return float(getattr(self.said, known.kind if known else "other").least)
 
     def cuts(self, series: Series) -> list[tuple[int, metrics.Planned]]:
         """The planned changes of a series: index of the first value after each, and the change."""
         return [
             (int(np.searchsorted(series.starts, change.start)), change)
-            for change in self.planned
+            for change in sorted(self.said.planned, key=lambda change: change.start)
             if change.concerns(series.partition, series.metric)
         ]
 
@@ -124,11 +119,9 @@ class Sites(dict[str, Site]):
         :raises StoreError: a file of it is wrong or missing.
         """
         try:
-            said = metrics.tolerances(self.folder / system, StoreError)
+            self[system] = Site(metrics.tolerances(self.folder / system, StoreError))
         except StoreError as error:
             raise StoreError(f"{error} (--folder names the folder of the sites)") from None
-        planned = sorted(said.planned, key=lambda change: change.start)
-        self[system] = Site(bounds.kinds_of(said), planned)
         return self[system]
 
 

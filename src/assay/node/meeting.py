@@ -170,15 +170,9 @@ def allocated():
     nodes = os.environ.get("SLURM_JOB_NODELIST")
     if not nodes:
         return []
+    words = ["scontrol", "show", "hostnames", nodes]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            ["scontrol", "show", "hostnames", nodes],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            timeout=20,
-            check=True,
-        )
-        return done.stdout.decode().split()
+        return subprocess.check_output(words, stdin=subprocess.DEVNULL, timeout=20).decode().split()
     return []
 
 

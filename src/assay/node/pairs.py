@@ -42,6 +42,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import meeting
 import port_counters
@@ -187,24 +188,15 @@ class Bench:
             self._end(0)
 
 
-def numbers(path, names):
-    """The number in each file of a kind; `path` has a place for its name."""
-    found = []
-    for name in names:
-        with open(path.format(name)) as file:
-            found.append(int(file.read()))
-    return found
-
-
 def counters(device):
     """Bytes that a network device has received and sent, empty if it counts neither.
 
     None if there is no such device. A port that counts packets has moved at most these bytes.
     """
     name = (device or "").partition(":")[0]
-    link = f"/sys/class/net/{name}/statistics/{{}}_bytes"
+    link = Path("/sys/class/net", name, "statistics")
     with contextlib.suppress(OSError, ValueError):
-        return numbers(link, ("rx", "tx"))
+        return [int((link / count).read_text()) for count in ("rx_bytes", "tx_bytes")]
     port = port_counters.of_port(device or "")
     return None if port is None else list((port_counters.traffic(port) or ())[:2])
 
@@ -242,37 +234,22 @@ class Tournament:
 
     def play(self, rounds, number):
         """Measure all pairs of some rounds; `number` counts the passes from 1."""
-        for all_pairs in rounds:
-            if isinstance(all_pairs, dict):
-                self._under_load(all_pairs, number)
-                continue
-            pairs = [pair for pair in all_pairs if not any(map(self._left_alone, pair))]
-            if not pairs:
-                continue
+        for round_ in rounds:
+            under_load = isinstance(round_, dict)
+            asked = round_["pairs"] if under_load else round_
+            tests = round_["tests"] if under_load else itertools.repeat(None)
+            pairs = [pair for pair in asked if not any(map(self._left_alone, pair))]
+            if not pairs or (under_load and pairs != asked):
+                continue  # a pair that is left alone would be missing from the load
             width, begin = self.plan["width"] or len(pairs), None
-            if self.plan.get("together"):
+            if under_load or self.plan.get("together"):
                 width, begin = len(pairs), threading.Barrier(len(pairs))
                 self.choose_iterations(pairs)  # within a group a pair is faster than across
             with ThreadPoolExecutor(width) as pool:
-                results = list(pool.map(self._pair, pairs, itertools.repeat(begin)))
-            self._note(pairs, results, number)
-
-    def _under_load(self, round_, number):
-        """Measure pairs that each run tests of their own; nothing if one of them is left alone."""
-        pairs = round_["pairs"]
-        if any(self._left_alone(rank) for pair in pairs for rank in pair):
-            return
-        begin = threading.Barrier(len(pairs))
-        self.choose_iterations(pairs)
-        with ThreadPoolExecutor(len(pairs)) as pool:
-            begins = itertools.repeat(begin)
-            results = list(pool.map(self._pair, pairs, begins, round_["tests"]))
-        self._note(pairs, results, number)
-
-    def _note(self, pairs, results, number):
-        for (a, b), result in zip(pairs, results):
-            self.log.add(dict(result, a=a, b=b, number=number))
-            self._remember(a, b, not result["error"])
+                results = list(pool.map(self._pair, pairs, itertools.repeat(begin), tests))
+            for (a, b), result in zip(pairs, results):
+                self.log.add(dict(result, a=a, b=b, number=number))
+                self._remember(a, b, not result["error"])
 
     def choose_iterations(self, pairs):
         """Choose the iterations by trials of the first of some pairs that works.
@@ -301,7 +278,7 @@ class Tournament:
                 return max(1, int(count * wanted / max(spent, 1e-9)))
             count *= 4
 
-    def _pair(self, pair, begin, own=None):
+    def _pair(self, pair, begin, own):
         """Run the tests of a pair: those of the plan, or its `own` ones.
 
         All launches wait for the barrier `begin`, and only the first one of `own` tests.

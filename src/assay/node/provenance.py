@@ -32,18 +32,8 @@ import time
 
 #: Variables that affect the measurements. Others may hold secrets and are not read.
 VARIABLES = (
-    *(
-        "LD_",
-        "GLIBC_TUNABLES",
-        "UCX_",
-        "OMPI_",
-        "PMIX_",
-        "OMP_",
-        "OPENBLAS_",
-        "MKL_",
-        "CUDA_VISIBLE_DEVICES",
-    ),
-    *("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
+    *("LD_", "GLIBC_TUNABLES", "UCX_", "OMPI_", "PMIX_", "OMP_", "OPENBLAS_", "MKL_"),
+    *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
 )
 
 #: Names of variables whose values are secrets; UCX_IB_PKEY is none. As in ``witness.sh``.
@@ -141,13 +131,12 @@ def bounded(command: list, seconds: float = 0) -> tuple:
     return process.returncode, said
 
 
-def within(function: object, seconds: float = 0) -> object:
+def within(function: object) -> object:
     """Call a function in a process that may hang in the kernel; returns its value, sent as JSON.
 
-    Raises TimeoutError if the function takes longer than `seconds`, and OSError if the function
+    Raises TimeoutError if the function takes longer than :data:`LIMIT`, and OSError if the function
     raised it.
     """
-    seconds = seconds or LIMIT
     source, sink = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -162,7 +151,7 @@ def within(function: object, seconds: float = 0) -> object:
             os._exit(0)
     os.close(sink)
     said = b""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + LIMIT
     with os.fdopen(source, "rb", buffering=0) as file:
         while True:
             ready = select.select([file], [], [], max(end - time.monotonic(), 0))[0]
@@ -173,7 +162,7 @@ def within(function: object, seconds: float = 0) -> object:
     if not ready:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, os.WNOHANG)
-        raise TimeoutError("did not answer within {:g} s".format(seconds))
+        raise TimeoutError("did not answer within {:g} s".format(LIMIT))
     os.waitpid(pid, 0)
     answer = json.loads(said.decode())
     if "errno" in answer:
@@ -377,10 +366,7 @@ def network_devices(root: str = "/sys/class") -> dict:
     for port in sorted(glob.glob(root + "/infiniband/*/ports/*")):
         device = os.path.dirname(os.path.dirname(port))
         ports["{}:{}".format(*map(os.path.basename, (device, port)))] = {
-            "rate": read(port + "/rate"),
-            "state": read(port + "/state"),
-            "phys_state": read(port + "/phys_state"),
-            "link_layer": read(port + "/link_layer"),
+            **{n: read(port + "/" + n) for n in ("rate", "state", "phys_state", "link_layer")},
             "gids": gids(port),
             "counters": sorted(map(os.path.basename, glob.glob(port + "/*counters"))),
             "firmware": read(device + "/fw_ver"),

@@ -138,25 +138,19 @@ def of_lines(
     columns = [dict(line.points) for line in lines]
     ways = ("way", "P") if drawing.by_ranks else ()
     heads = (line.label + ("" if unit == "1" else f" [{unit}]") for line in lines)
+    over = drawing.over + " [B]" * sizes
+    numbers: list[tuple[str | float, ...]] = [(what, *ways, over, f"{drawing.quantity} [{unit}]")]
+    for line in lines:
+        label = line.label.removeprefix(f"{what} = ").replace("\N{NO-BREAK SPACE}", "")
+        which = (label, line.way, line.ranks) if ways else (label,)
+        numbers += [(*which, x, y) for x, y in line.points]
     said = f"{drawing.quantity} over {drawing.across or drawing.over}. {'; '.join(_ends(drawing))}."
     return Figure(
         name,
         title,
         caption(f"{drawing.side or better(unit)}{ideal}.{judged}", drawing.missing),
         drawing,
-        (
-            (what, *ways, drawing.over + " [B]" * sizes, f"{drawing.quantity} [{unit}]"),
-            *(
-                (
-                    line.label.removeprefix(f"{what} = ").replace("\N{NO-BREAK SPACE}", ""),
-                    *((line.way, line.ranks) if ways else ()),
-                    x,
-                    y,
-                )
-                for line in lines
-                for x, y in line.points
-            ),
-        ),
+        tuple(numbers),
         pivot=(
             (drawing.over, *heads),
             *(

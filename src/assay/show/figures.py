@@ -22,7 +22,6 @@ from assay.show.figure import (
     reasons,
 )
 from assay.show.plots import COUNTS, SIZES, Bars, Grid, Line, Lines, Mark
-from assay.store import locality
 from assay.store.cases import Case
 from assay.store.sanitize import finite, line
 
@@ -125,7 +124,12 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
     for case in cases:
         if case.units.get("size") != "B" or not case.proven:
             continue
-        for column, unit in _first_of_each_unit(case).items():
+        units = {"1", "B"}
+        for column in map(str, case.rows[0]):
+            unit = case.units.get(column, "1")
+            if unit in units:
+                continue
+            units.add(unit)
             found = (positive(row, ("size", column)) for row in case.rows)
             points = tuple(sorted((at[0], at[1]) for at in found if at))
             if len(points) > 1:
@@ -137,7 +141,7 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
     for key, members in groups.items():
         if key[3].partition:
             ways[_on_gpu(members[0][0])] |= {_way(case) for case, _ in members}
-    where = locality.of_partitions(cases)
+    where = validation.of_partitions(cases)
     drawn: dict[str, list[Figure]] = {"curve": [], "collective": [], "partitions": []}
     for (*_, panel, column, unit), members in sorted(groups.items(), key=lambda group: group[0]):
         collective = any(case.drawn_as("collective") for case, _ in members)
@@ -235,7 +239,8 @@ def pairs(cases: Iterable[Case]) -> Iterator[Figure]:
     """
     for case in cases:
         rows = [row for row in case.rows if all(row.get(end) for end in ENDS)]
-        for column, unit in case.units.items():
+        nodes = sorted({line(row[end]) for row in rows for end in ENDS})
+        for column in case.units:
             found: dict[tuple[str, str], list[float]] = {}
             for row in rows:
                 if value := positive(row, (column,)):
@@ -243,43 +248,34 @@ def pairs(cases: Iterable[Case]) -> Iterator[Figure]:
                     found.setdefault((a, b), []).append(*value)
             if found:
                 cells = {pair: statistics.median(values) for pair, values in found.items()}
-                nodes = sorted({line(row[end]) for row in rows for end in ENDS})
-                yield _of_pairs(case, column, unit, nodes, cells)
+                yield _of_pairs(case, column, nodes, cells)
 
 
 def _of_pairs(
-    case: Case,
-    column: str,
-    unit: str,
-    nodes: Sequence[str],
-    cells: Mapping[tuple[str, str], float],
+    case: Case, column: str, nodes: Sequence[str], cells: Mapping[tuple[str, str], float]
 ) -> Figure:
-    where = f"{case.partition}, {case.environ}"
+    unit, where = case.units[column], f"{case.partition}, {case.environ}"
     order = sorted(cells.items(), key=lambda cell: cell[1], reverse=lower_is_better(unit))
     (worst, least), (best, most) = order[0], order[-1]
-    accused = {node for one in case.accused for node in one.nodes}
+    accused = sorted({node for one in case.accused for node in one.nodes})
     text = (
         f"{better(unit)}; worst: {' - '.join(worst)} with {quantity(least, unit)}, "
         f"best: {' - '.join(best)} with {quantity(most, unit)}."
-        + (f" Accused: {', '.join(sorted(accused))}." if accused else "")
+        + (f" Accused: {', '.join(accused)}." if accused else "")
     )
     names = tuple(f"\N{MULTIPLICATION X} {n}" if n in accused else n for n in nodes)
     squares = {}
     for (a, b), value in cells.items():
         x, y = nodes.index(a), nodes.index(b)
         squares[x, y] = squares[y, x] = value
+    told = (f"{nodes[y]} - {nodes[x]}: {quantity(v, unit)}" for (x, y), v in squares.items())
     return Figure(
         f"{case.test} pairs {column} {where}",
         f"{case.test}: {column} between pairs of nodes, {where}",
         text,
         Grid(column, unit, names, names, squares, (min(least, most), max(least, most))),
         (("node", "other node", f"{column} [{unit}]"), *((*pair, value) for pair, value in order)),
-        told={
-            plots.CELLS: tuple(
-                f"{nodes[y]} - {nodes[x]}: {quantity(value, unit)}"
-                for (x, y), value in squares.items()
-            )
-        },
+        told={plots.CELLS: tuple(told)},
     )
 
 
@@ -306,21 +302,16 @@ def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
             }
             if cells:
                 mode, unit = case.parameters.get("sync", ""), raw_unit if scale is None else RATE
-                rows.setdefault((case.test, *_order(column, mode), mode, unit), []).append(
-                    (case, cells)
-                )
-    drawn = []
+                key = (case.test, *_order(column, mode), mode, unit)
+                rows.setdefault(key, []).append((case, cells))
+    drawn: list[list[Figure]] = []
     for (*_, operation, mode, unit), members in sorted(rows.items(), key=lambda row: row[0]):
         values = [value for _, cells in members for value in cells.values()]
         ends = (min(values), max(values))
         named = zip(_labels([case for case, _ in members]), members)
-        ordered = sorted(named, key=lambda one: (one[1][0].partition, one[0]))
-        drawn.append(
-            [
-                _of_sizes(case, operation, mode, unit, label, cells, ends)
-                for label, (case, cells) in ordered
-            ]
-        )
+        drawn.append([])
+        for label, (case, cells) in sorted(named, key=lambda one: (one[1][0].partition, one[0])):
+            drawn[-1].append(_of_sizes(case, operation, mode, unit, label, cells, ends))
     return drawn
 
 
@@ -450,22 +441,22 @@ def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
             groups.setdefault(key, []).append(case)
     for (program, *_), members in sorted(groups.items(), key=lambda group: str(group[0])):
         done: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
-        undone: dict[str, dict[tuple[str, int], list[Case]]] = {}
+        undone: list[tuple[str, tuple[str, int], Case]] = []
         for case in members:
             if run := _run(case):
                 of_class = str(case.rows[0].get("class", "?"))
                 done.setdefault(of_class, {})[case.partition, int(run["processes"])] = run
             elif asked := count(case, "ranks"):
                 of_class = case.parameters.get("npb_class", "")
-                undone.setdefault(of_class, {}).setdefault((case.partition, asked), []).append(case)
+                undone.append((of_class, (case.partition, asked), case))
         same = members[0]
         way = ", ".join(filter(None, map(same.parameters.get, ("subtype", "mpi_io"))))
         for of_class, found in sorted(done.items()):
-            # A case that ended before it chose its class may belong to any class.
             lacking: dict[tuple[str, int], list[Case]] = {}
-            for unknown in {"", of_class}:
-                for at, its in undone.get(unknown, {}).items():
-                    lacking.setdefault(at, []).extend(its)
+            for class_of_case, at, case in undone:
+                # A case that ended before it chose its class may belong to any class.
+                if class_of_case in ("", of_class):
+                    lacking.setdefault(at, []).append(case)
             name = " ".join(filter(None, (f"{program} class {of_class}", way)))
             yield list(_of_runs(str(program), f"{name}, {same.environ}", found, lacking))
 
@@ -478,12 +469,9 @@ def _run(case: Case) -> dict[str, float] | None:
     found = positive(row, names)
     # BT rounds times to 0.01 s, so the time of I/O may be 0.
     io_time = finite(row.get("io_time"))
-    if (
-        found is None
-        or found[0] != int(found[0])
-        or io_time is None
-        or not 0 <= io_time <= found[1]
-    ):
+    if found is None or io_time is None or found[0] != int(found[0]):
+        return None
+    if not 0 <= io_time <= found[1]:
         return None
     return {**dict(zip(names, found)), "io_time": io_time}
 
@@ -595,12 +583,3 @@ def _rank(program: str) -> int:
     """Sort key: latency, then bandwidth between two ranks, which a reader looks for first."""
     first = ("latency", "_bw", "_bibw")
     return next((n for n, end in enumerate(first) if program.endswith(end)), len(first))
-
-
-def _first_of_each_unit(case: Case) -> dict[str, str]:
-    first: dict[str, str] = {}
-    for column in case.rows[0] if case.rows else ():
-        unit = case.units.get(str(column), "1")
-        if column != "size" and unit not in ("1", "B"):
-            first.setdefault(unit, str(column))
-    return {column: unit for unit, column in first.items()}

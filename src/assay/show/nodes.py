@@ -62,22 +62,16 @@ def rows(cases: Sequence[Case]) -> list[Row]:
     there = attendance(cases, accused).rows
     hosts = {node: None for case in cases if case.verdict for node in case.hosts}
     for node in sorted({*hosts, *there} - named):
-        fared = {test: how for test, (how, _) in there.get(node, {}).items()}
-        passed = _passed(node, cases)
-        doubt = [test for test, how in fared.items() if how == IN_FAILED]
+        passed = sorted({case.test for case in cases if node in case.hosts and _well(node, case)})
+        doubt = [test for test, (how, _) in there.get(node, {}).items() if how == IN_FAILED]
         word = Verdict.PASS.value if passed else NOT_JUDGED
         why = () if not doubt else (f"took part in failed cases of {', '.join(doubt)}",)
         found.append(Row(NODE, node, (node,), word, why, tuple(passed)))
     return found
 
 
-def _passed(node: str, cases: Iterable[Case]) -> dict[str, None]:
-    """The tests that this node passed: a case passed there, or found only others at fault."""
-    good = (case.test for case in cases if node in case.hosts and _well(node, case))
-    return dict.fromkeys(sorted(good))
-
-
 def _well(node: str, case: Case) -> bool:
+    """Whether a case passed, or found only others than this node at fault."""
     if case.verdict is Verdict.PASS:
         return True
     said = {one.problem for one in case.accused}
@@ -156,26 +150,6 @@ def as_json(run: Session, found: Sequence[Row]) -> dict[str, Any]:
         "drain": drains(found),
         "again": repeats(run, found),
     }
-
-
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the sub-command ``nodes`` to the command ``assay``."""
-    parser = commands.add_parser(
-        "nodes",
-        help="print a verdict for each node, device and cable of a run",
-        description="Print a verdict for each node of a run, and for each accused switch and "
-        "cable, with the evidence; the commands that would drain the failed nodes, which are not "
-        "executed; and the command that measures again. Exit code 0 when nothing is accused, "
-        "no case failed and a node was judged, 2 when there is no run to read, otherwise 1.",
-    )
-    parser.add_argument(
-        "--session",
-        type=Path,
-        metavar="FILE",
-        help="as for assay report (default: the last session in $ASSAY_RESULTS)",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
-    parser.set_defaults(run=command)
 
 
 def command(args: argparse.Namespace) -> int:

@@ -7,12 +7,11 @@ import re
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
-from assay import files
 from assay.judge import Verdict, worst_first
 from assay.quantities import quantity, spaced
 from assay.show import plots, remedies, summary, suspects
@@ -20,7 +19,6 @@ from assay.show.figure import Section
 from assay.show.validation import Absent
 from assay.store.cases import Case, Metric, Session
 from assay.store.sanitize import line, mapping, sequence
-from assay.store.session import ReportError
 
 HERE = Path(__file__).parent
 
@@ -49,13 +47,6 @@ SIGNS = {
     Verdict.RECORDED: "\N{BULLET}",
     None: "\N{EN DASH}",
 }
-
-
-class Link(NamedTuple):
-    """A file beside the report."""
-
-    name: str
-    href: str
 
 
 def render(
@@ -99,7 +90,6 @@ def render(
         anchor=lambda case: anchors[id(case)],
     )
     counts = summary.Counts.of(session.cases)
-    outcome = summary.outcome(session)
     metrics = [(case, metric) for case in session.cases for metric in case.metrics]
     metrics.sort(key=lambda at: (worst_first(at[1].verdict), at[0].where, at[0].display_name))
     causes = suspects.causes(cases)
@@ -111,7 +101,7 @@ def render(
         history=history,
         site=", ".join(session.systems) or "no site",
         counts=counts,
-        outcome=outcome,
+        outcome=summary.outcome(session),
         judged_cases=judged,
         few=judged < FEW * len(cases) and not (counts.failed or counts.inconclusive),
         otherwise=sum(coverage.values()) - judged,
@@ -147,25 +137,10 @@ def themed(svg: str) -> str:
     )
 
 
-def write(path: Path, text: str) -> None:
-    """Write the page whole or not at all.
-
-    :raises ReportError: it cannot be written.
-    """
-    try:
-        files.write(path, text)
-    except OSError as error:
-        raise ReportError(
-            f"{path}: cannot be written ({error.strerror}); name another place with --output FILE"
-        ) from None
-
-
 def expected(metric: Metric) -> str:
     """Reference and bounds of a metric in words; empty if it has none of them."""
     low, high = (quantity(b, metric.unit) for b in (metric.lower, metric.upper))
-    parts = []
-    if metric.reference is not None:
-        parts.append(quantity(metric.reference, metric.unit))
+    parts = [] if metric.reference is None else [quantity(metric.reference, metric.unit)]
     if metric.lower is not None and metric.upper is not None:
         parts.append(f"{low} to {high}")
     elif metric.lower is not None:
@@ -199,9 +174,7 @@ def _facts(session: Session) -> list[tuple[str, str]]:
     cases = session.cases
     nodes = sorted({node for case in cases for node in case.hosts})
     named = ", ".join(nodes[:MOST_SUSPECTS]) + (" ..." if len(nodes) > MOST_SUSPECTS else "")
-    commits = {
-        mapping(case.provenance.get("suite")).get("commit") for case in cases if case.provenance
-    }
+    commits = {mapping(case.provenance.get("suite")).get("commit") for case in cases}
     stacks = {
         f"{case.environ} ({said})" if (said := line(case.record.get("stack"))) else case.environ
         for case in cases
@@ -271,9 +244,8 @@ def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
     return lines
 
 
-def _links(case: Case, beside: Path) -> list[Link]:
+def _links(case: Case, beside: Path) -> list[tuple[str, str]]:
+    """(name, address) of the outputs of a case."""
     start = beside.resolve().parent
-    return [
-        Link(path.name, urllib.parse.quote(os.path.relpath(path.resolve(), start)))
-        for path in case.outputs
-    ]
+    paths = ((path.name, os.path.relpath(path.resolve(), start)) for path in case.outputs)
+    return [(name, urllib.parse.quote(path)) for name, path in paths]

@@ -7,7 +7,7 @@ and SPF(P, N) = SP(P, N) / PP(P) its fraction of the peak performance of P nodes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assay.metrics import factor
 from assay.parse.hpl import operations
@@ -20,14 +20,14 @@ from assay.store.sanitize import finite
 #: Unit of performance.
 RATE = "GFLOP/s"
 
-#: From this time on [s], the printed time is accurate to 1 %.
+#: From this time on [s], the printed time is accurate to 1 %; a shorter one follows from the rate.
 ROUNDED = 1.0
 
 TIME, SPEEDUP = "execution time T(P, N)", "speed-up S(P, N)"
 PERFORMANCE, FRACTION = "sustained performance SP(P, N)", "fraction of peak SPF(P, N)"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Study:
     """The measurements of one test on one partition with one stack.
 
@@ -42,20 +42,10 @@ class Study:
     program: str
     partition: str
     environ: str
-    time: Mapping[tuple[int, int], float]
-    performance: Mapping[tuple[int, int], float]
-    peak: Mapping[int, float]
-    missing: tuple[tuple[int, str], ...]
-
-    @property
-    def counts(self) -> list[int]:
-        """Every P that was measured."""
-        return sorted({nodes for nodes, _ in self.time})
-
-    @property
-    def orders(self) -> list[int]:
-        """Every N that was solved."""
-        return sorted({order for _, order in self.time})
+    time: dict[tuple[int, int], float] = field(default_factory=dict)
+    performance: dict[tuple[int, int], float] = field(default_factory=dict)
+    peak: dict[int, float] = field(default_factory=dict)
+    missing: list[tuple[int, str]] = field(default_factory=list)
 
     @property
     def speedup(self) -> Mapping[tuple[int, int], float]:
@@ -75,6 +65,16 @@ class Study:
             if nodes in self.peak
         }
 
+    def add(self, nodes: int, case: Case) -> None:
+        """Adds what a case measured on so many nodes."""
+        for order, seconds, rate in _solved(case):
+            if seconds < self.time.get((nodes, order), float("inf")):
+                self.time[nodes, order], self.performance[nodes, order] = seconds, rate
+        for metric in case.metrics:
+            scale = factor(metric.peak_unit or metric.unit, RATE)
+            if metric.name == "performance" and scale and metric.peak and metric.peak > 0:
+                self.peak[nodes] = metric.peak * scale
+
 
 def studies(cases: Iterable[Case]) -> list[Study]:
     """One study for each test, partition and stack that solved at least one problem."""
@@ -84,59 +84,32 @@ def studies(cases: Iterable[Case]) -> list[Study]:
         if case.drawn_as("scaling") and nodes is not None:
             key = (case.test, case.system, case.partition, case.environ, others(case, "nodes"))
             groups.setdefault(key, {}).setdefault(nodes, []).append(case)
-    found = [_study(by_count) for _, by_count in sorted(groups.items(), key=lambda g: str(g[0]))]
+    found = []
+    for _, by_count in sorted(groups.items(), key=lambda group: str(group[0])):
+        first = next(iter(by_count.values()))[0]
+        program = first.drawn_as("scaling")[0].where(first.partition)
+        study = Study(first.test, program, first.partition, first.environ)
+        for nodes, of_count in sorted(by_count.items()):
+            for case in of_count:
+                study.add(nodes, case)
+            if not any(nodes == measured for measured, _ in study.time):
+                study.missing.append((nodes, reasons(of_count)))
+        found.append(study)
     return [study for study in found if study.time]
-
-
-def _study(by_count: Mapping[int, list[Case]]) -> Study:
-    time: dict[tuple[int, int], float] = {}
-    performance: dict[tuple[int, int], float] = {}
-    peak: dict[int, float] = {}
-    for nodes, cases in by_count.items():
-        for case in cases:
-            for order, seconds, rate in _solved(case):
-                if seconds < time.get((nodes, order), float("inf")):
-                    time[nodes, order], performance[nodes, order] = seconds, rate
-            for metric in case.metrics:
-                scale = factor(metric.peak_unit or metric.unit, RATE)
-                if metric.name == "performance" and scale and metric.peak and metric.peak > 0:
-                    peak[nodes] = metric.peak * scale
-    measured = {nodes for nodes, _ in time}
-    missing = [
-        (nodes, reasons(cases)) for nodes, cases in by_count.items() if nodes not in measured
-    ]
-    first = next(case for cases in by_count.values() for case in cases)
-    program = first.drawn_as("scaling")[0].where(first.partition)
-    return Study(
-        first.test, program, first.partition, first.environ, time, performance, peak,
-        tuple(sorted(missing)),
-    )  # fmt: skip
 
 
 def _solved(case: Case) -> list[tuple[int, float, float]]:
     """(N, time [s], performance [GFLOP/s]) of each solved problem, if the case is proven."""
     if not case.proven or [case.units.get(name) for name in ("time", "performance")] != ["s", RATE]:
         return []
-    rows = [(row, positive(row, ("n", "performance"))) for row in case.rows]
-    return [
-        (int(found[0]), seconds, found[1])
-        for row, found in rows
-        if found
-        and found[0] == int(found[0])
-        and (seconds := _seconds(row.get("time"), *found)) is not None
-    ]
-
-
-def _seconds(printed: object, order: float, rate: float) -> float | None:
-    """The time of a row [s]; None if the row is not a measurement.
-
-    HPL rounds the time to 0.01 s and the rate to five digits. So a short time is computed from the
-    rate.
-    """
-    time = finite(printed)
-    if time is None or time < 0:
-        return None
-    return time if time >= ROUNDED else operations(order) / (rate * 1e9)
+    solved = []
+    for row in case.rows:
+        found, time = positive(row, ("n", "performance")), finite(row.get("time"))
+        if found and found[0] == int(found[0]) and time is not None and time >= 0:
+            # HPL rounds the time to 0.01 s and the rate to five digits.
+            seconds = time if time >= ROUNDED else operations(found[0]) / (found[1] * 1e9)
+            solved.append((int(found[0]), seconds, found[1]))
+    return solved
 
 
 def charts(study: Study) -> list[Lines]:
@@ -144,47 +117,39 @@ def charts(study: Study) -> list[Lines]:
 
     Empty charts are left out.
     """
+    counts, orders = (sorted(set(each)) for each in zip(*study.time))
     nodes = tuple((f"P = {number}", why) for number, why in study.missing)
     # Large N may not fit on few nodes.
     holes = tuple(
         (f"P = {number}, N = {spaced(order)}", "not solved in this run")
-        for number in study.counts
-        for order in study.orders
+        for number in counts
+        for order in orders
         if (number, order) not in study.time
     )
     slower = tuple(hole for hole in holes if not hole[0].startswith("P = 1,"))
     no_start = tuple(
         (f"N = {spaced(order)}", "one node did not solve it: no T(1, N)")
-        for order in study.orders
+        for order in orders
         if (1, order) not in study.time
     )
     no_peak = tuple(
         (f"P = {number}", "the peak performance of so many nodes is not known")
-        for number in study.counts
+        for number in counts
         if number not in study.peak
     )
     several = any(number > 1 for number, _ in study.speedup)
     speedup = study.speedup if several else {}
-    found = [
-        Lines(
-            name,
-            unit,
-            over,
-            _lines(values, over),
-            scale,
-            base,
-            ideal,
-            (*nodes, *lacks),
-            " ".join(name.split()[-2:]),
-        )
-        for name, unit, over, values, scale, base, ideal, lacks in (
-            (TIME, "s", "nodes P", study.time, COUNTS, 10, False, holes),
-            (SPEEDUP, "1", "nodes P", speedup, COUNTS, 2, True, (*slower, *no_start)),
-            (PERFORMANCE, RATE, "order N", study.performance, ORDERS, 0, False, holes),
-            (FRACTION, "1", "order N", study.fraction, ORDERS, 0, False, (*holes, *no_peak)),
-        )
-    ]
-    return [lines for lines in found if lines.lines]
+    found = []
+    for name, unit, over, values, scale, base, ideal, lacks in (
+        (TIME, "s", "nodes P", study.time, COUNTS, 10, False, holes),
+        (SPEEDUP, "1", "nodes P", speedup, COUNTS, 2, True, (*slower, *no_start)),
+        (PERFORMANCE, RATE, "order N", study.performance, ORDERS, 0, False, holes),
+        (FRACTION, "1", "order N", study.fraction, ORDERS, 0, False, (*holes, *no_peak)),
+    ):
+        if lines := _lines(values, over):
+            short, missing = " ".join(name.split()[-2:]), (*nodes, *lacks)
+            found.append(Lines(name, unit, over, lines, scale, base, ideal, missing, short))
+    return found
 
 
 def _lines(values: Mapping[tuple[int, int], float], over: str) -> tuple[Line, ...]:

@@ -73,19 +73,17 @@ def harness(session: Session) -> str:
     total = session.elapsed
     inside = sum(case.benchmark_seconds for case in session.cases)
     waited = sum(case.queue_seconds for case in session.cases)
-    queue = f"{waited:.1f} s in the queue"
     if not total:
         return "harness: unknown: nobody knows how long the session took"
     if total < inside + waited:
+        queue = f" and {waited:.1f} s in the queue" if waited else ""
         return (
-            f"harness: unknown: benchmarks took {inside:.1f} s{f' and {queue}' if waited else ''} "
-            f"in a session of {total:.1f} s, so several ran at the same time"
+            f"harness: unknown: benchmarks took {inside:.1f} s{queue} in a session of "
+            f"{total:.1f} s, so several ran at the same time"
         )
-    outside = total - inside - waited
-    share = (
-        f"{outside:.1f} s of {total:.1f} s outside of benchmarks ({100 * outside / total:.1f} %)"
-    )
-    return f"harness: {share}{f'; {queue}' if waited else ''}"
+    outside, queue = total - inside - waited, f"; {waited:.1f} s in the queue" if waited else ""
+    share = f"({100 * outside / total:.1f} %)"
+    return f"harness: {outside:.1f} s of {total:.1f} s outside of benchmarks {share}{queue}"
 
 
 def sorted_cases(cases: Iterable[Case]) -> list[Case]:
@@ -120,19 +118,14 @@ def _faults(session: Session) -> Iterator[Fault]:
         yield Fault("no test was selected")
     elif not (counts.ran or counts.unfinished):
         yield Fault("no test ran")
-    metrics = [[m.why for m in case.metrics] for case in session.cases]
+    calibrated = sum(CALIBRATION in [m.why for m in case.metrics] for case in session.cases)
     undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
     busy = [case.busy for case in undecided if case.busy]
     fail, doubt = Verdict.FAIL, Verdict.INCONCLUSIVE
     for number, before, after, verdict in (
         # What is missing is a fault of its own.
         (counts.failed - counts.missing, "", "failed", fail),
-        (
-            sum(CALIBRATION in why for why in metrics),
-            "",
-            "measured to calibrate, and not judged",
-            fail,
-        ),
+        (calibrated, "", "measured to calibrate, and not judged", fail),
         (len(busy), f"{BUSY}: {''.join(busy[:1])}; ", "could not be decided", doubt),
         (len(undecided) - len(busy), "", "could not be decided", fail),
     ):
@@ -182,21 +175,19 @@ def _nothing_judged(session: Session, counts: Counts) -> bool:
 def closing_lines(session: Session) -> list[str]:
     """The last lines of a run: causes, reasons, counts, harness cost and verdict."""
     counts, ordered = Counts.of(session.cases), sorted_cases(session.cases)
-    lines = []
-    for case in ordered:
-        if case.verdict in RED:
-            lines.append(f"{case.verdict.value} {case.display_name} @{case.where}: {case.why}")
+    named = [(case, f"{case.display_name} @{case.where}") for case in ordered]
+    lines = [f"{c.verdict.value} {name}: {c.why}" for c, name in named if c.verdict in RED]
     lines += remedies.lines(ordered)
-    for case in ordered:
-        if case.launches > 1 and case.verdict is not None:
-            lines.append(
-                f"{case.verdict.value} after {case.launches} launches: "
-                f"{case.display_name} @{case.where}"
-            )
-    for case in ordered:
-        if case.not_judged:
-            why = "; ".join(case.not_judged)
-            lines.append(f"not judged, {case.busy}: {case.display_name} @{case.where}: {why}")
+    lines += [
+        f"{case.verdict.value} after {case.launches} launches: {name}"
+        for case, name in named
+        if case.launches > 1 and case.verdict is not None
+    ]
+    lines += [
+        f"not judged, {case.busy}: {name}: {'; '.join(case.not_judged)}"
+        for case, name in named
+        if case.not_judged
+    ]
     for why, cases in reasons_not_run(session.cases).items():
         names = ", ".join(dict.fromkeys(case.test for case in cases))
         kind = "not finished" if cases[0].aborted else "not run"

@@ -119,17 +119,10 @@ def causes(cases: Iterable[Case]) -> list[Cause]:
         said = [(one.nodes, one.problem, one.how, one.part) for one in case.accused]
         for nodes, message, how, part in said or [((), case.why, "", "")]:
             found.setdefault((nodes, part, message), (how, []))[1].append(case)
-    grouped = [
-        Cause(
-            nodes,
-            how,
-            message,
-            worst(case.verdict for case in members),
-            tuple(members),
-            part,
-        )
-        for (nodes, part, message), (how, members) in found.items()
-    ]
+    grouped = []
+    for (nodes, part, message), (how, members) in found.items():
+        verdict = worst(case.verdict for case in members)
+        grouped.append(Cause(nodes, how, message, verdict, tuple(members), part))
     return sorted(grouped, key=lambda cause: (cause.rank, cause.cases[0].where))
 
 
@@ -142,30 +135,20 @@ def suspects(found: Sequence[Cause]) -> list[Suspect]:
 
     :param found: the result of :func:`causes`.
     """
-    alone = {node for cause in found if len(cause.nodes) == 1 for node in cause.nodes}
-    broken = {
-        node
-        for cause in found
-        if len(cause.nodes) == 1 and cause.how in _BROKEN
-        for node in cause.nodes
-    }
-    groups: dict[tuple[str, ...], list[Cause]] = {}
-    parts: dict[str, list[Cause]] = {}
+    alone = {cause.nodes[0] for cause in found if len(cause.nodes) == 1}
+    broken = {c.nodes[0] for c in found if len(c.nodes) == 1 and c.how in _BROKEN}
+    groups: dict[tuple[tuple[str, ...], str], list[Cause]] = {}
     for cause in found:
         explains = broken if cause.how in _BROKEN and len(cause.nodes) > 1 else alone
         named = [node for node in cause.nodes if node in explains]
+        accused = [cause.nodes] if cause.nodes else []
         if cause.part:
-            parts.setdefault(cause.part, []).append(cause)
-        elif named:
-            for node in named:
-                groups.setdefault((node,), []).append(cause)
-        elif cause.how == How.DIFFERS.value:
-            for node in cause.nodes:
-                groups.setdefault((node,), []).append(cause)
-        elif cause.nodes:
-            groups.setdefault(cause.nodes, []).append(cause)
-    made = [Suspect(nodes, tuple(its)) for nodes, its in groups.items()]
-    made += [Suspect((), tuple(its), part) for part, its in parts.items()]
+            accused = [()]
+        elif named or cause.how == How.DIFFERS.value:
+            accused = [(node,) for node in named or cause.nodes]
+        for nodes in accused:
+            groups.setdefault((nodes, cause.part), []).append(cause)
+    made = [Suspect(nodes, tuple(its), part) for (nodes, part), its in groups.items()]
     return sorted(made, key=lambda one: (one.strongest.rank, -len(one.causes), one.nodes, one.part))
 
 

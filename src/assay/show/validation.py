@@ -7,7 +7,7 @@ The list of a study names its figures. Tests declare figures by the same names
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +16,15 @@ import msgspec
 from assay import files
 from assay.declared import PARTITION, PLACE
 from assay.declared import Figure as Declared
+from assay.prove.gpu_paths import CONFIGURATIONS, INTER, INTRA
 from assay.show.figure import Figure, Shown, reasons
 from assay.show.plots import Missing
-from assay.store import locality
 from assay.store.cases import Case
-from assay.store.locality import BETWEEN, IN_NODE
 from assay.store.session import ReportError
+
+IN_NODE, BETWEEN = "in a node", "between nodes"
+
+_WORDS = {INTRA: IN_NODE, INTER: BETWEEN}
 
 
 class _Keys(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,7 +100,7 @@ def absent(
     """
     drawn = list(figures)
     shown = {key for figure in drawn for key in figure.shows}
-    where = locality.of_partitions(cases)
+    where = of_partitions(cases)
     places = [_places(case, where.get((case.system, case.partition), "")) for case in cases]
     whole, parts = [], []
     for item in wanted(cases, studies):
@@ -139,7 +142,32 @@ def unselected(place: str, ways: Iterable[str]) -> list[Missing]:
 
     :param ways: the configurations of the cases, measured or not.
     """
-    return [(way, reasons([])) for way in locality.configurations(place) if way not in {*ways}]
+    return [(way, reasons([])) for way in configurations(place) if way not in {*ways}]
+
+
+def of_partitions(cases: Iterable[Case]) -> Mapping[tuple[str, str], str]:
+    """(system, partition) -> where the bytes of its cases move, if that is known.
+
+    The number of nodes that ranks ran on gives the place. If no ranks ran there, the configuration
+    that was planned for the partition gives it.
+    """
+    found: dict[tuple[str, str], str] = {}
+    planned: dict[tuple[str, str], str] = {}
+    for case in cases:
+        partition = (case.system, case.partition)
+        configuration = CONFIGURATIONS.get(case.parameters.get("configuration", ""))
+        if configuration and len(configuration.places) == 1:
+            # A configuration that differs from the others in only one place is run only there.
+            planned[partition] = _WORDS[configuration.places[0]]
+        if case.kind == "network" and case.nodes:
+            place = IN_NODE if case.nodes == 1 else BETWEEN
+            found[partition] = BETWEEN if found.get(partition) == BETWEEN else place
+    return {**planned, **found}
+
+
+def configurations(place: str) -> list[str]:
+    """The configurations of GPU memory that differ from each other in this place."""
+    return [n for n, of in CONFIGURATIONS.items() if place in map(_WORDS.get, of.places)]
 
 
 def ranks(case: Case) -> str:

@@ -156,6 +156,12 @@ class Case:
         return f"{taken:.1f} of {cores:g} cores" if taken and cores else ""
 
     @property
+    def key(self) -> dict[str, Any]:
+        """What references of the case are looked up by, from its record."""
+        places = {key: self.record.get(key) for key in ("partition", "environ", "profile", "test")}
+        return {**places, **mapping(self.record.get("parameters"))}
+
+    @property
     def title(self) -> str:
         """The display name for readers, without ReFrame's percent signs."""
         return self.display_name.replace(" %", " ")

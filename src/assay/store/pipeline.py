@@ -128,14 +128,9 @@ def gather(folder: Path) -> Session:
         if found:
             lost += [f"job {job.title!r}, {n}: {why}" for n, why in lacks.items()]
         lost += [
-            f"job {job.title!r}: {len(aborted)} of its cases were aborted"
-            for session in found
-            if (aborted := [case for case in session.attempts if case.aborted])
-        ]
-        lost += [
             f"job {job.title!r}: {fault}"
             for session in found
-            for fault in (*session.faults, *_of_another(promise, session))
+            for fault in (*_aborted(session), *session.faults, *_of_another(promise, session))
         ]
         sessions += found
         ran = [case for session in found for case in session.attempts]
@@ -182,6 +177,11 @@ def gather(folder: Path) -> Session:
         promised=promise.site.get("promised"),
         nothing_judged=str(promise.site.get("nothing_judged", "red")),
     )
+
+
+def _aborted(session: Session) -> Iterator[str]:
+    if aborted := sum(case.aborted for case in session.attempts):
+        yield f"{aborted} of its cases were aborted"
 
 
 def _of_another(promise: Promise, session: Session) -> Iterator[str]:

@@ -142,29 +142,34 @@ KINDS = Skips.__struct_encode_fields__
 
 
 class File(msgspec.Struct, forbid_unknown_fields=True):
-    """A promise has partitions, at least one; it may have stacks, may_skip and nothing_judged."""
+    """A promise has partitions, at least one; it may have stacks, may_skip and nothing_judged.
 
-    partitions: Annotated[dict[str, Place], msgspec.Meta(min_length=1)]
-    stacks: dict[str, frozenset[str]] = {}
-    may_skip: Skips = msgspec.field(default_factory=Skips)
-    nothing_judged: Literal["red", "allowed"] = "red"
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What a site promises.
-
-    :ivar may_skip: kind of skip -> the cases that may be skipped for it, each by words: the name of
-        a test, the value of a parameter, a partition or a stack; ``*`` for all cases.
     :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
     """
 
-    site: Site
-    may_skip: Mapping[str, Sequence[str]]
-    nothing_judged: str
+    partitions: Annotated[dict[str, Place], msgspec.Meta(min_length=1)]
+    stacks: dict[str, frozenset[str]] = {}
+    skips: Skips = msgspec.field(default_factory=Skips, name="may_skip")
+    nothing_judged: Literal["red", "allowed"] = "red"
+
+    @property
+    def site(self) -> Site:
+        """The promised words."""
+        words = {name: place.words for name, place in self.partitions.items()}
+        environs = {name: place.stacks for name, place in self.partitions.items()}
+        return Site(words, environs, self.stacks)
+
+    @property
+    def may_skip(self) -> dict[str, list[str]]:
+        """Kind of skip -> the cases that may be skipped for it, each by words.
+
+        A word is the name of a test, the value of a parameter, a partition or a stack; ``*`` stands
+        for all cases.
+        """
+        return msgspec.convert(msgspec.to_builtins(self.skips), dict[str, list[str]])
 
 
-def load(path: Path) -> Promise:
+def load(path: Path) -> File:
     """Read the file of a site.
 
     :raises PromiseError: the file cannot be read or is not valid.
@@ -174,13 +179,7 @@ def load(path: Path) -> Promise:
         "for a site that describes itself, copy site-config/any/promise.yaml), review the file and "
         "commit it"
     )
-    said = files.read(path, File, PromiseError, hint=hint)
-    site = Site(
-        {name: place.words for name, place in said.partitions.items()},
-        {name: place.stacks for name, place in said.partitions.items()},
-        said.stacks,
-    )
-    return Promise(site, msgspec.to_builtins(said.may_skip), said.nothing_judged)
+    return files.read(path, File, PromiseError, hint=hint)
 
 
 def cases(path: Path) -> list[Listed]:
@@ -222,13 +221,14 @@ def compare(
     if lost := must - there:
         all_of = Counter(map(_test, must))
         missing = [
-            f"{test}: {all_of[test] - len(names)} of {all_of[test]}, without {_few(names)}"
-            for test, names in _by_test(lost)
+            f"{test}: {all_of[test] - number} of {all_of[test]}, without {names}"
+            for test, number, names in _by_test(lost)
         ]
-        faults.append(f"{len(lost)} of {len(must)} promised cases are missing: {_named(missing)}")
+        said = "; ".join(few(missing))
+        faults.append(f"{len(lost)} of {len(must)} promised cases are missing: {said}")
     if strange := there - must:
-        unknown = [f"{test}: {_few(names)}" for test, names in _by_test(strange)]
-        faults.append(f"{CASES} does not list {_named(unknown)}; type assay expect, and review it")
+        said = "; ".join(few([f"{test}: {names}" for test, _, names in _by_test(strange)]))
+        faults.append(f"{CASES} does not list {said}; type assay expect, and review it")
     return len(must), len(must & there), faults
 
 
@@ -236,19 +236,13 @@ def _test(case: tuple[str, str, str]) -> str:
     return f"{case[0].split()[0]} on {case[1]}+{case[2]}"
 
 
-def _by_test(cases: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, list[str]]]:
+def _by_test(cases: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, int, str]]:
+    """Test and place, the number of its cases, and the names of some."""
     names: dict[str, list[str]] = {}
     for case in sorted(cases):
         names.setdefault(_test(case), []).append(case[0].replace("%", ""))
-    yield from names.items()
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(few(names, NAMES))
-
-
-def _named(lines: Sequence[str]) -> str:
-    return "; ".join(few(lines))
+    for test, its in names.items():
+        yield test, len(its), ", ".join(few(its, NAMES))
 
 
 def few(lines: Sequence[str], most: int = NAMED) -> tuple[str, ...]:
@@ -317,7 +311,7 @@ def state(
         "promised": promised,
         "there": there,
         "nothing_judged": promise.nothing_judged,
-        "may_skip": dict(promise.may_skip),
+        "may_skip": promise.may_skip,
     }
 
 

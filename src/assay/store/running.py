@@ -1,8 +1,7 @@
 """Begins a run of ReFrame: creates its folder, locks its results and prints its progress.
 
-``output/<time>`` below the results is the folder of one session. It holds ReFrame's log, and in
-:data:`PLAN` the cases that the session is to run. Whatever way the session ends, the unfinished
-cases are therefore known. ``latest`` points at the folder of the last session.
+The folder (:mod:`assay.store.run_folder`) lists the cases that the session is to run. Whatever way
+the session ends, the unfinished cases are therefore known.
 """
 
 from __future__ import annotations

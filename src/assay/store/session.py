@@ -104,7 +104,12 @@ def load(file: Path, sealed: bool = False) -> Session:
             "expected); name another with --session FILE"
         ) from None
     reader = _Reader(file, info, sealed)
-    ended = [reader.case(entry) for entry in entries if not _set_up(entry)]
+    # A fixture that passed is no case; one that failed is a failed case.
+    ended = [
+        reader.case(entry)
+        for entry in entries
+        if not (entry.get("fixture") is True and entry.get("result") == "pass")
+    ]
     attempts = (*ended, *reader.unfinished(ended))
     return Session(
         file=file,
@@ -182,11 +187,6 @@ def _salvaged(folder: Path) -> Session:
         salvaged=True,
         **reader.kept(attempts),
     )
-
-
-def _set_up(entry: Mapping[str, Any]) -> bool:
-    """Whether the entry is a fixture that passed; one that failed is a failed case."""
-    return entry.get("fixture") is True and entry.get("result") == "pass"
 
 
 def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
@@ -267,12 +267,10 @@ class _Reader:
             why = _reason(entry) or "aborted before it was done"
             return replace(bare, verdict=None, why=why, outputs=_outputs(directory, entry))
         record, lack = self._record(directory, entry)
-        case = with_record(bare, record)
-        case = replace(case, outputs=_outputs(directory, entry))
+        case = with_record(replace(bare, outputs=_outputs(directory, entry)), record)
         if result == "pass":
-            if lack:
-                return replace(case, verdict=Verdict.FAIL, why=f"no evidence: {lack}")
-            return case
+            no_evidence = f"no evidence: {lack}"
+            return replace(case, verdict=Verdict.FAIL, why=no_evidence) if lack else case
         if result == "fail":
             # A test that needs more launches to decide fails in ReFrame, which has no third state.
             verdict = case.verdict if case.verdict in RED else Verdict.FAIL
@@ -288,10 +286,8 @@ class _Reader:
         ReFrame moves the outputs from the stage to the output directory when a test passed, but not
         if a test that depends on it failed.
         """
-        order = ("outputdir", "stagedir")
-        places: list[Path] = []
-        for key in order if entry.get("result") == "pass" else reversed(order):
-            places += self._now(entry.get(key))
+        order = ("outputdir", "stagedir")[:: 1 if entry.get("result") == "pass" else -1]
+        places = [place for key in order for place in self._now(entry.get(key))]
         there = [place for place in places if place.is_dir()]
         kept = [place for place in there if (place / RECORD).is_file()]
         return next(iter(kept or there), None)
@@ -349,8 +345,6 @@ class _Reader:
         unjudged = beside_others(c.busy for c in last_attempts(attempts) if c.not_judged)
         of_cases = (doubt for case in attempts for doubt in case.doubts)
         doubts = tuple(dict.fromkeys((*promise.changes(state), *of_cases)))
-        if not state:
-            return {"doubts": doubts, "partial": (*promise.few(doubts), *unjudged)}
         skipped = (c for c in attempts if c.verdict is None and not c.aborted)
         refused, partial = unlisted(state, skipped)
         promised = state.get("promised")

@@ -1,0 +1,54 @@
+"""What ``assay history add``, ``show`` and ``changes`` do."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay import files
+from assay.history import changes, page, series, store
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do one action and return the exit code: 2 if the history cannot be read or written."""
+    try:
+        if args.action == "add":
+            print(_added(args.history, args.sources))
+        else:
+            if (args.history / "reports").is_dir():
+                _added(args.history, [args.history])
+            (_show if args.action == "show" else _changes)(args)
+    except (store.StoreError, changes.NoLibrary, OSError) as error:
+        print(f"assay history: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _added(history: Path, sources: Sequence[Path]) -> str:
+    with store.opened(history, create=True) as connection:
+        new, left_out = store.add(connection, sources)
+        (count,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
+    for line in left_out:
+        print(f"assay history: left out: {line}", file=sys.stderr)
+    return f"assay history: {new} new sessions, {count} in {history}"
+
+
+def _show(args: argparse.Namespace) -> None:
+    with store.opened(args.history) as connection:
+        found = store.runs(connection, args.last)
+        if args.page:
+            sites = series.Sites(args.folder)
+            files.write(args.page, page.render(found, series.read(connection), sites))
+    for line in page.table(found):
+        print(*line, sep=" | ")
+
+
+def _changes(args: argparse.Namespace) -> None:
+    with store.opened(args.history) as connection:
+        examined = series.examine(series.read(connection), series.Sites(args.folder))
+        found = series.newest_first(change for _, steps in examined for change in steps)
+    for change in found:
+        print(*page.row(change), sep=" | ")
+    print(f"assay history: {len(found)} changes")

@@ -1,0 +1,46 @@
+"""``assay report``: the page of a run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from assay import files
+from assay.show import summary
+from assay.store import pipeline, session
+
+
+def command(args: argparse.Namespace) -> int:
+    """Write the page, print the closing lines, return the exit code."""
+    results = Path(os.environ.get("ASSAY_RESULTS") or "results")
+    output = args.output or results / "report.html"
+    try:
+        if args.pipeline:
+            run = pipeline.gather(args.pipeline)
+        else:
+            run = session.load(args.session or session.newest(results))
+        if args.ledger:
+            print("\n".join(summary.ledger(run)))
+            return 0
+        # Import these only after the input was readable: matplotlib takes a second to import.
+        from assay.show import figure, figures, page, validation  # noqa: PLC0415
+
+        sections = figures.sections(run.cases)
+        drawn = figure.of(sections)
+        absent = validation.absent(run.cases, drawn, args.study)
+        history = "history.html" if output.with_name("history.html").exists() else None
+        text = page.render(run, sections, absent, output, history)
+        files.write(output, text, session.ReportError, files.ELSEWHERE)
+        if args.figures:
+            figure.write(args.figures, drawn, absent)
+    except session.ReportError as error:
+        print(f"assay report: {error}", file=sys.stderr)
+        return 2
+    for line in summary.closing_lines(run):
+        print(line)
+    print(f"report: {output}")
+    if args.figures:
+        print(f"figures: {len(drawn)} in {args.figures}")
+    return summary.outcome(run).exit_code

@@ -37,7 +37,7 @@ class LinpackCheck(MpiCheck):
 
     kind = "compute"
     valid_systems = ["+intra-node", "+inter-node"]
-    over_all_nodes = True
+    nodes_taken = None
     # Each rank has one core. A threaded BLAS would start a thread for every core in each rank.
     env_vars = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
 

@@ -18,8 +18,6 @@ from reframe.core.builtins import variable
 from assay.declared import Figure
 from assay.judge import Peak
 from assay.parse import Parsed
-from assay.prove import mpi
-from assay.run import shared
 from assay.run.job_script import JobScript
 from assay.run.partition import OnPartition
 from assay.run.sanity import Believed
@@ -62,7 +60,7 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
                      the launch around all commands      ``env_vars``
     sanity           :mod:`assay.run.sanity`: exit       implements :meth:`read`, :meth:`requested`,
                      code, output, problems, load        :meth:`examine`, :meth:`missed`,
-                                                         :meth:`accused`, :meth:`causes`
+                                                         :meth:`accused`
     performance      :mod:`assay.run.verdict`:           implements :meth:`measure`, :meth:`peaks`,
                      metrics against references,         states :attr:`curve`
                      curves against plausibility
@@ -113,11 +111,6 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     #: ``judge/curves.yaml``, which says what such a curve may show at most.
     curve = "point-to-point"
 
-    @property
-    def shares_cores(self) -> bool:
-        """Whether the site says that ranks may wait for a core, see ``judge/curves.yaml``."""
-        return shared.ours(self) is not None or mpi.OpenMpi.waits(self.requested_variables())
-
     #: Whether the program is started by the partition's parallel launcher.
     #:
     #: :type: :class:`bool`
@@ -131,9 +124,6 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     #: :default: ``True``
     measures_anew = variable(bool, value=True)
 
-    #: Whether the test judges the machine by more than its references, see :meth:`accused`.
-    judges_itself = False
-
     def read(self) -> Parsed:
         """The output as typed rows. Runs in the stage directory.
 
@@ -144,10 +134,6 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     def stdout_text(self) -> str:
         """Standard output of the job; any bytes are accepted. Runs in the stage directory."""
         return Path(str(self.stdout)).read_text(encoding="utf-8", errors="replace")
-
-    def stderr_text(self) -> str:
-        """Standard error of the job, read in the same way."""
-        return Path(str(self.stderr)).read_text(encoding="utf-8", errors="replace")
 
     def requested(self) -> Mapping[str, Any]:
         """What the output must repeat.
@@ -188,7 +174,7 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
         """Problems beyond the output, one line each; `parsed` is None for an unreadable output."""
         return []
 
-    def causes(self) -> list[str]:
+    def _causes(self) -> list[str]:
         """Faults of the node that explain other problems, one line each; they are named first.
 
         Runs after :meth:`examine`.

@@ -63,7 +63,7 @@ class CaseBase(rfm.RegressionTestPlugin):
         record.write(Path(self.stagedir) / record.FILE, self._record)
 
     def _refuse(self, problems: Sequence[str]) -> NoReturn:
-        """Fails for good, before the benchmark begins: another attempt would find the same."""
+        """Fails for good: another attempt would find the same."""
         failure = SanityError("; ".join(problems))
         self._attempts.settle(failure)
         raise failure

@@ -104,7 +104,7 @@ class GpuMixin(GpusOfNode, UcxMixin):
         return accelerator.of_stack(self.current_environ.features, self.built)
 
     @run_after("setup")
-    def _gpus_of_that_vendor(self) -> None:
+    def _only_what_is_there(self) -> None:
         partition, stack = self.current_partition, self.current_environ
         there = accelerator.named(partition.features)
         self.leave_out(
@@ -112,9 +112,6 @@ class GpuMixin(GpusOfNode, UcxMixin):
             bool(there) and self.accelerator not in there,
             accelerator.of_others(stack.name, [self.accelerator], partition.fullname, there),
         )
-
-    @run_after("setup")
-    def _only_what_the_network_can_switch(self) -> None:
         way = self.way
         self.leave_out(
             "no-case",
@@ -122,11 +119,7 @@ class GpuMixin(GpusOfNode, UcxMixin):
             and not (way.has_rdma or gpu_paths.CONFIGURATIONS[way.configuration].rdma),
             f"the configuration {way.configuration} makes no difference over {way.over}",
         )
-
-    @run_after("setup")
-    def _only_what_this_ucx_has(self) -> None:
-        stack = self.current_environ
-        lacking = gpu_paths.lacking(self.way, stack.extras.get("ucx_lacks", ()))
+        lacking = gpu_paths.lacking(way, stack.extras.get("ucx_lacks", ()))
         self.leave_out(
             "incomplete",
             bool(lacking),

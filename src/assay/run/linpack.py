@@ -30,9 +30,6 @@ class LinpackCheck(MpiCheck):
     """Problems sized from memory and cores. The solved problems must be the requested ones."""
 
     #: Block size NB.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``192``
     block = variable(int, value=192)
 
     kind = "compute"

@@ -318,10 +318,7 @@ class TransportMixin(UcxMixin):
     its variables twice.
     """
 
-    #: The data path under test.
-    #:
-    #: :type: :class:`str`
-    #: :values: the names in :mod:`assay.prove.transports`
+    #: The data path under test, one of those in :mod:`assay.prove.transports`.
     transport = parameter(transports.TESTED)
 
     @run_after("init")

@@ -161,7 +161,6 @@ class OsuC(OsuBase):
                 self.executable_opts += ["-W", str(self._asked("window"))]
 
     def read(self) -> Parsed:
-        """The table of the program."""
         return osu.parse(self.stdout_text(), last_size=MIB if self.profile == "smoke" else None)
 
     def examine(self, parsed: Parsed | None) -> list[str]:
@@ -207,5 +206,4 @@ class OsuPort(OsuBase):
         return SMOKE_SMALL if size <= SMALL else SMOKE_LARGE
 
     def read(self) -> Parsed:
-        """The table of the program."""
         return osu_py.parse(self.stdout_text(), last_size=MIB if self._is_short else None)

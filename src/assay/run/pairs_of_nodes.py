@@ -46,10 +46,7 @@ TOLERANCES = kind(
         and all(isinstance(share, SHARE) for share in v.values())
     ),
 )
-ROUNDS = kind(
-    "all or sparse",
-    lambda v: v in ("all", "sparse"),
-)
+ROUNDS = kind("all or sparse", lambda v: v in ("all", "sparse"))
 
 
 class PairsOfNodes(UcxMixin, AllNodesCheck):

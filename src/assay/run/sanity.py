@@ -85,7 +85,8 @@ class Believed(CaseBase):
             rounded = [f"{parsed.program}: {problem}" for problem in parsed.rounded]
             if not parsed.complete:
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
-        problems += self._not_as_requested(parsed) + self._of_another_launch(parsed) + of_job
+        problems += not_as_requested(parsed, self.requested()) if parsed else []
+        problems += self._of_another_launch(parsed) + of_job
         problems += self.examine(parsed)
         problems, doubts, notes = plan.sorted_out(problems)
         self._record.update(doubts=doubts, notes=notes)
@@ -115,18 +116,9 @@ class Believed(CaseBase):
         self._close_record(Verdict.FAIL if problems else believed, problems)
         if problems:
             more = len(problems) - NAMED_PROBLEMS
-            named = problems[:NAMED_PROBLEMS] + (
-                [f"{more} more in {record.FILE}"] if more > 0 else []
-            )
-            failure = SanityError("; ".join(named))
-            self._attempts.settle(failure)
-            raise failure
+            rest = [f"{more} more in {record.FILE}"] if more > 0 else []
+            self._refuse(problems[:NAMED_PROBLEMS] + rest)
         return True
-
-    def _not_as_requested(self, parsed: Parsed | None) -> list[str]:
-        if parsed is None:
-            return []
-        return not_as_requested(parsed, self.requested())
 
     def _of_another_launch(self, parsed: Parsed | None) -> list[str]:
         """Evidence that the output or other files are not of this launch, one line each."""

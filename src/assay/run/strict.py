@@ -67,41 +67,23 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     ===============  ==================================  ==========================================
     """
 
-    #: What is measured: ``network``, ``compute``, ``storage`` or ``node``.
-    #:
-    #: :type: :class:`str`
-    #: :default: *required*
+    #: What is measured: ``network``, ``compute``, ``storage`` or ``node``. Every test states it.
     kind = variable(str)
 
     #: How much is run: ``smoke`` (minutes in all) or ``full``. Set by ReFrame's ``--mode``.
-    #:
-    #: :type: :class:`str`
-    #: :default: ``'full'``
     profile = variable(typ.Str["smoke|full"], value="full")
 
     #: ``acceptance`` judges by the site's references; ``calibration`` ignores them.
-    #:
-    #: :type: :class:`str`
-    #: :default: ``'acceptance'``
     purpose = variable(typ.Str["acceptance|calibration"], value="acceptance")
 
-    #: Every metric that this test promises, with its unit, one of :mod:`assay.metrics`.
-    #:
-    #: :type: :class:`dict` of metric to unit
-    #: :default: ``{}``
+    #: Every metric that this test promises -> its unit, one of :mod:`assay.metrics`.
     declares = variable(dict, value={})
 
-    #: The figures that each case is a part of.
-    #:
-    #: :type: :class:`list` of :class:`assay.declared.Figure`
-    #: :default: ``[]``
+    #: The figures that each case is a part of: a list of :class:`assay.declared.Figure`.
     figures = variable(typ.List[Figure], value=[], loggable=False)
 
     #: Fewest launches of a case that passes. A machine that is slow in every second launch passes
     #: with one launch as often as not; six show both speeds.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``1``
     least_launches = variable(int, value=1)
 
     #: Tests, or values of parameters, that the smoke profile runs on a partition; all if None.
@@ -112,16 +94,10 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     curve = "point-to-point"
 
     #: Whether the program is started by the partition's parallel launcher.
-    #:
-    #: :type: :class:`bool`
-    #: :default: ``False``
     parallel = variable(bool, value=False)
 
     #: Whether another launch gives another measurement. If the test compares others, the tests that
     #: it depends on are launched again with it. If the value is false, the first verdict stands.
-    #:
-    #: :type: :class:`bool`
-    #: :default: ``True``
     measures_anew = variable(bool, value=True)
 
     def read(self) -> Parsed:

@@ -8,6 +8,7 @@ ci/width.py --check    the same; ends with 1 if a count is above its budget
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
 import sys
@@ -97,6 +98,44 @@ def kinds_of_rules(root: Path) -> set[str]:
     return {next((kind for kind, same in SHAPES.items() if name in same), name) for name in names}
 
 
+#: Names of ReFrame that our classes set.
+OF_REFRAME = {
+    *("descr", "env_vars", "executable", "executable_opts", "keep_files", "local"),
+    *("max_pending_time", "num_tasks", "num_tasks_per_node", "postrun_cmds"),
+    *("prerun_cmds", "tags", "time_limit", "valid_prog_environs", "valid_systems"),
+}
+
+
+def names_above(root: Path) -> set[str]:
+    """The public names that classes of ours define above a test of OSU; of the widest test."""
+    tests = root / "reframe/network/osu.py"
+    paths = [*(root / "src/assay/run").glob("*.py"), *tests.parent.glob("*.py")]
+    found = (node for path in paths for node in ast.parse(path.read_text()).body)
+    classes = {node.name: node for node in found if isinstance(node, ast.ClassDef)}
+
+    def above(name: str) -> set[str]:
+        bases = [base.id for base in classes[name].bases if isinstance(base, ast.Name)]
+        return {n for b in bases if b in classes for n in defined(classes[b]) | above(b)}
+
+    every = ast.parse(tests.read_text()).body if tests.exists() else []
+    widest = [above(node.name) for node in every if isinstance(node, ast.ClassDef)]
+    return max(widest, key=len, default=set())
+
+
+def defined(of: ast.ClassDef) -> set[str]:
+    """The public names that a class defines in its body, or sets in its methods."""
+    names = {node.name for node in of.body if isinstance(node, ast.FunctionDef)}
+    for node in of.body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            parts = (part for target in targets for part in ast.walk(target))
+            names |= {part.id for part in parts if isinstance(part, ast.Name)}
+    for node in ast.walk(of):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names |= {node.attr} if getattr(node.value, "id", "") == "self" else set()
+    return {name for name in names if not name.startswith("_")} - OF_REFRAME
+
+
 def inputs(root: Path) -> list[Path]:
     """The recorded inputs of tests."""
     return [path for path in (root / "tests/data").rglob("*") if path.is_file()]
@@ -121,6 +160,7 @@ BUDGETS: dict[str, tuple[float, Callable[[Path], object]]] = {
     "words of a site": (55, words_of_a_site),
     "environment variables of ours": (40, variables),
     "kinds of rule files": (9, kinds_of_rules),
+    "public names above a test of OSU": (40, names_above),
     "files in tests/data": (900, inputs),
     "MB in tests/data": (9, megabytes),
     "make targets": (24, targets),

@@ -26,8 +26,10 @@ from reframe.core.exceptions import ConfigError
 from assay.parse import hpl
 from assay.prove import accelerator
 from assay.run import Figure, Peak
+from assay.run.gpu import GpusOfNode
 from assay.run.linpack import HplCheck
-from assay.workloads.sizing import Grid, matrix_order, study_orders
+from assay.run.partition import hardware_peak
+from assay.workloads.sizing import Grid, Layout, matrix_order, study_orders
 
 #: Numbers of nodes. A partition runs those up to its extra `nodes`.
 NODES = (1, 2, 3, 4, 8, 16, 32)
@@ -42,8 +44,6 @@ class HplStudyBase(HplCheck):
     nodes = parameter(NODES)
     time_limit = "8h"
     tags = {"compute", "paper"}
-    over_all_nodes = False
-    fills_nodes = True
     #: Order of a problem across two groups whose time says nothing of the link; 0: there is none.
     warm_up = 0
 
@@ -57,7 +57,7 @@ class HplStudyBase(HplCheck):
         memory, fraction = self.memory()
         one_node = self.shortened(matrix_order(memory, fraction, self.block, Grid(1, 1)))
         orders = study_orders(one_node, self.nodes, self.block)
-        if self.crosses_the_groups:
+        if self.between:
             # TCP starts slowly, and the first problem bears it.
             self.warm_up = orders[0] - self.block
         return [*([self.warm_up] if self.warm_up else []), *orders]
@@ -97,7 +97,7 @@ class HplStudy(HplStudyBase):
 
 
 @rfm.simple_test
-class GpuHplStudy(HplStudyBase):
+class GpuHplStudy(GpusOfNode, HplStudyBase):
     """NVIDIA's HPL, with one rank for each GPU. Not yet run on hardware."""
 
     valid_prog_environs = ["+hpl-gpu"]
@@ -140,14 +140,15 @@ class GpuHplStudy(HplStudyBase):
         self.num_cpus_per_task = max(1, self._cores // self.gpus_of_a_node())
         self.env_vars["OMP_NUM_THREADS"] = self.num_cpus_per_task
 
-    def places(self, cores):
-        return self.gpus_of_a_node()
+    def layout(self, cores):
+        gpus = self.gpus_of_a_node()
+        return self._spread(gpus) if self.between_nodes else Layout(1, gpus)
 
     def ranks_on(self, cores):
-        return cores if self.between_nodes else self.gpus_of_a_node()
+        return cores
 
     def memory(self):
-        gigabytes = self.hardware_peak("gpu", "memory")
+        gigabytes = hardware_peak(self, "gpu", "memory")
         if gigabytes is None:
             raise ConfigError(
                 f"{self.current_partition.fullname}: extras: hardware: the GPU is not named, "
@@ -173,7 +174,7 @@ class GpuHplStudy(HplStudyBase):
         return problems
 
     def node_peak(self):
-        cores, clock = self.hardware_peak("gpu", "cores"), self.hardware_peak("gpu", "clock")
+        cores, clock = hardware_peak(self, "gpu", "cores"), hardware_peak(self, "gpu", "clock")
         if cores is None or clock is None:
             return None
         words = f"{self.gpus_of_a_node()} GPUs of {cores:.0f} cores and {clock:g} GHz"

@@ -16,8 +16,10 @@ from assay.accused import Against, How
 from assay.compare import gpu_ways
 from assay.compare.gpus import GPUS
 from assay.parse.each_gpu import BETWEEN, TO_DEVICE, TO_HOST
+from assay.run.gpu import GpusOfNode
 from assay.run.nodes import SweepCheck, median_and_worst
 from assay.run.options import COUNT
+from assay.run.partition import link_peaks
 
 #: Size of a copy [B], and repeats of each way in a turn.
 SIZE, REPEATS = 64 << 20, 5
@@ -27,7 +29,7 @@ KINDS = {TO_DEVICE: "host_to_device", TO_HOST: "device_to_host", BETWEEN: "betwe
 
 
 @rfm.simple_test
-class EachGpu(SweepCheck):
+class EachGpu(GpusOfNode, SweepCheck):
     """Rate of each copy of each GPU of each node; names the slow GPU or pair with its node."""
 
     #: Size of a copy [B].
@@ -98,5 +100,5 @@ class EachGpu(SweepCheck):
         between = [metric for metric in self.declares if metric.startswith(KINDS[BETWEEN])]
         return {
             metric: replace(peak, value=peak.value / 1000)  # the metric is in GB/s
-            for metric, peak in self.link_peaks(between).items()
+            for metric, peak in link_peaks(self, between).items()
         }

@@ -78,10 +78,10 @@ class FabtestsRma(StrictCheck):
         return " ".join([fabtests.PROGRAM, *options, f">{name}.out", f"2>{name}.err"])
 
     def read(self):
-        return fabtests.parse(self.stderr_text() + self.stdout_text())
+        return fabtests.parse(text(self.stderr) + self.stdout_text())
 
     def examine(self, parsed):
-        logs = [self.stderr_text(), *(text(Path(f"{name}.err")) for name in OTHERS)]
+        logs = [text(self.stderr), *(text(Path(f"{name}.err")) for name in OTHERS)]
         proof = libfabric.prove(self.provider, logs)
         self._record["proof"] = {"providers": list(proof.providers)}
         self._record["transport"] = self.provider

@@ -17,7 +17,9 @@ from assay.compare.tournament.measured import Pair
 from assay.parse import Parsed, ParseError, ib_perftest
 from assay.prove import counters
 from assay.run.nodes import AllNodesCheck
+from assay.run.partition import link_peaks
 from assay.run.sanity import not_as_requested
+from assay.run.site import misdescribed
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -79,9 +81,10 @@ class IbPerftest(AllNodesCheck):
         self.devices = self.partition_extra("network_device").split(",")
         for device in self.devices:
             if ":" not in device:
-                raise self.misdescribed(
+                raise misdescribed(
+                    self.current_partition,
                     f"extras: network_device: {device!r} has no port; write a device of verbs like "
-                    "mlx5_0:1"
+                    "mlx5_0:1",
                 )
         launches = LAUNCHES * len(self.sizes) * len(self.devices) * self.num_tasks
         self.time_limit = f"{300 + 10 * launches}s"
@@ -201,4 +204,4 @@ class IbPerftest(AllNodesCheck):
         return {self.metric: parsed.quantity(self.column, size=self.metric_size)}
 
     def peaks(self, parsed):
-        return self.link_peaks([self.metric]) if self.column == "bandwidth" else {}
+        return link_peaks(self, [self.metric]) if self.column == "bandwidth" else {}

@@ -10,8 +10,9 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.parse import imb
-from assay.prove import links
+from assay.prove import links, transports
 from assay.run import MpiTransportCheck
+from assay.run.partition import link_peaks
 from assay.workloads.sizing import usable_ranks
 
 MIB = 1 << 20
@@ -73,7 +74,8 @@ class ImbBase(MpiTransportCheck):
         self.pattern, self._repetitions, self._wanted = BENCHMARKS[self.benchmark]
         self.declares = {name: unit for name, (_, unit, _) in self._wanted.items()}
         self.descr = f"IMB {self.benchmark} over {self.transport}"
-        self.over_all_nodes = self.benchmark == "Bcast"
+        if self.benchmark == "Bcast":
+            self.nodes_taken = None
 
     def ranks_on(self, cores):
         return max(2, usable_ranks(cores)) if self.benchmark == "Bcast" else 2
@@ -102,10 +104,9 @@ class ImbBase(MpiTransportCheck):
 
     @property
     def curve(self):
-        return self.collective_curve if self.benchmark == "Bcast" else "point-to-point"
-
-    def sizes(self, parsed):
-        return [] if self.benchmark == "Bcast" else super().sizes(parsed)
+        if self.benchmark == "Bcast":
+            return transports.TRANSPORTS[self.transport].collective_curve
+        return "point-to-point"
 
     def requested(self):
         words = " ".join(self.executable_opts)
@@ -129,7 +130,7 @@ class ImbBase(MpiTransportCheck):
 
     def peaks(self, parsed):
         rates = [name for name, unit in self.declares.items() if unit == "MB/s"]
-        return self.link_peaks(rates, 2 if self.benchmark == "Biband" else 1)
+        return link_peaks(self, rates, 2 if self.benchmark == "Biband" else 1)
 
 
 @rfm.simple_test

@@ -6,6 +6,8 @@ from reframe.core.builtins import run_before
 from assay.parse import netpipe
 from assay.prove.links import message_bytes
 from assay.run.mpi import MpiTransportCheck
+from assay.run.partition import hardware_peak
+from assay.run.ucx import text
 
 MIB = 1 << 20
 #: Ping-pongs of each size in one trial, more than there are receive buffers (judge/curves.yaml).
@@ -41,7 +43,7 @@ class NetPipe(MpiTransportCheck):
     def _repeats(self):
         """The ping-pongs of a trial between nodes: fewer on a slow link."""
         # A link that the site does not name may be that of an old network, 1 Gbit/s.
-        rate = self.hardware_peak("link", "bandwidth") or 125
+        rate = hardware_peak(self, "link", "bandwidth") or 125
         possible = SECONDS[self.profile] * rate * 1e6 / (2 * ONCE_EACH)
         return min(REPEATS, max(5, int(possible)))
 
@@ -61,7 +63,7 @@ class NetPipe(MpiTransportCheck):
 
     def read(self):
         # The rows are on standard error. Standard output, with the host names, is dropped.
-        return netpipe.parse(self.stderr_text(), last_size=MIB)
+        return netpipe.parse(text(self.stderr), last_size=MIB)
 
     def counted(self, row):
         return row["repeats"], row["repeats"]  # one trial, after another one

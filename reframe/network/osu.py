@@ -7,8 +7,9 @@ ports that mpi4py ships, on stacks without the C programs.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
+from assay.declared import HOSTS
 from assay.run.osu import OsuC, OsuPort
-from assay.workloads.osu import BENCHMARKS, COLLECTIVE
+from assay.workloads.osu import BENCHMARKS, COLLECTIVE, figures
 
 #: Numbers of ranks of the collectives whose latency is plotted over the message size.
 RANKS = (2, 3, 4)
@@ -24,6 +25,10 @@ class Osu(OsuC):
     benchmark = parameter(list(BENCHMARKS))
     tags = {"smoke", "network", "paper", "doc-002"}
 
+    @run_after("init")
+    def draw(self):
+        self.figures = figures(self.benchmark, HOSTS)
+
 
 @rfm.simple_test
 class OsuCollective(OsuC):
@@ -36,8 +41,8 @@ class OsuCollective(OsuC):
     @run_after("init")
     def few(self):
         self.descr = f"OSU {self.benchmark} on {self.ranks} ranks over {self.transport}"
-        self.over_all_nodes = False
         self.nodes_taken = self.ranks
+        self.figures = figures(self.benchmark, HOSTS)
 
     def ranks_on(self, cores):
         return self.ranks

@@ -22,7 +22,9 @@ from assay.prove import gpu_health, gpu_paths, links
 from assay.run import StrictCheck
 from assay.run.gpu import GpuMixin
 from assay.run.mpi import MpiCheck
+from assay.run.partition import link_peaks
 from assay.run.site import site_directory
+from assay.run.ucx import text
 from assay.workloads import osu as programs
 
 #: Buffers of the two ranks of a point-to-point test: D is GPU memory, H is host memory.
@@ -68,7 +70,6 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     @run_before("run")
     def choose_the_way(self):
         self.choose_the_path(self.partition_extra("network_device") if self.between_nodes else None)
-        self.force_pml_ucx()
 
     @run_before("run")
     def command(self):
@@ -104,7 +105,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     def examine(self, parsed):
         problems = super().examine(parsed)
         stack, gpu = self.current_environ.extras, self.accelerator
-        path = self.path_problems(self.sent(parsed), self.stderr_text(), self.num_tasks)
+        path = self.path_problems(self.sent(parsed), text(self.stderr), self.num_tasks)
         ranks = self._taken
         if len(ranks) != self.num_tasks:
             problems.append(f"{len(ranks)} ranks took a GPU of their own, {self.num_tasks} started")
@@ -137,7 +138,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
 
     def peaks(self, parsed):
         rate = programs.BENCHMARKS[self.benchmark].column == "bandwidth"
-        return self.link_peaks(self.declares) if rate else {}
+        return link_peaks(self, self.declares) if rate else {}
 
 
 @rfm.simple_test
@@ -167,8 +168,7 @@ class OsuGpu(OsuGpuBase):
         asked = {"send": names[self.buffers[0]], "receive": names[self.buffers[1]]}
         if said and dict(said) != asked:
             problems.append(f"the buffers were {dict(said)}, {asked} was asked for")
-        version = self.ucx_version()
-        if not said and not gpu_paths.shows_buffers(self.accelerator, version):
+        if not said and not self.shows_buffers():
             problems.append("neither OSU nor this UCX says where the buffers were: UCX 1.16 does")
         return problems
 

@@ -7,6 +7,7 @@ from reframe.core.builtins import parameter, run_after
 
 from assay.prove import links, transports
 from assay.run.osu import OsuC
+from assay.run.partition import link_peaks
 from assay.run.ucx import said
 
 #: Numbers of network devices of a node that are used side by side.
@@ -26,7 +27,6 @@ class OsuRails(OsuC):
     transport = parameter([n for n in transports.TESTED if transports.TRANSPORTS[n].network])
     rails = parameter(RAILS)
     tags = {"smoke", "network", "paper", "doc-004"}
-    figure_at = ""
 
     @run_after("init")
     def several(self):
@@ -45,14 +45,15 @@ class OsuRails(OsuC):
         self.devices = devices[: self.rails]
 
     def path_variables(self):
-        chosen = self.variables_of(self.transport, ",".join(self.devices))
+        chosen = super().path_variables(",".join(self.devices))
         return {**chosen, "UCX_MAX_RNDV_RAILS": str(self.rails)}
 
-    def rail_problems(self, crossing):
-        return links.misrouted(crossing, self.devices)
-
     def examine(self, parsed):
-        return [*super().examine(parsed), *transports.rails(said(Path()), self.devices)]
+        return [
+            *super().examine(parsed),
+            *(links.misrouted(self._crossing, self.devices) if self._crossing else ()),
+            *transports.rails(said(Path()), self.devices),
+        ]
 
     def peaks(self, parsed):
-        return self.link_peaks(self.declares, self.rails)
+        return link_peaks(self, self.declares, self.rails)

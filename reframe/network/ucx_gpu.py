@@ -21,6 +21,7 @@ from assay.prove.gpu_paths import Sent
 from assay.prove.launch import REFUSED_FILE
 from assay.run import StrictCheck, pair, perftest, ucx
 from assay.run.gpu import GpuMixin
+from assay.run.partition import link_peaks
 from assay.run.ucx import text
 from assay.workloads.sizing import Layout
 
@@ -98,7 +99,7 @@ class UcxGpu(GpuMixin, StrictCheck):
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        said = self.stderr_text() + text(Path(pair.SERVER_FILE))
+        said = text(self.stderr) + text(Path(pair.SERVER_FILE))
         path = self.path_problems(self.sent, said, processes=2)
         memory = {parsed.facts.get(f"{side}_memory") for side in ("send", "recv")} if parsed else ()
         elsewhere = [f"the buffers were in {name or 'no known'} memory" for name in memory
@@ -114,7 +115,7 @@ class UcxGpu(GpuMixin, StrictCheck):
 
     def peaks(self, parsed):
         two = self.operation == "tag_bw" and self.gpus > 1
-        return self.link_peaks([self.metric]) if two else {}
+        return link_peaks(self, [self.metric]) if two else {}
 
 
 @rfm.simple_test
@@ -152,7 +153,6 @@ class UcxGpuBetween(UcxGpu):
         device = self.partition_extra("network_device")
         self.choose_the_path(device)
         shutil.copy(links.WITNESS, self.stagedir)
-        self.link_devices = device.split(",")
         self.keep_files += [pair.SERVER_FILE, links.READINGS]
         witness = f'"$assay_stage"/{links.WITNESS.name} {device}'
         memory = self.accelerator.word
@@ -179,4 +179,4 @@ class UcxGpuBetween(UcxGpu):
         return [*problems, *crossing.problems]
 
     def peaks(self, parsed):
-        return self.link_peaks([self.metric]) if self.operation == "tag_bw" else {}
+        return link_peaks(self, [self.metric]) if self.operation == "tag_bw" else {}

@@ -11,11 +11,12 @@ from assay.accused import Against, How
 from assay.compare import census
 from assay.parse import Parsed, ParseError
 from assay.prove import gpu_health, node_limits
+from assay.run.gpu import GpusOfNode
 from assay.run.nodes import AllNodesCheck
 
 
 @rfm.simple_test
-class Census(AllNodesCheck):
+class Census(GpusOfNode, AllNodesCheck):
     """Compares kernel, packages, mounts, MTU, memory, clock... of all nodes: a minority report."""
 
     kind = "node"

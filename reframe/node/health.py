@@ -21,6 +21,7 @@ from assay.accused import Against, How
 from assay.parse import Parsed, ParseError
 from assay.prove import gpu_health, node_limits
 from assay.run import StrictCheck
+from assay.run.gpu import GpusOfNode
 
 SUITE = Path(__file__).resolve().parents[2]
 
@@ -50,7 +51,7 @@ def suite():
 
 
 @rfm.simple_test
-class NodeHealth(StrictCheck):
+class NodeHealth(GpusOfNode, StrictCheck):
     """Checks memory, load, governor, mounts, space, ports and GPUs before a measurement."""
 
     kind = "node"
@@ -104,7 +105,7 @@ class NodeHealth(StrictCheck):
         limits = extras.get("health", {})
         link = extras.get("network_device"), extras.get("gid_index")
         unfit = [*node_limits.problems(self.found, limits, *link), *self.unfit_gpus(self.found)]
-        unfit = [Against(problem, self.hosts, How.DIFFERS) for problem in unfit]
+        unfit = [Against(problem, self.job.nodelist or [], How.DIFFERS) for problem in unfit]
         return [*problems, *unfit]
 
     def measure(self, parsed):

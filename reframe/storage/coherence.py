@@ -33,7 +33,6 @@ class Coherence(AllNodesCheck):
     valid_systems = ["+storage +shared"]
     valid_prog_environs = ["*"]
     script = "coherence.py"
-    judges_itself = True
     declares = {"seen_after_worst": "s"}
 
     @run_after("setup")

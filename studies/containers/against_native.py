@@ -7,7 +7,6 @@ has the program.
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import reframe as rfm
 from reframe.core.backends import getlauncher
@@ -17,9 +16,10 @@ from reframe.core.runtime import emit_loadenv_commands
 
 from assay.judge import Verdict
 from assay.parse import Parsed, ParseError, netpipe, osu
+from assay.prove import transports
 from assay.prove.plan import within
 from assay.run.mpi import MpiTransportCheck
-from assay.run.ucx import text
+from assay.run.ucx import said, text
 
 from . import paired
 from .equivalence import Equivalence, decide
@@ -92,9 +92,8 @@ class NativeAgainstContainer(MpiTransportCheck):
     tags = {"network", "equivalence"}
     declares = {"ratio": "1"}
     measures_anew = False  # repeating it until it is decided would add wrong claims
-    # The number of ranks on each host and UCX's device prove the path. A link witness would add to
-    # the times of both stacks.
-    crosses_the_link = False
+    # The number of ranks on each host and UCX's device prove the path. A witness would add to the
+    # times of both stacks.
     witnessed = False
 
     @run_after("init")
@@ -125,9 +124,7 @@ class NativeAgainstContainer(MpiTransportCheck):
             f"{partition.fullname} has no stack with {self._probe.feature} beside the container",
         )
         stacks = self._stacks = {paired.NATIVE: native[0], paired.CONTAINER: container}
-        device = partition.extras.get("network_device")
-        ours = self.variables_of(self.transport, device)
-        theirs = self.variables_of(self.transport, device, native[0])
+        ours, theirs = self.path_variables(), self.path_variables(stack=native[0])
         self.job.num_tasks = self.num_tasks  # ReFrame sets it later, but mpirun needs it here
         launch = self.job.launcher.run_command(self.job)
         self.rounds = self.rounds or ROUNDS[self.profile]
@@ -174,11 +171,12 @@ class NativeAgainstContainer(MpiTransportCheck):
             if not folder.is_dir():
                 continue
             world = self.mpi_library.world(text(folder / "stderr"))
-            proof = self.proof(
-                Path(folder),
-                self._parts[stack, number] if parsed else None,
-                world.farewells,
-                self._stacks[stack].extras["ucx_version"],
+            proof = transports.prove(
+                self.transport,
+                transports.without_farewells(self.transport, said(folder), world.farewells),
+                self.sizes(self._parts[stack, number]) if parsed else [],
+                ucx_version=self._stacks[stack].extras["ucx_version"],
+                processes=self.num_tasks,
             )
             found = [*self.world_problems(world), *proof.problems]
             for problem in found:

@@ -15,6 +15,7 @@ from reframe.core.builtins import run_after, run_before
 
 from assay.prove.launch import REFUSED_FILE
 from assay.run import Figure, MpiCheck, MpiTransportCheck
+from assay.run.gpu import GpusOfNode
 
 from . import bcast_stream, rounds
 
@@ -41,14 +42,13 @@ METRICS = {
 class StreamMixin(rfm.RegressionTestPlugin):
     """What the tests with host memory and with GPUs share."""
 
-    judges_itself = True
     memory = "host"
 
     @run_after("init")
     def declare(self):
         self.kind = "network"
         self.time_limit = "30m"
-        self.over_all_nodes = True
+        self.nodes_taken = None
         self.executable = "./bcast_stream"
         self.keep_files = ["compiler.log"]
         self.declares = {metric: unit for metric, (_, unit, _) in METRICS.items()}
@@ -101,9 +101,6 @@ class StreamMixin(rfm.RegressionTestPlugin):
         everywhere = [row for row in self._measured if row["ranks"] == self.num_tasks]
         return sum(row["frame_size"] * (row["frames"] + row["alone"]) for row in everywhere)
 
-    def sizes(self, parsed):
-        return []  # Open MPI's algorithm chooses the sizes of its messages
-
     def examine(self, parsed):
         problems = super().examine(parsed)
         if parsed is None or not parsed.complete:
@@ -146,7 +143,7 @@ class BcastStream(StreamMixin, MpiTransportCheck):
 
 
 @rfm.simple_test
-class BcastStreamGpu(StreamMixin, MpiCheck):
+class BcastStreamGpu(StreamMixin, GpusOfNode, MpiCheck):
     """The same, and each worker copies each frame to its GPU and back. Not yet run on hardware."""
 
     tags = {"network", "doc-001"}

@@ -41,8 +41,6 @@ class HpccStudy(suite_hpcc.HpccBase):
 
     nodes = parameter(NODES)
     tags = {"compute", "doc-002"}
-    over_all_nodes = False
-    fills_nodes = True
     valid_systems = ["+inter-node"]
 
     @run_after("init")
@@ -82,7 +80,6 @@ class HpccOverRanks(StrictCheck):
     valid_systems = ["+inter-node"]
     valid_prog_environs = ["+hpcc"]
     executable = "true"
-    judges_itself = True
     declares = {f"{metric}_most_ranks": unit for _, metric, unit in OVER_RANKS.values()}
     figures = [
         Figure("lines", name, "many cores", column, over="ranks")

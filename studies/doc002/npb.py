@@ -132,7 +132,6 @@ class NpbOverRanks(BuiltMixin, StrictCheck):
     valid_systems = ["+intra-node", "+inter-node"]
     valid_prog_environs = ["+mpi"]
     executable = "true"
-    judges_itself = True
     declares = {"mops_most_ranks": "Mop/s"}
 
     @run_after("init")

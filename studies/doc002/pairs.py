@@ -15,6 +15,7 @@ from assay.prove import transports
 from assay.reframe_compat import testcase
 from assay.run import Figure, StrictCheck
 from assay.run.osu import OsuC, OsuPort
+from assay.run.partition import hardware_peak
 
 from .. import growth
 from . import counts
@@ -37,8 +38,7 @@ class PairsMixin(rfm.RegressionTestPlugin):
 
     @run_after("init")
     def number_of_pairs(self):
-        self.over_all_nodes = False
-        self.fills_nodes = True
+        self.nodes_taken = 2
         said = "all cores" if self.pairs == counts.ALL else f"{self.pairs} pairs"
         self.descr = f"OSU {self.benchmark} with {said} over {self.transport}"
 
@@ -63,7 +63,6 @@ class OsuPairs(PairsMixin, OsuC):
     pairs = parameter(counts.PAIRS)
     transport = parameter(MANY)
     tags = {"network", "doc-002"}
-    figure_at = ""
 
 
 @rfm.simple_test
@@ -89,7 +88,6 @@ class MorePairsBase(StrictCheck):
     kind = "network"
     tags = {"network", "doc-002"}
     executable = "true"
-    judges_itself = True
 
     @run_after("init")
     def operands(self):
@@ -143,7 +141,7 @@ class MorePairsBase(StrictCheck):
 
         Pairs that wait for each answer need not fill it: if all send at once, the way back is idle.
         """
-        link = self.hardware_peak("link", "bandwidth")
+        link = hardware_peak(self, "link", "bandwidth")
         between = "inter-node" in self.current_partition.features
         if link is None or not between or self.benchmark == "multi_lat":
             return []

@@ -55,7 +55,6 @@ class LinkFromHpl(StrictCheck):
     valid_systems = ["+inter-node +across"]
     valid_prog_environs = ["+hpl"]
     executable = "true"
-    judges_itself = True
     declares = {"bandwidth": "MB/s", "improvement_2x": "%", "improvement_10x": "%"}
     figures = [
         Figure("lines", name, "two clusters", "speed_up", over="processes")

@@ -10,6 +10,7 @@ from reframe.core.builtins import run_after
 
 from assay.quantities import number
 from assay.run import Figure
+from assay.run.site import misdescribed
 
 from .. import suite
 
@@ -60,7 +61,6 @@ class ImbLong(imb.ImbBase):
     benchmark = "PingPong"
     time_limit = "30m"
     tags = {"network", "doc-003"}
-    judges_itself = True
     figures = [
         Figure("partitions", f"PingPong: {column}", "two clusters", column)
         for column in ("latency", "bandwidth")
@@ -78,7 +78,9 @@ class ImbLong(imb.ImbBase):
         try:
             self.top = top(memory)
         except ValueError as error:
-            raise self.misdescribed(f"extras: memory_fraction: {error}") from None
+            raise misdescribed(
+                self.current_partition, f"extras: memory_fraction: {error}"
+            ) from None
         # In GB, only a limit: IMB leaves out a size for which it thinks that it needs more.
         self.more = ("-mem", f"{4 * 2**self.top / 1e9:.3f}")
 

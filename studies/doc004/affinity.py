@@ -57,7 +57,6 @@ class MoreRails(StrictCheck):
     tags = {"network", "doc-004"}
     executable = "true"
     valid_prog_environs = ["+osu"]
-    judges_itself = True
     declares = {"bandwidth_1MiB_most_rails": "MB/s"}
     figures = [Figure("lines", "bandwidth over rails", AT, "bandwidth", over="rails")]
 
@@ -105,11 +104,10 @@ class BoundBase(OsuC):
 
     transport = parameter(VERBS)
     tags = {"network", "doc-004"}
-    figure_at = ""
 
     @run_after("init")
     def two_nodes(self):
-        self.over_all_nodes = False
+        self.nodes_taken = 2
         self.valid_systems = [f"+inter-node +{self.transport}"]
 
     @run_before("run")
@@ -177,16 +175,14 @@ class OsuNear(BoundBase):
         return super().devices()[:1]
 
     def path_variables(self):
-        return self.variables_of(self.transport, self.devices()[0])
-
-    def rail_problems(self, crossing):
-        return links.misrouted(crossing, self.devices())
+        return super().path_variables(self.devices()[0])
 
     def examine(self, parsed):
         problems = super().examine(parsed)
         wrong, ranks, found = self.near_problems()
         return [
             *problems,
+            *(links.misrouted(self._crossing, self.devices()) if self._crossing else ()),
             *wrong,
             *nearness.wrong_side(ranks.values(), found, self.side),
             *transports.rails(said(Path()), self.devices()),
@@ -202,7 +198,6 @@ class AffinityCost(StrictCheck):
     tags = {"network", "doc-004"}
     executable = "true"
     valid_prog_environs = ["+osu"]
-    judges_itself = True
     declares = {f"{benchmark}_gain": "%" for benchmark in COMPARED}
     figures = [
         Figure("lines", "far as a part of near over message size", AT, "far", over="message_size")
@@ -265,20 +260,23 @@ class NearestDevice(BoundBase):
 
     @run_after("init")
     def all_cores(self):
-        self.fills_nodes = True
         self.descr = f"ranks of all cores and their nearest devices over {self.transport}"
         self.valid_systems = [f"+inter-node +rails +{self.transport}"]
 
     def path_variables(self):
-        chosen = self.variables_of(self.transport, ",".join(self.devices()))
+        chosen = super().path_variables(",".join(self.devices()))
         # One device for each rank, which UCX chooses.
         return {**chosen, "UCX_MAX_RNDV_RAILS": "1", "UCX_MAX_EAGER_RAILS": "1"}
 
-    def rail_problems(self, crossing):
+    def examine(self, parsed):
+        problems, crossing = super().examine(parsed), self._crossing
+        if crossing is None:
+            return problems
         wrong, ranks, found = self.near_problems()
         self._record["mapping"] = {host: nearness.mapping(place) for host, place in found.items()}
         # Without the counters of all devices, nothing shows which one a rank took.
         return [
+            *problems,
             *wrong,
             *crossing.unavailable,
             *nearness.misplaced(list(ranks.values()), found, crossing.carried),

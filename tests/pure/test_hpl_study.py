@@ -20,7 +20,7 @@ def of(nodes, across):
         nodes=nodes,
         block=BLOCK,
         warm_up=0,
-        crosses_the_groups=across,
+        between=across,
         current_partition=SimpleNamespace(features=["across"] if across else []),
         memory=lambda: (10**8, 0.8),
         shortened=lambda order: min(order, 1984),

@@ -7,14 +7,14 @@ from assay.workloads.sizing import Layout, SizingError
 
 
 def test_all_nodes_that_share_a_directory_take_part():
-    there = io500.layout(["storage", "shared"], {"nodes": 4}, 8, lambda cores: 2)
+    there = io500.layout(["storage", "shared"], {"nodes": 4, "cores_per_node": 2}, 8)
 
     assert there == Layout(4, 2)
 
 
 def test_a_directory_of_one_node_is_filled_by_its_cores():
-    assert io500.layout(["storage"], {"nodes": 4}, 8, lambda cores: 2) == Layout(1, 8)
-    assert io500.layout(["storage", "shared"], {}, 8, lambda cores: 2) == Layout(1, 8)
+    assert io500.layout(["storage"], {"nodes": 4, "cores_per_node": 2}, 8) == Layout(1, 8)
+    assert io500.layout(["storage", "shared"], {"cores_per_node": 2}, 8) == Layout(1, 8)
 
 
 @pytest.mark.parametrize("pattern", io500.PATTERNS)

@@ -18,6 +18,9 @@ def tree(tmp_path):
     for name, text in {
         "src/assay/cli.py": "one\ntwo\n",
         "src/assay/judge/peaks.py": 'FILE = "hardware.yaml"\n',
+        "src/assay/run/strict.py": "class Base:\n    kind = 1\n\nclass StrictCheck(Base, Theirs):\n"
+        "    tags = 1\n    _own: int = 1\n    size: int\n    def read(self): self.rows = self.a\n",
+        "reframe/network/osu.py": "class Osu(StrictCheck):\n    mine = 1\n",
         "docs/index.md": "# Three words here\n",
         "docs/runs.csv": NEW,
         "site-config/vocabulary.yaml": "partition: {features: {tcp: TCP}, extras: {pml: the pml}}\n"
@@ -41,6 +44,10 @@ def counted(tree):
 #: File, what it holds -> the count that sees it, and by how much. The size has its own test.
 MORE = {
     ("src/assay/judge/new.py", "\n\n"): ("lines of Python in src/assay", 2),
+    ("reframe/network/two.py", "class StrictCheck:\n    a, b, c, d, _e, f = range(6)\n"): (
+        "public names above a test of OSU",
+        1,
+    ),
     ("docs/more/page.md", "two words\n"): ("words of docs", 2),
     ("studies/one/README.md", "two words\n"): ("words of docs", 2),
     ("src/assay/new/__init__.py", ""): ("rooms below src/assay", 1),
@@ -63,6 +70,7 @@ def test_words_targets_and_sizes_are_counted(tree):
     found = counted(tree)
     assert found["words of a site"] == 2
     assert found["make targets"] == 2
+    assert found["public names above a test of OSU"] == 4  # kind, size, read, rows
     assert found["kinds of rule files"] == 3  # vocabulary, hardware, references
     assert found["environment variables of ours"] == 0
     (tree / "tests/data/osu.txt").write_bytes(bytes(2_500_000))

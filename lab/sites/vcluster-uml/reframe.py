@@ -77,8 +77,7 @@ OF_RAILS = [
             # The usual amounts take two minutes for each case.
             "options": {
                 **COMMON["options"],
-                "OsuBase.smoke_iterations": 50,
-                "OsuBase.smoke_window": 8,
+                "OsuBase.short": {"iterations": 50, "window": 8},
                 "StrictCheck.smoke": ["Census", "NodeHealth", "IbPerftest", "OsuRails"],
             },
         },

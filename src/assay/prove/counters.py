@@ -324,8 +324,8 @@ def _of_links(
             devices[address] = row.name, f"{address} ({row.what})"
             short[address] = []
             for end in row.ends:
-                now = _number(said.get(f"current_link_{end}"))
-                both = [_number(said.get(f"{side}max_link_{end}")) for side in _SIDES]
+                now = leading(said.get(f"current_link_{end}"))
+                both = [leading(said.get(f"{side}max_link_{end}")) for side in _SIDES]
                 if 0 < now < min(both):
                     it = said[f"current_link_{end}"]
                     short[address].append(
@@ -334,7 +334,7 @@ def _of_links(
     return devices, short
 
 
-def _number(text: str | None) -> float:
+def leading(text: str | None) -> float:
     """The number at the beginning of ``16.0 GT/s PCIe`` or ``16``; 0 if it is unknown.
 
     The kernel writes 255 for the width of a link that is not there.

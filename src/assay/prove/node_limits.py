@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -98,12 +97,8 @@ def _port(port: Mapping[str, Any], limits: Mapping[str, Any], index: int | None)
 
 def _rates(rates: Mapping[str, str]) -> Iterator[str]:
     """Ports of a node that are slower than the fastest of them."""
-
-    def number(rate: str) -> float:
-        return float(match[0]) if (match := re.match(r"\d+(?:\.\d+)?", rate)) else 0.0
-
     if rates:
-        fastest, best = max(rates.items(), key=lambda port: number(port[1]))
+        fastest, best = max(rates.items(), key=lambda port: counters.leading(port[1]))
         for name, rate in rates.items():
             if rate != best:
                 yield f"{name}: rate is {rate}, that of {fastest} is {best}"

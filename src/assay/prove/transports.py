@@ -67,6 +67,11 @@ class Transport:
     network: bool = False
     gid: bool = False
 
+    @property
+    def collective_curve(self) -> str:
+        """The pattern of a collective over it, a key of ``judge/curves.yaml``."""
+        return "collective over a network" if self.network else "collective"
+
 
 TRANSPORTS: Mapping[str, Transport] = {
     "posix": Transport("posix,self", "posix", "posix"),

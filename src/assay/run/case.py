@@ -24,7 +24,7 @@ class CaseBase(rfm.RegressionTestPlugin):
     _nonce: str = ""
 
     @property
-    def hosts(self) -> list[str]:
+    def _hosts(self) -> list[str]:
         """Hosts of the job, as far as the scheduler named them; read after the job has ended."""
         # ReFrame 4.10.4 asks Slurm for the hosts of "None" if it never saw the job running.
         return [name for name in self.job.nodelist or () if name != "None"]
@@ -34,7 +34,7 @@ class CaseBase(rfm.RegressionTestPlugin):
         parameters = {name: getattr(self, name) for name in testcase.parameters(type(self))}
         return {"test": type(self).__name__.split("_")[0], **parameters}
 
-    def case(self) -> dict[str, Any]:
+    def _keys(self) -> dict[str, Any]:
         """The keys by which the site's references are looked up."""
         return {
             "partition": self.current_partition.name,
@@ -43,7 +43,7 @@ class CaseBase(rfm.RegressionTestPlugin):
             **self.identity(),
         }
 
-    def requested_variables(self) -> dict[str, str]:
+    def _requested_variables(self) -> dict[str, str]:
         """The environment variables that partition, stack and test set for a launch."""
         places = (self.current_partition.local_env, self.current_environ, self)
         return {name: str(value) for of in places for name, value in of.env_vars.items()}
@@ -63,7 +63,7 @@ class CaseBase(rfm.RegressionTestPlugin):
         record.write(Path(self.stagedir) / record.FILE, self._record)
 
     def _refuse(self, problems: Sequence[str]) -> NoReturn:
-        """Fails for good, before the benchmark begins: another attempt would find the same."""
+        """Fails for good: another attempt would find the same."""
         failure = SanityError("; ".join(problems))
         self._attempts.settle(failure)
         raise failure

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 from reframe.core.exceptions import ConfigError
 
@@ -23,7 +26,56 @@ STATE = "gpu-state.sh"
 NEAR_CORES = Path(assay.node.__file__).with_name("near-cores.sh")
 
 
-class GpuMixin(UcxMixin):
+class GpusOfNode(rfm.RegressionTestPlugin):
+    """A test that takes the GPUs of its nodes. Name this mixin before the base class."""
+
+    def gpus_of_a_node(self) -> int:
+        """How many GPUs a node of the partition has.
+
+        :raises reframe.core.exceptions.ConfigError: the site does not state the number.
+        """
+        partition = self.current_partition
+        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
+        if not there:
+            raise ConfigError(
+                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
+            )
+        return int(there)
+
+    def vendor_of_gpus(self) -> Accelerator | None:
+        """The vendor of the GPUs of the partition; None if it has none, or those of several."""
+        features = self.current_partition.features
+        vendors = accelerator.named(features) or accelerator.built(self.current_environ.features)
+        return vendors[0] if "gpu" in features and len(vendors) == 1 else None
+
+    def take_gpus_to_read(self) -> None:
+        """Requests all GPUs of a node: a job under Slurm does not see others."""
+        if (vendor := self.vendor_of_gpus()) and vendor.state:
+            self.num_gpus_per_node = self.gpus_of_a_node()
+
+    def unfit_gpus(self, found: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the GPUs of a node, one line each.
+
+        :param found: what :func:`assay.node.provenance.collect` found on it.
+        """
+        vendor = self.vendor_of_gpus()
+        if vendor is None or not vendor.state:
+            return []
+        reading = gpu_health.parse(vendor, found.get("gpus") or "")
+        partition = self.current_partition
+        health = partition.extras.get("health", {})
+        return gpu_health.unfit(vendor, reading, self.gpus_of_a_node(), partition.features, health)
+
+    def take_gpus(self, wanted: int) -> None:
+        """Requests `wanted` GPUs on each node; skips the case if a node has fewer."""
+        there = self.gpus_of_a_node()
+        name = self.current_partition.name
+        why = f"{wanted} GPUs are needed on a node, {name} has {there}"
+        self.leave_out("too-small", wanted > there, why)
+        self.num_gpus_per_node = wanted
+
+
+class GpuMixin(GpusOfNode, UcxMixin):
     """A program over UCX between GPUs. Name this mixin before the base class of the test."""
 
     #: The program that the stack must have built for GPUs: ``osu`` or ``ucx``.
@@ -52,7 +104,7 @@ class GpuMixin(UcxMixin):
         return accelerator.of_stack(self.current_environ.features, self.built)
 
     @run_after("setup")
-    def _gpus_of_that_vendor(self) -> None:
+    def _only_what_is_there(self) -> None:
         partition, stack = self.current_partition, self.current_environ
         there = accelerator.named(partition.features)
         self.leave_out(
@@ -60,9 +112,6 @@ class GpuMixin(UcxMixin):
             bool(there) and self.accelerator not in there,
             accelerator.of_others(stack.name, [self.accelerator], partition.fullname, there),
         )
-
-    @run_after("setup")
-    def _only_what_the_network_can_switch(self) -> None:
         way = self.way
         self.leave_out(
             "no-case",
@@ -70,11 +119,7 @@ class GpuMixin(UcxMixin):
             and not (way.has_rdma or gpu_paths.CONFIGURATIONS[way.configuration].rdma),
             f"the configuration {way.configuration} makes no difference over {way.over}",
         )
-
-    @run_after("setup")
-    def _only_what_this_ucx_has(self) -> None:
-        stack = self.current_environ
-        lacking = gpu_paths.lacking(self.way, stack.extras.get("ucx_lacks", ()))
+        lacking = gpu_paths.lacking(way, stack.extras.get("ucx_lacks", ()))
         self.leave_out(
             "incomplete",
             bool(lacking),
@@ -82,16 +127,20 @@ class GpuMixin(UcxMixin):
         )
 
     def choose_the_path(self, device: str | None = None) -> None:
-        """Makes UCX use the paths of :attr:`way`, over `device` between nodes.
+        """Makes UCX, and an MPI, use the paths of :attr:`way`, over `device` between nodes.
 
         :raises reframe.core.exceptions.ConfigError: the switches of this UCX are not known.
         """
-        version = self.ucx_version()
+        version = self._ucx_version()
         try:
             variables = gpu_paths.environment(self.way, version, device)
         except ValueError as error:
             raise ConfigError(f"{self.current_environ.name}: {error}") from None
-        self.steer_ucx(variables)
+        self._steer_ucx(variables)
+
+    def shows_buffers(self) -> bool:
+        """Whether the log of this UCX says in which memory the buffers were."""
+        return gpu_paths.shows_buffers(self.accelerator, self._ucx_version())
 
     @run_before("run")
     def _read_the_gpus(self) -> None:
@@ -116,7 +165,7 @@ class GpuMixin(UcxMixin):
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds processes that used another GPU than theirs, or are far from it."""
         problems: list[str] = super().examine(parsed)
-        gpu, host = self.accelerator, self.launched.host if self.launched else ""
+        gpu, host = self.accelerator, self._launched.host if self._launched else ""
         self._readings = before, after = [
             gpu_health.parse(gpu, ucx.text(pattern.replace("*", host)))
             for pattern in gpu_health.FILES
@@ -132,10 +181,10 @@ class GpuMixin(UcxMixin):
             *gpu_health.others(gpu, ucx.said(Path()), self._taken),
         ]  # fmt: skip
 
-    def causes(self) -> list[str]:
+    def _causes(self) -> list[str]:
         """Adds faults of the GPUs before, during and after the launch."""
-        found: list[str] = super().causes()
-        if self.launched is not None:
+        found: list[str] = super()._causes()
+        if self._launched is not None:
             health = self.current_partition.extras.get("health", {})
             before, after = self._readings
             found += gpu_health.problems(self.accelerator, before, after, health)
@@ -148,7 +197,7 @@ class GpuMixin(UcxMixin):
 
         :param said: standard error of all processes.
         """
-        log, version = ucx.said(Path()), self.ucx_version()
+        log, version = ucx.said(Path()), self._ucx_version()
         proof = gpu_paths.prove(self.way, log, sent, version, processes)
         between = " and ".join(sorted({taken.uuid for taken in self._taken}))
         record = self._record.setdefault("proof", {})

@@ -30,7 +30,7 @@ class Io500Check(StorageMixin, MpiCheck):
     def layout(self, cores: int) -> Layout:
         """All nodes that share the directory, see :func:`assay.workloads.io500.layout`."""
         partition = self.current_partition
-        return io500.layout(partition.features, partition.extras, cores, self.places)
+        return io500.layout(partition.features, partition.extras, cores)
 
     @run_after("setup")
     def _choose_time(self) -> None:

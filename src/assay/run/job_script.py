@@ -9,7 +9,6 @@ from pathlib import Path
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before
-from reframe.core.exceptions import ConfigError
 
 from assay import deadline
 from assay.prove import busy, counters, launch, steering
@@ -33,7 +32,7 @@ class JobScript(CaseBase):
         try:
             options.take(self, partition.extras.get("options", {}))
         except ValueError as error:
-            raise ConfigError(misdescribed(partition.name, str(error))) from None
+            raise misdescribed(partition, str(error)) from None
 
     @run_before("setup")
     def _end_if_settled(self) -> None:

@@ -30,14 +30,11 @@ class LinpackCheck(MpiCheck):
     """Problems sized from memory and cores. The solved problems must be the requested ones."""
 
     #: Block size NB.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``192``
     block = variable(int, value=192)
 
     kind = "compute"
     valid_systems = ["+intra-node", "+inter-node"]
-    over_all_nodes = True
+    nodes_taken = None
     # Each rank has one core. A threaded BLAS would start a thread for every core in each rank.
     env_vars = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
 

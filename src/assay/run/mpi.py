@@ -11,8 +11,9 @@ import shutil
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
 from assay.catalogue import IN_IMAGE
@@ -20,6 +21,8 @@ from assay.parse import Parsed, openmpi, ucx_log
 from assay.prove import launch, links, mpi, node_state, steering, transports
 from assay.prove.launch import SKIPPED_FILE
 from assay.run import ucx
+from assay.run.partition import halves
+from assay.run.site import misdescribed
 from assay.run.strict import StrictCheck
 from assay.run.ucx import UcxMixin, text
 from assay.workloads.sizing import Layout, SizingError, spread
@@ -54,21 +57,15 @@ class MpiCheck(StrictCheck):
 
     parallel = True
 
-    #: Whether the test takes all nodes that a partition ``+inter-node`` provides (``nodes``), with
-    #: ``cores_per_node`` ranks on each node. Other tests take two nodes with one rank each.
-    #:
-    #: :type: :class:`bool`
-    #: :default: ``False``
-    over_all_nodes = variable(bool, value=False)
+    #: Number of nodes of a partition ``+inter-node`` that the test takes; None takes all that the
+    #: partition provides (``nodes``). Each has as many of the ranks as :meth:`ranks_on` says.
+    nodes_taken: int | None = 2
 
-    #: Number of nodes for a test that does not take all nodes.
-    nodes_taken = 2
-
-    #: Whether each rank is started by the script of :mod:`assay.prove.steering`.
+    #: Whether each rank is started by a script that reads the rank and the link.
     witnessed = True
 
-    #: Whether such a test has ``cores_per_node`` ranks on each node instead of one.
-    fills_nodes = False
+    #: What the link carried in the last launch; None if it did not cross the link, or is not known.
+    _crossing: links.Crossing | None = None
 
     def ranks_on(self, cores: int) -> int:
         """Number of ranks to start on `cores` cores; the cores may belong to several nodes.
@@ -101,22 +98,17 @@ class MpiCheck(StrictCheck):
         return "inter-node" in self.current_partition.features
 
     @property
-    def crosses_the_link(self) -> bool:
+    def _crosses_the_link(self) -> bool:
         """Whether the ranks are on several nodes of a partition ``+inter-node``."""
         return self.between_nodes and self._layout.nodes > 1
-
-    @property
-    def crosses_the_groups(self) -> bool:
-        """Whether the partition is a link between two groups of nodes, with ranks on both."""
-        return "across" in self.current_partition.features
 
     @run_after("setup")
     def _choose_ranks(self) -> None:
         partition = self.current_partition
         processor = partition.processor
         if not processor.num_cpus:
-            raise self.misdescribed(
-                "processor: num_cpus is missing; the number of ranks follows from it"
+            raise misdescribed(
+                partition, "processor: num_cpus is missing; the number of ranks follows from it"
             )
         self._cores = cores = min(processor.num_cores or processor.num_cpus, processor.num_cpus)
         try:
@@ -133,8 +125,8 @@ class MpiCheck(StrictCheck):
             there, out = node_state.in_service(partition.scheduler, self.job, wanted)
             if there < wanted:
                 self._refuse([f"{there} of {wanted} nodes are in service", *out])
-        if self.crosses_the_groups:
-            self.job.options += self.halves(wanted)
+        if self.between:
+            self.job.options += halves(self, wanted)
         self.num_tasks = self._layout.ranks
         self.num_tasks_per_node = self._layout.per_node
 
@@ -143,27 +135,27 @@ class MpiCheck(StrictCheck):
 
         :raises assay.workloads.sizing.SizingError: the partition is too small for the test.
         """
-        return self._spread(cores) if self.between_nodes else Layout(1, self.ranks_on(cores))
+        if not self.between_nodes:
+            return Layout(1, self.ranks_on(cores))
+        return self._spread(int(self.current_partition.extras.get("cores_per_node", cores)))
 
-    def _spread(self, cores: int) -> Layout:
+    def _spread(self, places: int) -> Layout:
+        """The layout on several nodes, each with so many places for a rank."""
         partition = self.current_partition
         if "intra-node" in partition.features:
-            raise self.misdescribed(
-                "features: intra-node and inter-node exclude each other; make it two partitions"
+            raise misdescribed(
+                partition,
+                "features: intra-node and inter-node exclude each other; make it two partitions",
             )
         nodes = partition.extras.get("nodes", 2)
         if nodes < 2:
-            raise self.misdescribed(f"extras: nodes is {nodes}; between nodes takes at least 2")
-        wanted = nodes if self.over_all_nodes else self.nodes_taken
+            raise misdescribed(
+                partition, f"extras: nodes is {nodes}; between nodes takes at least 2"
+            )
+        wanted = self.nodes_taken or nodes
         if wanted > nodes:
             raise SizingError(f"{wanted} nodes are needed, {partition.fullname} offers {nodes}")
-        if self.over_all_nodes or self.fills_nodes:
-            return spread(wanted, self.places(cores), self.ranks_on)
-        return spread(wanted, 1, self.ranks_on)
-
-    def places(self, cores: int) -> int:
-        """How many ranks fit on each of several nodes with `cores` cores."""
-        return int(self.current_partition.extras.get("cores_per_node", cores))
+        return spread(wanted, places, self.ranks_on)
 
     @run_before("run")
     def _ask_the_mpi(self) -> None:
@@ -171,18 +163,17 @@ class MpiCheck(StrictCheck):
 
     @run_before("run", always_last=True)
     def _witness_the_ranks(self) -> None:
+        if not self.witnessed:
+            return
         options = self.job.launcher.options
-        if self.crosses_the_link:
+        if self._crosses_the_link:
             options = [*options, *self._witness_the_link()]
-        if self.witnessed:
-            how = "inside" if "image" in self.current_environ.extras else "rank"
-            options = [*options, f'"$assay_stage"/{steering.WITNESS.name}', how]
-        self.job.launcher.options = options
+        how = "inside" if "image" in self.current_environ.extras else "rank"
+        self.job.launcher.options = [*options, f'"$assay_stage"/{steering.WITNESS.name}', how]
 
     def _witness_the_link(self) -> list[str]:
         device = self.partition_extra("network_device")
         shutil.copy(links.WITNESS, self.stagedir)  # every node can read the stage directory
-        self.link_devices = device.split(",")
         # Consecutive ranks share a node. Half of all ranks, and so one rank of each pair, is then
         # on another node. mpirun places the ranks this way by default.
         self.env_vars["SLURM_DISTRIBUTION"] = "block"
@@ -202,13 +193,12 @@ class MpiCheck(StrictCheck):
         if world.apart or self.current_environ.extras.get("user_namespaces"):
             self._record["proof"]["single_copy"] = CMA_IS_OFF
         problems = self.world_problems(world)
-        if self.witnessed:
-            if self.launched:
-                hosts_said = (host for host, _ in world.selected)
-                problems += launch.elsewhere(hosts_said, self.hosts, self.launched.host)
-            # The local launcher takes no options, so it starts no witness.
-            if self.job.launcher.registered_name != "local":
-                problems += self._witnessed(world)
+        if self._launched:
+            hosts_said = (host for host, _ in world.selected)
+            problems += launch.elsewhere(hosts_said, self._hosts, self._launched.host)
+        # The local launcher takes no options, so it starts no witness.
+        if self.job.launcher.registered_name != "local":
+            problems += self._witnessed(world)
         # A log of UCX is a file; what comes before it is opened is on standard error.
         early = ucx_log.parse(text(self.stderr))
         problems += ucx.errors(transports.without_farewells("tcp", early, world.farewells))
@@ -216,9 +206,9 @@ class MpiCheck(StrictCheck):
             said = parsed.facts.get(fact, asked) if parsed else asked
             if said != asked:
                 problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
-        if self.crosses_the_link and parsed:
+        if self._crosses_the_link and parsed:
             problems += self._crossed(self.payload(parsed))
-        if self.crosses_the_groups and hosts:
+        if self.between and hosts:
             problems += self.between.astray(hosts)
         return problems
 
@@ -243,8 +233,8 @@ class MpiCheck(StrictCheck):
                 f"the ranks are on the wrong hosts: {there}; {self._layout.per_node} on "
                 f"each of {self._layout.nodes} nodes were asked for"
             )
-        variables = self.requested_variables()
-        problems += self.mpi_library.unasked(world, variables, self.machine)
+        variables = self._requested_variables()
+        problems += self.mpi_library.unasked(world, variables, self._machine)
         pml = self.current_partition.extras.get("pml")
         return problems + self.mpi_library.other_pml(world, variables, pml)
 
@@ -256,7 +246,7 @@ class MpiCheck(StrictCheck):
                 ranks.append(steering.rank(text(path)))
             except ValueError as error:
                 problems.append(f"{path.name}: {error}")
-        extras, node = self.current_environ.extras, self.node_after
+        extras, node = self.current_environ.extras, self._node_after
         proof = self._record["proof"]
         proof["binding"] = [
             {"host": rank.host, "cpus": sorted(rank.cpus), "memories": sorted(rank.memories)}
@@ -281,10 +271,10 @@ class MpiCheck(StrictCheck):
                 f"Open MPI reports on {strange[0][0]}:{strange[0][1]}, which this launch did not "
                 "start: is it the output of another launch?"
             )
-        asked = self.requested_variables()
+        asked = self._requested_variables()
         for rank in ranks:
             steered = rank if self.kind == "compute" else steering.without_computing(rank)
-            problems += steering.unasked(steered, asked, self.machine)
+            problems += steering.unasked(steered, asked, self._machine)
             problems += steering.lost(rank, asked)
         found: dict[str, dict[str, None]] = {}
         for rank in ranks:
@@ -315,11 +305,8 @@ class MpiCheck(StrictCheck):
             link["unavailable"] = list(crossing.unavailable)
         if "," in device:
             link["carried"] = crossing.carried
-        return [*crossing.problems, *self.rail_problems(crossing)]
-
-    def rail_problems(self, crossing: links.Crossing) -> list[str]:
-        """Problems of the single devices of a link that has several, one line each."""
-        return []
+        self._crossing = crossing
+        return list(crossing.problems)
 
 
 class TransportMixin(UcxMixin):
@@ -331,10 +318,7 @@ class TransportMixin(UcxMixin):
     its variables twice.
     """
 
-    #: The data path under test.
-    #:
-    #: :type: :class:`str`
-    #: :values: the names in :mod:`assay.prove.transports`
+    #: The data path under test, one of those in :mod:`assay.prove.transports`.
     transport = parameter(transports.TESTED)
 
     @run_after("init")
@@ -346,62 +330,48 @@ class TransportMixin(UcxMixin):
 
     @run_before("run")
     def _force_the_path(self) -> None:
-        self.steer_ucx(self.path_variables())
+        self._steer_ucx(self.path_variables())
         stack = self.current_environ.extras
         together = self.parallel and stack.get("contained")
         if self.transport == "cma" and "image" in stack and not together:
             self.prerun_cmds += _SKIP_WITHOUT_CMA
 
-    def path_variables(self) -> dict[str, str]:
-        """Variables of UCX that force the path under test; skips what this UCX cannot run."""
-        device = self.current_partition.extras.get("network_device")
-        return self.variables_of(self.transport, device)
+    def path_variables(self, device: str | None = None, stack: Any = None) -> dict[str, str]:
+        """Variables of UCX that force the path under test; skips what this UCX cannot run.
 
-    @property
-    def collective_curve(self) -> str:
-        """The attribute ``curve`` of a collective."""
-        network = transports.TRANSPORTS[self.transport].network
-        return "collective over a network" if network else "collective"
+        :param device: the network devices to use; by default those of the partition.
+        :param stack: another environment than that of the case.
+        """
+        device = device or self.current_partition.extras.get("network_device")
+        return self._variables_of(self.transport, device, stack)
 
     def sizes(self, parsed: Parsed) -> list[int]:
         """Message sizes [B] whose path must be proven; by default the sizes of the curve.
 
         The list is empty for a collective: Open MPI's algorithm chooses the sizes of its messages.
         """
-        return [int(row["size"]) for row in parsed.rows if "size" in row]
+        collective = self.curve.startswith("collective")
+        return [int(row["size"]) for row in parsed.rows if "size" in row and not collective]
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds what the logs of UCX prove, or fail to prove, about the path."""
         problems: list[str] = super().examine(parsed)
         farewells = self.mpi_library.world(text(self.stderr)).farewells if self.parallel else 0
-        if not self.parallel and self.launched:  # both processes are on the node of the job script
+        if not self.parallel and self._launched:  # both processes are on the node of the job script
             hosts = (host for host, _ in ucx.said(Path()).processes)
-            problems += launch.elsewhere(hosts, self.hosts, self.launched.host)
-        proof = self.proof(Path(), parsed, farewells, self.ucx_version())
+            problems += launch.elsewhere(hosts, self._hosts, self._launched.host)
+        proof = transports.prove(
+            self.transport,
+            transports.without_farewells(self.transport, ucx.said(Path()), farewells),
+            self.sizes(parsed) if parsed else [],
+            ucx_version=self._ucx_version(),
+            processes=self.num_tasks if self.parallel else LOCAL_PAIR,
+        )
         said = self._record.setdefault("proof", {})
         said.update({k: v for k, v in asdict(proof).items() if k != "problems"})
         self._record["transport"] = self.transport
         return problems + list(proof.problems)
 
-    def proof(
-        self, folder: Path, parsed: Parsed | None, farewells: int, ucx_version: str
-    ) -> transports.Proof:
-        """What the UCX logs of one launch prove; the launch left them in `folder`.
-
-        :param farewells: see :func:`assay.prove.transports.without_farewells`.
-        """
-        return transports.prove(
-            self.transport,
-            transports.without_farewells(self.transport, ucx.said(folder), farewells),
-            self.sizes(parsed) if parsed else [],
-            ucx_version=ucx_version,
-            processes=self.num_tasks if self.parallel else LOCAL_PAIR,
-        )
-
 
 class MpiTransportCheck(TransportMixin, MpiCheck):
     """An MPI program over a chosen transport: pml ucx is forced, and its selection is proven."""
-
-    @run_before("run")
-    def _force_ucx(self) -> None:
-        self.force_pml_ucx()

@@ -119,7 +119,6 @@ class SweepCheck(AllNodesCheck):
     """A program on each node in turns, and again on the suspects: :mod:`assay.compare.sweep`."""
 
     script = "each.py"
-    judges_itself = True
 
     #: What reads and compares the turns.
     sweep = Sweep()

@@ -18,7 +18,7 @@ from assay.parse import Parsed, ParseError
 from assay.prove import counters, transports
 from assay.run.nodes import AllNodesCheck
 from assay.run.options import COUNT, NONE, POSITIVE, SHARE, kind
-from assay.run.site import site_directory
+from assay.run.site import misdescribed, site_directory
 from assay.run.ucx import UcxMixin
 
 #: Time for one test of one pair [s], and the most that start and end of a launch add to it [s].
@@ -46,10 +46,7 @@ TOLERANCES = kind(
         and all(isinstance(share, SHARE) for share in v.values())
     ),
 )
-ROUNDS = kind(
-    "all or sparse",
-    lambda v: v in ("all", "sparse"),
-)
+ROUNDS = kind("all or sparse", lambda v: v in ("all", "sparse"))
 
 
 class PairsOfNodes(UcxMixin, AllNodesCheck):
@@ -74,7 +71,6 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
     tags = {"smoke", "network"}
     valid_prog_environs = ["+ucx-perftest +ucx"]
     script = "pairs.py"
-    judges_itself = True
 
     @run_after("setup")
     def only_where_the_path_is_known(self) -> None:
@@ -85,8 +81,8 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
             f"{self.current_partition.fullname} has several network devices ({device}): pairs of "
             "nodes are measured over one",
         )
-        self._version = self.ucx_version()
-        self._variables = self.variables_of(self.transport, device)
+        self._version = self._ucx_version()
+        self._variables = self._variables_of(self.transport, device)
 
     @run_before("run")
     def reserve_time(self) -> None:
@@ -110,7 +106,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
         try:
             return sources.read(where, site_directory())
         except ValueError as error:
-            raise self.misdescribed(f"options: topology: {error}") from None
+            raise misdescribed(self.current_partition, f"options: topology: {error}") from None
 
     def turns(self) -> int:
         """How many pairs are measured one after the other."""
@@ -151,7 +147,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
 
     def read(self) -> Parsed:
         log = self.coordinator_log()
-        asked = {**self.machine.variables, **self.requested_variables(), **self._variables}
+        asked = {**self._machine.variables, **self._requested_variables(), **self._variables}
         self.pairs = list(measured.pairs(log, self.transport, self._version, asked))
         rows: tuple[Mapping[str, str | int | float], ...] = tuple(
             {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}

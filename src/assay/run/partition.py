@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from reframe.core.exceptions import ConfigError
-
-from assay.judge import Peak
-from assay.judge import peak as hardware_peak
-from assay.prove import accelerator, gpu_health, groups
-from assay.prove.accelerator import Accelerator
+from assay.judge import Peak, peak
+from assay.prove import groups
 from assay.prove.groups import Between
 from assay.run.site import misdescribed, site_directory
+
+
+def hardware_peak(test: Any, role: str, quantity: str) -> float | None:
+    """Peak of the hardware of a test's partition, None if unnamed; see :mod:`assay.judge.peaks`."""
+    hardware = test.current_partition.extras.get("hardware", {})
+    return peak(site_directory(), hardware, role, quantity)
+
+
+def link_peaks(test: Any, metrics: Iterable[str], ways: int = 1) -> dict[str, Peak]:
+    """The bandwidth of the link as the peak of these metrics; empty if the link is unnamed.
+
+    :param ways: number of directions whose bytes the metrics count.
+    """
+    link = hardware_peak(test, "link", "bandwidth")
+    if link is None:
+        return {}
+    return dict.fromkeys(metrics, Peak("link, hardware.yaml", ways * link))
+
+
+def halves(test: Any, nodes: int) -> list[str]:
+    """Options of the job by which half of its nodes are in each group; else a skipped case."""
+    try:
+        return list(test.between.halves(nodes))
+    except ValueError as error:
+        test.leave_out("too-small", True, str(error))
+        return []
 
 
 class OnPartition:
@@ -21,7 +43,6 @@ class OnPartition:
     if TYPE_CHECKING:
         current_partition: Any
         current_environ: Any
-        num_gpus_per_node: int
 
         def skip_if(self, condition: object, message: str) -> None: ...
 
@@ -32,25 +53,6 @@ class OnPartition:
         """
         self.skip_if(condition, f"{kind}: {why}")
 
-    def hardware_peak(self, role: str, quantity: str) -> float | None:
-        """Peak of the partition's hardware, None if unnamed; see :mod:`assay.judge.peaks`."""
-        hardware = self.current_partition.extras.get("hardware", {})
-        return hardware_peak(site_directory(), hardware, role, quantity)
-
-    def link_peaks(self, metrics: Iterable[str], ways: int = 1) -> dict[str, Peak]:
-        """The bandwidth of the link as the peak of these metrics; empty if the link is unnamed.
-
-        :param ways: number of directions whose bytes the metrics count.
-        """
-        link = self.hardware_peak("link", "bandwidth")
-        if link is None:
-            return {}
-        return dict.fromkeys(metrics, Peak("link, hardware.yaml", ways * link))
-
-    def misdescribed(self, what: str) -> ConfigError:
-        """The error for a partition that the site describes wrongly; it names the file."""
-        return ConfigError(misdescribed(self.current_partition.name, what))
-
     def partition_extra(self, name: str) -> Any:
         """An extra of the partition that the test cannot do without.
 
@@ -58,72 +60,22 @@ class OnPartition:
         """
         partition = self.current_partition
         if name not in partition.extras:
-            raise self.misdescribed(
+            raise misdescribed(
+                partition,
                 f"extras: {type(self).__name__} needs {name!r}; site-config/vocabulary.yaml says "
-                "what it is"
+                "what it is",
             )
         return partition.extras[name]
 
     @property
-    def between(self) -> Between:
-        """The link between two groups of nodes that the partition is.
+    def between(self) -> Between | None:
+        """The link between two groups of nodes that the partition is; None if it is none.
 
         :raises reframe.core.exceptions.ConfigError: the site does not describe it, or wrongly.
         """
+        if "across" not in self.current_partition.features:
+            return None
         try:
             return groups.parse(self.partition_extra("between"))
         except ValueError as error:
-            raise self.misdescribed(f"extras: between: {error}") from None
-
-    def halves(self, nodes: int) -> list[str]:
-        """Options of the job by which half of its nodes are in each group; else a skipped case."""
-        try:
-            return self.between.halves(nodes)
-        except ValueError as error:
-            self.leave_out("too-small", True, str(error))
-            return []
-
-    def gpus_of_a_node(self) -> int:
-        """How many GPUs a node of the partition has.
-
-        :raises reframe.core.exceptions.ConfigError: the site does not state the number.
-        """
-        partition = self.current_partition
-        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
-        if not there:
-            raise ConfigError(
-                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
-            )
-        return int(there)
-
-    def vendor_of_gpus(self) -> Accelerator | None:
-        """The vendor of the GPUs of the partition; None if it has none, or those of several."""
-        features = self.current_partition.features
-        vendors = accelerator.named(features) or accelerator.built(self.current_environ.features)
-        return vendors[0] if "gpu" in features and len(vendors) == 1 else None
-
-    def take_gpus_to_read(self) -> None:
-        """Requests all GPUs of a node: a job under Slurm does not see others."""
-        if (vendor := self.vendor_of_gpus()) and vendor.state:
-            self.num_gpus_per_node = self.gpus_of_a_node()
-
-    def unfit_gpus(self, found: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the GPUs of a node, one line each.
-
-        :param found: what :func:`assay.node.provenance.collect` found on it.
-        """
-        vendor = self.vendor_of_gpus()
-        if vendor is None or not vendor.state:
-            return []
-        reading = gpu_health.parse(vendor, found.get("gpus") or "")
-        partition = self.current_partition
-        health = partition.extras.get("health", {})
-        return gpu_health.unfit(vendor, reading, self.gpus_of_a_node(), partition.features, health)
-
-    def take_gpus(self, wanted: int) -> None:
-        """Requests `wanted` GPUs on each node; skips the case if a node has fewer."""
-        there = self.gpus_of_a_node()
-        name = self.current_partition.name
-        why = f"{wanted} GPUs are needed on a node, {name} has {there}"
-        self.leave_out("too-small", wanted > there, why)
-        self.num_gpus_per_node = wanted
+            raise misdescribed(self.current_partition, f"extras: between: {error}") from None

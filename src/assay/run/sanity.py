@@ -14,7 +14,7 @@ from reframe.core.exceptions import SanityError
 
 from assay.judge import Verdict
 from assay.parse import Parsed, ParseError
-from assay.prove import busy, counters, launch, node_state, plan, steering
+from assay.prove import counters, launch, links, node_state, plan, steering
 from assay.run import shared
 from assay.run.case import CaseBase
 from assay.run.site import site_references
@@ -54,27 +54,21 @@ class Believed(CaseBase):
     """The part of :class:`assay.run.strict.StrictCheck` that demands evidence of a launch."""
 
     #: The record of the launch by its job script; None if the script did not reach its end.
-    launched: launch.Launch | None = None
+    _launched: launch.Launch | None = None
 
     #: What the job script found on its node after the benchmark; None if it did not look.
-    node_after: steering.Node | None = None
+    _node_after: steering.Node | None = None
 
     #: The settings that are the machine's own, as far as the job script saw them.
-    machine: plan.Machine = plan.Machine()
-
-    #: What other work took of the machine during the last launch; None if unknown or not asked for.
-    others: busy.Others | None = None
-
-    #: The network devices under test, if the link witness reads them on each node.
-    link_devices: Sequence[str] = ()
+    _machine: plan.Machine = plan.Machine()
 
     @sanity_function
-    def evidence(self) -> bool:
+    def _evidence(self) -> bool:
         """Fails and names the cause, unless the run can be believed."""
-        self._record = record.begin(self)
+        self._record = record.begin(self, self._keys(), self._hosts, self._attempts.launches)
         self._end_if_not_begun()
         problems, seconds = self._launch()
-        of_job = self._look_at_the_job() if self.launched and self.kind != "node" else []
+        of_job = self._look_at_the_job() if self._launched and self.kind != "node" else []
         parsed, rounded = None, []
         try:
             parsed = self.read()
@@ -91,12 +85,13 @@ class Believed(CaseBase):
             rounded = [f"{parsed.program}: {problem}" for problem in parsed.rounded]
             if not parsed.complete:
                 problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
-        problems += self._not_as_requested(parsed) + self._of_another_launch(parsed) + of_job
+        problems += not_as_requested(parsed, self.requested()) if parsed else []
+        problems += self._of_another_launch(parsed) + of_job
         problems += self.examine(parsed)
         problems, doubts, notes = plan.sorted_out(problems)
         self._record.update(doubts=doubts, notes=notes)
         unhealthy, doubtful = self._health_of_nodes()
-        problems[:0] = [*unhealthy, *self.causes()]
+        problems[:0] = [*unhealthy, *self._causes()]
         slow = [*doubtful, *(self.accused(parsed) if parsed is not None else [])]
         missed = "" if problems or doubtful else self.missed()
         moved = [*rounded, *slow]
@@ -121,22 +116,13 @@ class Believed(CaseBase):
         self._close_record(Verdict.FAIL if problems else believed, problems)
         if problems:
             more = len(problems) - NAMED_PROBLEMS
-            named = problems[:NAMED_PROBLEMS] + (
-                [f"{more} more in {record.FILE}"] if more > 0 else []
-            )
-            failure = SanityError("; ".join(named))
-            self._attempts.settle(failure)
-            raise failure
+            rest = [f"{more} more in {record.FILE}"] if more > 0 else []
+            self._refuse(problems[:NAMED_PROBLEMS] + rest)
         return True
-
-    def _not_as_requested(self, parsed: Parsed | None) -> list[str]:
-        if parsed is None:
-            return []
-        return not_as_requested(parsed, self.requested())
 
     def _of_another_launch(self, parsed: Parsed | None) -> list[str]:
         """Evidence that the output or other files are not of this launch, one line each."""
-        ended = self.launched
+        ended = self._launched
         if ended is None:
             return []
         written = [str(self.stdout), str(self.stderr), *map(str, self.keep_files)]
@@ -153,14 +139,14 @@ class Believed(CaseBase):
     def _look_at_the_job(self) -> list[str]:
         """What steered the job script and was not requested, one line each."""
         try:
-            self.node_after = node = steering.node(Path(steering.JOB).read_text(encoding="utf-8"))
+            self._node_after = node = steering.node(Path(steering.JOB).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             return [f"{steering.JOB} cannot be read: {error}"]
         if node.job.nonce != self._nonce:
             return [f"{steering.JOB} is of another launch"]
-        asked, extras = self.requested_variables(), self.current_environ.extras
+        asked, extras = self._requested_variables(), self.current_environ.extras
         places = (self.current_partition.local_env, self.current_environ, self)
-        self.machine = machine = steering.machine(
+        self._machine = machine = steering.machine(
             node, extras, asked, os.environ, any(of.modules for of in places)
         )
         owned = steering.settings(node, machine)
@@ -178,7 +164,7 @@ class Believed(CaseBase):
 
     def _calibrated_otherwise(self, now: str) -> list[str]:
         """A doubt if the references of the case were measured under other settings."""
-        before = site_references().calibrated_under(self.case())
+        before = site_references().calibrated_under(self._keys())
         if before in ("", now) or self.purpose == "calibration":
             return []
         return [
@@ -203,13 +189,16 @@ class Believed(CaseBase):
     def _health_of_nodes(self) -> tuple[list[str], Sequence[str]]:
         """Faults of the nodes during the launch, and those that other work may explain."""
         health = self.current_partition.extras.get("health", {})
-        nodes = counters.of_job(Path(), health, self.link_devices)
+        # The link witness reads the devices under test on each node.
+        witnessed = links.READINGS in self.keep_files
+        devices = self.partition_extra("network_device").split(",") if witnessed else ()
+        nodes = counters.of_job(Path(), health, devices)
         self._record["node_health"] = nodes.record
         unread = [
             f"{host}: {it['unread']}" for host, it in nodes.record.items() if "rose" not in it
         ]
         # A run between nodes that came to its end must show what their ports counted.
-        must = self.link_devices and self.launched is not None and self.launched.rc == 0
+        must = witnessed and self._launched is not None and self._launched.rc == 0
         return [*nodes.problems, *(unread if must else ())], nodes.doubts
 
     def _program(self) -> str:
@@ -231,7 +220,7 @@ class Believed(CaseBase):
         except ValueError as torn:
             return [str(torn)], unknown
         times = launch.times(ended, self.job)
-        self.others, self.launched = ended.others, ended
+        self._launched = ended
         if ended.others is not None:
             self._record["others"] = asdict(ended.others)
         wrong = launch.wrong_clock(ended, self.job.submit_time, time.time())
@@ -248,8 +237,8 @@ class Believed(CaseBase):
     def _nodes_lost(self) -> list[str]:
         """Nodes of the job out of service now; for a job that never began, why it waited."""
         scheduler = self.current_partition.scheduler
-        if self.hosts:
-            return node_state.lost(scheduler, self.hosts)
+        if self._hosts:
+            return node_state.lost(scheduler, self._hosts)
         wanted = -(-(self.num_tasks or 1) // (self.num_tasks_per_node or 1))
         return node_state.in_service(scheduler, self.job, wanted)[1]
 

@@ -26,8 +26,8 @@ def disturbance(test: Any) -> str:
     The launches of the test and of the tests that it compares are checked. The launch with the most
     other work counts.
     """
-    launches = [test, *testcase.compared(test)]
-    known = [check.others for check in launches if check.others is not None]
+    launches = [check._launched for check in (test, *testcase.compared(test))]
+    known = [launch.others for launch in launches if launch and launch.others]
     if ours(test) is None or not known:
         return ""
     most = max(known, key=lambda others: others.processors)
@@ -35,13 +35,11 @@ def disturbance(test: Any) -> str:
     return f"other work took {most}" if most.processors > limit else ""
 
 
-def last_beside_others(test: Any, disturbed: int) -> bool:
-    """Whether a launch that other work disturbed is the last one of its case.
-
-    :param disturbed: how many launches of the case were disturbed before.
-    """
+def last_beside_others(test: Any) -> bool:
+    """Whether a launch that other work disturbed is the last one of its case."""
+    known = test._attempts  # whose `disturbed` are the launches before this one
     most = min(LAUNCHES_TO_FAIL, runner.retries() + 1)
-    enough = disturbed + 1 >= most or test.launches() > runner.retries()
+    enough = known.disturbed + 1 >= most or known.launches > runner.retries()
     return enough or not test.measures_anew
 
 

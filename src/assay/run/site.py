@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import reframe.core.runtime as rt
+from reframe.core.exceptions import ConfigError
 
 from assay.judge import References
 
@@ -30,6 +32,6 @@ def site_references() -> References:
 _read_once = cache(References.load)
 
 
-def misdescribed(partition: str, what: str) -> str:
-    """What is wrong with a partition of the site, in a line that names the file."""
-    return f"{site_directory() / 'reframe.py'}: partition {partition!r}: {what}"
+def misdescribed(partition: Any, what: str) -> ConfigError:
+    """The error for a partition that the site describes wrongly; it names the file."""
+    return ConfigError(f"{site_directory() / 'reframe.py'}: partition {partition.name!r}: {what}")

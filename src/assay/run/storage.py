@@ -212,8 +212,8 @@ class StorageMixin(rfm.RegressionTestPlugin):
             files = json.loads(Path(WRITTEN).read_text(encoding="utf-8"))
             said["files"] = ours = [file for file in files if file["inside"]]
             # What the job has is judged there. A wrapper may set it for the program alone.
-            of_job = self.node_after.job.variables if self.node_after else {}
-            known = {"", *(v.get("LD_PRELOAD", "") for v in (of_job, self.requested_variables()))}
+            of_job = self._node_after.job.variables if self._node_after else {}
+            known = {"", *(v.get("LD_PRELOAD", "") for v in (of_job, self._requested_variables()))}
             problems += sorted(
                 f"LD_PRELOAD={file['preloaded']} was set for the process that wrote"
                 for file in ours

@@ -18,8 +18,6 @@ from reframe.core.builtins import variable
 from assay.declared import Figure
 from assay.judge import Peak
 from assay.parse import Parsed
-from assay.prove import mpi
-from assay.run import shared
 from assay.run.job_script import JobScript
 from assay.run.partition import OnPartition
 from assay.run.sanity import Believed
@@ -62,48 +60,30 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
                      the launch around all commands      ``env_vars``
     sanity           :mod:`assay.run.sanity`: exit       implements :meth:`read`, :meth:`requested`,
                      code, output, problems, load        :meth:`examine`, :meth:`missed`,
-                                                         :meth:`accused`, :meth:`causes`
+                                                         :meth:`accused`
     performance      :mod:`assay.run.verdict`:           implements :meth:`measure`, :meth:`peaks`,
                      metrics against references,         states :attr:`curve`
                      curves against plausibility
     ===============  ==================================  ==========================================
     """
 
-    #: What is measured: ``network``, ``compute``, ``storage`` or ``node``.
-    #:
-    #: :type: :class:`str`
-    #: :default: *required*
+    #: What is measured: ``network``, ``compute``, ``storage`` or ``node``. Every test states it.
     kind = variable(str)
 
     #: How much is run: ``smoke`` (minutes in all) or ``full``. Set by ReFrame's ``--mode``.
-    #:
-    #: :type: :class:`str`
-    #: :default: ``'full'``
     profile = variable(typ.Str["smoke|full"], value="full")
 
     #: ``acceptance`` judges by the site's references; ``calibration`` ignores them.
-    #:
-    #: :type: :class:`str`
-    #: :default: ``'acceptance'``
     purpose = variable(typ.Str["acceptance|calibration"], value="acceptance")
 
-    #: Every metric that this test promises, with its unit, one of :mod:`assay.metrics`.
-    #:
-    #: :type: :class:`dict` of metric to unit
-    #: :default: ``{}``
+    #: Every metric that this test promises -> its unit, one of :mod:`assay.metrics`.
     declares = variable(dict, value={})
 
-    #: The figures that each case is a part of.
-    #:
-    #: :type: :class:`list` of :class:`assay.declared.Figure`
-    #: :default: ``[]``
+    #: The figures that each case is a part of: a list of :class:`assay.declared.Figure`.
     figures = variable(typ.List[Figure], value=[], loggable=False)
 
     #: Fewest launches of a case that passes. A machine that is slow in every second launch passes
     #: with one launch as often as not; six show both speeds.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``1``
     least_launches = variable(int, value=1)
 
     #: Tests, or values of parameters, that the smoke profile runs on a partition; all if None.
@@ -113,26 +93,12 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     #: ``judge/curves.yaml``, which says what such a curve may show at most.
     curve = "point-to-point"
 
-    @property
-    def shares_cores(self) -> bool:
-        """Whether the site says that ranks may wait for a core, see ``judge/curves.yaml``."""
-        return shared.ours(self) is not None or mpi.OpenMpi.waits(self.requested_variables())
-
     #: Whether the program is started by the partition's parallel launcher.
-    #:
-    #: :type: :class:`bool`
-    #: :default: ``False``
     parallel = variable(bool, value=False)
 
     #: Whether another launch gives another measurement. If the test compares others, the tests that
     #: it depends on are launched again with it. If the value is false, the first verdict stands.
-    #:
-    #: :type: :class:`bool`
-    #: :default: ``True``
     measures_anew = variable(bool, value=True)
-
-    #: Whether the test judges the machine by more than its references, see :meth:`accused`.
-    judges_itself = False
 
     def read(self) -> Parsed:
         """The output as typed rows. Runs in the stage directory.
@@ -144,10 +110,6 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     def stdout_text(self) -> str:
         """Standard output of the job; any bytes are accepted. Runs in the stage directory."""
         return Path(str(self.stdout)).read_text(encoding="utf-8", errors="replace")
-
-    def stderr_text(self) -> str:
-        """Standard error of the job, read in the same way."""
-        return Path(str(self.stderr)).read_text(encoding="utf-8", errors="replace")
 
     def requested(self) -> Mapping[str, Any]:
         """What the output must repeat.
@@ -188,7 +150,7 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
         """Problems beyond the output, one line each; `parsed` is None for an unreadable output."""
         return []
 
-    def causes(self) -> list[str]:
+    def _causes(self) -> list[str]:
         """Faults of the node that explain other problems, one line each; they are named first.
 
         Runs after :meth:`examine`.

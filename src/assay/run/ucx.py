@@ -41,7 +41,7 @@ def errors(log: UcxLog) -> list[str]:
 class UcxMixin(rfm.RegressionTestPlugin):
     """A program over UCX. Name this mixin before :class:`assay.run.strict.StrictCheck`."""
 
-    def ucx_version(self, stack: Any = None) -> str:
+    def _ucx_version(self, stack: Any = None) -> str:
         """UCX version of the program; the case is skipped if the stack does not state it, and red.
 
         :param stack: another environment than that of the case.
@@ -57,7 +57,7 @@ class UcxMixin(rfm.RegressionTestPlugin):
         )
         return str(version)
 
-    def variables_of(
+    def _variables_of(
         self, transport: str, device: str | None = None, stack: Any = None
     ) -> dict[str, str]:
         """Variables that allow UCX only this transport; skips what its UCX cannot run.
@@ -65,33 +65,40 @@ class UcxMixin(rfm.RegressionTestPlugin):
         :param device: see :func:`assay.prove.transports.environment`.
         :param stack: another environment than that of the case.
         """
-        version = self.ucx_version(stack)
+        version = self._ucx_version(stack)
         refused = transports.unusable(transport, version, device)
         which = f"the stack {stack.name}: " if stack else ""
         self.leave_out("not-here", refused is not None, f"{which}{refused}")
         gid_index = self.current_partition.extras.get("gid_index")
         return transports.environment(transport, version, device, gid_index)
 
-    def steer_ucx(self, variables: Mapping[str, str]) -> None:
-        """Sets variables of UCX, and keeps its logs."""
+    def _steer_ucx(self, variables: Mapping[str, str]) -> None:
+        """Sets variables of UCX, and keeps its logs; an MPI gets no other choice, on all nodes."""
         self.env_vars.update(variables)
         self.env_vars["UCX_LOG_FILE"] = LOGS
         self.keep_files.append(LOG_FILES)
+        if not hasattr(type(self), "mpi_library"):
+            return
+        self.env_vars.update(self.mpi_library.only_ucx)
+        names = [name for name in self.env_vars if name.startswith(PASSED_ON)]
+        launcher = self.current_partition.launcher_type.registered_name
+        passing = self.mpi_library.passing_on(launcher, names)
+        self.job.launcher.options = [*self.job.launcher.options, *passing]
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds variables that UCX read otherwise than requested, and libraries of other stacks."""
         problems: list[str] = super().examine(parsed)
-        asked = self.requested_variables()
+        asked = self._requested_variables()
         log = said(Path())
-        problems += steering.of_ucx(log, asked, self.machine)
+        problems += steering.of_ucx(log, asked, self._machine)
         if not self.parallel:  # MpiCheck does it for all programs of MPI
             problems += errors(ucx_log.parse(text(self.stderr)))
-        if self.node_after is not None:
+        if self._node_after is not None:
             extras = self.current_environ.extras
             if "image" not in extras:
                 loaded = {library for _, library in log.versions.values()}
                 own = steering.own_libraries(extras, asked)
-                problems += steering.foreign(loaded, self.node_after.programs, own)
+                problems += steering.foreign(loaded, self._node_after.programs, own)
         # Filled by MpiCheck: the processes that this launch started.
         started = getattr(self, "_started", None)
         if started and "image" not in self.current_environ.extras:
@@ -101,11 +108,3 @@ class UcxMixin(rfm.RegressionTestPlugin):
                 for host, pid in sorted(here - started)
             ]
         return list(dict.fromkeys(problems))
-
-    def force_pml_ucx(self) -> None:
-        """Makes UCX the only choice of MPI, on all nodes. Call it after :meth:`steer_ucx`."""
-        self.env_vars.update(self.mpi_library.only_ucx)
-        names = [name for name in self.env_vars if name.startswith(PASSED_ON)]
-        launcher = self.current_partition.launcher_type.registered_name
-        passing = self.mpi_library.passing_on(launcher, names)
-        self.job.launcher.options = [*self.job.launcher.options, *passing]

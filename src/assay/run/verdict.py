@@ -28,9 +28,11 @@ from assay.judge import (
     worst,
 )
 from assay.parse import Parsed, Quantity, formulas
+from assay.prove import mpi
 from assay.reframe_compat import runner
 from assay.run import shared
 from assay.run.case import CaseBase
+from assay.run.partition import hardware_peak
 from assay.run.site import site_references
 from assay.store import record
 from assay.store.record import BUSY, CALIBRATION
@@ -157,8 +159,10 @@ class Judged(CaseBase):
         """What must be plausible in the last launch; a calibration judges all launches itself."""
         column = curves.column(parsed.rows)
         if column:
-            mpi = self.current_environ.extras.get("mpi", "openmpi")
-            self._record["curve"] = curves.judged_as(self.curve, self.shares_cores, mpi)
+            library = self.current_environ.extras.get("mpi", "openmpi")
+            # The site or the launch may say that ranks wait for a core.
+            waits = mpi.OpenMpi.waits(self._requested_variables()) or shared.ours(self) is not None
+            self._record["curve"] = curves.judged_as(self.curve, waits, library)
             if once := curves.paid_once(parsed.rows, self.counted):
                 self._record["once"] = once
         if self.purpose == "calibration":
@@ -179,11 +183,11 @@ class Judged(CaseBase):
         if column:
             alone = not runner.retries()
             if not alone:
-                bounds = site_references().envelope(self.case(), column, parsed.units[column])
+                bounds = site_references().envelope(self._keys(), column, parsed.units[column])
                 found.update(curves.outside(parsed.rows, bounds))
             peak = max(links, default=None)
             if peak is None and column == "latency":
-                peak = self.hardware_peak("link", "bandwidth")
+                peak = hardware_peak(self, "link", "bandwidth")
             found.update(curves.ratios(parsed.rows, *self._curve(), peak, alone))
         return found
 
@@ -238,7 +242,7 @@ class Judged(CaseBase):
         :returns: the reason for the failure of the case. It is empty on the machine of a person,
             where the last such launch ends the case without a verdict.
         """
-        last = shared.last_beside_others(self, self._attempts.disturbed)
+        last = shared.last_beside_others(self)
         self._attempts.disturb()
         if busy:
             self._record["busy"] = why
@@ -278,7 +282,7 @@ class Judged(CaseBase):
             entry["percent_of"] = record.of_peak(peak.what, peak.value, middle, unit)
         if self.purpose == "calibration":
             return {**entry, "verdict": Verdict.RECORDED.value, "why": CALIBRATION}
-        expected = site_references().find(self.case(), name, unit, peak.value if peak else None)
+        expected = site_references().find(self._keys(), name, unit, peak.value if peak else None)
         if not isinstance(expected, Reference):
             return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}
         judgement = judge(values, expected)
@@ -306,7 +310,3 @@ class Judged(CaseBase):
     def rows(self) -> Sequence[Mapping[str, Any]]:
         """The rows of this case in its last launch, for a test that depends on this case."""
         return self._parsed.rows if self._parsed else ()
-
-    def launches(self) -> int:
-        """How often this case was launched in this session so far."""
-        return self._attempts.launches

@@ -30,12 +30,14 @@ CALIBRATION = "calibration run"
 SCHEMA = 1
 
 
-def begin(test: Any) -> dict[str, Any]:
+def begin(test: Any, case: dict[str, Any], nodes: list[str], launches: int) -> dict[str, Any]:
     """The part of a record that is known before the output is read.
 
     :param test: a :class:`assay.run.strict.StrictCheck` after its setup.
+    :param case: the keys by which the references of the case are looked up.
+    :param nodes: of the job.
+    :param launches: of the case so far.
     """
-    case = test.case()
     return {
         "schema": SCHEMA,
         "test": case.pop("test"),
@@ -49,9 +51,9 @@ def begin(test: Any) -> dict[str, Any]:
         "purpose": test.purpose,
         "parameters": case,
         "figures": declared.as_json(test.figures),
-        "nodes": test.hosts,
+        "nodes": nodes,
         "stack": test.current_environ.extras.get("provenance"),
-        "attempts": test.launches(),
+        "attempts": launches,
         "least_launches": test.least_launches,
     }
 

@@ -8,7 +8,7 @@ writes or creates goes on for 300 s. Then all ranks stop, and those that did les
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from assay.workloads.sizing import Layout, SizingError
@@ -38,15 +38,10 @@ SEED = 27
 PHASES = {"create": "-C", "stat": "-T", "read": "-E", "remove": "-r"}
 
 
-def layout(
-    features: Iterable[str], extras: Mapping[str, Any], cores: int, places: Callable[[int], int]
-) -> Layout:
-    """All nodes that share the directory, with a rank on each core that a site gives to ranks.
-
-    :param places: the number of ranks on each of several nodes with `cores` cores.
-    """
+def layout(features: Iterable[str], extras: Mapping[str, Any], cores: int) -> Layout:
+    """All nodes that share the directory, with a rank on each core that a site gives to ranks."""
     nodes = int(extras.get("nodes", 1)) if "shared" in set(features) else 1
-    return Layout(nodes, places(cores) if nodes > 1 else cores)
+    return Layout(nodes, int(extras.get("cores_per_node", cores)) if nodes > 1 else cores)
 
 
 def block(pattern: str, node_bytes: int, per_node: int) -> tuple[int, int]:

@@ -21,7 +21,7 @@ def of(nodes, across):
         nodes=nodes,
         block=BLOCK,
         warm_up=0,
-        crosses_the_groups=across,
+        between=across,
         current_partition=SimpleNamespace(features=["across"] if across else []),
         memory=lambda: (10**8, 0.8),
         shortened=lambda order: min(order, 1984),
@@ -38,7 +38,7 @@ def test_the_first_problem_across_does_not_count_for_the_link(monkeypatch):
     studies = [of(1, False), of(2, False), of(2, True)]
 
     def rows(one):
-        ranks, link = one.nodes, (1e-2, 1e6) if one.crosses_the_groups else (1e-4, 1e8)
+        ranks, link = one.nodes, (1e-2, 1e6) if one.between else (1e-4, 1e8)
         for order in orders(one):
             time = law.work(ranks, order) / 5e9 + law.messages(ranks, order) * link[0]
             time += law.volume(ranks, order) / link[1]

@@ -339,6 +339,13 @@ def test_an_mpi_of_the_site_comes_from_its_module_or_its_prefix(
     assert stack["extras"]["libraries"] == ["/opt/mpi", str(tmp_path / "opt")]
 
 
+def test_an_mpi_may_be_known_by_its_module_alone(site: Path, tmp_path: Path) -> None:
+    mpi = {"path": None, "module": ["openmpi/5"]}
+    stack = stacks.spack(site, view_of(tmp_path, *BUILT, openmpi=mpi))
+    assert stack["modules"] == ["openmpi/5"]
+    assert stack["extras"]["libraries"] == [str(tmp_path / "opt")]
+
+
 def test_a_program_that_the_view_does_not_hold_is_not_promised(site: Path, tmp_path: Path) -> None:
     stack = stacks.spack(site, view_of(tmp_path, "hpl"))
     assert "hpl" in stack["features"]

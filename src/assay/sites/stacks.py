@@ -112,7 +112,7 @@ def _installed_view(folder: Path, view: str) -> dict[str, Any]:
         nodes += outside
         modules = [name for node in outside for name in node["external"]["module"] or ()]
         own = {node["external"]["path"]: not node["external"]["module"] for node in outside}
-        own.pop("/usr", None)
+        own = {path: alone for path, alone in own.items() if path not in (None, "/usr")}
         said = f"Spack, view {folder}, sha256 {digests.of(sorted(node['hash'] for node in nodes))}"
         stores = {str(_store(prefix)) for prefix in graphs}
         environment = _environment(view, nodes, said, sorted({*stores, *own}))

@@ -77,6 +77,7 @@ def test_only_make_fixes_where_spack_installs_and_what_it_reads() -> None:
     files = [*(ROOT / "site-config").glob("**/spack*/**/*.yaml"), ROOT / "spack.yaml"]
     ours = ROOT / digest.MAKE
     theirs = [path for path in files if path.parent != ours and "seal" not in path.name]
+    theirs = [path for path in theirs if ".spack-env" not in path.parts]
     assert len(theirs) > 10
     for path in theirs:
         document = yaml.safe_load(path.read_text())

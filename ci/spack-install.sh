@@ -52,7 +52,8 @@ the_spack env view regenerate >>"$log" 2>&1 || die "no view: see $log"
 mkdir -p "$ASSAY_SPACK_HOME/env"
 base=/usr/bin:/bin
 # A folder of views may hold one that the manifest no longer has.
-for view in $(sed -n 's#^ *root: \.spack-env/view/\([^ ]*\).*#\1#p' "$SITE_ENV/spack.yaml"); do
+mapfile -t views < <(sed -n 's#^ *root: \.spack-env/view/\([^ ]*\).*#\1#p' "$SITE_ENV/spack.yaml")
+for view in "${views[@]}"; do
     # Use a clean environment: the programs on PATH here are not part of the stack.
     mapfile -t paths < <(env -i HOME=/nonexistent PATH="$base" SPACK_PYTHON="$SPACK_PYTHON" \
         SPACK_DISABLE_LOCAL_CONFIG=1 SPACK_USER_CACHE_PATH="$SPACK_USER_CACHE_PATH" \

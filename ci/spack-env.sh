@@ -20,6 +20,9 @@ die() {
 }
 say() { echo "$name: $*"; }
 
+# What a person who calls Spack without these scripts sets in another way, or not at all.
+OWN_SCOPE=$PWD/site-config/common/spack-make
+
 pin() { # pin spack|packages version|commit|git: one value of pins.yaml
     awk -v block="$1:" -v key="$2:" \
         '/^[^ #]/ {inside = $1 == block} inside && $1 == key {print $2}' spack-repo/pins.yaml
@@ -215,8 +218,8 @@ spack_find() {
     export PATH=$SPACK_ROOT/bin:$PATH:${SPACK_PYTHON%/*}
 }
 
-the_spack() { # spack, with the environment of the site and, where there is one, the kit's mirrors
-    spack --color never ${SPACK_SCOPE:+-C "$SPACK_SCOPE"} -e "$SITE_ENV" "$@"
+the_spack() { # spack, with the site's environment, our settings, and the mirrors of a kit or cache
+    spack --color never -e "$SITE_ENV" -C "$OWN_SCOPE" ${SPACK_SCOPE:+-C "$SPACK_SCOPE"} "$@"
 }
 
 lock_tool() { "$SPACK_PYTHON" ci/spack-lock.py "$@"; }

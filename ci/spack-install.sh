@@ -51,14 +51,15 @@ the_spack env view regenerate >>"$log" 2>&1 || die "no view: see $log"
 
 mkdir -p "$ASSAY_SPACK_HOME/env"
 base=/usr/bin:/bin
-for view in "$SITE_ENV"/.spack-env/view/*; do
-    [ -d "$view" ] || continue
-    view=$(basename "$view")
+# A folder of views may hold one that the manifest no longer has.
+mapfile -t views < <(sed -n 's#^ *root: \.spack-env/view/\([^ ]*\).*#\1#p' "$SITE_ENV/spack.yaml")
+for view in "${views[@]}"; do
     # Use a clean environment: the programs on PATH here are not part of the stack.
     mapfile -t paths < <(env -i HOME=/nonexistent PATH="$base" SPACK_PYTHON="$SPACK_PYTHON" \
         SPACK_DISABLE_LOCAL_CONFIG=1 SPACK_USER_CACHE_PATH="$SPACK_USER_CACHE_PATH" \
         ASSAY_SPACK_HOME="$ASSAY_SPACK_HOME" ASSAY_SPACK_PACKAGES="$ASSAY_SPACK_PACKAGES" \
-        "$SPACK_ROOT/bin/spack" --color never env activate --sh --with-view "$view" -d "$SITE_ENV" |
+        "$SPACK_ROOT/bin/spack" --color never -C "$OWN_SCOPE" \
+        env activate --sh --with-view "$view" -d "$SITE_ENV" |
         sed -n 's/^export PATH=\(.*\);$/\1/p' | tr ':' '\n' |
         grep -F "$SITE_ENV/.spack-env/view/$view/" |
         while read -r each; do [ ! -d "$each" ] || echo "$each"; done)

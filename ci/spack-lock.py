@@ -139,8 +139,9 @@ def configuration(digest):
     """Digests of the merged settings that a lock and its installation depend on."""
     import spack.config
 
-    sections = ("concretizer", "config:checksum", "packages")
-    return {section: digest.of(spack.config.get(section)) for section in sections}
+    return {
+        section: digest.of(spack.config.get(section)) for section in ("concretizer", "packages")
+    }
 
 
 def here():
@@ -152,7 +153,7 @@ def here():
     sealed = read_yaml(lock.with_name("spack.lock.seal.yaml"))["configuration"]
     problems = [
         f"{section}: Spack reads other settings here than where the lock was solved; "
-        f"`spack config blame {section.partition(':')[0]}` names the file"
+        f"`spack config blame {section}` names the file"
         for section, found in configuration(digests()).items()
         if found != sealed.get(section)
     ]

@@ -28,8 +28,10 @@ rm -rf "$1"
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 the_spack ci generate --output-file "$folder/pipeline.yml" --artifacts-root "$folder"
-# Spack copies the environment for the jobs, but without this scope.
-cat "$SPACK_SCOPE"/*.yaml | sed 's/^/  /' >>"$folder/concrete_environment/spack.yaml"
-cmp -s "$SITE_ENV/spack.lock" "$folder/concrete_environment/spack.lock" ||
+# Spack copies the environment for the jobs, but without the scopes that it was given.
+copy=$folder/concrete_environment
+sed -i "s#^  include:\$#&\n  - $(realpath --relative-to="$copy" "$OWN_SCOPE")#" "$copy/spack.yaml"
+cat "$SPACK_SCOPE"/*.yaml | sed 's/^/  /' >>"$copy/spack.yaml"
+cmp -s "$SITE_ENV/spack.lock" "$copy/spack.lock" ||
     die "spack ci generate solved anew: its lock is not $SITE_ENV/spack.lock"
 say "$folder/pipeline.yml"

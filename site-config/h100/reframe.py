@@ -64,6 +64,6 @@ site_configuration = sites.configuration(
     ],
     environments=[
         stacks.spack(__file__, Path(__file__).resolve().parent / "spack/env/spack.lock", view)
-        for view in ("host", "gpu", "diagnosis")
+        for view in ("default", "gpu", "diagnosis")
     ],
 )

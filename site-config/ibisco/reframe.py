@@ -136,7 +136,7 @@ site_configuration = sites.configuration(
     environments=[
         *(
             stacks.spack(__file__, sites.repository(__file__) / "spack.lock", view)
-            for view in ("host", "gpu", "diagnosis")
+            for view in ("default", "gpu", "diagnosis")
         ),
         NVIDIA_HPL,
     ],

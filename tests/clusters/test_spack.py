@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,8 +16,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from assay.locks.lockfile import Lock
+from assay import files
+from assay.locks.digest import MAKE
+from assay.locks.lockfile import Lock, LockError
 from assay.locks.seal import Seal
+from assay.sites import stacks
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDS = ("SPACK_ROOT", "ASSAY_SPACK_PACKAGES", "SPACK_PYTHON")
@@ -65,7 +69,7 @@ def spack(checkout: Path, *arguments: str, env: str = ".") -> subprocess.Complet
     return run(
         checkout,
         Path(os.environ["SPACK_ROOT"]) / "bin/spack",
-        *("--color", "never", "-e", checkout / env, *arguments),
+        *("--color", "never", "-e", checkout / env, "-C", checkout / MAKE, *arguments),
         SPACK_DISABLE_LOCAL_CONFIG=1,
         SPACK_USER_CACHE_PATH=checkout / "home/user-cache",
     )
@@ -82,8 +86,8 @@ def test_the_whole_reference_lock_makes_views_and_environment_files(checkout: Pa
     done = run(checkout, "ci/spack-install.sh", "--fake", SITE="ibisco")
     assert done.returncode == 0, done.stdout + done.stderr
     lock = Lock(checkout / "spack.lock", "spack.lock")
-    sealed = Seal.load(checkout / "spack.lock.seal.yaml", "spack.lock.seal.yaml").views
-    assert set(sealed) == {"host", "gpu", "diagnosis"}
+    sealed = files.read(checkout / "spack.lock.seal.yaml", Seal, LockError).views
+    assert set(sealed) == {"default", "gpu", "diagnosis"}
     for view, held in sealed.items():
         frozen = json.loads((checkout / f"home/env/ibisco.{view}.json").read_text())
         # A fake package has one program, with the name of the package. Spack links no externals.
@@ -100,7 +104,8 @@ def test_an_image_keeps_nothing_that_only_the_build_needed(checkout: Path) -> No
         places = [each.name.rpartition("-")[0] for each in (checkout / "home/opt").glob("*/*-*")]
         assert ("compiler-wrapper-1.1.0" in places) is kept
         assert "hpcc-1.5.0" in places
-        programs = {each.name for each in (checkout / folder).glob(".spack-env/view/host/bin/*")}
+        view = checkout / folder / ".spack-env/view/default"
+        programs = {each.name for each in view.glob("bin/*")}
         assert programs == {"hpcc", "hpl", "npb-btio", "osu-micro-benchmarks"}
 
 
@@ -159,11 +164,12 @@ def test_externals_of_other_versions_are_named(checkout: Path) -> None:
         if node["name"] == "gmake":
             node["version"] = "99.1"
     path.write_text(json.dumps(lock))
-    (checkout / "site-config/common/spack/config.yaml").write_text("config: {checksum: false}\n")
+    settings = checkout / "site-config/common/spack/concretizer.yaml"
+    settings.write_text("concretizer: {unify: false}\n")
     folder = "site-config/debian12/spack/env"
     done = spack(checkout, "python", "ci/spack-lock.py", "here", env=folder)
     assert done.returncode == 1, done.stderr
-    for said in ("config:checksum: Spack reads other", "gmake@99.1: below /usr is 4"):
+    for said in ("concretizer: Spack reads other", "gmake@99.1: below /usr is 4"):
         assert said in done.stdout
     assert "packages: " not in done.stdout
 
@@ -189,3 +195,115 @@ def test_a_full_disk_is_called_so(checkout: Path) -> None:
         pytest.skip("no mounts here: " + done.stderr.splitlines()[0])
     assert done.returncode == 1
     assert "full" in done.stderr.splitlines()[-1] and "ASSAY_SPACK_HOME" in done.stderr
+
+
+# --- Spack's own command, with the settings of a site ---------------------------------------------
+
+
+class Plain:
+    """Spack as a person of a site calls it: with the site's settings, and none of our scripts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        builtin = Path(os.environ["ASSAY_SPACK_PACKAGES"]) / "repos/spack_repo/builtin"
+        self.configure("repos", {"builtin": str(builtin)})
+        self.store("opt")
+
+    def configure(self, section: str, content: object) -> None:
+        file = self.folder / f"settings/{section}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(yaml.safe_dump({section: content}))
+
+    def store(self, name: str) -> Path:
+        """Where the site installs from now on."""
+        self.configure("config", {"install_tree": {"root": str(self.folder / name)}})
+        return self.folder / name
+
+    def __call__(self, cwd: Path, *arguments: str) -> str:
+        done = subprocess.run(
+            [f"{os.environ['SPACK_ROOT']}/bin/spack", "--color", "never", *arguments],
+            cwd=cwd,
+            env={
+                **{name: os.environ[name] for name in ("PATH", "HOME", "SPACK_PYTHON")},
+                "SPACK_SYSTEM_CONFIG_PATH": str(self.folder / "none"),
+                "SPACK_USER_CONFIG_PATH": str(self.folder / "settings"),
+                "SPACK_USER_CACHE_PATH": str(self.folder / "cache"),
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def path(self, cwd: Path) -> list[str]:
+        """What comes before PATH when the environment in a folder is activated."""
+        said = self(cwd, "env", "activate", "--sh", ".")
+        (path,) = re.findall(r"^export PATH=(.*);$", said, re.MULTILINE)
+        return [each for each in path.split(":") if each not in os.environ["PATH"].split(":")]
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Plain:
+    return Plain(tmp_path / "site")
+
+
+def installed(store: Path) -> set[str]:
+    return {each.parent.parent.name for each in store.glob("**/.spack/spec.json")}
+
+
+def test_plain_spack_installs_the_reference_lock_where_the_site_says(
+    checkout: Path, plain: Plain
+) -> None:
+    before = {path.name: path.read_bytes() for path in checkout.glob("spack.*")}
+    plain(checkout, "-e", ".", "install", "--fake")
+    store = plain.folder / "opt"
+    lock = Lock(checkout / "spack.lock", "spack.lock")
+    assert len(installed(store)) == len([n for n in lock.nodes.values() if "external" not in n])
+    assert {path.name: path.read_bytes() for path in checkout.glob("spack.*")} == before
+    assert {path.name for path in checkout.glob(".*")} == {".venv", ".spack-env"}
+    assert not list(checkout.glob("*$*"))
+    assert plain.path(checkout)[0] == f"{checkout}/.spack-env/view/default/bin"
+
+    site_file = checkout / "site-config/ibisco/reframe.py"
+    for view in ("default", "gpu", "diagnosis"):
+        stack = stacks.spack(site_file, checkout / ".spack-env/view" / view, view)
+        locked = stacks.spack(site_file, checkout / "spack.lock", view)
+        assert (stack["name"], stack["features"]) == (locked["name"], locked["features"])
+        assert stack["extras"]["libraries"] == [str(store)]
+        versions = {"provenance": "", "libraries": []}
+        assert {**stack["extras"], **versions} == {**locked["extras"], **versions}
+
+    # What the site has installed is not installed again.
+    plain.configure("upstreams", {"shared": {"install_tree": str(store)}})
+    mine = plain.store("mine")
+    plain(checkout, "-e", ".", "install", "--fake")
+    assert installed(mine) == set()
+
+
+def test_a_sites_own_environment_takes_our_programs_and_its_own_mpi(
+    checkout: Path, plain: Plain, tmp_path: Path
+) -> None:
+    (tmp_path / "mpi/bin").mkdir(parents=True)
+    external = {"spec": "openmpi@5.0.8 fabrics=ucx ~cuda", "prefix": str(tmp_path / "mpi")}
+    own = tmp_path / "own"
+    own.mkdir()
+    document = {
+        "include": [str(checkout / "site-config/common/spack")],
+        "packages": {"openmpi": {"buildable": False, "externals": [external]}},
+        "specs": ["openmpi", "$host"],
+        "view": {"default": {"root": str(tmp_path / "programs")}},
+    }
+    (own / "spack.yaml").write_text(yaml.safe_dump({"spack": document}))
+    plain.configure("concretizer", {"reuse": True})
+    plain(own, "-e", ".", "install", "--fake")
+    assert "reuse: true" in plain(own, "-e", ".", "config", "get", "concretizer")
+    nodes = Lock(own / "spack.lock", "spack.lock").nodes.values()
+    ours = {node["name"]: node["version"] for node in nodes if node["namespace"] == "assay"}
+    assert {"npb-btio", "hpcc", "hpl"} <= set(ours)
+    assert plain.path(own)[0] == f"{tmp_path}/programs/bin"
+    stack = stacks.spack(own / "reframe.py", tmp_path / "programs")
+    assert {"mpi", "osu", "btio", "hpcc", "hpl"} <= set(stack["features"])
+    assert stack["extras"]["openmpi_version"] == "5.0.8"
+    assert f":{tmp_path}/mpi/bin:$PATH" in stack["env_vars"][0][1]

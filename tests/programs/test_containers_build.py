@@ -99,10 +99,10 @@ def test_a_lock_without_one_version_fails_the_build(
 def test_programs_of_an_image_come_from_its_views(labelled: Path) -> None:
     folder = labelled / ".cache/spack/env"
     folder.mkdir(parents=True)
-    for view in ("gpu", "host"):
+    for view in ("gpu", "default"):
         (folder / f"one.{view}.json").write_text(json.dumps({"path": [f"/{view}/bin"]}))
-    done = run(sys.executable, labelled / "containers/view.py", "path", "one", "gpu,host")
-    assert done.stdout == "/gpu/bin:/host/bin\n"
+    done = run(sys.executable, labelled / "containers/view.py", "path", "one", "gpu,default")
+    assert done.stdout == "/gpu/bin:/default/bin\n"
 
 
 def sections(name: str, *kinds: str) -> str:
@@ -129,7 +129,7 @@ esac"""
     [
         (None, "gpu", ""),
         ("xhpl", "gpu", ""),
-        ("xhpl", "gpu,host", "missing: xhpl"),
+        ("xhpl", "gpu,default", "missing: xhpl"),
         ("osu_latency", "gpu", "missing: osu_latency"),
         ("cuda_ipc", "gpu", "ucx_info -d lacks cuda_ipc on an emulated GPU"),
         ("gdr_copy", "gpu", "ucx_info -d lacks gdr_copy on an emulated GPU"),

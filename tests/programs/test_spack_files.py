@@ -17,6 +17,7 @@ from reframe.core.exceptions import ConfigError
 from shell import ROOT
 
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
+from assay.locks import digest
 from assay.sites import stacks
 
 RECIPES = sorted((ROOT / "spack-repo/spack_repo/assay/packages").glob("*/package.py"))
@@ -64,6 +65,32 @@ def test_a_manifest_takes_what_is_shared_from_one_place(site: str) -> None:
     assert all(any(folder.glob("*.yaml")) for folder in folders)
     packages = yaml.safe_load((folders[0] / "packages.yaml").read_text())
     assert packages["packages"]["all"]["target"]
+
+
+@pytest.mark.parametrize("site", sorted({*MANIFESTS} - {"debian12-cuda"}))
+def test_activating_an_environment_gives_what_starts_on_every_node(site: str) -> None:
+    # `spack env activate` sets PATH for a view of this name alone.
+    assert next(iter(manifest(site)["view"])) == "default"
+
+
+def test_only_make_fixes_where_spack_installs_and_what_it_reads() -> None:
+    files = [*(ROOT / "site-config").glob("**/spack*/**/*.yaml"), ROOT / "spack.yaml"]
+    ours = ROOT / digest.MAKE
+    theirs = [path for path in files if path.parent != ours and "seal" not in path.name]
+    theirs = [path for path in theirs if ".spack-env" not in path.parts]
+    assert len(theirs) > 10
+    for path in theirs:
+        document = yaml.safe_load(path.read_text())
+        document = document.get("spack", document)
+        kept = {"packages", "definitions", "repos", "concretizer", "include", "specs", "view"}
+        assert set(document) <= kept, f"plain Spack would lose the site's own settings: {path}"
+        assert document.get("concretizer", {}).keys() <= {"unify"}
+        assert not re.search(r"[$][{]?[A-Z]", path.read_text()), path
+    outranking = {path.stem: yaml.safe_load(path.read_text()) for path in ours.iterdir()}
+    assert outranking["concretizer"] == {"concretizer": {"reuse": False}}
+    assert outranking["config"]["config"]["checksum"] is True
+    # Spack looks for a recipe in their order.
+    assert [*outranking["repos"]["repos"]] == ["assay", "builtin"]
 
 
 @pytest.mark.parametrize("site", CUDA_SITES)
@@ -156,7 +183,7 @@ def lock_beside(site: Path) -> Path:
 
 def install(site: Path, *directories: str, lock_sha256: str | None = None) -> None:
     digest = lock_sha256 or hashlib.sha256(lock_beside(site).read_bytes()).hexdigest()
-    file = stacks.home(site) / "env/debian12.host.json"
+    file = stacks.home(site) / "env/debian12.default.json"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"lock_sha256": digest, "path": list(directories)}))
 
@@ -220,7 +247,7 @@ def stack_of(site: str, view: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("site", CUDA_SITES)
 def test_no_program_that_the_tests_name_lacks_a_package(site: str) -> None:
-    stack = stack_of(site, "host")
+    stack = stack_of(site, "default")
     gpu = stack_of(site, "gpu")
     # NetPIPE has no recipe, perftest comes with the drivers of the network, others are not locked.
     wanted = {w for w, p in PROGRAMS.items() if p.detected and not p.variant_of} | {"btio"}
@@ -233,7 +260,7 @@ def test_no_program_that_the_tests_name_lacks_a_package(site: str) -> None:
 
 @pytest.mark.parametrize("site", CUDA_SITES)
 def test_what_needs_libcuda_or_counts_is_a_stack_of_its_own(site: str) -> None:
-    host, gpu, diagnosis = (stack_of(site, view) for view in ("host", "gpu", "diagnosis"))
+    host, gpu, diagnosis = (stack_of(site, view) for view in ("default", "gpu", "diagnosis"))
     assert [stack["name"] for stack in (host, gpu, diagnosis)] == [
         "spack", "spack-gpu", "spack-diagnosis",
     ]  # fmt: skip
@@ -247,5 +274,98 @@ def test_what_needs_libcuda_or_counts_is_a_stack_of_its_own(site: str) -> None:
 
 
 def test_a_view_that_is_not_there_is_refused(site: Path) -> None:
-    with pytest.raises(ConfigError, match=r"seal.yaml: views: no 'gpu'; there are host$"):
+    with pytest.raises(ConfigError, match=r"seal.yaml: views: no 'gpu'; there are default$"):
         stacks.spack(site, lock_beside(site), "gpu")
+
+
+# --- a view that any Spack installed --------------------------------------------------------------
+
+
+def view_of(folder: Path, *names: str, **changes: Any) -> Path:
+    """A view, and below `opt` what it links to: packages of the lock of debian12.
+
+    :param changes: package -> what its node says of itself as an external.
+    """
+    found = nodes(lock_of("debian12"))
+    for each in found:
+        if each["name"] in changes:
+            each["external"] = changes[each["name"]]
+    for each in (each for each in found if each["name"] in names):
+        prefix = folder / "opt/linux" / each["name"]
+        file = prefix / ".spack/spec.json"
+        file.parent.mkdir(parents=True)
+        others = [other for other in found if other is not each]
+        file.write_text(json.dumps({"spec": {"nodes": [each, *others]}}))
+        linked = folder / "a view/.spack" / each["name"] / "spec.json"
+        linked.parent.mkdir(parents=True)
+        linked.symlink_to(file)
+    (folder / "opt/.spack-db").mkdir(parents=True)
+    program = folder / "a view/libexec/osu-micro-benchmarks/mpi/pt2pt/osu_latency"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    return folder / "a view"
+
+
+BUILT = ("osu-micro-benchmarks", "npb-btio", "hpcc", "hpl")
+
+
+def test_a_view_says_the_same_as_the_lock_that_it_was_installed_from(
+    site: Path, tmp_path: Path
+) -> None:
+    view = view_of(tmp_path, *BUILT)
+    stack, locked = stacks.spack(site, view), stacks.spack(site, lock_beside(site))
+    assert stack["name"] == locked["name"] == "spack"
+    assert stack["features"] == locked["features"]
+    told = ("provenance", "libraries")
+    said, sealed = ({**each["extras"], **dict.fromkeys(told)} for each in (stack, locked))
+    assert said == sealed
+    assert stack["extras"]["libraries"] == [str(tmp_path / "opt")]
+    assert str(view) in stack["extras"]["provenance"]
+    path = f"'{view}/bin':'{view}/libexec/osu-micro-benchmarks/mpi/pt2pt':$PATH"
+    assert stack["env_vars"] == [["PATH", path]]
+    assert not {"modules", "prepare_cmds"} & stack.keys()
+
+
+@pytest.mark.parametrize(
+    ("module", "added"), [(None, ":/opt/mpi/bin:$PATH"), (["openmpi/5"], "/pt2pt':$PATH")]
+)
+def test_an_mpi_of_the_site_comes_from_its_module_or_its_prefix(
+    site: Path, tmp_path: Path, module: list[str] | None, added: str
+) -> None:
+    mpi = {"path": "/opt/mpi", "module": module}
+    stack = stacks.spack(site, view_of(tmp_path, *BUILT, openmpi=mpi), "gpu")
+    assert stack["name"] == "spack-gpu" and "mpi" in stack["features"]
+    assert stack.get("modules") == module
+    assert stack["env_vars"][0][1].endswith(added)
+    assert stack["extras"]["libraries"] == ["/opt/mpi", str(tmp_path / "opt")]
+
+
+def test_an_mpi_may_be_known_by_its_module_alone(site: Path, tmp_path: Path) -> None:
+    mpi = {"path": None, "module": ["openmpi/5"]}
+    stack = stacks.spack(site, view_of(tmp_path, *BUILT, openmpi=mpi))
+    assert stack["modules"] == ["openmpi/5"]
+    assert stack["extras"]["libraries"] == [str(tmp_path / "opt")]
+
+
+def test_a_program_that_the_view_does_not_hold_is_not_promised(site: Path, tmp_path: Path) -> None:
+    stack = stacks.spack(site, view_of(tmp_path, "hpl"))
+    assert "hpl" in stack["features"]
+    assert not {"osu", "btio", "hpcc"} & set(stack["features"])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "no view of Spack; give the folder of a view, or a spack.lock"),
+        ("{}", "not a view that Spack wrote: KeyError"),
+        ('{"spec": {"nodes": []}}', "not a view that Spack wrote: IndexError"),
+    ],
+)
+def test_a_folder_that_is_no_view_is_refused(
+    site: Path, tmp_path: Path, content: str | None, said: str
+) -> None:
+    if content:
+        (tmp_path / "view/.spack/hpl").mkdir(parents=True)
+        (tmp_path / "view/.spack/hpl/spec.json").write_text(content)
+    with pytest.raises(ConfigError, match=f"/view: {said}"):
+        stacks.spack(site, tmp_path / "view")

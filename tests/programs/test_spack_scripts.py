@@ -171,6 +171,16 @@ def test_a_lock_with_faults_is_not_taken(copied: Path, pinned: dict[str, object]
     assert lock.read_bytes() == lock_of("debian12").read_bytes()
 
 
+def test_what_make_fixes_outranks_the_settings_of_a_site(
+    copied: Path, pinned: dict[str, object], tmp_path: Path
+) -> None:
+    spack = Path(str(pinned["SPACK_ROOT"]))
+    program(spack, "bin/spack", f'echo "$@" >{tmp_path}/asked')
+    commit(spack)
+    relock(copied, **pinned)
+    assert f" -C {copied}/site-config/common/spack-make python " in (tmp_path / "asked").read_text()
+
+
 @pytest.mark.parametrize("variable", PINNED)
 @pytest.mark.parametrize("name", ["bin/spack", "new/package.py", "etc/spack/config.yaml"])
 def test_a_checkout_with_changes_is_refused(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from assay import files
@@ -13,67 +12,42 @@ from assay.locks.lockfile import MISSHAPEN, Lock, LockError
 from assay.locks.seal import Seal, differences
 
 
-@dataclass(frozen=True)
-class Environment:
-    """One manifest with its lock.
-
-    :ivar root: the repository.
-    :ivar folder: the folder of the manifest, relative to `root`.
-    """
-
-    site: str
-    root: Path
-    folder: Path
-
-    def file(self, name: str) -> tuple[Path, str]:
-        """A file of the environment, and its name in messages."""
-        return self.root / self.folder / name, (self.folder / name).as_posix()
-
-
 def run(root: Path, site: str | None) -> int:
     """Check the lock of one site, or all; returns the exit code.
 
     1: there is a fault. 2: there is no such site, or no repository.
     """
-    if not (root / "site-config").is_dir():
-        _complain(
-            f"{root / 'site-config'}: no such folder; run from the repository, or give --root"
-        )
-        return 2
+    folder = root / "site-config"
+    if not folder.is_dir():
+        return _complain(f"{folder}: no such folder; run from the repository, or give --root", 2)
     try:
         found = environments(root)
     except LockError as error:
-        _complain(error)
-        return 1
+        return _complain(error)
     if site is not None and site not in found:
-        _complain(f"unknown site {site!r}; known are {', '.join(found) or 'none'}")
-        return 2
+        return _complain(f"unknown site {site!r}; known are {', '.join(found) or 'none'}", 2)
     if not found:
-        _complain(f"{root / 'site-config/<site>/spack'}: no site has a stack; see docs/stack.md")
-        return 2
+        return _complain(f"{folder}/<site>/spack: no site has a stack; see docs/stack.md", 2)
     bad = 0
-    for environment in [found[site]] if site is not None else found.values():
+    for name in found if site is None else [site]:
         try:
-            faults = _faults(environment)
+            faults = _faults(root, name, found[name])
         except LockError as error:
             faults = [str(error)]
         for fault in faults:
-            _complain(fault)
+            bad = _complain(f"{fault}; make lock SITE={name}")
         if not faults:
-            print(f"{environment.site}: {environment.file('spack.lock')[1]} is sound")
-        bad += len(faults)
-    return 1 if bad else 0
+            print(f"{name}: {(found[name] / 'spack.lock').as_posix()} is sound")
+    return bad
 
 
-def environments(root: Path) -> dict[str, Environment]:
-    """The environment of each site that has a folder ``spack``, by name.
+def environments(root: Path) -> dict[str, Path]:
+    """Site -> folder of its manifest, relative to `root`; of each site with a folder ``spack``.
 
     :raises LockError: the manifest at the top does not say which site it belongs to.
     """
     found = {
-        folder.parent.name: Environment(
-            folder.parent.name, root, Path("site-config", folder.parent.name, "spack", "env")
-        )
+        folder.parent.name: folder.relative_to(root) / "env"
         for folder in sorted(root.glob("site-config/*/spack"))
         if folder.is_dir() and folder.parent.name != "common"
     }
@@ -85,37 +59,36 @@ def environments(root: Path) -> dict[str, Environment]:
         if not sites:
             files.read_yaml(top, LockError, "spack.yaml")
             raise LockError("spack.yaml: include: names no site; write - site-config/<site>/spack")
-        found[sites[0]] = Environment(sites[0], root, Path())
+        found[sites[0]] = Path()
     return found
 
 
-def _faults(environment: Environment) -> list[str]:
-    """All faults of one environment.
+def _faults(root: Path, site: str, folder: Path) -> list[str]:
+    """All faults of the environment of one site.
 
     :raises LockError: a file cannot be read or understood, so that nothing else can be checked.
     """
-    root, folder, name = environment.root, environment.folder, environment.site
-    path, shown = environment.file("spack.lock.seal.yaml")
-    mend = f"make lock SITE={name}"
+    manifest, locked, sealed = (
+        (folder / name).as_posix() for name in ("spack.yaml", "spack.lock", "spack.lock.seal.yaml")
+    )
+    lock, seal = Lock(root / locked, locked), files.read(root / sealed, Seal, LockError, sealed)
     try:
-        lock = Lock(*environment.file("spack.lock"))
-        seal = Seal.load(path, shown)
-        faults = [*differences(root, folder, seal), *rules.hashes(lock), *rules.pins(lock, root)]
-        faults += [*rules.site(lock, seal), *rules.views(lock, seal, shown)]
-        faults += rules.iron(lock, seal)
-        for file in digest.inputs(root, (folder / "spack.yaml").as_posix(), seal.scopes):
-            if file.endswith(".yaml") and (root / file).exists():
-                faults += rules.settings(file, files.read_yaml(root / file, LockError, file))
-    except LockError as error:
-        raise LockError(f"{error}; {mend}") from None
+        names = digest.inputs(root, manifest, seal.scopes)
+        faults = [*differences(root, locked, names, seal), *rules.hashes(lock)]
+        faults += [*rules.pins(lock, root), *rules.site(lock, seal)]
+        faults += [*rules.views(lock, seal, sealed), *rules.iron(lock, seal)]
+        for name in names:
+            if name.endswith(".yaml") and (root / name).exists():
+                faults += rules.settings(name, files.read_yaml(root / name, LockError, name))
     except MISSHAPEN as error:
-        raise LockError(f"{lock.file}: not a lock of Spack: {error!r}; {mend}") from None
-    if seal.site != name:
-        faults.append(f"{shown}: site: is {seal.site!r}, this is {name!r}: another site's")
-    return [f"{fault}; {mend}" for fault in faults]
+        raise LockError(f"{locked}: not a lock of Spack: {error!r}") from None
+    if seal.site != site:
+        faults.append(f"{sealed}: site: is {seal.site!r}, this is {site!r}: another site's")
+    return faults
 
 
-def _complain(fault: object) -> None:
-    """Prints a fault as one line on stderr; unprintable characters from a file are escaped."""
+def _complain(fault: object, code: int = 1) -> int:
+    """Print a fault as one line on stderr, with unprintable characters escaped; returns `code`."""
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(fault))
     print(f"assay lock: {line}", file=sys.stderr)
+    return code

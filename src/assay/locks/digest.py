@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-#: Our recipes, and the pinned commits of Spack and of its package repository.
+#: Our recipes, the pinned commits of Spack and of its recipes, and what outranks each manifest.
 RECIPES, PINS = "spack-repo/spack_repo", "spack-repo/pins.yaml"
+MAKE = "site-config/common/spack-make"
 
 
 def of(value: Any) -> str:
@@ -28,16 +29,14 @@ def inputs(root: Path, manifest: str, scopes: Iterable[str]) -> list[str]:
     :param manifest: its ``spack.yaml``, relative to `root`.
     :param scopes: the folders and files that it includes, relative to `root`.
     """
-    found = [manifest, PINS]
-    for scope in scopes:
-        path = root / scope
-        each = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-        found += [file.relative_to(root).as_posix() for file in each]
+    found = [root / manifest, root / PINS]
+    for path in (root / scope for scope in (*scopes, MAKE)):
+        found += sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     for path in sorted((root / RECIPES).rglob("*")):
         parts = path.relative_to(root).parts
         if path.is_file() and not any(p.startswith(".") or p == "__pycache__" for p in parts):
-            found.append(path.relative_to(root).as_posix())
-    return found
+            found.append(path)
+    return [path.relative_to(root).as_posix() for path in found]
 
 
 def of_file(path: Path, read_yaml: Callable[[Path], Any]) -> dict[str, str]:

@@ -58,24 +58,27 @@ class Lock:
         Spack 1.1.0 hashed externals before it gave them their namespace. Spack 1.1.1 hashes them
         after that (commit 946a9001ca), so the same stack has other hashes.
         """
-        left_out = {"hash"}
-        if "external" in node and re.match(r"1\.1\.0(\D|$)", self.spack["version"]):
-            left_out.add("namespace")
+        old = "external" in node and re.match(r"1\.1\.0(\D|$)", self.spack["version"])
+        left_out = ("hash", "namespace") if old else ("hash",)
         content = {key: value for key, value in node.items() if key not in left_out}
         text = json.dumps(content, separators=(",", ":"))
         digest = hashlib.sha1(text.encode("ascii"), usedforsecurity=False).digest()
         return base64.b32encode(digest).decode("ascii").lower()
 
-    def below(self, key: str) -> set[str]:
-        """Keys of all nodes in the lock that a node depends on, directly or indirectly."""
+    def used(self) -> set[str]:
+        """Keys of the roots, and of all nodes that they depend on, directly or indirectly."""
         seen: set[str] = set()
-        ahead = [key]
+        ahead = [key for _, key in self.roots]
         while ahead:
-            for edge in edges(self.nodes[ahead.pop()]):
-                if edge["hash"] in self.nodes and edge["hash"] not in seen:
-                    seen.add(edge["hash"])
-                    ahead.append(edge["hash"])
+            key = ahead.pop()
+            if key in self.nodes and key not in seen:
+                seen.add(key)
+                ahead += [edge["hash"] for edge in edges(self.nodes[key])]
         return seen
+
+    def at(self, node: Node) -> str:
+        """How messages name a node of this lock."""
+        return f"{self.file}: concrete_specs:{node['hash']}: {label(node)}"
 
     def named(self, name: str) -> list[Node]:
         """All nodes of one package."""

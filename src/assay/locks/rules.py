@@ -28,31 +28,22 @@ _LIBC = ("glibc", "musl")
 def hashes(lock: Lock) -> Iterator[str]:
     """Every node has the hash of its content, and the graph is whole."""
     for key, node in lock.nodes.items():
-        where = f"{lock.file}: concrete_specs:{key}"
+        where, name = f"{lock.file}: concrete_specs:{key}", node["name"]
         if node["hash"] != key:
-            yield f"{where}: hash: is {node['hash']} in {node['name']} itself"
-        content = lock.hash_of(node)
-        if content != node["hash"]:
-            yield (
-                f"{where}: hash: content of {node['name']}@{node['version']} has hash {content}: "
-                "it was edited after solving"
-            )
+            yield f"{where}: hash: is {node['hash']} in {name} itself"
+        if (content := lock.hash_of(node)) != node["hash"]:
+            what = f"content of {name}@{node['version']} has hash {content}"
+            yield f"{where}: hash: {what}: it was edited after solving"
         for edge in edges(node):
-            target = lock.nodes.get(edge["hash"])
+            what, target = f"dependencies: {edge['name']}", lock.nodes.get(edge["hash"])
             if target is None:
-                yield (
-                    f"{where}: dependencies: {edge['name']}/{edge['hash'][:7]} of {node['name']} "
-                    "is not in the lock"
-                )
+                yield f"{where}: {what}/{edge['hash'][:7]} of {name} is not in the lock"
             elif target["name"] != edge["name"]:
-                yield f"{where}: dependencies: {edge['name']} of {node['name']} is {label(target)}"
-    used: set[str] = set()
+                yield f"{where}: {what} of {name} is {label(target)}"
     for text, key in lock.roots:
         if key not in lock.nodes:
             yield f"{lock.file}: roots: {text!r}: {key} is not in the lock"
-        else:
-            used |= {key, *lock.below(key)}
-    for key in sorted(set(lock.nodes) - used):
+    for key in sorted(lock.nodes.keys() - lock.used()):
         yield f"{lock.file}: concrete_specs:{key}: no root needs {label(lock.nodes[key])}"
 
 
@@ -62,12 +53,12 @@ def pins(lock: Lock, root: Path) -> Iterator[str]:
     :raises LockError: the pins cannot be read or understood.
     """
     pinned = files.read_yaml(root / PINS, LockError, PINS)
-    for key in ("version", "commit"):
-        try:
-            have, want = lock.spack.get(key), pinned["spack"][key]
-        except MISSHAPEN as error:
-            raise LockError(f"{PINS}: spack: {error!r}; see docs/stack.md") from None
-        if have != want:
+    try:
+        wanted = {key: pinned["spack"][key] for key in ("version", "commit")}
+    except MISSHAPEN as error:
+        raise LockError(f"{PINS}: spack: {error!r}; see docs/stack.md") from None
+    for key, want in wanted.items():
+        if (have := lock.spack.get(key)) != want:
             yield f"{lock.file}: spack:{key}: is {have}, {PINS} has {want}"
 
 
@@ -78,9 +69,9 @@ def site(lock: Lock, seal: Seal) -> Iterator[str]:
     """
     targets, gpus = seal.hardware.target, seal.hardware.cuda_arch
     for node in lock.nodes.values():
-        where = f"{lock.file}: concrete_specs:{node['hash']}: {label(node)}"
+        where, name = lock.at(node), node["name"]
         if "external" in node:
-            path, name = node["external"]["path"], node["name"]
+            path = node["external"]["path"]
             if name not in _LIBC and path not in seal.externals.get(name, ()):
                 yield f"{where}: {path} is in no packages:{name}:externals of the site"
             continue
@@ -88,12 +79,9 @@ def site(lock: Lock, seal: Seal) -> Iterator[str]:
         target = target if isinstance(target, str) else target["name"]
         if targets and target not in targets:
             yield f"{where} is for {target}, packages:all:target has {', '.join(targets)}"
-        have = _listed(node["parameters"].get("cuda_arch", []))
-        if gpus and have and set(have) != set(gpus):
-            yield (
-                f"{where} has cuda_arch {','.join(map(str, have))}, packages:all:prefer has "
-                f"{','.join(gpus)}"
-            )
+        have = ",".join(sorted(map(str, _listed(node["parameters"].get("cuda_arch")))))
+        if have and have != (want := ",".join(sorted(gpus)) or have):
+            yield f"{where} has cuda_arch {have}, packages:all:prefer has {want}"
 
 
 def views(lock: Lock, seal: Seal, shown: str) -> Iterator[str]:
@@ -115,25 +103,21 @@ def iron(lock: Lock, seal: Seal) -> Iterator[str]:
     cuda = bool(seal.hardware.cuda_arch or lock.named("cuda")) or any(
         node["parameters"].get("cuda") is True for node in lock.nodes.values()
     )
-    for node in lock.named("openmpi"):
-        where = f"{lock.file}: concrete_specs:{node['hash']}: {label(node)}"
-        if "ucx" not in _listed(node["parameters"].get("fabrics")):
-            yield f"{where} lacks fabrics=ucx; require it in packages:openmpi"
-        if "external" not in node and "ucx" not in {edge["name"] for edge in edges(node)}:
-            yield f"{where} does not depend on ucx; require fabrics=ucx in packages:openmpi"
-        if cuda and "external" not in node and node["parameters"].get("cuda") is not True:
-            yield f"{where} lacks +cuda; require it in packages:openmpi"
-    for node in lock.named("ucx") if cuda else ():
-        where = f"{lock.file}: concrete_specs:{node['hash']}: {label(node)}"
-        lacks = [f"+{name}" for name in UCX_ON_GPUS if node["parameters"].get(name) is not True]
+    for node in (*lock.named("openmpi"), *(lock.named("ucx") if cuda else ())):
+        name, has, built = node["name"], node["parameters"], "external" not in node
+        needs = {"ucx": "fabrics=ucx"}
+        lacks = [] if "ucx" in _listed(has.get("fabrics")) else ["fabrics=ucx"]
+        if name == "openmpi" and cuda and built and has.get("cuda") is not True:
+            lacks.append("+cuda")
+        elif name == "ucx":
+            needs = {"cuda": "+cuda", "gdrcopy": "+gdrcopy"}
+            lacks = [f"+{each}" for each in UCX_ON_GPUS if has.get(each) is not True]
         if lacks:
-            yield f"{where} lacks {' '.join(lacks)}; require it in packages:ucx"
-        needs = {"cuda", "gdrcopy"} - {edge["name"] for edge in edges(node)}
-        if "external" not in node and needs:
-            yield (
-                f"{where} does not depend on {' and '.join(sorted(needs))}; require "
-                f"{' '.join('+' + name for name in sorted(needs))} in packages:ucx"
-            )
+            yield f"{lock.at(node)} lacks {' '.join(lacks)}; require it in packages:{name}"
+        absent = sorted(needs.keys() - {edge["name"] for edge in edges(node)})
+        if built and absent:
+            mend = f"require {' '.join(needs[each] for each in absent)} in packages:{name}"
+            yield f"{lock.at(node)} does not depend on {' and '.join(absent)}; {mend}"
 
 
 def settings(file: str, document: Any) -> Iterator[str]:
@@ -150,22 +134,14 @@ def settings(file: str, document: Any) -> Iterator[str]:
         if isinstance(entry, dict) and not entry.keys() <= {"path", "optional"}:
             yield f"{file}: include: {path} has a condition; write a path, and nothing else"
         elif re.search(r"^/|[$~]|://", str(path)):
-            yield (
-                f"{file}: include: {path!r} depends on the machine that solves it; write a path "
-                "relative to this file"
-            )
+            mend = "write a path relative to this file"
+            yield f"{file}: include: {path!r} depends on the machine that solves it; {mend}"
     for entry in _listed(_at(inside, "definitions")):
         if _at(entry, "when") is not None:
             yield f"{file}: definitions: `when` depends on the machine; use a list of its own"
     if _at(inside, "packages", "all", "require") is not None:
-        yield (
-            f"{file}: packages:all:require: any package's own require replaces it; "
-            "use all:target or all:prefer, or require it for each package"
-        )
-    if _at(inside, "config", "checksum") not in (None, True):
-        yield f"{file}: config:checksum: sources are verified; remove it"
-    if _at(inside, "concretizer", "reuse") not in (None, False):
-        yield f"{file}: concretizer:reuse: what is installed must not change the lock; use false"
+        mend = "use all:target or all:prefer, or require it for each package"
+        yield f"{file}: packages:all:require: any package's own require replaces it; {mend}"
 
 
 def _at(document: Any, *keys: str) -> Any:
@@ -177,12 +153,10 @@ def _at(document: Any, *keys: str) -> Any:
 
 def _keys(document: Any) -> Iterator[str]:
     if isinstance(document, dict):
-        for key, value in document.items():
-            yield str(key)
-            yield from _keys(value)
-    elif isinstance(document, list):
-        for each in document:
-            yield from _keys(each)
+        yield from map(str, document)
+        document = [*document.values()]
+    for each in document if isinstance(document, list) else ():
+        yield from _keys(each)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -8,7 +8,7 @@ writes a seal, in the same process that solves (``ci/spack-lock.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,53 +44,41 @@ class Seal(msgspec.Struct, frozen=True):
     views: dict[str, list[str]]
     files: dict[str, dict[str, str]]
 
-    @classmethod
-    def load(cls, path: Path, shown: str) -> Seal:
-        """Read a seal.
 
-        :param shown: how messages name the file.
-        :raises LockError: it cannot be read or does not have the shape of a seal.
-        """
-        return files.read(path, cls, LockError, shown)
-
-
-def differences(root: Path, folder: Path, seal: Seal) -> Iterator[str]:
+def differences(root: Path, lock: str, names: Iterable[str], seal: Seal) -> Iterator[str]:
     """How the files differ from what was sealed: one line for each key.
 
-    :param folder: the folder of the lock, relative to `root`.
+    :param lock: the lock, relative to the repository.
+    :param names: the other files.
     :raises LockError: a file cannot be read.
     """
-    lock = (folder / "spack.lock").as_posix()
+
+    def read(path: Path) -> Any:
+        return files.read_yaml(path, LockError, path.relative_to(root))
+
     since = f"since {lock} was solved"
-    before, now = seal.files, {}
-    for name in [lock, *digest.inputs(root, (folder / "spack.yaml").as_posix(), seal.scopes)]:
-        if (root / name).exists():
-            now[name] = _digests(root / name, name)
-    faults = list(_changes(before, now, since))
-    for name in sorted(before.keys() & now.keys()):
-        faults += [f"{name}: {each}" for each in _changes(before[name], now[name], since)]
-    written = digest.of((root / lock).read_bytes())
-    if seal.lock != written and not any(fault.startswith(f"{lock}: ") for fault in faults):
-        faults.append(f"{lock}: is not the file that Spack wrote")
-    yield from faults
+    now: dict[str, dict[str, str]] = {}
+    for name in (each for each in (lock, *names) if (root / each).exists()):
+        try:
+            now[name] = digest.of_file(root / name, read)
+        except OSError as error:
+            raise LockError(f"{name}: {error.strerror}") from None
+        except MISSHAPEN as error:
+            raise LockError(f"{name}: not a lock of Spack: {error!r}") from None
+    changed = set()
+    for name in sorted(seal.files.keys() | now.keys()):
+        before, after = seal.files.get(name), now.get(name)
+        if before is None or after is None:
+            yield f"{name} {_fate(before, after)} {since}"
+            continue
+        for key in sorted(before.keys() | after.keys()):
+            if before.get(key) != after.get(key):
+                fate = _fate(before.get(key), after.get(key))
+                yield f"{name}: {key and key + ' '}{fate} {since}"
+                changed.add(name)
+    if lock not in changed and seal.lock != digest.of((root / lock).read_bytes()):
+        yield f"{lock}: is not the file that Spack wrote"
 
 
-def _changes(before: Mapping[str, Any], now: Mapping[str, Any], since: str) -> Iterator[str]:
-    """What came and went; of digests also what changed."""
-    for key in sorted(before.keys() | now.keys()):
-        what = f"{key} " if key else ""
-        if key not in before:
-            yield f"{what}is new {since}"
-        elif key not in now:
-            yield f"{what}is gone {since}"
-        elif isinstance(now[key], str) and before[key] != now[key]:
-            yield f"{what}changed {since}"
-
-
-def _digests(path: Path, shown: str) -> dict[str, str]:
-    try:
-        return digest.of_file(path, lambda each: files.read_yaml(each, LockError, shown))
-    except OSError as error:
-        raise LockError(f"{shown}: {error.strerror}") from None
-    except MISSHAPEN as error:
-        raise LockError(f"{shown}: not a lock of Spack: {error!r}") from None
+def _fate(before: object, after: object) -> str:
+    return "is new" if before is None else "is gone" if after is None else "changed"

@@ -1,10 +1,10 @@
 """The Spack stacks of a site as ReFrame environments: which programs they have, and where.
 
-Each view of ``spack.yaml`` is one stack. The view ``host`` gives the stack ``spack``, any other
+Each view of ``spack.yaml`` is one stack. The view ``default`` gives the stack ``spack``, any other
 view the stack ``spack-<view>``. ``make spack SITE=<site>`` writes one file for each view,
 ``env/<site>.<view>.json`` below ``$ASSAY_SPACK_HOME`` (by default ``.cache/spack``). The file holds
 the directories to put before PATH and the hash of the lock. Jobs need nothing else, so compute
-nodes need no Spack.
+nodes need no Spack. A view that a person installed with Spack's own command says the same itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
-from assay.locks.lockfile import Lock, LockError, Node, is_of, package
+from assay.locks import digest as digests
+from assay.locks.lockfile import MISSHAPEN, Lock, LockError, Node, is_of, package
 from assay.locks.seal import Seal
 
 #: Package -> the extra that holds its version.
@@ -33,7 +34,7 @@ VERSIONS = {
 
 
 def spack(
-    site_file: str | Path, lock: str | Path, view: str = "host", of: str | None = None
+    site_file: str | Path, lock: str | Path, view: str = "default", of: str | None = None
 ) -> dict[str, Any]:
     """The environment of one view, read from the lock, even if the view is not installed yet.
 
@@ -41,17 +42,20 @@ def spack(
     line that says so.
 
     :param site_file: the site's ``__file__``.
-    :param lock: its ``spack.lock``, which has its seal beside it.
+    :param lock: its ``spack.lock``, which has its seal beside it; or the folder of a view that any
+        Spack installed.
     :param view: the view of the environment whose programs are meant.
     :param of: the site that the stack is installed for, if it is another one.
-    :raises ConfigError: lock or seal cannot be read, or there is no such view.
+    :raises ConfigError: lock, seal or view cannot be read, or there is no such view.
     """
     site_file, lock = Path(site_file).resolve(), Path(lock)
+    if lock.suffix != ".lock":
+        return _installed_view(lock.absolute(), view)
     site = of or site_file.parent.name
     try:
         solved = Lock(lock, str(lock))
         file = lock.with_name("spack.lock.seal.yaml")
-        seal = Seal.load(file, str(file))
+        seal = files.read(file, Seal, LockError)
         digest = hashlib.sha256(lock.read_bytes()).hexdigest()
         if seal.lock != digest:
             raise LockError(f"{file}: lock: was written for another lock")
@@ -61,10 +65,21 @@ def spack(
         known = ", ".join(sorted(seal.views))
         raise ConfigError(f"{file}: views: no {view!r}; there are {known}")
     nodes = [solved.nodes[key] for key in seal.views[view] if key in solved.nodes]
-    extras: dict[str, Any] = {
-        "provenance": f"Spack, {lock.name} sha256 {digest}",
-        "libraries": [str(home(site_file).resolve())],
-    }
+    said = f"Spack, {lock.name} sha256 {digest}"
+    environment = _environment(view, nodes, said, [str(home(site_file).resolve())])
+    directories, problem = _installed(home(site_file), site, view, digest)
+    if problem:
+        environment["prepare_cmds"] = [f"echo {shlex.quote(problem)} >&2", "exit 1"]
+    else:
+        environment["env_vars"] = _path(directories)
+    return environment
+
+
+def _environment(
+    view: str, nodes: Sequence[Node], provenance: str, libraries: list[str]
+) -> dict[str, Any]:
+    """The environment of a view that holds these packages, without the way to them."""
+    extras: dict[str, Any] = {"provenance": provenance, "libraries": libraries}
     for node in nodes:
         if node["name"] in VERSIONS:
             extras[VERSIONS[node["name"]]] = node["version"]
@@ -73,19 +88,49 @@ def spack(
             classes = [c for c in BTIO_CLASSES if c in built["classes"]]
             subtypes = [s for s in BTIO_SUBTYPES if s in built["subtypes"]]
             extras["btio_built"] = {"classes": classes, "subtypes": subtypes}
+    name = "spack" if view == "default" else f"spack-{view}"
+    return {"name": name, "features": features(nodes), "extras": extras}
 
-    environment: dict[str, Any] = {
-        "name": "spack" if view == "host" else f"spack-{view}",
-        "features": features(nodes),
-        "extras": extras,
-    }
-    directories, problem = _installed(home(site_file), site, view, digest)
-    if problem:
-        environment["prepare_cmds"] = [f"echo {shlex.quote(problem)} >&2", "exit 1"]
-    else:
-        path = ":".join(map(shlex.quote, directories))
-        environment["env_vars"] = [["PATH", f"{path}:$PATH"]]
-    return environment
+
+def _path(directories: Iterable[str]) -> list[list[str]]:
+    return [["PATH", f"{':'.join(map(shlex.quote, directories))}:$PATH"]]
+
+
+def _installed_view(folder: Path, view: str) -> dict[str, Any]:
+    """The environment of a view by what Spack writes into it: the graph below each package.
+
+    A view links no externals. Those that the suite knows come from their modules or prefixes.
+    """
+    try:
+        graphs = {
+            file.resolve().parents[1]: json.loads(file.read_text(encoding="utf-8"))["spec"]["nodes"]
+            for file in sorted(folder.glob(".spack/*/spec.json"))
+        }
+        nodes = [graph[0] for graph in graphs.values()]
+        below = {node["hash"]: node for graph in graphs.values() for node in graph}
+        outside = [node for node in below.values() if "external" in node and features([node])]
+        nodes += outside
+        modules = [name for node in outside for name in node["external"]["module"] or ()]
+        own = {node["external"]["path"]: not node["external"]["module"] for node in outside}
+        own = {path: alone for path, alone in own.items() if path not in (None, "/usr")}
+        said = f"Spack, view {folder}, sha256 {digests.of(sorted(node['hash'] for node in nodes))}"
+        stores = {str(_store(prefix)) for prefix in graphs}
+        environment = _environment(view, nodes, said, sorted({*stores, *own}))
+    except (OSError, IndexError, *MISSHAPEN) as error:
+        raise ConfigError(f"{folder}: not a view that Spack wrote: {error!r}") from None
+    if not graphs:
+        raise ConfigError(f"{folder}: no view of Spack; give the folder of a view, or a spack.lock")
+    # The recipe of OSU puts its folders on PATH when the environment is activated.
+    osu = sorted({str(file.parent) for file in folder.glob("libexec/**/osu_*")})
+    prefixes = [f"{path}/bin" for path, without_module in own.items() if without_module]
+    environment["env_vars"] = _path([str(folder / "bin"), *osu, *prefixes])
+    return {**environment, "modules": modules} if modules else environment
+
+
+def _store(prefix: Path) -> Path:
+    """Where Spack installed a package: the folder with its database, above the prefix."""
+    found = (folder for folder in prefix.parents if (folder / ".spack-db").is_dir())
+    return next(found, prefix.parent)
 
 
 def features(nodes: Sequence[Node]) -> list[str]:

@@ -23,11 +23,11 @@ from assay.locks.lockfile import Lock
 
 ENVIRONMENTS = command.environments(ROOT)
 #: The environment at the top level, which has GPUs, and one without GPUs.
-REFERENCE = next(site for site, each in ENVIRONMENTS.items() if each.folder == Path())
+REFERENCE = next(site for site, folder in ENVIRONMENTS.items() if folder == Path())
 HOST = next(
     site
-    for site, each in ENVIRONMENTS.items()
-    if (path := each.file("spack.lock")[0]).exists() and not Lock(path, site).named("cuda")
+    for site, folder in ENVIRONMENTS.items()
+    if (path := ROOT / folder / "spack.lock").exists() and not Lock(path, site).named("cuda")
 )
 
 Document = dict[str, Any]
@@ -46,7 +46,7 @@ class Copy:
             shutil.copy(file, root)
 
     def path(self, name: str, site: str = REFERENCE) -> Path:
-        return self.root / ENVIRONMENTS[site].folder / name
+        return self.root / ENVIRONMENTS[site] / name
 
     def run(self, *arguments: str) -> tuple[int, list[str]]:
         """Exit code and lines of stderr of ``assay lock``."""
@@ -73,7 +73,7 @@ class Copy:
         """Seals the files as they are now, and changes some facts of the seal."""
         lock = self.path("spack.lock", site)
         sealed = {**self.seal(site), "lock": digest.of(lock.read_bytes()), **changes}
-        folder = ENVIRONMENTS[site].folder
+        folder = ENVIRONMENTS[site]
         names = digest.inputs(self.root, (folder / "spack.yaml").as_posix(), sealed["scopes"])
         sealed["files"] = {
             name: digest.of_file(self.root / name, lambda path: yaml.safe_load(path.read_text()))

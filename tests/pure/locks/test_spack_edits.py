@@ -10,6 +10,8 @@ import pytest
 import yaml
 from spack_copy import HOST, REFERENCE, Copy, Document, node_of, rehash, without_edge
 
+from assay.locks.digest import MAKE
+
 COMMON = "site-config/common/spack"
 CUDA = "site-config/common/spack-cuda/packages.yaml"
 SITE = f"site-config/{REFERENCE}/spack"
@@ -21,9 +23,11 @@ TARGET = "    target: [x86_64_v3]\n"
 FILES = {
     "unify": (f"{COMMON}/concretizer.yaml", "unify: when_possible", "unify: true",
               "concretizer:unify changed since spack.lock was solved"),
-    "reuse": (f"{COMMON}/concretizer.yaml", "reuse: false", "reuse: true",
+    "reuse": (f"{MAKE}/concretizer.yaml", "reuse: false", "reuse: true",
               "concretizer:reuse changed"),
-    "own repository removed": (f"{COMMON}/repos.yaml", f"  assay: ../../../{OURS}\n", "",
+    "checksum": (f"{MAKE}/config.yaml", "checksum: true", "checksum: false",
+                 "config:checksum changed"),
+    "own repository removed": (f"{MAKE}/repos.yaml", f"  assay: ../../../{OURS}\n", "",
                                "repos changed"),
     "pin of packages moved": ("spack-repo/pins.yaml", "commit: d4f7c711", "commit: 00000000",
                               "packages:commit changed"),

@@ -32,7 +32,7 @@ def test_the_lock_of_each_site_is_sound(site: str, capsys: pytest.CaptureFixture
     code = main(["lock", "check", "--site", site, "--root", str(ROOT)])
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
-    assert out == f"{site}: {ENVIRONMENTS[site].file('spack.lock')[1]} is sound\n"
+    assert out == f"{site}: {(ENVIRONMENTS[site] / 'spack.lock').as_posix()} is sound\n"
 
 
 def test_all_sites_are_checked_when_none_is_named(copy: Copy) -> None:
@@ -51,8 +51,8 @@ def test_all_sites_are_checked_when_none_is_named(copy: Copy) -> None:
 
 def test_fresh_hashes_are_those_of_spack() -> None:
     """The other tests rely on this: `rehash` changes nothing in a correct lock."""
-    for environment in ENVIRONMENTS.values():
-        document = json.loads(environment.file("spack.lock")[0].read_text())
+    for folder in ENVIRONMENTS.values():
+        document = json.loads((ROOT / folder / "spack.lock").read_text())
         before = json.dumps(document)
         rehash(document)
         assert json.dumps(document) == before
@@ -190,15 +190,15 @@ def test_two_ucx_in_one_view(copy: Copy) -> None:
     views = copy.seal()["views"]
     both = [key for key, node in copy.lock()["concrete_specs"].items() if node["name"] == "ucx"]
     assert len(both) == 2
-    copy.forge(views={**views, "host": sorted({*views["host"], *both})})
+    copy.forge(views={**views, "default": sorted({*views["default"], *both})})
     (fault,) = copy.faults()
-    assert fault.startswith("spack.lock.seal.yaml: views:host: holds 2 ucx; exclude one there;")
+    assert fault.startswith("spack.lock.seal.yaml: views:default: holds 2 ucx; exclude one there;")
 
 
 def test_a_view_of_another_lock(copy: Copy) -> None:
-    copy.forge(views={"host": ["a" * 32]})
+    copy.forge(views={"default": ["a" * 32]})
     (fault,) = copy.faults()
-    assert "views:host: holds packages that are not in spack.lock;" in fault
+    assert "views:default: holds packages that are not in spack.lock;" in fault
 
 
 def test_an_external_that_the_site_does_not_list(copy: Copy) -> None:
@@ -245,8 +245,6 @@ def test_another_spack(copy: Copy, key: str) -> None:
         ({"include": [{"path": "x", "when": "True"}]}, "include: x has a condition; write a path"),
         ({"definitions": [{"a": ["hpl"], "when": "True"}]}, "`when` depends on the machine"),
         ({"packages": {"all": {"require": ["@1:"]}}}, "any package's own require replaces it"),
-        ({"config": {"checksum": False}}, "config:checksum: sources are verified; remove it"),
-        ({"concretizer": {"reuse": True}}, "what is installed must not change the lock; use false"),
     ],
 )
 @pytest.mark.parametrize("where", ["spack.yaml", "site-config/common/spack/other.yaml"])

@@ -253,7 +253,8 @@ def ledger(session: Session) -> list[str]:
         ", ".join(f"{number} {test} to judge" for test, number in red.items()) or "0",
     )
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([COLUMNS, [cell or "not known" for cell in row]])
+    cells = [cell or "not known" for cell in row]
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, cells])
     return text.getvalue().splitlines()
 
 

@@ -38,6 +38,7 @@ class LinpackCheck(MpiCheck):
     kind = "compute"
     valid_systems = ["+intra-node", "+inter-node"]
     over_all_nodes = True
+    _whole_memory = True
     # Each rank has one core. A threaded BLAS would start a thread for every core in each rank.
     env_vars = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
 

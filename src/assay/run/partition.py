@@ -32,6 +32,11 @@ class OnPartition:
         """
         self.skip_if(condition, f"{kind}: {why}")
 
+    def _undescribed(self, condition: object, what: str) -> None:
+        """Skips the case if the site does not say what it needs to know; the reason names it."""
+        name = self.current_partition.name
+        self.leave_out("undescribed", condition, f"partition {name!r}: {what}")
+
     def hardware_peak(self, role: str, quantity: str) -> float | None:
         """Peak of the partition's hardware, None if unnamed; see :mod:`assay.judge.peaks`."""
         hardware = self.current_partition.extras.get("hardware", {})
@@ -52,17 +57,17 @@ class OnPartition:
         return ConfigError(misdescribed(self.current_partition.name, what))
 
     def partition_extra(self, name: str) -> Any:
-        """An extra of the partition that the test cannot do without.
+        """An extra of the partition; without it the case is skipped."""
+        extras = self.current_partition.extras
+        self._undescribed(name not in extras, f"extras: {type(self).__name__} needs {name!r}")
+        return extras[name]
 
-        :raises reframe.core.exceptions.ConfigError: the site does not set it.
-        """
-        partition = self.current_partition
-        if name not in partition.extras:
-            raise self.misdescribed(
-                f"extras: {type(self).__name__} needs {name!r}; site-config/vocabulary.yaml says "
-                "what it is"
-            )
-        return partition.extras[name]
+    def stack_extra(self, name: str) -> Any:
+        """An extra of the stack; without it the case is skipped."""
+        stack = self.current_environ
+        why = f"the stack {stack.name}: extras: {type(self).__name__} needs {name!r}"
+        self.leave_out("undescribed", name not in stack.extras, why)
+        return stack.extras[name]
 
     @property
     def between(self) -> Between:
@@ -84,17 +89,18 @@ class OnPartition:
             return []
 
     def gpus_of_a_node(self) -> int:
-        """How many GPUs a node of the partition has.
-
-        :raises reframe.core.exceptions.ConfigError: the site does not state the number.
-        """
-        partition = self.current_partition
-        there = sum(d.num_devices for d in partition.devices if d.device_type == "gpu")
-        if not there:
-            raise ConfigError(
-                f"{partition.fullname}: devices: the number of GPUs (type gpu) is missing"
-            )
+        """How many GPUs a node of the partition has; the case is skipped if nothing says it."""
+        devices = self.current_partition.devices
+        there = sum(d.num_devices for d in devices if d.device_type == "gpu")
+        self._undescribed(not there, "devices: the number of GPUs (type gpu) is missing")
         return int(there)
+
+    def cores_of_a_node(self) -> int:
+        """How many cores a node of the partition has; the case is skipped if nothing says it."""
+        its = self.current_partition.processor
+        why = "processor: num_cpus is missing; the number of ranks follows from it"
+        self._undescribed(not its.num_cpus, why)
+        return int(min(its.num_cores or its.num_cpus, its.num_cpus))
 
     def vendor_of_gpus(self) -> Accelerator | None:
         """The vendor of the GPUs of the partition; None if it has none, or those of several."""

@@ -32,4 +32,4 @@ _read_once = cache(References.load)
 
 def misdescribed(partition: str, what: str) -> str:
     """What is wrong with a partition of the site, in a line that names the file."""
-    return f"{site_directory() / 'reframe.py'}: partition {partition!r}: {what}"
+    return f"{rt.runtime().site_config.sources[-1]}: partition {partition!r}: {what}"

@@ -115,6 +115,7 @@ class JobRequest(CaseBase):
 
     if TYPE_CHECKING:  # of ReFrame
         exclusive_access: bool
+        num_cpus_per_task: Any
         time_limit: Any
 
     #: Whether the problem is sized by the memory of the node, all of which the job then needs.

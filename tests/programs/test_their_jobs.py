@@ -335,7 +335,7 @@ def test_a_site_that_says_it_itself_is_not_asked_twice(made):
     assert made[0]["OnGpus", "by-access"].count("--gres") == 1
 
 
-def test_what_may_be_missing_is_said_once_for_a_partition(made):
+def test_what_may_be_missing_is_said_once(made):
     for line in (
         "theirs:no-qos: resources: qos stays empty: if the site asks for it, state qos as an extra",
         "theirs:lsf: nothing asks lsf for whole nodes",

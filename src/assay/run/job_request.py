@@ -295,8 +295,7 @@ class JobRequest(CaseBase):
             self._say(f"nothing asks {scheduler} for whole nodes: write it into access, if it can")
 
     def _say(self, what: str) -> None:
-        """One line for a partition, once."""
-        line = f"{self.current_partition.fullname}: {what}"
-        if line not in _said:
-            _said.add(line)
-            getlogger().warning(line)
+        """One line, for the first of the partitions of which it is true."""
+        if what not in _said:
+            _said.add(what)
+            getlogger().warning(f"{self.current_partition.fullname}: {what}")

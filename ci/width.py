@@ -100,7 +100,8 @@ def kinds_of_rules(root: Path) -> set[str]:
 
 #: Names of ReFrame that our classes set.
 OF_REFRAME = {
-    *("descr", "env_vars", "executable", "executable_opts", "keep_files", "local"),
+    *("descr", "env_vars", "exclusive_access", "executable", "executable_opts", "keep_files"),
+    *("local", "num_cpus_per_task"),
     *("max_pending_time", "num_tasks", "num_tasks_per_node", "postrun_cmds"),
     *("prerun_cmds", "tags", "time_limit", "valid_prog_environs", "valid_systems"),
 }

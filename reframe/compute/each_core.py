@@ -50,6 +50,7 @@ class EachCore(SweepCheck):
     def length_of_the_windows(self):
         self._seconds, hours = self.seconds, self.hours
         if hours:
+            self._hurries = ()
             self.turns = TURNS_OF_HOURS
             of_turn = len(UNITS) * (WINDOWS + 0.25)  # each quantity warms up for a quarter
             self._seconds = hours * 3600 / (self.turns * self._groups * of_turn)

@@ -137,7 +137,7 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
     def gpus_of_the_node(self):
         self.num_gpus_per_node = self.gpus_of_a_node()
         # The cores of a node are shared out among the ranks of its GPUs.
-        self.num_cpus_per_task = max(1, self._cores // self.gpus_of_a_node())
+        self.num_cpus_per_task = max(1, self._cores_of_a_node() // self.gpus_of_a_node())
         self.env_vars["OMP_NUM_THREADS"] = self.num_cpus_per_task
 
     def layout(self, cores):
@@ -149,20 +149,17 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
 
     def memory(self):
         gigabytes = hardware_peak(self, "gpu", "memory")
-        if gigabytes is None:
-            raise ConfigError(
-                f"{self.current_partition.fullname}: extras: hardware: the GPU is not named, "
-                "and the matrix is sized by its memory"
-            )
+        why = "extras: hardware: it names no GPU, by whose memory the matrix is sized"
+        self.leave_out("undescribed", gigabytes is None, why)
         return int(self.gpus_of_a_node() * gigabytes * 2**30), GPU_FRACTION
 
     @run_after("setup")
     def block_of_the_program(self):
-        self.block = self.current_environ.extras["hpl_gpu_block"]
+        self.block = self.stack_extra("hpl_gpu_block")
 
     @run_before("run")
     def command(self):
-        words = shlex.split(self.current_environ.extras["hpl_gpu_command"])
+        words = shlex.split(self.stack_extra("hpl_gpu_command"))
         self.executable, *self.executable_opts = map(shlex.quote, words)
         self.executable_opts += ["--dat", self.input_name]
         self.executable_opts += ["--gpu-affinity", ":".join(map(str, range(self.gpus_of_a_node())))]

@@ -21,6 +21,7 @@ from assay.prove.gpu_paths import Sent
 from assay.prove.launch import REFUSED_FILE
 from assay.run import StrictCheck, pair, perftest, ucx
 from assay.run.gpu import GpuMixin
+from assay.run.job_request import starter
 from assay.run.partition import link_peaks
 from assay.run.ucx import text
 from assay.workloads.sizing import Layout
@@ -142,7 +143,7 @@ class UcxGpuBetween(UcxGpu):
 
     @run_after("setup")
     def one_process_on_each_node(self):
-        launcher = self.current_partition.launcher_type.registered_name
+        launcher = starter(self)
         self.leave_out(
             "not-here", launcher != "srun", f"{launcher} cannot start the client on the second node"
         )

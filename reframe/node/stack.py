@@ -8,6 +8,7 @@ import shlex
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_before
+from reframe.core.exceptions import ConfigError
 
 from assay import catalogue
 from assay.parse import Parsed, ParseError
@@ -34,7 +35,10 @@ class StackHas(StrictCheck):
             self.program not in stack.features,
             f"this stack has no {self.program} (stack {stack.name!r}: {self.descr})",
         )
-        name = catalogue.executable(self.program, stack.extras)
+        try:
+            name = catalogue.executable(self.program, stack.extras)
+        except ConfigError as error:
+            self.leave_out("undescribed", True, str(error))
         self.name_of_program = name
         # For an image, look inside of it: the programs on PATH outside are wrappers.
         sh = f"{catalogue.IN_IMAGE} sh" if "image" in stack.extras else "sh"

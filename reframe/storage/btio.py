@@ -76,7 +76,7 @@ class BtIo(StorageMixin, MpiCheck):
 
     @run_after("setup")
     def choose_class(self):
-        built = self.current_environ.extras["btio_built"]
+        built = self.stack_extra("btio_built")
         classes, subtypes = built["classes"], built["subtypes"]
         self.leave_out(
             "not-here",

@@ -35,7 +35,15 @@ SITE = """\
 import json
 from pathlib import Path
 
+from reframe.core.backends import getlauncher, register_launcher
+
 from assay import sites
+
+
+@register_launcher("replay")
+class Replay(getlauncher("local")):
+    'Starts the program once: it replays what all ranks did.'
+
 
 spec = json.loads((Path(__file__).parent / "site.json").read_text())
 site_configuration = sites.configuration(__file__, spec["systems"], spec["environments"])
@@ -329,7 +337,7 @@ class Bench:
 
     def replayed_hpl(self, recorded: Recorded, *arguments: str, **partition: Any) -> Run:
         """Runs the HPL test on a recorded run of xhpl."""
-        self.partition(launcher="local", **partition)
+        self.partition(launcher="replay", **partition)
         self.replays("xhpl", ["hpl"], {"replayed": recorded})
         words = ("-n", "^Hpl$", "--mode", "smoke", *arguments)
         return self.run(*words, path="reframe/compute/hpl.py")
@@ -338,7 +346,7 @@ class Bench:
         self, directory: Path, recorded: Recorded, cases: str = "BtIo.*full.*ompio"
     ) -> Run:
         """Runs the BT-IO test on a recorded run, on a partition with this directory."""
-        self.storage(directory, launcher="local")
+        self.storage(directory, launcher="replay")
         built = {"btio_built": {"classes": ["S"], "subtypes": ["full"]}}
         self.replays("bt.S.x.mpi_io_full", ["btio"], {"replayed": recorded}, **built)
         return self.run("-n", cases, path="reframe/storage/btio.py")
@@ -365,9 +373,9 @@ class Bench:
             runs[name] = recorded.changed(said.get("changes", [])).but(direct=mode == "direct")
         if "storage" in spec:
             (self.folder / "storage").mkdir()
-            self.storage(self.folder / "storage", launcher="local")
+            self.storage(self.folder / "storage", launcher="replay")
         else:
-            self.partition(launcher="local")
+            self.partition(launcher="replay")
         stack = spec["stack"]
         self.replays(spec["program"], stack["features"], runs, **stack.get("extras", {}))
         if compiler := spec.get("compiler"):

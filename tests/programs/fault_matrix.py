@@ -233,7 +233,7 @@ def metric(value: float, unit: str) -> dict[str, object]:
 
 
 def _osu(bench: Bench) -> list[Row]:
-    bench.partition(launcher="local")
+    bench.partition(launcher="replay")
     healthy = {test: Recorded.load(f"osu-{test}-posix") for test in OSU}
     referenced = [stack(f) for f in FAULTS if f.referenced]
     for test, run in healthy.items():
@@ -258,7 +258,7 @@ def _osu(bench: Bench) -> list[Row]:
 
 
 def _hpl(bench: Bench) -> list[Row]:
-    bench.partition(launcher="local")
+    bench.partition(launcher="replay")
     referenced = [stack(f) for f in HPL_FAULTS if f.referenced]
     performance = metric(replays.HEALTHY, "GFLOP/s")
     bench.expect("Hpl", {"performance": performance}, environ=referenced)

@@ -69,7 +69,7 @@ def judged_hpl(
     :param before: a shell command at the start of each launch. Its processor time belongs to the
         benchmark.
     """
-    bench.partition(launcher="local", **partition)
+    bench.partition(launcher="replay", **partition)
     turns = Turns(bench, runs, before=before)
     metric = {"value": HEALTHY, "unit": "GFLOP/s", "lower": -0.05, "upper": 0.5}
     bench.expect("Hpl", {"performance": metric})

@@ -116,7 +116,7 @@ def slurm(tmp_path):
 def run(bench, fake, source, *arguments, scheduler="squeue", extras=None, **variables):
     """Runs the tests. They have a clock of their own, and end although a job or a command hangs."""
     bench.partition(
-        launcher="local",
+        launcher="replay",
         scheduler=scheduler,
         sched_options={"slurm_job_cancel_reasons": []},
         extras={"memory_bytes": 2**33, **(extras or {})},

@@ -59,7 +59,7 @@ def two_hosts(recorded):
 def replayed(bench, program, before="true"):
     """Runs the osu_latency test on the record, while the witness of the link watches `program`.
 
-    The local launcher of ReFrame takes no options, so this function puts the rank under its
+    The launcher of a replay takes no options, so this function puts the rank under its
     witness. `before` is a shell command before it.
     """
     readings = "".join(
@@ -76,7 +76,7 @@ def replayed(bench, program, before="true"):
     script = REPLAY.replace("HERE", str(bench.folder / "recorded/recorded/osu_latency")).replace(
         "exit RC", f"{before}; exec ./link-witness.sh lo {sys.executable} {bench.folder}/program.py"
     )
-    between_nodes(bench, launcher="local")
+    between_nodes(bench, launcher="replay")
     path = bench.program("replayed", "osu_latency", script)
     bench.stack("replayed", ["osu"], path, osu_version="5.7", ucx_version="1.13.1")
     return latency(bench)

@@ -26,7 +26,7 @@ class Site:
     def __init__(self, bench):
         self.bench = bench
         bench.strict = True
-        bench.partition(launcher="local")
+        bench.partition(launcher="replay")
         self.xhpl = Turns(bench, SEVEN)
         bench.write()
         self.file = bench.site / "calibrated.yaml"

@@ -136,7 +136,7 @@ def test_hpl_faster_than_any_core(bench):
 
 def test_a_case_on_another_mpi_is_refused_before_it_runs(bench):
     """The suite cannot read what this MPI reports."""
-    bench.partition(launcher="local")
+    bench.partition(launcher="replay")
     bench.replays("xhpl", ["hpl"], {"cray": HPL}, mpi="cray-mpich")
     run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")
     said = (
@@ -179,7 +179,7 @@ def test_what_cannot_be_run_over_a_transport_is_said(bench):
 
 def test_ranks_that_cannot_read_each_others_memory_are_said_to(bench):
     """Open MPI does not report this itself if it is told beforehand."""
-    bench.partition(launcher="local")
+    bench.partition(launcher="replay")
     bench.replays("xhpl", ["hpl"], {"together": HPL})
     bench.replays("xhpl", ["hpl"], {"apart": HPL}, user_namespaces=True)
     run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")

@@ -60,7 +60,7 @@ def latency(ucx=None, took=(0, 1), title=TITLE + BUFFERS, factor=1.0, **change):
 
 def on_two_gpus(bench, *vendor, **more):
     bench.partition(
-        launcher="local",
+        launcher="replay",
         features=["intra-node", "gpu", *vendor],
         devices=[{"type": "gpu", "num_devices": 2}],
         **more,
@@ -162,10 +162,11 @@ def test_a_healthy_run_passes_and_what_a_run_must_not_hide_is_red(bench, configu
 
 
 def test_a_partition_that_does_not_say_how_many_gpus_it_has(bench):
-    bench.partition(launcher="local", features=["intra-node", "gpu"])
+    bench.partition(launcher="replay", features=["intra-node", "gpu"])
     stack(bench, latency())
-    said = "devices: the number of GPUs (type gpu) is missing"
-    point_to_point(bench).says("OsuGpu ", said)
+    run = point_to_point(bench)
+    assert run.case("OsuGpu ").result == "skip"
+    assert "devices: the number of GPUs (type gpu) is missing" in run.output
 
 
 #: The same program with and without gdrcopy. UCX_TLS selects the recorded run.

@@ -49,7 +49,7 @@ def replayed(bench, directory, program, name, faults, *arguments, **extras):
     for fault, (old, new, _) in faults.items():
         assert old in healthy.stdout, old
         runs[fault] = healthy.but(stdout=healthy.stdout.replace(old, new))
-    bench.storage(directory, launcher="local", extras=extras, **TWO)
+    bench.storage(directory, launcher="replay", extras=extras, **TWO)
     bench.replays(program, ["ior"], runs)
     return bench.run(*arguments, path=f"reframe/storage/{program}.py")
 
@@ -137,7 +137,7 @@ def test_files_that_were_all_created_before_the_time_of_the_rule(bench, tmp_path
 
 @pytest.mark.parametrize(("program", "test"), [("ior", "Ior.*easy"), ("mdtest", "MdtestEasy")])
 def test_no_memory_is_filled_for_the_time_of_the_rule(bench, tmp_path, program, test):
-    bench.storage(tmp_path, launcher="local", extras={"file_system": "tmpfs"}, **TWO)
+    bench.storage(tmp_path, launcher="replay", extras={"file_system": "tmpfs"}, **TWO)
     bench.stack("system", ["ior"])
 
     run = bench.run("-n", test, path=f"reframe/storage/{program}.py")

@@ -50,7 +50,7 @@ def test_without_retries_a_curve_that_is_bent_like_noise_passes(bench, options, 
     """One launch decides nothing about a curve; with retries the case is launched again."""
     run = Recorded.load("osu-latency-posix")
     run = run.but(stdout=run.stdout.replace("16384                   0.65", "16384 3.25"))
-    bench.partition(launcher="local")
+    bench.partition(launcher="replay")
     extras = {"osu_version": "5.7", "ucx_version": "1.13.1"}
     bench.replays("osu_latency", ["osu"], {"bent": run}, **extras)
     words = ("-n", "Osu.*=posix.*=latency$", "-S", "profile=full", *options)

@@ -43,7 +43,7 @@ def test_hpl_that_solved_another_problem(bench):
 
 
 def test_a_study_of_hpl_that_left_out_an_order(bench):
-    bench.partition(launcher="local")
+    bench.partition(launcher="replay")
     runs = {"all-orders": STUDY, "one-of-three": HPL}
     bench.replays("xhpl", ["hpl"], runs)
     case = ("-n", "^HplStudy%nodes=1$", "--mode", "paper-smoke")
@@ -72,7 +72,7 @@ HPCC = {
 def test_hpcc(bench):
     """Recorded runs of HPCC. The memory holds a matrix of order 3520, in blocks of 80."""
     memory = {"memory_bytes": 16 * 3520**2, "memory_fraction": 0.5}
-    bench.partition(launcher="local", extras=memory)
+    bench.partition(launcher="replay", extras=memory)
     for name, (file, _) in HPCC.items():
         files = {"hpccoutf.txt": (DATA / "hpcc" / file).read_text()} if file else {}
         if name == "healthy":  # recorded with the mapping that HPCC chooses without an input file
@@ -124,7 +124,7 @@ def test_btio_runs_nowhere_else_where_its_directory_cannot_be_made(bench, tmp_pa
 def test_an_osu_that_was_not_asked_to_validate(bench):
     old = Recorded.load("osu-latency-posix")
     new = old.but(stdout=old.stdout.replace("v5.7", "v7.2"))
-    bench.partition(launcher="local")
+    bench.partition(launcher="replay")
     runs = {"cannot-validate": old, "not-stated": new}
     bench.replays("osu_latency", ["osu"], runs, ucx_version="1.13.1")
     for name, version in {"an-old-one-stated": "5.7", "asked-in-vain": "7.2"}.items():

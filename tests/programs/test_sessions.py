@@ -47,7 +47,7 @@ class Hanging:
             f'[ "$1" != 4 ] || {{ echo $$ > {self.pids}.new; mv {self.pids}.new {self.pids};'
             " exec sleep infinity; }\n"
         )
-        bench.partition(launcher="local")
+        bench.partition(launcher="replay")
         bench.stack("steps", ["mpi"], bench.program("steps", "step", script))
         self.checks = bench.check("steps", OWN + STEPS)
         self.config = bench.write()

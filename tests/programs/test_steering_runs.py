@@ -175,7 +175,7 @@ class Plain(Own):
 
 
 def test_a_function_of_bash_env_that_hides_the_program(bench, tmp_path):
-    bench.partition(launcher="local")
+    bench.partition(launcher="replay")
     bench.stack("any", ["hpl"])
     bench.record_all()
     (tmp_path / "env").write_text("sleep() { command sleep 0; }\nharmless() { :; }\n")
@@ -189,7 +189,7 @@ def test_a_function_of_bash_env_that_hides_the_program(bench, tmp_path):
 
 
 def test_a_machine_with_other_settings_than_its_references(bench):
-    bench.partition(launcher="local")
+    bench.partition(launcher="replay")
     bench.stack("any", ["hpl"])
     bench.record_all()
     source = {"date": "2026-11-20", "n": 6, "where": "node01", "settings": "0" * 64}
@@ -264,7 +264,7 @@ echo "$now"
 def test_a_clock_that_is_wrong(bench, clock):
     date = live_program("date")
     script = CLOCK.format(date=date, now=CLOCKS[clock].format(date=date))
-    bench.partition(launcher="local")
+    bench.partition(launcher="replay")
     bench.stack("clock", ["hpl"], bench.program("clock", "date", script))
     bench.record_all()
     run = bench.own("@rfm.simple_test\nclass Still(Own):\n    executable_opts = ['']\n")

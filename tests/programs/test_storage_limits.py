@@ -15,7 +15,7 @@ def test_a_class_that_does_not_fit_is_refused_with_its_bytes_before_it_begins(be
     path = bench.program("any", "bt.W.x.mpi_io_full", f"#!/bin/sh\ntouch {began}\n")
     bench.stack("any", ["btio"], path, btio_built={"classes": ["S", "W"], "subtypes": ["full"]})
     with mounted("tmpfs", tmp_path / "small", "-o", "size=2m") as small:
-        bench.storage(small, launcher="local", extras={"options": {"BtIo.full_class": "W"}})
+        bench.storage(small, launcher="replay", extras={"options": {"BtIo.full_class": "W"}})
         run = bench.run("-n", "BtIo.*full.*ompio", path="reframe/storage/btio.py")
     said = f"BT-IO full class W writes 22118400 bytes, {small} has 2097152 free: make room there"
     outcome = run.says("BtIo", said)
@@ -156,7 +156,7 @@ done
 def test_reads_by_the_page_cache_that_the_report_denies(bench, tmp_path):
     real = live_program("fio")
     path = bench.program("system", "fio", CACHED.format(fio=real))
-    bench.storage(tmp_path, launcher="local")
+    bench.storage(tmp_path, launcher="replay")
     bench.stack("system", ["fio"], path)
     run = bench.run("-n", "Fio", "--mode", "smoke", path="reframe/storage/fio.py")
     run.says("Fio", "the files were open for reading without O_DIRECT in")
@@ -166,9 +166,9 @@ def test_fio_is_skipped_without_o_direct_and_refused_without_space(bench, tmp_pa
     """Neither begins: the program would fail."""
     bench.stack("any", ["fio"], bench.program("any", "fio", "#!/bin/sh\nexit 1\n"))
     options = {"options": {"Fio.bytes": 10**18}}
-    bench.storage(tmp_path, launcher="local", name="small", extras=options)
+    bench.storage(tmp_path, launcher="replay", name="small", extras=options)
     with mounted("ramfs", tmp_path / "ram") as ram:
-        bench.storage(ram, launcher="local", extras={"file_system": "ramfs"})
+        bench.storage(ram, launcher="replay", extras={"file_system": "ramfs"})
         run = bench.run("-n", "Fio", path="reframe/storage/fio.py")
         short = bench.run("-n", "Fio", "-S", "profile=smoke", path="reframe/storage/fio.py")
     assert run.case("Fio", partition="here").result == "skip"

@@ -120,7 +120,7 @@ def rails(bench):
     def make(runs, number=2, **extras):
         extras = {"network_device": "rxe0:1,rxe1:1", "gid_index": 0, **extras}
         features = ["inter-node", "rails", "rc_verbs"]
-        bench.partition(launcher="local", features=features, extras=extras)
+        bench.partition(launcher="replay", features=features, extras=extras)
         bench.replays("osu_bw", ["osu"], runs, osu_version="5.7", ucx_version="1.13.1")
         for name in runs if "others" in extras else ():
             program = bench.folder / "programs" / name / "osu_bw"
@@ -169,7 +169,7 @@ def test_verbs_must_open_where_a_site_names_them(bench):
     """`ucx_info -d` of a node whose UCX opens rc_verbs, but not ud_verbs."""
     for name, features in {"both": ["rc_verbs", "ud_verbs"], "neither": []}.items():
         extras = {"network_device": "rxe0:1"}
-        bench.partition(name, launcher="local", features=["inter-node", *features], extras=extras)
+        bench.partition(name, launcher="replay", features=["inter-node", *features], extras=extras)
     said = "#      Transport: rc_verbs\n#         Device: rxe0:1\n"
     path = bench.program("verbs", "ucx_info", f"#!/bin/sh\ncat <<'E'\n{said}E\n")
     bench.stack("verbs", ["ucx"], path, ucx_version="1.13.1")

@@ -215,7 +215,7 @@ def _instead(bench: Bench, test: str, fault: Fault, ucx: Path) -> list[Path]:
 def _bench(folder: Path) -> Bench:
     bench = Bench(folder)
     bench.partition(
-        launcher="local",
+        launcher="replay",
         features=["intra-node", "gpu", "cuda", "nvlink"],
         devices=[{"type": "gpu", "num_devices": 4}],
         extras={"options": EACH_GPU},

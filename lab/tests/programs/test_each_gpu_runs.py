@@ -136,7 +136,7 @@ def test_nvidia_smi_that_fails_leaves_the_kind_of_the_links_open(gpus):
 def of_one_node(bench, stacks, number=4, **extras):
     """Runs EachGpu on one node, on each of these stacks: its name, and its variables."""
     bench.partition(
-        launcher="local",
+        launcher="replay",
         features=["intra-node", "gpu", "cuda", "nvlink"],
         devices=[{"type": "gpu", "num_devices": number}],
         extras={"options": emulation.EACH_GPU, **extras},

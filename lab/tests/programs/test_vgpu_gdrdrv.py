@@ -172,7 +172,7 @@ def test_a_node_with_gdrcopy_passes_and_without_its_driver_is_red(bench, configu
     if not version:
         pytest.skip("needs a UCX with gdrcopy: GPUEMU_STACK names its prefix")
     gpus = [{"type": "gpu", "arch": "emulated", "num_devices": 2}]
-    bench.partition(launcher="local", features=["intra-node", "gpu", "cuda"], devices=gpus)
+    bench.partition(launcher="replay", features=["intra-node", "gpu", "cuda"], devices=gpus)
     bench.record_all()
     programs = Path(f"{EMULATED.driver}/../bin:{STACK}/bin")
     for fault in ("", "gdrdrv"):

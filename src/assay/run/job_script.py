@@ -14,7 +14,7 @@ from assay import deadline
 from assay.prove import busy, counters, launch, steering
 from assay.reframe_compat import testcase
 from assay.run import attempts, options, shared
-from assay.run.case import CaseBase
+from assay.run.job_request import SLURM, JobRequest, starter
 from assay.run.site import misdescribed
 from assay.store import record
 
@@ -22,7 +22,7 @@ from assay.store import record
 MAX_PENDING = "1d"
 
 
-class JobScript(CaseBase):
+class JobScript(JobRequest):
     """The part of :class:`assay.run.strict.StrictCheck` that acts before the benchmark runs."""
 
     @run_before("setup")
@@ -73,7 +73,7 @@ class JobScript(CaseBase):
     @run_after("setup")
     def _end_with_its_node(self) -> None:
         # By default Slurm restarts a job after its node has died, which hides the failure.
-        if self.current_partition.scheduler.registered_name in ("slurm", "squeue"):
+        if self.current_partition.scheduler.registered_name in SLURM:
             self.job.options.append("--no-requeue")
 
     @run_after("setup")
@@ -97,13 +97,14 @@ class JobScript(CaseBase):
             "not-here",
             self.parallel
             and stack.get("contained", False)
-            and not (one_node and self.job.launcher.registered_name == "mpirun"),
+            and not (one_node and starter(self) == "mpirun"),
             f"all ranks of the stack {self.current_environ.name} are in one container: on one "
             "node, started by mpirun",
         )
 
     @run_before("run", always_last=True)
     def _witness_the_launch(self) -> None:
+        self._ask()
         shutil.copy(steering.WITNESS, self.stagedir)
         # A test of a node without a benchmark has nothing that a counter could disturb.
         measures = self.kind != "node"

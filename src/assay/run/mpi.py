@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
@@ -26,6 +27,9 @@ from assay.run.site import misdescribed
 from assay.run.strict import StrictCheck
 from assay.run.ucx import UcxMixin, text
 from assay.workloads.sizing import Layout, SizingError, spread
+
+#: Two numbers of cores of a node. A test with equal ranks on both needs not know the number.
+FEW, MANY = 16, 256
 
 #: Processes of a test without MPI: a server and a client.
 LOCAL_PAIR = 2
@@ -105,16 +109,16 @@ class MpiCheck(StrictCheck):
     @run_after("setup")
     def _choose_ranks(self) -> None:
         partition = self.current_partition
-        processor = partition.processor
-        if not processor.num_cpus:
-            raise misdescribed(
-                partition, "processor: num_cpus is missing; the number of ranks follows from it"
-            )
-        self._cores = cores = min(processor.num_cores or processor.num_cpus, processor.num_cpus)
         try:
-            self._layout = self.layout(cores)
+            if partition.processor.num_cpus or self.layout(FEW) != self.layout(MANY):
+                self._cores = self._cores_of_a_node()
+                self._layout = self.layout(self._cores)
+            else:  # the ranks do not follow from the cores: whether they had some, the job sees
+                self._layout = self.layout(FEW)
+                self._cores = self._layout.per_node
         except SizingError as error:
             self.leave_out(error.kind, True, str(error))
+        cores = self._cores
         self.leave_out(
             "incomplete" if cores == 1 else "too-small",
             self._layout.per_node > cores,
@@ -197,7 +201,7 @@ class MpiCheck(StrictCheck):
             hosts_said = (host for host, _ in world.selected)
             problems += launch.elsewhere(hosts_said, self._hosts, self._launched.host)
         # The local launcher takes no options, so it starts no witness.
-        if self.job.launcher.registered_name != "local":
+        if not isinstance(self.job.launcher, getlauncher("local")):
             problems += self._witnessed(world)
         # A log of UCX is a file; what comes before it is opened is on standard error.
         early = ucx_log.parse(text(self.stderr))

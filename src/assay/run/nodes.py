@@ -34,6 +34,7 @@ class AllNodesCheck(StrictCheck):
     """A script of :mod:`assay.node` on each node that the partition provides (``nodes``)."""
 
     parallel = True
+    _hurries = ("smoke", "full")
 
     #: File name of the script in :mod:`assay.node`.
     script = ""

@@ -179,7 +179,7 @@ class OsuPort(OsuBase):
 
     @run_before("run")
     def _command(self) -> None:
-        command = self.current_environ.extras["osu_py_command"].format(benchmark=self.benchmark)
+        command = self.stack_extra("osu_py_command").format(benchmark=self.benchmark)
         words = list(map(shlex.quote, shlex.split(command)))
         if self._is_short:
             shutil.copy(PORT_RUNNER, self.stagedir)

@@ -53,19 +53,23 @@ class OnPartition:
         """
         self.skip_if(condition, f"{kind}: {why}")
 
-    def partition_extra(self, name: str) -> Any:
-        """An extra of the partition that the test cannot do without.
+    def _undescribed(self, condition: object, what: str) -> None:
+        """Skips the case if the site does not say what it needs to know; the reason names it."""
+        name = self.current_partition.name
+        self.leave_out("undescribed", condition, f"partition {name!r}: {what}")
 
-        :raises reframe.core.exceptions.ConfigError: the site does not set it.
-        """
-        partition = self.current_partition
-        if name not in partition.extras:
-            raise misdescribed(
-                partition,
-                f"extras: {type(self).__name__} needs {name!r}; site-config/vocabulary.yaml says "
-                "what it is",
-            )
-        return partition.extras[name]
+    def partition_extra(self, name: str) -> Any:
+        """An extra of the partition; without it the case is skipped."""
+        extras = self.current_partition.extras
+        self._undescribed(name not in extras, f"extras: {type(self).__name__} needs {name!r}")
+        return extras[name]
+
+    def stack_extra(self, name: str) -> Any:
+        """An extra of the stack; without it the case is skipped."""
+        stack = self.current_environ
+        why = f"the stack {stack.name}: extras: {type(self).__name__} needs {name!r}"
+        self.leave_out("undescribed", name not in stack.extras, why)
+        return stack.extras[name]
 
     @property
     def between(self) -> Between | None:
@@ -79,3 +83,10 @@ class OnPartition:
             return groups.parse(self.partition_extra("between"))
         except ValueError as error:
             raise misdescribed(self.current_partition, f"extras: between: {error}") from None
+
+    def _cores_of_a_node(self) -> int:
+        """How many cores a node of the partition has; the case is skipped if nothing says it."""
+        its = self.current_partition.processor
+        why = "processor: num_cpus is missing; the number of ranks follows from it"
+        self._undescribed(not its.num_cpus, why)
+        return int(min(its.num_cores or its.num_cpus, its.num_cpus))

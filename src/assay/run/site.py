@@ -34,4 +34,5 @@ _read_once = cache(References.load)
 
 def misdescribed(partition: Any, what: str) -> ConfigError:
     """The error for a partition that the site describes wrongly; it names the file."""
-    return ConfigError(f"{site_directory() / 'reframe.py'}: partition {partition.name!r}: {what}")
+    file = rt.runtime().site_config.sources[-1]
+    return ConfigError(f"{file}: partition {partition.name!r}: {what}")

@@ -11,6 +11,7 @@ import reframe as rfm
 from assay.parse import Parsed, ucx_log
 from assay.parse.ucx_log import UcxLog
 from assay.prove import launch, steering, transports
+from assay.run.job_request import hands_on_variables, starter
 
 #: One log for each process, so that UCX never writes into the output of the benchmark.
 LOGS = "ucx.%h.%p.log"
@@ -81,8 +82,13 @@ class UcxMixin(rfm.RegressionTestPlugin):
             return
         self.env_vars.update(self.mpi_library.only_ucx)
         names = [name for name in self.env_vars if name.startswith(PASSED_ON)]
-        launcher = self.current_partition.launcher_type.registered_name
-        passing = self.mpi_library.passing_on(launcher, names)
+        self.leave_out(
+            "not-here",
+            self.num_tasks > (self.num_tasks_per_node or self.num_tasks)
+            and not hands_on_variables(self),
+            f"the launcher {starter(self)} is not known to hand variables on to other nodes",
+        )
+        passing = self.mpi_library.passing_on(starter(self), names)
         self.job.launcher.options = [*self.job.launcher.options, *passing]
 
     def examine(self, parsed: Parsed | None) -> list[str]:

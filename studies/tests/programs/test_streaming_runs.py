@@ -68,7 +68,7 @@ def test_a_compiled_stream_passes_and_each_fault_is_named(bench):
 
 
 def test_a_compiler_that_fails_and_an_image(bench):
-    bench.partition(launcher="local")
+    bench.partition(launcher="replay")
     script = (
         "#!/bin/sh\necho 'bcast_stream.c:23:10: fatal error: mpi.h: No such file' >&2\nexit 1\n"
     )

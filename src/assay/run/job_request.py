@@ -188,10 +188,10 @@ class JobRequest(CaseBase):
         if self._ranks == 1:
             return
         partition, scheduler = self.current_partition, self._scheduler
-        why = ""
+        why, said = "", " ".join(self._options())
         if self.parallel and partition.launcher_type.registered_name == "local":
             why = "the launcher local starts one process"
-        elif scheduler == "flux" or (scheduler == "sge" and "-pe " not in " ".join(self._options())):
+        elif scheduler == "flux" or (scheduler == "sge" and "-pe " not in said):
             why = f"ReFrame asks {scheduler} for one slot"
         elif scheduler == "ssh" and self._nodes > 1:
             why = "a job by ssh has one node"

@@ -174,7 +174,10 @@ def node(line: str) -> Node:
         raise ValueError(f"no node: {line[:60]!r}")
     keys = ("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory")
     numbers = [int(said[key]) for key in keys if said.get(key, "").isdigit()]
-    shape = Shape(*numbers, said.get("Gres", "")) if len(numbers) == len(keys) else None
+    shape = None
+    if len(numbers) == len(keys):
+        sockets, cores, threads, memory = numbers
+        shape = Shape(sockets, cores, threads, memory, said.get("Gres", ""))
     state = said.get("State") or "UNKNOWN"
     return Node(
         name=said["NodeName"],

@@ -290,7 +290,10 @@ def test_a_sites_own_environment_takes_our_programs_and_its_own_mpi(
     own = tmp_path / "own"
     own.mkdir()
     document = {
-        "include": [str(checkout / "site-config/common/spack")],
+        # the second for a compiler and build tools, which a site names in its own settings
+        "include": [
+            str(checkout / "site-config/common" / each) for each in ("spack", "spack-debian12")
+        ],
         "packages": {"openmpi": {"buildable": False, "externals": [external]}},
         "specs": ["openmpi", "$host"],
         "view": {"default": {"root": str(tmp_path / "programs")}},

@@ -28,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_sites(commands)
     _add_site(commands)
     _add_expect(commands)
+    _add_tests(commands)
     show.add_parser(commands)
     nodes.add_parser(commands)
     bundle.add_parser(commands)
@@ -155,6 +156,20 @@ def _expect(args: argparse.Namespace) -> int:
     from assay.sites import expect  # noqa: PLC0415
 
     return expect.command(args)
+
+
+def _add_tests(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "tests",
+        help="print the folder of the tests",
+        description="Print the folder of the tests, for ReFrame's option -c.",
+    )
+    command.set_defaults(run=_tests)
+
+
+def _tests(_: argparse.Namespace) -> int:
+    print(files.SUITE / "reframe")
+    return 0
 
 
 def _seconds(text: str) -> int:

@@ -241,7 +241,8 @@ class Judge:
 
 def keys(case: Case) -> dict[str, Any]:
     """The keys by which the references of a case are looked up, from its record."""
-    places = {key: case.record.get(key) for key in ("partition", "environ", "profile", "test")}
+    names = ("system", "partition", "environ", "profile", "test")
+    places = {key: case.record.get(key) for key in names}
     return {**places, **mapping(case.record.get("parameters"))}
 
 

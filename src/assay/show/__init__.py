@@ -36,7 +36,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--output",
         type=Path,
         metavar="FILE",
-        help="the page (default: $ASSAY_RESULTS/report.html; $ASSAY_RESULTS is results/ if unset)",
+        help="the page (default: report.html in $ASSAY_RESULTS, which is results/ if unset, or "
+        "here if there is no such directory)",
     )
     parser.add_argument(
         "--figures",
@@ -66,7 +67,8 @@ def command(args: argparse.Namespace) -> int:
     from assay.store import pipeline, session  # noqa: PLC0415
 
     results = Path(os.environ.get("ASSAY_RESULTS") or "results")
-    output = args.output or results / "report.html"
+    # ReFrame without a site of Assay makes no such directory.
+    output = args.output or (results if results.is_dir() else Path()) / "report.html"
     try:
         if args.pipeline:
             run = pipeline.gather(args.pipeline)

@@ -189,6 +189,7 @@ class Session:
     :ivar partial: why the run is only a part of what the site promises, or not by its plan, one
         line each.
     :ivar doubts: those of these lines that are about settings, without a limit of their number.
+    :ivar others: the cases of tests that are not of Assay; ``why`` is how each ended in ReFrame.
     :ivar extras: what the call of ReFrame said about the run (``--session-extras``).
     :ivar promised: number of cases that the site promises; None if nothing says it.
     :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
@@ -203,6 +204,7 @@ class Session:
     reframe: str
     cases: tuple[Case, ...]
     attempts: tuple[Case, ...] = ()
+    others: tuple[Case, ...] = ()
     salvaged: bool = False
     faults: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()

@@ -41,7 +41,7 @@ def begin(test: Any) -> dict[str, Any]:
         "test": case.pop("test"),
         "unique_name": test.unique_name,
         "display_name": test.display_name,
-        "system": test.current_system.name,
+        "system": case.pop("system"),
         "partition": case.pop("partition"),
         "environ": case.pop("environ"),
         "kind": test.kind,

@@ -124,11 +124,16 @@ def report(site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     return made
 
 
+def places(site: Path) -> dict[str, str]:
+    """Variables that keep what a run writes in the folder of the site."""
+    report = site / "reports/run-report-{sessionid}.json"
+    return {"RFM_PREFIX": str(site), "RFM_REPORT_FILE": str(report)}
+
+
 def reframe(site: Path, *arguments: str) -> int:
     """Runs ReFrame as the site does; its results stay in the folder of the site."""
-    places = {"RFM_PREFIX": str(site), "RFM_REPORT_FILE": f"{site}/reports/{{sessionid}}.json"}
     common = ("-c", str(site / "checks"), "-r")
-    return run_reframe(site / "settings.py", site, *common, *arguments, **places).returncode
+    return run_reframe(site / "settings.py", site, *common, *arguments, **places(site)).returncode
 
 
 def test_a_run_that_nothing_planned_is_never_a_pass(site: Path, report: Report) -> None:
@@ -238,24 +243,39 @@ def test_the_wheel_carries_the_tests_and_the_shared_files(installed: Path, tmp_p
     assert {"witness.sh", "rank-gpu.sh"} <= names(tests.parents[1] / "node")
 
 
+def of_version(version: str, *more: str) -> str:
+    """PYTHONPATH for a version of ReFrame; skips the test if it is not here."""
+    if version == shell.run(REFRAME, "--version").stdout.partition("+")[0].strip():
+        return os.pathsep.join(more)
+    name = f"reframe-{version}"
+    if not (ROOT / ".cache" / name).is_dir():
+        mend = f"pip install --no-deps --target .cache/{name} reframe-hpc=={version}"
+        pytest.skip(f"needs ReFrame {version} in .cache: {mend}")
+    return os.pathsep.join([str(ROOT / ".cache" / name), *more])
+
+
+@pytest.mark.parametrize("version", TRIED)
+def test_what_the_suite_replaces_in_reframe_works_in_each_version(
+    version: str, bench: Bench
+) -> None:
+    path = of_version(version, str(ROOT / "src"))
+    checks = bench.check("own", OWN + "@rfm.simple_test\nclass Mine(Own):\n    pass\n")
+    run = bench.ready().run(path=checks, PYTHONPATH=path)
+    assert run.returncode == 0, run.output
+    assert f"version:           {version}" in run.output
+    assert run.case("Mine").record["verdict"] == "RECORDED"
+    assert "PARTIAL: " in run.output
+
+
 @pytest.mark.parametrize("version", TRIED)
 def test_the_wheel_runs_with_each_version_of_reframe(
     version: str, installed: Path, site: Path, report: Report
 ) -> None:
-    path = [str(installed)]
-    if version != shell.run(REFRAME, "--version").stdout.partition("+")[0].strip():
-        other = ROOT / f".cache/reframe-{version}"
-        if not other.is_dir():
-            name = f"reframe-{version}"
-            mend = f"pip install --no-deps --target .cache/{name} reframe-hpc=={version}"
-            pytest.skip(f"needs ReFrame {version} in .cache: {mend}")
-        path.insert(0, str(other))
-    said = {"PYTHONPATH": os.pathsep.join(path)}
-    places = {"RFM_PREFIX": str(site), "RFM_REPORT_FILE": f"{site}/reports/{{sessionid}}.json"}
+    path = of_version(version, str(installed))
     tests = str(installed / "assay/suite/reframe")
     call = ("-c", tests, "-R", "-n", "SuiteLoads|NodeHealth")
     for do in ("--dry-run", "-r"):
-        run = run_reframe(site / "settings.py", site, *call, do, **said, **places)
+        run = run_reframe(site / "settings.py", site, *call, do, PYTHONPATH=path, **places(site))
         assert "skipping test file" not in run.output, run.output[-3000:]
         assert re.search(rf"version: +{re.escape(version)}\n", run.output), run.output[:500]
         assert re.search(r" OK \] .* SuiteLoads ", run.output), run.output[-3000:]
